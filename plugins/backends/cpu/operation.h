@@ -11,6 +11,7 @@
 #include "millrace/planned_operation.h"
 #include "parameter_store.h"
 #include "planner.h"
+#include "primitive_checks.h"
 
 namespace millrace::cpu {
 
@@ -24,6 +25,7 @@ struct Workshop {
   dnnl::stream stream;
   dnnl::memory::desc input_desc{};  // of the network's input; its only reader chooses it when that is a convolution
   int reorders = 0;                 // of activations, over all operations planned so far
+  PrimitiveChecks checks = {};      // without verdicts: nothing is checked
 
   const Layer& layer(int index) const { return network.layers[static_cast<std::size_t>(index)]; }
   DataType type() const { return options.precision == Precision::bf16 ? DataType::bf16 : DataType::f32; }

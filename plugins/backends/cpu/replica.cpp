@@ -17,14 +17,15 @@ Network frozen(Network network) {
 
 }  // namespace
 
-CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, const std::vector<int>& cores)
+CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, const std::vector<int>& cores,
+                       const PrimitiveChecks& checks)
     : network_(network),
       options_(options),
       table_(network_),
       parameters_(network_, options_),
       frozen_(frozen(network)),
       losses_(network_) {
-  queue_.run([&] { compile(cores); });
+  queue_.run([&] { compile(cores, checks); });
 }
 
 CpuReplica::~CpuReplica() { queue_.drain(); }
@@ -34,7 +35,7 @@ std::vector<LayerTime> CpuReplica::layer_times() {
   return options_.time_layers ? executables_.layer_times() : std::vector<LayerTime>();
 }
 
-void CpuReplica::compile(const std::vector<int>& cores) {
+void CpuReplica::compile(const std::vector<int>& cores, const PrimitiveChecks& checks) {
   make_team(cores);
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   FusionOptions fusion{.backend = "cpu", .pool_with_statistics = true};
@@ -44,6 +45,7 @@ void CpuReplica::compile(const std::vector<int>& cores) {
   infer_nodes_ = fuse(network_, fusion);
   workshop_ = std::make_unique<Workshop>(
       Workshop{network_, options_, preferred_layout(network_, options_, engine), parameters_, engine, dnnl::stream(engine)});
+  workshop_->checks = checks;
   // The first one that is planned chooses how weights lie.
   if (options_.largest_train_batch > options_.train_batch) Executable(*workshop_, nodes_, options_.largest_train_batch, true);
   executables_.compile(options_, [this](std::uint32_t samples, bool training) {
@@ -52,7 +54,8 @@ void CpuReplica::compile(const std::vector<int>& cores) {
   check_gradients(network_, options_.request);
   for (const ScoreGradient& gradient : options_.request.gradients) compile_gradient(gradient.by);
   losses_.plan(options_.request.losses, std::max(options_.train_batch, options_.infer_batch));
-  parameters_.finish_planning();
+  parameters_.finish_planning(checks);
+  workshop_->checks.release_memory();
   bucket_node_ = first_nodes(network_, nodes_, parameters_.buckets());
 }
 
@@ -62,6 +65,7 @@ void CpuReplica::compile_gradient(LayerPort by) {
   if (!frozen_workshop_) {
     frozen_workshop_ = std::make_unique<Workshop>(
         Workshop{frozen_, options_, workshop_->layout, parameters_, workshop_->engine, workshop_->stream});
+    frozen_workshop_->checks = workshop_->checks;
   }
   GradientPass& pass = found->second;
   FusionOptions fusion{.backend = "cpu", .pool_with_statistics = true};
@@ -110,6 +114,7 @@ void CpuReplica::bind_all() {
 Executable& CpuReplica::executable(Executables<Executable>& among, std::uint32_t count, bool training) {
   const auto [network, is_new] = among.get(count, training, [] {});
   if (!is_new) return network;
+  workshop_->checks.release_memory();
   if (network.arena_bytes() > arena_.bytes())  // oneDNN may want more scratch memory for fewer samples, but hardly ever does
     bind_all();
   else

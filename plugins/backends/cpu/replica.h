@@ -21,7 +21,8 @@ namespace millrace::cpu {
 // Fewer samples than compiled for are computed exactly, not padded: the first step with a new count compiles for it.
 class CpuReplica final : public Replica {
  public:
-  CpuReplica(const Network& network, const CompileOptions& options, const std::vector<int>& cores);
+  CpuReplica(const Network& network, const CompileOptions& options, const std::vector<int>& cores,
+             const PrimitiveChecks& checks = {});
   ~CpuReplica() override;
 
   MemoryPlan memory_plan() const override;
@@ -50,7 +51,7 @@ class CpuReplica final : public Replica {
 
  private:
   std::function<void()> or_give_up(std::function<void()> work) const;
-  void compile(const std::vector<int>& cores);
+  void compile(const std::vector<int>& cores, const PrimitiveChecks& checks);
   void compile_gradient(LayerPort by);
   std::size_t arena_bytes() const;
   Executable& executable(std::uint32_t count, bool training) { return executable(executables_, count, training); }
