@@ -5,12 +5,13 @@
 #pragma once
 
 #include "millrace/backend.h"
+#include "millrace/verdicts.h"
 
 namespace millrace::cpu {
 
 class CpuDevice final : public Device {
  public:
-  CpuDevice(DeviceInfo info, DeviceOptions options);
+  CpuDevice(DeviceInfo info, DeviceOptions options, std::shared_ptr<Verdicts> verdicts);
   const DeviceInfo& info() const override { return info_; }
   std::unique_ptr<Stream> make_stream(const std::string& name) override;
   std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t bytes) override;
@@ -20,6 +21,7 @@ class CpuDevice final : public Device {
  private:
   DeviceInfo info_;
   DeviceOptions options_;
+  std::shared_ptr<Verdicts> verdicts_;
 };
 
 class CpuBackend final : public Backend {
@@ -28,6 +30,9 @@ class CpuBackend final : public Backend {
   std::vector<DeviceInfo> devices() override;
   std::string why_not() override;
   std::unique_ptr<Device> open(int index, const DeviceOptions& options) override;
+
+ private:
+  std::shared_ptr<Verdicts> verdicts_;  // of all its devices
 };
 
 }  // namespace millrace::cpu

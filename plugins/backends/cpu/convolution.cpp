@@ -2,8 +2,6 @@
 // F(4 x 4, 3 x 3) (Lavin and Gray, arXiv 1509.09308), which needs a quarter of the multiplications and rounds a little more,
 // where that pays. Transposed convolution through oneDNN's deconvolution, which is fast by the data gradients of its
 // convolutions.
-#include <map>
-
 #include "own_convolution.h"
 #include "primitives.h"
 
@@ -28,10 +26,15 @@ class Windowed : public Weighted {
   Desc source_desc(const MapSpec& input) const final { return input.desc(); }
   Desc destination_desc(const MapSpec& output) const final { return output.desc(); }
   DataType output_type(const Planner&) const final { return workshop_.type(); }
+  WindowSum windows(WindowSum::Layer kind, algorithm how) const {
+    return {.layer = kind, .how = how, .strides = strides_, .dilates = dilates_, .before = before_, .after = after_};
+  }
   bool is_slow(const PrimitiveDesc& chosen) const final { return is_slow_convolution(chosen); }
   const Shape& weights_shape() const { return workshop_.parameters.parameter(layer().parameters[0]).shape; }
 
   const ConvAttributes& conv_;
+
+ private:
   memory::dims strides_, dilates_, before_, after_;
 };
 
@@ -40,28 +43,23 @@ class Convolution final : public Windowed {
   using Windowed::Windowed;
 
  protected:
-  PrimitiveDesc make_forward(const Desc& source, const Desc& weights, const Desc& destination, bool relu) override {
-    const Desc bias = has_bias() ? bias_desc(destination) : Desc();
-    return choose([&](algorithm how) {
-      forward_[how] = describe<dnnl::convolution_forward>(workshop_.engine, attributes(relu), forward_kind(), how, source,
-                                                          weights, bias, destination, strides_, dilates_, before_, after_);
-      return forward_[how];
-    });
-  }
+  WindowSum sum() const override { return windows(WindowSum::Layer::convolution, algorithm::convolution_direct); }
 
-  PrimitiveDesc make_backward_data(const Desc& d_source, const Desc& weights, const Desc& d_destination) override {
-    return choose_as_forward([&](algorithm how) {
-      return describe_backward<dnnl::convolution_backward_data>(workshop_.engine, forward_.at(how), how, d_source, weights,
-                                                                d_destination, strides_, dilates_, before_, after_);
-    });
-  }
-
-  PrimitiveDesc make_backward_weights(const Desc& source, const Desc& d_weights, const Desc& d_destination, bool bias) override {
-    const Desc d_bias = bias ? bias_desc(d_destination) : Desc();
-    return choose_as_forward([&](algorithm how) {
-      return describe_backward<dnnl::convolution_backward_weights>(workshop_.engine, forward_.at(how), how, source, d_weights,
-                                                                   d_bias, d_destination, strides_, dilates_, before_, after_);
-    });
+  PrimitiveDesc choose(WindowSum& sum) const override {
+    if (winograd_pays()) {
+      constexpr std::size_t kMostScratch = std::size_t{1} << 30;  // bytes: all transformed tiles may have to lie there at once
+      try {
+        WindowSum winograd = sum;
+        winograd.how = algorithm::convolution_winograd;
+        PrimitiveDesc chosen = Weighted::choose(winograd);
+        if (chosen.scratchpad_desc().get_size() <= kMostScratch) {
+          sum = winograd;
+          return chosen;
+        }
+      } catch (const dnnl::error&) {  // not for these layouts, or not on this processor: Winograd's wants AVX-512
+      }
+    }
+    return Weighted::choose(sum);
   }
 
   Desc canonical_weights() const override {
@@ -84,27 +82,6 @@ class Convolution final : public Windowed {
            2 * out[1] * out[2] >= 16 * tiles &&
            static_cast<double>(layer().multiply_adds) * static_cast<double>(samples()) >= kLeast;
   }
-
-  template <class Make>
-  PrimitiveDesc choose(const Make& make) {
-    const PrimitiveDesc direct = make(algorithm::convolution_direct);
-    if (!winograd_pays()) return direct;
-    constexpr std::size_t kMostScratch = std::size_t{1} << 30;  // bytes: all transformed tiles may have to lie there at once
-    try {
-      const PrimitiveDesc winograd = make(algorithm::convolution_winograd);
-      return winograd.scratchpad_desc().get_size() <= kMostScratch ? winograd : direct;
-    } catch (const dnnl::error&) {  // not for these layouts, or not on this processor
-      return direct;
-    }
-  }
-
-  // Backward needs the forward primitive of its algorithm, which not every processor has (Winograd's wants AVX-512).
-  template <class Make>
-  PrimitiveDesc choose_as_forward(const Make& make) {
-    return forward_.contains(algorithm::convolution_winograd) ? choose(make) : make(algorithm::convolution_direct);
-  }
-
-  std::map<algorithm, dnnl::convolution_forward::primitive_desc> forward_;  // oneDNN wants them when it makes the backward ones
 };
 
 // oneDNN names its weights (out, in / groups, height, width) too; ours lie in the order (in, out / groups, height, width).
@@ -113,21 +90,7 @@ class TransposedConvolution final : public Windowed {
   using Windowed::Windowed;
 
  protected:
-  PrimitiveDesc make_forward(const Desc& source, const Desc& weights, const Desc& destination, bool) override {
-    forward_ = describe<dnnl::deconvolution_forward>(workshop_.engine, attributes(), forward_kind(), kHow, source, weights,
-                                                     destination, strides_, dilates_, before_, after_);
-    return forward_;
-  }
-
-  PrimitiveDesc make_backward_data(const Desc& d_source, const Desc& weights, const Desc& d_destination) override {
-    return describe_backward<dnnl::deconvolution_backward_data>(workshop_.engine, forward_, kHow, d_source, weights,
-                                                                d_destination, strides_, dilates_, before_, after_);
-  }
-
-  PrimitiveDesc make_backward_weights(const Desc& source, const Desc& d_weights, const Desc& d_destination, bool) override {
-    return describe_backward<dnnl::deconvolution_backward_weights>(workshop_.engine, forward_, kHow, source, d_weights,
-                                                                   d_destination, strides_, dilates_, before_, after_);
-  }
+  WindowSum sum() const override { return windows(WindowSum::Layer::transposed_convolution, algorithm::deconvolution_direct); }
 
   Desc canonical_weights() const override {
     const Shape& shape = weights_shape();
@@ -138,11 +101,6 @@ class TransposedConvolution final : public Windowed {
 
   // oneDNN keeps the result once more in float32 for them, and sums the bias' gradient in float32, one value after another.
   bool finishes_apart() const override { return true; }
-
- private:
-  static constexpr algorithm kHow = algorithm::deconvolution_direct;
-
-  dnnl::deconvolution_forward::primitive_desc forward_;
 };
 
 }  // namespace

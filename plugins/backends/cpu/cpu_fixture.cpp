@@ -54,13 +54,15 @@ CompileOptions with_batches(CompileOptions options, std::uint32_t samples, bool 
 
 }  // namespace
 
-Laboratory::Laboratory(std::shared_ptr<const Network> network, std::int64_t samples, bool training, const CompileOptions& options)
+Laboratory::Laboratory(std::shared_ptr<const Network> network, std::int64_t samples, bool training, const CompileOptions& options,
+                       const PrimitiveChecks& checks)
     : network_(std::move(network)),
       options_(with_batches(options, static_cast<std::uint32_t>(samples), training)),
       parameters_(*network_, options_) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   workshop_ = std::make_unique<Workshop>(
       Workshop{*network_, options_, preferred_layout(*network_, options_, engine), parameters_, engine, dnnl::stream(engine)});
+  workshop_->checks = checks;
   executable_ = std::make_unique<Executable>(*workshop_, fuse(*network_, {.backend = "cpu", .pool_with_statistics = true}),
                                              samples, training);
   parameters_.finish_planning();

@@ -31,7 +31,8 @@ double reference_loss(const Values& logits, const std::vector<std::int32_t>& lab
 class Laboratory {
  public:
   // `options`: all but the batches.
-  Laboratory(std::shared_ptr<const Network> network, std::int64_t samples, bool training, const CompileOptions& options = {});
+  Laboratory(std::shared_ptr<const Network> network, std::int64_t samples, bool training, const CompileOptions& options = {},
+             const PrimitiveChecks& checks = {});
 
   void write(int parameter, const std::vector<float>& values);
   std::vector<float> read(std::string_view state, int parameter);

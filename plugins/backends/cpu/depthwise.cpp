@@ -1,6 +1,8 @@
 // Depthwise convolution by kernels of our own, forward and backward, with a bias and an activation behind.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "own_convolution.h"
 
 namespace millrace::cpu {
@@ -45,6 +47,20 @@ class Depthwise final : public OwnConvolution {
   PoolWindow window_;
 };
 
+bool computes_rightly(const Workshop& workshop, const Node& node, WindowOperand result) {
+  OwnTrial trial = own_trial(workshop, node, result);
+  const ConvAttributes& conv = workshop.layer(node.layer).as<ConvAttributes>();
+  const memory::data_type type = result == WindowOperand::w ? memory::data_type::f32 : to_dnnl(workshop.type());
+  trial.w = trial_operand({{conv.groups, 1, 1, conv.kernel.height, conv.kernel.width}, type, memory::format_tag::Goihw16g});
+  const std::string name = fmt::format("own depthwise kernels ({}), {}", kernels().instruction_set, trial.text);
+  return workshop.checks.is_right(name, trial, [&](const TrialMemory& at) {
+    const Map x = trial.x_map(at), y = trial.y_map(at);
+    if (result == WindowOperand::y) return kernels().depthwise(window_of(conv), x, at.w, nullptr, false, y);
+    if (result == WindowOperand::x) return kernels().depthwise_backward_data(window_of(conv), y, at.w, x);
+    kernels().depthwise_backward_weights(window_of(conv), x, y, static_cast<float*>(at.w));
+  });
+}
+
 }  // namespace
 
 // Measured beside oneDNN 2.6 at the shapes of cpu_kernels_bench, in float32, channels last, on AVX2: forward and backward
@@ -58,7 +74,8 @@ bool takes_own_depthwise(const Workshop& workshop, const Node& node) {
   const bool dense = conv.dilation.height == 1 && conv.dilation.width == 1;
   const bool inside = conv.padding.bottom < window.kernel_height && conv.padding.right < window.kernel_width;
   const bool pays = window.kernel_height >= 5 && window.kernel_width >= 5;
-  return depthwise && dense && inside && pays && fits_depthwise(window) && node.inputs.front() != Network::kInput;
+  if (!depthwise || !dense || !inside || !pays || !fits_depthwise(window) || node.inputs.front() == Network::kInput) return false;
+  return std::ranges::all_of(kPassesOfTrials, [&](WindowOperand result) { return computes_rightly(workshop, node, result); });
 }
 
 std::unique_ptr<Operation> make_own_depthwise(Workshop& workshop, const Node& node) {

@@ -12,22 +12,7 @@ class Linear final : public Weighted {
   using Weighted::Weighted;
 
  protected:
-  PrimitiveDesc make_forward(const Desc& source, const Desc& weights, const Desc& destination, bool relu) override {
-    const Desc bias = has_bias() ? bias_desc(destination) : Desc();
-    forward_ = describe<dnnl::inner_product_forward>(workshop_.engine, attributes(relu), forward_kind(), source, weights, bias,
-                                                     destination);
-    return forward_;
-  }
-
-  PrimitiveDesc make_backward_data(const Desc& d_source, const Desc& weights, const Desc& d_destination) override {
-    return describe_backward<dnnl::inner_product_backward_data>(workshop_.engine, forward_, d_source, weights, d_destination);
-  }
-
-  PrimitiveDesc make_backward_weights(const Desc& source, const Desc& d_weights, const Desc& d_destination, bool bias) override {
-    const Desc d_bias = bias ? bias_desc(d_destination) : Desc();
-    return describe_backward<dnnl::inner_product_backward_weights>(workshop_.engine, forward_, source, d_weights, d_bias,
-                                                                   d_destination);
-  }
+  WindowSum sum() const override { return {.layer = WindowSum::Layer::linear}; }
 
   Desc canonical_weights() const override {
     const Shape& from = layer().input_shapes[0];
@@ -44,9 +29,6 @@ class Linear final : public Weighted {
   bool is_slow(const PrimitiveDesc& chosen) const override {
     return std::string_view(chosen.impl_info_str()).find("ref") != std::string_view::npos;
   }
-
- private:
-  dnnl::inner_product_forward::primitive_desc forward_;
 };
 
 }  // namespace

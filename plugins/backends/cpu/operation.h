@@ -11,6 +11,7 @@
 #include "millrace/planned_operation.h"
 #include "parameter_store.h"
 #include "planner.h"
+#include "primitive_checks.h"
 
 namespace millrace::cpu {
 
@@ -22,6 +23,7 @@ struct Workshop {
   ParameterStore& parameters;
   dnnl::engine engine;
   dnnl::stream stream;
+  PrimitiveChecks checks = {};      // without verdicts: nothing is checked
   dnnl::memory::desc input_desc{};  // of the network's input; its only reader chooses it when that is a convolution
   int reorders = 0;                 // of activations, over all operations planned so far
 

@@ -34,33 +34,39 @@ std::int64_t blocks_of(std::int64_t rows) { return (rows + kRows - 1) / kRows; }
 
 }  // namespace
 
-Orthogonaliser::Product::Block Orthogonaliser::make_block(std::int64_t rows, const Product& of, bool right_transposed) {
+Orthogonaliser::Product::Block Orthogonaliser::make_block(std::int64_t rows, const Product& of, bool right_transposed,
+                                                          const PrimitiveChecks& checks) {
   const memory::dims by_rows = {of.columns, 1}, by_columns = {1, of.inner};
   Product::Block block;
   block.left = memory::desc({rows, of.inner}, to_dnnl(type_), memory::dims{of.inner, 1});
   block.right = memory::desc({of.inner, of.columns}, to_dnnl(type_), right_transposed ? by_columns : by_rows);
   block.result = memory::desc({rows, of.columns}, to_dnnl(type_), memory::dims{of.columns, 1});
-  block.desc = describe<dnnl::matmul>(engine_, attributes(), block.left, block.right, block.result);
-  block.primitive = dnnl::matmul(block.desc);
+  WindowSum sum{.layer = WindowSum::Layer::product};
+  sum.source = block.left;
+  sum.weights = block.right;
+  sum.destination = block.result;
+  block.desc = checks.first_right(engine_, sum);
+  block.primitive = dnnl::primitive(block.desc.get());
   scratch_bytes_ = std::max(scratch_bytes_, round_up(block.desc.scratchpad_desc().get_size(), kAlignment));
   return block;
 }
 
-Orthogonaliser::Product Orthogonaliser::make(std::int64_t rows, std::int64_t inner, std::int64_t columns, bool right_transposed) {
+Orthogonaliser::Product Orthogonaliser::make(std::int64_t rows, std::int64_t inner, std::int64_t columns, bool right_transposed,
+                                             const PrimitiveChecks& checks) {
   Product product{.rows = rows, .inner = inner, .columns = columns};
-  if (rows >= kRows) product.whole = make_block(kRows, product, right_transposed);
-  if (rows % kRows != 0) product.rest = make_block(rows % kRows, product, right_transposed);
+  if (rows >= kRows) product.whole = make_block(kRows, product, right_transposed, checks);
+  if (rows % kRows != 0) product.rest = make_block(rows % kRows, product, right_transposed, checks);
   return product;
 }
 
-void Orthogonaliser::add(const MatrixShape& shape) {
+void Orthogonaliser::add(const MatrixShape& shape, const PrimitiveChecks& checks) {
   const std::int64_t height = shape.height(), width = shape.width();
   threads_ = omp_get_max_threads();
   elements_ = std::max(elements_, MatrixMemory<float>::elements(shape));
   if (products_.contains({height, width})) return;
   const OneThread alone;
-  products_[{height, width}] = {make(height, width, height, true), make(height, height, height, false),
-                                make(height, height, width, false)};
+  products_[{height, width}] = {make(height, width, height, true, checks), make(height, height, height, false, checks),
+                                make(height, height, width, false, checks)};
 }
 
 std::size_t Orthogonaliser::bytes() const {

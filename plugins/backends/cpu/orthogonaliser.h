@@ -11,6 +11,7 @@
 #include "memory_region.h"
 #include "millrace/orthogonalise.h"
 #include "millrace/tensor.h"
+#include "primitive_checks.h"
 
 namespace millrace::cpu {
 
@@ -20,7 +21,7 @@ class Orthogonaliser {
   explicit Orthogonaliser(DataType type) : type_(type) {}
 
   // Before start(), on a thread with the team that will run.
-  void add(const MatrixShape& shape);
+  void add(const MatrixShape& shape, const PrimitiveChecks& checks);
   std::size_t bytes() const;
   void start();
 
@@ -31,8 +32,8 @@ class Orthogonaliser {
   // A product of row-major matrices, `rows` of the left one at a time; the last block may have fewer.
   struct Product {
     struct Block {
-      dnnl::matmul::primitive_desc desc;
-      dnnl::matmul primitive;
+      dnnl::primitive_desc_base desc;
+      dnnl::primitive primitive;
       dnnl::memory::desc left, right, result;
     };
     std::int64_t rows = 0, inner = 0, columns = 0;
@@ -41,8 +42,8 @@ class Orthogonaliser {
   struct Products {
     Product gram, square, apply;
   };
-  Product make(std::int64_t rows, std::int64_t inner, std::int64_t columns, bool right_transposed);
-  Product::Block make_block(std::int64_t rows, const Product& of, bool right_transposed);
+  Product make(std::int64_t rows, std::int64_t inner, std::int64_t columns, bool right_transposed, const PrimitiveChecks& checks);
+  Product::Block make_block(std::int64_t rows, const Product& of, bool right_transposed, const PrimitiveChecks& checks);
   void multiply(const Product& product, const void* left, const void* right, void* result);
   void multiply_block(const Product& product, std::int64_t block, const void* left, const void* right, void* result);
   template <class T>

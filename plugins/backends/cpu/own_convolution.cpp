@@ -1,5 +1,10 @@
 #include "own_convolution.h"
 
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
+
 namespace millrace::cpu {
 
 void OwnConvolution::plan(Planner& planner) {
@@ -57,6 +62,33 @@ void OwnConvolution::backward(const Pass&) {
   if (!d_input_) return;
   convolve_backward_data(dy_, d_input_.written);
   d_input_.finish();
+}
+
+OwnTrial own_trial(const Workshop& workshop, const Node& node, WindowOperand result) {
+  const Layer& layer = workshop.layer(node.layer);
+  const auto& conv = layer.as<ConvAttributes>();
+  const std::int64_t samples = std::max(2, omp_get_max_threads());
+  OwnTrial trial;
+  trial.input = MapSpec::of(layer.input_shapes[0], samples, workshop.type(), workshop.layout);
+  trial.output = MapSpec::of(layer.output, samples, workshop.type(), workshop.layout);
+  const auto& x = trial.input;
+  const auto& y = trial.output;
+  trial.shape = {.n = samples, .groups = conv.groups, .c = x.channels / conv.groups, .k = y.channels / conv.groups};
+  trial.shape.rows = {x.height, y.height, conv.kernel.height, conv.stride.height, conv.dilation.height, conv.padding.top};
+  trial.shape.columns = {x.width, y.width, conv.kernel.width, conv.stride.width, conv.dilation.width, conv.padding.left};
+  trial.result = result;
+  trial.x = trial_operand(x.desc());
+  trial.y = trial_operand(y.desc());
+  const dnnl::memory::dims extents = {conv.groups, trial.shape.k, trial.shape.c, conv.kernel.height, conv.kernel.width};
+  trial.w = trial_operand({extents, dnnl::memory::data_type::f32, dnnl::memory::format_tag::goihw});
+  trial.text = fmt::format(
+      "{} of a convolution in {}: {}x{}x{}x{} -> {}x{}x{}, {} groups, windows {}x{}, stride {}x{}, padding {}x{}",
+      result == WindowOperand::y   ? "forward"
+      : result == WindowOperand::x ? "gradient of the input"
+                                   : "gradient of the weights",
+      to_string(x.type), x.n, x.channels, x.height, x.width, y.channels, y.height, y.width, conv.groups, conv.kernel.height,
+      conv.kernel.width, conv.stride.height, conv.stride.width, conv.padding.top, conv.padding.left);
+  return trial;
 }
 
 }  // namespace millrace::cpu

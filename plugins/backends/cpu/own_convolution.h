@@ -42,7 +42,18 @@ class OwnConvolution : public Operation {
   bool has_gradient_ = false;
 };
 
-// Those for which each is chosen; make_convolution() asks.
+// ---- Checks (primitive_checks.h) ----
+// What one pass of a node's convolution computes, on one sample for each thread. Weights are float32 in the network's order.
+struct OwnTrial : Trial {
+  std::string text;  // in a line
+  MapSpec input, output;
+  Map x_map(const TrialMemory& memory) const { return input.map(memory.x); }
+  Map y_map(const TrialMemory& memory) const { return output.map(memory.y); }
+};
+OwnTrial own_trial(const Workshop& workshop, const Node& node, WindowOperand result);
+constexpr WindowOperand kPassesOfTrials[] = {WindowOperand::y, WindowOperand::x, WindowOperand::w};
+
+// Those for which each is chosen, and computes rightly; make_convolution() asks.
 bool takes_own_depthwise(const Workshop& workshop, const Node& node);
 std::unique_ptr<Operation> make_own_depthwise(Workshop& workshop, const Node& node);
 bool takes_winograd(const Workshop& workshop, const Node& node);

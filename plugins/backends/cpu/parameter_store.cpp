@@ -41,7 +41,7 @@ void ParameterStore::set_layout(int index, const dnnl::memory::desc& layout, con
   target.elements = target.layout.get_size() / sizeof(float);
 }
 
-void ParameterStore::finish_planning() {
+void ParameterStore::finish_planning(const PrimitiveChecks& checks) {
   std::vector<std::size_t> elements;
   for (const Entry& each : entries_) elements.push_back(each.elements);
   plan_.place(elements, kFloatsPerLine);
@@ -58,7 +58,7 @@ void ParameterStore::finish_planning() {
   for (int index = 0; index < static_cast<int>(entries_.size()); ++index) {
     if (!plan_.is_matrix(index)) continue;
     const Entry& each = entry(index);
-    orthogonaliser_.add(matrix_of(parameter(index)));
+    orthogonaliser_.add(matrix_of(parameter(index)), checks);
     most_directions_ = std::max(most_directions_, round_up(each.elements, kFloatsPerLine));
     if (has_layout(index)) most_rearranged_ = std::max(most_rearranged_, each.canonical.get_size() / sizeof(float));
   }

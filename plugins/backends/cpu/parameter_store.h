@@ -30,7 +30,7 @@ class ParameterStore {
   // `layout` is in the type of the computation. Where it has no twin in float32, the parameter stays in its canonical order and
   // every pass rearranges it.
   void set_layout(int index, const dnnl::memory::desc& layout, const dnnl::memory::desc& canonical);
-  void finish_planning();  // places, buckets, products. On the thread that will update
+  void finish_planning(const PrimitiveChecks& checks = {});  // places, buckets, products. On the thread that will update
   void append_to(MemoryPlan& plan) const;
 
   // ---- After start() ----

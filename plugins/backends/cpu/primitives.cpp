@@ -53,6 +53,31 @@ memory::desc in_any_layout(const memory::desc& desc, memory::data_type type) {
   return {dims_of(desc), type, memory::format_tag::any};
 }
 
+namespace {
+
+struct Blocks {
+  memory::dims sizes, dimensions;  // outermost first
+  memory::dim first = 0;           // where the first element lies
+};
+
+std::vector<std::vector<std::int64_t>> offsets_in(const Strides& outer, const Blocks& blocks) {
+  std::vector<std::vector<std::int64_t>> offsets(outer.padded.size());
+  for (std::size_t d = 0; d < offsets.size(); ++d) {
+    for (memory::dim index = 0; index < outer.padded[d]; ++index) {
+      memory::dim rest = index, offset = d == 0 ? blocks.first : 0, stride = 1;
+      for (std::size_t b = blocks.sizes.size(); b-- > 0; stride *= blocks.sizes[b]) {
+        if (blocks.dimensions[b] != static_cast<memory::dim>(d)) continue;
+        offset += rest % blocks.sizes[b] * stride;
+        rest /= blocks.sizes[b];
+      }
+      offsets[d].push_back(offset + rest * outer.strides[d]);
+    }
+  }
+  return offsets;
+}
+
+}  // namespace
+
 #if DNNL_VERSION_MAJOR >= 3
 
 memory::dims dims_of(const memory::desc& desc) { return desc.get_dims(); }
@@ -72,6 +97,11 @@ std::optional<memory::desc> in_type(const memory::desc& desc, memory::data_type 
 
 Strides strides_of(const memory::desc& desc) { return {desc.get_padded_dims(), desc.get_strides(), desc.get_inner_nblks() > 0}; }
 
+std::vector<std::vector<std::int64_t>> offsets_of(const memory::desc& desc) {
+  if (desc.get_format_kind() != memory::format_kind::blocked) return {};
+  return offsets_in(strides_of(desc), {desc.get_inner_blks(), desc.get_inner_idxs(), desc.get_submemory_offset()});
+}
+
 #else
 
 memory::dims dims_of(const memory::desc& desc) { return desc.dims(); }
@@ -89,6 +119,14 @@ Strides strides_of(const memory::desc& desc) {
   return {{desc.data.padded_dims, desc.data.padded_dims + desc.data.ndims},
           {blocking.strides, blocking.strides + desc.data.ndims},
           blocking.inner_nblks > 0};
+}
+
+std::vector<std::vector<std::int64_t>> offsets_of(const memory::desc& desc) {
+  if (desc.data.format_kind != dnnl_blocked) return {};
+  const auto& blocking = desc.data.format_desc.blocking;
+  return offsets_in(strides_of(desc), {{blocking.inner_blks, blocking.inner_blks + blocking.inner_nblks},
+                                       {blocking.inner_idxs, blocking.inner_idxs + blocking.inner_nblks},
+                                       desc.data.offset0});
 }
 
 #endif

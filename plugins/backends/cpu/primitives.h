@@ -6,6 +6,7 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
+#include <vector>
 
 namespace millrace::cpu {
 
@@ -65,5 +66,8 @@ struct Strides {
   bool blocked = false;        // some dimension is cut into blocks, which lie innermost
 };
 Strides strides_of(const dnnl::memory::desc& desc);
+// By dimension, where its indices lie, those of the padding too: an element is at the sum of one of each, in elements. Empty
+// where a layout is not made of strides and blocks.
+std::vector<std::vector<std::int64_t>> offsets_of(const dnnl::memory::desc& desc);
 
 }  // namespace millrace::cpu

@@ -10,7 +10,6 @@ using dnnl::memory;
 
 namespace {
 constexpr auto kHow = dnnl::algorithm::convolution_direct;
-constexpr auto kTraining = dnnl::prop_kind::forward_training;
 const memory::dims kDense = {0, 0};  // dilation
 }  // namespace
 
@@ -26,33 +25,30 @@ std::string RearrangedConvolution::detail() const {
 }
 
 void RearrangedConvolution::plan_forward(Planner& planner) {
-  const auto chosen = describe_forward(planner);
+  const PrimitiveDesc chosen = choose_forward(planner);
   forward_x_.plan(planner, arrangement_.x);
   forward_y_.plan(planner, arrangement_.y);
-  kernel_.plan(planner, computed_weights(), chosen.weights_desc());
+  kernel_.plan(planner, computed_weights(), chosen.query_md(dnnl::query::weights_md));
   forward_.plan(planner, chosen);
 }
 
 void RearrangedConvolution::plan_weights(Planner& planner) {
-  const auto forward = describe_forward(planner);
-  const auto& [x, y, strides, before, after] = arrangement_;
-  const memory::desc d_weights = in_any_layout(canonical_weights());
-  const auto chosen = describe_backward<dnnl::convolution_backward_weights>(
-      workshop_.engine, forward, kHow, x.desc(), d_weights, memory::desc(), y.desc(), strides, kDense, before, after);
-  backward_x_.plan(planner, x);
-  backward_dy_.plan(planner, y);
-  d_kernel_.plan(planner, workshop_.parameters.layout(layer().parameters[0]), chosen.diff_weights_desc());
+  arrange_maps(planner);
+  const PrimitiveDesc chosen =
+      workshop_.checks.first_right(workshop_.engine, sum_of(WindowSum::Pass::weights, in_any_layout(canonical_weights())));
+  backward_x_.plan(planner, arrangement_.x);
+  backward_dy_.plan(planner, arrangement_.y);
+  d_kernel_.plan(planner, workshop_.parameters.layout(layer().parameters[0]), chosen.query_md(dnnl::query::diff_weights_md));
   weights_.plan(planner, chosen);
 }
 
 void RearrangedConvolution::plan_data(Planner& planner) {
-  const auto forward = describe_forward(planner);
-  const auto& [x, y, strides, before, after] = arrangement_;
-  const auto chosen = describe_backward<dnnl::convolution_backward_data>(
-      workshop_.engine, forward, kHow, x.desc(), in_any_layout(computed_weights()), y.desc(), strides, kDense, before, after);
-  if (!trains(0)) backward_dy_.plan(planner, y);
-  backward_dx_.plan(planner, x);
-  data_kernel_.plan(planner, computed_weights(), chosen.weights_desc());
+  arrange_maps(planner);
+  const PrimitiveDesc chosen =
+      workshop_.checks.first_right(workshop_.engine, sum_of(WindowSum::Pass::data, in_any_layout(computed_weights())));
+  if (!trains(0)) backward_dy_.plan(planner, arrangement_.y);
+  backward_dx_.plan(planner, arrangement_.x);
+  data_kernel_.plan(planner, computed_weights(), chosen.query_md(dnnl::query::weights_md));
   data_.plan(planner, chosen);
 }
 
@@ -98,21 +94,34 @@ void RearrangedConvolution::convolve_backward_data(const Map& dy, const Map& dx)
   from_arranged(backward_dx_.map, stride(), dx);
 }
 
-dnnl::convolution_forward::primitive_desc RearrangedConvolution::describe_forward(const Planner& planner) {
-  arrangement_ = arrange(planner.value(input()).spec, planner.value(node_.output).spec);
+WindowSum RearrangedConvolution::sum_of(WindowSum::Pass pass, const memory::desc& weights) const {
   const auto& [x, y, strides, before, after] = arrangement_;
+  WindowSum sum{.pass = pass, .how = kHow, .strides = strides, .dilates = kDense, .before = before, .after = after};
+  sum.source = x.desc();
+  sum.weights = weights;
+  sum.destination = y.desc();
+  if (pass == WindowSum::Pass::forward) {
+    sum.relu = node_.activation == Activation::relu;
+    if (layer().parameters.size() > 1) sum.bias = bias_desc();
+  }
+  return sum;
+}
+
+void RearrangedConvolution::arrange_maps(const Planner& planner) {
+  arrangement_ = arrange(planner.value(input()).spec, planner.value(node_.output).spec);
+}
+
+RearrangedConvolution::PrimitiveDesc RearrangedConvolution::choose_forward(const Planner& planner) {
+  arrange_maps(planner);
   const int parameter = layer().parameters[0];
   const bool known = workshop_.parameters.has_layout(parameter);
-  const memory::desc any = in_any_layout(canonical_weights(), to_dnnl(workshop_.type()));
-  const bool relu = node_.activation == Activation::relu;
-  const memory::desc bias = layer().parameters.size() > 1 ? bias_desc() : memory::desc();
   const auto with = [&](const memory::desc& weights) {
-    return describe<dnnl::convolution_forward>(workshop_.engine, attributes(relu), kTraining, kHow, x.desc(), weights, bias,
-                                               y.desc(), strides, kDense, before, after);
+    return workshop_.checks.first_right(workshop_.engine, sum_of(WindowSum::Pass::forward, weights));
   };
-  auto chosen = with(known ? computed_weights() : any);
+  const memory::desc any = in_any_layout(canonical_weights(), to_dnnl(workshop_.type()));
+  PrimitiveDesc chosen = with(known ? computed_weights() : any);
   if (known && is_slow_convolution(chosen)) chosen = with(any);  // a batch of another size has chosen how the weights lie
-  if (!known) workshop_.parameters.set_layout(parameter, chosen.weights_desc(), canonical_weights());
+  if (!known) workshop_.parameters.set_layout(parameter, chosen.query_md(dnnl::query::weights_md), canonical_weights());
   return chosen;
 }
 

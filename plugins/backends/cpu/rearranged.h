@@ -43,7 +43,10 @@ class RearrangedConvolution : public OwnConvolution {
     void bind(const Binding& binding, const dnnl::engine& engine, const MapSpec& spec);
   };
 
-  dnnl::convolution_forward::primitive_desc describe_forward(const Planner& planner);
+  using PrimitiveDesc = dnnl::primitive_desc_base;
+  WindowSum sum_of(WindowSum::Pass pass, const dnnl::memory::desc& weights) const;
+  void arrange_maps(const Planner& planner);
+  PrimitiveDesc choose_forward(const Planner& planner);
   dnnl::memory::desc bias_desc() const;
   dnnl::memory::desc canonical_weights() const;
   const dnnl::memory::desc& computed_weights() const;

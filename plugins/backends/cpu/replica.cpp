@@ -17,7 +17,8 @@ Network frozen(Network network) {
 
 }  // namespace
 
-CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, const DeviceOptions& device)
+CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, const DeviceOptions& device,
+                       const PrimitiveChecks& checks)
     : network_(network),
       options_(options),
       table_(network_),
@@ -25,7 +26,7 @@ CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, co
       phases_(network_, options_.request),
       frozen_(frozen(network)),
       losses_(network_) {
-  queue_.run([&] { compile(device); });
+  queue_.run([&] { compile(device, checks); });
 }
 
 CpuReplica::~CpuReplica() { queue_.drain(); }
@@ -35,7 +36,7 @@ std::vector<LayerTime> CpuReplica::layer_times() {
   return options_.time_layers ? executables_.layer_times() : std::vector<LayerTime>();
 }
 
-void CpuReplica::compile(const DeviceOptions& device) {
+void CpuReplica::compile(const DeviceOptions& device, const PrimitiveChecks& checks) {
   make_team(device.cores, device.warn);
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   FusionOptions fusion{.backend = "cpu", .pool_with_statistics = true};
@@ -44,7 +45,7 @@ void CpuReplica::compile(const DeviceOptions& device) {
   fusion.outputs = options_.request.outputs;
   infer_nodes_ = fuse(network_, fusion);
   const Layout layout = preferred_layout(network_, options_, engine);
-  workshops_.push_back({phases_.network(0), options_, layout, parameters_, engine, dnnl::stream(engine)});
+  workshops_.push_back({phases_.network(0), options_, layout, parameters_, engine, dnnl::stream(engine), checks});
   // The first one that is planned chooses how weights lie.
   if (options_.largest_train_batch > options_.train_batch) {
     Executable(workshops_.front(), nodes_, options_.largest_train_batch, true);
@@ -55,14 +56,16 @@ void CpuReplica::compile(const DeviceOptions& device) {
   check_gradients(network_, options_.request);
   for (const ScoreGradient& gradient : options_.request.gradients) compile_gradient(gradient.by);
   losses_.plan(options_.request.losses, std::max(options_.train_batch, options_.infer_batch));
-  parameters_.finish_planning();
+  parameters_.finish_planning(checks);
+  workshops_.front().checks.release_memory();
   bucket_node_ = first_nodes(network_, nodes_, parameters_.buckets());
 }
 
 Workshop& CpuReplica::workshop_of(std::size_t phase) {
   while (workshops_.size() <= phase) {
     const Workshop& first = workshops_.front();
-    workshops_.push_back({phases_.network(workshops_.size()), options_, first.layout, parameters_, first.engine, first.stream});
+    workshops_.push_back(
+        {phases_.network(workshops_.size()), options_, first.layout, parameters_, first.engine, first.stream, first.checks});
   }
   return workshops_[phase];
 }
@@ -72,8 +75,8 @@ void CpuReplica::compile_gradient(LayerPort by) {
   if (!is_new) return;
   if (!frozen_workshop_) {
     const Workshop& shared = workshops_.front();
-    frozen_workshop_ =
-        std::make_unique<Workshop>(Workshop{frozen_, options_, shared.layout, parameters_, shared.engine, shared.stream});
+    frozen_workshop_ = std::make_unique<Workshop>(
+        Workshop{frozen_, options_, shared.layout, parameters_, shared.engine, shared.stream, shared.checks});
   }
   GradientPass& pass = found->second;
   FusionOptions fusion{.backend = "cpu", .pool_with_statistics = true};
@@ -122,6 +125,7 @@ void CpuReplica::bind_all() {
 Executable& CpuReplica::executable(Executables<Executable>& among, const Executables<Executable>::Use& use) {
   const auto [network, is_new] = among.get(use, [] {});
   if (!is_new) return network;
+  workshops_.front().checks.release_memory();
   if (network.arena_bytes() > arena_.bytes())  // oneDNN may want more scratch memory for fewer samples, but hardly ever does
     bind_all();
   else

@@ -23,7 +23,8 @@ namespace millrace::cpu {
 // Fewer samples than compiled for are computed exactly, not padded: the first step with a new count compiles for it.
 class CpuReplica final : public Replica {
  public:
-  CpuReplica(const Network& network, const CompileOptions& options, const DeviceOptions& device);
+  CpuReplica(const Network& network, const CompileOptions& options, const DeviceOptions& device,
+             const PrimitiveChecks& checks = {});
   ~CpuReplica() override;
 
   MemoryPlan memory_plan() const override;
@@ -52,7 +53,7 @@ class CpuReplica final : public Replica {
 
  private:
   std::function<void()> or_give_up(std::function<void()> work) const;
-  void compile(const DeviceOptions& device);
+  void compile(const DeviceOptions& device, const PrimitiveChecks& checks);
   void compile_gradient(LayerPort by);
   std::size_t arena_bytes() const;
   Workshop& workshop_of(std::size_t phase);

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <span>
+#include <exception>
 
 #include "primitives.h"
 
@@ -10,25 +10,63 @@ namespace millrace::cpu {
 
 using dnnl::memory;
 
-Weighted::Desc Weighted::bias_desc(const Desc& destination) {
-  return {{dims_of(destination)[1]}, memory::data_type::f32, memory::format_tag::any};
-}
-
 namespace {
 memory::desc as_it_lies(const memory::desc& operand) { return operand; }
 memory::desc in_any(const memory::desc& operand) { return in_any_layout(operand); }
 memory::desc in_float32(const memory::desc& operand) { return in_any_layout(operand, memory::data_type::f32); }
 }  // namespace
 
-template <class Make>
-Weighted::PrimitiveDesc Weighted::first_fast(const Make& make, std::initializer_list<Change> changes) const {
-  const PrimitiveDesc first = make(*changes.begin());
-  if (!is_slow(first)) return first;
-  for (const Change& change : std::span(changes).subspan(1)) {
-    PrimitiveDesc other = make(change);
-    if (!is_slow(other)) return other;
+WindowSum Weighted::sum_of(WindowSum::Pass pass, const Desc& source, const Desc& weights, const Desc& destination) const {
+  WindowSum all = sum();
+  all.pass = pass;
+  all.forward_kind = forward_kind();
+  all.source = source;
+  all.weights = weights;
+  all.destination = destination;
+  const bool forward = pass == WindowSum::Pass::forward, by_weights = pass == WindowSum::Pass::weights;
+  all.relu = forward && node_.activation == Activation::relu && !finishes_apart();
+  if (has_bias() && ((forward && !finishes_apart()) || (by_weights && trains(1) && !sums_bias_apart()))) {
+    all.bias = {{layer().output[0]}, memory::data_type::f32, memory::format_tag::any};
   }
-  return first;
+  return all;
+}
+
+Weighted::Choice Weighted::first_fast(const WindowSum& sum, std::initializer_list<Change> changes) const {
+  std::optional<Choice> first;
+  std::exception_ptr why_not;
+  for (const Change change : changes) {
+    Choice choice{sum, {}};
+    for (Desc* operand : {&choice.sum.source, &choice.sum.weights, &choice.sum.destination}) *operand = change(*operand);
+    try {
+      choice.desc = choose(choice.sum);
+    } catch (const dnnl::error&) {
+      if (!why_not) why_not = std::current_exception();
+      continue;
+    }
+    if (!is_slow(choice.desc)) return choice;
+    if (!first) first = std::move(choice);
+  }
+  if (!first) std::rethrow_exception(why_not);
+  return *first;
+}
+
+Weighted::PrimitiveDesc Weighted::first_right(const WindowSum& sum, std::initializer_list<Change> changes) const {
+  for (;;) {  // what is wrong is not chosen again
+    const Choice choice = first_fast(sum, changes);
+    if (workshop_.checks.is_right(choice.sum, choice.desc)) return choice.desc;
+  }
+}
+
+std::optional<Weighted::Choice> Weighted::in_own_type(const WindowSum& sum) const {
+  try {
+    for (;;) {
+      Choice choice = first_fast(sum, {as_it_lies, in_any});
+      // A slow one tells how operands are to lie, and is hardly ever what computes.
+      if (is_slow(choice.desc) || workshop_.checks.is_right(choice.sum, choice.desc)) return choice;
+    }
+  } catch (const dnnl::error&) {
+    return std::nullopt;
+  }
 }
 
 // The network has weights and input in the layouts of the network's type; in float32 the operation alone has them.
@@ -36,20 +74,20 @@ void Weighted::choose_forward(Planner& planner, const Value& output) {
   const int parameter = layer().parameters[0];
   Value& from = planner.value(input());
   const bool free_input = from.tensor == kNoTensor;  // only the network's input is still without a tensor
-  const bool relu = node_.activation == Activation::relu && !finishes_apart();
   const Desc held_source = input() == Network::kInput ? workshop_.input_desc : source_desc(from.spec);
   const Desc source = free_input ? in_any_layout(held_source) : held_source;
   const Desc destination = destination_desc(output.spec);
   const Desc weights = workshop_.parameters.has_layout(parameter) ? workshop_.parameters.computed_layout(parameter)
                                                                   : in_any_layout(canonical_weights(), to_dnnl(workshop_.type()));
-  const auto make = [&](Change change) { return make_forward(change(source), change(weights), change(destination), relu); };
-  const PrimitiveDesc in_own_type = first_fast(make, {as_it_lies, in_any});
-  const PrimitiveDesc chosen = is_slow(in_own_type) ? first_fast(make, {as_it_lies, in_float32}) : in_own_type;
+  const WindowSum sum = sum_of(WindowSum::Pass::forward, source, weights, destination);
+  const std::optional<Choice> own = in_own_type(sum);
+  const PrimitiveDesc chosen = own && !is_slow(own->desc) ? own->desc : first_right(sum, {as_it_lies, in_float32});
   if (!workshop_.parameters.has_layout(parameter)) {
-    workshop_.parameters.set_layout(parameter, in_own_type.query_md(dnnl::query::weights_md), canonical_weights());
+    const Desc layout = own ? own->desc.query_md(dnnl::query::weights_md) : *in_type(canonical_weights(), type_of(weights));
+    workshop_.parameters.set_layout(parameter, layout, canonical_weights());
   }
   if (free_input) {
-    workshop_.input_desc = in_own_type.query_md(dnnl::query::src_md);
+    if (own) workshop_.input_desc = own->desc.query_md(dnnl::query::src_md);
     from.tensor = planner.tensor(workshop_.input_desc.get_size());
     planner.use_at(from.tensor, 0);
   }
@@ -93,9 +131,8 @@ void Weighted::plan_data(Planner& planner) {
   const Desc held_d_destination = destination_desc(planner.value(node_.output).spec);
   const Desc d_destination = computed_destination(planner);
   const Desc& held_weights = workshop_.parameters.computed_layout(layer().parameters[0]);
-  const Desc weights = in_any_layout(held_weights);
-  const auto make = [&](Change change) { return make_backward_data(change(source), change(weights), change(d_destination)); };
-  const PrimitiveDesc chosen = first_fast(make, {as_it_lies, in_any, in_float32});
+  const WindowSum sum = sum_of(WindowSum::Pass::data, source, in_any_layout(held_weights), d_destination);
+  const PrimitiveDesc chosen = first_right(sum, {as_it_lies, in_any, in_float32});
   contribution_ = planner.contribute(input());
   workshop_.reorders += d_source_.plan(planner, source, chosen.query_md(dnnl::query::diff_src_md)) ? 1 : 0;
   workshop_.reorders += data_d_destination_.plan(planner, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md)) ? 1 : 0;
@@ -109,10 +146,8 @@ void Weighted::plan_weights(Planner& planner) {
   const Desc source = input() == Network::kInput ? workshop_.input_desc : source_desc(from.spec);
   const Desc held_d_destination = destination_desc(planner.value(node_.output).spec);
   const Desc d_destination = computed_destination(planner);
-  const Desc d_weights = in_any_layout(canonical_weights());
-  const bool bias = has_bias() && trains(1) && !sums_bias_apart();
-  const auto make = [&](Change change) { return make_backward_weights(change(source), d_weights, change(d_destination), bias); };
-  const PrimitiveDesc chosen = first_fast(make, {as_it_lies, in_any, in_float32});
+  const WindowSum sum = sum_of(WindowSum::Pass::weights, source, in_any_layout(canonical_weights()), d_destination);
+  const PrimitiveDesc chosen = first_right(sum, {as_it_lies, in_any, in_float32});
   workshop_.reorders += weights_source_.plan(planner, source, chosen.query_md(dnnl::query::src_md)) ? 1 : 0;
   workshop_.reorders +=
       weights_d_destination_.plan(planner, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md)) ? 1 : 0;

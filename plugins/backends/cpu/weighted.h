@@ -3,11 +3,13 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "operand.h"
 #include "step.h"
+#include "window_sum.h"
 
 namespace millrace::cpu {
 
@@ -26,11 +28,11 @@ class Weighted : public Operation {
   using Desc = dnnl::memory::desc;
   using PrimitiveDesc = dnnl::primitive_desc_base;
 
-  // For descs that are "any" oneDNN chooses. `relu`: applied as the result is written.
-  virtual PrimitiveDesc make_forward(const Desc& source, const Desc& weights, const Desc& destination, bool relu) = 0;
-  virtual PrimitiveDesc make_backward_data(const Desc& d_source, const Desc& weights, const Desc& d_destination) = 0;
-  virtual PrimitiveDesc make_backward_weights(const Desc& source, const Desc& d_weights, const Desc& d_destination,
-                                              bool bias) = 0;
+  // The layer, its algorithm and its windows, without a pass and without descs.
+  virtual WindowSum sum() const = 0;
+  // Of the ways to compute it that are not known to be wrong, the one to take; it may change the algorithm. Throws dnnl::error
+  // where there is none.
+  virtual PrimitiveDesc choose(WindowSum& sum) const { return workshop_.checks.describe(workshop_.engine, sum); }
   virtual Desc canonical_weights() const = 0;  // float32, as the network has them
   virtual Desc source_desc(const MapSpec& input) const = 0;
   virtual Desc destination_desc(const MapSpec& output) const = 0;
@@ -45,14 +47,21 @@ class Weighted : public Operation {
   dnnl::prop_kind forward_kind() const {
     return training_ ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
   }
-  static Desc bias_desc(const Desc& destination);
 
  private:
-  // make(change) describes a primitive whose operands are changed so. Of those for the operands as they lie, for layouts that
-  // oneDNN chooses, and for such in float32, the first that is not slow; else the first.
   using Change = Desc (*)(const Desc& operand);
-  template <class Make>
-  PrimitiveDesc first_fast(const Make& make, std::initializer_list<Change> changes) const;
+  struct Choice {
+    WindowSum sum;
+    PrimitiveDesc desc;
+  };
+  WindowSum sum_of(WindowSum::Pass pass, const Desc& source, const Desc& weights, const Desc& destination) const;
+  // Of those for the operands as they lie, for layouts that oneDNN chooses, and for such in float32, the first that is not slow;
+  // else the first. Throws dnnl::error where there is none.
+  Choice first_fast(const WindowSum& sum, std::initializer_list<Change> changes) const;
+  // The same, again and again until it computes rightly.
+  PrimitiveDesc first_right(const WindowSum& sum, std::initializer_list<Change> changes) const;
+  // In the network's own type. Nothing where all are wrong.
+  std::optional<Choice> in_own_type(const WindowSum& sum) const;
   void choose_forward(Planner& planner, const Value& output);
   void plan_data(Planner& planner);
   void plan_weights(Planner& planner);

@@ -62,7 +62,8 @@ TrialOperands TrialOperands::of(const ConvolutionShape& shape) {
           .w = {bytes_of(filter_elements(shape), of_w), of_w},
           .y = {bytes_of(shape.n * shape.out_h * shape.out_w * k, shape.type), shape.type},
           .bias = {shape.bias ? bytes_of(k, DataType::f32) : 0, DataType::f32},
-          .accumulate = shape.accumulate};
+          .accumulate = shape.accumulate,
+          .check = std::make_shared<const EngineCheck>(shape)};
 }
 
 TrialOperands TrialOperands::of(const LinearShape& shape) {
@@ -72,7 +73,8 @@ TrialOperands TrialOperands::of(const LinearShape& shape) {
   return {.x = {bytes_of(shape.rows * shape.in, shape.type), shape.type},
           .w = {bytes_of(shape.out * shape.in, of_w), of_w},
           .y = {bytes_of(shape.rows * shape.out, of_y), of_y},
-          .bias = {shape.bias ? bytes_of(shape.out, DataType::f32) : 0, DataType::f32}};
+          .bias = {shape.bias ? bytes_of(shape.out, DataType::f32) : 0, DataType::f32},
+          .check = std::make_shared<const EngineCheck>(shape)};
 }
 
 bool is_sum(const std::vector<float>& before, const std::vector<float>& added, const std::vector<float>& after) {
@@ -91,24 +93,26 @@ bool EngineTrial::prepare(std::size_t workspace) {
   const TrialOperands& o = operands_;
   try {
     if (scratch_.bytes() == 0) {
-      scratch_ = DeviceMemory(machine_, o.x.bytes + o.w.bytes + o.y.bytes + o.bias.bytes, "trial of an engine");
-      std::byte* at = scratch_.data();
+      constexpr std::size_t kGuards = 5 * EngineCheck::kGuard;
+      scratch_ = DeviceMemory(machine_, o.x.bytes + o.w.bytes + o.y.bytes + o.bias.bytes + kGuards, "trial of an engine");
+      std::byte* at = scratch_.data() + EngineCheck::kGuard;
       const auto place = [&](const TrialOperand& operand) {
         if (operand.bytes == 0) return static_cast<std::byte*>(nullptr);
         fill(at, operand, kSmall);
-        return std::exchange(at, at + operand.bytes);
+        return std::exchange(at, at + operand.bytes + EngineCheck::kGuard);
       };
       work_.x = place(o.x), work_.w = place(o.w), work_.y = place(o.y);
       work_.bias = reinterpret_cast<const float*>(place(o.bias));
     }
-    if (workspace > workspace_.bytes()) {
+    const std::size_t guarded = workspace > 0 ? workspace + 2 * EngineCheck::kGuard : 0;
+    if (guarded > workspace_.bytes()) {
       workspace_ = DeviceMemory();
-      workspace_ = DeviceMemory(machine_, workspace, "workspace of an engine's trial");
+      workspace_ = DeviceMemory(machine_, guarded, "workspace of an engine's trial");
     }
   } catch (const Error&) {
     return false;
   }
-  work_.workspace = workspace_.data();
+  work_.workspace = workspace > 0 ? workspace_.data() + EngineCheck::kGuard : nullptr;
   return true;
 }
 
@@ -149,6 +153,10 @@ std::optional<double> EngineTrial::run(const LibraryPlan& plan, bool timed, std:
     }
     queue_.run(work_);
     finish();
+    if (const Fault fault = find_fault(plan); !fault.empty()) {
+      why_not = fmt::format("{} computes wrongly: {}", plan.engine(), fault);
+      return std::nullopt;
+    }
     return timed ? time(work_) : 0;
   } catch (Error& error) {
     why_not = error.message();
@@ -156,6 +164,17 @@ std::optional<double> EngineTrial::run(const LibraryPlan& plan, bool timed, std:
     error.in(fmt::format("{} was tried on scratch memory, and the device has failed since", plan.engine()));
     throw;
   }
+}
+
+// Remembered for this model of device and these versions of its libraries; not of a machine that checks, whose engines are
+// tests'.
+Fault EngineTrial::find_fault(const LibraryPlan& plan) {
+  if (!operands_.check) return {};
+  std::string depends_on = machine_.info().name;
+  for (const auto& [library, version] : machine_.info().versions) depends_on += fmt::format(" {} {}", library, version);
+  Verdicts verdicts(machine_.checks() ? std::filesystem::path() : verdict_file(depends_on));
+  return verdicts.find_or(fmt::format("{} by {}", operands_.check->key(), plan.engine()),
+                          [&] { return operands_.check->find_fault(queue_, work_, plan.workspace()); });
 }
 
 // Evenly from the first byte of x to its last.

@@ -1,11 +1,13 @@
 // An engine that a library offers is run on scratch memory before a network depends on it: it may be finalised and still not
-// run. This also loads its code onto the device before any step is timed.
+// run, or compute something else (engine_check.h). This also loads its code onto the device before any step is timed.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "engine_check.h"
 #include "machine.h"
 
 namespace millrace::cuda {
@@ -18,7 +20,8 @@ struct TrialOperand {
 // What a plan reads and writes.
 struct TrialOperands {
   TrialOperand x, w, y, bias;
-  bool accumulate = false;  // the result is added to x: checked by its numbers
+  bool accumulate = false;                        // the result is added to x: checked by its numbers
+  std::shared_ptr<const EngineCheck> check = {};  // null: results are not looked at
 
   static TrialOperands of(const ConvolutionShape& shape);
   static TrialOperands of(const LinearShape& shape);
@@ -35,9 +38,9 @@ class EngineTrial {
   EngineTrial(Machine& machine, Queue& queue, const TrialOperands& operands);
 
   // Seconds that the plan takes once it is warm, the best of several runs; without `timed` it runs once and the answer is 0.
-  // Infinity: there is not the memory to try it. Nothing: it fails, or does not add to what x holds, or there is not the memory
-  // to see whether it adds; `why_not` says so. Throws Error(device) that names the engine when the device does not recover from
-  // the run: nothing can go on then.
+  // Infinity: there is not the memory to try it. Nothing: it fails, computes something else or writes outside of its memory, does
+  // not add to what x holds, or there is not the memory to see whether it adds; `why_not` says so. Throws Error(device) that
+  // names the engine when the device does not recover from the run: nothing can go on then.
   std::optional<double> run(const LibraryPlan& plan, bool timed, std::string& why_not);
 
  private:
@@ -45,6 +48,7 @@ class EngineTrial {
   void fill(std::byte* to, const TrialOperand& operand, double scale);
   std::vector<float> sample_x();
   bool adds(const LibraryRun& work);
+  Fault find_fault(const LibraryPlan& plan);
   double time(const LibraryRun& work);
   void finish();
   bool device_works() noexcept;

@@ -52,8 +52,44 @@ class Gradient final : public LoopPlan {
   After after_;
 };
 
+using Spoil = std::function<void(float* result)>;
+
+// A convolution in loops whose result is spoilt behind them.
+class Spoilt final : public LoopPlan {
+ public:
+  Spoilt(const ConvolutionShape& shape, Spoil spoil)
+      : loops_(plan_in_loops(shape)), kind_(shape.kind), spoil_(std::move(spoil)) {}
+
+  const char* name() const override { return "spoilt"; }
+  std::string engine() const override { return "engine 8"; }
+  std::size_t workspace() const override { return loops_->workspace(); }
+  std::vector<Use> uses(const LibraryRun& run) const override { return loop().uses(run); }
+  void execute(const LibraryRun& run) const override {
+    loop().execute(run);
+    spoil_(static_cast<float*>(kind_ == Kind::forward ? run.y : kind_ == Kind::data_gradient ? run.x : run.w));
+  }
+
+ private:
+  const LoopPlan& loop() const { return static_cast<const LoopPlan&>(*loops_); }
+
+  std::shared_ptr<const LibraryPlan> loops_;
+  Kind kind_;
+  Spoil spoil_;
+};
+
+std::size_t result_bytes(const ConvolutionShape& shape) {
+  const OperandBytes bytes = operand_bytes(shape);
+  return shape.kind == Kind::forward ? bytes.y : shape.kind == Kind::data_gradient ? bytes.x : bytes.w;
+}
+
 class EngineTrialTest : public SimulationTest {
  protected:
+  std::optional<double> tried_with(const ConvolutionShape& shape, const Spoil& spoil) {
+    TrialOperands operands = TrialOperands::of(shape);
+    operands.check = std::make_shared<const EngineCheck>(shape, most_held);
+    EngineTrial trial(*machine, *a, operands);
+    return trial.run(*std::make_shared<Spoilt>(shape, spoil), false, why_not);
+  }
   std::optional<double> tried(const Gradient::After& after) {
     ConvolutionShape shape = convolution(Kind::data_gradient, DataType::f32);
     shape.accumulate = true;
@@ -61,6 +97,7 @@ class EngineTrialTest : public SimulationTest {
     return trial.run(*std::make_shared<Gradient>(shape, after), false, why_not);
   }
   std::string why_not;
+  std::size_t most_held = EngineCheck::kMostHeld;
 };
 
 TEST_F(EngineTrialTest, RunsEveryKindOnMemoryOfItsSize) {
@@ -118,6 +155,32 @@ TEST_F(EngineTrialTest, RefusesAGradientThatAddsTwice) {
     for (std::size_t i = 0; i < before.size(); ++i) x[i] += 2 * before[i];
   };
   EXPECT_FALSE(tried(twice));
+}
+
+// What a kernel of a library may do wrong, in each kind: planted behind loops that are right.
+TEST_F(EngineTrialTest, RefusesAWrongBlockAndAWriteOutside) {
+  for (const Kind kind : {Kind::forward, Kind::data_gradient, Kind::weight_gradient}) {
+    const ConvolutionShape shape = convolution(kind, DataType::f32);
+    const std::size_t elements = result_bytes(shape) / sizeof(float);
+    const auto wrong_block = [elements](float* result) {
+      for (std::size_t i = elements - 16; i < elements; ++i) result[i] += 1;
+    };
+    const auto last_is_garbage = [elements](float* result) { result[elements - 1] = 1e33F; };
+    const auto behind = [elements](float* result) { result[elements] = 0; };
+    const auto in_front = [](float* result) { result[-1] = 0; };
+    for (const std::size_t held : {std::size_t{0}, EngineCheck::kMostHeld}) {  // one sample again and again; all of them
+      most_held = held;
+      EXPECT_EQ(tried_with(shape, [](float*) {}), 0) << why_not;
+      for (const Spoil& spoil : {Spoil(wrong_block), Spoil(last_is_garbage)}) {
+        EXPECT_FALSE(tried_with(shape, spoil));
+        EXPECT_NE(why_not.find("engine 8 computes wrongly: "), std::string::npos) << why_not;
+      }
+      for (const Spoil& spoil : {Spoil(behind), Spoil(in_front)}) {
+        EXPECT_FALSE(tried_with(shape, spoil));
+        EXPECT_EQ(why_not, "engine 8 computes wrongly: it writes outside of its memory");
+      }
+    }
+  }
 }
 
 TEST_F(EngineTrialTest, WithoutTheMemoryOnlyAGradientThatAddsIsRefused) {

@@ -1,0 +1,201 @@
+#include "primitive_checks.h"
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+
+#include "device_info.h"
+#include "primitives.h"
+
+namespace millrace::cpu {
+
+using dnnl::memory;
+using Base = dnnl::primitive_desc_base;
+using Pass = WindowSum::Pass;
+
+namespace {
+
+bool is_transposed(const WindowSum& sum) { return sum.layer == WindowSum::Layer::transposed_convolution; }
+
+// A transposed convolution is its mirror, from its destination to its source.
+const memory::desc& x_of(const WindowSum& sum) { return is_transposed(sum) ? sum.destination : sum.source; }
+const memory::desc& y_of(const WindowSum& sum) { return is_transposed(sum) ? sum.source : sum.destination; }
+
+WindowOperand result_of(const WindowSum& sum) {
+  if (sum.pass == Pass::weights) return WindowOperand::w;
+  return (sum.pass == Pass::forward) == is_transposed(sum) ? WindowOperand::x : WindowOperand::y;
+}
+
+// A tensor's extents or axes by position: as (N, C, H, W), or of weights as (G, O, I, H, W).
+template <class Axis>
+std::vector<Axis> map_order(std::vector<Axis> axes, const Axis& none) {
+  axes.resize(4, none);
+  return axes;
+}
+template <class Axis>
+std::vector<Axis> weights_order(const WindowSum& sum, std::vector<Axis> axes, const Axis& none) {
+  if (axes.size() != 5) axes.insert(axes.begin(), none);
+  axes.resize(5, none);
+  // oneDNN names the weights of a transposed convolution by its own output and input, and those of a product (inner, columns).
+  if (is_transposed(sum) || sum.layer == WindowSum::Layer::product) std::swap(axes[1], axes[2]);
+  return axes;
+}
+
+WindowShape shape_of(const WindowSum& sum) {
+  const memory::dims x = map_order(dims_of(x_of(sum)), memory::dim{1}), y = map_order(dims_of(y_of(sum)), memory::dim{1});
+  const memory::dims w = weights_order(sum, dims_of(sum.weights), memory::dim{1});
+  WindowShape shape{.n = x[0], .groups = w[0], .c = w[2], .k = w[1]};
+  const auto side = [&](std::size_t i) {
+    WindowShape::Side of{.in = x[i + 2], .out = y[i + 2], .kernel = w[i + 3]};
+    if (sum.strides.empty()) return of;
+    of.stride = sum.strides[i];
+    of.dilation = sum.dilates[i] + 1;
+    of.before = sum.before[i];
+    return of;
+  };
+  shape.rows = side(0);
+  shape.columns = side(1);
+  return shape;
+}
+
+constexpr double kMostOfReference = 0x1p24;  // multiply-adds, of all samples
+
+double multiply_adds(const WindowShape& s) {
+  const auto side = [](const WindowShape::Side& of) { return static_cast<double>(of.out * of.kernel); };
+  return static_cast<double>(s.n * s.groups * s.c * s.k) * side(s.rows) * side(s.columns);
+}
+
+TrialOperand map_of(const memory::desc& desc) {
+  TrialOperand operand = trial_operand(desc);
+  operand.elements.axes = map_order(std::move(operand.elements.axes), {0});
+  return operand;
+}
+
+TrialOperand weights_of(const WindowSum& sum) {
+  TrialOperand operand = trial_operand(sum.weights);
+  operand.elements.axes = weights_order(sum, std::move(operand.elements.axes), {0});
+  return operand;
+}
+
+// Winograd's algorithm of 4 x 4 outputs rounds more: its transforms multiply by up to 8 and divide by up to 24.
+double rounding_of(const WindowSum& sum) { return sum.how == dnnl::algorithm::convolution_winograd ? 0x1p-16 : 0x1p-21; }
+
+Trial trial_of(const WindowSum& sum, const Base& desc) {
+  return {.shape = shape_of(sum),
+          .result = result_of(sum),
+          .x = map_of(x_of(sum)),
+          .w = weights_of(sum),
+          .y = map_of(y_of(sum)),
+          .bias = !sum.bias.is_zero(),
+          .relu = sum.relu,
+          .scratch = desc.scratchpad_desc().get_size(),
+          .rounding = rounding_of(sum)};
+}
+
+Fault run(const WindowSum& sum, const Base& desc, MemoryRegion& scratch) {
+  const dnnl::engine engine = desc.get_engine();
+  for (const memory::desc* operand : {&sum.source, &sum.weights, &sum.destination}) {
+    if (offsets_of(*operand).empty()) return "its layout of memory has no name, so that it cannot be checked";
+  }
+  return find_fault(trial_of(sum, desc), scratch, [&](const TrialMemory& at) {
+    const auto in = [&](const memory::desc& of, void* data) { return memory(of, engine, data); };
+    const bool data = sum.pass == Pass::data, weights = sum.pass == Pass::weights, forward = sum.pass == Pass::forward;
+    void* const source = is_transposed(sum) ? at.y : at.x;
+    void* const destination = is_transposed(sum) ? at.x : at.y;
+    std::unordered_map<int, memory> arguments = {{data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, in(sum.source, source)},
+                                                 {weights ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, in(sum.weights, at.w)},
+                                                 {forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, in(sum.destination, destination)},
+                                                 {DNNL_ARG_SCRATCHPAD, in(desc.scratchpad_desc(), at.scratch)}};
+    if (at.bias != nullptr) arguments.emplace(weights ? DNNL_ARG_DIFF_BIAS : DNNL_ARG_BIAS, in(sum.bias, at.bias));
+    dnnl::stream stream(engine);
+    dnnl::primitive(desc.get()).execute(stream, arguments);
+    stream.wait();
+  });
+}
+
+// One for each thread, so that each has something to do, and at least two to be added up.
+memory::dim fewest_samples() { return std::max(2, omp_get_max_threads()); }
+
+// The same implementation for as few samples as show what it does with all.
+Fault check(const WindowSum& sum, const Base& chosen, MemoryRegion& scratch) {
+  const dnnl::engine engine = chosen.get_engine();
+  const std::string implementation = chosen.impl_info_str();
+  const memory::dim all = dims_of(sum.source)[0];
+  const Pick same = [&](const Base& desc) { return implementation == desc.impl_info_str(); };
+  for (memory::dim samples = fewest_samples(); samples < all; samples *= 2) {
+    const WindowSum fewer = of_first(sum, samples);
+    try {
+      return run(fewer, cpu::describe(engine, fewer, same), scratch);
+    } catch (const dnnl::error&) {  // another one computes so few
+    }
+  }
+  return run(sum, chosen, scratch);
+}
+
+std::string onednn_version() {
+  const dnnl_version_t* version = dnnl::version();
+  return fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
+}
+
+// All batches that one implementation computes share a verdict, so that the last and smaller one of an epoch costs nothing.
+std::string key_of(const WindowSum& sum, const Base& desc) {
+  const memory::dim samples = std::min(dims_of(sum.source)[0], fewest_samples());
+  return fmt::format("{} by {} on {} threads", cpu::key_of(of_first(sum, samples)), desc.impl_info_str(), omp_get_max_threads());
+}
+
+}  // namespace
+
+std::string verdicts_depend_on() {
+  return fmt::format("{} oneDNN {} {} isa {:x}", describe_processor().name, onednn_version(), dnnl::version()->hash,
+                     static_cast<unsigned>(dnnl::get_effective_cpu_isa()));
+}
+
+TrialOperand trial_operand(const memory::desc& desc) {
+  const bool is_bf16 = type_of(desc) == memory::data_type::bf16;
+  return {{is_bf16 ? DataType::bf16 : DataType::f32, offsets_of(desc)}, desc.get_size()};
+}
+
+Base PrimitiveChecks::describe(const dnnl::engine& engine, const WindowSum& sum) const {
+  if (!verdicts_) return cpu::describe(engine, sum);
+  return cpu::describe(engine, sum, [&](const Base& desc) {
+    const WindowSum exact = as_chosen(sum, desc);
+    const std::string key = key_of(exact, desc);
+    const auto fault = verdicts_->find(key);
+    if (!fault || fault->empty()) return true;
+    pass_over(key, fmt::format("oneDNN {}, {}, {}", onednn_version(), desc.impl_info_str(), to_text(exact)), *fault);
+    return false;
+  });
+}
+
+Base PrimitiveChecks::first_right(const dnnl::engine& engine, const WindowSum& sum) const {
+  for (;;) {  // what is wrong is not described again
+    Base chosen = describe(engine, sum);
+    if (is_right(sum, chosen)) return chosen;
+  }
+}
+
+bool PrimitiveChecks::is_right(const WindowSum& sum, const Base& chosen) const {
+  if (!verdicts_) return true;
+  const WindowSum exact = as_chosen(sum, chosen);
+  if (std::string_view(chosen.impl_info_str()).starts_with("ref") && multiply_adds(shape_of(exact)) > kMostOfReference)
+    return true;
+  return verdicts_->find_or(key_of(exact, chosen), [&] { return check(exact, chosen, *memory_); }).empty();
+}
+
+bool PrimitiveChecks::is_right(const std::string& name, const Trial& trial,
+                               const std::function<void(const TrialMemory&)>& kernel) const {
+  if (!verdicts_) return true;
+  const std::string key = fmt::format("{} on {} threads", name, omp_get_max_threads());
+  const Fault fault = verdicts_->find_or(key, [&] { return find_fault(trial, *memory_, kernel); });
+  if (!fault.empty()) pass_over(key, name, fault);
+  return fault.empty();
+}
+
+void PrimitiveChecks::pass_over(const std::string& key, const std::string& name, const Fault& fault) const {
+  verdicts_->warn_once(key, fmt::format("passed over, since it computes wrongly on this processor: {}: {}", name, fault), warn_);
+}
+
+}  // namespace millrace::cpu
