@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "config/arithmetic.h"
+#include "config/limits.h"
 
 namespace millrace {
 
@@ -41,6 +42,12 @@ std::optional<std::vector<Piece>> split(std::string_view text) {
   return pieces;
 }
 
+// As messages show it.
+std::string begin_of(const std::string& text) {
+  constexpr std::size_t kLongest = 200;
+  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
+}
+
 constexpr std::string_view kEnvironment = "env.";
 
 // An environment variable's text as a number or truth value, if it reads as one.
@@ -57,7 +64,12 @@ Value as_scalar(const Value& value) {
 }
 
 std::optional<Value> find(const std::string& path, const Position& at, const Scope& scope, Diagnostics& errors) {
-  if (!path.starts_with(kEnvironment)) return scope.find(path, at, errors);
+  if (!path.starts_with(kEnvironment)) {
+    auto value = scope.find(path, at, errors);
+    if (!value || !is_deeper(*value, kDeepestNesting)) return value;
+    errors.add(at, fmt::format("'${{{}}}' stands for tables and lists in each other, more than {} deep", path, kDeepestNesting));
+    return std::nullopt;
+  }
   const std::string name = path.substr(kEnvironment.size());
   if (const char* text = std::getenv(name.c_str())) return Value(text, at);
   errors.add(at, fmt::format("'${{{}}}': the environment variable {} is not set", path, name));
@@ -123,7 +135,7 @@ class TextEvaluation {
     std::string mistake;
     auto result = arithmetic.result(mistake);
     if (!mistake.empty()) {
-      errors_.add(source_.at(), fmt::format("{}: {}", to_toml(source_), mistake));
+      errors_.add(source_.at(), fmt::format("{}: {}", begin_of(to_toml(source_)), mistake));
       return source_;
     }
     if (result && open) {
@@ -212,6 +224,9 @@ void report_unknown_reference(std::string_view path, const Value& root, const Va
   errors.add(at, std::move(message));
 }
 
+// By one value with references; a chain of variables that double each other ends here.
+constexpr std::size_t kMostInserted = std::size_t{1} << 16U;
+
 std::optional<Value> TableScope::find(std::string_view path, const Position& at, Diagnostics& errors) const {
   const Value* node = &table_;
   std::size_t begin = 0;
@@ -222,7 +237,12 @@ std::optional<Value> TableScope::find(std::string_view path, const Position& at,
       report_unknown_reference(path, table_, *node, path.substr(0, begin == 0 ? 0 : begin - 1), at, errors);
       return std::nullopt;
     }
-    if (end == path.size()) return *next;
+    if (end == path.size()) {
+      inserted_ += size_of(*next, kMostInserted);
+      if (inserted_ <= kMostInserted) return *next;
+      errors.add(at, fmt::format("'${{{}}}': references insert more than {} characters here", path, kMostInserted));
+      return std::nullopt;
+    }
     node = next;
     begin = end + 1;
   }
