@@ -240,7 +240,8 @@ class RecipeCheck {
     NetworkParams::describe(set);
     for (const Member& member : usage_.network.table()) {
       const bool is_key = std::ranges::any_of(set.infos(), [&](const ParamInfo& info) { return info.name == member.key; });
-      if (is_key || !is_word(member.key)) refuse("its network has a variable '{}'", shown(member.key));
+      if (is_key) refuse("its network has a variable '{}', which is a key of every [network]", member.key);
+      if (!is_word(member.key)) refuse("its network has a variable '{}'", shown(member.key));
       harmless("its network", member, false);
     }
   }
