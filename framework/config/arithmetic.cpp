@@ -8,7 +8,7 @@ namespace millrace {
 
 namespace {
 
-constexpr int kDeepest = 100;
+constexpr int kDeepestParentheses = 100;
 
 // Counts a level while it lives.
 class Level {
@@ -104,10 +104,10 @@ std::optional<Value> Arithmetic::product() {
 std::optional<Value> Arithmetic::factor() {
   if (at_ == tokens_.size()) return std::nullopt;
   const Level level(depth_);
-  if (depth_ > kDeepest) {
+  if (depth_ > kDeepestParentheses) {
     too_deep_ = true;
     at_ = tokens_.size();
-    mistake_ = fmt::format("parentheses and signs stand in each other more than {} deep", kDeepest);
+    mistake_ = fmt::format("parentheses and signs stand in each other more than {} deep", kDeepestParentheses);
     return Value(0);
   }
   const Token& token = tokens_[at_++];

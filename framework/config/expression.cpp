@@ -43,7 +43,7 @@ std::optional<std::vector<Piece>> split(std::string_view text) {
 }
 
 // As messages show it.
-std::string begin_of(const std::string& text) {
+std::string shortened(const std::string& text) {
   constexpr std::size_t kLongest = 200;
   return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
 }
@@ -135,7 +135,7 @@ class TextEvaluation {
     std::string mistake;
     auto result = arithmetic.result(mistake);
     if (!mistake.empty()) {
-      errors_.add(source_.at(), fmt::format("{}: {}", begin_of(to_toml(source_)), mistake));
+      errors_.add(source_.at(), fmt::format("{}: {}", shortened(to_toml(source_)), mistake));
       return source_;
     }
     if (result && open) {
@@ -225,7 +225,7 @@ void report_unknown_reference(std::string_view path, const Value& root, const Va
 }
 
 // By one value with references; a chain of variables that double each other ends here.
-constexpr std::size_t kMostInserted = std::size_t{1} << 16U;
+constexpr std::size_t kMostInsertedByOne = std::size_t{1} << 16U;
 
 std::optional<Value> TableScope::find(std::string_view path, const Position& at, Diagnostics& errors) const {
   const Value* node = &table_;
@@ -238,9 +238,9 @@ std::optional<Value> TableScope::find(std::string_view path, const Position& at,
       return std::nullopt;
     }
     if (end == path.size()) {
-      inserted_ += size_of(*next, kMostInserted);
-      if (inserted_ <= kMostInserted) return *next;
-      errors.add(at, fmt::format("'${{{}}}': references insert more than {} characters here", path, kMostInserted));
+      inserted_ += size_of(*next, kMostInsertedByOne);
+      if (inserted_ <= kMostInsertedByOne) return *next;
+      errors.add(at, fmt::format("'${{{}}}': references insert more than {} characters here", path, kMostInsertedByOne));
       return std::nullopt;
     }
     node = next;

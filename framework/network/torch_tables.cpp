@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kDeepest = 4, kMostNamed = 8;
+constexpr std::size_t kDeepestTable = 4, kMostTablesNamed = 8;
 
 struct FoundTable {
   std::string path;  // "ema.module"; "": the pickle itself
@@ -64,7 +64,7 @@ class TableSearch {
   // A key may have dots itself.
   const PickleNode* follow(const PickleNode& dict, const std::string& path, std::size_t depth = 0) const {
     if (const PickleNode* const whole = pickle_.find(dict, path)) return whole;
-    for (std::size_t dot = path.find('.'); dot != std::string::npos && depth < kDeepest; dot = path.find('.', dot + 1)) {
+    for (std::size_t dot = path.find('.'); dot != std::string::npos && depth < kDeepestTable; dot = path.find('.', dot + 1)) {
       const PickleNode* const next = pickle_.find(dict, path.substr(0, dot));
       const PickleNode* const rest = next == nullptr ? nullptr : follow(*next, path.substr(dot + 1), depth + 1);
       if (rest != nullptr) return rest;
@@ -76,7 +76,7 @@ class TableSearch {
   void search() {
     std::vector<FoundTable> level = {{"", &root_}};
     std::set<const PickleNode*> seen = {&root_};
-    for (std::size_t depth = 0; depth < kDeepest && !level.empty(); ++depth) {
+    for (std::size_t depth = 0; depth < kDeepestTable && !level.empty(); ++depth) {
       std::vector<FoundTable> next;
       for (const FoundTable& each : level) look_into(each, seen, next);
       level = std::move(next);
@@ -87,7 +87,7 @@ class TableSearch {
     for (std::size_t i = 0; i + 1 < outer.table->items.size(); i += 2) {
       const PickleNode &key = pickle_.at(outer.table->items[i]), &value = pickle_.at(outer.table->items[i + 1]);
       if (key.kind != PickleNode::Kind::text) continue;
-      if (outer.path.empty() && keys_.size() < kMostNamed) keys_.push_back(fmt::format("'{}'", shown(key.text)));
+      if (outer.path.empty() && keys_.size() < kMostTablesNamed) keys_.push_back(fmt::format("'{}'", shown(key.text)));
       if (value.kind != PickleNode::Kind::dict || is_of_training(key.text) || !seen.insert(&value).second) continue;
       FoundTable inner = {outer.path.empty() ? shown(key.text) : outer.path + "." + shown(key.text), &value, tensors_in(value)};
       (inner.tensors > 0 ? found_ : next).push_back(std::move(inner));
@@ -103,10 +103,10 @@ class TableSearch {
   std::string said_of_tables() const {
     if (found_.empty()) return fmt::format("its keys are {}", keys_.empty() ? "none" : fmt::format("{}", fmt::join(keys_, ", ")));
     std::string text = "tables with tensors are ";
-    for (std::size_t i = 0; i < std::min(found_.size(), kMostNamed); ++i) {
+    for (std::size_t i = 0; i < std::min(found_.size(), kMostTablesNamed); ++i) {
       text += fmt::format("{}'{}' ({})", i == 0 ? "" : ", ", found_[i].path, found_[i].tensors);
     }
-    return text + (found_.size() > kMostNamed ? ", ..." : "");
+    return text + (found_.size() > kMostTablesNamed ? ", ..." : "");
   }
 
   const Pickle& pickle_;

@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kLongestText = std::size_t{1} << 20U, kMostMembers = 4096, kMostElements = 65'536;
+constexpr std::size_t kLongestRecipe = std::size_t{1} << 20U, kMostKeysOfTable = 4096, kMostValuesOfList = 65'536;
 
 // Other tools have texts under this key too, such as a licence.
 bool is_ours(std::string_view text) {
@@ -28,11 +28,11 @@ bool is_ours(std::string_view text) {
 // Tables are searched from their beginning, and that of a recipe has few keys.
 bool is_too_large(const Value& value) {
   if (value.kind() == Value::Kind::array) {
-    return value.array().size() > kMostElements || std::ranges::any_of(value.array(), is_too_large);
+    return value.array().size() > kMostValuesOfList || std::ranges::any_of(value.array(), is_too_large);
   }
   if (value.kind() != Value::Kind::table) return false;
   const auto member_is = [](const Member& member) { return is_too_large(member.value); };
-  return value.table().size() > kMostMembers || std::ranges::any_of(value.table(), member_is);
+  return value.table().size() > kMostKeysOfTable || std::ranges::any_of(value.table(), member_is);
 }
 
 class UsageParser {
@@ -115,7 +115,7 @@ class UsageParser {
 std::vector<std::string> colours_from(const std::map<std::string, std::string>& metadata) {
   const auto found = metadata.find(Usage::kKey);
   std::vector<std::string> texts;
-  if (found == metadata.end() || found->second.size() > kLongestText || !is_ours(found->second)) return texts;
+  if (found == metadata.end() || found->second.size() > kLongestRecipe || !is_ours(found->second)) return texts;
   Diagnostics ignored;
   const auto table = parse_toml(found->second, Usage::kKey, ignored);
   const Value* const target = table ? table->find("target") : nullptr;
@@ -130,16 +130,16 @@ std::vector<std::string> colours_from(const std::map<std::string, std::string>& 
 std::optional<Usage> usage_from(const std::map<std::string, std::string>& metadata, const std::string& file) {
   const auto found = metadata.find(Usage::kKey);
   if (found == metadata.end() || !is_ours(found->second)) return std::nullopt;
-  if (found->second.size() > kLongestText) {
+  if (found->second.size() > kLongestRecipe) {
     fail(ErrorKind::data, "'{}': its metadata '{}' has {} bytes, more than {}: the file was changed", file, Usage::kKey,
-         found->second.size(), kLongestText);
+         found->second.size(), kLongestRecipe);
   }
   Diagnostics errors;
   const auto table = parse_toml(found->second, fmt::format("'{}', metadata '{}'", file, Usage::kKey), errors);
   if (!errors.empty() || !table) fail(ErrorKind::data, "{}: the file is damaged", errors.text());
   if (is_too_large(*table)) {
     fail(ErrorKind::data, "'{}': its metadata '{}' has a table of more than {} keys, or a list of more than {} values", file,
-         Usage::kKey, kMostMembers, kMostElements);
+         Usage::kKey, kMostKeysOfTable, kMostValuesOfList);
   }
   Usage usage = UsageParser(*table, file).read();
   usage.classes = classes_from(metadata);

@@ -16,17 +16,17 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kLongestWord = 64, kLongestText = 200, kMostStages = 32, kMostVariables = 256;
-constexpr std::int64_t kLargestExtent = 1 << 16, kLargestBatch = 1 << 20, kMostValues = 256;
+constexpr std::size_t kLongestRecipeWord = 64, kLongestRecipeText = 200, kMostRecipeStages = 32, kMostRecipeVariables = 256;
+constexpr std::int64_t kLargestRecipeExtent = 1 << 16, kLargestRecipeBatch = 1 << 20, kMostRecipeValues = 256;
 // What stages of the pipeline that is made are called, and other keys of its graph.
-constexpr std::array kTaken = {"flow", "every", "read", "batch", "forward", "metrics"};
+constexpr std::array kTakenNames = {"flow", "every", "read", "batch", "forward", "metrics"};
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_word_character(char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '_'; }
 
 // A name that may stand anywhere in a file: of a stage, a type or a variable.
 bool is_word(std::string_view text) {
-  return !text.empty() && text.size() <= kLongestWord &&
+  return !text.empty() && text.size() <= kLongestRecipeWord &&
          std::ranges::all_of(text, [](char c) { return is_word_character(c) || c == '-'; });
 }
 
@@ -41,7 +41,7 @@ std::size_t reference_length(std::string_view text) {
 // Text that can be no path, no URL and no variable of the environment. `references`: to variables of the network, "${width}".
 bool is_harmless(std::string_view text, bool references) {
   constexpr std::string_view kMarks = " _-.,:;#@+*()%=";
-  if (text.size() > kLongestText || text.find("..") != text.npos) return false;
+  if (text.size() > kLongestRecipeText || text.find("..") != text.npos) return false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const std::string_view rest = text.substr(i);
     const std::size_t reference = references ? reference_length(rest) : 0;
@@ -61,7 +61,7 @@ bool is_equal(const Value* a, const Value& b) {
   return a->is_number() && b.is_number() ? a->number() == b.number() : a->kind() == b.kind() && to_toml(*a) == to_toml(b);
 }
 
-const char* name_of(RecipeRole role) {
+const char* role_name(RecipeRole role) {
   switch (role) {
     case RecipeRole::preparation: return "preparation";
     case RecipeRole::inference: return "inference";
@@ -106,7 +106,7 @@ class RecipeCheck {
     for (auto [key, text] : {std::pair{"graph", &usage_.graph}, {"precision", &usage_.precision}, {"loss", &usage_.loss}}) {
       if (!is_word(*text)) refuse("'{}' must be a name of letters, found \"{}\"", key, shown(*text));
     }
-    range("batch", Value(usage_.batch), 0, kLargestBatch);
+    range("batch", Value(usage_.batch), 0, kLargestRecipeBatch);
   }
 
   static void range(const std::string& key, const Value& value, std::int64_t low, std::int64_t high) {
@@ -118,24 +118,24 @@ class RecipeCheck {
     for (const char* key : {"height", "width", "channels"}) {
       const Value* const value = usage_.input.find(key);
       if (value == nullptr) refuse("its table 'input' has no '{}'", key);
-      range(fmt::format("input.{}", key), *value, 1, kLargestExtent);
+      range(fmt::format("input.{}", key), *value, 1, kLargestRecipeExtent);
     }
     for (const Member& member : usage_.input.table()) harmless("input", member, false);
   }
 
   void target() const {
     for (const Member& member : usage_.target.table()) {
-      if (member.key == "scale") range("target.scale", member.value, 1, kLargestExtent);
+      if (member.key == "scale") range("target.scale", member.value, 1, kLargestRecipeExtent);
       harmless("target", member, false);
     }
     const Value* const ids = usage_.target.find("ids");
     if (ids == nullptr) return;
-    if (ids->kind() != Value::Kind::array || static_cast<std::int64_t>(ids->array().size()) > kMostValues) {
-      refuse("'target.ids' must be a list of at most {} lists", kMostValues);
+    if (ids->kind() != Value::Kind::array || static_cast<std::int64_t>(ids->array().size()) > kMostRecipeValues) {
+      refuse("'target.ids' must be a list of at most {} lists", kMostRecipeValues);
     }
     for (const Value& values : ids->array()) {
       if (values.kind() != Value::Kind::array) refuse("'target.ids' must be a list of lists");
-      for (const Value& value : values.array()) range("target.ids", value, 0, kMostValues - 1);
+      for (const Value& value : values.array()) range("target.ids", value, 0, kMostRecipeValues - 1);
     }
   }
 
@@ -144,16 +144,16 @@ class RecipeCheck {
     if (type == nullptr) refuse("{} is of type '{}', which no plugin here has", owner, shown(name));
     if (type->recipe_role == role) return *type;
     refuse("{} is of type '{}', whose role in recipes is {}, and here stages of the role {} stand", owner, name,
-           name_of(type->recipe_role), name_of(role));
+           role_name(type->recipe_role), role_name(role));
   }
 
   void stages(const std::vector<Usage::StageUse>& uses, RecipeRole role) {
-    if (uses.size() > kMostStages)
-      refuse("it has {} stages of the role {}, more than {}", uses.size(), name_of(role), kMostStages);
+    if (uses.size() > kMostRecipeStages)
+      refuse("it has {} stages of the role {}, more than {}", uses.size(), role_name(role), kMostRecipeStages);
     for (const Usage::StageUse& use : uses) {
       const std::string owner = fmt::format("stage '{}'", shown(use.name));
       const StageType* const namesake = is_word(use.name) ? registry_.stage(use.name) : nullptr;
-      const bool is_taken = std::ranges::find(kTaken, use.name) != kTaken.end() ||
+      const bool is_taken = std::ranges::find(kTakenNames, use.name) != kTakenNames.end() ||
                             (namesake != nullptr && namesake->recipe_role == RecipeRole::sink);
       if (!is_word(use.name)) refuse("{} must have a name of letters, digits, '_' and '-'", owner);
       if (is_taken && use.name != use.type) refuse("{} is of type '{}', and another stage has this name", owner, shown(use.type));
@@ -232,8 +232,8 @@ class RecipeCheck {
   void variables() const {
     const Value* const defaults = usage_.document.find("defaults");
     for (const Value* table : {&usage_.network, defaults}) {
-      if (table != nullptr && table->kind() == Value::Kind::table && table->table().size() > kMostVariables) {
-        refuse("its network has {} variables, more than {}", table->table().size(), kMostVariables);
+      if (table != nullptr && table->kind() == Value::Kind::table && table->table().size() > kMostRecipeVariables) {
+        refuse("its network has {} variables, more than {}", table->table().size(), kMostRecipeVariables);
       }
     }
     ParamSet<NetworkParams> set;
