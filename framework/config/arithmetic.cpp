@@ -8,6 +8,20 @@ namespace millrace {
 
 namespace {
 
+constexpr int kDeepestParentheses = 100;
+
+// Counts a level while it lives.
+class Level {
+ public:
+  explicit Level(int& depth) : depth_(++depth) {}
+  ~Level() { --depth_; }
+  Level(const Level&) = delete;
+  Level& operator=(const Level&) = delete;
+
+ private:
+  int& depth_;
+};
+
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -56,6 +70,8 @@ bool Arithmetic::add_text(std::string_view text) {
 
 std::optional<Value> Arithmetic::result(std::string& mistake) {
   at_ = 0;
+  depth_ = 0;
+  too_deep_ = false;
   mistake_.clear();
   auto value = sum();
   if (!value || at_ != tokens_.size()) return std::nullopt;
@@ -87,6 +103,13 @@ std::optional<Value> Arithmetic::product() {
 
 std::optional<Value> Arithmetic::factor() {
   if (at_ == tokens_.size()) return std::nullopt;
+  const Level level(depth_);
+  if (depth_ > kDeepestParentheses) {
+    too_deep_ = true;
+    at_ = tokens_.size();
+    mistake_ = fmt::format("parentheses and signs stand in each other more than {} deep", kDeepestParentheses);
+    return Value(0);
+  }
   const Token& token = tokens_[at_++];
   if (token.symbol == 0) return token.operand;
   if (token.symbol == '-') {
@@ -95,6 +118,7 @@ std::optional<Value> Arithmetic::factor() {
   }
   if (token.symbol != '(') return std::nullopt;
   auto inner = sum();
+  if (too_deep_) return inner;
   if (!inner || !next_is(')')) return std::nullopt;
   ++at_;
   return inner;

@@ -32,6 +32,8 @@ class Arithmetic {
 
   std::vector<Token> tokens_;
   std::size_t at_ = 0;
+  int depth_ = 0;  // of parentheses and signs
+  bool too_deep_ = false;
   std::string mistake_;
 };
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "config/expression.h"
+#include "config/limits.h"
 #include "millrace/text.h"
 #include "network/variables.h"
 
@@ -186,22 +187,8 @@ namespace {
 
 // What references insert into a document may take, in characters; so that a few lines cannot ask for all memory there is.
 constexpr std::size_t kMostInserted = std::size_t{1} << 22;
-
-// Characters, roughly, up to `most`.
-std::size_t size_of(const Value& value, std::size_t most) {
-  std::size_t size = 16;
-  const auto add = [&](const Value& part, std::size_t key) {
-    if (size < most) size += key + size_of(part, most - size);
-  };
-  if (value.kind() == Value::Kind::text) size += value.text().size();
-  if (value.kind() == Value::Kind::array) {
-    for (const Value& element : value.array()) add(element, 0);
-  }
-  if (value.kind() == Value::Kind::table) {
-    for (const Member& member : value.table()) add(member.value, member.key.size());
-  }
-  return size;
-}
+// References that stand for references. Each is a few calls deep.
+constexpr std::size_t kLongestChain = 200;
 
 // The document's own keys, each evaluated once, when it is asked for. Not thread-safe.
 class DocumentScope : public Scope {
@@ -217,6 +204,10 @@ class DocumentScope : public Scope {
       std::vector<std::string> circle(first, active_.end());
       circle.emplace_back(path);
       errors.add(at, fmt::format("'${{{}}}' refers to itself: {}", path, fmt::join(circle, " -> ")));
+      return std::nullopt;
+    }
+    if (active_.size() > kLongestChain) {
+      errors.add(at, fmt::format("'${{{}}}' is the end of a chain of more than {} references", path, kLongestChain));
       return std::nullopt;
     }
     active_.emplace_back(path);

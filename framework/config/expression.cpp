@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "config/arithmetic.h"
+#include "config/limits.h"
 #include "millrace/text.h"
 
 namespace millrace {
@@ -42,6 +43,12 @@ std::optional<std::vector<Piece>> split(std::string_view text) {
   return pieces;
 }
 
+// As messages show it.
+std::string shortened(const std::string& text) {
+  constexpr std::size_t kLongest = 200;
+  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
+}
+
 constexpr std::string_view kEnvironment = "env.";
 
 // An environment variable's text as a number or truth value, if it reads as one.
@@ -58,7 +65,12 @@ Value as_scalar(const Value& value) {
 }
 
 std::optional<Value> find(const std::string& path, const Position& at, const Scope& scope, Diagnostics& errors) {
-  if (!path.starts_with(kEnvironment)) return scope.find(path, at, errors);
+  if (!path.starts_with(kEnvironment)) {
+    auto value = scope.find(path, at, errors);
+    if (!value || !is_deeper(*value, kDeepestNesting)) return value;
+    errors.add(at, fmt::format("'${{{}}}' stands for tables and lists in each other, more than {} deep", path, kDeepestNesting));
+    return std::nullopt;
+  }
   if (scope.keeps_environment()) return Value(fmt::format("${{{}}}", path), at);
   const std::string name = path.substr(kEnvironment.size());
   if (const char* text = std::getenv(name.c_str()); text != nullptr && is_utf8(text)) return Value(text, at);
@@ -126,7 +138,7 @@ class TextEvaluation {
     std::string mistake;
     auto result = arithmetic.result(mistake);
     if (!mistake.empty()) {
-      errors_.add(source_.at(), fmt::format("{}: {}", to_toml(source_), mistake));
+      errors_.add(source_.at(), fmt::format("{}: {}", shortened(to_toml(source_)), mistake));
       return source_;
     }
     if (result && open) {
@@ -215,6 +227,9 @@ void report_unknown_reference(std::string_view path, const Value& root, const Va
   errors.add(at, std::move(message));
 }
 
+// By one value with references; a chain of variables that double each other ends here.
+constexpr std::size_t kMostInsertedByOne = std::size_t{1} << 16U;
+
 std::optional<Value> TableScope::find(std::string_view path, const Position& at, Diagnostics& errors) const {
   const Value* node = &table_;
   std::size_t begin = 0;
@@ -225,7 +240,12 @@ std::optional<Value> TableScope::find(std::string_view path, const Position& at,
       report_unknown_reference(path, table_, *node, path.substr(0, begin == 0 ? 0 : begin - 1), at, errors);
       return std::nullopt;
     }
-    if (end == path.size()) return *next;
+    if (end == path.size()) {
+      inserted_ += size_of(*next, kMostInsertedByOne);
+      if (inserted_ <= kMostInsertedByOne) return *next;
+      errors.add(at, fmt::format("'${{{}}}': references insert more than {} characters here", path, kMostInsertedByOne));
+      return std::nullopt;
+    }
     node = next;
     begin = end + 1;
   }

@@ -29,7 +29,7 @@ class Scope {
   virtual bool keeps_environment() const { return false; }
 };
 
-// The keys of a table; nested ones by their path.
+// The keys of a table; nested ones by their path. What it is asked for may have 64 KiB in all. Not thread-safe.
 class TableScope : public Scope {
  public:
   explicit TableScope(Value table) : table_(std::move(table)) {}
@@ -37,6 +37,7 @@ class TableScope : public Scope {
 
  private:
   Value table_;
+  mutable std::size_t inserted_ = 0;  // characters
 };
 
 // `value` with every text in it evaluated; positions stay those of the places written. A text whose reference fails is reported

@@ -99,6 +99,7 @@ class NetworkReader {
 
   void find_weights() {
     Value* weights = table_.find("weights");
+    if (weights && weights->kind() == Value::Kind::table) weights = weights->find("file");
     if (!weights || weights->kind() != Value::Kind::text || weights->text().empty()) return;
     if (weights->text().starts_with("file://")) *weights = Value(weights->text().substr(7), weights->at());
     if (weights->text().find("://") != std::string::npos) return check_url(*weights);
@@ -121,7 +122,7 @@ class NetworkReader {
     const bool is_sum =
         digits.size() == 64 && std::all_of(digits.begin(), digits.end(), [](unsigned char c) { return std::isxdigit(c); });
     if (!is_sum) errors_.add(at, fmt::format("'sha256' must be 64 hexadecimal digits, found \"{}\"", digits));
-    if (plan_.params.weights.empty())
+    if (plan_.params.weights.file.empty())
       errors_.add(at, "[network] has 'sha256', and no 'weights' that it is the sum of: name them, or leave it out");
   }
 

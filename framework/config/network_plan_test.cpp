@@ -41,6 +41,10 @@ TEST_F(NetworkPlanRefuses, WhatNetworkSaysOfItsWeights) {
             "p.toml:11:11: there is no file 'networks/odl.pth'; nearest is 'networks/old.pth'");
   fs::create_directories("mini");
   EXPECT_EQ(said("weights = \"mini\"\n"), "p.toml:11:11: 'mini' is a folder: name the file in it");
+  EXPECT_EQ(said("weights = { file = \"networks/odl.pth\", inside = \"ema\" }\n"),
+            "p.toml:11:20: there is no file 'networks/odl.pth'; nearest is 'networks/old.pth'");
+  EXPECT_EQ(said("weights = { file = \"networks/old.pth\", insde = \"ema\" }\n"),
+            "p.toml:11:40: 'weights' has no key 'insde'; nearest is 'inside'");
   write("weights.pth", "");
   fs::create_directories("folder/networks");
   fs::copy_file("networks/small.toml", "folder/networks/small.toml");

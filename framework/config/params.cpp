@@ -100,6 +100,11 @@ ParamRef& ParamRef::or_one() {
   return *this;
 }
 
+ParamRef& ParamRef::in_recipes() {
+  info_->in_recipes = true;
+  return *this;
+}
+
 ParamRef& ParamRef::may_change() {
   info_->may_change = true;
   return *this;

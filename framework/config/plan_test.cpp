@@ -113,7 +113,7 @@ TEST_F(Plan, NetworkSaysWhichWeightsItTakes) {
                  "rename = [{ from = \"module.*\", to = \"*\" }]\nfreeze = [\"fc.bias\"]\n"));
   const NetworkParams& params = pipeline.network_params;
   EXPECT_EQ(params.use, "networks/small.toml");
-  EXPECT_EQ(params.weights, "networks/old.pth");
+  EXPECT_EQ(params.weights.file, "networks/old.pth");
   EXPECT_EQ(params.fresh, std::vector<std::string>{"fc.weight"});
   EXPECT_EQ(params.freeze, std::vector<std::string>{"fc.bias"});
   ASSERT_EQ(params.rename.size(), 1U);

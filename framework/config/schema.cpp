@@ -192,6 +192,10 @@ std::string json_schema(const Registry& registry) {
   const NetworkParams no_network;
   Json network = object_schema(network_keys.infos(), write_params(network_keys.infos(), &no_network));
   network.erase("additionalProperties");  // variables of the network
+  // Most pipelines name the file alone.
+  Json& weights = network["properties"]["weights"];
+  weights["anyOf"].insert(weights["anyOf"].begin(), {{"type", "string"}});
+  weights["default"] = "";
   const Json graph_or_variables = {{"if", {{"type", "object"}, {"required", {"flow"}}}},
                                    {"then", {{"$ref", "#/definitions/graph"}}}};
   const Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"},

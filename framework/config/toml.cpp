@@ -21,10 +21,13 @@
 #pragma pop_macro("TOML_UNREACHABLE")
 #include <toml++/toml.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <tuple>
 
 #include "config/document.h"
+#include "config/limits.h"
 
 namespace millrace {
 
@@ -70,6 +73,11 @@ Value convert(const toml::node& node, const FileName& file, Diagnostics& errors)
 
 std::optional<Value> parse_toml(std::string_view text, const std::string& name, Diagnostics& errors) {
   const auto file = std::make_shared<const std::string>(name);
+  if (const auto at = too_deep(text)) {
+    errors.add({file, at->line, at->column},
+               fmt::format("tables and lists stand in each other more than {} deep", kDeepestNesting));
+    return std::nullopt;
+  }
   try {
     const toml::table table = toml::parse(text);
     return convert_table(table, file, errors);
@@ -81,6 +89,10 @@ std::optional<Value> parse_toml(std::string_view text, const std::string& name, 
 
 std::optional<Value> parse_set_value(const std::string& text, std::string& mistake) {
   Diagnostics ignored;
+  if (too_deep("value = " + text)) {
+    mistake = fmt::format("tables and lists stand in each other more than {} deep", kDeepestNesting);
+    return std::nullopt;
+  }
   try {
     const toml::table table = toml::parse("value = " + text);
     if (table.size() == 1) {

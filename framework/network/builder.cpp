@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kMostLayers = 10'000;
 constexpr double kMostElements = 1e12;  // of one tensor
+constexpr std::size_t kLongestLayerName = 500;
 
 const std::vector<std::string> kLayerKeys = {"name", "op", "from", "when", "otherwise", "auxiliary"};
 
@@ -265,6 +266,11 @@ LayerPort Builder::place_layer(Frame& frame, const Entry& entry, const std::vect
     return kUnknownLayer;
   }
   const std::string full_name = frame.prefix + entry.name;
+  if (full_name.size() > kLongestLayerName) {
+    entry.errors.add(entry.table.at(),
+                     fmt::format("the name of a layer has {} bytes, more than {}", full_name.size(), kLongestLayerName));
+    return kUnknownLayer;
+  }
   const std::size_t before = entry.errors.size();
   std::vector<std::string> parameters;
   for (const ParamInfo& info : type->params) parameters.push_back(info.name);

@@ -93,7 +93,8 @@ class Unpickler {
       case 'C':
       case 'U': return push_text(from_.text(from_.u8()));
       case 0x8d:
-      case 0x8e: return push_text(from_.text(from_.u64()));
+      case 0x8e:
+      case 0x96: return push_text(from_.text(from_.u64()));
       default: return false;
     }
   }
@@ -108,10 +109,13 @@ class Unpickler {
       case 0x86:
       case 0x87: return push_items(Kind::tuple, pop_several(opcode - 0x84U));
       case 't': return push_items(Kind::tuple, pop_to_mark());
-      case ']': return push_items(Kind::list, {});
-      case 'l': return push_items(Kind::list, pop_to_mark());
+      case ']':
+      case 0x8f: return push_items(Kind::list, {});
+      case 'l':
+      case 0x91: return push_items(Kind::list, pop_to_mark());
       case 'a': return append(Kind::list, pop_several(1));
-      case 'e': return append(Kind::list, pop_to_mark());
+      case 'e':
+      case 0x90: return append(Kind::list, pop_to_mark());
       case '}': return push_items(Kind::dict, {});
       case 's': return append(Kind::dict, pop_several(2));
       case 'u': return append(Kind::dict, pop_to_mark());

@@ -20,7 +20,7 @@ struct PickleNode {
     real,        // its value is not kept
     text,        // text; bytes too
     tuple,       // items
-    list,        // items
+    list,        // items; a set too
     dict,        // items: key, value, key, value, ...; an OrderedDict too
     function,    // text: "module.name"
     call,        // text: of the function; items: one node, the tuple of arguments

@@ -28,27 +28,64 @@ struct Entry {
   std::uint64_t begin = 0, end = 0;
 };
 
-constexpr int kDeepest = 4;  // a header needs 3
+constexpr std::size_t kDeepest = 4;  // a header needs 3
 // A header has more text for each value: what would become a hundred times as large in memory is none.
 constexpr std::size_t kLeastBytesAValue = 4;
+constexpr std::size_t kMostTensors = 250'000;
 
-// JSON keeps the last of two equal keys silently; here that would hide a tensor.
-HeaderJson parse_header(const std::string& text) {
-  std::vector<std::set<std::string>> keys;
-  std::size_t values = 0;
-  std::optional<std::string> repeated;
-  const auto watch = [&](int depth, HeaderJson::parse_event_t event, HeaderJson& parsed) {
-    if (depth > kDeepest) fail(ErrorKind::data, "its header is nested too deeply: this is no safetensors file");
-    values += event == HeaderJson::parse_event_t::value ? 1 : 0;
-    if (values > 16 + text.size() / kLeastBytesAValue)
-      fail(ErrorKind::data, "its header lists too many values for {} bytes", text.size());
-    if (event == HeaderJson::parse_event_t::object_start) keys.emplace_back();
-    if (event == HeaderJson::parse_event_t::object_end) keys.pop_back();
-    if (event == HeaderJson::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) repeated = parsed;
+// Looks at a header before anything is built of it. JSON keeps the last of two equal keys silently; here that would hide a
+// tensor.
+class HeaderWatch final : public nlohmann::json_sax<HeaderJson> {
+ public:
+  explicit HeaderWatch(std::size_t bytes) : most_values_(16 + bytes / kLeastBytesAValue) {}
+
+  bool null() override { return value(); }
+  bool boolean(bool) override { return value(); }
+  bool number_integer(number_integer_t) override { return value(); }
+  bool number_unsigned(number_unsigned_t) override { return value(); }
+  bool number_float(number_float_t, const string_t&) override { return value(); }
+  bool string(string_t&) override { return value(); }
+  bool binary(binary_t&) override { return value(); }
+  bool start_object(std::size_t) override { return open(true); }
+  bool start_array(std::size_t) override { return open(false); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+
+  bool key(string_t& name) override {
+    if (!keys_.back().insert(name).second) fail(ErrorKind::data, "its header has '{}' twice", shown(name));
+    if (keys_.size() == 1 && keys_.back().size() > kMostTensors)
+      fail(ErrorKind::data, "its header lists more than {} tensors", kMostTensors);
     return true;
-  };
-  HeaderJson header = HeaderJson::parse(text, watch, /*allow_exceptions=*/false);
-  if (repeated) fail(ErrorKind::data, "its header has '{}' twice", shown(*repeated));
+  }
+
+ private:
+  bool value() {
+    if (++values_ > most_values_) fail(ErrorKind::data, "its header lists too many values for its bytes");
+    return true;
+  }
+  bool open(bool is_object) {
+    if (open_.size() == kDeepest) fail(ErrorKind::data, "its header is nested too deeply: this is no safetensors file");
+    open_.push_back(is_object);
+    if (is_object) keys_.emplace_back();
+    return value();
+  }
+  bool close() {
+    if (open_.back()) keys_.pop_back();
+    open_.pop_back();
+    return true;
+  }
+
+  const std::size_t most_values_;
+  std::size_t values_ = 0;
+  std::vector<bool> open_;                   // objects and arrays: whether it is an object
+  std::vector<std::set<std::string>> keys_;  // of each open object
+};
+
+HeaderJson parse_header(const std::string& text) {
+  HeaderWatch watch(text.size());
+  HeaderJson header;  // null
+  if (HeaderJson::sax_parse(text, &watch)) header = HeaderJson::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!header.is_object()) fail(ErrorKind::data, "its header is not a JSON object: this is no safetensors file");
   return header;
 }

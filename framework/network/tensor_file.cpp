@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "millrace/error.h"
 #include "network/safetensors.h"
@@ -67,6 +68,28 @@ void refuse_folder(const std::filesystem::path& path) {
        has_weights ? fmt::format("; it holds '{}'", inside.string()) : "");
 }
 
+// Tensors whose names begin with the prefix and a dot, without it.
+void keep_inside(TensorFile& file, const std::string& path, const std::string& prefix) {
+  std::set<std::string> first_parts;
+  for (const ListedTensor& tensor : file.listed) first_parts.insert(tensor.name.substr(0, tensor.name.find('.')));
+  const auto cut = [&](std::string& name) {
+    const bool is_inside = name.size() > prefix.size() + 1 && name.starts_with(prefix) && name[prefix.size()] == '.';
+    if (is_inside) name.erase(0, prefix.size() + 1);
+    return is_inside;
+  };
+  std::erase_if(file.tensors, [&](NamedTensor& tensor) { return !cut(tensor.name); });
+  std::erase_if(file.listed, [&](ListedTensor& tensor) { return !cut(tensor.name); });
+  std::erase_if(file.not_floating, [&](std::string& name) { return !cut(name); });
+  if (!file.listed.empty()) return;
+  constexpr std::size_t kMostNamed = 8;
+  std::vector<std::string> named;
+  for (const std::string& part : first_parts) {
+    if (named.size() < kMostNamed) named.push_back(shown(part));
+  }
+  fail(ErrorKind::data, "tensor file '{}': has no tensors inside '{}': their names begin with '{}'{}", path, prefix,
+       fmt::join(named, "', '"), first_parts.size() > kMostNamed ? ", ..." : "");
+}
+
 }  // namespace
 
 std::string shown(std::string_view text) {
@@ -79,9 +102,10 @@ std::string shown(std::string_view text) {
 }
 
 std::uint64_t element_bytes(const std::string& type) {
-  static const std::map<std::string, std::uint64_t> sizes = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
-                                                             {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U64", 8},  {"U32", 4},
-                                                             {"U16", 2}, {"U8", 1},  {"BOOL", 1}};
+  static const std::map<std::string, std::uint64_t> sizes = {
+      {"F64", 8},     {"F32", 4},     {"F16", 2}, {"BF16", 2},  {"I64", 8}, {"I32", 4},  {"I16", 2},
+      {"I8", 1},      {"U64", 8},     {"U32", 4}, {"U16", 2},   {"U8", 1},  {"BOOL", 1}, {"F8_E5M2", 1},
+      {"F8_E4M3", 1}, {"F8_E8M0", 1}, {"C64", 8}, {"C128", 16}, {"QI8", 1}, {"QU8", 1},  {"QI32", 4}};
   const auto found = sizes.find(type);
   if (found == sizes.end()) fail(ErrorKind::data, "has the element type '{}', which is not known here", shown(type));
   return found->second;
@@ -108,12 +132,14 @@ void convert_elements(const std::string& type, const char* source, std::size_t c
   }
 }
 
-TensorFile read_tensors(const std::string& path) {
+TensorFile read_tensors(const std::string& path, const std::string& inside) {
   refuse_folder(path);
   const std::string first = first_bytes(path);
-  if (is_torch_file(first)) return read_torch_file(path);
+  if (is_torch_file(first)) return read_torch_file(path, inside);
   refuse_others(path, first);
-  return read_safetensors(path);
+  TensorFile file = read_safetensors(path);
+  if (!inside.empty()) keep_inside(file, path, inside);
+  return file;
 }
 
 std::map<std::string, std::string> read_tensors_metadata(const std::string& path) {

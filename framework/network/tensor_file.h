@@ -24,16 +24,24 @@ struct ListedTensor {
   Shape shape;
 };
 
+// A tensor that is there, and of a kind that is not read.
+struct UnreadTensor {
+  std::string name, what, remedy;  // "a quantised tensor", "save tensor.dequantize()"
+};
+
 struct TensorFile {
   std::vector<NamedTensor> tensors;       // in the order of the file
   std::vector<std::string> not_floating;  // names of tensors of integers or truth values, which are not read
-  std::vector<ListedTensor> listed;       // all of them, in the order of the file
+  std::vector<UnreadTensor> unread;       // others that are not read
+  std::vector<ListedTensor> listed;       // all of them but `unread`, in the order of the file
   std::map<std::string, std::string> metadata;
 };
 
 // Reads a safetensors file (safetensors.h) or a state dict that PyTorch saved (torch_file.h): the first bytes tell which.
-// Throws Error(data) that names the file, and Error(usage) when it is a folder.
-TensorFile read_tensors(const std::string& path);
+// `inside`: the table of the file whose tensors are meant, such as "state_dict_ema"; of safetensors, what their names have in
+// front, with a dot behind it; "": the likeliest one. Throws Error(data) that names the file, and Error(usage) when it is a
+// folder.
+TensorFile read_tensors(const std::string& path, const std::string& inside = {});
 std::map<std::string, std::string> read_tensors_metadata(const std::string& path);  // no value is read; PyTorch's have none
 
 // ---- For the readers. Types of elements have the names that safetensors gives them: "F32", "BF16", "I64", ... ----

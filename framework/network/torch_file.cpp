@@ -17,9 +17,9 @@ class TorchArchive final : public TorchStorages {
  public:
   explicit TorchArchive(const std::string& path) : zip_(path) {}
 
-  TensorFile tensors() {
+  TensorFile tensors(const std::string& inside) {
     find_folder();
-    return tensors_of(read_pickle(zip_.read(folder_ + "data.pkl", kLongestPickle), is_of_state_dict), *this);
+    return tensors_of(read_pickle(zip_.read(folder_ + "data.pkl", kLongestPickle), is_of_state_dict), inside, *this);
   }
 
   std::uint64_t file_bytes() const override { return zip_.bytes(); }
@@ -68,9 +68,9 @@ class TorchArchive final : public TorchStorages {
 
 bool is_torch_file(std::string_view first_bytes) { return first_bytes.starts_with(kZip) || is_torch_stream(first_bytes); }
 
-TensorFile read_torch_file(const std::string& path) {
+TensorFile read_torch_file(const std::string& path, const std::string& inside) {
   try {
-    return is_torch_stream_file(path) ? read_torch_stream(path) : TorchArchive(path).tensors();
+    return is_torch_stream_file(path) ? read_torch_stream(path, inside) : TorchArchive(path).tensors(inside);
   } catch (Error& error) {
     throw error.in("tensor file '" + path + "'");
   }

@@ -18,9 +18,9 @@ namespace millrace {
 // By its first eight bytes: a zip archive, or a file of torch.save() before PyTorch 1.6.
 bool is_torch_file(std::string_view first_bytes);
 
-// The tensors of a dict, or of the dict under "state_dict", "model" or "model_state_dict" in it. Other values are passed over.
+// The tensors of the table `inside` ("": see table_of_tensors()). Other values are passed over.
 // Floating types as read_safetensors() reads them; tensors may share a storage and be strided. Throws Error(data) that names the
 // file, and the tensor where there is one: no state dict, cut short, values of big-endian machines, a function that it would run.
-TensorFile read_torch_file(const std::string& path);
+TensorFile read_torch_file(const std::string& path, const std::string& inside = {});
 
 }  // namespace millrace

@@ -116,6 +116,62 @@ TEST_F(TorchFile, FindsTheStateDictOfACheckpoint) {
   expect_refused(archive(integer(7)), "holds no table of tensors");
 }
 
+TEST_F(TorchFile, FindsTheOnlyTableOfTensorsWhateverItIsCalled) {
+  const std::string values = storage("FloatStorage", "0", 8);
+  const auto table = [&](std::int64_t first) { return ordered_dict({{"w", tensor(values, first, {2}, {1})}}); };
+  const std::string optimizer = ordered_dict({{"state", ordered_dict({{"m", tensor(values, 0, {8}, {1})}})}});
+  EXPECT_EQ(read(archive(ordered_dict({{"net", table(2)}, {"epoch", integer(3)}}))).tensors.at(0).values, (Floats{2, 3}));
+  EXPECT_EQ(
+      read(archive(ordered_dict({{"ema", ordered_dict({{"module", table(4)}})}, {"optimizer", optimizer}}))).tensors.at(0).values,
+      (Floats{4, 5}));
+  const std::string several = archive(ordered_dict({{"net", table(0)}, {"ema", ordered_dict({{"a.b", table(6)}})}}));
+  expect_refused(several,
+                 "holds several tables of tensors: say which one is meant, weights = { file = ..., inside = \"net\" }; tables "
+                 "with tensors are 'net' (1), 'ema.a.b' (1)");
+  const auto inside = [&](const std::string& name) { return read_tensors(file(several), name); };
+  EXPECT_EQ(inside("ema.a.b").tensors.at(0).values, (Floats{6, 7})) << "a key with a dot in it";
+  EXPECT_EQ(inside("net").tensors.at(0).values, (Floats{0, 1}));
+  try {
+    inside("nett");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("has no tensors inside 'nett'; tables with tensors are 'net' (1)"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+// Of torch/_weights_only_unpickler.py, and numbers of NumPy.
+TEST_F(TorchFile, PassesOverWhatPyTorchReadsBesideTensors) {
+  const std::string values = storage("FloatStorage", "0", 8), set = function("builtins", "set");
+  const std::string unread = function("torch._utils", "_rebuild_sparse_tensor") + tuple({integer(1)}) + "R";
+  const std::string complex = tensor(storage("ComplexFloatStorage", "1", 4), 0, {4}, {1});
+  const std::string typed = function("torch._tensor", "_rebuild_from_type_v2") +
+                            tuple({function("torch._utils", "_rebuild_tensor_v2"), function("torch.nn.parameter", "Parameter"),
+                                   tuple({values, integer(1), integers({2}), integers({1}), "\x89", ordered_dict()}), "}"}) +
+                            "R";
+  const TensorFile found = read(
+      archive(ordered_dict({{"w", tensor(values, 0, {2}, {1})},
+                            {"typed", typed},
+                            {"sparse", unread},
+                            {"complex", complex},
+                            {"set", set + tuple({"](K\1e"}) + "R"},
+                            {"set4", "\x8f(K\1\x90"},
+                            {"complex_number", function("builtins", "complex") + tuple({integer(1), integer(2)}) + "R"},
+                            {"best", function("numpy.core.multiarray", "scalar") +
+                                         tuple({function("numpy", "dtype") + tuple({text("f8"), "\x89", "\x88"}) + "R",
+                                                function("_codecs", "encode") + tuple({text("x"), text("latin1")}) + "R"}) +
+                                         "R"},
+                            {"dtype", function("torch", "float32")},
+                            {"layout", function("torch.serialization", "_get_layout") + tuple({text("torch.strided")}) + "R"},
+                            {"counter", function("collections", "Counter") + tuple({"}"}) + "R"}})));
+  ASSERT_EQ(found.tensors.size(), 2U);
+  EXPECT_EQ(found.tensors[1].values, (Floats{1, 2}));
+  ASSERT_EQ(found.unread.size(), 1U);
+  EXPECT_EQ(found.unread[0].what, "a sparse tensor");
+  EXPECT_EQ(found.not_floating, std::vector<std::string>{"complex"});
+}
+
 TEST_F(TorchFile, FollowsTheOpcodesOfLaterProtocols) {
   // As protocol 4 writes {"w": tensor}: frames, short texts, functions from the stack, a memo by number, one item at a time.
   const auto text4 = [](const std::string& value) { return "\x8c" + std::string(1, static_cast<char>(value.size())) + value; };
@@ -141,9 +197,9 @@ TEST_F(TorchFile, RunsNothing) {
   expect_refused(archive(text("os") + text("system") + "\x93" + command + "R"), "would run os.system: refused");
   expect_refused(archive(ordered_dict({{"w", function("builtins", "eval") + command + "\x81"}})), "would run builtins.eval");
   expect_refused(archive(function("torch", "FloatStorage.__class__") + command + "R"), "would run torch.FloatStorage.__class__");
-  expect_refused(archive(function("torch._utils", "_rebuild_sparse_tensor") + command + "R"),
-                 "That makes a sparse tensor, which is not read: save tensor.to_dense()");
-  expect_refused(archive(function("torch", "ComplexFloatStorage")), "That makes a tensor of complex numbers, which is not read");
+  expect_refused(archive(function("numpy.core.multiarray", "_reconstruct") + command + "R"),
+                 "would run numpy.core.multiarray._rec");
+  expect_refused(archive(function("argparse", "Namespace") + command + "R"), "would run argparse.Namespace: refused");
   expect_refused(archive("(" + text("x") + "iposix\nsystem\n"), "opcode 0x69");
   expect_refused(archive(tuple({}) + "\x82\x01"), "opcode 0x82");
   EXPECT_FALSE(fs::exists(trace));

@@ -31,7 +31,7 @@ class TorchStream final : public TorchStorages {
     if (error || !file_) fail(ErrorKind::data, "cannot be opened: {}", error ? error.message() : std::strerror(errno));
   }
 
-  TensorFile tensors() {
+  TensorFile tensors(const std::string& inside) {
     std::string head(std::min(size_, kLongestPickles), '\0');
     take(0, std::span(head));
     std::size_t at = 0;
@@ -39,7 +39,7 @@ class TorchStream final : public TorchStorages {
     const Pickle state = next_pickle(head, at, is_of_state_dict);
     const Pickle keys = next_pickle(head, at, nothing);
     find_storages(state, keys, at);
-    return tensors_of(state, *this);
+    return tensors_of(state, inside, *this);
   }
 
   std::uint64_t file_bytes() const override { return size_; }
@@ -146,6 +146,6 @@ bool is_torch_stream_file(const std::string& path) {
   return is_torch_stream({first.data(), first.size()});
 }
 
-TensorFile read_torch_stream(const std::string& path) { return TorchStream(path).tensors(); }
+TensorFile read_torch_stream(const std::string& path, const std::string& inside) { return TorchStream(path).tensors(inside); }
 
 }  // namespace millrace

@@ -21,6 +21,6 @@ bool is_torch_stream(std::string_view first_bytes);  // by its first eight bytes
 bool is_torch_stream_file(const std::string& path);
 
 // As read_torch_file(), whose messages name the file.
-TensorFile read_torch_stream(const std::string& path);
+TensorFile read_torch_stream(const std::string& path, const std::string& inside);
 
 }  // namespace millrace

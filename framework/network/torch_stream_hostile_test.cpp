@@ -121,7 +121,9 @@ TEST(TorchStreamMutants, AreRefusedByNameOrReadToTheSameValues) {
                              added_to,       in_another_order,     other_storages,   large_storage,
                              other_machine,  nested_pickle,        foreign_function, foreign_function_elsewhere,
                              hostile_tensor, many_views,           many_tables};
-  look_at_mutants(Judge("old_mutant.pth", read_torch_file, whole()), kKinds);
+  look_at_mutants(Judge(
+                      "old_mutant.pth", [](const std::string& path) { return read_torch_file(path); }, whole()),
+                  kKinds);
 }
 
 }  // namespace

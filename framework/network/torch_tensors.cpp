@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "millrace/error.h"
+#include "network/torch_tables.h"
 
 namespace millrace {
 namespace {
@@ -17,50 +19,109 @@ constexpr const char* kTensor = "torch._utils._rebuild_tensor_v2";
 constexpr const char* kOldTensor = "torch._utils._rebuild_tensor";  // before PyTorch 0.4
 constexpr const char* kParameter = "torch._utils._rebuild_parameter";
 constexpr const char* kOldParameter = "torch.nn.parameter.Parameter";
+constexpr const char* kParameterWithState = "torch._utils._rebuild_parameter_with_state";
+constexpr const char* kWithAttributes = "torch._tensor._rebuild_from_type_v2";  // (function, type, its arguments, attributes)
 
 bool is_tensor(const std::string& function) { return function == kTensor || function == kOldTensor; }
-bool is_parameter(const std::string& function) { return function == kParameter || function == kOldParameter; }
+bool is_parameter(const std::string& function) {
+  return function == kParameter || function == kOldParameter || function == kParameterWithState;
+}
+
+struct UnreadKind {
+  const char *what, *remedy;
+};
 
 // safetensors' name of a storage's elements; empty: no storage.
 std::string type_of_storage(const std::string& function) {
-  static const std::map<std::string, std::string> types = {{"torch.DoubleStorage", "F64"}, {"torch.FloatStorage", "F32"},
-                                                           {"torch.HalfStorage", "F16"},   {"torch.BFloat16Storage", "BF16"},
-                                                           {"torch.LongStorage", "I64"},   {"torch.IntStorage", "I32"},
-                                                           {"torch.ShortStorage", "I16"},  {"torch.CharStorage", "I8"},
-                                                           {"torch.ByteStorage", "U8"},    {"torch.BoolStorage", "BOOL"}};
+  static const std::map<std::string, std::string> types = {
+      {"torch.DoubleStorage", "F64"},        {"torch.FloatStorage", "F32"},        {"torch.HalfStorage", "F16"},
+      {"torch.BFloat16Storage", "BF16"},     {"torch.LongStorage", "I64"},         {"torch.IntStorage", "I32"},
+      {"torch.ShortStorage", "I16"},         {"torch.CharStorage", "I8"},          {"torch.ByteStorage", "U8"},
+      {"torch.BoolStorage", "BOOL"},         {"torch.QInt8Storage", "QI8"},        {"torch.QUInt8Storage", "QU8"},
+      {"torch.QInt32Storage", "QI32"},       {"torch.ComplexFloatStorage", "C64"}, {"torch.ComplexDoubleStorage", "C128"},
+      {"torch.storage.UntypedStorage", "U8"}};
   const auto found = types.find(function);
   return found == types.end() ? "" : found->second;
 }
 
-// What checkpoints have beside tensors. Nothing is made of it.
+// What checkpoints have beside tensors, and torch.load(weights_only=True) reads, and numbers of NumPy. Nothing is made of it.
 bool is_inert(const std::string& function) {
-  static const std::set<std::string, std::less<>> inert = {
-      "collections.Counter", "torch.Size",  "torch.device", "torch.float64", "torch.float32", "torch.float16",
-      "torch.bfloat16",      "torch.int64", "torch.int32",  "torch.uint8",   "torch.bool"};
-  return inert.contains(function);
+  static const std::set<std::string, std::less<>> inert = {"_codecs.encode",
+                                                           "builtins.bytearray",
+                                                           "builtins.complex",
+                                                           "builtins.set",
+                                                           "__builtin__.bytearray",
+                                                           "__builtin__.complex",
+                                                           "__builtin__.set",
+                                                           "collections.Counter",
+                                                           "numpy.core.multiarray.scalar",
+                                                           "numpy._core.multiarray.scalar",
+                                                           "numpy.dtype",
+                                                           "torch.Size",
+                                                           "torch.Tensor",
+                                                           "torch.device",
+                                                           "torch.serialization._get_layout"};
+  static const std::set<std::string, std::less<>> of_torch = {"float64",
+                                                              "double",
+                                                              "float32",
+                                                              "float",
+                                                              "float16",
+                                                              "half",
+                                                              "bfloat16",
+                                                              "float8_e4m3fn",
+                                                              "float8_e5m2",
+                                                              "float8_e4m3fnuz",
+                                                              "float8_e5m2fnuz",
+                                                              "float8_e8m0fnu",
+                                                              "int64",
+                                                              "long",
+                                                              "int32",
+                                                              "int",
+                                                              "int16",
+                                                              "short",
+                                                              "int8",
+                                                              "uint8",
+                                                              "uint16",
+                                                              "uint32",
+                                                              "uint64",
+                                                              "bool",
+                                                              "complex32",
+                                                              "complex64",
+                                                              "complex128",
+                                                              "cfloat",
+                                                              "cdouble",
+                                                              "chalf",
+                                                              "qint8",
+                                                              "quint8",
+                                                              "qint32",
+                                                              "quint4x2",
+                                                              "quint2x4",
+                                                              "per_tensor_affine",
+                                                              "per_tensor_symmetric",
+                                                              "per_channel_affine",
+                                                              "per_channel_symmetric",
+                                                              "per_channel_affine_float_qparams"};
+  constexpr std::string_view kTorch = "torch.";
+  return inert.contains(function) || (function.starts_with(kTorch) && of_torch.contains(function.substr(kTorch.size())));
 }
 
 // Tensors of other kinds, and what PyTorch makes readable ones of them with.
-struct UnreadKind {
-  const char *what, *remedy;
-};
 const UnreadKind* unread_kind(const std::string& function) {
   static const UnreadKind sparse = {"a sparse tensor", "save tensor.to_dense()"},
                           quantised = {"a quantised tensor", "save tensor.dequantize()"},
-                          complex = {"a tensor of complex numbers", "no network here has such"},
                           meta = {"a tensor without values (device 'meta')", "load its values first"},
                           other = {"a tensor of a type such as float8", "save tensor.float()"},
+                          device = {"a tensor of another kind of device", "save tensor.cpu()"},
+                          wrapped = {"a tensor of a class of its own", "save its values as a plain tensor"},
                           nested = {"a nested tensor", "save its parts"};
   static const std::map<std::string, const UnreadKind*> kinds = {{"torch._utils._rebuild_sparse_tensor", &sparse},
                                                                  {"torch._utils._rebuild_sparse_csr_tensor", &sparse},
                                                                  {"torch._utils._rebuild_qtensor", &quantised},
-                                                                 {"torch.QInt8Storage", &quantised},
-                                                                 {"torch.QUInt8Storage", &quantised},
-                                                                 {"torch.QInt32Storage", &quantised},
-                                                                 {"torch.ComplexFloatStorage", &complex},
-                                                                 {"torch.ComplexDoubleStorage", &complex},
                                                                  {"torch._utils._rebuild_meta_tensor_no_storage", &meta},
                                                                  {"torch._utils._rebuild_tensor_v3", &other},
+                                                                 {"torch._utils._rebuild_device_tensor_from_numpy", &device},
+                                                                 {"torch._utils._rebuild_device_tensor_from_cpu_tensor", &device},
+                                                                 {"torch._utils._rebuild_wrapper_subclass", &wrapped},
                                                                  {"torch._utils._rebuild_nested_tensor", &nested}};
   const auto found = kinds.find(function);
   return found == kinds.end() ? nullptr : found->second;
@@ -84,17 +145,22 @@ class TensorReader {
  public:
   TensorReader(const Pickle& pickle, TorchStorages& storages) : pickle_(pickle), storages_(storages) {}
 
-  TensorFile read() {
+  TensorFile read(const std::string& inside) {
     TensorFile result;
     std::set<std::string_view> names;
-    const std::vector<int>& items = state_dict().items;
+    const auto is_any = [this](const PickleNode& value) { return as_tensor(value).has_value(); };
+    const std::vector<int>& items = table_of_tensors(pickle_, inside, is_any).items;
     for (std::size_t i = 0; i < items.size(); i += 2) {
       const PickleNode& key = pickle_.at(items[i]);
-      const PickleNode* tensor = as_tensor(pickle_.at(items[i + 1]));
-      if (key.kind != PickleNode::Kind::text || tensor == nullptr) continue;
+      const auto tensor = as_tensor(pickle_.at(items[i + 1]));
+      if (key.kind != PickleNode::Kind::text || !tensor) continue;
       if (!names.insert(key.text).second) fail(ErrorKind::data, "has '{}' twice", shown(key.text));
+      if (tensor->unread != nullptr) {
+        result.unread.push_back({key.text, tensor->unread->what, tensor->unread->remedy});
+        continue;
+      }
       try {
-        read_tensor(key.text, *tensor, result);
+        read_tensor(key.text, *tensor->arguments, result);
       } catch (Error& error) {
         throw error.in(fmt::format("tensor '{}'", shown(key.text)));
       }
@@ -103,44 +169,34 @@ class TensorReader {
   }
 
  private:
-  const PickleNode& state_dict() const {
-    const PickleNode& root = pickle_.at(pickle_.root);
-    if (root.kind != PickleNode::Kind::dict) fail(ErrorKind::data, "holds no table of tensors: save model.state_dict()");
-    for (const char* key : {"state_dict", "model", "model_state_dict"}) {
-      const PickleNode* inner = pickle_.find(root, key);
-      if (inner != nullptr && holds_tensors(*inner)) return *inner;
+  // What makes a tensor.
+  struct TensorCall {
+    const PickleNode* arguments = nullptr;
+    const UnreadKind* unread = nullptr;
+  };
+
+  // Of a call that makes a tensor, also inside the ones that make a parameter of it and give it attributes. Nothing: it is none.
+  std::optional<TensorCall> as_tensor(const PickleNode& value) const {
+    if (value.kind != PickleNode::Kind::call) return std::nullopt;
+    const PickleNode& arguments = pickle_.at(value.items[0]);
+    if (value.text == kWithAttributes && arguments.items.size() > 2) {
+      const PickleNode &function = pickle_.at(arguments.items[0]), &inner = pickle_.at(arguments.items[2]);
+      const bool is_call = function.kind == PickleNode::Kind::function && inner.kind == PickleNode::Kind::tuple;
+      return is_call ? made_by(function.text, inner) : std::nullopt;
     }
-    if (holds_tensors(root)) return root;
-    std::vector<std::string> keys;
-    for (std::size_t i = 0; i < root.items.size() && keys.size() < 8; i += 2) {
-      if (pickle_.at(root.items[i]).kind == PickleNode::Kind::text)
-        keys.push_back(fmt::format("'{}'", shown(pickle_.at(root.items[i]).text)));
-    }
-    fail(ErrorKind::data,
-         "holds no tensors under names, nor in a table 'state_dict', 'model' or 'model_state_dict'; its keys are {}",
-         keys.empty() ? "none" : fmt::format("{}", fmt::join(keys, ", ")));
+    if (!is_parameter(value.text)) return made_by(value.text, arguments);
+    if (arguments.items.empty()) return std::nullopt;
+    const PickleNode& inner = pickle_.at(arguments.items[0]);
+    return inner.kind == PickleNode::Kind::call ? made_by(inner.text, pickle_.at(inner.items[0])) : std::nullopt;
+  }
+  static std::optional<TensorCall> made_by(const std::string& function, const PickleNode& arguments) {
+    if (is_tensor(function)) return TensorCall{&arguments, nullptr};
+    if (const UnreadKind* const kind = unread_kind(function)) return TensorCall{nullptr, kind};
+    return std::nullopt;
   }
 
-  bool holds_tensors(const PickleNode& dict) const {
-    if (dict.kind != PickleNode::Kind::dict) return false;
-    for (std::size_t i = 1; i < dict.items.size(); i += 2) {
-      if (as_tensor(pickle_.at(dict.items[i])) != nullptr) return true;
-    }
-    return false;
-  }
-
-  // The call that makes a tensor, also inside the one that makes a parameter of it; null: this is no tensor.
-  const PickleNode* as_tensor(const PickleNode& value) const {
-    if (value.kind != PickleNode::Kind::call) return nullptr;
-    if (is_tensor(value.text)) return &value;
-    const std::vector<int>& arguments = pickle_.at(value.items[0]).items;
-    if (!is_parameter(value.text) || arguments.empty()) return nullptr;
-    const PickleNode& inner = pickle_.at(arguments[0]);
-    return inner.kind == PickleNode::Kind::call && is_tensor(inner.text) ? &inner : nullptr;
-  }
-
-  void read_tensor(const std::string& name, const PickleNode& call, TensorFile& result) {
-    const StorageView view = view_of(call);
+  void read_tensor(const std::string& name, const PickleNode& tuple, TensorFile& result) {
+    const StorageView view = view_of(tuple);
     result.listed.push_back({name, view.storage.type, view.shape});
     if (!is_floating(view.storage.type)) return result.not_floating.push_back(name);
     values_ += std::max(view.elements, view.span);
@@ -152,8 +208,8 @@ class TensorReader {
   }
 
   // (storage, offset, size, stride, ...)
-  StorageView view_of(const PickleNode& call) const {
-    const std::vector<int>& arguments = pickle_.at(call.items[0]).items;
+  StorageView view_of(const PickleNode& tuple) const {
+    const std::vector<int>& arguments = tuple.items;
     if (arguments.size() < 4) fail(ErrorKind::data, "is described by {} values instead of 4", arguments.size());
     StorageView view;
     view.storage = storage_of(pickle_, pickle_.at(arguments[0]));
@@ -258,11 +314,8 @@ class TensorReader {
 }  // namespace
 
 bool is_of_state_dict(const std::string& function) {
-  if (const UnreadKind* const kind = unread_kind(function)) {
-    fail(ErrorKind::data, "would run {}: refused, and nothing in it was run. That makes {}, which is not read: {}", function,
-         kind->what, kind->remedy);
-  }
-  return is_tensor(function) || is_parameter(function) || !type_of_storage(function).empty() || is_inert(function);
+  return is_tensor(function) || is_parameter(function) || function == kWithAttributes || !type_of_storage(function).empty() ||
+         is_inert(function) || unread_kind(function) != nullptr;
 }
 
 TorchStorage storage_of(const Pickle& pickle, const PickleNode& persistent) {
@@ -281,6 +334,8 @@ TorchStorage storage_of(const Pickle& pickle, const PickleNode& persistent) {
   return storage;
 }
 
-TensorFile tensors_of(const Pickle& pickle, TorchStorages& storages) { return TensorReader(pickle, storages).read(); }
+TensorFile tensors_of(const Pickle& pickle, const std::string& inside, TorchStorages& storages) {
+  return TensorReader(pickle, storages).read(inside);
+}
 
 }  // namespace millrace

@@ -30,14 +30,13 @@ class TorchStorages {
   virtual void read(const TorchStorage& storage, std::uint64_t first, std::span<char> to) = 0;
 };
 
-// Whether a state dict may have this function, "module.name", in its pickle. Throws Error(data) for one that makes tensors of a
-// kind that is not read.
+// Whether a state dict may have this function, "module.name", in its pickle: what torch.load(weights_only=True) takes too.
 bool is_of_state_dict(const std::string& function);
 
 // `persistent`: a node of what lies outside the pickle. Throws Error(data) when it describes no storage.
 TorchStorage storage_of(const Pickle& pickle, const PickleNode& persistent);
 
-// The tensors of a dict, or of the dict under "state_dict", "model" or "model_state_dict" in it.
-TensorFile tensors_of(const Pickle& pickle, TorchStorages& storages);
+// The tensors of the table `inside`, see table_of_tensors().
+TensorFile tensors_of(const Pickle& pickle, const std::string& inside, TorchStorages& storages);
 
 }  // namespace millrace

@@ -36,13 +36,23 @@ std::optional<std::string> RenameRule::apply(std::string_view name) const {
   return renamed;
 }
 
+void WeightsChoice::describe(ParamSet<WeightsChoice>& set) {
+  set.add("file", &WeightsChoice::file).text("a path or a URL");
+  set.add("inside", &WeightsChoice::inside)
+      .text(
+          "which table of the file, \"state_dict_ema\" or \"ema.module\"; of safetensors, what stands in front of the names. "
+          "Without: "
+          "the only one, or `state_dict`, `model`, `model_state_dict`");
+}
+
 void NetworkParams::describe(ParamSet<NetworkParams>& set) {
   using P = NetworkParams;
   set.add("use", &P::use).required().text("a network of the zoo, or the file that describes the network");
-  set.add("weights", &P::weights)
+  set.add_table("weights", &P::weights, &WeightsChoice::describe, "file")
       .text(
-          "a file to start from, safetensors or a state dict of PyTorch (.pth), beside this one or in the working folder; or a "
-          "URL")
+          "what to start from: a file, safetensors or a state dict of PyTorch (.pth), beside this one or in the working folder; "
+          "or "
+          "a URL; or { file = ..., inside = ... }")
       .may_change();
   set.add("sha256", &P::sha256).text("the SHA-256 that this file must have").may_change();
   set.add("new", &P::fresh).text("layers that begin with new values: patterns, * stands for any text").may_change();
@@ -107,6 +117,21 @@ std::map<std::string, std::string> sole_parameters(const Network& network) {
   return names;
 }
 
+// Both names of a type that is not floating, "I8 (int8)".
+std::string text_of_type(const std::string& type) {
+  static const std::map<std::string, const char*> names = {{"I64", "int64"},           {"I32", "int32"},
+                                                           {"I16", "int16"},           {"I8", "int8"},
+                                                           {"U64", "uint64"},          {"U32", "uint32"},
+                                                           {"U16", "uint16"},          {"U8", "uint8"},
+                                                           {"BOOL", "truth values"},   {"F8_E5M2", "float8"},
+                                                           {"F8_E4M3", "float8"},      {"F8_E8M0", "float8"},
+                                                           {"C64", "complex numbers"}, {"C128", "complex numbers"},
+                                                           {"QI8", "quantised int8"},  {"QU8", "quantised uint8"},
+                                                           {"QI32", "quantised int32"}};
+  const auto found = names.find(type);
+  return found == names.end() ? type : fmt::format("{} ({})", type, found->second);
+}
+
 std::string nearest_text(const std::string& name, const std::vector<std::string>& names) {
   const auto nearest = nearest_name(name, names);
   return nearest ? fmt::format("; nearest is '{}'", shown(*nearest)) : "";
@@ -130,7 +155,10 @@ class Fitting {
       add(fmt::format("'{}' ({}) belongs to no layer{}", shown(name), to_string(tensor.shape), nearest(name, wanted)));
     }
     for (const Parameter* parameter : lacking_) {
-      add(fmt::format("'{}' ({}) is missing{}", parameter->name, to_string(parameter->shape), nearest(parameter->name, unused)));
+      const auto there = unread_.find(parameter->name);
+      add(there != unread_.end() ? fmt::format("'{}' ({}) {}", parameter->name, to_string(parameter->shape), there->second)
+                                 : fmt::format("'{}' ({}) is missing{}", parameter->name, to_string(parameter->shape),
+                                               nearest(parameter->name, unused)));
     }
     if (wrong_.empty()) return std::move(weights_);
     if (!lacking_.empty() && left_.contains(lacking_.front()->name + "/value")) {
@@ -172,7 +200,17 @@ class Fitting {
       }
       return name;
     };
-    for (const std::string& name : file.not_floating) new_name(name);
+    for (const ListedTensor& tensor : file.listed) {
+      if (is_floating(tensor.type)) continue;
+      unread_.emplace(new_name(tensor.name),
+                      fmt::format("is in the file as {}, and weights are read as floating numbers: save tensor.float(), or "
+                                  "tensor.dequantize() where it is quantised",
+                                  text_of_type(tensor.type)));
+    }
+    for (const UnreadTensor& tensor : file.unread) {
+      unread_.emplace(new_name(tensor.name),
+                      fmt::format("is in the file as {}, which is not read: {}", tensor.what, tensor.remedy));
+    }
     for (NamedTensor& tensor : file.tensors) {
       std::string name = new_name(tensor.name);
       if (name.empty()) continue;
@@ -260,7 +298,8 @@ class Fitting {
 
   const WeightsSource& source_;
   const Network& network_;
-  std::map<std::string, NamedTensor> left_;  // by their new names; not taken yet
+  std::map<std::string, NamedTensor> left_;    // by their new names; not taken yet
+  std::map<std::string, std::string> unread_;  // by their new names: what is said of tensors that are not read
   std::vector<std::vector<float>> weights_;
   std::vector<std::string> misshapen_;
   std::vector<const Parameter*> lacking_;
@@ -271,7 +310,7 @@ class Fitting {
 }  // namespace
 
 std::vector<std::vector<float>> load_weights(const WeightsSource& source, const Network& network) {
-  return Fitting(source, network).run(read_tensors(source.file));
+  return Fitting(source, network).run(read_tensors(source.file, source.inside));
 }
 
 }  // namespace millrace

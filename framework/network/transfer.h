@@ -32,10 +32,18 @@ bool begins_random(const Parameter& parameter);
 // Every name that covers() could find in a network: of parameters, of their layers and of the blocks around them, sorted.
 std::vector<std::string> coverable_names(const Network& network);
 
+// Which weights a network starts from.
+struct WeightsChoice {
+  std::string file;    // or a URL; "": none
+  std::string inside;  // the table of the file, see read_tensors()
+
+  static void describe(ParamSet<WeightsChoice>& set);
+};
+
 // [network]. All its other keys are variables of the network.
 struct NetworkParams {
   std::string use;                  // a network of the zoo, or a file
-  std::string weights;              // a file or a URL to start from; "": initialisers
+  WeightsChoice weights;            // to start from; no file: initialisers
   std::string sha256;               // that the file must have, 64 hexadecimal digits; "": any
   std::vector<std::string> fresh;   // `new`: patterns of layers that take nothing from the file
   std::vector<std::string> freeze;  // patterns of layers or parameters that keep their values
@@ -51,6 +59,7 @@ struct WeightsSource {
   std::vector<RenameRule> rename;  // for a name, the first rule that fits counts
   std::string sha256 = {};         // that the file must have; "": any
   std::string url = {};            // what the file was fetched from; "": it was not
+  std::string inside = {};         // the table of the file, see read_tensors()
 };
 
 // Values of every parameter in the network's order; empty for those that `fresh` covers or that are unused and not there. Throws

@@ -68,6 +68,52 @@ TEST_F(Transfer, MayLackWhatNoLossNeeds) {
   EXPECT_EQ(load({bias_, weight_, mean_, conv_}), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
 }
 
+// What is there and cannot be read is not called missing.
+TEST_F(Transfer, NamesTheTypeOfATensorThatIsNotRead) {
+  const auto write = [&](const std::string& type, std::size_t bytes) {
+    std::string header =
+        "{\"fc.bias\":{\"dtype\":\"" + type + "\",\"shape\":[1],\"data_offsets\":[0," + std::to_string(bytes) + "]}}";
+    const std::uint64_t length = header.size();
+    std::ofstream(file_, std::ios::binary).write(reinterpret_cast<const char*>(&length), sizeof length)
+        << header << std::string(bytes, 1);
+  };
+  const auto said = [&](const std::vector<RenameRule>& rename) -> std::string {
+    try {
+      load_weights({file_, {"body", "fc.weight"}, rename}, network_);
+      return "";
+    } catch (const Error& error) {
+      return error.message();
+    }
+  };
+  write("I8", 1);
+  EXPECT_NE(
+      said({}).find("'fc.bias' (1) is in the file as I8 (int8), and weights are read as floating numbers: save tensor.float()"),
+      std::string::npos)
+      << said({});
+  EXPECT_NE(said({{"fc.bias", "other"}}).find("'fc.bias' (1) is missing"), std::string::npos) << "it was given another name";
+  write("F8_E4M3", 1);
+  EXPECT_NE(said({}).find("is in the file as F8_E4M3 (float8)"), std::string::npos) << said({});
+}
+
+TEST_F(Transfer, TakesTheTensorsInsideAName) {
+  const auto within = [](NamedTensor tensor, const std::string& name) {
+    tensor.name = name + "." + tensor.name;
+    return tensor;
+  };
+  std::vector<NamedTensor> tensors;
+  for (const NamedTensor& tensor : {conv_, mean_, weight_, bias_}) tensors.push_back(within(tensor, "ema"));
+  tensors.push_back(within(bias_, "net"));
+  write_safetensors(file_, tensors);
+  EXPECT_EQ(load_weights({.file = file_, .fresh = {}, .rename = {}, .inside = "ema"}, network_),
+            (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
+  try {
+    load_weights({.file = file_, .fresh = {}, .rename = {}, .inside = "em"}, network_);
+    FAIL() << "the file was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "tensor file '" + file_ + "': has no tensors inside 'em': their names begin with 'ema', 'net'");
+  }
+}
+
 TEST_F(Transfer, NamesTheNetworkThatTheFileIsOf) {
   write_safetensors(file_, {conv_, mean_, weight_}, {{"network", "large"}});
   try {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "config/expression.h"
 
@@ -39,28 +40,41 @@ Value resolve(const Value& value, const Value& variables, Diagnostics& errors) {
   return evaluate(value, TableScope(variables), errors);
 }
 
+// Each default once, behind those that it refers to.
 void bind(Value& variables, const Value& given, const Value& defaults, Diagnostics& errors) {
-  std::vector<const Member*> pending;
-  for (const Member& member : defaults.table()) {
-    if (!given.find(member.key)) pending.push_back(&member);
-  }
   for (const Member& member : given.table()) variables.set(member.key, member.value);
-
-  const auto is_pending = [&](const Reference& reference) {
-    return std::any_of(pending.begin(), pending.end(), [&](const Member* member) { return member->key == reference.name; });
+  struct Pending {
+    const Member* member = nullptr;
+    std::size_t waits = 0;                 // for so many others
+    std::vector<std::string> waited_by{};  // their keys
   };
-  while (!pending.empty()) {
-    const auto ready = std::find_if(pending.begin(), pending.end(), [&](const Member* member) {
-      const std::vector<Reference> names = references(member->value);
-      return std::none_of(names.begin(), names.end(), is_pending);
-    });
-    if (ready == pending.end()) {
-      errors.add(pending.front()->at, fmt::format("the default of '{}' depends on itself", pending.front()->key));
-      return;
-    }
-    variables.set((*ready)->key, resolve((*ready)->value, variables, errors));
-    pending.erase(ready);
+  std::map<std::string, Pending> pending;
+  for (const Member& member : defaults.table()) {
+    if (!given.find(member.key)) pending[member.key].member = &member;
   }
+  std::vector<Pending*> ready;
+  for (const Member& member : defaults.table()) {  // in the file's order
+    const auto self = pending.find(member.key);
+    if (self == pending.end()) continue;
+    for (const Reference& reference : references(member.value)) {
+      const auto other = pending.find(reference.name);
+      if (other == pending.end()) continue;
+      other->second.waited_by.push_back(member.key);
+      ++self->second.waits;
+    }
+    if (self->second.waits == 0) ready.push_back(&self->second);
+  }
+  for (std::size_t i = 0; i < ready.size(); ++i) {
+    const Member& member = *ready[i]->member;
+    variables.set(member.key, resolve(member.value, variables, errors));
+    for (const std::string& key : ready[i]->waited_by) {
+      if (Pending& other = pending[key]; --other.waits == 0) ready.push_back(&other);
+    }
+  }
+  if (ready.size() == pending.size()) return;
+  const auto waits = [&](const Member& member) { return pending.contains(member.key) && pending[member.key].waits > 0; };
+  const auto first = std::ranges::find_if(defaults.table(), waits);
+  errors.add(first->at, fmt::format("the default of '{}' depends on itself", first->key));
 }
 
 void report_unknown_name(const std::string& owner, const std::string& what, const std::string& name,

@@ -36,6 +36,10 @@ StageAttributes& StageAttributes::any_image() {
   any_image_ = true;
   return *this;
 }
+StageAttributes& StageAttributes::in_recipes(RecipeRole role) {
+  recipe_role_ = role;
+  return *this;
+}
 
 StageType::StageType() = default;
 StageType::StageType(const StageType&) = default;
@@ -61,6 +65,7 @@ StageType StageTypeAccess::described(const StageAttributes& attributes, StageTyp
   type.concurrency = attributes.concurrency_;
   type.per_replica = attributes.per_replica_;
   type.stepwise = attributes.stepwise_;
+  type.recipe_role = attributes.recipe_role_;
   type.role = role;
   type.params = params;
   type.defaults = write_params(params, defaults);

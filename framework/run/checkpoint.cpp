@@ -212,7 +212,7 @@ std::optional<FoundCheckpoint> newest_checkpoint(const fs::path& folder, const s
   const auto first = std::find(names.begin(), names.end(), latest);
   if (first != names.end()) {
     std::rotate(names.begin(), first, std::next(first));
-  } else if (std::error_code ignored; !latest.empty() && fs::exists(replaced_name(folder, latest), ignored)) {
+  } else if (std::error_code ignored; is_checkpoint_name(latest) && fs::exists(replaced_name(folder, latest), ignored)) {
     names.insert(names.begin(), replaced_name(folder, latest).filename().string());
   } else if (!latest.empty()) {
     warn(fmt::format("the checkpoint '{}' is gone", (folder / latest).string()));

@@ -100,10 +100,16 @@ std::vector<FileSum> read_manifest(const std::string& text) {
   } catch (const Json::exception& error) {
     fail(ErrorKind::data, "its {} is damaged: {}", kManifestFile, error.what());
   }
-  for (const char* name : {kTensorsFile, kStateFile, kPipelineFile}) {
-    const auto is_named = [&](const FileSum& file) { return file.name == name; };
-    if (std::none_of(files.begin(), files.end(), is_named))
-      fail(ErrorKind::data, "its {} does not name '{}'", kManifestFile, name);
+  // These and no others: a name such as "../other" would lead out of the checkpoint.
+  const std::initializer_list<std::string_view> names = {kTensorsFile, kStateFile, kPipelineFile};
+  for (const std::string_view name : names) {
+    const auto count = std::ranges::count(files, name, &FileSum::name);
+    if (count == 0) fail(ErrorKind::data, "its {} does not name '{}'", kManifestFile, name);
+    if (count > 1) fail(ErrorKind::data, "its {} names '{}' twice", kManifestFile, name);
+  }
+  for (const FileSum& file : files) {
+    if (std::ranges::find(names, file.name) != names.end()) continue;
+    fail(ErrorKind::data, "its {} names '{}', which is no file of a checkpoint", kManifestFile, shown(file.name));
   }
   return files;
 }

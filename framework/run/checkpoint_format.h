@@ -29,7 +29,7 @@ using MakeWriter = std::function<std::unique_ptr<Storage::Writer>(const std::str
 // Writes all files, the manifest last, and commits each.
 std::vector<FileSum> write_files(const Checkpoint& checkpoint, const MakeWriter& make);
 
-// Throws Error(data) when the text is damaged, or does not name every file.
+// Throws Error(data) when the text is damaged, or does not name every file of a checkpoint once, and no other.
 std::vector<FileSum> read_manifest(const std::string& text);
 // Throws Error(data) that says how the file that was found differs from what the manifest says of it.
 void check_sum(const FileSum& found, const FileSum& expected);

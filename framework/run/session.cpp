@@ -255,6 +255,7 @@ GraphOptions Session::graph_options(std::size_t g) const {
 
 void Session::prepare() {
   if (!graphs_.empty()) return;
+  if (options_.keeps_to_memory) keep_to_memory();
   if (log_->folder().empty() && !options_.only_main) log_->expect_folder(pipeline_.run.folder);
   workers_ = std::make_unique<Workers>(data_threads(), static_cast<int>(pipeline_.run.io_threads), devices_.cores.data);
   for (std::size_t g = 0; g < builds_.size(); ++g) {

@@ -66,6 +66,7 @@ struct SessionOptions {
   Group* group = nullptr;                            // the processes that run this pipeline together; null: this one alone
   bool guard = false;                                // GraphOptions::guard
   int processes = 1;                                 // so many will run it: what they cannot do is refused, --check included
+  bool keeps_to_memory = false;                      // a run whose plan is larger than the host's memory is refused, not warned
   double report_patience = 10;                       // seconds for what stages tell of steps that devices have done
 };
 
@@ -172,6 +173,7 @@ class Session {
   std::size_t host_memory_of_all() const;
   void warn_of_limit();
   void warn_of_memory();
+  void keep_to_memory() const;
   Error with_memory(const Error& error, const std::string& what) const;
   void make();  // what the constructor does
   std::uint32_t slots_here(const GraphBuild& build) const;

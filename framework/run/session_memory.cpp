@@ -155,6 +155,13 @@ void Session::warn_of_limit() {
       asked, bytes_text(there)));
 }
 
+// Of a pipeline that is made of weights from anywhere, whose sizes are nobody's intention: before anything is allocated.
+void Session::keep_to_memory() const {
+  const std::size_t limit = host_memory_of_all();
+  const std::string lack = limit == 0 ? "" : lack_of(memory_bound(), "", "the host's", limit);
+  if (!lack.empty()) fail(ErrorKind::usage, "{}\n  a smaller batch takes less: --set predict.batch.size=1", lack);
+}
+
 // The system ends a program that takes more than there is, without a word.
 void Session::warn_of_memory() {
   if (std::ranges::any_of(builds_, [](const auto& build) { return build->chooses_batch(); })) return;  // what was chosen fits

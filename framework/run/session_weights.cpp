@@ -37,13 +37,17 @@ void Session::choose_weights() {
     weights_from_.file = options_.weights;
     return;
   }
-  if (!given && !begins && trains(main) && !said.weights.empty()) {
+  if (!given && !begins && trains(main) && !said.weights.file.empty()) {
     fail(ErrorKind::usage,
          "{}: --from goes on with a run, and [network] weights = \"{}\" begins one: name that run's weights, "
          "--weights FILE",
-         pipeline_.place_of("network.weights"), url_text(said.weights));
+         pipeline_.place_of("network.weights"), url_text(said.weights.file));
   }
-  weights_from_ = {given ? options_.weights : said.weights, said.fresh, said.rename, given ? "" : said.sha256};
+  weights_from_ = {.file = given ? options_.weights : said.weights.file,
+                   .fresh = said.fresh,
+                   .rename = said.rename,
+                   .sha256 = given ? "" : said.sha256,
+                   .inside = said.weights.inside};
   if (options_.only_main) return;
   if (weights_from_.file.empty() && trains(main)) warn_of_frozen();
   if (weights_from_.file.empty() && !(said.fresh.empty() && said.rename.empty())) {
@@ -102,6 +106,7 @@ void Session::read_weights() {
 // figures and predictions would be wrong without a word.
 void Session::compare_usage() {
   usage_ = usage_of(pipeline_, builds_);
+  if (usage_) usage_->unrepeatable = mistake_in_recipe(*usage_, registry_);
   const bool compares = pipeline_.network_params.preprocessing == "compare" && !weights_from_.file.empty();
   if (!usage_ || !compares || resumed_ || options_.only_main) return;
   const auto stored = usage_from(metadata_, weights_from_.file);

@@ -12,8 +12,6 @@
 namespace millrace {
 namespace {
 
-constexpr const char* kUsageKey = "usage";
-
 // The table with defaults for all keys that it does not have.
 Value with_defaults(const Value& table, const Value& defaults, const std::vector<ParamInfo>& infos) {
   Value all = defaults;
@@ -95,9 +93,11 @@ class UsageReader {
 
   // How it writes, and not where.
   void read_sink(const StagePlan& stage) {
-    if (!has_port(stage.type->inputs, payload::kPredictions) || usage_.sinks.find(stage.type->name)) return;
+    if (stage.type->recipe_role != RecipeRole::sink || usage_.sinks.find(stage.type->name)) return;
     Value table = stage.table;
-    for (const char* key : {"file", "folder"}) table.erase(key);
+    for (const ParamInfo& info : stage.type->params) {
+      if (!info.in_recipes) table.erase(info.name);
+    }
     usage_.sinks.set(stage.type->name, std::move(table));
   }
 
@@ -211,70 +211,6 @@ Value stage_names(const std::vector<Usage::StageUse>& stages) {
   return Value(std::move(names));
 }
 
-// ---- from the text ----
-
-class UsageParser {
- public:
-  UsageParser(const Value& table, const std::string& file) : table_(table), file_(file) {}
-
-  Usage read() {
-    const std::int64_t version = number("version");
-    if (version > Usage::kVersion) {
-      fail(ErrorKind::data,
-           "'{}': its metadata '{}' has version {}, and {} is the newest one known here: a newer Millrace wrote it", file_,
-           kUsageKey, version, Usage::kVersion);
-    }
-    Usage usage;
-    for (auto [key, field] :
-         {std::pair{"graph", &usage.graph}, {"precision", &usage.precision}, {"output", &usage.output}, {"loss", &usage.loss}})
-      *field = part(key, Value::Kind::text).text();
-    usage.seed = number("seed");
-    usage.batch = number("batch");
-    for (auto [key, field] : {std::pair{"input", &usage.input},
-                              {"target", &usage.target},
-                              {"network", &usage.network},
-                              {"document", &usage.document},
-                              {"sinks", &usage.sinks}})
-      *field = part(key, Value::Kind::table);
-    if (const Value* const measure = table_.find("measure")) {
-      const bool text = measure->kind() == Value::Kind::text;
-      usage.measure = text ? *measure : part("measure", Value::Kind::table);
-    }
-    usage.prepare = stages("prepare");
-    usage.predict = stages("predict");
-    return usage;
-  }
-
- private:
-  const Value& part(const char* key, Value::Kind kind) const {
-    const Value* value = table_.find(key);
-    if (value != nullptr && value->kind() == kind) return *value;
-    fail(ErrorKind::data, "'{}': '{}' of its metadata '{}' should be {}: the file is damaged", file_, key, kUsageKey,
-         to_string(kind));
-  }
-  std::int64_t number(const char* key) const { return part(key, Value::Kind::integer).integer(); }
-
-  std::vector<Usage::StageUse> stages(const char* key) const {
-    std::vector<Usage::StageUse> uses;
-    const Value& tables = part("stages", Value::Kind::table);
-    for (const Value& name : part(key, Value::Kind::array).array()) {
-      const Value* table = name.kind() == Value::Kind::text ? tables.find(name.text()) : nullptr;
-      const Value* type = table ? table->find("stage") : nullptr;
-      if (type == nullptr || type->kind() != Value::Kind::text) {
-        fail(ErrorKind::data, "'{}': '{}' of its metadata '{}' names a stage that has no table: the file is damaged", file_, key,
-             kUsageKey);
-      }
-      Usage::StageUse use{name.text(), type->text(), *table, {}};
-      use.table.erase("stage");
-      uses.push_back(std::move(use));
-    }
-    return uses;
-  }
-
-  const Value& table_;
-  const std::string& file_;
-};
-
 }  // namespace
 
 std::optional<Usage> usage_of(const Pipeline& pipeline, const Builds& builds) {
@@ -287,21 +223,6 @@ std::optional<Usage> usage_of(const Pipeline& pipeline, const Builds& builds) {
   return usage;
 }
 
-std::vector<std::string> colours_from(const std::map<std::string, std::string>& metadata) {
-  const auto found = metadata.find(kUsageKey);
-  if (found == metadata.end()) return {};
-  Diagnostics ignored;
-  const auto table = parse_toml(found->second, kUsageKey, ignored);
-  const Value* const target = table ? table->find("target") : nullptr;
-  const Value* const colours = target ? target->find("colours") : nullptr;
-  std::vector<std::string> texts;
-  if (colours == nullptr || colours->kind() != Value::Kind::array) return texts;
-  for (const Value& colour : colours->array()) {
-    if (colour.kind() == Value::Kind::text) texts.push_back(colour.text());
-  }
-  return texts;
-}
-
 std::map<std::string, std::string> metadata_of(const Usage& usage) {
   Value table;
   table.set("version", Value(Usage::kVersion));
@@ -312,6 +233,7 @@ std::map<std::string, std::string> metadata_of(const Usage& usage) {
   table.set("loss", Value(usage.loss));
   const bool measures = usage.measure.kind() == Value::Kind::text || !usage.measure.table().empty();
   if (measures) table.set("measure", usage.measure);
+  if (!usage.unrepeatable.empty()) table.set("unrepeatable", Value(usage.unrepeatable));
   table.set("batch", Value(usage.batch));
   table.set("prepare", stage_names(usage.prepare));
   table.set("predict", stage_names(usage.predict));
@@ -321,18 +243,7 @@ std::map<std::string, std::string> metadata_of(const Usage& usage) {
   table.set("sinks", usage.sinks);
   table.set("network", usage.network);
   table.set("document", usage.document);
-  return {{kUsageKey, to_toml(table)}};
-}
-
-std::optional<Usage> usage_from(const std::map<std::string, std::string>& metadata, const std::string& file) {
-  const auto found = metadata.find(kUsageKey);
-  if (found == metadata.end()) return std::nullopt;
-  Diagnostics errors;
-  const auto table = parse_toml(found->second, fmt::format("'{}', metadata '{}'", file, kUsageKey), errors);
-  if (!errors.empty() || !table) fail(ErrorKind::data, "{}: the file is damaged", errors.text());
-  Usage usage = UsageParser(*table, file).read();
-  usage.classes = classes_from(metadata);
-  return usage;
+  return {{Usage::kKey, to_toml(table)}};
 }
 
 }  // namespace millrace

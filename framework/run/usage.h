@@ -1,24 +1,31 @@
 // What weights need to be used as the run that wrote them used them: the network, how images are prepared for it, and what its
 // result means. It stands in the metadata of a file of weights, under the key "usage", as TOML:
 //
+// clang-format off
 //   version   = 1
 //   graph     = "validate"                  # whose preparation this is
 //   seed      = 1                           # of the run: stages that draw, such as `noise`, draw the same again
 //   precision = "fp32"
 //   output    = "classes"                   # of an image; "map": of each pixel; "image"; "numbers"
 //   loss      = "cross_entropy"
-//   measure   = "cross_entropy"             # what its figures are made with, or a table of a loss; not in files of older
-//   versions batch     = 250                         # the size of its batches prepare   = ["decode_image"]            # stages
-//   before `batch`, without caches predict   = ["forward"]                 # stages behind it, up to the predictions input     =
-//   { height = 32, width = 32, channels = 3, mean = [...], deviation = [...] } target    = { kind = "classes", scale = 1, ids =
-//   [[0], [1, 5]], colours = ["#808080", "#800000"] }
+//   measure   = "cross_entropy"             # what its figures are made with, or a table of a loss; not in files of older versions
+//   unrepeatable = "stage 'sepia' ..."      # why --predict cannot do as the run did; missing: it can
+//   batch     = 250                         # the size of its batches
+//   prepare   = ["decode_image"]            # stages before `batch`, without caches
+//   predict   = ["forward"]                 # stages behind it, up to the predictions
+//   input     = { height = 32, width = 32, channels = 3, mean = [...], deviation = [...] }
+//   target    = { kind = "classes", scale = 1, ids = [[0], [1, 5]], colours = ["#808080", "#800000"] }
 //                                           # of label images: the values of each class, and its colour where the source names it
 //   [stages.decode_image]                   # all keys, defaults too
-//   [sinks.write_masks]                     # keys of stages that write predictions, as the file says them
+//   [sinks.write_masks]                     # of stages that write predictions, the keys in_recipes(), as the file says them
 //   [network]                               # the variables
 //   [document]                              # the network's file, with what it extends
+// clang-format on
 //
 // The names of the classes stand under the key "classes" of the metadata (weights.h).
+//
+// Weights come from anywhere. What is read is compared and shown as it is; a pipeline is made of it where mistake_in_recipe()
+// finds nothing.
 #pragma once
 
 #include <map>
@@ -34,6 +41,7 @@ namespace millrace {
 
 struct Usage {
   static constexpr std::int64_t kVersion = 1;
+  static constexpr const char* kKey = "usage";  // of the metadata
 
   struct StageUse {
     std::string name, type;
@@ -42,6 +50,7 @@ struct Usage {
   };
 
   std::string graph, precision, output, loss;
+  std::string unrepeatable;  // see mistake_in_recipe(), where the weights were written
   std::int64_t seed = 1, batch = 0;
   std::vector<StageUse> prepare, predict;
   Value input, target;  // tables; `target` is empty where images have none
@@ -61,9 +70,14 @@ struct Usage {
 std::optional<Usage> usage_of(const Pipeline& pipeline, const std::vector<std::unique_ptr<GraphBuild>>& builds);
 
 // Metadata of a file of weights, and back. `file`: of the weights, for messages. Nothing where the metadata has none, as
-// PyTorch's. Throws Error(data) for a text that cannot be read, or that a newer version wrote.
+// PyTorch's, or a text of another tool, which does not begin with a version. Throws Error(data) for a text that cannot be read,
+// or that a newer version wrote.
 std::map<std::string, std::string> metadata_of(const Usage& usage);
 std::optional<Usage> usage_from(const std::map<std::string, std::string>& metadata, const std::string& file);
+
+// Why no pipeline is made of it; "": one can be. Its stages have the role of their place (RecipeRole), with keys that are
+// in_recipes() or have their defaults; other texts are words; its network has layers and nothing else. `measures`: its loss too.
+std::string mistake_in_recipe(const Usage& usage, const Registry& registry, bool measures = false);
 
 // The colours of classes that the metadata names. Metadata of others, or what cannot be read: none.
 std::vector<std::string> colours_from(const std::map<std::string, std::string>& metadata);

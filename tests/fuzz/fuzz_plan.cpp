@@ -21,6 +21,12 @@ std::string content(const char* name) {
   return text.str();
 }
 
+std::string dotted(int keys) {
+  std::string path = "a";
+  for (int i = 1; i < keys; ++i) path += ".a";
+  return path;
+}
+
 // In memory, not on a disk.
 std::string file_name() { return "/dev/shm/millrace_fuzz_" + std::to_string(getpid()) + ".toml"; }
 
@@ -33,6 +39,8 @@ std::vector<std::string> seeds() {
           "[train]\nflow = [\"counting_source\", \"paint\", \"counting_batcher\", \"batch_log\"]\n[train.counting_source]\nsize "
           "= 7\n",
           "a = \"${b} * 2\"\nb = \"${a} + (1 - 2) / 3\"\n[g]\nflow = []\n",
+          "[" + dotted(3000) + "]\nb = 1\n",
+          "[run]\nepochs = \"" + std::string(3000, '(') + "${x.y}" + std::string(3000, ')') + "\"\n[x]\ny = 1\n",
           "[run]\nepochs = \"${x.y} * 2\"\n[x]\ny = 1.5\n[network]\nlayers = [{ op = \"conv\" }]\n"};
 }
 

@@ -35,6 +35,9 @@ std::vector<std::string> seeds() {
           zip({{"a/data.pkl", pickle(ordered_dict({{"w", tensor(values, 0, {4}, {1})}})), 0, kSizesFollow},
                {"a/data/0", bytes_of<double>({1, 2, 3, 4}), 0, kSizesFollow}}),
           archive(function("posix", "system") + tuple({text("true")}) + "R", false),
+          archive(ordered_dict({{"ema", ordered_dict({{"module", ordered_dict({{"w", tensor(values, 0, {4}, {1})}})}})}}), false),
+          archive(ordered_dict({{"w", tensor(values, 0, {4}, {1})}, {"s", "\x8f(K\1\x90"}}), false),
+          archive(std::string(20'000, '}') + text("x"), false),
           zip({{"a/data.pkl", std::string("\x80\x04\x95\x08\0\0\0\0\0\0\0}\x94\x8c\x01wNs.", 20)}})};
 }
 

@@ -27,6 +27,8 @@ std::vector<std::string> seeds() {
           file_of(header_of({{"w", "F32", "[4611686018427387904,4611686018427387904]", 0, 44}}), values),
           file_of(header_of({{"w", "F32", "[5]", 0, 20}, {"w", "F32", "[6]", 20, 44}}), values),
           file_of("{\"w\":[[[[[[[[1]]]]]]]]}", ""),
+          file_of("{\"w\":" + std::string(20'000, '[') + std::string(20'000, ']') + "}", ""),
+          file_of("{\"__metadata__\":{\"usage\":\"version = 1\",\"classes\":\"[[[[\"}}", ""),
           length_bytes(std::uint64_t{1} << 63U) + "{}"};
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "inspect.h"
+#include "network/tensor_file.h"
 #include "text_table.h"
 
 namespace millrace {
@@ -68,7 +69,11 @@ std::string describe_pipeline(const Pipeline& pipeline) {
     const NetworkParams& params = pipeline.network_params;
     out += fmt::format("network {0}: {1} layers, {2} -> {3}; pipeline-inspect {0} lists them\n", params.use,
                        network.layers.size(), to_string(network.input), to_string(network.output()));
-    if (!params.weights.empty()) out += fmt::format("weights {}\n", url_text(params.weights));
+    if (!params.weights.file.empty()) {
+      const std::string& inside = params.weights.inside;
+      out +=
+          fmt::format("weights {}{}\n", url_text(params.weights.file), inside.empty() ? "" : ", inside '" + shown(inside) + "'");
+    }
     out += covered("new", params.fresh, network) + covered("frozen", params.freeze, network);
   }
   for (const GraphPlan& graph : pipeline.graphs) out += describe_graph(graph);

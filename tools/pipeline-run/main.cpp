@@ -140,6 +140,7 @@ int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made
   const std::vector<std::string> files = write_prediction(
       {line.predict, std::exchange(line.options.weights, {}), line.out, line.labels, line.overrides}, registry, made);
   line.options.graph = "predict";
+  line.options.keeps_to_memory = true;
   const auto images = std::make_shared<ImageCount>();
   line.options.observer = images;
   int code = 0;

@@ -40,9 +40,17 @@ Sink sink_of(const Usage& usage, const std::string& weights) {
        usage.output);
 }
 
-Usage usage_in(const std::string& weights, const Registry& registry) {
+// `measures`: its loss is needed too. No file says what is run that was not looked at.
+Usage usage_in(const std::string& weights, bool measures, const Registry& registry) {
   const std::string file = local_weights({weights, ""}, registry, [](std::string) {});
-  if (auto usage = usage_from(read_tensors_metadata(file), file)) return *std::move(usage);
+  if (auto usage = usage_from(read_tensors_metadata(file), file)) {
+    const std::string mistake = mistake_in_recipe(*usage, registry, measures);
+    if (mistake.empty()) return *std::move(usage);
+    fail(ErrorKind::data,
+         "--predict: '{}' says how images are prepared for it, and that cannot be done: {}. Nothing was run. Write a pipeline "
+         "with a graph that makes predictions, and run it with --weights",
+         weights, mistake);
+  }
   fail(ErrorKind::usage,
        "--predict: '{}' does not say how images are prepared for it: it is not from Millrace, or of an older one, or its run "
        "validated nothing and drew at random in decoding. Write a pipeline with a graph that makes predictions, and run it with "
@@ -211,10 +219,8 @@ class Prediction {
     if (sink.type == "write_features") table.set("layer", Value(network.layers.back().name));
     if (sink.type == "write_masks" && table.find("labels") == nullptr) add_label_values(table);
     const bool pictures = sink.key == "folder";
-    if (pictures && table.find("names") == nullptr) {
-      table.set("names", Value("path"));
-      table.set("below", Value(escaped(folder_of(request_.data))));
-    }
+    if (pictures && table.find("names") == nullptr) table.set("names", Value("path"));
+    if (pictures && table.find("names")->text() == "path") table.set("below", Value(escaped(folder_of(request_.data))));
     return table;
   }
 
@@ -302,7 +308,7 @@ std::vector<std::string> write_prediction(const PredictRequest& request, const R
   std::vector<std::string> read = {whole.data};
   if (std::error_code ignored; fs::is_directory(request.labels, ignored)) read.push_back(absolute_path(request.labels));
   check_prediction_folder(request.folder, read);
-  const Usage usage = for_photographs(usage_in(request.weights, registry));
+  const Usage usage = for_photographs(usage_in(request.weights, !request.labels.empty(), registry));
   if (takes_own_size(usage)) return write_sizes(whole, usage, registry, files);
   return {Prediction(whole, usage, {}).write(registry, files)};
 }

@@ -79,6 +79,7 @@ struct ParamInfo {
   bool or_one = false;      // of a list: a value that is no list stands for a list of it
   bool shared = false;      // of a list of tables: keys that no member has belong to another reader
   bool may_change = false;  // see ParamRef::may_change()
+  bool in_recipes = false;  // see ParamRef::in_recipes()
   // The key has no effect without one of these, and is then a mistake.
   struct Companion {
     std::string key;                  // of the same table
@@ -133,6 +134,9 @@ class ParamRef {
   ParamRef& or_one();  // of a list of texts or numbers: it may also be one of them
   // A run that goes on from a checkpoint may have another value and is not asked about it: results do not depend on it.
   ParamRef& may_change();
+  // Recipes in files of weights (stage.h, RecipeRole) may set it. REQUIRES: no value names a file, a folder, a URL, a program or
+  // a variable of the environment. Of a table: neither does any member.
+  ParamRef& in_recipes();
 
  private:
   ParamInfo* info_;

@@ -22,7 +22,7 @@
 
 namespace millrace {
 
-inline constexpr std::uint32_t kAbiVersion = 16;
+inline constexpr std::uint32_t kAbiVersion = 17;
 inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
 
 // Compiler, its ABI-relevant settings and the standard library, as one text.
@@ -45,6 +45,7 @@ struct StageType {
   bool stepwise = false;
   bool takes_rule = false;  // its table also holds the parameters of the update rule that its key `rule` names
   bool takes_loss = false;  // its key `loss` is the table of a loss
+  RecipeRole recipe_role = RecipeRole::none;
   std::vector<ParamInfo> params;
   Value defaults;  // of params, as a table
   enum class Role { stage, source, sample_transform, batcher } role = Role::stage;

@@ -321,6 +321,15 @@ class Sink : public Stage {
   void process(int, Packet packet, Output& output) final { process(static_cast<In&>(*packet.payload), output); }
 };
 
+// What a recipe may use a stage type for. A recipe stands in a file of weights (run/usage.h) and may come from anywhere, so it is
+// data and nothing more: it makes stages of the role that fits their place, with keys that are ParamRef::in_recipes().
+enum class RecipeRole {
+  none,         // no recipe makes the stage
+  preparation,  // makes images, or changes them, before `batch`
+  inference,    // runs the network, behind `batch`
+  sink,         // writes predictions, and where to is for the user to say
+};
+
 // What a stage type says about itself, in `static void describe(StageDescription<Params>&)`.
 class StageAttributes {
  public:
@@ -335,6 +344,9 @@ class StageAttributes {
   // The stage takes images of every element type and number of frames, and looks at ImageShape::type and frames. Without
   // any_image(), a plan in which anything but 8-bit images of one frame reaches the stage is refused before the run.
   StageAttributes& any_image();
+  // The stage may stand in a recipe. REQUIRES: with any values of its keys in_recipes(), it reads and writes nothing but packets,
+  // or, of a sink, the file or folder that another key names.
+  StageAttributes& in_recipes(RecipeRole role);
 
  private:
   friend struct StageTypeAccess;
@@ -344,6 +356,7 @@ class StageAttributes {
   bool per_replica_ = false;
   bool stepwise_ = false;
   bool any_image_ = false;
+  RecipeRole recipe_role_ = RecipeRole::none;
 };
 
 template <class Params>

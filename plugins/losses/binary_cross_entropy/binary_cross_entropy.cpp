@@ -18,7 +18,8 @@ class BinaryCrossEntropy final : public Loss {
         .text("Cross-entropy of the sigmoid of each output, for images of several labels: numbers from 0 to 1, one a label.");
     d.target(LossTarget::values).numbers(0, 1).example("", {5}).example("positive_weight = [2, 0.5, 1]", {3});
     d.params.add("positive_weight", &Params::positive_weight)
-        .text("of a label that is 1, beside one that is 0: one for each label, or one for all, above 0; without: 1");
+        .text("of a label that is 1, beside one that is 0: one for each label, or one for all, above 0; without: 1")
+        .in_recipes();
     d.sum("correct");
     d.figure({.name = "accuracy",
               .text = "labels for which sigmoid(output) is on the target's side of 0.5",

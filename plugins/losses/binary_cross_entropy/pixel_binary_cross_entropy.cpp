@@ -21,8 +21,8 @@ class PixelBinaryCrossEntropy final : public PixelLoss {
             "others.");
     d.example("", {4, 6, 5}).example("positive_weight = [2, 0.5, 1]", {3, 7, 7});
     d.params.add("positive_weight", &Params::positive_weight)
-        .text(
-            "of the pixel's own class, beside one that is not its own: one for each class, or one for all, above 0; without: 1");
+        .text("of the pixel's own class, beside one that is not its own: one for each class, or one for all, above 0; without: 1")
+        .in_recipes();
     describe_pixels(d);
   }
   explicit PixelBinaryCrossEntropy(const Params& params)

@@ -19,7 +19,8 @@ class CrossEntropy final : public LabelledLoss {
     d.example("", {10}).example("label_smoothing = 0.1", {23}).example("class_weights = [0.5, 2, 1]\nlabel_smoothing = 0.2", {3});
     d.params.add("label_smoothing", &Params::label_smoothing)
         .range(0, 1)
-        .text("share of each label's probability that is spread evenly over all classes");
+        .text("share of each label's probability that is spread evenly over all classes")
+        .in_recipes();
     describe_labelled(d);
   }
   explicit CrossEntropy(const Params& params) : LabelledLoss(params), smoothing_(params.label_smoothing) {}

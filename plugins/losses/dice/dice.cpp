@@ -20,10 +20,12 @@ class Dice final : public PixelLoss {
         .range(0)
         .text(
             "added above and below: how little a class of few pixels counts; a class that is neither there nor found has no "
-            "loss");
+            "loss")
+        .in_recipes();
     d.params.add("over", &Params::over)
         .choices({"all", "present"})
-        .text("classes whose mean it is: all, or those that the image has");
+        .text("classes whose mean it is: all, or those that the image has")
+        .in_recipes();
     describe_pixels(d);
   }
   explicit Dice(const Params& params) : totals_{static_cast<float>(params.smooth), params.over == "present"} {}

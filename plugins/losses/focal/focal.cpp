@@ -19,7 +19,8 @@ class Focal final : public LabelledLoss {
     d.example("", {10}).example("gamma = 0.5\nclass_weights = [0.5, 2, 1]", {3});
     d.params.add("gamma", &Params::gamma)
         .range(0)
-        .text("how much less an image counts that is classified well; 0: cross-entropy");
+        .text("how much less an image counts that is classified well; 0: cross-entropy")
+        .in_recipes();
     describe_labelled(d);
   }
   explicit Focal(const Params& params) : LabelledLoss(params), gamma_(params.gamma) {}

@@ -20,8 +20,11 @@ class PixelFocal final : public PixelLoss {
             "Focal loss, arXiv 1708.02002, of each pixel: (1 - p)^gamma times its cross-entropy, with p the probability of its "
             "class.");
     d.example("", {4, 6, 5}).example("gamma = 0.5\nclass_weights = [0.5, 2, 1]", {3, 7, 7});
-    d.params.add("gamma", &Params::gamma).range(0).text("how much less a pixel counts that is classified well; 0: cross-entropy");
-    d.params.add("class_weights", &Params::class_weights).text(ClassWeights::kTextOfPixels);
+    d.params.add("gamma", &Params::gamma)
+        .range(0)
+        .text("how much less a pixel counts that is classified well; 0: cross-entropy")
+        .in_recipes();
+    d.params.add("class_weights", &Params::class_weights).text(ClassWeights::kTextOfPixels).in_recipes();
     describe_pixels(d);
   }
   explicit PixelFocal(const Params& params) : gamma_(params.gamma), weights_(params.class_weights) {}

@@ -19,7 +19,7 @@ class Huber final : public Loss {
         "be "
         "predicted.");
     d.target(LossTarget::values).example("", {5}).example("delta = 0.25", {3, 6, 7});
-    d.params.add("delta", &Params::delta).range(0).text("distance from which the gradient grows no more; above 0");
+    d.params.add("delta", &Params::delta).range(0).text("distance from which the gradient grows no more; above 0").in_recipes();
   }
   explicit Huber(const Params& params) : delta_(static_cast<float>(params.delta)) {
     if (delta_ == 0) fail(ErrorKind::usage, "delta must be above 0, found {}", params.delta);

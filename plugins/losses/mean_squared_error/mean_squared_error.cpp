@@ -21,7 +21,8 @@ class MeanSquaredError final : public Loss {
     d.target(LossTarget::values).example("", {5}).example("peak = 4", {3, 6, 7});
     d.params.add("peak", &Params::peak)
         .range(1e-6, 1e6)
-        .text("of the figure psnr: how far black is from white. 1; for a network whose input has a deviation, 1 / deviation");
+        .text("of the figure psnr: how far black is from white. 1; for a network whose input has a deviation, 1 / deviation")
+        .in_recipes();
     d.sum("relative");
     d.figure({.name = "rmse", .text = "root of the mean squared error", .finish = [](std::span<const double> sums) {
                 return std::sqrt(quotient(sums[kLoss], sums[kWeight]));

@@ -18,7 +18,9 @@ void check_size(const ImageShape& shape, int target_scale, ErrorKind kind = Erro
 }  // namespace
 
 void Augment::describe(StageDescription<Params>& d) {
-  d.name("augment").text("Changes images at random: place, colour, sharpness, noise, erased boxes.");
+  d.name("augment")
+      .text("Changes images at random: place, colour, sharpness, noise, erased boxes.")
+      .in_recipes(RecipeRole::preparation);
   millrace::describe(d.params);
 }
 

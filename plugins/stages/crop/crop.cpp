@@ -9,9 +9,9 @@
 namespace millrace {
 
 void Crop::describe(StageDescription<Params>& d) {
-  d.name("crop").text("Cuts a piece of a fixed size out of every image.");
-  d.params.add("size", &Params::size).required().unit("pixels").text("of the piece, [height, width]");
-  d.params.add("position", &Params::position).choices({"centre", "random"}).text("where the piece is cut out");
+  d.name("crop").text("Cuts a piece of a fixed size out of every image.").in_recipes(RecipeRole::preparation);
+  d.params.add("size", &Params::size).required().unit("pixels").text("of the piece, [height, width]").in_recipes();
+  d.params.add("position", &Params::position).choices({"centre", "random"}).text("where the piece is cut out").in_recipes();
 }
 
 Crop::Crop(const Params& params, const StageContext& context)

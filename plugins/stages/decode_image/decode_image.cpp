@@ -43,22 +43,26 @@ Box whole_of(const ImageShape& shape) { return {0, 0, static_cast<float>(shape.w
 }  // namespace
 
 void DecodeImage::describe(StageDescription<Params>& d) {
-  d.name("decode_image").text("Decodes JPEG and PNG images.");
+  d.name("decode_image").text("Decodes JPEG and PNG images.").in_recipes(RecipeRole::preparation);
   d.input(payload::kSampleChunk).output(payload::kImageChunk);
-  d.params.add("channels", &Params::channels).range(1, 3).text("3: red, green, blue; 1: luminance");
+  d.params.add("channels", &Params::channels).range(1, 3).text("3: red, green, blue; 1: luminance").in_recipes();
   d.params.add("size", &Params::size)
       .unit("pixels")
-      .text("of the result, [height, width]. Alone: the size that every image has; one of another size is a bad sample");
+      .text("of the result, [height, width]. Alone: the size that every image has; one of another size is a bad sample")
+      .in_recipes();
   d.params.add("fit", &Params::fit)
       .choices({"as-is", "exact"})
-      .text("exact: resize every image to `size`; proportions may change");
+      .text("exact: resize every image to `size`; proportions may change")
+      .in_recipes();
   d.params.add("short_side", &Params::short_side)
       .range(1, 65'535)
       .unit("pixels")
-      .text("resize to this length of the shorter side; proportions stay");
+      .text("resize to this length of the shorter side; proportions stay")
+      .in_recipes();
   d.params.add("crop", &Params::crop)
       .choices({"none", "centre"})
-      .text("centre: cut `size` out of the middle, after `short_side` where that is given");
+      .text("centre: cut `size` out of the middle, after `short_side` where that is given")
+      .in_recipes();
   d.params
       .add_table(
           "random_resized_crop", static_cast<ExcerptParams::RandomPart Params::*>(&Params::random_resized_crop),
@@ -68,23 +72,30 @@ void DecodeImage::describe(StageDescription<Params>& d) {
                 .text("of the part, as a share of the image; 0: no such crop");
             set.add("aspect", &ExcerptParams::RandomPart::aspect).text("of the part, width over height; drawn by its logarithm");
           })
-      .text("take a part of a random size and place, and resize it to `size`");
+      .text("take a part of a random size and place, and resize it to `size`")
+      .in_recipes();
   d.params.add("filter", &Params::filter)
       .choices({"bilinear", "bicubic"})
-      .text("of all resizing, widened when shrinking; images of classes always take the nearest pixel");
+      .text("of all resizing, widened when shrinking; images of classes always take the nearest pixel")
+      .in_recipes();
   d.params.add("shrink", &Params::shrink)
       .choices({"none", "bilinear", "bicubic"})
       .text(
           "for targets as large as their images: the image is made so many times smaller as the source's target_scale says, by "
-          "this filter; sizes here are those of the smaller image");
-  d.params.add("exif", &Params::exif).text("turn photos upright as the camera noted it");
-  d.params.add("max_pixels", &Params::max_pixels).range(1).text("larger images are bad samples");
-  d.params.add("max_bytes", &Params::max_bytes).range(1).unit("bytes").text("larger files are bad samples");
-  d.params.add("max_scans", &Params::max_scans).range(1, 10'000).text("progressive images with more scans are bad samples");
+          "this filter; sizes here are those of the smaller image")
+      .in_recipes();
+  d.params.add("exif", &Params::exif).text("turn photos upright as the camera noted it").in_recipes();
+  d.params.add("max_pixels", &Params::max_pixels).range(1).text("larger images are bad samples").in_recipes();
+  d.params.add("max_bytes", &Params::max_bytes).range(1).unit("bytes").text("larger files are bad samples").in_recipes();
+  d.params.add("max_scans", &Params::max_scans)
+      .range(1, 10'000)
+      .text("progressive images with more scans are bad samples")
+      .in_recipes();
   d.params.add("allow_warnings", &Params::allow_warnings)
       .text(
           "use what there is of truncated or damaged images: what is missing is black in a PNG, and grey in a JPEG. Images of "
-          "classes must be whole");
+          "classes must be whole")
+      .in_recipes();
 }
 
 DecodeImage::DecodeImage(const Params& params, const StageContext& context)

@@ -32,7 +32,7 @@ std::vector<View> test_time_views(const std::string& test_time) {
 }
 
 void Forward::describe(StageDescription<Params>& d) {
-  d.name("forward").text("Inference on each replica, for validation and for predictions.");
+  d.name("forward").text("Inference on each replica, for validation and for predictions.").in_recipes(RecipeRole::inference);
   d.input(payload::kBatch).output(payload::kStepResult, "result").output(payload::kPredictions, "predictions");
   d.per_replica().stepwise();
   LossParams::describe(
@@ -42,7 +42,8 @@ void Forward::describe(StageDescription<Params>& d) {
       .text(
           "views of an image whose outputs are averaged: itself, its mirror image, both shifted by one pixel. The map of a "
           "mirror "
-          "image is mirrored back; maps are not made of shifted images");
+          "image is mirrored back; maps are not made of shifted images")
+      .in_recipes();
 }
 
 void Forward::request(const Params& params, const StageContext& context, CompileRequest& request) {

@@ -14,14 +14,18 @@ void add_noise(Sample& sample, const Range& deviation, Draw& draw) {
 }  // namespace
 
 void Noise::describe(StageDescription<Params>& d) {
-  d.name("noise").text("Adds Gaussian noise to images where the network reads them, in float; targets stay clean.");
+  d.name("noise")
+      .text("Adds Gaussian noise to images where the network reads them, in float; targets stay clean.")
+      .in_recipes(RecipeRole::preparation);
   d.params.add("deviation", &Params::deviation)
       .required()
       .range(0, 255)
       .unit("grey levels")
-      .text("of the noise; drawn evenly from [low, high] for each image, or one number");
+      .text("of the noise; drawn evenly from [low, high] for each image, or one number")
+      .in_recipes();
   d.params.add("every_epoch", &Params::every_epoch)
-      .text("new noise in every epoch; false: an image has the same in all, for validation");
+      .text("new noise in every epoch; false: an image has the same in all, for validation")
+      .in_recipes();
 }
 
 Noise::Noise(const Params& params, const StageContext& context)

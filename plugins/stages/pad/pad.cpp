@@ -8,19 +8,22 @@
 namespace millrace {
 
 void Pad::describe(StageDescription<Params>& d) {
-  d.name("pad").text("Puts a margin around every image.");
+  d.name("pad").text("Puts a margin around every image.").in_recipes(RecipeRole::preparation);
   d.params.add("size", &Params::size)
       .range(1, kLargest)
       .unit("pixels")
-      .text("of the result, [height, width]; the image is in the middle");
+      .text("of the result, [height, width]; the image is in the middle")
+      .in_recipes();
   d.params.add("margin", &Params::margin)
       .range(0, kLargest)
       .unit("pixels")
-      .text("[rows above and below, columns on the left and right]; instead of `size`");
+      .text("[rows above and below, columns on the left and right]; instead of `size`")
+      .in_recipes();
   d.params.add("border", &Params::border)
       .choices({"constant", "reflect", "edge"})
-      .text("what the margin shows: `fill`, the image mirrored about its edge pixels, or the edge pixels");
-  d.params.add("fill", &Params::fill).text("0 ... 255; one for all channels or one for each");
+      .text("what the margin shows: `fill`, the image mirrored about its edge pixels, or the edge pixels")
+      .in_recipes();
+  d.params.add("fill", &Params::fill).text("0 ... 255; one for all channels or one for each").in_recipes();
 }
 
 Pad::Pad(const Params& params, const StageContext& context)

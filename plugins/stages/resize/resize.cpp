@@ -5,15 +5,17 @@
 namespace millrace {
 
 void Resize::describe(StageDescription<Params>& d) {
-  d.name("resize").text("Resamples images to a size.");
-  d.params.add("size", &Params::size).unit("pixels").text("the exact size, [height, width]; proportions may change");
+  d.name("resize").text("Resamples images to a size.").in_recipes(RecipeRole::preparation);
+  d.params.add("size", &Params::size).unit("pixels").text("the exact size, [height, width]; proportions may change").in_recipes();
   d.params.add("short_side", &Params::short_side)
       .range(1, static_cast<double>(kLargest))
       .unit("pixels")
-      .text("the length of the shorter side; proportions stay");
+      .text("the length of the shorter side; proportions stay")
+      .in_recipes();
   d.params.add("filter", &Params::filter)
       .choices({"bilinear", "bicubic", "nearest"})
-      .text("between pixels; the first two are widened when shrinking. Images of classes always take the nearest pixel");
+      .text("between pixels; the first two are widened when shrinking. Images of classes always take the nearest pixel")
+      .in_recipes();
 }
 
 Resize::Resize(const Params& params, const StageContext& context)

@@ -38,10 +38,17 @@ void append_number(std::string& text, Number value) {
 
 void WriteClasses::describe(StageDescription<Params>& d) {
   d.name("write_classes").text("Writes the most probable classes of each image, with their scores, as CSV or JSON lines.");
-  d.input(payload::kPredictions).serial();
+  d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink);
   d.params.add("file", &Params::file).text("a file in the run's folder, or an absolute path");
-  d.params.add("format", &Params::format).choices({"auto", "csv", "jsonl"}).text("auto: by the file's name, .csv or .jsonl");
-  d.params.add("top", &Params::top).range(1).unit("classes").text("how many classes a row has, the most probable one first");
+  d.params.add("format", &Params::format)
+      .choices({"auto", "csv", "jsonl"})
+      .text("auto: by the file's name, .csv or .jsonl")
+      .in_recipes();
+  d.params.add("top", &Params::top)
+      .range(1)
+      .unit("classes")
+      .text("how many classes a row has, the most probable one first")
+      .in_recipes();
 }
 
 WriteClasses::WriteClasses(const Params& params, const StageContext& context)

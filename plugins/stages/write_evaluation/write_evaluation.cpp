@@ -58,7 +58,7 @@ void WriteEvaluation::describe(StageDescription<Params>& d) {
       .text(
           "Compares predicted classes of images or pixels with labels: class matrix, figures of each class, calibration, worst "
           "images.");
-  d.input(payload::kPredictions).serial();
+  d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink);
   d.params.add("folder", &Params::folder)
       .text("a folder in the run's folder, or an absolute path; CSV files and pictures are written into it");
   d.params.add("mistakes", &Params::mistakes)
@@ -67,7 +67,8 @@ void WriteEvaluation::describe(StageDescription<Params>& d) {
       .text(
           "how many of the worst mistakes are drawn on a sheet, the highest loss first; of maps, so many images beside their "
           "labels "
-          "and predictions; 0: no sheet");
+          "and predictions; 0: no sheet")
+      .in_recipes();
 }
 
 void WriteEvaluation::request(const Params& params, const StageContext& context, CompileRequest& request) {

@@ -51,8 +51,8 @@ std::string number_bytes(std::uint64_t value, int count) {
 
 void WriteFeatures::describe(StageDescription<Params>& d) {
   d.name("write_features").text("Writes a layer's output for each image, as safetensors or NumPy array.");
-  d.input(payload::kPredictions).serial();
-  d.params.add("layer", &Params::layer).required().text("\"layer\" or \"layer:port\"");
+  d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink);
+  d.params.add("layer", &Params::layer).required().text("\"layer\" or \"layer:port\"").in_recipes();
   d.params.add("file", &Params::file)
       .text(
           "a .safetensors or .npy file in the run's folder, or an absolute path; a .csv file beside it names the rows. float32, "

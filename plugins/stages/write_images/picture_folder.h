@@ -22,7 +22,8 @@ struct PictureParams {
         .choices({"stem", "number", "path"})
         .text(
             "of the files. stem: a/7.jpg becomes 7.png; number: with the sample's number in the source before it, "
-            "00000041-7.png; path: a/7.png, in folders as the images lie in `below`");
+            "00000041-7.png; path: a/7.png, in folders as the images lie in `below`")
+        .in_recipes();
     set.add("below", &Params::below)
         .text("with names = \"path\": the folder or URL whose folders are kept; images from elsewhere keep all of their path");
   }

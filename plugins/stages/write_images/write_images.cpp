@@ -6,10 +6,11 @@ namespace millrace {
 
 void WriteImages::describe(StageDescription<Params>& d) {
   d.name("write_images").text("Writes the network's result for each image as a PNG file.");
-  d.input(payload::kPredictions).serial();
+  d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink);
   PictureParams::describe(d.params);
   d.params.add("normalised", &Params::normalised)
-      .text("the result is scaled as the network's input is, by its mean and deviation; false: from 0, black, to 1, white");
+      .text("the result is scaled as the network's input is, by its mean and deviation; false: from 0, black, to 1, white")
+      .in_recipes();
 }
 
 WriteImages::WriteImages(const Params& params, const StageContext& context)

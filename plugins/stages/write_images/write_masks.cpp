@@ -13,24 +13,28 @@ namespace millrace {
 
 void WriteMasks::describe(StageDescription<Params>& d) {
   d.name("write_masks").text("Writes the most probable class of each pixel, a PNG file for each image.");
-  d.input(payload::kPredictions).serial();
+  d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink);
   PictureParams::describe(d.params);
   d.params.add("picture", &Params::picture)
       .choices({"ids", "labels", "colours", "overlay"})
       .text(
           "ids: grey values are class numbers; labels: they are those of label images; colours: class numbers as indices into a "
-          "palette; overlay: colours over the image");
+          "palette; overlay: colours over the image")
+      .in_recipes();
   d.params.add("size", &Params::size)
       .choices({"network", "source"})
-      .text("of the pictures. network: of its input; source: of the image in its file, 255 where the network saw nothing of it");
+      .text("of the pictures. network: of its input; source: of the image in its file, 255 where the network saw nothing of it")
+      .in_recipes();
   d.params.add("labels", &Params::labels)
       .range(0, 255)
-      .text("with picture = \"labels\": the value of each class; without: the first of the ids that the source names for it");
+      .text("with picture = \"labels\": the value of each class; without: the first of the ids that the source names for it")
+      .in_recipes();
   d.params.add("colours", &Params::colours)
       .text(
           "\"#rrggbb\" for each class; without: those that the source or the weights name, else those of the PASCAL VOC "
-          "challenge");
-  d.params.add("opacity", &Params::opacity).range(0, 1).text("of the colours of an overlay");
+          "challenge")
+      .in_recipes();
+  d.params.add("opacity", &Params::opacity).range(0, 1).text("of the colours of an overlay").in_recipes();
 }
 
 void WriteMasks::request(const Params& params, const StageContext&, CompileRequest& request) {

@@ -15,18 +15,20 @@ namespace millrace {
 
 void WriteQuality::describe(StageDescription<Params>& d) {
   d.name("write_quality").text("Compares the network's pictures with target images: PSNR and SSIM of each, and their means.");
-  d.input(payload::kPredictions).serial();
+  d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink);
   d.params.add("folder", &Params::folder)
       .text("a folder in the run's folder, or an absolute path; two CSV files are written into it");
   d.params.add("normalised", &Params::normalised)
-      .text("the result is scaled as the network's input is, by its mean and deviation; false: from 0, black, to 1, white");
-  d.params.add("luminance", &Params::luminance).text("compare the luminance of ITU-R BT.601 alone");
-  d.params.add("border", &Params::border).range(0, 1000).unit("pixels").text("left out at each edge");
+      .text("the result is scaled as the network's input is, by its mean and deviation; false: from 0, black, to 1, white")
+      .in_recipes();
+  d.params.add("luminance", &Params::luminance).text("compare the luminance of ITU-R BT.601 alone").in_recipes();
+  d.params.add("border", &Params::border).range(0, 1000).unit("pixels").text("left out at each edge").in_recipes();
   d.params.add("baseline", &Params::baseline)
       .choices({"none", "input", "nearest", "bilinear", "bicubic"})
       .text(
           "also compare the network's input: what a network has to beat. input: as it is, with its noise; else enlarged by this "
-          "filter, for super-resolution");
+          "filter, for super-resolution")
+      .in_recipes();
 }
 
 void WriteQuality::request(const Params&, const StageContext&, CompileRequest& request) { request.needs_image = true; }

@@ -43,6 +43,7 @@ web::HttpReply Client::follow(web::HttpRequest request, std::string& at) {
   for (int redirects = 0;; ++redirects) {
     request.url = at;
     request.use_netrc = is_same_origin(first, at);
+    request.to_other_host = !request.use_netrc;
     web::HttpReply reply = http_.perform(request);
     const int status = reply.head.status;
     if (!reply.broken.empty() || !is_redirect(status)) return reply;

@@ -1,6 +1,10 @@
 #include "http.h"
 
+#include <arpa/inet.h>
 #include <curl/curl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -29,6 +33,17 @@ bool is_repeatable(CURLcode code) {
     case CURLE_SSL_CIPHER: return false;
     default: return true;
   }
+}
+
+// 169.254.0.0/16 and fe80::/10, where machines of clouds have services that hand out keys.
+bool is_link_local(const sockaddr& address) {
+  if (address.sa_family == AF_INET) {
+    return ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 16U == 0xa9feU;
+  }
+  if (address.sa_family != AF_INET6) return false;
+  const in6_addr& wide = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+  const bool is_mapped = IN6_IS_ADDR_V4MAPPED(&wide) && wide.s6_addr[12] == 0xa9 && wide.s6_addr[13] == 0xfe;
+  return is_mapped || IN6_IS_ADDR_LINKLOCAL(&wide);
 }
 
 }  // namespace
@@ -90,6 +105,9 @@ class Http::Transfer {
     set(CURLOPT_XFERINFOFUNCTION, &Transfer::on_progress);
     set(CURLOPT_XFERINFODATA, this);
     set(CURLOPT_NOPROGRESS, 0L);
+    if (!request_.to_other_host) return;
+    set(CURLOPT_OPENSOCKETFUNCTION, &Transfer::on_open);
+    set(CURLOPT_OPENSOCKETDATA, this);
   }
 
   void configure_method() {
@@ -192,6 +210,17 @@ class Http::Transfer {
   bool give_up(std::string cause) {
     reply_.broken = std::move(cause);
     return false;
+  }
+
+  // Called with each address that the host's name stands for.
+  static curl_socket_t on_open(void* self, curlsocktype, curl_sockaddr* to) {
+    auto& transfer = *static_cast<Transfer*>(self);
+    if (is_link_local(to->addr)) {
+      transfer.give_up("a redirect may not lead to a link-local address");
+      transfer.reply_.can_recover = false;
+      return CURL_SOCKET_BAD;
+    }
+    return ::socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
   }
 
   // Called when something happens, and once a second.

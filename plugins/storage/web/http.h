@@ -45,6 +45,7 @@ struct HttpRequest {
   std::vector<std::pair<std::string, std::string>> headers;
   std::string authorities;                      // a file of certificates to trust; empty: the system's
   bool use_netrc = false;                       // a name and a password for the host come from ~/.netrc, where it has them
+  bool to_other_host = false;                   // another one has named it, in a redirect: link-local addresses are refused
   Milliseconds connect{0}, stall{0}, total{0};  // time limits; total 0: none for the whole exchange
   Place place;                                  // without: bodies go to HttpReply::text
   std::size_t longest_text = 32 << 20;          // bytes of HttpReply::text

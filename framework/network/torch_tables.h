@@ -1,0 +1,18 @@
+// Which table of a checkpoint has the model's tensors. Every project has wrappers of its own around a state dict: "state_dict",
+// "net", "ema", "state_dict_ema", {"ema": {"module": ...}}.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "network/pickle.h"
+
+namespace millrace {
+
+// The table at `inside`, keys with dots between them, such as "ema.module". "": the one under "state_dict", "model" or
+// "model_state_dict", else the pickle itself where it holds tensors, else the only table with tensors, at most four keys deep,
+// that is not an optimizer's. Throws Error(data) that names the tables there are. `is_tensor`: whether a value is one.
+const PickleNode& table_of_tensors(const Pickle& pickle, const std::string& inside,
+                                   const std::function<bool(const PickleNode& value)>& is_tensor);
+
+}  // namespace millrace
