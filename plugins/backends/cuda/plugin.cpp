@@ -1,9 +1,11 @@
 #include "millrace/plugin.h"
 
 #include "device/cuda_backend.h"
+#include "device/nccl/api.h"
 #include "device/nccl/communicator.h"
 
 MILLRACE_PLUGIN("cuda", "0.1.0", "NVIDIA devices: cuDNN, cuBLASLt and NCCL, everything else by kernels of our own") {
+  millrace::cuda::set_nccl_environment();  // programs load their plugins before they start threads
   registry.add(
       millrace::BackendType{.name = "cuda", .text = "NVIDIA devices, in float32, TF32 or bf16", .plugin = "cuda", .create = [] {
                               return std::make_shared<millrace::cuda::CudaBackend>();

@@ -14,8 +14,9 @@ std::string version_text(int version) { return fmt::format("{}.{}.{}", version /
 
 }  // namespace
 
+void set_nccl_environment() { setenv("NCCL_ALGO", "^NVLS", 0); }
+
 NcclApi load_nccl() {
-  setenv("NCCL_ALGO", "^NVLS", 0);
   const Library library({"libnccl.so.2"});
   int version = 0;
   library.symbol<decltype(ncclGetVersion)>("ncclGetVersion")(&version);

@@ -30,7 +30,7 @@ bool is_there(const Ref<Event>& event) { return !event || event->complete(); }
 NcclCommunicator::NcclCommunicator(const NcclApi& api, std::vector<std::unique_ptr<NcclLane>> lanes, const NcclOptions& options)
     : options_(options),
       lanes_(std::move(lanes)),
-      group_(api, ranks_of(lanes_), options.connect),
+      group_(api, {.id = NcclGroup::make_id(api), .ranks = static_cast<int>(lanes_.size())}, ranks_of(lanes_), options.connect),
       watch_(names_of(lanes_), options.limits),
       under_way_(lanes_.size()),
       thread_([this] { watch(); }) {}

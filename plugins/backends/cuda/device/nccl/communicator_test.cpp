@@ -195,7 +195,7 @@ TEST_F(NcclCommunicatorTest, ACallThatFailsNamesTheDeviceAndEndsEverything) {
 }
 
 TEST_F(NcclCommunicatorTest, WhoeverEndsEverythingReturnsWhenNcclHasLetGo) {
-  NcclGroup group(nccl_.api(), {{0, "a"}, {1, "b"}}, kLongLimit);
+  NcclGroup group(nccl_.api(), {.id = NcclGroup::make_id(nccl_.api()), .ranks = 2}, {{0, "a"}, {1, "b"}}, kLongLimit);
   nccl_.hold_end = true;
   std::atomic<int> returned_early = 0;
   const auto end = [&] {

@@ -2,38 +2,60 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace millrace::cuda {
 
 FakeNccl* FakeNccl::current = nullptr;
 
 namespace {
 
-ncclResult_t get_unique_id(ncclUniqueId*) { return ncclSuccess; }
-ncclResult_t comm_init(ncclComm_t* comm, int, ncclUniqueId, int rank, ncclConfig_t* config) {
+thread_local int present_device = -1;
+thread_local int present_process = 0;
+thread_local std::vector<FakeSum> group;  // since group_start
+
+ncclResult_t get_unique_id(ncclUniqueId* id) {
+  *id = {};
+  id->internal[0] = 7;
+  return ncclSuccess;
+}
+ncclResult_t comm_init(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
   FakeNccl& nccl = *FakeNccl::current;
   EXPECT_EQ(config->blocking, 0);
+  EXPECT_EQ(id.internal[0], 7) << "another world's";
+  EXPECT_LT(rank, ranks);
   if (rank == nccl.bad_init) return ncclSystemError;
-  nccl.devices.push_back(nccl.present_device);
-  nccl.comms.push_back(std::make_unique<ncclComm>(ncclComm{rank, nccl.busy, ncclSuccess}));
+  const std::lock_guard lock(nccl.mutex);
+  nccl.devices.push_back(present_device);
+  nccl.comms.push_back(
+      std::make_unique<ncclComm>(ncclComm{.rank = rank, .ranks = ranks, .process = present_process, .busy = nccl.busy}));
   *comm = nccl.comms.back().get();
   return ncclSuccess;
 }
-// Each call waits until all communicators are ended, as NCCL's may.
-ncclResult_t end_one(int FakeNccl::*ended) {
+// Each call waits until all communicators of the process are ended, as NCCL's may.
+ncclResult_t end_one(ncclComm_t comm, int FakeNccl::*ended) {
   FakeNccl& nccl = *FakeNccl::current;
   std::unique_lock lock(nccl.mutex);
   nccl.changed.wait(lock, [&] { return !nccl.hold_end; });
   ++(nccl.*ended);
+  comm->ended = true;
   nccl.changed.notify_all();
-  const auto all = [&] { return nccl.*ended == static_cast<int>(nccl.comms.size()); };
+  const auto all = [&] {
+    return std::all_of(nccl.comms.begin(), nccl.comms.end(),
+                       [&](const auto& other) { return other->process != comm->process || other->ended; });
+  };
   EXPECT_TRUE(nccl.changed.wait_for(lock, std::chrono::minutes(5), all)) << "waits for the others";
   return ncclSuccess;
 }
-ncclResult_t comm_destroy(ncclComm_t) { return end_one(&FakeNccl::destroyed); }
-ncclResult_t comm_abort(ncclComm_t) { return end_one(&FakeNccl::aborted); }
+ncclResult_t comm_destroy(ncclComm_t comm) { return end_one(comm, &FakeNccl::destroyed); }
+ncclResult_t comm_abort(ncclComm_t comm) { return end_one(comm, &FakeNccl::aborted); }
+// Connecting goes on until every rank of the world is there.
 ncclResult_t comm_state(ncclComm_t comm, ncclResult_t* state) {
-  const std::lock_guard lock(FakeNccl::current->mutex);
-  *state = comm->busy > 0 ? ncclInProgress : comm->state;
+  FakeNccl& nccl = *FakeNccl::current;
+  const std::lock_guard lock(nccl.mutex);
+  const bool alone = static_cast<int>(nccl.comms.size()) < comm->ranks;
+  *state = comm->busy > 0 || alone ? ncclInProgress : comm->state;
   if (comm->busy > 0) --comm->busy;
   return ncclSuccess;
 }
@@ -46,23 +68,29 @@ ncclResult_t all_reduce(const void* from, void* to, std::size_t elements, ncclDa
   EXPECT_EQ(type, ncclFloat32);
   EXPECT_EQ(op, ncclSum);
   if (comm->rank == nccl.bad_sum) return ncclSystemError;
-  nccl.elements = elements;
-  nccl.group.emplace_back(reinterpret_cast<TestLane*>(stream), static_cast<float*>(to));
+  group.push_back({comm, reinterpret_cast<TestLane*>(stream), static_cast<float*>(to), elements});
   return ncclSuccess;
 }
-ncclResult_t group_start() { return FakeNccl::current->group.clear(), ncclSuccess; }
+ncclResult_t group_start() {
+  group.clear();
+  present_process = ++FakeNccl::current->processes;
+  return ncclSuccess;
+}
 ncclResult_t group_end() {
   FakeNccl& nccl = *FakeNccl::current;
-  if (nccl.group.empty() || nccl.group.size() < nccl.comms.size()) return ncclInProgress;
-  auto meeting = std::make_shared<Meeting>();
-  meeting->elements = nccl.elements;
-  for (const auto& [lane, data] : nccl.group) meeting->data.push_back(data);
-  for (const auto& [lane, data] : nccl.group) lane->submit([&nccl, meeting] { nccl.meet(meeting); });
   const std::lock_guard lock(nccl.mutex);
-  for (const auto& comm : nccl.comms) comm->busy = nccl.busy;
+  const std::vector<FakeSum> sums = std::exchange(group, {});
+  if (sums.empty() || sums.size() < nccl.of_process(*sums[0].comm)) return ncclInProgress;
+  for (const FakeSum& sum : sums) {
+    if (nccl.meetings.size() == sum.comm->sums) nccl.meetings.push_back(std::make_shared<Meeting>());
+    const std::shared_ptr<Meeting> meeting = nccl.meetings[sum.comm->sums++];
+    meeting->elements = sum.elements;
+    sum.comm->busy = nccl.busy;
+    sum.lane->submit([&nccl, sum, meeting] { nccl.meet(*sum.comm, sum.data, meeting); });
+  }
   return ncclInProgress;
 }
-cudaError_t set_device(int device) { return FakeNccl::current->present_device = device, cudaSuccess; }
+cudaError_t set_device(int device) { return present_device = device, cudaSuccess; }
 
 }  // namespace
 

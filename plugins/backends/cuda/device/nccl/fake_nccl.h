@@ -1,6 +1,8 @@
 // An NCCL that is acted out: in order on each device, each device late as it likes, failing on demand. For tests.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -13,9 +15,12 @@
 
 // What NCCL's handles point to is NCCL's own business.
 struct ncclComm {
-  int rank = 0;
-  int busy = 0;  // so many looks at its state find it in progress
+  int rank = 0, ranks = 1;
+  int process = 0;       // communicators that were made in one group are of one process
+  std::size_t sums = 0;  // that it has joined
+  int busy = 0;          // so many looks at its state find it in progress
   ncclResult_t state = ncclSuccess;
+  bool ended = false;  // destroyed or aborted
 };
 
 namespace millrace::cuda {
@@ -68,12 +73,19 @@ class TestLane final : public NcclLane {
   testkit::TaskQueue queue_;
 };
 
-// One sum: waits for all devices.
+// One sum: waits for all ranks.
 struct Meeting {
   std::vector<float*> data;
   std::size_t elements = 0;
-  std::size_t arrived = 0;
   bool done = false;
+};
+
+// What a communicator submits between group_start and group_end.
+struct FakeSum {
+  ncclComm* comm = nullptr;
+  TestLane* lane = nullptr;
+  float* data = nullptr;
+  std::size_t elements = 0;
 };
 
 class FakeNccl {
@@ -88,28 +100,32 @@ class FakeNccl {
   std::condition_variable changed;
   std::vector<std::unique_ptr<ncclComm>> comms;
   std::vector<int> devices;  // on which communicators were made
-  int present_device = -1;
+  std::atomic<int> processes = 0;
   int destroyed = 0, aborted = 0;
   bool hang = false;                // sums never end by themselves
   bool hold_end = false;            // nor does the end of a communicator begin
   int bad_init = -1, bad_sum = -1;  // the rank whose call fails
   int busy = 3;
-  std::vector<std::pair<TestLane*, float*>> group;  // sums since group_start, by rank
-  std::size_t elements = 0;
+  std::vector<std::shared_ptr<Meeting>> meetings;  // in the order in which every rank joins them
 
-  void meet(const std::shared_ptr<Meeting>& meeting) {
+  std::size_t of_process(const ncclComm& comm) const {  // its communicators
+    return static_cast<std::size_t>(
+        std::count_if(comms.begin(), comms.end(), [&](const auto& other) { return other->process == comm.process; }));
+  }
+  void meet(const ncclComm& comm, float* data, const std::shared_ptr<Meeting>& meeting) {
     std::unique_lock lock(mutex);
-    if (aborted > 0) return;
-    if (++meeting->arrived == meeting->data.size() && !hang) {
+    if (comm.ended) return;
+    meeting->data.push_back(data);
+    if (static_cast<int>(meeting->data.size()) == comm.ranks && !hang) {
       for (std::size_t i = 0; i < meeting->elements; ++i) {
         float sum = 0;
-        for (const float* data : meeting->data) sum += data[i];
-        for (float* data : meeting->data) data[i] = sum;
+        for (const float* of_rank : meeting->data) sum += of_rank[i];
+        for (float* of_rank : meeting->data) of_rank[i] = sum;
       }
       meeting->done = true;
       changed.notify_all();
     }
-    changed.wait(lock, [&] { return meeting->done || aborted > 0; });
+    changed.wait(lock, [&] { return meeting->done || comm.ended; });
   }
 };
 

@@ -13,6 +13,11 @@ using Clock = std::chrono::steady_clock;
 
 bool is_failure(ncclResult_t status) { return status != ncclSuccess && status != ncclInProgress; }
 
+std::string text_of(const NcclApi& api, ncclResult_t status, ncclComm_t comm) {
+  const char* more = comm == nullptr ? nullptr : api.last_error(comm);
+  return fmt::format("{}{}", api.error_string(status), more == nullptr || *more == '\0' ? "" : fmt::format(" ({})", more));
+}
+
 // Submitting takes some tens of microseconds, connecting a second: at first look often, then seldom.
 void pause(int looks) {
   if (looks < 100) {
@@ -38,10 +43,17 @@ void for_all_at_once(const std::vector<ncclComm_t>& comms, ncclResult_t (*call)(
 
 }  // namespace
 
-NcclGroup::NcclGroup(const NcclApi& api, std::vector<NcclRank> ranks, std::chrono::milliseconds limit)
-    : api_(api), ranks_(std::move(ranks)), limit_(limit) {
+ncclUniqueId NcclGroup::make_id(const NcclApi& api) {
+  ncclUniqueId id;
+  const ncclResult_t status = api.get_unique_id(&id);
+  if (is_failure(status)) fail(ErrorKind::device, "ncclGetUniqueId failed: {}", text_of(api, status, nullptr));
+  return id;
+}
+
+NcclGroup::NcclGroup(const NcclApi& api, const NcclWorld& world, std::vector<NcclRank> own, std::chrono::milliseconds limit)
+    : api_(api), own_(std::move(own)), limit_(limit) {
   try {
-    connect();
+    connect(world);
     wait_until_submitted("ncclCommInitRankConfig");
   } catch (...) {
     give_up();
@@ -51,22 +63,20 @@ NcclGroup::NcclGroup(const NcclApi& api, std::vector<NcclRank> ranks, std::chron
 
 NcclGroup::~NcclGroup() { for_all_at_once(comms_, api_.comm_destroy); }
 
-void NcclGroup::connect() {
-  ncclUniqueId id;
-  check(api_.get_unique_id(&id), "ncclGetUniqueId", 0);
+void NcclGroup::connect(const NcclWorld& world) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   const std::lock_guard lock(mutex_);
-  comms_.assign(ranks_.size(), nullptr);
+  comms_.assign(own_.size(), nullptr);
   check(api_.group_start(), "ncclGroupStart", 0);
   ncclResult_t bad = ncclSuccess;
   std::size_t where = 0;
-  for (std::size_t r = 0; r < ranks_.size() && !is_failure(bad); ++r) {
+  for (std::size_t r = 0; r < own_.size() && !is_failure(bad); ++r) {
     where = r;
-    if (api_.set_device(ranks_[r].device) != cudaSuccess) {
+    if (api_.set_device(own_[r].device) != cudaSuccess) {
       bad = ncclUnhandledCudaError;
     } else {
-      bad = api_.comm_init(&comms_[r], static_cast<int>(ranks_.size()), id, static_cast<int>(r), &config);
+      bad = api_.comm_init(&comms_[r], world.ranks, world.id, world.first + static_cast<int>(r), &config);
     }
   }
   const ncclResult_t end = api_.group_end();  // ends a group that has failed, too
@@ -96,7 +106,7 @@ void NcclGroup::all_reduce(std::span<float* const> data, std::size_t elements, s
 void NcclGroup::wait_until_submitted(const char* call) {
   const Clock::time_point begin = Clock::now();
   std::size_t rank = 0;
-  for (int looks = 0; rank < ranks_.size(); ++looks) {
+  for (int looks = 0; rank < own_.size(); ++looks) {
     ncclResult_t state = ncclSuccess;
     {
       const std::lock_guard lock(mutex_);
@@ -109,7 +119,7 @@ void NcclGroup::wait_until_submitted(const char* call) {
       continue;
     }
     if (Clock::now() - begin > limit_) {
-      fail(ErrorKind::device, "{} on {} was not done within {:g} s", call, ranks_[rank].name,
+      fail(ErrorKind::device, "{} on {} was not done within {:g} s", call, own_[rank].name,
            std::chrono::duration<double>(limit_).count());
     }
     pause(looks);
@@ -122,7 +132,7 @@ std::optional<NcclGroup::Trouble> NcclGroup::trouble() {
     ncclResult_t state = ncclSuccess;
     const ncclResult_t status = api_.comm_state(comms_[r], &state);
     if (is_failure(status)) state = status;
-    if (is_failure(state)) return Trouble{r, text_of(state, comms_[r])};
+    if (is_failure(state)) return Trouble{r, text_of(api_, state, comms_[r])};
   }
   return std::nullopt;
 }
@@ -138,15 +148,10 @@ void NcclGroup::give_up() noexcept {
   for_all_at_once(comms, api_.comm_abort);
 }
 
-std::string NcclGroup::text_of(ncclResult_t status, ncclComm_t comm) const {
-  const char* more = comm == nullptr ? nullptr : api_.last_error(comm);
-  return fmt::format("{}{}", api_.error_string(status), more == nullptr || *more == '\0' ? "" : fmt::format(" ({})", more));
-}
-
 void NcclGroup::check(ncclResult_t status, const char* call, std::size_t rank) const {
   if (!is_failure(status)) return;
-  fail(ErrorKind::device, "{} on {} failed: {}", call, ranks_[rank].name,
-       text_of(status, rank < comms_.size() ? comms_[rank] : nullptr));
+  fail(ErrorKind::device, "{} on {} failed: {}", call, own_[rank].name,
+       text_of(api_, status, rank < comms_.size() ? comms_[rank] : nullptr));
 }
 
 }  // namespace millrace::cuda

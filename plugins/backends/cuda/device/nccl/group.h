@@ -1,4 +1,4 @@
-// NCCL's communicators of one process: one for each device, used together.
+// NCCL's communicators of one process: one for each of its ranks, used together.
 #pragma once
 
 #include <chrono>
@@ -13,8 +13,16 @@
 namespace millrace::cuda {
 
 struct NcclRank {
-  int device = 0;    // CUDA's number. REQUIRES: no two ranks on one device, which NCCL cannot do
+  int device = 0;    // CUDA's number. REQUIRES: no two ranks on one device, which NCCL cannot do (but see NcclWorld)
   std::string name;  // for messages: "cuda:1 (NVIDIA H200)"
+};
+
+// Which ranks add up together. Those of one process come one after another: [first, first + the number of its own). Two processes
+// may share one device where each has a NCCL_HOSTID of its own in its environment, so that NCCL takes them for two machines.
+struct NcclWorld {
+  ncclUniqueId id{};  // made by one process (NcclGroup::make_id), brought to the others
+  int ranks = 1;      // of all processes
+  int first = 0;      // this process's first rank
 };
 
 // The communicators are non-blocking: no call of NCCL holds a thread up, but submitting goes on in a thread of NCCL's until the
@@ -25,38 +33,41 @@ struct NcclRank {
 // all_reduce() throw. Errors: Error(device) that names the call and the device.
 class NcclGroup {
  public:
-  // Connects the devices. `limit`: how long that may take, and how long submitting a sum may take.
-  NcclGroup(const NcclApi& api, std::vector<NcclRank> ranks, std::chrono::milliseconds limit);
+  static ncclUniqueId make_id(const NcclApi& api);
+
+  // Connects this process's ranks, `own`, with all others of the world. `limit`: how long that may take, and how long submitting
+  // a sum may take. The other processes have to connect at the same time.
+  NcclGroup(const NcclApi& api, const NcclWorld& world, std::vector<NcclRank> own, std::chrono::milliseconds limit);
   ~NcclGroup();  // REQUIRES: all submitted work is done, or give_up() was called
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
 
-  // data[r] += data of all others, (elements) float32 on rank r's device, in place, on streams[r]. On return it is in the
-  // streams.
+  // data[r] += data of all other ranks, (elements) float32 on the device of own rank r, in place, on streams[r]. On return it is
+  // in the streams.
   void all_reduce(std::span<float* const> data, std::size_t elements, std::span<const cudaStream_t> streams);
 
   struct Trouble {
-    std::size_t rank = 0;
+    std::size_t rank = 0;  // of own
     std::string text;
   };
   std::optional<Trouble> trouble();  // what NCCL has met since, in threads of its own
 
-  // Makes whatever is under way end at once, with nobody knowing what then lies in the buffers. Returns when NCCL has let go of
-  // the devices. Nothing but the destructor may follow usefully.
+  // Makes whatever is under way here end at once, with nobody knowing what then lies in the buffers. Returns when NCCL has let go
+  // of the devices. Nothing but the destructor may follow usefully. Other processes are not told: their sums wait until they give
+  // up as well.
   void give_up() noexcept;
 
  private:
-  void connect();
+  void connect(const NcclWorld& world);
   void wait_until_submitted(const char* call);
   void check(ncclResult_t status, const char* call, std::size_t rank) const;
-  std::string text_of(ncclResult_t status, ncclComm_t comm) const;
 
   const NcclApi api_;
-  const std::vector<NcclRank> ranks_;
+  const std::vector<NcclRank> own_;
   const std::chrono::milliseconds limit_;
   std::mutex ending_;              // held by give_up()
   std::mutex mutex_;               // of all calls on communicators but the last
-  std::vector<ncclComm_t> comms_;  // by rank; empty once aborted
+  std::vector<ncclComm_t> comms_;  // by own rank; empty once aborted
 };
 
 }  // namespace millrace::cuda

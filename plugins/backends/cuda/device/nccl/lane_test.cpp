@@ -58,7 +58,7 @@ TEST(MakeNcclCommunicator, HasNothingToDoForOneDevice) {
   EXPECT_FALSE(bucket->ready);
 }
 
-TEST(LoadNccl, FindsEveryFunctionAndExcludesSumsInTheSwitches) {
+TEST(LoadNccl, FindsEveryFunction) {
   NcclApi api;
   try {
     api = load_nccl();
@@ -66,7 +66,18 @@ TEST(LoadNccl, FindsEveryFunctionAndExcludesSumsInTheSwitches) {
     GTEST_SKIP() << error.what();
   }
   EXPECT_STREQ(api.error_string(ncclSuccess), "no error");
-  ASSERT_NE(std::getenv("NCCL_ALGO"), nullptr);
+}
+
+TEST(NcclEnvironment, ExcludesSumsInTheSwitchesWhereTheUserHasNotChosen) {
+  const char* const before = std::getenv("NCCL_ALGO");
+  const std::string restored = before == nullptr ? "" : before;
+  unsetenv("NCCL_ALGO");
+  set_nccl_environment();
+  EXPECT_STREQ(std::getenv("NCCL_ALGO"), "^NVLS");
+  setenv("NCCL_ALGO", "Ring", 1);
+  set_nccl_environment();
+  EXPECT_STREQ(std::getenv("NCCL_ALGO"), "Ring");
+  restored.empty() ? unsetenv("NCCL_ALGO") : setenv("NCCL_ALGO", restored.c_str(), 1);
 }
 
 }  // namespace
