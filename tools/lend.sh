@@ -96,8 +96,10 @@ check_glibc() {
 }
 
 # gzip, which every Python reads; the same files make the same archive.
-pack() {  # FOLDER NAMES ARCHIVE
-  tar --create --directory "$1" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 $2 | gzip -9n >"$lend/$3"
+pack() {  # ARCHIVE FOLDER NAME...
+  local archive=$1 folder=$2
+  shift 2
+  tar --create --directory "$folder" --dereference --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 "$@" | gzip -9n >"$lend/$archive"
 }
 
 pack_cifar10() {
@@ -106,15 +108,13 @@ pack_cifar10() {
   if [ -d "$cifar10" ]; then ln -s "$(realpath "$cifar10")" "$work/data/found"; else tar -xf "$cifar10" -C "$work/data"; fi
   local train
   train=$(find -L "$work/data" -maxdepth 2 -type d -name train | head -n 1)
-  [ -d "$train" ] && [ -d "$train/../test" ] || refuse "$cifar10 holds no train/<class>/*.jpg and test/<class>/*.jpg"
-  mkdir "$work/set"
-  ln -s "$(realpath "$train/..")" "$work/set/cifar10"
-  pack "$work/set" "--dereference cifar10/train cifar10/test" cifar10.tar.gz
+  if [ ! -d "$train" ] || [ ! -d "$train/../test" ]; then refuse "$cifar10 holds no train/<class>/*.jpg and test/<class>/*.jpg"; fi
+  pack cifar10.tar.gz "$train/.." train test
 }
 
 # Bytes of what the machine gets: the working tree, and build/lend.
 travelling() {
-  { git ls-files -z --cached --others --exclude-standard | xargs -0 stat --format=%s 2>/dev/null; stat --format=%s "$lend"/*; } |
+  { git ls-files -z --cached --others --exclude-standard | xargs -0 stat --format=%s 2>/dev/null; stat --format=%s -- "$lend"/*; } |
     awk '{ sum += $1 } END { printf "%d\n", sum }'
 }
 
@@ -126,7 +126,7 @@ gather_programs
 check_parts
 carry_libraries
 check_glibc
-pack "$tree" . programs.tar.gz
+pack programs.tar.gz "$tree" .
 pack_cifar10
 cp tests/gpu/visit*.py "$lend"
 if [ -n "$earlier" ]; then
@@ -141,7 +141,7 @@ if [ "$bytes" -gt $((most_mib << 20)) ]; then
 fi
 
 say "built in $built s, packed in $((SECONDS - begun - built)) s; $((bytes >> 20)) MiB of $most_mib travel with the working tree:"
-(cd "$lend" && stat --format='  %s bytes  %n' *) >&2
+(cd "$lend" && stat --format='  %s bytes  %n' -- *) >&2
 cat <<END
 Run this on the machine, in the repository's root, with build/lend carried along and 600 seconds as its limit:
 

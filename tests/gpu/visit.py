@@ -19,13 +19,13 @@ import queue
 import re
 import signal
 import sys
-import tarfile
 import threading
 import time
 
 import visit_machine as on_machine
 import visit_results as results
-from visit_processes import Child, TestReader, listed, matches, tail_of
+import visit_tests as gtest
+from visit_processes import Child, tail_of
 
 # Seconds of the lease; the command begins at second --since of it. A part ends at `end` at the latest, whatever it has reached,
 # and the next one begins as soon as it has ended. `compile` goes on beside the parts behind it, until its own end.
@@ -41,15 +41,8 @@ UNTIMED = ("machine", "compile", "questions", "agreement")  # may run while PyTo
 LAST_WORDS = 15  # seconds behind the last part, after which this command ends itself whatever holds it
 
 QUESTIONS = ("device", "events", "nccl", "dgrad", "genstats")
-TESTS = {"agreement": ("*GpuNetworks.AgreeInFloat32/*", "*GpuNetworks.AgreeInBf16/*", "*GpuFamilies.*", "GpuLayers.*",
-                       "*GpuOperators.AgreeInFloat32/*", "*GpuOperators.AgreeInBf16/*", "GpuComparison.*"),
-         "bits": ("*GpuNetworks.TrainToTheSameBits*", "GpuReplica.*"),
-         "rest": ("*AgreeInTf32*", "*GpuGradients.*", "*GpuCommunicator.*", "*EveryBackend*")}
-GROUPS = (("*GpuNetworks.*", 1), ("*GpuFamilies.*", 6), ("*", 64))  # how many tests share a process; the longest ones first
 WAYS = {"as it is": {}, "recordings off": {"MILLRACE_CUDA_WITHOUT": "recordings"},
         "shortcuts off": {"MILLRACE_CUDA_WITHOUT": "accumulate,two_gradients,sign_bits,last_block,norm_pool"}}
-TEST_LIMIT = 60  # seconds after which a test counts as hung
-DEVICE_LOST = 4  # the exit status of a test program that ended itself since its device answers no more
 BEST = ("--mode", "max-autotune")  # of torch.compile, with CUDA graphs
 FAIR = ["--set=run.tune=measure", "--set=run.deterministic=false", "--set=run.folder="]  # as cudnn.benchmark has it
 TRIAL = {"airbench": ["network.use=quickstart", "train.optimizer.groups=[]", "run.epochs=1", "train.batch.size=8",
@@ -60,7 +53,7 @@ TRIAL = {"airbench": ["network.use=quickstart", "train.optimizer.groups=[]", "ru
 
 class Visit:
     def __init__(self, options):
-        self.o, self.begun = options, time.monotonic()
+        self.o, self.begun, self.env = options, time.monotonic(), None
         self.more = bool(options.earlier)
         self.parts = AGAIN if options.again else FIRST + MORE if self.more else FIRST
         self.last, self.since = self.parts[-1].end, options.since or self.parts[0].begin
@@ -73,7 +66,7 @@ class Visit:
         self.half = self.cores[:max(1, len(self.cores) // 2)]
         self.others = set(self.cores[len(self.half):] or self.cores)
         self.programs = options.programs or self.state("programs")
-        self.data = options.data or self.state("data/cifar10")
+        self.data = options.data or self.state("cifar10")
         self.trial = options.backend != "cuda"
         self.preparation, self.logs = threading.Thread(target=self.attempt, args=("preparation", self.prepare), daemon=True), 0
 
@@ -95,19 +88,14 @@ class Visit:
         return self.state("logs/%d-%03d-%s" % (self.begun, self.logs, re.sub(r"[^A-Za-z0-9.-]+", "-", name)))
 
     def run(self, words, name, seconds, env=None, cores=None):
-        """-> (lines, exit status; None: it was ended after `seconds`)."""
+        """-> (lines, exit status; below 0 for a signal, which it gets after `seconds`)."""
         child, lines, limit = Child(words, self.log(name), env or self.env, cores), [], time.monotonic() + seconds
         while (line := child.line(limit - time.monotonic())) is not None:
             lines.append(line)
-        timed_out, status = child.timed_out, child.end()
-        return lines, None if timed_out else status
-
-    # ---- The machine
+        return lines, child.end()
 
     def machine(self, end):
-        if not os.path.exists(self.programs):
-            with tarfile.open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs.tar.gz")) as archive:
-                archive.extractall(self.programs, filter="tar")
+        self.unpack("programs", self.programs, end + 20)
         found = {} if self.trial else on_machine.device()
         self.device = found.get("name", self.o.backend)
         self.exclusive = "exclusive" in found.get("compute_mode", "").lower()  # one process at a time
@@ -123,7 +111,14 @@ class Visit:
         self.journal.add("machine", device=self.device, nvidia_smi=found, cores=len(self.cores), kernel=os.uname().release,
                          python=self.python, torch=bool(places), libraries=self.env["MILLRACE_CUDA_LIBRARIES"],
                          sanitizer=on_machine.sanitizer(), devices=devices, status=status)
-        return "done" if status == 0 else "failed"
+        there = any(line.startswith(self.o.backend + ":0") for line in devices)
+        return "done" if status == 0 and there else "there is no device"
+
+    def unpack(self, name, place, end):
+        archive = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".tar.gz")
+        if not os.path.exists(place) and os.path.exists(archive):
+            _, status = self.run([sys.executable, "-c", on_machine.UNPACK, archive, place], name, self.seconds(end))
+            self.journal.add("prepared", what=name, status=status)
 
     def compile(self, end):
         self.preparation.start()
@@ -132,12 +127,8 @@ class Visit:
     def prepare(self):
         """In the background, on half of the cores: data, photographs, and PyTorch's compiler for both peers at once."""
         end, warm = self.lease() + 205 - 97, ["--warm-only", *(BEST if self.more else [])]
-        archive = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cifar10.tar.gz")
         compilers = [] if self.exclusive else [self.peer("resnet50", *warm)]
-        if not os.path.exists(self.data) and os.path.exists(archive):
-            unpack = "import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2], filter='data')"
-            _, status = self.run([sys.executable, "-c", unpack, archive, self.state("data")], "cifar10", self.seconds(end))
-            self.journal.add("prepared", what="CIFAR-10", status=status)
+        self.unpack("cifar10", self.data, end)
         compilers += [] if self.exclusive else [self.peer("airbench", *warm)]
         self.draw_photographs(end)
         for child in compilers:
@@ -148,14 +139,15 @@ class Visit:
 
     def draw_photographs(self, end):
         """640 drawn images of 400 x 400 pixels, each under twenty names: decoding costs the same again each time."""
-        photographs, size = self.state("photographs"), ["--size", "64", "--count", "40"] if self.trial else ["--size", "400"]
-        if not os.path.exists(photographs):
-            self.run([self.own("bin/pipeline-data"), "shapes", photographs + ".part", "--count", "640", "--validation", "10",
-                      *size], "shapes", self.seconds(end), cores=self.others)
-            for image in glob.glob(photographs + ".part/train/*/*.jpg"):
-                for i in range(19):
+        place, part = self.state("photographs"), self.state("photographs.part")
+        if not os.path.exists(place):
+            size = ["--size", "64", "--count", "40"] if self.trial else ["--size", "400", "--count", "640"]
+            self.run([self.own("bin/pipeline-data"), "shapes", part, "--force", "--validation", "10", *size], "shapes",
+                     self.seconds(end), cores=self.others)
+            for image in glob.glob(part + "/train/*/*.jpg"):
+                for i in range(0 if self.trial else 19):
                     os.link(image, "%s_%d.jpg" % (image, i))
-            os.replace(photographs + ".part", photographs)
+            os.rename(part, place)
 
     def peer(self, name, *more):
         words = [self.python, self.own("tests/peers/%s.py" % name), *more]
@@ -163,16 +155,15 @@ class Visit:
         return Child(words, self.log("torch-" + name), self.peer_env, self.others if "--warm-only" in more else None)
 
     def questions(self, end):
-        left = [q for q in QUESTIONS if q not in {e["question"] for e in self.journal.of("answer") if e["status"] == 0}]
-        failed = 0
+        left = self.journal.unanswered(QUESTIONS)
         for i, name in enumerate(left):
             share = max(2 * self.o.scale, self.seconds(end) / (len(left) - i))
             lines, status = self.run([self.own("tests/gpu_questions"), name, "%.1f" % share], "question-" + name,
                                      share + 5 * self.o.scale)
-            failed += status != 0
             self.journal.add("answer", question=name, status=status, device=self.device,
                              answers=[json.loads(line) for line in lines if line.startswith("{")])
-        return "%d failed" % failed if failed else "done"
+        left = self.journal.unanswered(QUESTIONS)
+        return "not answered: " + ", ".join(left) if left else "done"
 
     # ---- Tests
 
@@ -181,19 +172,16 @@ class Visit:
         passed, found = self.journal.tests("passed"), []
         for program in sorted(glob.glob(self.own("tests/*_test"))):
             name = os.path.basename(program)
-            tests = listed(self.run([program, "--gtest_list_tests"], "list-" + name, 60)[0])
-            found += [(program, test) for test in tests if matches(test, patterns) and matches(test, self.o.filter.split(":"))
-                      and (name, test) not in passed]
+            for test in gtest.listed(self.run([program, "--gtest_list_tests"], "list-" + name, 60)[0]):
+                wanted = gtest.matches(test, patterns) and gtest.matches(test, self.o.filter.split(":"))
+                found += [(program, test)] if wanted and (name, test) not in passed else []
         return found
 
     def tests(self, part, cores, cores_each, end):
-        wanted, groups = self.list_tests(TESTS[part]), queue.Queue()
-        for pattern, most in GROUPS:
-            for program in sorted({program for program, _ in wanted}):
-                some = [t for p, t in wanted if p == program and matches(t, [pattern]) and "GpuReplica." not in t]
-                for i in range(0, len(some), most):
-                    groups.put((program, some[::-1][i:i + most] if most == 1 else some[i:i + most]))
-                wanted = [(p, t) for p, t in wanted if p != program or t not in some]
+        together, alone = gtest.groups_of(self.list_tests(gtest.TESTS[part]))
+        groups = queue.Queue()
+        for group in together:
+            groups.put(group)
         workers = 1 if self.exclusive else max(1, len(cores) // cores_each)
         threads = [threading.Thread(target=self.work, args=(groups, end, set(cores[i::workers])), daemon=True)
                    for i in range(workers)]
@@ -201,9 +189,9 @@ class Visit:
             thread.start()
         for thread in threads:
             thread.join(self.seconds(end) + 10)
-        for program in sorted({program for program, _ in wanted}):  # its tests that want the device for themselves
-            self.run_group(program, [t for p, t in wanted if p == program], end, set(cores))
-        left = len(self.list_tests(TESTS[part]))
+        for program, tests in alone:
+            self.run_group(program, tests, end, set(cores))
+        left = len(self.list_tests(gtest.TESTS[part]))
         return "%d tests have not passed" % left if left else "done"
 
     def work(self, groups, end, cores):
@@ -216,14 +204,14 @@ class Visit:
         left, in_vain, name = list(tests), 0, os.path.basename(program)
         while left and in_vain < 2 and self.seconds(end) > 0:
             child = Child([program, "--gtest_filter=" + ":".join(left)], self.log(name), {**self.env, **(env or {})}, cores)
-            reader, began = TestReader(), len(left)
-            limit = lambda: min(TEST_LIMIT * self.o.scale - reader.running_for(), self.seconds(end))
+            reader, began = gtest.TestReader(), len(left)
+            limit = lambda: min(gtest.TEST_LIMIT * self.o.scale - reader.running_for(), self.seconds(end))
             while (line := child.line(limit())) is not None:
                 if ended := reader.read(line):
                     left.remove(ended["test"])
                     self.journal.add(event, program=name, **ended, **more)
             hung, out_of_time, status = child.timed_out, child.timed_out and self.seconds(end) <= 0, child.end()
-            if status == DEVICE_LOST:
+            if status == gtest.DEVICE_LOST:
                 self.journal.add("device lost", program=name, after=reader.last, text=tail_of(child.log, 3))
             if out_of_time:
                 return
@@ -402,12 +390,10 @@ def main():
     timer = threading.Timer(visit.seconds(visit.last + LAST_WORDS), visit.finish, ["held up"])
     timer.daemon = True
     timer.start()
-    why = "stopped"
     try:
         visit.run_all()
-        why = "done"
     finally:
-        visit.finish(why)
+        visit.finish("stopped" if sys.exc_info()[0] else "done")
 
 
 if __name__ == "__main__":

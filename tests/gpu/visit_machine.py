@@ -8,6 +8,12 @@ import shutil
 import subprocess
 import sys
 
+# A program of its own, so that nothing else waits: a whole folder or none.
+UNPACK = """import os, sys, tarfile
+with tarfile.open(sys.argv[1]) as archive:
+    archive.extractall(sys.argv[2] + ".part", filter="tar")
+os.rename(sys.argv[2] + ".part", sys.argv[2])"""
+
 
 def device():
     """What nvidia-smi says of the first device; the compute mode among it. Empty where it says nothing."""
@@ -47,8 +53,9 @@ def sanitizer():
 def environments(device, programs, built_here, backend, places):
     """-> of our programs, and of PyTorch's. `device`: the folder of what is kept for one model of device."""
     cuda = cuda_folders(places)
-    ours = {**os.environ, "MILLRACE_GPU_TEST_BACKEND": backend, "MILLRACE_TEST_RECORDS": "1", "MILLRACE_CACHE": device + "/cache",
-            "MILLRACE_CUDA_LIBRARIES": ":".join(cuda), "MILLRACE_PIPELINES": programs + "/share/millrace/pipelines"}
+    ours = {**os.environ, "MILLRACE_GPU_TEST_BACKEND": backend, "MILLRACE_TEST_RECORDS": "1",
+            "MILLRACE_CACHE": device + "/cache", "MILLRACE_CUDA_LIBRARIES": ":".join(cuda),
+            "MILLRACE_PIPELINES": programs + "/share/millrace/pipelines"}
     if not built_here:
         ours["LD_LIBRARY_PATH"] = ":".join([programs + "/lib", programs + "/lib/carried", *cuda, "/usr/local/nvidia/lib64"])
     theirs = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": device + "/torch/inductor", "TRITON_CACHE_DIR": device + "/torch/triton"}

@@ -1,10 +1,8 @@
 """The programs that a visit starts: with limits, and read line by line."""
 
 import contextlib
-import fnmatch
 import json
 import os
-import re
 import select
 import signal
 import subprocess
@@ -77,55 +75,3 @@ def tail_of(log, lines):
         file.seek(max(0, os.path.getsize(log) - 4000))
         return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])
     return ""
-
-
-def matches(test, patterns):
-    return any(fnmatch.fnmatchcase(test, pattern) for pattern in patterns)
-
-
-def listed(lines):
-    """The tests that a program prints for --gtest_list_tests."""
-    tests, suite = [], ""
-    for line in lines:
-        word = line.split("  # ")[0].rstrip()
-        if not line.startswith(" "):
-            suite = word
-        elif suite.endswith("."):
-            tests.append(suite + word.strip())
-    return tests
-
-
-class TestReader:
-    """What a test program of GoogleTest prints, as results."""
-
-    def __init__(self):
-        self.test = self.last = None  # under way; the last one that ended
-        self.said, self.records, self.begun = [], {}, 0
-
-    def running_for(self):
-        return time.monotonic() - self.begun if self.test else 0
-
-    def read(self, line):
-        """-> the result, when the line says that a test has ended; else None."""
-        found = re.match(r"\[ +(RUN|OK|FAILED|SKIPPED|RECORDS) +\] (.*)", line)
-        kind, rest = found.groups() if found else ("", "")
-        if kind == "RUN" and not self.test:
-            self.test, self.said, self.records, self.begun = rest.strip(), [], {}, time.monotonic()
-        elif kind == "RECORDS" and self.test:
-            self.records = json.loads(rest)
-        elif self.test and kind in ("OK", "FAILED", "SKIPPED") and re.split(r"[ ,]", rest)[0] == self.test:
-            milliseconds = re.findall(r"\((\d+) ms\)", rest)
-            return self.ended({"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}[kind], int(milliseconds[-1]) / 1000)
-        else:
-            self.said.append(line)
-        return None
-
-    def broken(self, result, why, log):
-        """The result of a test whose process did not end it."""
-        self.said += [why, tail_of(log, 8)]
-        return self.ended(result, round(self.running_for(), 2))
-
-    def ended(self, result, seconds):
-        self.test, self.last = None, self.test
-        return {"test": self.last, "result": result, "seconds": seconds, "records": self.records,
-                "text": "" if result == "passed" else "\n".join(self.said)[-2000:]}

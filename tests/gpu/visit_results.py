@@ -53,6 +53,10 @@ class Journal:
     def failed(self):
         return sorted(self.tests("failed") | self.tests("hung") | self.tests("crashed"))
 
+    def unanswered(self, questions):
+        answered = {e["question"] for e in self.of("answer") if e["status"] == 0}
+        return [question for question in questions if question not in answered]
+
     def is_done(self, part, device):
         return any(e["part"] == part and e["outcome"] == "done" and e["device"] == device for e in self.of("end"))
 
@@ -72,7 +76,7 @@ def line_of(e):
 
 
 def agreement(tests):
-    """By precision: how many comparisons with the CPU are within the bound, whatever a test lets pass besides, and the worst."""
+    """By precision: comparisons with the CPU within the bound and beyond it, whatever a test lets pass besides; the worst."""
     found = {}
     for (_, test), e in tests.items():
         if "GpuComparison." in test:  # plants a fault to see it found
@@ -92,17 +96,19 @@ def agreement(tests):
 def rates(events):
     """Of one part's figures: medians of each side, and the median over the turns of ours / theirs."""
     result, turns = {}, {}
-    for key in ("images_per_second", "seconds", "accuracy", "accuracy_tta"):
-        for side in ("millrace", "pytorch"):
-            found = [e for e in events if e["side"] == side and key in e]
+    key = "images_per_second" if any("images_per_second" in e for e in events) else "seconds"
+    for side in ("millrace", "pytorch"):
+        for name in (key, "accuracy", "accuracy_tta"):
+            found = [e[name] for e in events if e["side"] == side and name in e]
             if found:
-                result.setdefault(side, {})[key] = statistics.median(e[key] for e in found)
-                turns.update({(key, side, e["turn"]): e[key] for e in found if e["turn"] is not None})
-    for key in ("images_per_second", "seconds"):
-        both = [turns[key, "millrace", i] / turns[key, "pytorch", i] for k, s, i in turns
-                if (k, s) == (key, "millrace") and (key, "pytorch", i) in turns]
-        if both:
-            result["ratio_of_" + key] = statistics.median(both)
+                result.setdefault(side, {})[name] = statistics.median(found)
+        turns[side] = {e["turn"]: e[key] for e in events if e["side"] == side and key in e and e["turn"] is not None}
+    both = [turns["millrace"][i] / turns["pytorch"][i] for i in turns["millrace"] if i in turns["pytorch"]]
+    short = [side for side, of in result.items() if key == "seconds" and of.get("accuracy_tta", of.get("accuracy", 0)) < 0.9]
+    if both and not short:
+        result["ratio"] = statistics.median(both)
+    elif both:
+        result["no_ratio"] = "below 90 %: " + ", ".join(short)
     return result
 
 
