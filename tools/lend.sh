@@ -42,17 +42,17 @@ check_parts() {
   local part
   for part in lib/millrace/plugins/cuda.so lib/millrace/plugins/cpu.so bin/pipeline-run tests/gpu_backend_test tests/gpu_step_bench \
     tests/gpu_questions tests/conformance_test; do
-    [ -s "$tree/$part" ] || refuse "$part is missing: $build holds no such file. It was built without CUDA or without its tests"
+    [ -s "$tree/$part" ] || refuse "$part is missing in $build: that was built without CUDA, or without the tests"
   done
 }
 
-# Plugins that speak to networks bring thirty libraries along, and a visit has no network.
+# Plugins that speak to networks, and digests, bring thirty libraries along for nothing that a visit does.
 gather_programs() {
   mkdir -p "$tree"/{bin,lib/millrace/plugins,lib/carried/cxx,share/millrace,tests}
   cp "$build"/bin/pipeline-{run,inspect,data,profile} "$tree/bin"
-  cp -L "$build"/lib/libmillrace.so* "$tree/lib"
+  cp -L "$build"/lib/libmillrace.so.[0-9] "$tree/lib"  # the name that programs ask for
   cp "$build"/lib/millrace/plugins/*.so "$tree/lib/millrace/plugins"
-  rm -f "$tree"/lib/millrace/plugins/storage_{s3,http}.so
+  rm -f "$tree"/lib/millrace/plugins/{storage_{s3,http},digest_sha256}.so
   cp -r pipelines "$tree/share/millrace"
   local program
   for program in gpu_backend_test gpu_step_bench gpu_questions conformance_test; do
@@ -103,13 +103,17 @@ pack() {  # ARCHIVE FOLDER NAME...
 }
 
 pack_cifar10() {
-  [ -n "$cifar10" ] || refuse "where is CIFAR-10? --cifar10 takes JPEG files, train/<class>/*.jpg and test/<class>/*.jpg, or an archive"
-  mkdir "$work/data"
-  if [ -d "$cifar10" ]; then ln -s "$(realpath "$cifar10")" "$work/data/found"; else tar -xf "$cifar10" -C "$work/data"; fi
-  local train
-  train=$(find -L "$work/data" -maxdepth 2 -type d -name train | head -n 1)
-  if [ ! -d "$train" ] || [ ! -d "$train/../test" ]; then refuse "$cifar10 holds no train/<class>/*.jpg and test/<class>/*.jpg"; fi
-  pack cifar10.tar.gz "$train/.." train test
+  local names
+  case $cifar10 in
+    '') refuse "where is CIFAR-10? --cifar10 takes JPEG files, train/<class>/*.jpg and test/<class>/*.jpg, or an archive" ;;
+    *.xz) xz -dc "$cifar10" | gzip -9n >"$lend/cifar10.tar.gz" ;;
+    *.gz | *.tgz) cp "$cifar10" "$lend/cifar10.tar.gz" ;;
+    *) if [ -d "$cifar10" ]; then pack cifar10.tar.gz "$cifar10" train test; else gzip -9n <"$cifar10" >"$lend/cifar10.tar.gz"; fi ;;
+  esac
+  names=$(tar --list --gzip --file "$lend/cifar10.tar.gz")
+  for part in train test; do
+    grep -q "\(^\|/\)$part/[^/]*/[^/]*\.jpg$" <<<"$names" || refuse "$cifar10 holds no $part/<class>/*.jpg"
+  done
 }
 
 # Bytes of what the machine gets: the working tree, and build/lend.

@@ -53,7 +53,7 @@ TRIAL = {"airbench": ["network.use=quickstart", "train.optimizer.groups=[]", "ru
 
 class Visit:
     def __init__(self, options):
-        self.o, self.begun, self.env = options, time.monotonic(), None
+        self.o, self.begun, self.env, self.patience = options, time.monotonic(), None, gtest.TEST_LIMIT
         self.more = bool(options.earlier)
         self.parts = AGAIN if options.again else FIRST + MORE if self.more else FIRST
         self.last, self.since = self.parts[-1].end, options.since or self.parts[0].begin
@@ -120,15 +120,13 @@ class Visit:
             _, status = self.run([sys.executable, "-c", on_machine.UNPACK, archive, place], name, self.seconds(end))
             self.journal.add("prepared", what=name, status=status)
 
-    def compile(self, end):
-        self.preparation.start()
-        return "begun"
-
     def prepare(self):
         """In the background, on half of the cores: data, photographs, and PyTorch's compiler for both peers at once."""
         end, warm = self.lease() + 205 - 97, ["--warm-only", *(BEST if self.more else [])]
         compilers = [] if self.exclusive else [self.peer("resnet50", *warm)]
         self.unpack("cifar10", self.data, end)
+        for train in glob.glob(self.data + "/*/train"):  # an archive may have one folder around it
+            self.data = os.path.dirname(train)
         compilers += [] if self.exclusive else [self.peer("airbench", *warm)]
         self.draw_photographs(end)
         for child in compilers:
@@ -205,7 +203,7 @@ class Visit:
         while left and in_vain < 2 and self.seconds(end) > 0:
             child = Child([program, "--gtest_filter=" + ":".join(left)], self.log(name), {**self.env, **(env or {})}, cores)
             reader, began = gtest.TestReader(), len(left)
-            limit = lambda: min(gtest.TEST_LIMIT * self.o.scale - reader.running_for(), self.seconds(end))
+            limit = lambda: min(self.patience * self.o.scale - reader.running_for(), self.seconds(end))
             while (line := child.line(limit())) is not None:
                 if ended := reader.read(line):
                     left.remove(ended["test"])
@@ -224,11 +222,11 @@ class Visit:
             self.journal.add(event, program=name, test=test, result="crashed", seconds=0, text="never began", **more)
 
     def alone(self, end):
-        failed = self.journal.failed()
-        for program, test in failed:
-            for way, env in WAYS.items():
-                self.run_group(self.own("tests/" + program), [test], end, set(self.cores), env, "alone", way=way)
-        return "done" if failed else "nothing failed"
+        runs = [(way, *test) for way in WAYS for test in self.journal.failed()]
+        for i, (way, program, test) in enumerate(runs):
+            self.patience = max(10, (end - self.lease()) / (len(runs) - i))
+            self.run_group(self.own("tests/" + program), [test], end, set(self.cores), WAYS[way], "alone", way=way)
+        return "done" if runs else "nothing failed"
 
     # ---- Measurements. Ours never waits for PyTorch: where that is not ready in time, ours stands alone
 
@@ -337,7 +335,7 @@ class Visit:
             return
         if part.name not in UNTIMED and self.preparation.is_alive():
             self.preparation.join(self.seconds(end))
-        steps = {"agreement": lambda: self.tests(part.name, self.half, 2, end),
+        steps = {"compile": self.preparation.start, "agreement": lambda: self.tests(part.name, self.half, 2, end),
                  "bits": lambda: self.tests(part.name, self.cores, 4, end),
                  "rest": lambda: self.tests(part.name, self.cores, 4, end),
                  "trace": lambda: self.photographs(part.name, end, 1, *([] if self.trial else ["--set=train.read.limit=5120"])),
@@ -351,7 +349,7 @@ class Visit:
 
     def attempt(self, name, work):
         try:
-            outcome = work()
+            outcome = work() or "begun"
         except Exception as error:  # of this script: other parts may fare better
             outcome = "failed: %s: %s" % (type(error).__name__, error)
         self.journal.add("end", part=name, outcome=outcome, device=self.device)
