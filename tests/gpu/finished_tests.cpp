@@ -44,8 +44,8 @@ class LeaveALostDevice : public testing::EmptyTestEventListener {
   }
 };
 
-// Before main(), which is GoogleTest's own. GoogleTest owns the listeners, and tells them of an end in reverse order: records come
-// before its own line, and the device is looked at behind that.
+// Before main(), which is GoogleTest's own. GoogleTest owns the listeners, and tells them of an end in reverse order: records
+// come before its own line, and the device is looked at behind that.
 const bool kListens = [] {
   if (std::getenv("MILLRACE_TEST_RECORDS") == nullptr) return false;
   testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();

@@ -57,8 +57,7 @@ class Visit:
         self.more = bool(options.earlier)
         self.parts = AGAIN if options.again else FIRST + MORE if self.more else FIRST
         self.last, self.since = self.parts[-1].end, options.since or self.parts[0].begin
-        for folder in (options.out, self.state("logs"), self.state("answers")):
-            os.makedirs(folder, exist_ok=True)
+        results.make_folders(options.out, self.state("logs"), self.state("answers"))
         if self.more:
             results.restore(options.earlier, options.state)
         self.journal = results.Journal(options.state, options.out, self.lease)
@@ -120,13 +119,16 @@ class Visit:
             _, status = self.run([sys.executable, "-c", on_machine.UNPACK, archive, place], name, self.seconds(end))
             self.journal.add("prepared", what=name, status=status)
 
+    def unpack_images(self, end):
+        self.unpack("cifar10", self.data, end)
+        for train in glob.glob(self.data + "/*/train"):  # an archive may have one folder around them
+            self.data = os.path.dirname(train)
+
     def prepare(self):
         """In the background, on half of the cores: data, photographs, and PyTorch's compiler for both peers at once."""
         end, warm = self.lease() + 205 - 97, ["--warm-only", *(BEST if self.more else [])]
         compilers = [] if self.exclusive else [self.peer("resnet50", *warm)]
-        self.unpack("cifar10", self.data, end)
-        for train in glob.glob(self.data + "/*/train"):  # an archive may have one folder around it
-            self.data = os.path.dirname(train)
+        self.unpack_images(end)
         compilers += [] if self.exclusive else [self.peer("airbench", *warm)]
         self.draw_photographs(end)
         for child in compilers:
@@ -138,10 +140,9 @@ class Visit:
     def draw_photographs(self, end):
         """640 drawn images of 400 x 400 pixels, each under twenty names: decoding costs the same again each time."""
         place, part = self.state("photographs"), self.state("photographs.part")
-        if not os.path.exists(place):
-            size = ["--size", "64", "--count", "40"] if self.trial else ["--size", "400", "--count", "640"]
-            self.run([self.own("bin/pipeline-data"), "shapes", part, "--force", "--validation", "10", *size], "shapes",
-                     self.seconds(end), cores=self.others)
+        size = ["--size", "64", "--count", "40"] if self.trial else ["--size", "400", "--count", "640"]
+        words = [self.own("bin/pipeline-data"), "shapes", part, "--force", "--validation", "10", *size]
+        if not os.path.exists(place) and self.run(words, "shapes", self.seconds(end), cores=self.others)[1] == 0:
             for image in glob.glob(part + "/train/*/*.jpg"):
                 for i in range(0 if self.trial else 19):
                     os.link(image, "%s_%d.jpg" % (image, i))
@@ -297,6 +298,7 @@ class Visit:
             if events["status"] != 0:
                 return {"status": events["status"]}
             return {"seconds": sum(e["seconds"] for e in events["epoch"]), "accuracy": events["validate"][-1]["accuracy"]}
+        self.unpack_images(end)  # where the preparation had no time for it
         peer = None if self.exclusive else self.peer("airbench", "--serve", *peer_words)
         self.race(part, ours, peer, [(i == 0, i > 0) for i in range(seeds)], end)
         return results.outcome_of(self.journal, part)

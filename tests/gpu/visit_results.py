@@ -191,6 +191,11 @@ def publish(state, out, journal, last):
     os.replace(archive + ".part", archive)
 
 
+def make_folders(*folders):
+    for folder in folders:
+        os.makedirs(folder, exist_ok=True)
+
+
 def write(path, data):
     with open(path + ".part", "wb") as file:
         file.write(data)
