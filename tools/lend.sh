@@ -135,7 +135,8 @@ pack_cifar10
 cp tests/gpu/visit*.py "$lend"
 if [ -n "$earlier" ]; then
   [ -s "$earlier/results.tar.gz" ] || refuse "$earlier holds no results.tar.gz"
-  cp "$earlier"/{results.tar.gz,journal.jsonl} "$lend"
+  cp "$earlier/results.tar.gz" "$lend"
+  if [ -e "$earlier/journal.jsonl" ]; then cp "$earlier/journal.jsonl" "$lend"; fi
 fi
 bytes=$(travelling)
 if [ "$bytes" -gt $((most_mib << 20)) ]; then

@@ -13,7 +13,6 @@ import argparse
 import collections
 import contextlib
 import glob
-import json
 import os
 import queue
 import re
@@ -25,7 +24,7 @@ import time
 import visit_machine as on_machine
 import visit_results as results
 import visit_tests as gtest
-from visit_processes import Child, tail_of
+from visit_processes import Child, objects, tail_of
 
 # Seconds of the lease; the command begins at second --since of it. A part ends at `end` at the latest, whatever it has reached,
 # and the next one begins as soon as it has ended. `compile` goes on beside the parts behind it, until its own end.
@@ -159,8 +158,7 @@ class Visit:
             share = max(2 * self.o.scale, self.seconds(end) / (len(left) - i))
             lines, status = self.run([self.own("tests/gpu_questions"), name, "%.1f" % share], "question-" + name,
                                      share + 5 * self.o.scale)
-            self.journal.add("answer", question=name, status=status, device=self.device,
-                             answers=[json.loads(line) for line in lines if line.startswith("{")])
+            self.journal.add("answer", question=name, status=status, device=self.device, answers=objects(lines))
         left = self.journal.unanswered(QUESTIONS)
         return "not answered: " + ", ".join(left) if left else "done"
 
@@ -274,9 +272,8 @@ class Visit:
     def layers(self, end):
         """Of a step of ResNet-50: each layer's time, the bytes that it must move, and the rates that follow."""
         lines, status = self.run(self.bench("--layers", "--tune", "measure"), "layers", self.seconds(end))
-        for line in lines:
-            if line.startswith("{"):
-                self.journal.add("layer", **{**json.loads(line), "device": self.device})
+        for layer in objects(lines):
+            self.journal.add("layer", **{**layer, "device": self.device})
         return "done" if status == 0 else "failed"
 
     def pipeline(self, name, words, end, trial, env=None):
@@ -285,9 +282,8 @@ class Visit:
         words += ["--set=" + word for word in TRIAL[trial]] if self.trial else []
         lines, status = self.run(words, name, self.seconds(end), {**self.env, **(env or {})})
         events = collections.defaultdict(list, status=status)
-        for line in lines:
-            if line.startswith("{"):
-                events[json.loads(line).get("event")].append(json.loads(line))
+        for event in objects(lines):
+            events[event.get("event")].append(event)
         return events
 
     def airbench(self, end, part="airbench", seeds=2, *peer_words):

@@ -9,6 +9,15 @@ import subprocess
 import time
 
 
+def objects(lines):
+    """The JSON objects among lines; what only looks like one, with a number that is none, is left out."""
+    found = []
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            found += [json.loads(line)] if line.startswith("{") else []
+    return found
+
+
 class Child:
     """A program in a process group of its own. Its output is read by lines, its errors go to a log."""
 
@@ -42,8 +51,8 @@ class Child:
         """The next JSON object that it prints; None when none comes in time."""
         limit = time.monotonic() + seconds
         while (line := self.line(limit - time.monotonic())) is not None:
-            if line.startswith("{"):
-                return json.loads(line)
+            if found := objects([line]):
+                return found[0]
         return None
 
     def ask(self, seconds):

@@ -33,12 +33,13 @@ class Journal:
         with self.lock:
             self.events.append(entry)
             for place in self.places:
-                with open(place, "a") as file:
+                with contextlib.suppress(OSError), open(place, "a") as file:  # one of them may be full
                     file.write(json.dumps(entry) + "\n")
                     file.flush()
                     os.fsync(file.fileno())
             if text := line_of(entry):
-                print(text, flush=True)
+                with contextlib.suppress(OSError):
+                    print(text, flush=True)
 
     def of(self, event):
         return [e for e in list(self.events) if e["event"] == event]

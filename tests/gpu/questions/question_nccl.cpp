@@ -88,10 +88,9 @@ void be_second_rank(const Asked& asked) {
 void ask_nccl(const Asked& asked) {
   if (!asked.rank_id.empty()) return be_second_rank(asked);
   const std::string id_file = "/tmp/millrace-nccl-" + std::to_string(getpid());
-  const std::string seconds = std::to_string(asked.seconds);
   const pid_t second = fork();  // before the first CUDA call
   if (second == 0) {
-    execl(asked.program.c_str(), "gpu_questions", "nccl", seconds.c_str(), id_file.c_str(), nullptr);
+    execl(asked.program.c_str(), "gpu_questions", "nccl", std::to_string(asked.seconds).c_str(), id_file.c_str(), nullptr);
     _exit(127);
   }
   set_environment(0);
