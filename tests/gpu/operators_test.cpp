@@ -97,8 +97,10 @@ class GpuKernels : public GpuTest {
     EXPECT_GT(texts.size(), 60U);
     for (const std::string& text : texts) {
       SCOPED_TRACE(text);
-      Comparison comparison(testkit::network_from_text(text, registry()), {.batch = 4, .steps = 1}, 7);
-      comparison.expect_like_oracle(comparison.train(device(), {.precision = precision}), oracle(), precision, true);
+      Comparison comparison(testkit::network_from_text(text, registry()), {.batch = kSamples, .steps = 1}, 7);
+      // Three channels are few: in bf16 one element that goes another way behind a ReLU is much of a bias's gradient.
+      const bool each = precision == Precision::fp32;
+      comparison.expect_like_oracle(comparison.train(device(), {.precision = precision}), oracle(), precision, each);
     }
   }
 };
