@@ -223,7 +223,7 @@ class Visit:
     def alone(self, end):
         runs = [(way, *test) for way in WAYS for test in self.journal.failed()]
         for i, (way, program, test) in enumerate(runs):
-            self.patience = max(10, (end - self.lease()) / (len(runs) - i))
+            self.patience = max(10, (end - self.lease()) / (len(runs) - i + 1))
             self.run_group(self.own("tests/" + program), [test], end, set(self.cores), WAYS[way], "alone", way=way)
         return "done" if runs else "nothing failed"
 
