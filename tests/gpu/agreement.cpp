@@ -54,7 +54,7 @@ void round_at_random(Arrays& arrays, const Network& network, double by, std::uin
 }
 
 // What is allowed is written down beside what was found: a pass within the yardstick is not one within the bound, and
-// gpu-check counts the two apart.
+// visit.py counts the two apart.
 void expect_close(double difference, Precision precision, double yardstick, const std::string& what) {
   const double bound = tolerance(precision);
   testing::Test::RecordProperty(fmt::format("{} {}", to_string(precision), what),

@@ -33,7 +33,7 @@ class GpuTest : public testing::Test {
   std::unique_ptr<Device> device_, oracle_;
 };
 
-// Where this build's or this bundle's pipelines lie: MILLRACE_PIPELINES, or the source tree's.
+// Where this build's or this visit's pipelines lie: MILLRACE_PIPELINES, or the source tree's.
 std::string pipelines_folder();
 
 // Initial values as testkit::randomise() draws them.

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "finished_tests.h"
 #include "testkit/filled_buckets.h"
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
@@ -46,6 +47,17 @@ Found& found() {
 }
 
 }  // namespace
+
+std::string why_device_is_lost() {
+  if (!found().backend || found().backend->devices().empty()) return {};
+  try {
+    const std::unique_ptr<Device> device = found().backend->open(0, {});
+    device->make_stream("behind a test")->record()->wait();
+    return {};
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
 
 void GpuTest::SetUp() {
   if (!found().backend || found().backend->devices().empty()) GTEST_SKIP() << found().why_not();

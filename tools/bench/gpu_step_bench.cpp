@@ -1,12 +1,13 @@
 // How fast does a device train? One synthetic batch, trained on again and again: no file, no decoding, no augmentation.
 //
 //   gpu_step_bench NETWORK.toml [--backend cuda] [--batch 256] [--precision bf16] [--steps 40] [--from-host] [--profile]
-//                  [--json] [--serve]
+//                  [--json] [--serve] [--layers]
 //
 // A step is a whole one: ingest, forward, loss, backward, update, submitted as the stages of a run submit it. The images lie on
 // the device, as bytes, as `cache` with `device = true` has them; with --from-host they cross the bus in each step. Prints the
 // median of the rounds, a round being --steps steps. --serve waits for a line on standard input before each round and prints one
-// JSON line after it, so that another program can measure in turns with this one.
+// JSON line after it, so that another program can measure in turns with this one. --layers times each layer instead and prints a
+// line for each pass of it: milliseconds of a step, the bytes that it moves at least, and the rates that follow.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "millrace/plugin.h"
@@ -32,14 +34,15 @@ namespace {
 struct Options {
   std::string network, backend = "cuda", precision = "bf16", tune = "heuristic";
   int device = 0, batch = 256, steps = 40, rounds = 5, warm_up = 10;
-  bool graphs = true, deterministic = true, from_host = false, profile = false, json = false, serve = false;
+  bool graphs = true, deterministic = true, from_host = false, profile = false, json = false, serve = false, layers = false;
 };
 
 constexpr const char* kUsage =
     "usage: gpu_step_bench NETWORK.toml [options]\n"
     "  --backend NAME (cuda)   --device INDEX (0)      --batch N (256)       --precision fp32|tf32|bf16 (bf16)\n"
     "  --steps N (40)          --rounds N (5)          --warm-up N (10)      --tune heuristic|measure (heuristic)\n"
-    "  --no-graphs             --nondeterministic      --from-host           --profile --json    --serve\n";
+    "  --no-graphs             --nondeterministic      --from-host           --profile --json    --serve\n"
+    "  --layers\n";
 
 Options parse(int count, char** words) {
   Options options;
@@ -77,6 +80,8 @@ Options parse(int count, char** words) {
       options.json = true;
     else if (word == "--serve")
       options.serve = true;
+    else if (word == "--layers")
+      options.layers = true;
     else if (word.starts_with("--") || !options.network.empty())
       fail(ErrorKind::usage, "unknown argument '{}'\n{}", word, kUsage);
     else
@@ -114,6 +119,7 @@ class Bench {
     compile.tune = options.tune == "measure" ? Tune::measure : Tune::heuristic;
     compile.graphs = options.graphs;
     compile.deterministic = options.deterministic;
+    compile.time_layers = options.layers;
     if (!options.from_host) compile.resident_sets = {{"synthetic", compile.train_batch, network_->input}};
     compile.request.update = testkit::sgd(*network_, 0.9, 1e-4);
     replica_ = device_->compile(*network_, compile);
@@ -132,6 +138,7 @@ class Bench {
   }
 
   const Network& network() const { return *network_; }
+  std::vector<LayerTime> layer_times() { return replica_->layer_times(); }
   Device& device() { return *device_; }
   double planned_mib() const { return static_cast<double>(replica_->memory_plan().total()) / 1048576; }
   double loss() const { return sums_.loss() / std::max(sums_.weight(), 1.0); }
@@ -196,6 +203,36 @@ void serve(const Options& options, Bench& bench) {
   for (std::string line; std::getline(std::cin, line);) print_round(options, bench, bench.run(options.steps));
 }
 
+// What a forward pass reads and writes at least: inputs, output and parameters, once each.
+double least_bytes(const Network& network, const Layer& layer, const Options& options) {
+  std::int64_t values = layer.output.elements(), weights = 0;
+  for (const Shape& shape : layer.input_shapes) values += shape.elements();
+  for (const int parameter : layer.parameters)
+    weights += network.parameters[static_cast<std::size_t>(parameter)].shape.elements();
+  return static_cast<double>(options.batch * values + weights) * (options.precision == "bf16" ? 2 : 4);
+}
+
+// Layers that were fused into another one are contained in its times and left out of its bytes. Backward does forward's work
+// twice: for the gradients of inputs and of weights.
+void print_layers(const Options& options, Bench& bench) {
+  const Network& network = bench.network();
+  for (const LayerTime& time : bench.layer_times()) {
+    const auto layer =
+        std::find_if(network.layers.begin(), network.layers.end(), [&](const Layer& l) { return l.name == time.layer; });
+    if (layer == network.layers.end() || time.passes == 0) continue;
+    for (const auto& [pass, total, times] : {std::tuple("forward", time.forward, 1), std::tuple("backward", time.backward, 2)}) {
+      const double seconds = total / static_cast<double>(time.passes);
+      if (seconds <= 0) continue;
+      const double gigabytes = times * 1e-9 * least_bytes(network, *layer, options);
+      const double teraflops = times * 2e-12 * static_cast<double>(layer->multiply_adds) * options.batch;
+      fmt::print(
+          "{{\"layer\": \"{}\", \"op\": \"{}\", \"pass\": \"{}\", \"ms\": {:.4f}, \"gb\": {:.4f}, \"gb_s\": {:.1f}, "
+          "\"tflop_s\": {:.2f}, \"detail\": \"{}\"}}\n",
+          time.layer, layer->op, pass, 1e3 * seconds, gigabytes, gigabytes / seconds, teraflops / seconds, time.detail);
+    }
+  }
+}
+
 int run(const Options& options) {
   std::string variable = "MILLRACE_" + options.backend + "_PROFILE";
   std::transform(variable.begin(), variable.end(), variable.begin(),
@@ -208,6 +245,11 @@ int run(const Options& options) {
   if (options.warm_up > 0) bench.run(options.warm_up);
   if (options.serve) {
     serve(options, bench);
+    return 0;
+  }
+  if (options.layers) {
+    bench.run(options.steps);
+    print_layers(options, bench);
     return 0;
   }
   std::vector<double> seconds;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The yardstick of gpu-check: airbench94's recipe in PyTorch on a GPU, timed to its end.
+"""The yardstick of a visit (visit.py): airbench94's recipe in PyTorch on a GPU, timed to its end.
 
 Network, constants and test-time augmentation are those of torch_airbench.py, which lies
 beside this file or in tools/bench. Here everything is on the device: uint8 pixels, draws,
@@ -7,7 +7,8 @@ windows. Kept favourable to PyTorch: bf16, channels_last, torch.compile, no valu
 between, and what compiles is warmed up before the clock starts.
 
   airbench.py --data DIR --runs 3
-  airbench.py --data DIR --serve      a run for each line on standard input, seeds 1, 2, ...
+  airbench.py --data DIR --serve      touches the device at the first line on standard input; then a run for each
+                                      line, seeds 1, 2, ...
   airbench.py --data DIR --warm-only  compiles, for the cache in TORCHINDUCTOR_CACHE_DIR, and ends
 
 Prints one JSON object a line. --device cpu --no-compile --epochs 0.1 tries it anywhere.
@@ -20,6 +21,7 @@ import os
 import sys
 import time
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -78,11 +80,11 @@ class Trainer(recipe.Trainer):
 class Runner:
     """One model for all runs, so that it is compiled once."""
 
-    def __init__(self, options):
+    def __init__(self, options, sets):
         self.options = options
         place = torch.device(options.device)
-        self.train = [t.to(place) for t in recipe.read_folder(os.path.join(options.data, "train"))]
-        test = recipe.read_folder(os.path.join(options.data, "test"))
+        self.train = [t.to(place) for t in sets[0]]
+        test = sets[1]
         pick = torch.linspace(0, len(test[1]) - 1, options.test or len(test[1])).long()
         self.test = [t[pick].to(place) for t in test]
         if options.device != "cpu":
@@ -148,6 +150,20 @@ def device_whitening(pixels):
     return torch.cat([filters, -filters]).float()
 
 
+def decoded(folder):
+    """-> (pixels, labels), from folder.npz where a process before this one has decoded the images."""
+    cache = folder.rstrip("/") + ".npz"
+    if os.path.exists(cache):
+        with np.load(cache) as arrays:
+            return torch.from_numpy(arrays["pixels"]), torch.from_numpy(arrays["labels"])
+    pixels, labels = recipe.read_folder(folder)
+    part = "%s.%d.part" % (cache, os.getpid())
+    with open(part, "wb") as file:
+        np.savez(file, pixels=pixels.numpy(), labels=labels.numpy())
+    os.replace(part, cache)
+    return pixels, labels
+
+
 def say(**figures):
     print(json.dumps(figures), flush=True)
 
@@ -159,7 +175,7 @@ def main():
     p.add_argument("--epochs", type=float, default=9.9)
     p.add_argument("--dtype", choices=("bf16", "fp32"), default="bf16")
     p.add_argument("--runs", type=int, default=3)
-    p.add_argument("--mode", default="max-autotune", help="of torch.compile")
+    p.add_argument("--mode", default="default", help="of torch.compile")
     p.add_argument("--no-compile", dest="compile", action="store_false")
     p.add_argument("--test", type=int, help="fewer test images, spread over all")
     p.add_argument("--serve", action="store_true")
@@ -169,7 +185,11 @@ def main():
         sys.exit("airbench.py: PyTorch sees no CUDA device")
     options.torch_dtype = {"bf16": torch.bfloat16, "fp32": torch.float32}[options.dtype]
     options.memory_format = torch.channels_last
-    runner = Runner(options)
+    sets = [decoded(os.path.join(options.data, name)) for name in ("train", "test")]
+    say(loaded=True)
+    if options.serve:
+        sys.stdin.readline()
+    runner = Runner(options, sets)
     runner.warm_up()
     say(ready=True, torch=torch.__version__, cuda=torch.version.cuda,
         compile=options.mode if options.compile else None)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The yardstick of gpu-check: ResNet-50 training steps in PyTorch, on one synthetic batch.
+"""The yardstick of a visit (visit.py): ResNet-50 training steps in PyTorch, on one synthetic batch.
 
 Kept favourable to PyTorch: channels_last, bf16 autocast, torch.compile, cuDNN's own
 timing of its algorithms, fused SGD, pixels that already lie on the device as bf16.
 
   resnet50.py --batch 256 --steps 40            rounds, then the median
-  resnet50.py --batch 256 --steps 40 --serve    a round for each line on standard input
+  resnet50.py --batch 256 --steps 40 --serve    touches the device at the first line on standard input; then a round
+                                                for each line
   resnet50.py --batch 256 --warm-only           compiles, for the cache in TORCHINDUCTOR_CACHE_DIR, and ends
 
 Prints one JSON object a line. --device cpu --no-compile --size 64 tries it anywhere.
@@ -123,13 +124,16 @@ def main():
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--warm-up", type=int, default=10)
     p.add_argument("--precision", choices=("bf16", "fp32"), default="bf16")
-    p.add_argument("--mode", default="max-autotune-no-cudagraphs", help="of torch.compile")
+    p.add_argument("--mode", default="default", help="of torch.compile")
     p.add_argument("--no-compile", dest="compile", action="store_false")
     p.add_argument("--serve", action="store_true")
     p.add_argument("--warm-only", action="store_true")
     options = p.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("resnet50.py: PyTorch sees no CUDA device")
+    say(loaded=True)
+    if options.serve:
+        sys.stdin.readline()
     bench = Bench(options)
     bench.round(options.warm_up)
     say(**bench.about())

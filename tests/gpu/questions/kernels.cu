@@ -1,50 +1,24 @@
 #include "kernels.h"
 
 #include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_runtime.h>
 
 namespace millrace::gpu {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kMostBlocks = 2048;
+constexpr int kThreads = 256, kBlocks = 1024;
 
-int blocks_for(std::int64_t count) {
-  const std::int64_t blocks = (count + kThreads - 1) / kThreads;
-  return static_cast<int>(blocks < 1 ? 1 : blocks < kMostBlocks ? blocks : kMostBlocks);
-}
-
-__device__ float as_float(float value) { return value; }
-__device__ float as_float(__half value) { return __half2float(value); }
-__device__ float as_float(__nv_bfloat16 value) { return __bfloat162float(value); }
-__device__ void set(float& to, float value) { to = value; }
-__device__ void set(__half& to, float value) { to = __float2half(value); }
-__device__ void set(__nv_bfloat16& to, float value) { to = __float2bfloat16(value); }
+using Bf16 = __nv_bfloat16;
 
 __device__ std::int64_t first() { return std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ std::int64_t stride() { return std::int64_t{gridDim.x} * blockDim.x; }
 
-template <class T>
-__global__ void fill_with(T* to, std::int64_t count, std::uint32_t seed) {
-  for (std::int64_t i = first(); i < count; i += stride()) set(to[i], number_at(seed, i));
-}
-
-template <class T>
-__global__ void gather_from(const T* from, const std::int64_t* at, int count, float* out) {
-  for (std::int64_t i = first(); i < count; i += stride()) out[i] = as_float(from[at[i]]);
-}
-
-template <class T>
-__global__ void add_up(const T* y, std::int64_t rows, std::int64_t channels, std::int64_t channel, double* sums) {
-  double sum = 0, squares = 0;
-  for (std::int64_t i = first(); i < rows; i += stride()) {
-    const double value = as_float(y[i * channels + channel]);
-    sum += value;
-    squares += value * value;
+__global__ void fill_with(Bf16* to, std::int64_t count, std::uint32_t seed) {
+  for (std::int64_t i = first(); i < count; i += stride()) {
+    std::uint64_t z = static_cast<std::uint64_t>(i) * 0x9E3779B97F4A7C15ULL + seed * 0xD1B54A32D192ED03ULL;  // SplitMix64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+    to[i] = __float2bfloat16(static_cast<float>(2 * static_cast<int>((z >> 40) % 64) - 63) / 64);
   }
-  atomicAdd(&sums[0], sum);
-  atomicAdd(&sums[1], squares);
 }
 
 // The bits of floats that are not negative are in the order of the floats.
@@ -52,19 +26,28 @@ __device__ void keep_larger(float* largest, float value) {
   atomicMax(reinterpret_cast<unsigned*>(largest), __float_as_uint(value == value ? value : INFINITY));
 }
 
-template <class T>
-__global__ void compare_all(const T* a, const T* b, const T* c, std::int64_t count, float* largest) {
-  float difference = 0, size = 0;
+__global__ void compare_all(const Bf16* a, const Bf16* b, const Bf16* c, std::int64_t count, float* largest) {
   for (std::int64_t i = first(); i < count; i += stride()) {
-    const float wanted = as_float(b[i]) + as_float(c[i]), off = fabsf(as_float(a[i]) - wanted);
-    difference = larger_or_nan(difference, off);
-    size = fmaxf(size, fabsf(wanted));
+    const float wanted = __bfloat162float(b[i]) + (c == nullptr ? 0 : __bfloat162float(c[i]));
+    const float off = fabsf(__bfloat162float(a[i]) - wanted);
+    if (!(off <= largest[0])) keep_larger(&largest[0], off);
+    if (fabsf(wanted) > largest[1]) keep_larger(&largest[1], fabsf(wanted));
   }
-  keep_larger(&largest[0], difference);
-  keep_larger(&largest[1], size);
 }
 
-__global__ void do_nothing() {}
+__global__ void compare_channels(const Bf16* y, std::int64_t rows, int channels, const float* sums, const float* squares,
+                                 float* off) {
+  const int channel = static_cast<int>(first());
+  if (channel >= channels) return;
+  double sum = 0, square = 0;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const double value = __bfloat162float(y[row * channels + channel]);
+    sum += value;
+    square += value * value;
+  }
+  keep_larger(&off[0], static_cast<float>(fabs(sum - sums[channel]) / sqrt(rows * square)));
+  keep_larger(&off[1], static_cast<float>(fabs(1 - squares[channel] / square)));
+}
 
 __global__ void spin_for(unsigned long long nanoseconds) {
   unsigned long long start = 0, now = 0;
@@ -87,54 +70,24 @@ cudaError_t launch(void (*kernel)(Parameters...), int blocks, int threads, cudaS
   return cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
 }
 
-// Returns use(pointer to the type's element).
-template <class Use>
-cudaError_t with_type(Numbers type, const Use& use) {
-  switch (type) {
-    case Numbers::f32: return use(static_cast<float*>(nullptr));
-    case Numbers::f16: return use(static_cast<__half*>(nullptr));
-    case Numbers::bf16: return use(static_cast<__nv_bfloat16*>(nullptr));
-  }
-  return cudaErrorInvalidValue;
-}
-
 }  // namespace
 
-cudaError_t fill(void* to, Numbers type, std::int64_t count, std::uint32_t seed, cudaStream_t stream) {
-  return with_type(type, [&]<class T>(T*) {
-    return launch(fill_with<T>, blocks_for(count), kThreads, stream, static_cast<T*>(to), count, seed);
-  });
+cudaError_t fill(void* to, std::int64_t count, std::uint32_t seed, cudaStream_t stream) {
+  return launch(fill_with, kBlocks, kThreads, stream, static_cast<Bf16*>(to), count, seed);
 }
-
-cudaError_t gather(const void* from, Numbers type, const std::int64_t* at, int count, float* out, cudaStream_t stream) {
-  return with_type(type, [&]<class T>(T*) {
-    return launch(gather_from<T>, blocks_for(count), kThreads, stream, static_cast<const T*>(from), at, count, out);
-  });
+cudaError_t compare(const void* a, const void* b, const void* c, std::int64_t count, float* largest, cudaStream_t stream) {
+  return launch(compare_all, kBlocks, kThreads, stream, static_cast<const Bf16*>(a), static_cast<const Bf16*>(b),
+                static_cast<const Bf16*>(c), count, largest);
 }
-
-cudaError_t add_up_channel(const void* y, Numbers type, std::int64_t rows, std::int64_t channels, std::int64_t channel,
-                           double* sums, cudaStream_t stream) {
-  return with_type(type, [&]<class T>(T*) {
-    return launch(add_up<T>, blocks_for(rows), kThreads, stream, static_cast<const T*>(y), rows, channels, channel, sums);
-  });
+cudaError_t compare_sums(const void* y, std::int64_t rows, int channels, const void* sums, const void* squares, float* off,
+                         cudaStream_t stream) {
+  return launch(compare_channels, (channels + 31) / 32, 32, stream, static_cast<const Bf16*>(y), rows, channels,
+                static_cast<const float*>(sums), static_cast<const float*>(squares), off);
 }
-
-cudaError_t compare(const void* a, const void* b, const void* c, Numbers type, std::int64_t count, float* largest,
-                    cudaStream_t stream) {
-  return with_type(type, [&]<class T>(T*) {
-    return launch(compare_all<T>, blocks_for(count), kThreads, stream, static_cast<const T*>(a), static_cast<const T*>(b),
-                  static_cast<const T*>(c), count, largest);
-  });
+cudaError_t spin(double microseconds, cudaStream_t stream) {
+  return launch(spin_for, 1, 1, stream, static_cast<unsigned long long>(microseconds * 1000));
 }
-
-cudaError_t nothing(cudaStream_t stream) { return launch(do_nothing, 1, 32, stream); }
-
-cudaError_t spin(double microseconds, int blocks, cudaStream_t stream) {
-  return launch(spin_for, blocks, kThreads, stream, static_cast<unsigned long long>(microseconds * 1000));
-}
-
 cudaError_t count_up(int* counter, cudaStream_t stream) { return launch(add_one, 1, 1, stream, counter); }
-
 cudaError_t copy_counter(const int* counter, int* to, cudaStream_t stream) { return launch(copy_one, 1, 1, stream, counter, to); }
 
 }  // namespace millrace::gpu

@@ -1,37 +1,37 @@
-// Tests that end as tests on a device may end. gpu-check's rehearsal finds them in a folder of their own; ctest does not run
-// them.
+// Tests that end as tests on a device may end. The rehearsal of a visit runs them beside real ones; ctest does not.
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <fstream>
-#include <string>
 #include <thread>
 
+#include "../finished_tests.h"
+
 namespace millrace::gpu {
+
 namespace {
 
-void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+bool device_is_lost = false;
 
-TEST(Planted, PassesFirst) { RecordProperty("held_mib", "12.5"); }
-TEST(Planted, Fails) { EXPECT_EQ(1, 2) << "planted"; }
-TEST(Planted, IsSkipped) { GTEST_SKIP() << "planted: nothing to do"; }
-TEST(Planted, Crashes) { std::raise(SIGSEGV); }
-TEST(Planted, PassesAfterACrash) { sleep_for(0.5); }
-TEST(Planted, Hangs) { sleep_for(3600); }
-TEST(Planted, PassesAfterAHang) { sleep_for(0.5); }
-TEST(Planted, EndsTheProgram) { std::quick_exit(3); }
-
-// The first time it is under way until the runner is killed; then it is run once more.
-TEST(Planted, PassesLast) {
-  const char* const state = std::getenv("MILLRACE_GPU_CHECK");
-  ASSERT_NE(state, nullptr);
-  const std::string begun = std::string(state) + "/last_has_begun";
-  if (std::ifstream(begun)) return;
-  std::ofstream(begun) << "begun\n";
-  sleep_for(3600);
+TEST(GpuComparison, PassesFirst) { RecordProperty("held_mib", "12.5"); }
+TEST(GpuComparison, Fails) { EXPECT_EQ(1, 2) << "planted"; }
+TEST(GpuComparison, IsSkipped) { GTEST_SKIP() << "planted: nothing to do"; }
+TEST(GpuComparison, Crashes) { std::raise(SIGKILL); }
+TEST(GpuComparison, PassesBehindACrash) {}
+TEST(GpuComparison, LosesTheDevice) {
+  device_is_lost = true;
+  FAIL() << "planted";
 }
+TEST(GpuComparison, PassesBehindALostDevice) { EXPECT_FALSE(device_is_lost) << "in the same process"; }
+TEST(GpuComparison, EndsTheProgram) { std::quick_exit(3); }
+TEST(GpuComparison, Hangs) { std::this_thread::sleep_for(std::chrono::hours(1)); }
+TEST(GpuComparison, PassesLast) {}
+
+TEST(GpuReplica, IsUnderWayWhenTheLeaseEnds) { std::this_thread::sleep_for(std::chrono::hours(1)); }
 
 }  // namespace
+
+std::string why_device_is_lost() { return device_is_lost ? "planted: an illegal memory access was encountered" : ""; }
+
 }  // namespace millrace::gpu

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Rehearses a visit to a GPU machine without one: gpu-check on the simulated GPU.
+"""Rehearses two visits to a GPU machine without one: visit.py on the simulated GPU, with its seconds made shorter.
 
-The run is watched by commands that are killed, as a lender of machines kills them. Its
-tests include some that fail, crash, hang and end their program; one part throws, because
-a file lies where it wants a folder. Then the runner itself is killed. At the end journal,
-results and archive must say all of it, in order. A second visit begins with the first
-one's engine plans, and is stopped.
+Beside real tests there are planted ones that fail, crash, hang, end their program and lose the device. One of PyTorch's sides
+answers as it should, the other never becomes ready; two questions fail. The first visit ends as a lease may end, without a
+word: killed in its last part, where minute 8 of a real one is. Its journal must hold everything that was done till then. The
+second visit goes on from it; a second command then runs what failed alone.
 
-  rehearsal.py GPU_CHECK PLANTED_FOLDER WORK_FOLDER
+  rehearsal.py BUILD_FOLDER WORK_FOLDER
 """
 
+import ctypes
+import functools
 import json
 import os
 import shutil
@@ -19,201 +20,173 @@ import sys
 import tarfile
 import time
 
-GPU_CHECK, PLANTED, WORK = (os.path.abspath(word) for word in sys.argv[1:4])
-STATE, OUT = os.path.join(WORK, "state"), os.path.join(WORK, "out")
-PARTS = ["questions", "agreement", "rest", "sanitizer"]
-PATIENCE = 200  # seconds, for machines that do much else or are paused
-COMMAND = [GPU_CHECK, "--backend", "simulated", "--state", STATE, "--out", OUT, "--tests", PLANTED, "--test-limit", "30",
-           "--filter", "Planted.*:GpuComparison.*:*GpuOperators.AgreeIn*/LinearRelu:GpuReplica.GivesBack*"]
-COMMAND += [word for part in PARTS for word in ("--part", part)]
-
-
-def fail(text):
-    sys.exit("rehearsal: " + text)
+BUILD, WORK = (os.path.abspath(word) for word in sys.argv[1:3])
+GPU = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PROGRAMS, FIRST, SECOND, THIRD = (os.path.join(WORK, name) for name in ("programs", "first", "second", "third"))
+PEER = """
+import json, sys, time
+say = lambda **figures: print(json.dumps(figures), flush=True)
+say(loaded=True)
+if "--warm-only" in sys.argv: {compiled}
+for i, _ in enumerate(sys.stdin):
+    {answer}
+"""
+ANSWERS = 'say(ready=True) if i == 0 else say(images_per_second=100.0 + i, seconds=0.01)'
+QUESTIONS = """#!/bin/sh
+[ "$1" != nccl ] || exec sleep 3600
+echo '{"question": "'$1'"}'
+[ "$1" != genstats ]
+"""
+PLANTED = {"PassesFirst": "passed", "Fails": "failed", "IsSkipped": "skipped", "Crashes": "crashed",
+           "PassesBehindACrash": "passed", "LosesTheDevice": "failed", "PassesBehindALostDevice": "passed",
+           "EndsTheProgram": "crashed", "Hangs": "hung", "PassesLast": "passed"}
+UNDER_WAY = "GpuReplica.IsUnderWayWhenTheLeaseEnds"
+REAL = "Fixed/GpuOperators.AgreeInFloat32/LinearRelu"
 
 
 def expect(condition, text):
     if not condition:
-        fail(text)
+        sys.exit("rehearsal: " + text)
 
 
-def watch(*more):
-    """A watching command, in a process group of its own and with an empty OUT, elsewhere."""
-    shutil.rmtree(OUT, ignore_errors=True)
-    elsewhere = os.path.join(WORK, "elsewhere%d" % time.monotonic_ns())
-    os.makedirs(elsewhere)
-    return subprocess.Popen(COMMAND + list(more), cwd=elsewhere, text=True, stdout=subprocess.PIPE,
-                            stderr=subprocess.STDOUT, start_new_session=True)
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as file:
+        file.write(text)
+    os.chmod(path, 0o755)
 
 
-def kill(process):
-    """As a lender does: the whole group. Its pipe must end although the run goes on."""
-    os.killpg(process.pid, signal.SIGKILL)
-    return process.communicate(timeout=PATIENCE)[0]
+def make_programs():
+    for name in ("bin", "lib", "share"):
+        os.makedirs(PROGRAMS, exist_ok=True)
+        os.symlink(os.path.join(BUILD, name), os.path.join(PROGRAMS, name))
+    os.makedirs(os.path.join(PROGRAMS, "tests"))
+    for name in ("gpu_backend_test", "gpu_step_bench", "planted_gpu/gpu_planted_test"):
+        os.symlink(os.path.join(BUILD, "tests", name), os.path.join(PROGRAMS, "tests", os.path.basename(name)))
+    os.symlink(os.path.join(GPU, "pipelines"), os.path.join(PROGRAMS, "tests/pipelines"))
+    write(os.path.join(PROGRAMS, "tests/gpu_questions"), QUESTIONS)
+    write(os.path.join(PROGRAMS, "tests/peers/resnet50.py"), PEER.format(answer=ANSWERS, compiled="sys.exit(say(ready=True))"))
+    write(os.path.join(PROGRAMS, "tests/peers/airbench.py"), PEER.format(answer="time.sleep(3600)", compiled="time.sleep(3600)"))
+    subprocess.run([os.path.join(BUILD, "bin/pipeline-data"), "shapes", os.path.join(WORK, "data"), "--count", "40",
+                    "--validation", "20"], check=True, stdout=subprocess.DEVNULL)
 
 
-def journal():
-    try:
-        with open(os.path.join(STATE, "journal.jsonl")) as file:
-            return [json.loads(line) for line in file if line.endswith("\n")]
-    except FileNotFoundError:
+@functools.cache
+def scale():
+    """Seconds for a second of the schedule: short ones, and longer where this machine has much else to do."""
+    begin = time.monotonic()
+    network = os.path.join(PROGRAMS, "share/millrace/pipelines/networks/quickstart.toml")
+    subprocess.run([os.path.join(BUILD, "tests/gpu_step_bench"), network, "--backend", "simulated", "--batch", "8", "--precision",
+                    "fp32", "--steps", "1", "--warm-up", "1"], check=True, stdout=subprocess.DEVNULL)
+    return max(0.04, 0.1 * (time.monotonic() - begin))
+
+
+def visit(state, out, *more):
+    words = [sys.executable, os.path.join(GPU, "visit.py"), "--state", os.path.join(WORK, state), "--out", out, "--programs",
+             PROGRAMS, "--backend", "simulated", "--data", os.path.join(WORK, "data"), "--scale", str(scale()), "--filter",
+             ":".join(["GpuComparison.*", UNDER_WAY, REAL]), *more]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+
+
+def journal(out):
+    if not os.path.exists(os.path.join(out, "journal.jsonl")):
         return []
+    with open(os.path.join(out, "journal.jsonl")) as file:
+        return [json.loads(line) for line in file if line.endswith("\n")]
 
 
-def wait_for(what, condition):
-    limit = time.monotonic() + PATIENCE
-    while not condition():
-        expect(time.monotonic() < limit, "waited in vain for " + what)
-        time.sleep(0.05)
-
-
-def has_ended(process):
-    """A process that nobody has waited for yet does nothing any more."""
-    try:
-        with open("/proc/%d/stat" % process) as file:
-            return file.read().rsplit(")", 1)[1].split()[0] in "ZX"
-    except OSError:
-        return True
-
-
-def tests():
-    return [event["test"] for event in journal() if event["event"] == "test"]
-
-
-def runner():
-    return [event["process"] for event in journal() if event["event"] == "start"][-1]
-
-
-def results():
-    with open(os.path.join(OUT, "results.json")) as file:
-        return json.load(file)
-
-
-def killed_watchers():
-    first = watch()
-    wait_for("a crash", lambda: "Planted.Crashes" in tests())
-    process = runner()
-    output = kill(first)
-    expect("goes on in the background" in output, "the first watcher says: " + output)
-    expect(os.path.exists("/proc/%d" % process), "the run died with its watcher")
-
-    second = watch()
-    wait_for("results", lambda: os.path.exists(os.path.join(OUT, "results.tar.gz")))
-    third = watch()
-    output = third.communicate(timeout=PATIENCE)[0]
-    expect(third.returncode == 1 and "watches this run already" in output, "a second watcher says: " + output)
-    output = kill(second)
-    expect("watching the run of process %d" % process in output, "the second watcher says: " + output)
-    expect(runner() == process, "another run was started")
-
-
-def interrupted_watcher():
-    watcher = watch()
-    line = watcher.stdout.readline()
-    expect("watching the run of process" in line, "a watcher begins with: " + line)
-    watcher.send_signal(signal.SIGINT)
-    output = watcher.communicate(timeout=PATIENCE)[0]
-    expect(watcher.returncode == 130 and "the run goes on" in output, "an interrupted watcher says: " + output)
-    short = watch("--watch-minutes", "0.01")
-    output = short.communicate(timeout=PATIENCE)[0]
-    expect(short.returncode == 75, "a short watch ends with %d: %s" % (short.returncode, output))
-
-
-def killed_runner():
-    """A machine that restarts, as far as a program can tell."""
-    wait_for("the last test", lambda: os.path.exists(os.path.join(STATE, "last_has_begun")))
-    process = runner()
-    os.kill(process, signal.SIGKILL)
-    wait_for("the runner's end", lambda: has_ended(process))
-    done = tests()
-    last = watch()
-    output = last.communicate(timeout=2 * PATIENCE)[0]
-    print(output)
-    expect("the last run died" in output, "the last watcher does not name the death")
-    expect(last.returncode == 1, "the run ends with %d" % last.returncode)
-    again = watch()
-    output = again.communicate(timeout=PATIENCE)[0]
-    expect(again.returncode == 1 and "rest" in output, "watching a finished run says: " + output)
-    for test in done:
-        expect(tests().count(test) == 1, test + " ran again after the runner's death")
-
-
-def look_at_results():
-    expected = {"Planted.PassesFirst": "passed", "Planted.Fails": "failed", "Planted.IsSkipped": "skipped",
-                "Planted.Crashes": "crashed", "Planted.PassesAfterACrash": "passed", "Planted.Hangs": "hung",
-                "Planted.PassesAfterAHang": "passed", "Planted.EndsTheProgram": "crashed", "Planted.PassesLast": "passed"}
-    found = {event["test"]: event["result"] for event in journal() if event["event"] == "test"}
-    for test, result in expected.items():
-        expect(found.get(test) == result, "%s: %s instead of %s" % (test, found.get(test), result))
-    parts = results()["parts"]
-    expect([name for name in parts if name in PARTS] == PARTS, "order of parts: " + str(list(parts)))
-    expect(parts["questions"]["outcome"] == "failed" and "answers" in parts["questions"]["why"],
-           "the part that throws: " + str(parts["questions"]))
-    agreement = parts["agreement"]
-    expect(agreement["outcome"] == "passed", "agreement: " + str(agreement))
-    for precision in ("fp32", "tf32", "bf16"):
-        expect(agreement["tests"]["agreement"][precision]["within_bound"] > 0, "no comparison in " + precision)
-    expect(parts["rest"]["outcome"] == "failed", "rest: " + str(parts["rest"]))
-    failures = {failure["test"].split(": ")[1]: failure["result"] for failure in parts["rest"]["tests"]["failures"]}
-    expect(failures == {t: r for t, r in expected.items() if r not in ("passed", "skipped")}, "failures: " + str(failures))
-
-
-def look_at_archive():
-    archive = os.path.join(OUT, "results.tar.gz")
-    expect(sorted(os.listdir(OUT)) == ["results.json", "results.tar.gz"], "OUT holds " + str(os.listdir(OUT)))
-    with tarfile.open(archive) as tar:
-        names = tar.getnames()
-        json.load(tar.extractfile("results.json"))
-        lines = tar.extractfile("journal.jsonl").read().decode().splitlines()
-    expect(len(lines) == len(journal()), "the journal in the archive has %d lines" % len(lines))
-    expect(any(name.startswith("logs/gpu_planted_test") for name in names), "no log in " + str(names))
-    expect("plans/planted" in names, "no engine plans in " + str(names))
-    expect(not any("photograph" in name or name.endswith(".jpg") for name in names), "photographs in " + str(names))
-    print("archive: %d bytes, %d files" % (os.path.getsize(archive), len(names)))
-
-
-def processes_of(state):
-    found = []
-    for process in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open("/proc/%s/environ" % process, "rb") as file:
-                if b"MILLRACE_GPU_CHECK=" + state.encode() in file.read().split(b"\0"):
-                    found.append(process)
-        except OSError:
-            pass
+def results(events, kind="test"):
+    """Of each test of the planted program, all results that it had."""
+    found = {}
+    for e in events:
+        if e["event"] == kind and e["program"] == "gpu_planted_test":
+            found.setdefault(e["test"].removeprefix("GpuComparison."), []).append(e["result"])
     return found
 
 
-def second_visit():
-    state, out = os.path.join(WORK, "second"), os.path.join(WORK, "second_out")
-    command = [GPU_CHECK, "--backend", "simulated", "--state", state, "--out", out]
-    watcher = subprocess.Popen(command + ["--part", "rest", "--tests", PLANTED, "--filter", "Planted.Hangs",
-                                          "--plans", os.path.join(OUT, "results.tar.gz")], stdout=subprocess.PIPE, text=True)
-    wait_for("engine plans", lambda: os.path.exists(os.path.join(state, "cache", "plans", "planted")))
-    wait_for("a test of the second visit", lambda: processes_of(state))
-    subprocess.run(command + ["--stop"], check=True)
-    output = watcher.communicate(timeout=PATIENCE)[0]
-    expect(watcher.returncode == 1 and "was stopped" in output, "the watcher of a stopped run says: " + output)
-    wait_for("the end of all processes after --stop", lambda: not processes_of(state))
+def outcomes(events):
+    return {e["part"]: e["outcome"] for e in events if e["event"] == "end"}
+
+
+def killed_visit():
+    process = visit("state", FIRST)
+    while not any(e["event"] == "begin" and e["part"] == "bits" for e in journal(FIRST)):
+        expect(process.poll() is None, "the visit has ended before its last part")
+        time.sleep(0.1)
+    time.sleep(20 * scale())
+    process.kill()
+    events = journal(FIRST)
+    ends = events[0]["event"], events[-1]["event"]
+    expect(ends[0] == "start" and ends[1] != "finish" and process.wait() == -signal.SIGKILL, "the journal: %s ... %s" % ends)
+    expect(results(events) == {test: [result] for test, result in PLANTED.items()}, "tests: %s" % results(events))
+    lost = [e for e in events if e["event"] == "device lost"]
+    expect(len(lost) == 1 and lost[0]["after"] == "GpuComparison.LosesTheDevice", "lost devices: %s" % lost)
+    asked = {e["question"]: e["status"] for e in events if e["event"] == "answer"}
+    expect(asked == {"device": 0, "events": 0, "nccl": -signal.SIGKILL, "dgrad": 0, "genstats": 1}, "questions: %s" % asked)
+    figures = {(e["part"], e["side"]) for e in events if e["event"] == "figure" and len(e) > 6}
+    expect({("resnet50", "millrace"), ("resnet50", "pytorch"), ("airbench", "millrace")} <= figures, "figures: %s" % figures)
+    expect(("airbench", "pytorch") not in figures, "a peer that never is ready was measured")
+    with tarfile.open(os.path.join(FIRST, "results.tar.gz")) as tar:
+        names = tar.getnames()
+    expect({"journal.jsonl", "results.json"} <= set(names) and any(n.startswith("logs/") for n in names), "archive: %s" % names)
+    return events
+
+
+def continued_visit(before):
+    process = visit("second_state", SECOND, "--continue", os.path.join(FIRST, "results.tar.gz"))
+    said = process.communicate(timeout=300)[0]
+    print(said)
+    expect(process.returncode == 0, "the second visit ends with %s" % process.returncode)
+    events = journal(SECOND)
+    expect(events[:len(before)] == before, "the journal has lost its beginning")
+    expect(events[-1]["event"] == "finish" and events[-1]["why"] == "done", "the journal ends with %s" % events[-1])
+    hung = results(events).pop(UNDER_WAY)
+    expect(hung == ["hung"], "the test that was under way: %s" % hung)
+    for test, found in results(events).items():
+        if test == UNDER_WAY:
+            continue
+        again = 1 if PLANTED[test] == "passed" else 2
+        expect(len(found) == again and set(found) == {PLANTED[test]}, "%s: %s" % (test, found))
+    real = [e["result"] for e in events if e["event"] == "test" and e["test"] == REAL]
+    expect(real == ["passed"], "a real test: %s" % real)
+    begun = [e["part"] for e in events[len(before):] if e["event"] == "begin"]
+    for part, outcome in outcomes(before).items():
+        expect(outcome != "done" or part == "machine" or part not in begun, part + " was done, and is done again")
+    expect("rest" in begun and outcomes(events)["rest"] == "done", "parts of another visit: %s" % begun)
+    with open(os.path.join(SECOND, "results.json")) as file:
+        summary = json.load(file)
+    expect(summary["agreement"]["fp32"]["within_bound"] > 0, "no comparison: %s" % summary["agreement"])
+    expect(summary["figures"]["resnet50"]["ratio"] > 0, "no ratio: %s" % summary["figures"])
+
+
+def second_command():
+    process = visit("second_state", THIRD, "--again")
+    process.communicate(timeout=300)
+    alone = results(journal(THIRD), "alone")
+    failed = {test: [result] * 3 for test, result in {**PLANTED, UNDER_WAY: "hung"}.items()
+              if result not in ("passed", "skipped")}
+    expect(alone == failed, "what failed, alone: %s" % alone)
+
+
+def end_orphans():
+    """A killed visit's children have become this process's."""
+    with open("/proc/self/task/%d/children" % os.getpid()) as file:
+        for child in map(int, file.read().split()):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
 
 
 def main():
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
     shutil.rmtree(WORK, ignore_errors=True)
-    os.makedirs(os.path.join(STATE, "cache", "plans"))
-    with open(os.path.join(STATE, "cache", "plans", "planted"), "w") as file:
-        file.write("a choice of engines\n")
-    os.chmod(STATE, 0o700)
-    with open(os.path.join(STATE, "answers"), "w") as file:
-        file.write("a file where the questions want a folder\n")
     try:
-        killed_watchers()
-        interrupted_watcher()
-        killed_runner()
-        look_at_results()
-        look_at_archive()
-        second_visit()
+        make_programs()
+        before = killed_visit()
+        end_orphans()
+        continued_visit(before)
+        second_command()
     finally:
-        subprocess.run(COMMAND + ["--stop"], stdout=subprocess.DEVNULL, check=False)
+        end_orphans()
 
 
 if __name__ == "__main__":

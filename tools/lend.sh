@@ -1,0 +1,158 @@
+#!/usr/bin/env bash
+# Prepares a visit to a lent machine with a GPU: builds with CUDA and the tests, fills the ignored folder build/lend, and prints the
+# command to run there, in the repository's root (tests/gpu/README.md).
+# usage: tools/lend.sh [--cifar10 ARCHIVE|FOLDER] [--continue FOLDER] [--build FOLDER] [--jobs N] [--no-build]
+#   --cifar10    CIFAR-10 as JPEG files, train/<class>/*.jpg and test/<class>/*.jpg, or an archive of it (MILLRACE_CIFAR10)
+#   --continue   what an earlier visit brought back: its results.tar.gz and journal.jsonl travel too
+#   --build      a build folder to use (build/lend-build, made like preset develop, so that ccache has most of it)
+#   --no-build   packs what that folder holds
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+say() { echo "lend.sh: $*" >&2; }
+refuse() { say "$@"; exit 1; }
+
+cifar10=${MILLRACE_CIFAR10:-} earlier='' build=build/lend-build jobs=$(nproc) builds=yes
+while [ $# -gt 0 ]; do
+  case $1 in
+    --no-build) builds='' && shift && continue ;;
+    --cifar10 | --continue | --build | --jobs) [ $# -gt 1 ] || refuse "$1 needs a value" ;;
+    *) refuse "there is no option '$1'; the first lines of this script name them" ;;
+  esac
+  case $1 in --cifar10) cifar10=$2 ;; --continue) earlier=$2 ;; --build) build=$2 ;; --jobs) jobs=$2 ;; esac
+  shift 2
+done
+
+most_mib=60         # of what travels: the working tree and build/lend; 64 is the machines' limit
+newest_glibc=2.39   # that a lent machine has
+lend=build/lend
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+tree=$work/programs
+
+build_programs() {
+  cmake --preset develop -B "$build" -DMILLRACE_CUDA=ON -DMILLRACE_CUDA_ARCHITECTURES=90 >"$work/configure.log" ||
+    { cat "$work/configure.log" >&2; exit 1; }
+  cmake --build "$build" --parallel "$jobs" --target programs gpu_backend_test gpu_step_bench gpu_questions conformance_test >&2 ||
+    refuse "the build failed; is a CUDA 13 toolkit with the headers of cuDNN 9 and NCCL here?"
+}
+
+# What a visit cannot do without.
+check_parts() {
+  local part
+  for part in lib/millrace/plugins/cuda.so lib/millrace/plugins/cpu.so bin/pipeline-run tests/gpu_backend_test tests/gpu_step_bench \
+    tests/gpu_questions tests/conformance_test; do
+    [ -s "$tree/$part" ] || refuse "$part is missing in $build: that was built without CUDA, or without the tests"
+  done
+}
+
+# Plugins that speak to networks, and digests, bring thirty libraries along for nothing that a visit does.
+gather_programs() {
+  mkdir -p "$tree"/{bin,lib/millrace/plugins,lib/carried/cxx,share/millrace,tests}
+  cp "$build"/bin/pipeline-{run,inspect,data,profile} "$tree/bin"
+  cp -L "$build"/lib/libmillrace.so.[0-9] "$tree/lib"  # the name that programs ask for
+  cp "$build"/lib/millrace/plugins/*.so "$tree/lib/millrace/plugins"
+  rm -f "$tree"/lib/millrace/plugins/{storage_{s3,http},digest_sha256}.so
+  cp -r pipelines "$tree/share/millrace"
+  local program
+  for program in gpu_backend_test gpu_step_bench gpu_questions conformance_test; do
+    if [ -e "$build/tests/$program" ]; then cp "$build/tests/$program" "$tree/tests"; fi
+  done
+  cp -r tests/gpu/peers tests/gpu/pipelines "$tree/tests"
+  cp tools/bench/torch_airbench.py "$tree/tests/peers"  # whose network and recipe a peer takes
+  find "$tree" -name __pycache__ -prune -exec rm -rf {} +
+  find "$tree" -type f \( -perm -u+x -o -name '*.so*' \) ! -name '*.py' -exec strip --strip-unneeded {} +
+}
+
+# What comes with the machine: the C library and its relatives, the driver, and everything of CUDA.
+from_the_machine='^(linux-vdso|ld-linux.*|libc|libm|libdl|librt|libpthread|libutil|libresolv|libanl|libmvec|libnss_.*)\.so|^libcu(da|dnn|blas)|^libnv|^libnccl'
+
+# Every other library that a file of the tree needs, itself or through others: "name path" lines.
+needed_libraries() {
+  find "$tree" -type f \( -perm -u+x -o -name '*.so*' \) ! -name '*.py' -print0 |
+    LD_LIBRARY_PATH=$tree/lib xargs -0 -n 1 ldd 2>/dev/null |
+    awk '$2 == "=>" && $3 ~ /^\// { print $1, $3 } $2 == "=>" && $3 == "not" { print $1, "missing" }' |
+    sort -u | grep -Ev "$from_the_machine" | grep -v '^libmillrace\.' || true
+}
+
+carry_libraries() {
+  local library path folder
+  while read -r library path; do
+    [ "$path" != missing ] || refuse "$library, which a program of the build needs, is not on this machine"
+    folder=$tree/lib/carried
+    # The machine's own, where it is newer, is the better choice: visit.py takes these only where programs do not start.
+    case $library in libstdc++.so.6 | libgcc_s.so.1) folder=$folder/cxx ;; esac
+    cp -L "$path" "$folder/$library"
+    strip --strip-unneeded "$folder/$library"
+  done < <(needed_libraries)
+}
+
+check_glibc() {
+  local newest
+  newest=$(find "$tree" -type f \( -perm -u+x -o -name '*.so*' \) ! -name '*.py' -exec objdump -T {} + 2>/dev/null |
+    grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -uV | tail -n 1)
+  [ "$(printf '%s\n' "$newest" "$newest_glibc" | sort -V | tail -n 1)" = "$newest_glibc" ] ||
+    refuse "the programs need glibc $newest, and a lent machine has $newest_glibc: build on an older release (tools/in-debian.sh)"
+}
+
+# gzip, which every Python reads; the same files make the same archive.
+pack() {  # ARCHIVE FOLDER NAME...
+  local archive=$1 folder=$2
+  shift 2
+  tar --create --directory "$folder" --dereference --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 "$@" | gzip -9n >"$lend/$archive"
+}
+
+pack_cifar10() {
+  local names
+  case $cifar10 in
+    '') refuse "where is CIFAR-10? --cifar10 takes JPEG files, train/<class>/*.jpg and test/<class>/*.jpg, or an archive" ;;
+    *.xz) xz -dc "$cifar10" | gzip -9n >"$lend/cifar10.tar.gz" ;;
+    *.gz | *.tgz) cp "$cifar10" "$lend/cifar10.tar.gz" ;;
+    *) if [ -d "$cifar10" ]; then pack cifar10.tar.gz "$cifar10" train test; else gzip -9n <"$cifar10" >"$lend/cifar10.tar.gz"; fi ;;
+  esac
+  names=$(tar --list --gzip --file "$lend/cifar10.tar.gz")
+  for part in train test; do
+    grep -q "\(^\|/\)$part/[^/]*/[^/]*\.jpg$" <<<"$names" || refuse "$cifar10 holds no $part/<class>/*.jpg"
+  done
+}
+
+# Bytes of what the machine gets: the working tree, and build/lend.
+travelling() {
+  { git ls-files -z --cached --others --exclude-standard | xargs -0 stat --format=%s 2>/dev/null; stat --format=%s -- "$lend"/*; } |
+    awk '{ sum += $1 } END { printf "%d\n", sum }'
+}
+
+begun=$SECONDS
+[ -z "$builds" ] || build_programs
+built=$((SECONDS - begun))
+rm -rf "$lend" && mkdir -p "$lend"
+gather_programs
+check_parts
+carry_libraries
+check_glibc
+pack programs.tar.gz "$tree" .
+pack_cifar10
+cp tests/gpu/visit*.py "$lend"
+if [ -n "$earlier" ]; then
+  [ -s "$earlier/results.tar.gz" ] || refuse "$earlier holds no results.tar.gz"
+  cp "$earlier/results.tar.gz" "$lend"
+  if [ -e "$earlier/journal.jsonl" ]; then cp "$earlier/journal.jsonl" "$lend"; fi
+fi
+bytes=$(travelling)
+if [ "$bytes" -gt $((most_mib << 20)) ]; then
+  say "$((bytes >> 20)) MiB would travel, and $most_mib may; the largest:"
+  du -ak "$tree" | sort -rn | head -n 12 >&2
+  exit 1
+fi
+
+say "built in $built s, packed in $((SECONDS - begun - built)) s; $((bytes >> 20)) MiB of $most_mib travel with the working tree:"
+(cd "$lend" && stat --format='  %s bytes  %n' -- *) >&2
+cat <<END
+Run this on the machine, in the repository's root, with build/lend carried along and 600 seconds as its limit:
+
+  python3 build/lend/visit.py --out "\$OUT"${earlier:+ --continue build/lend/results.tar.gz}
+
+and then, at once:
+
+  python3 build/lend/visit.py --out "\$OUT" --again
+END
