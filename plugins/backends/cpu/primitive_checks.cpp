@@ -14,7 +14,6 @@ namespace millrace::cpu {
 
 using dnnl::memory;
 using Base = dnnl::primitive_desc_base;
-using Pass = WindowSum::Pass;
 
 namespace {
 
@@ -25,8 +24,8 @@ const memory::desc& x_of(const WindowSum& sum) { return is_transposed(sum) ? sum
 const memory::desc& y_of(const WindowSum& sum) { return is_transposed(sum) ? sum.source : sum.destination; }
 
 WindowOperand result_of(const WindowSum& sum) {
-  if (sum.pass == Pass::weights) return WindowOperand::w;
-  return (sum.pass == Pass::forward) == is_transposed(sum) ? WindowOperand::x : WindowOperand::y;
+  if (sum.pass == WindowSum::Pass::weights) return WindowOperand::w;
+  return (sum.pass == WindowSum::Pass::forward) == is_transposed(sum) ? WindowOperand::x : WindowOperand::y;
 }
 
 // A tensor's extents or axes by position: as (N, C, H, W), or of weights as (G, O, I, H, W).
@@ -102,7 +101,8 @@ Fault run(const WindowSum& sum, const Base& desc, MemoryRegion& scratch) {
   }
   return find_fault(trial_of(sum, desc), scratch, [&](const TrialMemory& at) {
     const auto in = [&](const memory::desc& of, void* data) { return memory(of, engine, data); };
-    const bool data = sum.pass == Pass::data, weights = sum.pass == Pass::weights, forward = sum.pass == Pass::forward;
+    const bool data = sum.pass == WindowSum::Pass::data, weights = sum.pass == WindowSum::Pass::weights,
+               forward = sum.pass == WindowSum::Pass::forward;
     void* const source = is_transposed(sum) ? at.y : at.x;
     void* const destination = is_transposed(sum) ? at.x : at.y;
     std::unordered_map<int, memory> arguments = {{data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, in(sum.source, source)},
