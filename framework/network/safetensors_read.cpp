@@ -6,7 +6,6 @@
 #include <fstream>
 #include <istream>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 #include <streambuf>
 

@@ -1,11 +1,8 @@
 #include "run/usage.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "config/document.h"
-#include "millrace/error.h"
 #include "millrace/loss.h"
 #include "run/weights.h"
 

@@ -1,7 +1,5 @@
 // Recipes in the metadata of weights: what is taken for one names stages of declared roles alone, and its network can be laid
 // out.
-#include <cctype>
-
 #include "config/document.h"
 #include "fuzz.h"
 #include "millrace/error.h"

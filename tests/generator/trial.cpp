@@ -5,11 +5,9 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <map>
 #include <memory>
 #include <regex>
 #include <set>
-#include <sstream>
 
 #include "config/plan.h"
 #include "places.h"

@@ -4,7 +4,6 @@
 
 #include <cstring>
 #include <functional>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "millrace/random.h"

@@ -1,7 +1,5 @@
 #include "tar_reader.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <limits>

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <initializer_list>
 #include <string>
-#include <utility>
 
 #include "image_file_fixture.h"
 #include "jpeg_images_fixture.h"

@@ -4,7 +4,6 @@
 #include <csetjmp>
 #include <cstddef>
 #include <cstdio>
-#include <string_view>
 #include <vector>
 // jpeglib.h needs FILE and size_t before it
 #include <jerror.h>

@@ -1,7 +1,6 @@
 // A lack of memory is no fault of a file, whichever allocation fails.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cerrno>
 #include <new>
 #include <string>

@@ -1,7 +1,6 @@
 // Which of cuDNN's engines compute a convolution and more, how fast, and to which numbers?
 #include <array>
 #include <deque>
-#include <optional>
 #include <set>
 #include <vector>
 
