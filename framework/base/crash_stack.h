@@ -3,7 +3,8 @@
 
 namespace millrace {
 
-// Of the calling thread, to its end. Does nothing where the thread has one, as under a sanitizer, or where there is no memory.
+// Gives the calling thread such a stack until the thread ends. Does nothing if the thread has one, as under a sanitizer, or if
+// there is no memory.
 void use_crash_stack() noexcept;
 
 }  // namespace millrace

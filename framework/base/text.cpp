@@ -38,7 +38,7 @@ int digit(char c) {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// Of the escape that the text begins with; -1: it begins with none.
+// The byte of the escape that the text begins with; -1: it begins with none.
 int escaped_byte(std::string_view text) {
   if (text.size() < 4 || text[0] != '\\' || text[1] != 'x' || digit(text[2]) < 0 || digit(text[3]) < 0) return -1;
   return 16 * digit(text[2]) + digit(text[3]);

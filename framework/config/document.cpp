@@ -294,7 +294,7 @@ Value resolve_document(const Value& document, std::set<std::string>& referred, D
 
 namespace {
 
-// Of the environment alone.
+// Finds variables of the environment and nothing else.
 class EnvironmentScope : public Scope {
  public:
   std::optional<Value> find(std::string_view, const Position&, Diagnostics&) const override { return std::nullopt; }

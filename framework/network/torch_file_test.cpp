@@ -141,7 +141,7 @@ TEST_F(TorchFile, FindsTheOnlyTableOfTensorsWhateverItIsCalled) {
   }
 }
 
-// Of torch/_weights_only_unpickler.py, and numbers of NumPy.
+// What torch/_weights_only_unpickler.py allows, and numbers of NumPy.
 TEST_F(TorchFile, PassesOverWhatPyTorchReadsBesideTensors) {
   const std::string values = storage("FloatStorage", "0", 8), set = function("builtins", "set");
   const std::string unread = function("torch._utils", "_rebuild_sparse_tensor") + tuple({integer(1)}) + "R";

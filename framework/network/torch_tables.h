@@ -1,4 +1,4 @@
-// Which table of a checkpoint has the model's tensors. Every project has wrappers of its own around a state dict: "state_dict",
+// Which table of a checkpoint has the model's tensors. Every project wraps its state dict differently: "state_dict",
 // "net", "ema", "state_dict_ema", {"ema": {"module": ...}}.
 #pragma once
 

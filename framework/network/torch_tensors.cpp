@@ -175,7 +175,7 @@ class TensorReader {
     const UnreadKind* unread = nullptr;
   };
 
-  // Of a call that makes a tensor, also inside the ones that make a parameter of it and give it attributes. Nothing: it is none.
+  // The call that makes a tensor, also inside calls that make a parameter of it or give it attributes. Nothing: it is none.
   std::optional<TensorCall> as_tensor(const PickleNode& value) const {
     if (value.kind != PickleNode::Kind::call) return std::nullopt;
     const PickleNode& arguments = pickle_.at(value.items[0]);

@@ -20,8 +20,8 @@ struct RunName {
 };
 // In UTC, so that names have the order of the runs wherever and whenever in the year these begin.
 RunName run_name_at(std::time_t time);
-// Of a run that begins now, beside others. It is later than those that were named up to a day ahead, by a clock that was set back
-// or by local time, as they once were: the newest run is found by its name.
+// The name of a run that begins now beside those of `there`. Runs may be named up to a day ahead, by a clock that was set back
+// later or in local time, as earlier versions named them. The new name is later than those: the newest run is found by name.
 RunName next_run_name(std::time_t now, const std::vector<RunName>& there);
 // Nothing: no run gets this name. Such a folder is a user's, as a copy of a run is.
 std::optional<RunName> read_run_name(std::string_view name);

@@ -155,7 +155,7 @@ void Session::warn_of_limit() {
       asked, bytes_text(there)));
 }
 
-// Of a pipeline that is made of weights from anywhere, whose sizes are nobody's intention: before anything is allocated.
+// For a pipeline made of weights from anywhere: no user chose its sizes. Called before anything is allocated.
 void Session::keep_to_memory() const {
   const std::size_t limit = host_memory_of_all();
   const std::string lack = limit == 0 ? "" : lack_of(memory_bound(), "", "the host's", limit);

@@ -75,7 +75,7 @@ void Training::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   training_seconds_ = seconds_before_ = samples_before_ = 0;
 }
 
-// Of several processes rank 0 has the sums of all.
+// Rank 0 of several processes has the sums of all.
 bool Training::is_first() const { return parts_.options.group == nullptr || parts_.options.group->rank() == 0; }
 
 // An epoch of nothing is no training, and would end well.

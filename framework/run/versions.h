@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-// Of this program, its ABI, and what the devices say (DeviceInfo::versions), each value once: {"Millrace", "0.1.0"},
+// What this program, its ABI and the devices (DeviceInfo::versions) say, each value once: {"Millrace", "0.1.0"},
 // {"cpu oneDNN", "2.6.3"}, {"cpu instructions", "AVX-512"}, {"cpu threads of a replica", "2 and 1"}.
 std::map<std::string, std::string> versions_of(const std::vector<std::unique_ptr<Device>>& devices);
 

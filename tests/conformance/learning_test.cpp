@@ -38,7 +38,7 @@ struct Course {
 
 class Learning : public InPrecision<bool> {
  protected:
-  // Of one step an epoch; the last one has a sample less. `prunes`: otherwise all gradients are computed to the end.
+  // Trains one step an epoch; the last one has a sample less. `prunes`: else all gradients are computed to the end.
   Course train(bool prunes, std::uint64_t first = 0, std::uint32_t pieces = 1) {
     const auto& [backend, precision, recompute] = GetParam();
     CompileOptions options;

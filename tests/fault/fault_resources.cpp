@@ -6,7 +6,7 @@
 //   FAULT_RESOURCES_COUNT  a file for the number of requests, written at the end of each process
 // clang-format on
 //
-// What the C library asks of itself is not seen, and what oneDNN asks is not refused: it crashes then, whoever uses it.
+// Requests of the C library to itself are not seen. Those of oneDNN are not refused: it crashes then in any program.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -35,7 +35,7 @@ Maybe pixel_classes(Draw& draw) {
   return Value(std::move(classes));
 }
 
-// Of all sources: which samples, and in which order.
+// Keys of all sources: which samples, and in which order.
 Meanings sampling_meanings() {
   Meanings meanings;
   meanings["*.only"] = [](Draw& draw) -> Maybe {

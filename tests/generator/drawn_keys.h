@@ -26,7 +26,7 @@ const T& pick(Draw& draw, const std::vector<T>& list) {
 Value list_of(const std::vector<std::string>& texts);
 Value pair_of(std::int64_t first, std::int64_t second);  // [first, second]
 
-// `share`: the chance of each key that is not required. A required key that nobody can give a value is left out, so that the
+// `share`: the chance of each key that is not required. A required key for which no value can be drawn is left out, so that the
 // table is refused.
 Value drawn_table(const std::vector<ParamInfo>& params, const Value& defaults, const std::string& owner, const Meanings& meanings,
                   double share, Draw& draw);

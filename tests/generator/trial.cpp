@@ -52,7 +52,7 @@ void say_into(const char* file) {
   ::close(said);
 }
 
-// In the process of its own. The first line is the outcome, the others what belongs to it.
+// Runs in the separate process. The first line is the outcome, the others belong to it.
 std::string run_here(const std::vector<std::string>& overrides, const Registry& registry) {
   say_into("said.txt");
   const auto streams = std::make_shared<Streams>();
@@ -113,7 +113,7 @@ void leave_list(Place& place) {
   while (place.size() > 1 && place.back().key.empty() && !kLists.contains(place[place.size() - 2].key)) place.pop_back();
 }
 
-// Of a table that a message points at: the key that it names; else one of those that may go. Nothing: none may.
+// The key that a message names in the table at which it points; else one of those that may go. Nothing: none may.
 std::optional<Place> what_is_meant(const Value& document, Place place, const std::string& said) {
   leave_list(place);
   const Value* value = &document;

@@ -132,7 +132,7 @@ int run_tool(const char* program, const std::function<int()>& body) {
   open_missing_streams();
   try {
     const int code = body();
-    constexpr int kFirstSignal = 128;  // whoever has stopped the program looks for its code
+    constexpr int kFirstSignal = 128;  // what stopped the program looks for its code
     if (code < kFirstSignal) require_output_written();
     return code;
   } catch (...) {

@@ -43,8 +43,8 @@ std::int64_t integer(std::string_view option, const std::string& text, std::int6
 // The one argument that is no option. Throws Error(usage) when there are fewer or more.
 std::string only_file(const std::vector<std::string>& rest, std::string_view program);
 
-// Runs a tool's body and turns what it throws into a message on standard error and the exit code of its kind, and likewise what
-// it printed and standard output did not take. The only place besides `main` that knows exit codes.
+// Runs a tool's body and turns what it throws into a message on standard error and the exit code of its kind. Does the same if
+// standard output did not take what the body printed. The only place besides `main` that knows exit codes.
 int run_tool(const char* program, const std::function<int()>& body);
 
 }  // namespace millrace

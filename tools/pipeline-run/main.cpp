@@ -232,8 +232,8 @@ int run(CommandLine& line) {
 }  // namespace
 }  // namespace millrace
 
-// A plugin that calls it ends the process without a word, as no handler runs. So the program has one of its own, which plugins
-// find before the C library's. Sanitizers bring theirs.
+// A plugin that calls the C library's _exit() ends the process without a word, since no handler runs. So the program defines it
+// too, and plugins find this one first. Sanitizers bring theirs.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 extern "C" __attribute__((visibility("default"))) void _exit(int code) {  // NOLINT: the C library's name
   const bool is_early = millrace::LastWords::of_plain_exit();

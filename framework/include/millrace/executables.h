@@ -69,7 +69,7 @@ class Executables {
   // Null: the network was not compiled for it.
   Executable* full(bool training) const { return most_[training] > 0 ? kept_.at({most_[training], training}).get() : nullptr; }
 
-  // Of those for full batches that train, or else of the one that infers; see Replica::layer_times().
+  // The sum of those for full batches that train; else the one that infers. See Replica::layer_times().
   std::vector<LayerTime> layer_times() const {
     std::vector<LayerTime> sum;
     const bool training = most_[true] > 0;

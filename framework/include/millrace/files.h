@@ -37,8 +37,8 @@ class Extensions {
   std::vector<std::string> names_;  // lower case, with the dot
 };
 
-// Of a name whose ending is none of those that a source takes: whether it seems to be an image all the same. It has the ending of
-// another kind of image ("a.webp"), text behind an image's ending ("a.jpg.1", "a.png~"), or no ending and a number ("IMG_0001").
+// Whether a file whose ending no source takes seems to be an image all the same: it has the ending of another kind of image
+// ("a.webp"), text behind an image's ending ("a.jpg.1", "a.png~"), or no ending and a number ("IMG_0001").
 bool seems_to_be_an_image(std::string_view name);
 
 // What a source does not take of what it finds, and why: one line for RunServices::warn() when it has listed its samples.

@@ -69,7 +69,7 @@ class WindowCheck {
   WindowDifference compare_bias(const float* data, double of_term) const;
 
  private:
-  // Of one operand: (n, group, channel, row, column), of w (group, k, c, row, column).
+  // One operand's factors, for each of its indices: (n, group, channel, row, column); w: (group, k, c, row, column).
   using Factors = std::array<std::vector<double>, 5>;
   struct Operand {
     Factors value, magnitude;  // equal but for signs, and but for the result

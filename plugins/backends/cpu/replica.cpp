@@ -225,7 +225,7 @@ void CpuReplica::run_backward(Announcement& to) {
   current_->backward(pass_, [&](int node) { announce(to, node); });
 }
 
-// The count of buckets is known here whatever becomes of the work, since whoever waits for them counts them too.
+// The count of buckets is known here even if the work fails, since those that wait for them count them too.
 void CpuReplica::backward(BucketReady ready) {
   const auto filled = static_cast<int>(filled_buckets(buckets(), submitted_epoch_));
   const auto to = std::make_shared<Announcement>(Announcement{std::move(ready), filled});

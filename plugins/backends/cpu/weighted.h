@@ -30,8 +30,8 @@ class Weighted : public Operation {
 
   // The layer, its algorithm and its windows, without a pass and without descs.
   virtual WindowSum sum() const = 0;
-  // Of the ways to compute it that are not known to be wrong, the one to take; it may change the algorithm. Throws dnnl::error
-  // where there is none.
+  // The way to compute it, among those that are not known to be wrong; it may change the algorithm. Throws dnnl::error if there
+  // is none.
   virtual PrimitiveDesc choose(WindowSum& sum) const { return workshop_.checks.describe(workshop_.engine, sum); }
   virtual Desc canonical_weights() const = 0;  // float32, as the network has them
   virtual Desc source_desc(const MapSpec& input) const = 0;
@@ -55,8 +55,8 @@ class Weighted : public Operation {
     PrimitiveDesc desc;
   };
   WindowSum sum_of(WindowSum::Pass pass, const Desc& source, const Desc& weights, const Desc& destination) const;
-  // Of those for the operands as they lie, for layouts that oneDNN chooses, and for such in float32, the first that is not slow;
-  // else the first. Throws dnnl::error where there is none.
+  // The first way that is not slow: for the operands as they lie, for layouts that oneDNN chooses, and for such layouts in
+  // float32. If all are slow, the first. Throws dnnl::error if there is none.
   Choice first_fast(const WindowSum& sum, std::initializer_list<Change> changes) const;
   // The same, again and again until it computes rightly.
   PrimitiveDesc first_right(const WindowSum& sum, std::initializer_list<Change> changes) const;

@@ -19,8 +19,8 @@ struct WindowSum {
   dnnl::algorithm how = dnnl::algorithm::undef;
   dnnl::memory::dims strides = {}, dilates = {}, before = {}, after = {};  // of windows; dilates as oneDNN counts, from 0
   bool relu = false;                                                       // of forward, applied as the result is written
-  // Of the pass; one of them is its result, and in a backward one the destination is its gradient. Those that are "any" are
-  // oneDNN's to choose. A zero bias is none. Those of a product are (rows, inner), (inner, columns) and (rows, columns).
+  // The pass's operands. One of them is its result; in a backward pass, `destination` is its gradient. oneDNN chooses the layout
+  // of those that are "any". A zero bias is none. Those of a product are (rows, inner), (inner, columns) and (rows, columns).
   Desc source = {}, weights = {}, bias = {}, destination = {};
 };
 

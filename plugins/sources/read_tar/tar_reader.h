@@ -34,7 +34,7 @@ class TarReader {
 
   bool next(TarMember& member);  // false at the end
 
-  // Of the blocks of zeros behind the last member so far. A whole archive ends in two, or in one of a few more.
+  // How many blocks of zeros stand behind the last member so far. A whole archive ends in two, or in one of a few more.
   std::uint64_t zeros() const { return zeros_; }
 
  private:

@@ -135,7 +135,7 @@ std::vector<Flaw> harmless_flaws_of(const Pixels& good) {
   return flaws;
 }
 
-// Of a progressive JPEG; each with the tables before it.
+// A progressive JPEG whose second scan comes first; each scan keeps the tables before it.
 Pixels with_second_scan_first(Pixels bytes) {
   const auto end_of_scan = [&](std::size_t at) {
     while (bytes[at + 1] != 0xda) at += std::size_t{2} + bytes[at + 2] * 256U + bytes[at + 3];

@@ -9,7 +9,7 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-// Of TIFF's types of whole numbers; 0 for another. The standard wants SHORT, and some cameras write others.
+// The size of TIFF's types of whole numbers; 0 for another type. The standard wants SHORT, and some cameras write others.
 std::size_t bytes_of_type(std::uint32_t type) {
   switch (type) {
     case 1:

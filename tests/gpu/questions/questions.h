@@ -1,5 +1,5 @@
-// Questions that only a device can answer, and what they are asked with. Each has a process of its own, before which no CUDA call
-// was made there, and says what it finds as it finds it: one JSON object a line. A crash or a hang loses what is not found yet.
+// Questions that only a device can answer, and what they are asked with. Each is asked in a separate process, in which no CUDA
+// call was made before. It prints each finding at once as one JSON object a line, so a crash or a hang loses only later findings.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -94,7 +94,7 @@ EngineCheck::EngineCheck(const LinearShape& s, std::size_t most_held)
   set_samples(s.rows, most_held);
 }
 
-// Where all samples are little, each has numbers of its own.
+// If maps are small, each sample has different numbers.
 void EngineCheck::set_samples(std::int64_t samples, std::size_t most_held) {
   const auto bytes_of = [](const Operand& operand) {
     return static_cast<std::size_t>(elements_of(operand.elements)) * size_of(operand.elements.type);

@@ -9,7 +9,7 @@
 namespace millrace::cuda {
 
 // One for all machines of a device in a process (Machine::tried()), so that replicas and device objects that are opened later
-// need not try again. Thread-safe: whoever asks for what is being tried waits for it.
+// need not try again. Thread-safe: a thread that asks for what is being tried waits for it.
 class Tried {
  public:
   struct Outcome {

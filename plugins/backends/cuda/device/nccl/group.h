@@ -18,7 +18,7 @@ struct NcclRank {
 };
 
 // Which ranks add up together. Those of one process come one after another: [first, first + the number of its own). Two processes
-// may share one device where each has a NCCL_HOSTID of its own in its environment, so that NCCL takes them for two machines.
+// may share one device if their environments have different NCCL_HOSTID, so that NCCL takes them for two machines.
 struct NcclWorld {
   ncclUniqueId id{};  // made by one process (NcclGroup::make_id), brought to the others
   int ranks = 1;      // of all processes
@@ -52,9 +52,8 @@ class NcclGroup {
   };
   std::optional<Trouble> trouble();  // what NCCL has met since, in threads of its own
 
-  // Makes whatever is under way here end at once, with nobody knowing what then lies in the buffers. Returns when NCCL has let go
-  // of the devices. Nothing but the destructor may follow usefully. Other processes are not told: their sums wait until they give
-  // up as well.
+  // Ends at once what is under way here; the contents of the buffers are then undefined. Returns when NCCL has released the
+  // devices. Only the destructor may follow. Other processes are not told: their sums wait until they give up as well.
   void give_up() noexcept;
 
  private:
