@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "millrace/random.h"
 #include "base/resample_kernels.h"
+#include "millrace/random.h"
 
 namespace millrace {
 namespace {
@@ -93,8 +93,8 @@ TEST(Resampler, ReadsNothingBesideThePartItIsGiven) {
   }
 }
 
-// What it would read beside its memory has a weight of 0 and changes no byte: only the sanitizers' build sees that. A Resampler that
-// keeps its tables and buffer from one image to the next gives the bytes of a new one.
+// What it would read beside its memory has a weight of 0 and changes no byte: only the sanitizers' build sees that. A Resampler
+// that keeps its tables and buffer from one image to the next gives the bytes of a new one.
 TEST(Resampler, StaysInItsMemoryForAnyBox) {
   Draw draw(7, {}, 1);
   Resampler used;

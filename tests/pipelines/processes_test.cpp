@@ -234,8 +234,9 @@ TEST_F(Processes, RefuseWhatTheyCannotDo) {
   const Outcome pieces = run_command(words, {});
   EXPECT_EQ(pieces.code, 2) << pieces.err;
   EXPECT_NE(pieces.err.find("micro_batches = 2"), std::string::npos) << pieces.err;
-  words = command("mix", 2, {"train.mix_images.mixup={ chance = 1 }",
-                             R"(train.flow=["read", "decode_image", "augment", "batch", "mix_images", "forward_backward",
+  words = command("mix", 2,
+                  {"train.mix_images.mixup={ chance = 1 }",
+                   R"(train.flow=["read", "decode_image", "augment", "batch", "mix_images", "forward_backward",
                                             "allreduce", "optimizer", "metrics"])"});
   words.insert(words.end(), {"--devices", "cpu*2"});
   const Outcome mixed = run_command(words, {});

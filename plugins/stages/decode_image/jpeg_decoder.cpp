@@ -23,8 +23,8 @@ struct JpegDecoder::State {
   jpeg_progress_mgr progress{};
   std::jmp_buf escape{};
   char message[JMSG_LENGTH_MAX] = {};
-  int failure = 0;        // libjpeg's code of what `message` says; 0: it is not libjpeg's
-  bool saw_end = false;   // of the file, where a marker or data were expected
+  int failure = 0;       // libjpeg's code of what `message` says; 0: it is not libjpeg's
+  bool saw_end = false;  // of the file, where a marker or data were expected
   bool may_lack_scans = false;
   bool created = false;
   DecodeLimits limits;
@@ -194,7 +194,8 @@ void JpegDecoder::State::mark_tables() {
 bool JpegDecoder::State::may_use_marked_tables() {
   if (jpeg_has_multiple_scans(&info) != FALSE) return true;
   const auto quantisation = [&](int number) {
-    return number < NUM_QUANT_TBLS && info.quant_tbl_ptrs[number] != nullptr && info.quant_tbl_ptrs[number]->quantval[0] == kMarkedStep;
+    return number < NUM_QUANT_TBLS && info.quant_tbl_ptrs[number] != nullptr &&
+           info.quant_tbl_ptrs[number]->quantval[0] == kMarkedStep;
   };
   const auto huffman = [](JHUFF_TBL* const* tables, int number) {
     return number < NUM_HUFF_TBLS && tables[number] != nullptr && tables[number]->bits[0] == kMarkedCount;
@@ -319,8 +320,8 @@ void JpegDecoder::State::give_up() {
   fail(ErrorKind::content, "the JPEG is damaged or of an unsupported kind: {}", message);
 }
 
-// `decode` returns whether it could. What the own entropy decoder stumbles over is for libjpeg to judge; but bytes behind the scan
-// are for the own one, which knows where the last code ends.
+// `decode` returns whether it could. What the own entropy decoder stumbles over is for libjpeg to judge; but bytes behind the
+// scan are for the own one, which knows where the last code ends.
 template <typename Decode>
 void JpegDecoder::State::decode(const Decode& decode) {
   constexpr std::size_t kWorthTables = 16'000;  // bytes of a file: less take no longer than tables of their own
@@ -362,7 +363,8 @@ PixelRows JpegDecoder::decode_part(const Region& region, int reduction, ByteBuff
   constexpr std::size_t kMostAlignment = 4 * 8;  // of the first column: four blocks
   const auto channels = static_cast<std::size_t>(state.channels);
   const int width = reduced(static_cast<int>(state.info.image_width), reduction);
-  const std::size_t columns = state.can_skip() ? static_cast<std::size_t>(region.width) + kMostAlignment + 2 : static_cast<std::size_t>(width);
+  const std::size_t columns =
+      state.can_skip() ? static_cast<std::size_t>(region.width) + kMostAlignment + 2 : static_cast<std::size_t>(width);
   const std::size_t stride = columns * channels;
   if (state.has_inks()) state.inks.resize(4 * columns);
   std::uint8_t* pixels = buffer.resize(static_cast<std::size_t>(region.height) * stride);

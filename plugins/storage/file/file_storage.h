@@ -10,9 +10,9 @@ namespace millrace {
 // Links are followed; one that leads back to a folder it lies in is an error, as is one that leads nowhere. Other things than
 // files and folders (sockets, devices) are left out of listings. A version is the time of the last change, in nanoseconds, and
 // the size. Ownership: none; no file stays open between calls. Threading: no state, any number of threads.
-// Errors: see Storage; what the operating system refuses for good (missing, forbidden) is ErrorKind::data, as is a file larger than
-// the machine's memory; what may pass (a disk error, too many open files) is ErrorKind::storage, and a lack of memory ErrorKind::run.
-// There are no retries: a local file that failed once fails again.
+// Errors: see Storage; what the operating system refuses for good (missing, forbidden) is ErrorKind::data, as is a file larger
+// than the machine's memory; what may pass (a disk error, too many open files) is ErrorKind::storage, and a lack of memory
+// ErrorKind::run. There are no retries: a local file that failed once fails again.
 class FileStorage : public Storage {
  public:
   Kind look(const std::string& url) override;
