@@ -18,7 +18,7 @@ class EngineCheck {
 
   static constexpr std::size_t kMostHeld = std::size_t{8} << 20;
 
-  // `most_held`: bytes of a map up to which each sample has different numbers.
+  // `most_held`: bytes of a batch's maps up to which each sample has different numbers.
   explicit EngineCheck(const ConvolutionShape& shape, std::size_t most_held = kMostHeld);
   explicit EngineCheck(const LinearShape& shape, std::size_t most_held = kMostHeld);
 
