@@ -19,8 +19,7 @@ struct Words {
 
 Arguments& add_what_runs(Arguments& arguments, CommandLine& line, Words& words) {
   return arguments
-      .flag("--check", "check all but the images, which are listed and not read; print shapes and memory bounds, and stop",
-            line.check)
+      .flag("--check", "check all but the images, which are listed; print shapes and memory bounds, and stop", line.check)
       .repeated("--set", "KEY=VALUE", "change a key of the file: --set train.batch.size=64", line.overrides)
       .option("--devices", "D", "instead of run.devices: auto, all, cpu, cpu*2, cuda, cuda:0,2, cuda:GPU-8f6d",
               line.options.devices)
