@@ -36,6 +36,9 @@ std::optional<std::pair<std::string, Fault>> parse(std::string_view line) {
   return std::pair(std::string(rest.substr(0, tab)), Fault(rest.substr(tab + 1)));
 }
 
+// One more with every change of kernels of our own, or of what checks allow.
+constexpr int kVersionOfChecks = 2;
+
 }  // namespace
 
 fs::path verdict_file(std::string_view depends_on) {
@@ -45,7 +48,7 @@ fs::path verdict_file(std::string_view depends_on) {
   for (const char letter : depends_on) {
     name += std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '.' ? letter : '_';
   }
-  return folder / name;
+  return folder / fmt::format("{}-{}", name, kVersionOfChecks);
 }
 
 Verdicts::Verdicts(fs::path path) : file_(std::move(path)) {

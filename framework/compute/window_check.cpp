@@ -263,6 +263,7 @@ template <class T>
 WindowDifference compare_rows(const ElementOffsets& elements, const Known& known, const T* data, std::int64_t begin,
                               std::int64_t end, const WindowRounding& rounding) {
   const Walk walk(elements);
+  const DataType rounded_to = rounding.narrow ? DataType::bf16 : elements.type;
   const std::vector<std::int64_t>& inner = elements.axes[walk.inner()];
   const std::vector<double>&value_along = known.value[walk.inner()], &magnitude_along = known.magnitude[walk.inner()];
   WindowDifference found;
@@ -282,7 +283,7 @@ WindowDifference compare_rows(const ElementOffsets& elements, const Known& known
       }
       if (rounding.relu) expected = std::max(expected, 0.0);
       const auto is = static_cast<double>(to_float(from[inner[i]]));
-      if (std::abs(is - expected) <= allowed(elements.type, expected, most, rounding.of_term)) continue;  // NaN is wrong
+      if (std::abs(is - expected) <= allowed(rounded_to, expected, most, rounding.of_term)) continue;  // NaN is wrong
       if (found.wrong++ > 0) continue;
       at[walk.inner()] = static_cast<std::int64_t>(i);
       found.first = fmt::format("element ({}) is {:.6g} and should be {:.6g}", fmt::join(at, ", "), is, expected + 0.0);  // no -0

@@ -79,11 +79,11 @@ class RuledReplica {
     parameter.initialiser = {"uniform", 0.5};
     return initial_values(parameter, seed);
   }
-  void update(std::uint64_t done) {
+  void update(std::uint64_t done, double rate = 0.1) {
     for (int p = 0; p < parameters(); ++p) replica_->write(kGradient, p, drawn(p, 1 + done));
     UpdateStep step;
     step.step = step.updates_done = done;
-    step.learning_rate = 0.1;
+    step.learning_rate = rate;
     for (std::size_t b = 0; b < replica_->buckets().size(); ++b) replica_->update(static_cast<int>(b), step, nullptr);
     replica_->finish();
   }
@@ -121,6 +121,21 @@ TEST_P(EveryRule, ItsStatesAreListedAndGoOnBitForBit) {
       for (const std::string& state : whole->states()) {
         for (const int p : whole.parameters_with(state)) EXPECT_EQ(whole->read(state, p), second->read(state, p)) << state;
       }
+    }
+  });
+}
+
+// Backward leaves parameters out that no longer learn.
+TEST_P(EveryRule, MovesNoValueAtARateOfZero) {
+  on_every_backend([&](Device& device, const Network& network) {
+    for (const auto& rule : rules_) {
+      RuledReplica replica(device, network, rule);
+      for (std::uint64_t done = 0; done < 2; ++done) replica.update(done);
+      std::vector<std::vector<float>> before;
+      for (int p = 0; p < replica.parameters(); ++p) before.push_back(replica->read(kValue, p));
+      replica.update(2, 0.0);
+      for (int p = 0; p < replica.parameters(); ++p)
+        EXPECT_EQ(replica->read(kValue, p), before[static_cast<std::size_t>(p)]) << p;
     }
   });
 }

@@ -47,7 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace millrace;
   using Kind = TableFormat::Kind;
   if (size == 0) return 0;
-  const ListColumns columns{"file_name", "label", {"x"}};
+  const ListColumns columns{.file = "file_name", .label = "label", .numbers = {"x"}, .join = false, .ending = {}};
   const int way = (data[0] + 2) % 5;  // '0' to '4', and every other byte
   const TableFormat format{way == 1   ? Kind::tsv
                            : way == 2 ? Kind::json_lines

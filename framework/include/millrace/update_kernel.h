@@ -10,6 +10,8 @@
 //   };
 //   MILLRACE_UPDATE_KERNEL(HeavyBallKernel)
 //
+// At a rate of 0 a value does not move: a parameter that no longer learns may be left out.
+//
 // A kernel sees one value with its gradient and its states, and never an address. It is trivially copyable and calls only
 // functions marked MILLRACE_KERNEL and those of <math.h>. Where value, gradient and states are 0 the value must stay 0: layouts
 // have padding.

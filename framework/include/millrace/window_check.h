@@ -53,6 +53,7 @@ struct WindowRounding {
   const std::vector<float>* bias = nullptr;  // added to the result, which is y; by channel
   double of_term = 0x1p-21;                  // allowed for each term, beside the rounding of the result; relative
   double times = 1;                          // of the result, which is w: the kernel had each sample so many times
+  bool narrow = false;                       // the result was rounded to bf16 before it became float32
 };
 
 class WindowCheck {

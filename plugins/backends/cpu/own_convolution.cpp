@@ -67,7 +67,10 @@ void OwnConvolution::backward(const Pass&) {
 OwnTrial own_trial(const Workshop& workshop, const Node& node, WindowOperand result) {
   const Layer& layer = workshop.layer(node.layer);
   const auto& conv = layer.as<ConvAttributes>();
-  const std::int64_t samples = std::max(2, omp_get_max_threads());
+  // No more than the network has: a trial must not need more memory than it.
+  const CompileOptions& options = workshop.options;
+  const std::int64_t most = std::max({options.train_batch, options.largest_train_batch, options.infer_batch, 2U});
+  const std::int64_t samples = std::clamp<std::int64_t>(omp_get_max_threads(), 2, most);
   OwnTrial trial;
   trial.input = MapSpec::of(layer.input_shapes[0], samples, workshop.type(), workshop.layout);
   trial.output = MapSpec::of(layer.output, samples, workshop.type(), workshop.layout);
@@ -81,13 +84,14 @@ OwnTrial own_trial(const Workshop& workshop, const Node& node, WindowOperand res
   trial.y = trial_operand(y.desc());
   const dnnl::memory::dims extents = {conv.groups, trial.shape.k, trial.shape.c, conv.kernel.height, conv.kernel.width};
   trial.w = trial_operand({extents, dnnl::memory::data_type::f32, dnnl::memory::format_tag::goihw});
-  trial.text = fmt::format(
-      "{} of a convolution in {}: {}x{}x{}x{} -> {}x{}x{}, {} groups, windows {}x{}, stride {}x{}, padding {}x{}",
-      result == WindowOperand::y   ? "forward"
-      : result == WindowOperand::x ? "gradient of the input"
-                                   : "gradient of the weights",
-      to_string(x.type), x.n, x.channels, x.height, x.width, y.channels, y.height, y.width, conv.groups, conv.kernel.height,
-      conv.kernel.width, conv.stride.height, conv.stride.width, conv.padding.top, conv.padding.left);
+  trial.text =
+      fmt::format("{} of a convolution in {}, {}: {}x{}x{}x{} -> {}x{}x{}, {} groups, windows {}x{}, stride {}x{}, padding {}x{}",
+                  result == WindowOperand::y   ? "forward"
+                  : result == WindowOperand::x ? "gradient of the input"
+                                               : "gradient of the weights",
+                  to_string(x.type), workshop.layout == Layout::blocked ? "blocked" : "channels last", x.n, x.channels, x.height,
+                  x.width, y.channels, y.height, y.width, conv.groups, conv.kernel.height, conv.kernel.width, conv.stride.height,
+                  conv.stride.width, conv.padding.top, conv.padding.left);
   return trial;
 }
 

@@ -116,8 +116,12 @@ Fault run(const WindowSum& sum, const Base& desc, MemoryRegion& scratch) {
   });
 }
 
-// One for each thread, so that each has something to do, and at least two to be added up.
-memory::dim fewest_samples() { return std::max(2, omp_get_max_threads()); }
+// One for each thread, so that each has something to do, and at least two to be added up. Rows of a product are all kept: its
+// kernel is made for their number.
+memory::dim fewest_samples(const WindowSum& sum) {
+  const bool is_product = sum.layer == WindowSum::Layer::linear || sum.layer == WindowSum::Layer::product;
+  return is_product ? dims_of(sum.source)[0] : std::max(2, omp_get_max_threads());
+}
 
 // The same implementation for as few samples as show what it does with all.
 Fault check(const WindowSum& sum, const Base& chosen, MemoryRegion& scratch) {
@@ -125,7 +129,7 @@ Fault check(const WindowSum& sum, const Base& chosen, MemoryRegion& scratch) {
   const std::string implementation = chosen.impl_info_str();
   const memory::dim all = dims_of(sum.source)[0];
   const Pick same = [&](const Base& desc) { return implementation == desc.impl_info_str(); };
-  for (memory::dim samples = fewest_samples(); samples < all; samples *= 2) {
+  for (memory::dim samples = fewest_samples(sum); samples < all; samples *= 2) {
     const WindowSum fewer = of_first(sum, samples);
     try {
       return run(fewer, cpu::describe(engine, fewer, same), scratch);
@@ -142,7 +146,7 @@ std::string onednn_version() {
 
 // All batches that one implementation computes share a verdict, so that the last and smaller one of an epoch costs nothing.
 std::string key_of(const WindowSum& sum, const Base& desc) {
-  const memory::dim samples = std::min(dims_of(sum.source)[0], fewest_samples());
+  const memory::dim samples = std::min(dims_of(sum.source)[0], fewest_samples(sum));
   return fmt::format("{} by {} on {} threads", cpu::key_of(of_first(sum, samples)), desc.impl_info_str(), omp_get_max_threads());
 }
 

@@ -88,11 +88,11 @@ class PrimitiveChecksTest : public testing::Test {
   };
   static Gradient train(const PrimitiveChecks& checks) {
     const auto trained = network();
-    constexpr std::int64_t kSamples = 6;
-    Laboratory laboratory(trained, kSamples, true, {}, checks);
+    constexpr std::int64_t kTrainedSamples = 6;
+    Laboratory laboratory(trained, kTrainedSamples, true, {}, checks);
     const auto values = parameter_values(*trained, 1);
     for (std::size_t i = 0; i < values.size(); ++i) laboratory.write(static_cast<int>(i), values[i]);
-    laboratory.set_input(noise(kSamples * 3 * 12 * 12, 2));
+    laboratory.set_input(noise(kTrainedSamples * 3 * 12 * 12, 2));
     laboratory.forward();
     laboratory.loss({0, 1, 2, 3, 4, 0});
     laboratory.backward();

@@ -103,7 +103,7 @@ std::size_t segment(const Pixels& jpeg, std::uint8_t marker) {
 }
 
 // Small ones are left to libjpeg, larger ones go through JpegEntropy.
-Pixels jpeg(int side, bool progressive = false) {
+Pixels noisy_jpeg(int side, bool progressive = false) {
   testing_jpeg::Recipe recipe{.height = side, .width = side, .progressive = progressive};
   recipe.pixels = testing_jpeg::noise(side, side, 3, 5);
   return encode(recipe);
@@ -151,11 +151,11 @@ Pixels with_second_scan_first(Pixels bytes) {
 TEST(JpegFlaws, ThatChangeNoPixelAreTaken) {
   ImageFile file;
   for (const int side : {48, 260}) {
-    const Pixels good = jpeg(side);
+    const Pixels good = noisy_jpeg(side);
     EXPECT_EQ(good.size() > 16'000, side == 260);
     expect_harmless(harmless_flaws_of(good), views_of(file, good));
   }
-  const Pixels progressive = jpeg(48, true);
+  const Pixels progressive = noisy_jpeg(48, true);
   const std::size_t end = progressive.size() - 2;
   expect_harmless({{"progressive, no end marker", cut_off(progressive, 2)},
                    {"progressive, zeros behind a scan", with(progressive, end, {0, 0, 0})},
@@ -165,7 +165,7 @@ TEST(JpegFlaws, ThatChangeNoPixelAreTaken) {
 
 TEST(JpegFlaws, ThatChangePixelsAreDamage) {
   for (const int side : {48, 260}) {
-    const Pixels good = jpeg(side);
+    const Pixels good = noisy_jpeg(side);
     const std::size_t size = good.size(), scan = segment(good, 0xda);
     Pixels ended = cut_off(good, size / 3), shorter = good;
     ended.insert(ended.end(), {0xff, 0xd9});
@@ -179,7 +179,7 @@ TEST(JpegFlaws, ThatChangePixelsAreDamage) {
                    {"a hole", zeroed(good, scan + 400, scan + 464)},
                    {"codes behind the scan", shorter}});
   }
-  const Pixels progressive = jpeg(48, true);
+  const Pixels progressive = noisy_jpeg(48, true);
   const std::uint8_t marker[] = {0xff, 0xda};
   const auto last = std::find_end(progressive.begin(), progressive.end(), std::begin(marker), std::end(marker));
   expect_damage({{"progressive, truncated", cut_off(progressive, progressive.size() / 2)},

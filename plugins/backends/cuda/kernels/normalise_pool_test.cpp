@@ -5,25 +5,25 @@
 namespace millrace::cuda {
 namespace {
 
-struct Geometry {
+struct PooledMap {
   PoolWindow window;
   std::int32_t height, width, out_height, out_width;
 };
 // As ResNet's, tiling, overlap on all sides, gaps.
-const std::vector<Geometry> kGeometries = {{{3, 3, 2, 2, 1, 1}, 9, 8, 5, 4},
-                                           {{2, 2, 2, 2, 0, 0}, 8, 6, 4, 3},
-                                           {{3, 3, 1, 1, 1, 1}, 6, 5, 6, 5},
-                                           {{2, 3, 3, 4, 0, 0}, 8, 11, 3, 3}};
-constexpr std::int64_t kSamples = 2;
+const std::vector<PooledMap> kPooledMaps = {{{3, 3, 2, 2, 1, 1}, 9, 8, 5, 4},
+                                            {{2, 2, 2, 2, 0, 0}, 8, 6, 4, 3},
+                                            {{3, 3, 1, 1, 1, 1}, 6, 5, 6, 5},
+                                            {{2, 3, 3, 4, 0, 0}, 8, 11, 3, 3}};
+constexpr std::int64_t kPooledSamples = 2;
 
 template <class T>
 struct NormAndPool {
-  NormAndPool(const Geometry& g, std::int64_t channels)
-      : norm(kSamples * g.height * g.width, channels),
-        pooled(kSamples * g.out_height * g.out_width, channels),
+  NormAndPool(const PooledMap& g, std::int64_t channels)
+      : norm(kPooledSamples * g.height * g.width, channels),
+        pooled(kPooledSamples * g.out_height * g.out_width, channels),
         d_pooled(pooled.rows(), channels),
         index(static_cast<std::size_t>(pooled.rows() * pooled.pitch()), 255),
-        at{kSamples, g.height, g.width, g.out_height, g.out_width, static_cast<std::int32_t>(norm.x.row_packs())},
+        at{kPooledSamples, g.height, g.width, g.out_height, g.out_width, static_cast<std::int32_t>(norm.x.row_packs())},
         window(g.window) {
     norm.find_statistics();
     d_pooled.fill(7);
@@ -60,7 +60,7 @@ void expect_same(const TestMap<T>& found, const TestMap<T>& expected) {
 }
 
 TYPED_TEST(NormaliseAndPool, GiveTheBitsThatTheyGiveApart) {
-  for (const Geometry& geometry : kGeometries) {
+  for (const PooledMap& geometry : kPooledMaps) {
     for (const std::int64_t channels : {5, 24}) {
       NormAndPool<TypeParam> apart(geometry, channels), together(geometry, channels);
       apart.forward_apart();
@@ -94,7 +94,7 @@ TYPED_TEST(NormaliseAndPool, GiveTheBitsThatTheyGiveApart) {
 }
 
 TYPED_TEST(NormaliseAndPool, NeedNeitherPlacesNorAShift) {
-  NormAndPool<TypeParam> maps(kGeometries[0], 5);
+  NormAndPool<TypeParam> maps(kPooledMaps[0], 5);
   maps.norm.shift.zero();
   run_on_host(maps.forward());
   const TestMap<TypeParam> expected = maps.pooled;

@@ -15,7 +15,7 @@ using Axes = std::vector<std::vector<std::int64_t>>;
 
 constexpr std::byte kPattern{0xff};  // of guards and of results before a run: a NaN in every type
 // Engines of several algorithms may take part: those by Winograd or by Fourier transforms round more than a plain sum.
-constexpr double kRounding = 0x1p-17;
+constexpr double kTermRounding = 0x1p-17;
 
 // An axis of `extent` indices, `stride` elements from each other.
 std::vector<std::int64_t> axis(std::int64_t extent, std::int64_t stride) {
@@ -68,7 +68,8 @@ EngineCheck::EngineCheck(const ConvolutionShape& s, std::size_t most_held)
       shape_{.n = 1, .groups = s.groups, .c = s.c / s.groups, .k = s.k / s.groups},
       result_(result_of(s.kind)),
       relu_(s.activation == Activation::relu),
-      known_(s.activation != Activation::gelu) {
+      known_(s.activation != Activation::gelu),
+      narrow_(s.kind == Kind::weight_gradient && s.type == DataType::bf16) {
   shape_.rows = {s.h, s.out_h, s.kernel_h, s.stride_h, s.dilation_h, s.top};
   shape_.columns = {s.w, s.out_w, s.kernel_w, s.stride_w, s.dilation_w, s.left};
   x_.elements = {s.type, map_axes(pitch_of(s.c), s.h, s.w)};
@@ -137,8 +138,9 @@ Fault EngineCheck::compare(Queue& queue, const WindowCheck& check, const void* f
   const bool of_weights = result_ == WindowOperand::w;
   const WindowRounding rounding{.relu = relu_ && result_ == WindowOperand::y,
                                 .bias = bias_.empty() ? nullptr : &bias_,
-                                .of_term = kRounding,
-                                .times = of_weights ? static_cast<double>(repeated_) : 1};
+                                .of_term = kTermRounding,
+                                .times = of_weights ? static_cast<double>(repeated_) : 1,
+                                .narrow = narrow_};
   for (const std::size_t begin : {std::size_t{0}, result.bytes - result.held}) {
     queue.copy_out(host.data(), static_cast<const std::byte*>(from) + begin, result.held);
     queue.mark()->wait();

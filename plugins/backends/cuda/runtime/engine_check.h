@@ -49,6 +49,7 @@ class EngineCheck {
   std::vector<float> bias_;    // read with y as the result
   std::size_t bias_bytes_ = 0;
   bool relu_ = false, known_ = true;  // false: results that a GELU has changed are not compared
+  bool narrow_ = false;               // a bf16 convolution's gradient of weights: cuDNN writes bf16, which then becomes float32
 };
 
 }  // namespace millrace::cuda

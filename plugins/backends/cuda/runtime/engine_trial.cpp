@@ -173,8 +173,19 @@ Fault EngineTrial::find_fault(const LibraryPlan& plan) {
   std::string depends_on = machine_.info().name;
   for (const auto& [library, version] : machine_.info().versions) depends_on += fmt::format(" {} {}", library, version);
   Verdicts verdicts(machine_.checks() ? std::filesystem::path() : verdict_file(depends_on));
-  return verdicts.find_or(fmt::format("{} by {}", operands_.check->key(), plan.engine()),
-                          [&] { return operands_.check->find_fault(queue_, work_, plan.workspace()); });
+  return verdicts.find_or(fmt::format("{} by {}", operands_.check->key(), plan.identity()), [&] {
+    const Fault fault = operands_.check->find_fault(queue_, work_, plan.workspace());
+    refill();
+    return fault;
+  });
+}
+
+// Behind a check, the plan that is timed, and the next that is asked whether it adds, have small random numbers again.
+void EngineTrial::refill() {
+  const auto again = [&](const void* to, const TrialOperand& operand) {
+    if (operand.bytes > 0) fill(static_cast<std::byte*>(const_cast<void*>(to)), operand, kSmall);  // NOLINT: its own memory
+  };
+  again(work_.x, operands_.x), again(work_.w, operands_.w), again(work_.y, operands_.y), again(work_.bias, operands_.bias);
 }
 
 // Evenly from the first byte of x to its last.

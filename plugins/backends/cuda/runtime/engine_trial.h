@@ -48,6 +48,7 @@ class EngineTrial {
   void fill(std::byte* to, const TrialOperand& operand, double scale);
   std::vector<float> sample_x();
   bool adds(const LibraryRun& work);
+  void refill();
   Fault find_fault(const LibraryPlan& plan);
   double time(const LibraryRun& work);
   void finish();

@@ -130,6 +130,35 @@ TEST_F(EngineTrialTest, TimesOnePlanAfterAnother) {
   expect_clean();
 }
 
+TEST_F(EngineTrialTest, TakesGradientsOfWeightsThatWereRoundedToTheTypeTheyAreOf) {
+  for (const std::int64_t side : {3, 4, 7, 11}) {
+    for (const DataType type : {DataType::f32, DataType::bf16}) {
+      ConvolutionShape shape = convolution(Kind::weight_gradient, type);
+      shape.n = side;
+      const std::size_t elements = result_bytes(shape) / sizeof(float);
+      const auto rounded = tried_with(shape, [&](float* w) {
+        for (std::size_t i = 0; i < elements; ++i) w[i] = to_float(from_float<Bf16>(w[i])) * (1 + 0x1p-9F);
+      });
+      EXPECT_EQ(rounded.has_value(), type == DataType::bf16) << side << ' ' << why_not;
+    }
+  }
+  expect_clean();
+}
+
+TEST_F(EngineTrialTest, AsksEachOfSeveralWhetherItAdds) {
+  ConvolutionShape shape = convolution(Kind::data_gradient, DataType::f32);
+  shape.accumulate = true;
+  EngineTrial trial(*machine, *a, TrialOperands::of(shape));
+  const auto add = [](std::vector<float>& before, float* x) {
+    for (std::size_t i = 0; i < before.size(); ++i) x[i] += before[i];
+  };
+  const auto overwrite = [](std::vector<float>&, float*) {};
+  EXPECT_EQ(trial.run(*std::make_shared<Gradient>(shape, add), false, why_not), 0) << why_not;
+  EXPECT_FALSE(trial.run(*std::make_shared<Gradient>(shape, overwrite), false, why_not));
+  EXPECT_NE(why_not.find("does not add"), std::string::npos) << why_not;
+  expect_clean();
+}
+
 TEST_F(EngineTrialTest, TakesAGradientThatAdds) {
   const auto add = [](std::vector<float>& before, float* x) {
     for (std::size_t i = 0; i < before.size(); ++i) x[i] += before[i];

@@ -64,6 +64,8 @@ class LibraryPlan {
   virtual ~LibraryPlan() = default;
   virtual std::size_t workspace() const = 0;  // bytes that run() needs; 256-byte aligned
   virtual std::string engine() const = 0;     // for profiles and messages
+  // The engine and all that it was chosen with, in a line: what is known of one says nothing of another.
+  virtual std::string identity() const { return engine(); }
 };
 
 // How plans are chosen.

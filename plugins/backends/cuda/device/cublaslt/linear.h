@@ -70,6 +70,7 @@ class LinearPlan final : public DevicePlan {
 
   std::size_t workspace() const override { return choice_.workspace; }
   std::string engine() const override;
+  std::string identity() const override { return "cuBLASLt " + save(choice_); }
   void execute(const LibraryRun& run, CudaStream& stream, Queue& queue) const override;
   void run_algorithm(const LibraryRun& run, cudaStream_t stream) const;  // without what comes behind it
 

@@ -51,6 +51,7 @@ class ConvolutionPlan final : public DevicePlan {
 
   std::size_t workspace() const override;
   std::string engine() const override;
+  std::string identity() const override { return "cuDNN " + save(*choice_); }
   void execute(const LibraryRun& run, CudaStream& stream, Queue& queue) const override;
 
  private:

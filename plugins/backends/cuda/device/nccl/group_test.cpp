@@ -11,11 +11,11 @@
 namespace millrace::cuda {
 namespace {
 
-constexpr std::chrono::minutes kLongLimit(5);
+constexpr std::chrono::minutes kGroupLimit(5);
 
 // What a process of the world has: one rank, on the one device.
 struct OneRank {
-  void connect(const NcclApi& api, const NcclWorld& world, std::chrono::milliseconds limit = kLongLimit) {
+  void connect(const NcclApi& api, const NcclWorld& world, std::chrono::milliseconds limit = kGroupLimit) {
     group = std::make_unique<NcclGroup>(api, world, std::vector<NcclRank>{lane.rank()}, limit);
   }
   Ref<Event> add_up(float& value) {
