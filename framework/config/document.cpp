@@ -300,7 +300,7 @@ class EnvironmentScope : public Scope {
   std::optional<Value> find(std::string_view, const Position&, Diagnostics&) const override { return std::nullopt; }
 };
 
-// Results of arithmetic stay: they are numbers, and a text would be calculated with once more.
+// Numbers stay, results of arithmetic among them: another learning rate must be seen when a run resumes. Secrets are texts.
 void keep_environment(Value& resolved, const Value& kept) {
   if (kept.kind() == Value::Kind::table && resolved.kind() == Value::Kind::table) {
     for (Member& member : resolved.table()) {
@@ -311,8 +311,7 @@ void keep_environment(Value& resolved, const Value& kept) {
       keep_environment(resolved.array()[i], kept.array()[i]);
     }
   } else if (kept.kind() == Value::Kind::text && kept.text().find("${env.") != std::string::npos) {
-    const bool is_alone = kept.text().starts_with("${") && kept.text().find('}') + 1 == kept.text().size();
-    if (is_alone || resolved.kind() == Value::Kind::text) resolved = Value(kept.text(), resolved.at());
+    if (resolved.kind() == Value::Kind::text) resolved = Value(kept.text(), resolved.at());
   }
 }
 
