@@ -10,7 +10,7 @@ namespace millrace::conformance {
 namespace {
 
 // Two layers in front, one of them frozen from the start but for its bias, a residual block behind them, and a branch around it.
-constexpr const char* kLayers = R"(
+constexpr const char* kLearningLayers = R"(
 input  = { channels = 3, height = 12, width = 10 }
 layers = [
   { name = "white", op = "conv", out = 16, kernel = 3, padding = 1, trainable = false, bias_initialiser = 0 },
@@ -101,7 +101,7 @@ class Learning : public InPrecision<bool> {
   }
 
  protected:
-  const std::shared_ptr<const Network> network_ = testkit::network_from_text(kLayers, with_simulation());
+  const std::shared_ptr<const Network> network_ = testkit::network_from_text(kLearningLayers, with_simulation());
 };
 
 TEST_P(Learning, AFrontThatStopsChangesNothingElse) {
