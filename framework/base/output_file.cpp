@@ -46,7 +46,7 @@ OutputFile::OutputFile(std::string path, Sync sync)
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (file_ < 0 && errno == ENOENT && error) {
     fail(ErrorKind::storage, "cannot create folder '{}': {}", folder.string(), error.message());
   }

@@ -8,14 +8,17 @@ namespace millrace {
 namespace {
 
 constexpr std::string_view kMask = "***";
-constexpr std::string_view kEnds = " \t\r\n\"'<>`{}|\\^";  // none of a URL's characters
+constexpr std::string_view kEnds = " \t\r\n\"'<>`";  // braces and bars stand in URLs that are sent
 
 bool is_secret(std::string_view parameter) {
   std::string name(parameter);
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  for (const std::string_view whole : {"key", "sig", "auth", "pass", "pwd"}) {
+  std::ranges::replace(name, '-', '_');
+  for (const std::string_view whole :
+       {"key", "sig", "auth", "authorization", "pass", "passwd", "passphrase", "pwd", "jwt", "policy"}) {
     if (name == whole) return true;
   }
+  if (name.ends_with("_key")) return true;
   for (const std::string_view part :
        {"token", "signature", "password", "secret", "credential", "apikey", "api_key", "accesskey", "access_key"}) {
     if (name.find(part) != std::string::npos) return true;

@@ -18,6 +18,7 @@ TEST(Secrets, AreNotInWhatIsSaid) {
   EXPECT_EQ(said("s3://bucket/x?X-Amz-Signature=abc&part=3&token=t&a=b"),
             "s3://bucket/x?X-Amz-Signature=***&part=3&token=***&a=b");
   EXPECT_EQ(said("https://h/x?api_key=k"), "https://h/x?api_key=***");
+  EXPECT_EQ(said("https://h/x?access_token=1|s&private-key=t"), "https://h/x?access_token=***&private-key=***");
 }
 
 TEST(Secrets, NothingElseIsChanged) {

@@ -194,7 +194,7 @@ std::string json_schema(const Registry& registry) {
   network.erase("additionalProperties");  // variables of the network
   // Most pipelines name the file alone.
   Json& weights = network["properties"]["weights"];
-  weights["anyOf"].insert(weights["anyOf"].begin(), {{"type", "string"}});
+  weights["anyOf"].insert(weights["anyOf"].begin(), Json::object({{"type", "string"}}));
   weights["default"] = "";
   const Json graph_or_variables = {{"if", {{"type", "object"}, {"required", {"flow"}}}},
                                    {"then", {{"$ref", "#/definitions/graph"}}}};

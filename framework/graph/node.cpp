@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/crash_stack.h"
 #include "graph/guard.h"
 #include "graph/tsan.h"
 
@@ -132,6 +133,7 @@ void Node::run(const Message message) noexcept {
   acquired(message.payload);
   Turn turn;
   Turn* const outer = std::exchange(this_turn, &turn);  // a stage that waits in oneTBB may meet another node's task there
+  if (outer == nullptr) use_crash_stack();              // any thread of oneTBB may come
   const int line = Counters::this_line();
   std::uint64_t now = now_ticks();
   message.link->counters.add(line, 0, 0, 1, now > message.stamp ? now - message.stamp : 0);

@@ -100,7 +100,6 @@ void start_workers(tbb::task_arena& arena, int threads) {
   const auto meeting = std::make_shared<Meeting>();
   meeting->missing = threads;
   const auto meet = [meeting, kPatience] {
-    use_crash_stack();
     std::unique_lock lock(meeting->mutex);
     if (--meeting->missing <= 0) meeting->arrived.notify_all();
     meeting->arrived.wait_for(lock, kPatience, [&] { return meeting->missing <= 0; });

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 #include <string_view>
 
@@ -16,7 +17,9 @@ namespace millrace {
 namespace {
 
 constexpr std::size_t kLongestRecipeWord = 64, kLongestRecipeText = 200, kMostRecipeStages = 32, kMostRecipeVariables = 256;
+constexpr double kLargestRecipeNumber = 4096;  // of a stage, or what is its default: sizes and limits make memory
 constexpr std::int64_t kLargestRecipeExtent = 1 << 16, kLargestRecipeBatch = 1 << 20, kMostRecipeValues = 256;
+constexpr std::size_t kMostValuesOfNetwork = 1 << 15, kMostValuesOfVariables = 1 << 12;
 // What stages of the pipeline that is made are called, and other keys of its graph.
 constexpr std::array kTakenNames = {"flow", "every", "read", "batch", "forward", "metrics"};
 
@@ -53,6 +56,17 @@ bool is_harmless(std::string_view text, bool references) {
     }
   }
   return true;
+}
+
+std::size_t values_in(const Value& value) {
+  std::size_t all = 1;
+  if (value.kind() == Value::Kind::array) {
+    for (const Value& element : value.array()) all += values_in(element);
+  }
+  if (value.kind() == Value::Kind::table) {
+    for (const Member& member : value.table()) all += values_in(member.value);
+  }
+  return all;
 }
 
 bool is_equal(const Value* a, const Value& b) {
@@ -126,6 +140,11 @@ class RecipeCheck {
     for (const Member& member : usage_.target.table()) {
       if (member.key == "scale") range("target.scale", member.value, 1, kLargestRecipeExtent);
       harmless("target", member, false);
+    }
+    const Value* const colours = usage_.target.find("colours");
+    const auto is_text = [](const Value& each) { return each.kind() == Value::Kind::text; };
+    if (colours != nullptr && (colours->kind() != Value::Kind::array || !std::ranges::all_of(colours->array(), is_text))) {
+      refuse("'target.colours' must be a list of texts");
     }
     const Value* const ids = usage_.target.find("ids");
     if (ids == nullptr) return;
@@ -205,6 +224,22 @@ class RecipeCheck {
       if (is_equal(defaults.find(member.key), member.value)) continue;
       if (!info->in_recipes) refuse("{}: key '{}' of '{}' is none that a recipe may set", owner, member.key, type);
       harmless(owner, member, false);
+      const Value* const usual = defaults.find(member.key);
+      const double most =
+          usual != nullptr && usual->is_number() ? std::max(usual->number(), kLargestRecipeNumber) : kLargestRecipeNumber;
+      small(owner, member.key, member.value, most);
+    }
+  }
+
+  static void small(const std::string& owner, const std::string& key, const Value& value, double most) {
+    if (value.is_number() && !(std::abs(value.number()) <= most)) {
+      refuse("{}: '{}' is {}, and a recipe may say {} at most", owner, key, shown(found(value)), most);
+    }
+    if (value.kind() == Value::Kind::array) {
+      for (const Value& element : value.array()) small(owner, key, element, most);
+    }
+    if (value.kind() == Value::Kind::table) {
+      for (const Member& member : value.table()) small(owner, member.key, member.value, most);
     }
   }
 
@@ -230,6 +265,13 @@ class RecipeCheck {
   // They stand in [network] beside keys of every network, which fetch and change weights.
   void variables() const {
     const Value* const defaults = usage_.document.find("defaults");
+    if (values_in(usage_.document) > kMostValuesOfNetwork) refuse("its network has too many values");
+    for (const Value* table : {&usage_.network, defaults}) {
+      if (table != nullptr && values_in(*table) > kMostValuesOfVariables) refuse("its network's variables have too many values");
+    }
+    if (const Value* const blocks = usage_.document.find("block"); blocks != nullptr && blocks->kind() == Value::Kind::table) {
+      for (const Member& block : blocks->table()) check_block(block, blocks->table().size());
+    }
     for (const Value* table : {&usage_.network, defaults}) {
       if (table != nullptr && table->kind() == Value::Kind::table && table->table().size() > kMostRecipeVariables) {
         refuse("its network has {} variables, more than {}", table->table().size(), kMostRecipeVariables);
@@ -243,6 +285,14 @@ class RecipeCheck {
       if (!is_word(member.key)) refuse("its network has a variable '{}'", shown(member.key));
       harmless("its network", member, false);
     }
+  }
+
+  // Each use of a block copies its variables.
+  static void check_block(const Member& block, std::size_t blocks) {
+    if (blocks > kMostRecipeVariables) refuse("its network has {} blocks, more than {}", blocks, kMostRecipeVariables);
+    const Value* const own = block.value.kind() == Value::Kind::table ? block.value.find("defaults") : nullptr;
+    if (own == nullptr || own->kind() != Value::Kind::table || own->table().size() <= kMostRecipeVariables) return;
+    refuse("its block '{}' has {} variables, more than {}", shown(block.key), own->table().size(), kMostRecipeVariables);
   }
 
   void document() const {

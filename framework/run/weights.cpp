@@ -86,8 +86,9 @@ std::map<std::string, std::string> metadata_of(const std::vector<std::string>& c
 }
 
 std::vector<std::string> classes_from(const std::map<std::string, std::string>& metadata) {
+  constexpr std::size_t kLongest = std::size_t{8} << 20;  // of their names
   const auto found = metadata.find("classes");
-  if (found == metadata.end()) return {};
+  if (found == metadata.end() || found->second.size() > kLongest) return {};
   const Json names = Json::parse(found->second, nullptr, false);
   const auto is_text = [](const Json& name) { return name.is_string(); };
   if (!names.is_array() || !std::all_of(names.begin(), names.end(), is_text)) return {};

@@ -222,6 +222,18 @@ TEST_F(PredictFolder, FilesThatItDidNotWriteAreNotReplaced) {
   EXPECT_NE(outcome.err.find("out/masks/1.png' is a file: name a folder"), std::string::npos) << outcome.err;
 }
 
+TEST_F(PredictFolder, NothingIsRemovedThatALinkLeadsTo) {
+  copy_photographs("photos", 3);
+  ASSERT_EQ(predict(folder_ / "photos").code, 0);
+  fs::create_directory(folder_ / "mine");
+  std::ofstream(folder_ / "mine/precious.png") << "mine";
+  fs::create_directory_symlink(folder_ / "mine", folder_ / "out/images");
+  const Outcome outcome = predict(folder_ / "photos");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("' is not of an earlier --predict, which would replace it"), std::string::npos) << outcome.err;
+  EXPECT_EQ(read_file(folder_ / "mine/precious.png"), "mine");
+}
+
 TEST_F(PredictFolder, WhatAnEarlierPredictionLeftIsRemoved) {
   copy_photographs("photos", 3);
   ASSERT_EQ(predict(folder_ / "photos").code, 0);

@@ -96,7 +96,8 @@ LastWords::LastWords(void (*leave)(int code)) {
 LastWords::~LastWords() { leave_by = nullptr; }
 
 bool LastWords::of_plain_exit() noexcept {
-  if (leave_by.exchange(nullptr) == nullptr) return false;
+  if (leave_by == nullptr || !may_speak()) return false;
+  leave_by = nullptr;
   say_where("a plugin ended the process by _exit()");
   return true;
 }

@@ -128,8 +128,9 @@ class Prediction {
   std::string list() const {
     std::string text = "file_name\r\n";
     for (const std::string& url : part_.group->urls) {
-      append_csv(text, url);
-      text += "\r\n";
+      text += '"';  // bytes as they are: append_csv() would write text
+      for (const char byte : url) text.append(byte == '"' ? 2 : 1, byte);
+      text += "\"\r\n";
     }
     return text;
   }

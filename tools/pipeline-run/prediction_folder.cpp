@@ -133,8 +133,9 @@ void check_prediction_folder(const std::string& folder, const std::vector<std::s
   });
   for (const fs::path& entry : entries) {
     const std::string name = entry.filename().string();
-    const bool foreign =
-        is_of_pipeline(name) ? !is_made_by_predict(entry) : !ours && (is_result(name) || is_picture_folder(name));
+    const bool leads_elsewhere = is_picture_folder(name) && fs::is_symlink(fs::symlink_status(entry));
+    const bool foreign = leads_elsewhere || (is_of_pipeline(name) ? !is_made_by_predict(entry)
+                                                                  : !ours && (is_result(name) || is_picture_folder(name)));
     if (!foreign) continue;
     fail(ErrorKind::usage, "--out: '{}' is not of an earlier --predict, which would replace it: name another folder, or move it",
          entry.string());
@@ -145,7 +146,7 @@ void remove_old_prediction(const std::string& folder, const MadeFiles& made) {
   for (const fs::path& entry : entries_of(folder)) {
     bool abandoned = false;
     const std::string name = entry.filename().string(), finished = finished_name(name, abandoned);
-    if (is_picture_folder(name) && fs::is_directory(entry)) remove_pictures(entry);
+    if (is_picture_folder(name) && fs::is_directory(fs::symlink_status(entry))) remove_pictures(entry);
     const bool old = is_of_pipeline(finished) || is_result(finished);
     if (!old || made.has(entry) || (finished != name && !abandoned)) continue;
     std::error_code error;

@@ -41,8 +41,12 @@ const TrialOperand& operand_of(const Trial& trial, WindowOperand which) {
 
 }  // namespace
 
+// Of memory that is not part of the plan yet.
+constexpr std::size_t kMostOfTrial = std::size_t{1} << 30;
+
 Fault find_fault(const Trial& trial, MemoryRegion& scratch, const std::function<void(const TrialMemory&)>& kernel) {
   const auto channels = static_cast<std::size_t>(trial.shape.groups * trial.shape.k);
+  if (trial.x.bytes + trial.w.bytes + trial.y.bytes + trial.scratch > kMostOfTrial) return {};
   const GuardedMemory guarded(scratch, {{"input", trial.x.bytes},
                                         {"weights", trial.w.bytes},
                                         {"output", trial.y.bytes},

@@ -33,7 +33,7 @@ struct TrialMemory {
 };
 
 // What is wrong: a value, or a write outside of what the kernel was given. Runs on the calling thread's team, in `memory`, which
-// grows as it has to.
+// grows as it has to. Nothing is found, and nothing tried, where that would take more than a gibibyte.
 Fault find_fault(const Trial& trial, MemoryRegion& memory, const std::function<void(const TrialMemory&)>& kernel);
 
 }  // namespace millrace::cpu

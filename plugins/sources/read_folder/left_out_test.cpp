@@ -68,6 +68,13 @@ TEST_F(ReadFolderTest, AClassWhoseNameIsNoUtf8HasOneThatCanBeGiven) {
   EXPECT_EQ(opened(given)->classes(), (std::vector<std::string>{"a", "ni\\xf1o"}));
   given.classes = {"ni\\xf1o", "a"};
   EXPECT_EQ(opened(given)->label(1), 0);
+  write("ni\\xf1o/1.jpg");  // another folder, whose name is the first one's as text
+  try {
+    opened(params());
+    FAIL() << "two folders became one class";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("two folders of '"), std::string::npos) << error.message();
+  }
 }
 
 TEST_F(ReadFolderTest, PassesOverOtherFilesAndHiddenOnes) {

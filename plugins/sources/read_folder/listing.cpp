@@ -1,6 +1,8 @@
 #include "listing.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "millrace/error.h"
 #include "millrace/pattern.h"
@@ -77,6 +79,10 @@ class Lister {
         fail(ErrorKind::data, "folder '{}' is not among `classes`{}; leave_out = [\"{}\"] leaves it out",
              line_text(join_url(options_.root, folder_)), numbers_.hint(folder_), line_text(folder_));
       }
+      const auto [of, is_new] = folder_of_.try_emplace(number_, folder_);
+      if (!is_new && of->second != folder_) {
+        fail(ErrorKind::data, "two folders of '{}' are both '{}' as text: rename one", options_.root, line_text(folder_));
+      }
     }
     if (!image) return;
     const std::size_t below = name.find('/', slash + 1);
@@ -117,6 +123,7 @@ class Lister {
   std::string folder_, folder_below_;              // the class folder, and the first folder in it
   bool has_images_ = false, has_folders_ = false;  // in the class folder, and images in folders below
   std::size_t class_folders_ = 0;
+  std::map<std::int32_t, std::string> folder_of_;  // by class: names as text may be equal where their bytes are not
   std::int32_t number_ = -1;
 };
 

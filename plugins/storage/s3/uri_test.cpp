@@ -45,7 +45,8 @@ TEST(ObjectUrl, RefusesWhatIsNone) {
       ADD_FAILURE() << url;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::usage);
-      EXPECT_NE(error.message().find(url), std::string::npos) << error.message();
+      const std::string said = url == "s3://u@h:80/c" ? "s3://***@h:80/c" : url;  // what stands before an '@' may be a key
+      EXPECT_NE(error.message().find(said), std::string::npos) << error.message();
     }
   }
 }

@@ -137,7 +137,7 @@ TEST_F(EngineTrialTest, TakesGradientsOfWeightsThatWereRoundedToTheTypeTheyAreOf
       shape.n = side;
       const std::size_t elements = result_bytes(shape) / sizeof(float);
       const auto rounded = tried_with(shape, [&](float* w) {
-        for (std::size_t i = 0; i < elements; ++i) w[i] = to_float(from_float<Bf16>(w[i])) * (1 + 0x1p-9F);
+        for (std::size_t i = 0; i < elements; ++i) w[i] = to_float(from_float<Bf16>(w[i])) * (1 + 0x1p-10F);
       });
       EXPECT_EQ(rounded.has_value(), type == DataType::bf16) << side << ' ' << why_not;
     }
