@@ -109,24 +109,27 @@ namespace {
 constexpr unsigned kPatience = 10;  // seconds, from one word on a plugin that is still loaded to the next
 constexpr int kEnds[] = {SIGHUP, SIGINT, SIGTERM};
 
-void say_loading(const char* what) {
+void say_loading(const char* what, const char* rest) {
   say("\npipeline-run: ");
   say(what);
-  const char* const path = loading_plugin();
-  say(path == nullptr ? " plugins were loaded" : " plugin '");
-  if (path == nullptr) return say("\n");
-  say(path);
-  say("' was loaded\n");
+  if (const char* const path = loading_plugin(); path != nullptr) {
+    say(" plugin '");
+    say(path);
+    say("' was loaded");
+  } else {
+    say(" plugins were loaded");
+  }
+  say(rest);
 }
 
 void on_alarm(int) {
-  say_loading("still waiting while");
+  say_loading("still waiting while", "\n");
   ::alarm(kPatience);
 }
 
 void on_end(int signal) {
   if (leave_by == nullptr || !may_speak()) return;
-  say_loading("stopped while");
+  say_loading("stopped while", "; there was nothing to save\n");
   leave_by.load()(128 + signal);
 }
 
