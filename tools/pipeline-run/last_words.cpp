@@ -1,5 +1,6 @@
 #include "last_words.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -17,11 +18,17 @@ namespace {
 
 constexpr int kCrashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 
-// As many threads may call exit() together: each takes one of the handlers that wait.
+// The C library's err() ends the process by its own exit(). As many threads may do so together: each takes
+// one of the handlers that wait.
 constexpr int kExits = 64;
 
-std::atomic<void (*)(int)> leave_by{nullptr};  // null: there is nothing to say
-std::atomic<pid_t> speaker{0};                 // the thread that says it
+std::atomic<bool> has_words{false};  // false: there is nothing to say
+std::atomic<pid_t> speaker{0};       // the thread that says it
+
+// Without handlers, and without the program's own _exit(), which threads that also leave wait in. Async-signal-safe.
+[[noreturn]] void end_process(int code) {
+  while (true) ::syscall(SYS_exit_group, code);
+}
 
 // True for the first thread that asks. Every other one stays here until that one has ended the process: it shall not end it in
 // the middle of a sentence. The first one comes back, with false, where it fails a second time while it speaks.
@@ -66,22 +73,17 @@ const char* name_of(int signal) {
 }
 
 void on_crash(int signal) {
-  if (leave_by != nullptr && may_speak()) say_where(name_of(signal));
+  if (has_words && may_speak()) say_where(name_of(signal));
   ::signal(signal, SIG_DFL);
   ::raise(signal);
 }
 
-void on_exit() {
-  const auto leave = leave_by.load();
-  if (leave == nullptr || !may_speak()) return;
-  say_where("a plugin ended the process by exit()");
-  leave(1);
-}
+void on_exit() { LastWords::of_exit(); }
 
 }  // namespace
 
-LastWords::LastWords(void (*leave)(int code)) {
-  leave_by = leave;
+LastWords::LastWords() {
+  has_words = true;
   use_crash_stack();
   for (int i = 0; i < kExits; ++i) std::atexit(on_exit);
   for (const int signal : kCrashes) {
@@ -93,16 +95,21 @@ LastWords::LastWords(void (*leave)(int code)) {
   }
 }
 
-LastWords::~LastWords() { leave_by = nullptr; }
+LastWords::~LastWords() { has_words = false; }
 
 bool LastWords::of_plain_exit() noexcept {
-  if (leave_by == nullptr || !may_speak()) return false;
-  leave_by = nullptr;
+  if (!has_words || !may_speak()) return false;
   say_where("a plugin ended the process by _exit()");
   return true;
 }
 
-void LastWords::none() noexcept { leave_by = nullptr; }
+void LastWords::of_exit() noexcept {
+  if (!has_words || !may_speak()) return;
+  say_where("a plugin ended the process by exit()");
+  end_process(1);
+}
+
+void LastWords::none() noexcept { has_words = false; }
 
 namespace {
 
@@ -128,9 +135,9 @@ void on_alarm(int) {
 }
 
 void on_end(int signal) {
-  if (leave_by == nullptr || !may_speak()) return;
+  if (!has_words || !may_speak()) return;
   say_loading("stopped while", "; there was nothing to save\n");
-  leave_by.load()(128 + signal);
+  end_process(128 + signal);
 }
 
 }  // namespace

@@ -6,18 +6,19 @@
 
 namespace millrace {
 
-// While it lives, exit() ends the process by `leave(1)`, and signals of crashes still end it as they do by default; both are
+// While it lives, exit() ends the process with code 1, and signals of crashes still end it as they do by default; both are
 // reported on standard error first. One at a time.
 class LastWords {
  public:
-  explicit LastWords(void (*leave)(int code));
+  LastWords();
   ~LastWords();
   LastWords(const LastWords&) = delete;
   LastWords& operator=(const LastWords&) = delete;
 
   // What _exit() says: async-signal-safe. False, and nothing is said, when none lives or after none().
   static bool of_plain_exit() noexcept;
-  static void none() noexcept;  // the program ends itself
+  static void of_exit() noexcept;  // what exit() says, and ends the process then; returns when there is nothing to say
+  static void none() noexcept;     // the program ends itself
 };
 
 // While it lives, SIGHUP, SIGINT and SIGTERM end the process and say which plugin was loaded, and one that takes long is named

@@ -1,4 +1,5 @@
 // pipeline-run: runs a pipeline file.
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -194,7 +195,7 @@ void ignore_signals_of_files() {
 }
 
 int run(CommandLine& line) {
-  const LastWords last_words(leave);
+  const LastWords last_words;
   Registry registry;  // mistakes in the file are said once, so before other processes are made
   {
     const LoadingWords loading;
@@ -232,12 +233,20 @@ int run(CommandLine& line) {
 }  // namespace
 }  // namespace millrace
 
-// A plugin that calls the C library's _exit() ends the process without a word, since no handler runs. So the program defines it
-// too, and plugins find this one first. Sanitizers bring theirs.
+// A plugin that calls the C library's _exit() ends the process without a word, since no handler runs; one that calls exit() has
+// static objects destroyed while other threads still use them. So the program defines both, and plugins find these first.
+// Sanitizers bring theirs.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 extern "C" __attribute__((visibility("default"))) void _exit(int code) {  // NOLINT: the C library's name
   const bool is_early = millrace::LastWords::of_plain_exit();
   while (true) ::syscall(SYS_exit_group, is_early && code == 0 ? 1 : code);
+}
+
+extern "C" __attribute__((visibility("default"))) void exit(int code) noexcept {  // NOLINT: the C library's name
+  millrace::LastWords::of_exit();
+  const auto real = reinterpret_cast<void (*)(int)>(::dlsym(RTLD_NEXT, "exit"));  // NOLINT: dlsym gives a void*
+  if (real != nullptr) real(code);
+  _exit(code);
 }
 #endif
 
