@@ -23,8 +23,11 @@ void require_file(const struct stat& status, const char* path) {
   fail(ErrorKind::data, "'{}' is {}, not a file", line_text(path), S_ISDIR(status.st_mode) ? "a folder" : "a device");
 }
 
+// Asked once: the system counts its pages for each call, which takes as long as opening a small file.
 std::size_t memory_of_machine() {
-  return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  static const std::size_t bytes =
+      static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
 }
 
 // An open file; closed with the object.
