@@ -44,7 +44,7 @@ Arguments& add_what_runs(Arguments& arguments, CommandLine& line, Words& words) 
 Arguments& add_what_goes_wrong(Arguments& arguments, CommandLine& line, Words& words) {
   return arguments
       .flag("--resume",
-            "go on behind the newest checkpoint of the run whose folder is given too, or of the newest run; or behind the "
+            "resume from the newest checkpoint of the run whose folder is given too, or of the newest run; or from the "
             "checkpoint whose folder is given",
             words.resume)
       .repeated("--allow-change", "KEY", "with --resume: this key may differ from the file that the run began with",
@@ -128,10 +128,10 @@ void check_trial(const CommandLine& line, bool whole) {
        "and --processes");
 }
 
-// `goes_on`: --resume is given.
-std::uint64_t batches_to_verify(const std::string& text, const CommandLine& line, bool goes_on) {
+// `resumes`: --resume is given.
+std::uint64_t batches_to_verify(const std::string& text, const CommandLine& line, bool resumes) {
   if (text.empty()) return 0;
-  if (!goes_on) fail(ErrorKind::usage, "--verify compares with the run that goes on: it belongs to --resume");
+  if (!resumes) fail(ErrorKind::usage, "--verify compares with the run that is resumed: it belongs to --resume");
   if (line.check) fail(ErrorKind::usage, "--check reads no images: leave out --verify");
   return static_cast<std::uint64_t>(integer("--verify", text, 1, 1'000'000));
 }

@@ -77,7 +77,7 @@ void say_where(const CommandLine& line, const RunResult& result) {
   } else if (!result.folder.empty()) {
     print_to_stderr("folder: {}\n", result.folder);
   }
-  if (result.signal != 0 && !result.go_on.empty()) print_to_stderr("to go on: {}\n", result.go_on);
+  if (result.signal != 0 && !result.go_on.empty()) print_to_stderr("to resume: {}\n", result.go_on);
 }
 
 // What a trial has found, and its exit code.
