@@ -18,7 +18,7 @@
 namespace millrace {
 
 Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOptions options)
-    : pipeline_(pipeline), registry_(registry), options_(std::move(options)) {
+    : pipeline_(pipeline), registry_(registry), options_(std::move(options)), places_(pipeline, registry) {
   try {
     make();
   } catch (...) {
@@ -36,18 +36,21 @@ void Session::make() {
     fail(ErrorKind::usage, "{}: no graph '{}'; there {} {}{}", pipeline_.title(), options_.graph,
          names.size() == 1 ? "is" : "are", fmt::join(names, ", "), near ? fmt::format("; nearest is '{}'", *near) : "");
   }
-  check_name();
+  places_.require_name();
   make_observers();
   if (!options_.notice.empty()) observers_.warn(options_.notice);
   if (is_first()) {
     for (const std::string& text : pipeline_.warnings) observers_.warn(text);
   }
   find_checkpoint();
-  if (pipeline_.network) choose_weights();
+  if (pipeline_.network) find_weights();
   if (options_.group != nullptr) options_.processes = options_.group->size();
   if (options_.processes > 1) check_processes();
   if (pipeline_.network) {
-    read_weights();
+    if (!resumed_) {
+      initial_ = read_weights(std::move(initial_.from), weights_options(), *pipeline_.network, registry_,
+                              [this](std::string what) { doing(std::move(what)); });
+    }
     choose_devices();
   }
   build_graphs();
@@ -78,10 +81,7 @@ void Session::make() {
   check_on_nan();
 }
 
-Session::~Session() {
-  leave("it was given up");
-  checkpoints_ = nullptr;  // before the replicas that it may still fetch from
-}
+Session::~Session() { leave("it was given up"); }
 
 // First of all, so that what the rest warns of is heard.
 void Session::make_observers() {
@@ -150,9 +150,9 @@ StageContext Session::shared_context() const {
   context.run = log_.get();
   context.registry = &registry_;
   context.group = options_.group;
-  if (weights_from_.fresh.empty()) {  // else those of another task
-    context.classes = classes_from(metadata_);
-    context.colours = colours_from(metadata_);
+  if (initial_.from.fresh.empty()) {  // else those of another task
+    context.classes = classes_from(initial_.metadata);
+    context.colours = colours_from(initial_.metadata);
   }
   return context;
 }
@@ -280,8 +280,8 @@ RunResult Session::run() {
     Error error = current_error();
     if (lacks_memory(error)) error = with_memory(error, "");
     leave(error.what());
-    checkpoints_ = nullptr;  // what it still writes is told before the end
-    if (best_left_ && !log_->folder().empty()) save_best({});
+    if (checkpointer_) checkpointer_->stop();  // what it still writes is told before the end
+    if (weights_) weights_->finish_best();
     error = wrong_number() && error.kind() == ErrorKind::run ? with_advice(error) : with_checkpoint(error);
     end.error = error.what();
     try {
@@ -308,7 +308,7 @@ RunResult Session::run() {
 RunResult Session::train() {
   const std::filesystem::path folder = run_folder();
   observers_.restart_clock(resumed_ ? resumed_->checkpoint.state.seconds : 0);
-  make_checkpoints(folder);
+  make_writers(folder);
   log_->open(folder, resolved(), resumed_.has_value());
   prepare();
   warn_of_memory();
@@ -317,17 +317,10 @@ RunResult Session::train() {
   share_reports();
   start_replicas();
   if (resumed_) {
-    restore_stages();
-    restore_batches();
+    checkpointer_->restore(*resumed_, first_step_);
     if (is_first()) log_->restore_bad_samples(resumed_->checkpoint.state);  // the others tell it theirs
   }
 
-  std::function<void(RunState, bool, Checkpoints::Clock::time_point)> write_checkpoint;
-  if (has_checkpoints()) {
-    write_checkpoint = [this](RunState state, bool best, Checkpoints::Clock::time_point since) {
-      checkpoint(std::move(state), best, since);
-    };
-  }
   Training training({.pipeline = pipeline_,
                      .options = options_,
                      .builds = builds_,
@@ -343,14 +336,10 @@ RunResult Session::train() {
                      .requests = requests_,
                      .agreements = agreements_,
                      .started = [this] { receive_reports(); },
-                     .save = [this](const std::string& name) { return save_weights(name); },
-                     .save_best = [this](const std::optional<BestWeights>& found) { return save_best(found); },
-                     .best_waits = best_left_ ? std::optional(best_left_->best.step) : std::nullopt,
+                     .weights = weights_.get(),
                      .resumed = resumed_ ? &resumed_->checkpoint.state : nullptr,
                      .resumed_from = resumed_ ? resumed_->path : std::filesystem::path(),
-                     .checkpoints = checkpoints_.get(),
-                     .newest_checkpoint = [this] { return newest_checkpoint_words(); },
-                     .checkpoint = std::move(write_checkpoint)});
+                     .checkpointer = checkpointer_.get()});
   RunResult result = training.run();
   result.folder = folder.string();
   graphs_.clear();  // stages stop, and may warn of what they could not finish

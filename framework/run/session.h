@@ -12,21 +12,21 @@
 
 #include "config/plan.h"
 #include "graph/graph.h"
-#include "network/transfer.h"
 #include "run/activity.h"
 #include "run/agreement.h"
-#include "run/batch_hashes.h"
-#include "run/best_weights.h"
 #include "run/build.h"
-#include "run/checkpoints.h"
+#include "run/checkpointer.h"
 #include "run/devices.h"
+#include "run/initial_weights.h"
 #include "run/meeting.h"
 #include "run/observers.h"
 #include "run/relay.h"
 #include "run/requests.h"
+#include "run/resume.h"
 #include "run/run_log.h"
+#include "run/run_places.h"
 #include "run/usage.h"
-#include "run/weights.h"
+#include "run/weights_writer.h"
 
 namespace millrace {
 
@@ -82,12 +82,6 @@ struct RunResult {
   RunLog::Sums last_validation;  // of the last pass that was not training
 };
 
-// What became of the best weights.
-struct BestSaved {
-  bool waits = false;  // the disk did not take them: they are tried again
-  std::string file;    // written; "": none is, or this process writes none
-};
-
 class Session {
  public:
   // Makes everything, in an order in which mistakes are found before anything expensive is done. Sources are opened (they list
@@ -103,10 +97,8 @@ class Session {
   bool may_go_back() const;
   SessionOptions go_back() const;
 
-  // Before run(), of a run that goes on behind a checkpoint: reads the batches of the last `most` steps before it once more and
-  // compares their hashes with those in the checkpoint, which holds BatchHashes::kMost at most. No step is done, and nothing is
-  // written. Returns a line that says what was compared; "": the run begins. Throws Error(usage) that names the first step whose
-  // batch differs. Of several processes each reads its slots; the sums over all of them are compared, by each.
+  // Before run(), of a run that resumes: verify_batches() for the last `most` steps before its checkpoint. Nothing is written.
+  // "": the run begins.
   std::string verify(std::uint64_t most);
 
   // Instead of run(): the steps of the main graph as run() would do them, but nothing is written and observers are told nothing.
@@ -115,8 +107,8 @@ class Session {
   void replay(std::uint64_t from, const std::function<bool(Batch& batch)>& look);
   // The first step whose numbers are not finite, and where the run has to end for it.
   std::optional<WrongNumber> wrong_number() const { return log_->numbers().trouble(); }
-  const std::optional<FoundCheckpoint>& resumed() const { return resumed_; }  // its tensors may have been moved away
-  std::uint64_t first_step() const { return first_step_; }                    // of the main graph
+  const std::optional<ResumePoint>& resumed() const { return resumed_; }  // its tensors may have been moved away
+  std::uint64_t first_step() const { return first_step_; }                // of the main graph
 
   // For other threads of the program: what they ask of the run. Valid while the session lives.
   RunControl& control() { return control_; }
@@ -135,7 +127,7 @@ class Session {
   const OpenDevices& devices() const { return devices_; }
   const std::vector<std::unique_ptr<Replica>>& replicas() const { return replicas_; }
   Precision precision() const { return precision_; }
-  const WeightsSource& weights_source() const { return weights_from_; }  // its file is "" where all parameters begin new
+  const WeightsSource& weights_source() const { return initial_.from; }  // its file is "" where all parameters begin new
   std::uint64_t total_steps() const { return total_steps_; }
   int data_threads() const;
   // The size of batches where the file leaves it to the run, and why it is no larger: a line; "" where the file says it.
@@ -144,9 +136,7 @@ class Session {
   void prepare();
 
  private:
-  void choose_weights();
-  void warn_of_frozen();
-  void read_weights();
+  void find_weights();
   void choose_devices();
   void build_graphs();
   void warn_of_graphs();
@@ -190,57 +180,22 @@ class Session {
   void receive_reports();
   void leave(const std::string& why);
   bool is_first() const { return options_.group == nullptr || options_.group->rank() == 0; }
-  // session_resume.cpp
-  void check_name() const;
-  // "quickstart/2026-01-01T00-00-00": below run.folder; of a run that lies elsewhere, its last two names.
-  std::filesystem::path place_name(const std::filesystem::path& run) const;
-  bool has_checkpoints() const;
-  std::filesystem::path checkpoint_folder_of(const std::filesystem::path& run) const;
-  std::filesystem::path checkpoint_folder_of(const std::filesystem::path& run, const std::string& folder) const;
-  Storage* checkpoint_storage() const;  // null: they lie in a folder
-  std::unique_ptr<CheckpointPlace> checkpoint_place_of(const std::filesystem::path& run) const;
-  struct FoundRuns {
-    std::vector<std::filesystem::path> runs;    // the newest first
-    std::vector<std::filesystem::path> others;  // folders beside them that have a name of a user's
-  };
-  FoundRuns runs_with_checkpoints() const;
-  std::string hidden_by_name(const std::vector<std::filesystem::path>& others, std::uint64_t done) const;
-  struct NamedRun {  // by --resume; empty: none is
-    std::filesystem::path run;
-    std::string checkpoint;  // "step-000001200"; "": the newest one
-  };
-  NamedRun named_run() const;
-  bool leaves_a_course() const;
-  bool names_checkpoint() const { return !named_run().checkpoint.empty(); }
-  const char* asked() const;  // what asks for a checkpoint to go on behind
-  void check_checkpoint_folder() const;
-  void find_checkpoint();
-  void choose_checkpoint();
-  void begin_or_refuse(const NamedRun& named, const std::vector<std::string>& passed_over, const std::string& hidden);
-  std::string checkpoints_elsewhere(const std::filesystem::path& named) const;
-  std::filesystem::path checkpoints_on_record(const std::filesystem::path& run, const std::string& folder) const;
-  void share_choice(bool failed);
   // session_checkpoint.cpp
+  bool has_checkpoints() const;
+  void find_checkpoint();
+  std::filesystem::path run_folder() const;
   void read_network_text();
   std::map<std::string, RunState::Data> data() const;
+  SavedStages saved_stages() const;
+  RunRecord record() const;
   void check_changes() const;
-  std::size_t checkpoint_bytes(const Replicas& replicas) const;  // of the values that one holds
-  std::filesystem::path run_folder() const;
-  void make_checkpoints(const std::filesystem::path& run);
-  void take_over(const std::filesystem::path& run);
-  Checkpoints::Fetch capture(std::vector<NamedTensor>& tensors);
-  std::vector<std::vector<float>> copies_of(const std::string& state, int parameter);
-  void checkpoint(RunState state, bool best, Checkpoints::Clock::time_point since);
-  void restore_replicas();
-  const NamedTensor* saved_tensor(const std::map<std::string, const NamedTensor*>& tensors, const Parameter& parameter,
-                                  const std::string& state, std::size_t replica) const;
-  std::optional<Weights> evaluated_weights(const Checkpoint& from) const;
-  void restore_stages();
-  // session_verify.cpp
   void watch_gates();
-  std::vector<RunState::BatchHash> last_batches(std::uint64_t done);
-  void restore_batches();
-  std::vector<RunState::BatchHash> read_batches(std::uint64_t first, std::uint64_t last);
+  // session_weights.cpp
+  std::map<std::string, std::string> weights_metadata() const;
+  ReplicaView replica_view() const;
+  WeightsOptions weights_options() const;
+  void make_writers(const std::filesystem::path& run);
+  void save_results(RunResult& result);
   // session_numbers.cpp
   void check_on_nan() const;
   std::string newest_checkpoint_path() const;
@@ -249,21 +204,6 @@ class Session {
   std::string command_with(const std::string& command, const char* option, const std::filesystem::path& folder) const;
   Error with_advice(const Error& error) const;
   Error with_checkpoint(const Error& error) const;
-  void exchange_evaluated();
-  std::map<std::string, std::string> weights_metadata() const;
-  void with_weights(const std::function<void(WeightsFile& weights)>& use, std::map<std::string, std::string> more = {});
-  void write_finite(const WeightsFile& weights, const std::string& path) const;
-  std::string save_weights(const std::string& name);  // into the run's folder; "" when there is none
-  struct BestLeft;
-  BestSaved save_best(const std::optional<BestWeights>& found);
-  std::string write_best(const WeightsFile& weights, const std::string& path) const;
-  void know_checkpoint(const std::filesystem::path& path);
-  void keep_best(BestLeft left);
-  void mend_best_weights(CheckpointPlace& place, const std::filesystem::path& run);
-  std::string put_best_back(CheckpointPlace& place, const std::string& path, const BestWeights& known);
-  void rescue_weights(const WeightsFile& weights, const std::string& name, const std::string& what, const std::string& cause);
-  void save_results(RunResult& result);
-  std::filesystem::path rescue_folder(const std::filesystem::path& run) const;
   RunResult train();
   void end_observers(RunEnd end);
   StageContext shared_context() const;
@@ -278,28 +218,13 @@ class Session {
   Observers observers_;
   std::unique_ptr<Reporter> reporter_;  // of another rank than 0
   std::unique_ptr<RunLog> log_;
-  std::unique_ptr<Checkpoints> checkpoints_;  // of rank 0, in a run that writes some
-  std::optional<FoundCheckpoint> resumed_;    // what the run goes on behind; none: it begins
-  std::filesystem::path resumed_run_;         // its folder, known to rank 0
-  mutable std::mutex known_mutex_;
-  std::string known_checkpoint_;  // the newest that this process has seen, for when its storage does not answer
-  std::string latest_then_;       // what `latest` named when that was chosen
-  std::string network_text_;      // the network's file with what it extends; of a run with checkpoints
-  struct BestLeft {
-    BestWeights best;
-    WeightsFile weights;
-    std::string cause;
-  };
-  std::optional<BestLeft> best_left_;  // the best weights, which the disk did not take yet
-  bool told_of_best_ = false;
-  std::filesystem::path rescued_;  // the last checkpoint, where its own place did not take it; "": it did
-  std::string not_saved_;          // at the end: what the run's folder did not take, and where it is instead
-  WeightsSource weights_from_;
-  Weights weights_;                              // to start from, until they are in the replicas; empty: initialisers
-  std::map<std::string, std::string> metadata_;  // of the file of weights
-  std::optional<Usage> usage_;                   // of this run, for the weights that it saves; precision and batch as written
-  OpenDevices devices_;                          // devices before replicas: destroyed after them
-  std::unique_ptr<Meeting> meeting_;             // of the replicas
+  RunPlaces places_;
+  std::optional<ResumePoint> resumed_;  // none: the run begins
+  std::string network_text_;            // the network's file with what it extends; of a run with checkpoints
+  InitialWeights initial_;
+  std::optional<Usage> usage_;        // of this run, for the weights that it saves; precision and batch as written
+  OpenDevices devices_;               // devices before replicas: destroyed after them
+  std::unique_ptr<Meeting> meeting_;  // of the replicas
   Precision precision_ = Precision::fp32;
   Replicas replicas_;
   std::string evaluated_;            // CompileRequest::evaluated
@@ -315,7 +240,8 @@ class Session {
   std::optional<Error> refused_;
   std::uint64_t first_step_ = 0, total_steps_ = 0;  // of the main graph: [first, total), of which schedules know
   std::uint64_t last_step_ = 0;                     // one past the last step that is done: total_steps_, or stop.max_steps
-  BatchHashes batch_hashes_;                        // of the main graph, here; outlives the graphs
+  std::unique_ptr<WeightsWriter> weights_;          // of a run with a network, from its begin on
+  std::unique_ptr<Checkpointer> checkpointer_;      // of a run with checkpoints, from its begin on
   std::unique_ptr<Workers> workers_;
   std::vector<std::unique_ptr<Graph>> graphs_;  // one for each build
   std::vector<std::unique_ptr<Agreement>>

@@ -39,7 +39,7 @@ Session::Replicas Session::compiled(const CompileOptions& shared) const {
   for (std::size_t r = 0; r < devices_.devices.size(); ++r) {
     CompileOptions compile = shared;
     compile.replica = devices_.first_replica + r;
-    compile.plans = plans_for(devices_.devices[r]->info(), compile.replica, metadata_);
+    compile.plans = plans_for(devices_.devices[r]->info(), compile.replica, initial_.metadata);
     for (const auto& build : builds_) {
       if (build->batch().size == 0) continue;
       // A replica without a share has gradients all the same, laid out as the others' are: zeros that are summed.

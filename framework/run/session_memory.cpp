@@ -7,8 +7,10 @@
 
 #include "millrace/bytes.h"
 #include "millrace/split.h"
+#include "run/best.h"
 #include "run/check.h"
 #include "run/memory_limit.h"
+#include "run/replica_values.h"
 #include "run/session.h"
 
 namespace millrace {
@@ -88,13 +90,13 @@ std::vector<Item> Session::planned_copies(const Replicas& replicas) const {
   const std::size_t copies = apart ? 2 : 1;  // with what a device has copied to the host
   std::vector<Item> items = {{"weights", "the largest tensor, while weights are read or written", copies * largest}};
   // Elsewhere the memory that they move into is the host's too.
-  if (apart && !weights_from_.file.empty()) items.push_back({"weights", "those of the file, until devices have them", all});
+  if (apart && !initial_.from.file.empty()) items.push_back({"weights", "those of the file, until devices have them", all});
   const bool writes = !pipeline_.run.folder.empty() && !options_.only_main;
   if (writes && pipeline_.best) items.push_back({"weights", "the best ones, while the disk does not take them", all});
   if (!has_checkpoints()) return items;
-  const std::size_t state = checkpoint_bytes(replicas);
+  const std::size_t state = checkpoint_bytes(*pipeline_.network, *replicas.front(), copies_, devices_.all_replicas);
   items.push_back({"checkpoints", "what is being written while training goes on", copies * state});
-  if (pipeline_.checkpoint.best) items.push_back({"checkpoints", "the best one, while the disk does not take it", state});
+  if (best_figure(pipeline_)) items.push_back({"checkpoints", "the best one, while the disk does not take it", state});
   return items;
 }
 

@@ -111,20 +111,10 @@ void Session::check_on_nan() const {
        place, main.plan().name);
 }
 
-std::string Session::newest_checkpoint_path() const {
-  if (!has_checkpoints() || log_->folder().empty()) return {};
-  try {
-    const std::string name = checkpoint_place_of(log_->folder())->pointed_to("latest");
-    return name.empty() ? std::string() : (checkpoint_folder_of(log_->folder()) / name).string();
-  } catch (const Error&) {  // of a storage that does not answer; what is looked for explains another error
-    const std::lock_guard lock(known_mutex_);
-    return known_checkpoint_;
-  }
-}
+std::string Session::newest_checkpoint_path() const { return checkpointer_ ? checkpointer_->newest() : std::string(); }
 
 std::string Session::newest_checkpoint_words() const {
-  const std::string newest = newest_checkpoint_path();
-  return newest.empty() ? "the run has no checkpoint" : fmt::format("the newest checkpoint is '{}'", newest);
+  return checkpointer_ ? checkpointer_->newest_words() : "the run has no checkpoint";
 }
 
 std::string Session::command_with(const std::string& command, const char* option, const std::filesystem::path& folder) const {
@@ -135,14 +125,15 @@ std::string Session::command_with(const std::string& command, const char* option
 // What a run that broke off has left, for one that goes on. Process 0 says it, which has written it.
 Error Session::with_checkpoint(const Error& error) const {
   if (!is_first() || error.kind() == ErrorKind::usage || !has_checkpoints() || log_->folder().empty()) return error;
-  if (!rescued_.empty()) {  // it lies in its run's folder, whatever the file says
+  const std::filesystem::path rescued = checkpointer_ ? checkpointer_->rescued() : std::filesystem::path();
+  if (!rescued.empty()) {  // it lies in its run's folder, whatever the file says
     const char* here = pipeline_.checkpoint.folder.empty() ? "--resume" : "--set checkpoint.folder= --resume";
-    return {error.kind(), fmt::format("{}; to go on behind '{}': {}", error.what(), rescued_.string(),
-                                      command_with(options_.command, here, rescue_folder(log_->folder())))};
+    return {error.kind(), fmt::format("{}; to resume from '{}': {}", error.what(), rescued.string(),
+                                      command_with(options_.command, here, rescued.parent_path().parent_path()))};
   }
   const std::string newest = newest_checkpoint_path();
   if (newest.empty()) return {error.kind(), fmt::format("{}; the run has no checkpoint yet", error.what())};
-  return {error.kind(), fmt::format("{}; the newest checkpoint is '{}'; to go on behind it: {}", error.what(), newest,
+  return {error.kind(), fmt::format("{}; the newest checkpoint is '{}'; to resume from it: {}", error.what(), newest,
                                     command_with(options_.command, "--resume", log_->folder()))};
 }
 
@@ -164,19 +155,9 @@ Error Session::with_advice(const Error& error) const {
 // The path of the checkpoint that `latest` names then: the newest one. Where the run went back to that before and has written
 // none since, its weights may be the trouble: then it is the one before.
 std::string Session::point_latest_back() const {
-  std::string newest = newest_checkpoint_path();
+  const std::string newest = newest_checkpoint_path();
   if (!options_.resumed_rate_factor || !resumed_ || resumed_->path.string() != newest) return newest;
-  try {
-    const auto place = checkpoint_place_of(log_->folder());
-    const std::vector<std::string> names = place->names();
-    const auto older = std::ranges::find_if(
-        names, [&](const std::string& name) { return step_of_checkpoint(name) < resumed_->checkpoint.state.step; });
-    if (older == names.end()) return newest;
-    place->point_to("latest", *older);
-    return (checkpoint_folder_of(log_->folder()) / *older).string();
-  } catch (const Error&) {  // as newest_checkpoint_path()
-    return newest;
-  }
+  return checkpointer_->point_before(resumed_->checkpoint.state.step);
 }
 
 bool Session::may_go_back() const {
@@ -200,7 +181,7 @@ void Session::replay(std::uint64_t from, const std::function<bool(Batch& batch)>
   prepare();
   start_replicas();
   if (resumed_) {
-    restore_stages();
+    restore_run(*resumed_, replica_view(), saved_stages(), pipeline_.title(), observers_);
     requests_.set_factor(first_step_, resumed_->checkpoint.state.rate_factor);
   }
   if (first_step_ >= last_step_) return;

@@ -23,7 +23,6 @@ Training::Training(Parts parts)
       steps_per_epoch_(std::max<std::uint64_t>(parts.builds.front()->steps_per_epoch(), 1)),
       rules_(parts.pipeline, parts.options.group, parts.requests),
       begun_with_(parts.first_step),
-      best_waits_(parts.best_waits),
       reported_(has_reports(parts.builds.front()->plan())),
       done_(parts.first_step) {
   for (const auto& build : parts_.builds) every_.push_back(build->plan().when);
@@ -34,7 +33,7 @@ RunResult Training::run() {
   doing("the first step");
   Graph& graph = *parts_.graphs.front();
   if (parts_.builds.front()->trains()) {
-    if (parts_.resumed != nullptr) go_on_from(*parts_.resumed);
+    if (parts_.resumed != nullptr) resume_from(*parts_.resumed);
     parts_.requests.honour_factors(parts_.first_step);
     graph.on_step_done([this](std::uint64_t step) { return step_done(step); });
     try_other_graphs();
@@ -118,7 +117,7 @@ bool Training::step_done(std::uint64_t step) {
 
 bool Training::is_boundary(std::uint64_t done) const {
   if (done == parts_.total_steps || done % steps_per_epoch_ == 0) return true;
-  if (parts_.checkpoint && parts_.pipeline.checkpoint.due(done, steps_per_epoch_, parts_.total_steps)) return true;
+  if (parts_.checkpointer && parts_.pipeline.checkpoint.due(done, steps_per_epoch_, parts_.total_steps)) return true;
   for (std::size_t g = 1; g < every_.size(); ++g) {
     if (every_[g].due(done, steps_per_epoch_, parts_.total_steps)) return true;
   }
@@ -228,11 +227,17 @@ void Training::at_boundary(std::uint64_t done) {
 
 // Before another step begins: the weights are those that were validated.
 void Training::end_boundary(std::uint64_t done) {
-  const StopRules::Best best = rules_.conclude(done, done < parts_.total_steps);
-  save_best(done, best.weights);
+  const bool is_best = rules_.conclude(done, done < parts_.total_steps);
+  if (parts_.checkpointer == nullptr && parts_.pipeline.best) {  // else they are exported from checkpoints
+    if (is_best) {
+      parts_.weights->save_best(rules_.best_found());
+    } else {
+      parts_.weights->retry_best();
+    }
+  }
   stop_requested();  // a process alone stops here; several stop at the step that they agree upon
   honour_saves(done);
-  checkpoint(done, best.checkpoint);
+  checkpoint(done, is_best);
 }
 
 void Training::run_other_graphs(std::uint64_t done) {
@@ -275,10 +280,11 @@ void Training::run_passes(const std::vector<std::size_t>& graphs) {
 // What was trained outlives a mistake in another graph. Of several processes each has an error of its own, and none waits for the
 // others here.
 Error Training::with_weights(const Error& error) {
-  const bool can_save = parts_.agreements.empty() && error.kind() != ErrorKind::device && error.message() != kOutOfMemory;
+  const bool can_save = parts_.weights != nullptr && parts_.agreements.empty() && error.kind() != ErrorKind::device &&
+                        error.message() != kOutOfMemory;
   if (!can_save || done_ == begun_with_) return error;
   try {
-    const std::string file = parts_.save(fmt::format("weights-step-{}.safetensors", done_));
+    const std::string file = parts_.weights->save(fmt::format("weights-step-{}.safetensors", done_));
     if (!file.empty()) return {error.kind(), fmt::format("{}; the weights of step {} are in '{}'", error.what(), done_, file)};
   } catch (const Error&) {  // the first error counts
   }
@@ -293,7 +299,7 @@ void Training::honour_saves(std::uint64_t done) {
 
 void Training::save(RequestEvent request, const std::string& name, std::uint64_t done) {
   try {
-    const std::string file = parts_.save(name);
+    const std::string file = parts_.weights == nullptr ? std::string() : parts_.weights->save(name);
     if (file.empty()) {
       parts_.requests.refuse(std::move(request), "the run has no folder");
     } else {
@@ -302,23 +308,6 @@ void Training::save(RequestEvent request, const std::string& name, std::uint64_t
   } catch (const Error& error) {
     parts_.requests.refuse(std::move(request), error.what());
   }
-}
-
-void Training::save_best(std::uint64_t done, bool is_new) {
-  if (is_new) best_waits_ = done;
-  if (!best_waits_) return;
-  RequestEvent request{.kind = RequestKind::save, .by = StopRules::kBest, .text = {}};
-  try {
-    const BestSaved saved = parts_.save_best(is_new ? std::optional(rules_.best_found()) : std::nullopt);
-    if (saved.waits) return;
-    if (!saved.file.empty()) {
-      rules_.best_is_saved();
-      parts_.requests.honour(std::move(request), *best_waits_, saved.file);
-    }
-  } catch (const Error& error) {
-    parts_.requests.refuse(std::move(request), error.what());
-  }
-  best_waits_.reset();
 }
 
 void Training::exchange_weights() {

@@ -12,11 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "run/checkpoints.h"
+#include "run/checkpointer.h"
 #include "run/run_state.h"
 #include "run/session.h"
 #include "run/stall.h"
 #include "run/stop_rules.h"
+#include "run/weights_writer.h"
 
 namespace millrace {
 
@@ -38,17 +39,10 @@ class Training {
     Requests& requests;
     const std::vector<std::unique_ptr<Agreement>>& agreements;  // by graph; empty: this process is alone
     std::function<void()> started;                              // observers know that the run has begun
-    std::function<std::string(const std::string& name)> save;   // writes the weights; the file, "" when the run has no folder
-    // The best weights, which were found now; nothing: those that wait are tried again.
-    std::function<BestSaved(const std::optional<BestWeights>& found)> save_best;
-    std::optional<std::uint64_t> best_waits;  // steps done with the best weights that wait, of a run that goes on
-    const RunState* resumed;                  // of the checkpoint that the run goes on behind; null: it begins
+    WeightsWriter* weights;                                     // null: there is no network
+    const RunState* resumed;                                    // of the checkpoint that the run resumes from; null: it begins
     std::filesystem::path resumed_from;
-    Checkpoints* checkpoints;                        // of rank 0; null: the run writes none
-    std::function<std::string()> newest_checkpoint;  // words for a message, of rank 0: "the run has no checkpoint"
-    // Adds the values of parameters to the state, and hands both over to be written. Training stands still since `since`.
-    std::function<void(RunState state, bool best, Checkpoints::Clock::time_point since)>
-        checkpoint;  // empty: the run writes none
+    Checkpointer* checkpointer;  // null: the run has no checkpoints
   };
   explicit Training(Parts parts);
 
@@ -85,11 +79,10 @@ class Training {
   void look_at_numbers() const;
   void honour_saves(std::uint64_t done);
   void save(RequestEvent request, const std::string& name, std::uint64_t done);
-  void save_best(std::uint64_t done, bool is_new);
   void end_requests();
   // training_checkpoints.cpp
   std::uint64_t first_step_before(const RunState& state) const;
-  void go_on_from(const RunState& state);
+  void resume_from(const RunState& state);
   void finish_boundary();
   void ask_for_checkpoints();
   void checkpoint(std::uint64_t done, bool best);
@@ -115,10 +108,9 @@ class Training {
   std::optional<RequestEvent> stop_;           // that is being honoured
   bool signalled_ = false;                     // a signal has come, and was asked for
   int checkpoint_signals_ = 0;                 // that were asked for
-  std::uint64_t begun_with_;                   // step of the run: first_step, or that of the run that goes on
+  std::uint64_t begun_with_;                   // step of the run: first_step, or that of the run that is resumed
   std::vector<std::size_t> passes_left_;       // graphs that were due at this boundary when the run was stopped
-  bool epoch_is_over_ = false;                 // of a run that goes on: its first step ends an epoch that was under way
-  std::optional<std::uint64_t> best_waits_;    // steps done with the best weights, which are not written yet
+  bool epoch_is_over_ = false;                 // of a resumed run: its first step ends an epoch that was under way
   std::optional<std::uint64_t> checkpointed_;  // steps done in the newest checkpoint
   Clock::time_point ticked_;
   std::set<std::string> warned_of_numbers_;  // by graph
@@ -135,7 +127,7 @@ class Training {
   std::optional<Error> error_;
 
   double training_seconds_ = 0;  // of the epoch so far, validation apart
-  // What training_seconds_ and the sums of the epoch have from before this run went on, perhaps at another pace.
+  // What training_seconds_ and the sums of the epoch have from before this run was resumed, perhaps at another pace.
   double seconds_before_ = 0, samples_before_ = 0;
   Clock::time_point resumed_;
 };

@@ -1,4 +1,4 @@
-// When training stands still for a checkpoint, what is in it, and how a run goes on behind one.
+// When training stands still for a checkpoint, what is in it, and how a run resumes from one.
 #include <algorithm>
 #include <utility>
 
@@ -27,7 +27,7 @@ std::uint64_t Training::first_step_before(const RunState& state) const {
   return state.epoch * steps_per_epoch_ + std::min(before, steps_per_epoch_);
 }
 
-void Training::go_on_from(const RunState& state) {
+void Training::resume_from(const RunState& state) {
   begun_with_ = first_step_before(state);
   rules_.restore(state.watched);
   if (state.rate_factor != 1) parts_.requests.set_factor(parts_.first_step, state.rate_factor);
@@ -72,7 +72,7 @@ void Training::finish_boundary() {
 
 void Training::ask_for_checkpoints() {
   if (stop_) return;  // which has one of its own
-  if (parts_.checkpoints != nullptr && parts_.checkpoints->is_time()) {
+  if (parts_.checkpointer != nullptr && parts_.checkpointer->is_time()) {
     parts_.requests.ask({.kind = RequestKind::checkpoint, .by = "[checkpoint]", .text = {}});
   }
   const int signals = parts_.options.checkpoint_signals ? parts_.options.checkpoint_signals->load() : 0;
@@ -86,7 +86,7 @@ void Training::checkpoint(std::uint64_t done, bool best) {
   const auto since = Clock::now();
   std::vector<RequestEvent> asked;
   while (auto request = parts_.requests.take(RequestKind::checkpoint, done)) asked.push_back(std::move(*request));
-  if (!parts_.checkpoint) {
+  if (parts_.checkpointer == nullptr) {
     for (RequestEvent& request : asked) parts_.requests.refuse(std::move(request), "the pipeline has no [checkpoint]");
     return;
   }
@@ -96,7 +96,7 @@ void Training::checkpoint(std::uint64_t done, bool best) {
     doing(fmt::format("the checkpoint after step {}", done));
     RunState now = state(done);
     parts_.observers.flush(waiting());  // what it stands behind is written down
-    parts_.checkpoint(std::move(now), best, since);
+    parts_.checkpointer->save(std::move(now), best, since);
     checkpointed_ = done;
   }
   for (RequestEvent& request : asked) parts_.requests.honour(std::move(request), done);
@@ -104,7 +104,7 @@ void Training::checkpoint(std::uint64_t done, bool best) {
 
 // Rank 0, which writes, says for all processes whether attempts that failed have this one left out.
 bool Training::leaves_out() {
-  const bool out = parts_.checkpoints != nullptr && parts_.checkpoints->backs_off();
+  const bool out = parts_.checkpointer != nullptr && parts_.checkpointer->backs_off();
   if (parts_.options.group == nullptr) return out;
   std::vector<std::byte> verdict{out ? std::byte{1} : std::byte{0}};
   parts_.options.group->broadcast(Group::kRun, 0, verdict);

@@ -162,8 +162,8 @@ void Training::warn_of_numbers(const PassEvent& pass) {
   const auto wrong =
       std::find_if(pass.figures.begin(), pass.figures.end(), [](const Figure& f) { return !std::isfinite(f.value); });
   if (wrong == pass.figures.end() || !warned_of_numbers_.insert(pass.graph).second) return;
-  parts_.log.warn(
-      fmt::format("[{}]: {} is {} at step {}; {}", pass.graph, wrong->name, wrong->value, pass.step, parts_.newest_checkpoint()));
+  parts_.log.warn(fmt::format("[{}]: {} is {} at step {}; {}", pass.graph, wrong->name, wrong->value, pass.step,
+                              parts_.checkpointer ? parts_.checkpointer->newest_words() : "the run has no checkpoint"));
 }
 
 void Training::end_pass(std::size_t g, std::uint64_t first, std::uint64_t last, double seconds, std::uint64_t left_out) {

@@ -216,7 +216,7 @@ TEST_F(WholeRun, ARunWithWhichAnotherProcessHasGoneOnIsLeftAlone) {
       ADD_FAILURE() << "it went on";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::run);
-      EXPECT_EQ(error.message(), fmt::format("another process has gone on with the run in '{0}' since this one chose "
+      EXPECT_EQ(error.message(), fmt::format("another process has resumed the run in '{0}' since this one chose "
                                              "'{0}/checkpoints/step-000000012': the newest checkpoint is 'step-000000004' now; "
                                              "start again",
                                              run.string()));

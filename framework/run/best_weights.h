@@ -1,0 +1,28 @@
+// What best.safetensors says of itself: of which figure, step and value its weights are.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace millrace {
+
+struct Best {
+  std::string figure;      // "validate.loss"
+  std::uint64_t step = 0;  // done when the figure had this value
+  double value = 0;
+  friend bool operator==(const Best&, const Best&) = default;
+};
+
+// As metadata of the file.
+std::map<std::string, std::string> metadata_of(const Best& best);
+// Nothing: there is no such file, it cannot be read, or it does not say.
+std::optional<Best> best_in(const std::filesystem::path& file);
+
+// Weights of an abandoned branch of the run: gives the file the name "best-step-800.safetensors", and returns it. Throws
+// Error(storage).
+std::filesystem::path set_aside(const std::filesystem::path& file, const Best& there);
+
+}  // namespace millrace
