@@ -17,7 +17,9 @@ void CheckpointParams::describe(ParamSet<CheckpointParams>& set) {
   set.add("keep_every", &CheckpointParams::keep_every)
       .text("\"1000 steps\" or \"10 epochs\": the first checkpoint at or behind each of these is kept for ever");
   set.add("best", &CheckpointParams::best)
-      .text("\"validate.accuracy\": whenever this figure improves there is a checkpoint, and the best one is kept too");
+      .text(
+          "\"validate.accuracy\": whenever this figure improves there is a checkpoint, and the best one is kept too; run.best "
+          "does the same");
   set.add("resume", &CheckpointParams::resume)
       .choices({"never", "auto"})
       .text("auto: every start goes on with the newest run of this name, where there is one; never: --resume does");

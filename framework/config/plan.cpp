@@ -177,6 +177,12 @@ class PipelineReader {
     const Value* run = root().find("run");
     const Value* best = run ? run->find("best") : nullptr;
     if (best && !pipeline_.run.best.empty()) pipeline_.best = plan_figure("best", *best, pipeline_.graphs, errors_);
+    const std::optional<FigurePlan>&exported = pipeline_.best, &kept = pipeline_.checkpoint.best;
+    if (exported && kept && exported->text() != kept->text()) {
+      errors_.add(kept->at,
+                  fmt::format("'best': a run has one best, and run.best is '{}': name the same figure, or leave one out",
+                              exported->text()));
+    }
   }
 
   bool has_every(const GraphPlan& graph) { return root().find(graph.name)->find("every") != nullptr; }

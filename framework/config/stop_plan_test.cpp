@@ -116,6 +116,14 @@ TEST_F(StopTable, BestNamesAFigure) {
             "p.toml:17:8: 'best': there is no graph 'holdout'; figures are those of 'train' or 'validate'");
 }
 
+TEST_F(StopTable, ARunHasOneBest) {
+  const std::string run = "[run]\nbest = \"validate.accuracy\"\n";
+  EXPECT_EQ(with(run + "[checkpoint]\nbest = \"validate.accuracy\"\n").checkpoint.best->text(), "validate.accuracy");
+  EXPECT_EQ(
+      mistakes_with(run + "[checkpoint]\nbest = \"train.loss\"\n"),
+      "p.toml:19:8: 'best': a run has one best, and run.best is 'validate.accuracy': name the same figure, or leave one out");
+}
+
 TEST_F(StopTable, AFigureOfAGraphThatNeverRunsIsNeverSeen) {
   std::string text = train(kValidate) + "[run]\nbest = \"validate.accuracy\"\n";
   text.replace(text.find("\"epoch\""), 7, "\"never\"");

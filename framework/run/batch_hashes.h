@@ -1,4 +1,4 @@
-// What the last batches of a run held, so that a run that goes on can see that its data is still the same (--verify).
+// What the last batches of a run held, so that a resumed run can see that its data is still the same (--verify).
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,7 @@ namespace millrace {
 
 namespace {
 
-constexpr std::size_t kMostNamed = 10;  // classes in a message
+constexpr std::size_t kMostClassesNamed = 10;  // classes in a message
 
 // What caches hold also depends on what targets are.
 std::uint64_t combined(std::uint64_t fingerprint, const TargetSpec& target) {
@@ -133,7 +133,7 @@ void GraphBuild::require_classes_of(const GraphBuild& main) const {
 
 std::string GraphBuild::lack_of_classes(const GraphBuild& main) const {
   if (classes_ == 0 || classes_ >= main.classes_) return {};
-  const std::size_t missing = main.classes_ - classes_, named = std::min(missing, kMostNamed);
+  const std::size_t missing = main.classes_ - classes_, named = std::min(missing, kMostClassesNamed);
   const auto first = main.classes().begin() + static_cast<std::ptrdiff_t>(classes_);
   return fmt::format("{} has {} of the {} classes of [{}]: no '{}'{}; its figures say nothing of the others", place(source_at_),
                      classes_, main.classes_, main.plan().name,

@@ -97,4 +97,6 @@ class GraphBuild {
   bool labelled_ = false;  // images have labels, as far as can be said without reading them
 };
 
+using Builds = std::vector<std::unique_ptr<GraphBuild>>;  // of a run; the first one is the main graph
+
 }  // namespace millrace

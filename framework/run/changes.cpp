@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
+#include "config/document.h"
 #include "config/stop_plan.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
@@ -47,7 +50,61 @@ void add_params(const std::string& table, std::vector<std::string>& keys) {
   for (const ParamInfo& param : set.infos()) keys.push_back(fmt::format("{}.{}", table, param.name));
 }
 
+// Of two resolved files. What the environment says is compared too, since older checkpoints hold its texts; it is not shown.
+std::vector<Difference> file_differences(const Value& then, const Value& now, const Pipeline& plan) {
+  std::set<std::string> left_out = keys_that_may_change(plan);
+  left_out.insert({"run.devices", "run.precision"});  // compared as they were chosen
+  std::vector<Difference> found = differences(then, now, left_out);
+  const std::vector<Difference> meant = differences(with_environment(then), with_environment(now), left_out);
+  std::erase_if(found,
+                [&](const Difference& each) { return std::ranges::find(meant, each.key, &Difference::key) == meant.end(); });
+  return found;
+}
+
 }  // namespace
+
+RunComparison compare_with_checkpoint(const FoundCheckpoint& from, const RunRecord& now, const Pipeline& plan) {
+  const RunState& state = from.checkpoint.state;
+  Diagnostics errors;
+  const auto file_then = parse_toml(from.checkpoint.pipeline, (from.path / "pipeline.toml").string(), errors);
+  const auto file_now = parse_toml(now.pipeline, plan.file, errors);
+  errors.throw_if_any();
+  RunComparison comparison;
+  std::vector<Difference>& found = comparison.differences;
+  found = file_differences(*file_then, *file_now, plan);
+  for (const Value* document : {&*file_then, &*file_now}) add_keys("", *document, comparison.keys);
+  if (!state.network.empty()) {                                                              // older checkpoints do not hold it
+    std::erase_if(found, [](const Difference& each) { return each.key == "network.use"; });  // where its content lies
+    const auto network_then = parse_toml(state.network, "the checkpoint's network", errors);
+    const auto network_now = parse_toml(now.network, plan.network_params.use, errors);
+    errors.throw_if_any();
+    std::ranges::move(document_differences("network.use", *network_then, *network_now), std::back_inserter(found));
+    for (const Value* document : {&*network_then, &*network_now}) add_keys("network.use", *document, comparison.keys);
+  }
+  std::ranges::move(data_differences(state.data, now.data, places_of_sources(plan)), std::back_inserter(found));
+  const auto compare = [&](const char* key, const std::string& before, const std::string& after) {
+    if (before != after) found.push_back({key, before, after});
+  };
+  compare("run.precision", state.precision, now.precision);
+  compare("run.devices", fmt::format("{}*{}", state.backend, state.replicas), fmt::format("{}*{}", now.backend, now.replicas));
+  add_possible_keys(plan, comparison.keys);
+  for (const Difference& each : found) comparison.keys.push_back(each.key);
+  return comparison;
+}
+
+void require_allowed(const RunComparison& comparison, const std::vector<std::string>& allowed, const std::string& pipeline,
+                     const std::string& checkpoint) {
+  require_keys(allowed, comparison.keys);
+  std::string text;
+  for (const Difference& each : comparison.differences) {
+    if (is_allowed(each.key, allowed)) continue;
+    const auto said = [](const std::string& value) { return value.empty() ? std::string("not there") : value; };
+    text += fmt::format("\n  {} was {}, is {}", each.key, said(each.then), said(each.now));
+  }
+  if (text.empty()) return;
+  fail(ErrorKind::usage, "{}: the checkpoint '{}' was made by another pipeline; --allow-change KEY allows a change:{}", pipeline,
+       checkpoint, text);
+}
 
 std::vector<Difference> data_differences(const std::map<std::string, RunState::Data>& then,
                                          const std::map<std::string, RunState::Data>& now,

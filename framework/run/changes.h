@@ -1,5 +1,4 @@
-// What a run may not change behind a checkpoint, besides the keys of two files (config/difference.h): its data. And which keys
-// there are to be allowed.
+// In what a resumed run differs from its checkpoint, and whether that is allowed.
 #pragma once
 
 #include <map>
@@ -8,9 +7,33 @@
 
 #include "config/difference.h"
 #include "config/plan.h"
+#include "run/checkpoint.h"
 #include "run/run_state.h"
 
 namespace millrace {
+
+// What a run is now, in what a checkpoint is compared by.
+struct RunRecord {
+  std::string pipeline, network;               // the resolved file and the network's, as TOML; "": there is no such file
+  std::map<std::string, RunState::Data> data;  // by source
+  std::string backend, precision;
+  std::uint64_t replicas = 0;  // of all processes
+};
+
+struct RunComparison {
+  std::vector<Difference> differences;
+  std::vector<std::string> keys;  // all that either side has, or may have: what --allow-change can name
+};
+// What differs is in the file, without the keys that cannot change results; in the network's file, wherever it lies; in the data;
+// in the precision and the devices as they were chosen. `plan`: of the file that is run. Throws Error(usage) for TOML that is
+// none.
+RunComparison compare_with_checkpoint(const FoundCheckpoint& from, const RunRecord& now, const Pipeline& plan);
+
+// Throws Error(usage) that lists the differences which are not `allowed`, and for a key to allow that is not there.
+void require_allowed(const RunComparison& comparison, const std::vector<std::string>& allowed, const std::string& pipeline,
+                     const std::string& checkpoint);
+
+// The parts of it, each by itself.
 
 // "train.read.samples", "train.read.classes", and "train.read.listing" where these two are the same, of sources that both have.
 // `places`: of their tables, for messages.

@@ -44,6 +44,42 @@ TEST(Changes, OfTheDataAreAnotherListingOfAsManySamples) {
             "changed)\n");
 }
 
+TEST(Changes, AreThoseOfFileNetworkDataAndDevices) {
+  FoundCheckpoint from{"runs/x/checkpoints/step-000000004", {}};
+  from.checkpoint.pipeline = "[run]\nepochs = 3\nthreads = 1\nseed = 1\ndevices = \"cpu\"\n[network]\nuse = \"a.toml\"\n";
+  from.checkpoint.state.network = "layers = [{ op = \"dropout\", probability = 0.3 }]\n";
+  from.checkpoint.state.data = {{"train.read", {240, {"circle"}}}};
+  from.checkpoint.state.backend = "cpu";
+  from.checkpoint.state.precision = "fp32";
+  from.checkpoint.state.replicas = 1;
+  RunRecord now;
+  now.pipeline = from.checkpoint.pipeline;
+  now.network = from.checkpoint.state.network;
+  now.data = from.checkpoint.state.data;
+  now.backend = "cpu";
+  now.precision = "fp32";
+  now.replicas = 1;
+  const Pipeline plan;
+  EXPECT_EQ(text_of(compare_with_checkpoint(from, now, plan).differences), "");
+  now.pipeline = "[run]\nepochs = 4\nthreads = 8\nseed = 1\ndevices = \"cpu*2\"\n[network]\nuse = \"b.toml\"\n";
+  EXPECT_EQ(text_of(compare_with_checkpoint(from, now, plan).differences), "run.epochs was 3, is 4\n");
+  now.network = "layers = [{ op = \"dropout\", probability = 0.5 }]\n";
+  now.data["train.read"].samples = 270;
+  now.precision = "bf16";
+  now.replicas = 2;
+  const RunComparison changed = compare_with_checkpoint(from, now, plan);
+  EXPECT_EQ(text_of(changed.differences),
+            "run.epochs was 3, is 4\nnetwork.use.layers[0].probability was 0.3, is 0.5\ntrain.read.samples was 240, is 270\n"
+            "run.precision was fp32, is bf16\nrun.devices was cpu*1, is cpu*2\n");
+  const Error refused = testkit::error_of([&] {
+    require_allowed(changed, {"network", "train.read.samples", "run.epochs"}, "x.toml", "C");
+  });
+  EXPECT_EQ(refused.message(),
+            "x.toml: the checkpoint 'C' was made by another pipeline; --allow-change KEY allows a change:\n"
+            "  run.precision was fp32, is bf16\n  run.devices was cpu*1, is cpu*2");
+  EXPECT_NO_THROW(require_allowed(changed, {"run", "network.use", "train.read.samples"}, "x.toml", "C"));
+}
+
 TEST(Changes, MayBeAllowedOfKeysThatThereAre) {
   const Value layer(Table{{"probability", {}, Value(0.5)}});
   const Value network(Table{{"layers", {}, Value(Array{layer, layer})}});

@@ -1,13 +1,13 @@
 #include "run/check.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 
 #include "millrace/storage.h"
+#include "run/memory_budget.h"
+#include "run/memory_limit.h"
 
 namespace millrace {
 namespace {
@@ -21,31 +21,6 @@ std::string describe_stages(const GraphBuild& build) {
   }
   return text;
 }
-
-}  // namespace
-
-std::size_t resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  std::size_t total = 0;
-  std::size_t resident = 0;
-  statm >> total >> resident;
-  return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-}
-
-std::size_t total_bytes(const std::vector<Session::MemoryItem>& items, const std::string& device) {
-  std::size_t total = 0;
-  for (const auto& item : items) {
-    if (item.device == device) total += item.bytes;
-  }
-  return total;
-}
-
-std::string bytes_text(std::size_t bytes) {
-  const double mib = static_cast<double>(bytes) / (1 << 20);
-  return mib >= 1024 ? fmt::format("{:.2f} GiB", mib / 1024) : fmt::format("{:.1f} MiB", mib);
-}
-
-namespace {
 
 // What nobody can say before the files are decoded.
 std::string own_sizes_text(const GraphBuild& build) {
@@ -71,16 +46,16 @@ std::string describe_weights(const WeightsSource& source) {
 
 }  // namespace
 
-std::string check_report(const Session& session) {
-  std::string text = fmt::format("{}: in order\n", session.pipeline().title());
-  for (const auto& build : session.builds()) {
+std::string check_report(const PreparedRun& run) {
+  std::string text = fmt::format("{}: in order\n", run.pipeline.title());
+  for (const auto& build : run.builds) {
     text += fmt::format("\n[{}]  {}\n", build->plan().name, describe_stages(*build));
     text += fmt::format("  {} samples of {}, batches of {}, {} steps an epoch\n", build->samples(), to_string(build->image()),
                         build->batch().size, build->steps_per_epoch());
-    if (build->trains()) text += fmt::format("  {:g} epochs, {} steps\n", session.pipeline().run.epochs, session.total_steps());
+    if (build->trains()) text += fmt::format("  {:g} epochs, {} steps\n", run.pipeline.run.epochs, run.steps.total);
   }
-  if (!session.batch_choice().empty()) text += fmt::format("\n{}\n", session.batch_choice());
-  if (const Network* network = session.pipeline().network.get()) {
+  if (!run.batch_choice.empty()) text += fmt::format("\n{}\n", run.batch_choice);
+  if (const Network* network = run.pipeline.network.get()) {
     std::uint64_t parameters = 0;
     std::uint64_t fixed = 0;
     std::uint64_t work = 0;
@@ -93,15 +68,15 @@ std::string check_report(const Session& session) {
     text += fmt::format("\nnetwork  {} layers, {} parameters{}, {:.1f} million multiply-adds an image, {} -> {}\n",
                         network->layers.size(), parameters, fixed > 0 ? fmt::format(" ({} fixed)", fixed) : "",
                         static_cast<double>(work) / 1e6, to_string(network->input), to_string(network->output()));
-    text += describe_weights(session.weights_source());
-    for (std::size_t r = 0; r < session.replicas().size(); ++r) {
-      const DeviceInfo& info = session.devices().devices[r]->info();
+    text += describe_weights(run.weights.from);
+    for (std::size_t r = 0; r < run.replicas.here().size(); ++r) {
+      const DeviceInfo& info = run.replicas.devices().devices[r]->info();
       text += fmt::format("replica {}  {}:{} {}, {}, cores {}\n", r, info.backend, info.index, info.name,
-                          to_string(session.precision()), fmt::join(session.devices().cores.replicas[r], " "));
+                          to_string(run.replicas.precision()), fmt::join(run.replicas.devices().cores.replicas[r], " "));
     }
   }
   text += "\nmemory, at most\n";
-  const auto items = session.memory_bound();
+  const auto items = run.memory();
   for (const auto& item : items) text += fmt::format("  {:>10}  {:<20}  {}\n", bytes_text(item.bytes), item.where, item.what);
   std::set<std::string> devices;
   for (const auto& item : items) {
@@ -111,7 +86,7 @@ std::string check_report(const Session& session) {
   for (const std::string& device : devices) {
     text += fmt::format("  {:>10}  in all, of {}'s memory\n", bytes_text(total_bytes(items, device)), device);
   }
-  for (const auto& build : session.builds()) text += own_sizes_text(*build);
+  for (const auto& build : run.builds) text += own_sizes_text(*build);
   return text;
 }
 

@@ -181,10 +181,10 @@ std::string pointed_to(const fs::path& folder, const std::string& pointer) {
   }
 }
 
-void tidy_checkpoints(const fs::path& folder, const std::string& name, std::size_t keep, const Stretch& stretch) {
+void tidy_checkpoints(const fs::path& folder, const std::string& name, std::size_t keep, const RetentionPeriod& period) {
   std::error_code ignored;
   for (const std::string& gone :
-       checkpoints_to_remove(checkpoint_names(folder), name, pointed_to(folder, "best"), keep, stretch)) {
+       checkpoints_to_remove(checkpoint_names(folder), name, pointed_to(folder, "best"), keep, period)) {
     fs::rename(folder / gone, replaced_name(folder, gone), ignored);  // so that no half of one looks like a whole
   }
   remove_unfinished(folder, {});

@@ -43,15 +43,15 @@ std::uint64_t write_checkpoint(const std::filesystem::path& folder, const Checkp
 void point_to(const std::filesystem::path& folder, const std::string& pointer, const std::string& name);
 // The checkpoint's name; "": there is no such file. Throws where it cannot be read: then nobody knows which one it names.
 std::string pointed_to(const std::filesystem::path& folder, const std::string& pointer);
-// Numbers the stretches of a run by its steps: the first checkpoint of each stretch but stretch 0 is kept for ever.
-using Stretch = std::function<std::uint64_t(std::uint64_t step)>;
+// The retention period that a step is in: the first checkpoint of each period but period 0 is kept for ever.
+using RetentionPeriod = std::function<std::uint64_t(std::uint64_t step)>;
 // Removes what writers that were killed have left, and of all checkpoints those behind `name`, and those before it but the newest
-// `keep`, the best and what `stretch` keeps; null: that keeps none.
+// `keep`, the best and what `period` keeps; null: that keeps none.
 void tidy_checkpoints(const std::filesystem::path& folder, const std::string& name, std::size_t keep,
-                      const Stretch& stretch = {});
+                      const RetentionPeriod& period = {});
 
 // Removes what killed programs have left in the folder: "latest.new-1234" of an OutputFile, ".step-000000010.new"; not `used`,
-// the checkpoint that the run goes on behind. Nothing else goes. REQUIRES: no other program writes there.
+// the checkpoint that the run resumes from. Nothing else goes. REQUIRES: no other program writes there.
 void remove_unfinished(const std::filesystem::path& folder, const std::filesystem::path& used);
 
 // Checks sizes and checksums before anything is believed. Throws Error(data) that says what is wrong, and Error(storage) where a

@@ -51,11 +51,11 @@ FileSum write_tensors(const Checkpoint& checkpoint, const MakeWriter& make) {
   return file.commit();
 }
 
-std::set<std::string> first_of_stretches(const std::vector<std::string>& names, const Stretch& stretch) {
+std::set<std::string> first_of_periods(const std::vector<std::string>& names, const RetentionPeriod& period) {
   std::set<std::string> kept;
   std::uint64_t last = 0;
-  for (auto name = names.rbegin(); stretch && name != names.rend(); ++name) {
-    const std::uint64_t at = stretch(step_of_checkpoint(*name));
+  for (auto name = names.rbegin(); period && name != names.rend(); ++name) {
+    const std::uint64_t at = period(step_of_checkpoint(*name));
     if (at > last) kept.insert(*name);
     last = std::max(last, at);
   }
@@ -124,9 +124,9 @@ void check_sum(const FileSum& found, const FileSum& expected) {
 }
 
 std::vector<std::string> checkpoints_to_remove(const std::vector<std::string>& names, const std::string& name,
-                                               const std::string& best, std::size_t keep, const Stretch& stretch) {
+                                               const std::string& best, std::size_t keep, const RetentionPeriod& period) {
   std::vector<std::string> gone;
-  const std::set<std::string> for_ever = first_of_stretches(names, stretch);
+  const std::set<std::string> for_ever = first_of_periods(names, period);
   std::size_t kept = 0;
   for (const std::string& each : names) {
     if (each <= name && (kept++ < keep || for_ever.contains(each))) continue;

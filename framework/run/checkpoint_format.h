@@ -40,7 +40,7 @@ std::uint64_t step_of_checkpoint(const std::string& name);  // REQUIRES: is_chec
 
 // Of checkpoints, named newest first, those that go when `name` is the newest: see tidy_checkpoints().
 std::vector<std::string> checkpoints_to_remove(const std::vector<std::string>& names, const std::string& name,
-                                               const std::string& best, std::size_t keep, const Stretch& stretch);
+                                               const std::string& best, std::size_t keep, const RetentionPeriod& period);
 
 // The first of `names` that can be read; `warn` is told of each that cannot, and why. What is no Error(data), such as a storage
 // that does not answer, says nothing about a checkpoint, and is thrown.

@@ -32,8 +32,8 @@ class CheckpointFolder final : public CheckpointPlace {
   }
   void point_to(const std::string& pointer, const std::string& name) override { millrace::point_to(folder_, pointer, name); }
   std::string pointed_to(const std::string& pointer) override { return millrace::pointed_to(folder_, pointer); }
-  void tidy(const std::string& name, std::size_t keep, const Stretch& stretch) override {
-    tidy_checkpoints(folder_, name, keep, stretch);
+  void tidy(const std::string& name, std::size_t keep, const RetentionPeriod& period) override {
+    tidy_checkpoints(folder_, name, keep, period);
   }
   void remove_unfinished(const std::string& used) override { millrace::remove_unfinished(folder_, folder_ / used); }
   std::vector<std::string> names() override { return checkpoint_names(folder_); }
@@ -83,7 +83,7 @@ class CheckpointObjects final : public CheckpointPlace {
 
   std::string pointed_to(const std::string& pointer) override { return pointed_to(pointer, objects()); }
 
-  void tidy(const std::string& name, std::size_t keep, const Stretch& stretch) override {
+  void tidy(const std::string& name, std::size_t keep, const RetentionPeriod& period) override {
     const Objects there = objects();
     const std::string best = pointed_to("best", there);
     const std::uint64_t step = step_of_checkpoint(name);
@@ -93,7 +93,7 @@ class CheckpointObjects final : public CheckpointPlace {
     }
     std::vector<std::string> names = whole_names(there);
     std::erase_if(names, [&](const std::string& each) { return std::ranges::find(gone, each) != gone.end(); });
-    for (std::string& each : checkpoints_to_remove(names, name, best, keep, stretch)) gone.push_back(std::move(each));
+    for (std::string& each : checkpoints_to_remove(names, name, best, keep, period)) gone.push_back(std::move(each));
     for (const std::string& each : gone) remove(each, there.folders.at(each));
   }
 

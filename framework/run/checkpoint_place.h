@@ -30,8 +30,8 @@ class CheckpointPlace {
   virtual Written write(const Checkpoint& checkpoint) = 0;  // whole when it returns. Throws Error(storage) as a rule
   virtual void point_to(const std::string& pointer, const std::string& name) = 0;
   virtual std::string pointed_to(const std::string& pointer) = 0;
-  virtual void tidy(const std::string& name, std::size_t keep, const Stretch& stretch) = 0;
-  // Removes what killed programs have not finished. The run goes on behind the checkpoint `used`.
+  virtual void tidy(const std::string& name, std::size_t keep, const RetentionPeriod& period) = 0;
+  // Removes what killed programs have not finished. The run resumes from the checkpoint `used`.
   virtual void remove_unfinished(const std::string& used) = 0;
   virtual std::vector<std::string> names() = 0;  // of those that are there, the newest first
   virtual Checkpoint read(const std::string& name) = 0;

@@ -144,7 +144,7 @@ TEST_F(CheckpointTest, AFileOfWhichNothingIsKnownIsAnErrorAndNoDamage) {
             fmt::format("'{}': 'state.json' cannot be opened: Too many levels of symbolic links", folder_ / checkpoint_name(2)));
 }
 
-// Without it the newest one by its name would be taken, which may be of a course that the run has left.
+// Without it the newest one by its name would be taken, which may be of an abandoned branch.
 TEST_F(CheckpointTest, APointerThatCannotBeReadIsAnError) {
   write(1);
   write_checkpoint(folder_.path(), checkpoint_at(2));
@@ -206,7 +206,7 @@ TEST_F(CheckpointTest, KeepsTheNewestAndTheBest) {
   EXPECT_EQ(there(), (std::vector<std::string>{"best", "latest", checkpoint_name(2), checkpoint_name(4), checkpoint_name(5)}));
 }
 
-TEST_F(CheckpointTest, KeepsTheFirstBehindEachStretchForEver) {
+TEST_F(CheckpointTest, KeepsTheFirstBehindEachPeriodForEver) {
   for (const std::uint64_t step : {300, 600, 900, 1200, 1500, 1800, 2100, 2400}) {
     write(step);
     tidy_checkpoints(folder_.path(), checkpoint_name(step), 1, [](std::uint64_t at) { return at / 1000; });

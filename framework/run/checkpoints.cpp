@@ -184,6 +184,17 @@ void Checkpoints::attempt(const SharedJob& job) {
   } catch (...) {
     fail_by(current_error(), job);
   }
+  tell_attempted(*job);
+}
+
+// What goes wrong there is no trouble of the checkpoint.
+void Checkpoints::tell_attempted(const Job& job) {
+  if (!setting_.attempted) return;
+  try {
+    setting_.attempted(job.best ? &job.checkpoint : nullptr);
+  } catch (...) {
+    setting_.warn(fmt::format("behind the checkpoint of step {}: {}", job.checkpoint.state.step, current_error().what()));
+  }
 }
 
 bool Checkpoints::try_best_again() {
@@ -244,7 +255,7 @@ void Checkpoints::fail_by(const Error& error, const SharedJob& job) {
   }
   if (job->best) best_left_ = job;
   if (failures > 1) return;
-  const bool has_one = setting_.goes_on || newest_ > 0;
+  const bool has_one = setting_.resumes || newest_ > 0;
   setting_.warn(fmt::format("no checkpoint after step {}: {}; {}, and training goes on{}", step, failure_,
                             has_one ? "the one before is still the newest" : "the run has none yet",
                             job->best ? "; it is the best one, and waits in memory to be tried again" : ""));

@@ -26,16 +26,18 @@ class Checkpoints {
     std::filesystem::path folder;
     Storage* storage = nullptr;       // of which `folder` is a URL; null: it is a folder of this machine
     std::filesystem::path lock = {};  // then the folder of this machine that says that the run has a writer
-    bool goes_on = false;             // behind one that is there
+    bool resumes = false;             // from one that is there
     std::size_t keep = 3;
-    Stretch keep_every = {};            // of which stretches of the run the first one is kept for ever; null: none
+    RetentionPeriod keep_every = {};    // the first one of each period is kept for ever; null: none is
     std::filesystem::path rescue = {};  // where the last checkpoint goes when `folder` does not take it; "": nowhere
     double seconds = 0;                 // from one checkpoint to the next; 0: not by time
     std::function<void()> sync = {};    // brings what a checkpoint stands behind onto the disk, before it becomes the newest
+    // Called after each attempt to write one, on the thread that writes; `best`: the best one, or null where it is not that.
+    std::function<void(const Checkpoint* best)> attempted = {};
     std::function<void(CheckpointEvent)> tell;
     std::function<void(std::string)> warn;
   };
-  // Makes the folder, and locks it: of two processes that go on with one run the second is refused. Throws Error(usage) naming
+  // Makes the folder, and locks it: of two processes that resume one run the second is refused. Throws Error(usage) naming
   // it, and what a storage throws that takes nothing.
   explicit Checkpoints(Setting setting);
   Checkpoints(const Checkpoints&) = delete;
@@ -80,6 +82,7 @@ class Checkpoints {
   void write(const Job& job);
   void tidy(const std::string& name);
   void fail_by(const Error& error, const SharedJob& job);
+  void tell_attempted(const Job& job);
   std::string rescue(const char* pointer, const Checkpoint& checkpoint);
 
   const Setting setting_;

@@ -29,11 +29,15 @@ class CheckpointsTest : public CheckpointTest {
 };
 
 TEST_F(CheckpointsTest, AreWrittenAndToldInOrder) {
-  Checkpoints checkpoints(setting());
+  std::vector<std::uint64_t> exported;
+  Checkpoints::Setting exporting = setting();
+  exporting.attempted = [&](const Checkpoint* best) { exported.push_back(best != nullptr ? best->state.step : 0); };
+  Checkpoints checkpoints(std::move(exporting));
   for (std::uint64_t step = 1; step <= 4; ++step) checkpoints.write(checkpoint_at(step), step == 1, Checkpoints::Clock::now());
   checkpoints.finish();
   EXPECT_EQ(latest(), checkpoint_name(4));
   EXPECT_EQ(pointed_to(folder_.path() / "made", "best"), checkpoint_name(1));
+  EXPECT_EQ(exported, (std::vector<std::uint64_t>{1, 0, 0, 0}));
   ASSERT_EQ(events_.size(), 4U);
   EXPECT_EQ(events_[3].step, 4U);
   EXPECT_EQ(events_[3].path, folder_.path() / "made" / checkpoint_name(4));
@@ -102,7 +106,7 @@ TEST_F(CheckpointsTest, OneAttemptInEightIsMadeHoweverManyFailed) {
 
 TEST_F(CheckpointsTest, TheFirstThatARunThatGoesOnCannotWriteLeavesTheOneBefore) {
   Checkpoints::Setting resumed = setting();
-  resumed.goes_on = true;
+  resumed.resumes = true;
   Checkpoints checkpoints(std::move(resumed));
   const testkit::SmallFiles small(100);
   checkpoints.write(checkpoint_at(1), false, Checkpoints::Clock::now());

@@ -45,6 +45,8 @@ CoreShares share_cores(const std::vector<int>& cores, std::size_t replicas, cons
 
 std::vector<int> available_cores();  // that this process may run on
 
+using Replicas = std::vector<std::unique_ptr<Replica>>;
+
 // The devices of a run, one entry for each replica.
 struct OpenDevices {
   std::shared_ptr<Backend> backend;

@@ -13,6 +13,7 @@
 #include "millrace/split.h"
 #include "run/build.h"
 #include "run/fetched_weights.h"
+#include "run/replay.h"
 #include "run/run_log.h"
 
 namespace millrace {
@@ -31,32 +32,31 @@ std::string wrong_parameter(const Network& network, Replica& replica) {
   return {};
 }
 
-std::string replica_text(const Session& session, std::size_t replica) {
-  return session.replicas().size() > 1 ? fmt::format(", replica {}", replica) : std::string();
+std::string replica_text(const PreparedRun& run, std::size_t replica) {
+  return run.replicas.here().size() > 1 ? fmt::format(", replica {}", replica) : std::string();
 }
 
 // The same of all replicas; `when` begins the line.
-std::string wrong_parameter(const Session& session, const std::string& when) {
-  for (std::size_t r = 0; r < session.replicas().size(); ++r) {
-    const std::string found = wrong_parameter(*session.pipeline().network, *session.replicas()[r]);
-    if (!found.empty()) return fmt::format("{}{}: {}", when, replica_text(session, r), found);
+std::string wrong_parameter(const PreparedRun& run, const std::string& when) {
+  for (std::size_t r = 0; r < run.replicas.here().size(); ++r) {
+    const std::string found = wrong_parameter(*run.pipeline.network, *run.replicas.here()[r]);
+    if (!found.empty()) return fmt::format("{}{}: {}", when, replica_text(run, r), found);
   }
   return {};
 }
 
-// Looks into one step of a session whose weights are those before the step.
+// Looks into one step of a run whose weights are those before the step.
 class StepExamination {
  public:
-  StepExamination(const Session& session, Batch& batch)
-      : session_(session), network_(*session.pipeline().network), batch_(batch) {
-    session.builds().front()->add_requests(request_);
+  StepExamination(const PreparedRun& run, Batch& batch) : run_(run), network_(*run.pipeline.network), batch_(batch) {
+    run.main().add_requests(request_);
     request_.sync_batch_norm = false;  // replicas are looked at one after the other
   }
 
   // "": all is finite.
   std::string text() {
-    for (replica_ = 0; replica_ < session_.replicas().size(); ++replica_) {
-      share_ = split(batch_.count, session_.replicas().size(), session_.pipeline().run.load)[replica_];
+    for (replica_ = 0; replica_ < run_.replicas.here().size(); ++replica_) {
+      share_ = split(batch_.count, run_.replicas.here().size(), run_.pipeline.run.load)[replica_];
       if (share_.count == 0) continue;
       for (const auto look :
            {&StepExamination::parameters, &StepExamination::samples, &StepExamination::forward, &StepExamination::backward}) {
@@ -67,9 +67,9 @@ class StepExamination {
   }
 
  private:
-  std::string heading() const { return fmt::format("step {}{}, ", batch_.step + 1, replica_text(session_, replica_)); }
+  std::string heading() const { return fmt::format("step {}{}, ", batch_.step + 1, replica_text(run_, replica_)); }
 
-  Replica& source() const { return *session_.replicas()[replica_]; }
+  Replica& source() const { return *run_.replicas.here()[replica_]; }
 
   std::string parameters() {
     const std::string found = wrong_parameter(network_, source());
@@ -105,12 +105,12 @@ class StepExamination {
   std::unique_ptr<Replica> started(const Network& network, const std::vector<int>& parameters, CompileRequest request) const {
     CompileOptions options;
     options.train_batch = options.largest_train_batch = share_.count;
-    options.precision = session_.precision();
-    options.seed = static_cast<std::uint64_t>(session_.pipeline().run.seed);
+    options.precision = run_.replicas.precision();
+    options.seed = static_cast<std::uint64_t>(run_.pipeline.run.seed);
     options.graphs = false;
     options.replica = replica_;
     options.request = std::move(request);
-    std::unique_ptr<Replica> replica = session_.devices().devices[replica_]->compile(network, options);
+    std::unique_ptr<Replica> replica = run_.replicas.devices().devices[replica_]->compile(network, options);
     replica->start();
     for (std::size_t p = 0; p < parameters.size(); ++p)
       replica->write(kValue, static_cast<int>(p), source().read(kValue, parameters[p]));
@@ -200,7 +200,7 @@ class StepExamination {
     return {};
   }
 
-  const Session& session_;
+  const PreparedRun& run_;
   const Network& network_;
   Batch& batch_;
   CompileRequest request_;
@@ -208,21 +208,21 @@ class StepExamination {
   Share share_;
 };
 
-std::string where_it_began(const Session& session) {
-  if (const auto& resumed = session.resumed()) return fmt::format("the checkpoint '{}'", resumed->path.string());
+std::string where_it_began(const PreparedRun& run) {
+  if (const auto& from = run.resume_point) return fmt::format("the checkpoint '{}'", from->path.string());
   return "the first step, since the run has no checkpoint";
 }
 
 // Of a run whose losses and gradients are finite: the step before which a weight or a running statistic is not. Training takes
 // the statistics of its batches, so that running ones show in validation alone.
-std::string explain_parameters(const Pipeline& pipeline, const Registry& registry, const SessionOptions& options) {
-  Session session(pipeline, registry, options);
+std::string explain_parameters(const Pipeline& pipeline, const Registry& registry, const RunOptions& options) {
+  const auto run = prepare(pipeline, registry, options);
   std::string found;
-  session.replay(0, [&](Batch& batch) {
-    found = wrong_parameter(session, fmt::format("step {}, before it begins", batch.step + 1));
+  replay(*run, 0, [&](Batch& batch) {
+    found = wrong_parameter(*run, fmt::format("step {}, before it begins", batch.step + 1));
     return found.empty();
   });
-  return found.empty() ? wrong_parameter(session, "after the last step") : found;
+  return found.empty() ? wrong_parameter(*run, "after the last step") : found;
 }
 
 }  // namespace
@@ -281,7 +281,7 @@ Network part_of(const Network& whole, int layer, std::vector<int>& parameters) {
   return part;
 }
 
-std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, SessionOptions options, const std::string& run) {
+std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, RunOptions options, const std::string& folder) {
   if (options.graph.empty()) options.graph = pipeline.graphs.front().name;
   const GraphPlan* graph = pipeline.graph(options.graph);
   if (graph == nullptr || !trains(*graph) || !has_reports(*graph)) {
@@ -290,19 +290,20 @@ std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, 
   }
   if (options.processes > 1 || options.group != nullptr)
     fail(ErrorKind::usage, "--explain-nan takes one process: leave out --processes");
-  require_run_folder("--explain-nan", run, is_remote(pipeline.checkpoint.folder));  // a run of another machine has none here
-  options.resume = run;
-  options.replays = true;
+  require_run_folder("--explain-nan", folder, is_remote(pipeline.checkpoint.folder));  // a run of another machine has none here
+  options.resume.run = folder;
+  options.resume.replays = true;
   std::optional<WrongNumber> wrong;
   std::uint64_t first = 0;
   std::string began, at_the_end;
   {
-    Session session(pipeline, registry, options);
-    first = session.first_step();
-    began = where_it_began(session);
-    session.replay(0, [&](Batch&) { return !session.wrong_number(); });
-    wrong = session.wrong_number();
-    if (!wrong) at_the_end = wrong_parameter(session, "after the last step");
+    const auto run = prepare(pipeline, registry, options);
+    const NumberWatch& numbers = run->audience.log().numbers();
+    first = run->steps.first;
+    began = where_it_began(*run);
+    replay(*run, 0, [&](Batch&) { return !numbers.trouble(); });
+    wrong = numbers.trouble();
+    if (!wrong) at_the_end = wrong_parameter(*run, "after the last step");
   }
   if (!wrong && at_the_end.empty())
     return fmt::format("replayed from {}: all losses, gradients and weights are finite. File and options have to be the run's\n",
@@ -312,9 +313,9 @@ std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, 
                        explain_parameters(pipeline, registry, options));
   }
   std::string found;
-  Session session(pipeline, registry, options);
-  session.replay(std::max(wrong->step, first + 1) - 1, [&](Batch& batch) {
-    found = StepExamination(session, batch).text();
+  const auto run = prepare(pipeline, registry, options);
+  replay(*run, std::max(wrong->step, first + 1) - 1, [&](Batch& batch) {
+    found = StepExamination(*run, batch).text();
     return found.empty() && batch.step < wrong->step;
   });
   if (found.empty()) found = "each layer by itself is finite: what the run computes at once, or adds up, is not\n";

@@ -17,6 +17,9 @@ std::size_t address_limit();
 // Of two limits, of which each may be 0: there is none.
 inline std::size_t lesser_limit(std::size_t a, std::size_t b) { return a == 0 || (b != 0 && b < a) ? b : a; }
 
+std::size_t resident_bytes();               // of this process, now
+std::string bytes_text(std::size_t bytes);  // "1.44 GiB", "12.0 MiB"
+
 // "the program holds 39.0 MiB, and there are 2.00 GiB", for a message that memory has run out. `of_host`: what the host has for
 // this process; 0: it does not say. address_limit() counts too.
 std::string held_memory(std::size_t of_host);

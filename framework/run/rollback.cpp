@@ -2,24 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <utility>
 
 #include "millrace/error.h"
 
 namespace millrace {
 
-RunResult run_with_rollbacks(const Pipeline& pipeline, const Registry& registry, SessionOptions options,
-                             const std::function<void(Session&)>& made) {
+RunResult run_with_rollbacks(const Pipeline& pipeline, const Registry& registry, RunOptions options,
+                             const std::function<void(PreparedRun&)>& prepared) {
   for (std::int64_t times = 0;; ++times) {
-    Session session(pipeline, registry, options);
-    made(session);
+    const std::unique_ptr<PreparedRun> ready = prepare(pipeline, registry, options);
+    if (prepared) prepared(*ready);
+    Run run(*ready);
     try {
-      return session.run();
+      return run.go();
     } catch (Error& error) {
-      if (!session.may_go_back()) throw;
+      if (!run.may_roll_back()) throw;
       if (times == pipeline.run.nan_limit)
         throw error.in(fmt::format("after it went back {} time{} (run.nan_limit)", times, times == 1 ? "" : "s"));
-      options = session.go_back();
+      options = run.rollback_options();
     }
   }
 }

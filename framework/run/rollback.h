@@ -3,14 +3,14 @@
 
 #include <functional>
 
-#include "run/session.h"
+#include "run/run.h"
 
 namespace millrace {
 
 // Runs the pipeline, and with [run] on_nan = "rollback" again from the newest checkpoint, or from an older one where that did not
-// help, each time with a smaller learning rate, nan_limit times at most. Each try is a session of its own, whose observers go on
-// with the files of the run. `made` is called with each of them before it runs. Throws what the last one throws.
-RunResult run_with_rollbacks(const Pipeline& pipeline, const Registry& registry, SessionOptions options,
-                             const std::function<void(Session&)>& made);
+// help, each time with a smaller learning rate, nan_limit times at most. Each try is prepared by itself, and its observers go on
+// with the files of the run. `prepared` is called with each of them before it runs. Throws what the last one throws.
+RunResult run_with_rollbacks(const Pipeline& pipeline, const Registry& registry, RunOptions options,
+                             const std::function<void(PreparedRun&)>& prepared = {});
 
 }  // namespace millrace

@@ -68,15 +68,14 @@ void require_figure(const FigurePlan& figure, const std::vector<std::unique_ptr<
 
 StopRules::StopRules(const Pipeline& pipeline, Group* group, Requests& requests)
     : plan_(pipeline.stop), plateau_plan_(pipeline.plateau), group_(group), requests_(requests) {
-  if (pipeline.best && !pipeline.run.folder.empty()) best_.emplace(*pipeline.best);
+  const std::optional<FigurePlan>& best = best_figure(pipeline);
+  if (best && !pipeline.run.folder.empty()) best_.emplace(*best);
   if (plan_.figure) improving_.emplace(*plan_.figure, plan_.threshold);
   if (plateau_plan_.figure) plateau_.emplace(*plateau_plan_.figure, plateau_plan_.threshold);
-  if (pipeline.checkpoint.best) kept_.emplace(*pipeline.checkpoint.best);
 }
 
 void StopRules::look(const std::string& graph, const std::vector<Figure>& figures, std::uint64_t step) {
-  if (best_ && best_->look(graph, figures, step)) newest_.weights = true;
-  if (kept_ && kept_->look(graph, figures, step)) newest_.checkpoint = true;
+  if (best_ && best_->look(graph, figures, step)) is_best_ = true;
   if (improving_) improving_->look(graph, figures, step);
   if (plateau_) plateau_->look(graph, figures, step);
 }
@@ -85,19 +84,19 @@ void StopRules::look_at_clock(double seconds) {
   if (plan_.max_seconds > 0 && seconds >= plan_.max_seconds) ask(fmt::format("max_time is over, {}", duration_text(seconds)));
 }
 
-StopRules::Best StopRules::conclude(std::uint64_t done, bool goes_on) {
+bool StopRules::conclude(std::uint64_t done, bool goes_on) {
   if (goes_on) ask_if_impatient();
-  Best best = std::exchange(newest_, {});
+  bool is_best = std::exchange(is_best_, false);
   bool flat = goes_on && is_flat();
-  if ((best_ || kept_ || plateau_) && group_ != nullptr) {
+  if ((best_ || plateau_) && group_ != nullptr) {
     std::vector<std::byte> verdicts;
-    for (const bool verdict : {best.weights, best.checkpoint, flat}) verdicts.push_back(verdict ? std::byte{1} : std::byte{0});
+    for (const bool verdict : {is_best, flat}) verdicts.push_back(verdict ? std::byte{1} : std::byte{0});
     group_->broadcast(Group::kRun, 0, verdicts);
-    best = {verdicts[0] != std::byte{0}, verdicts[1] != std::byte{0}};
-    flat = verdicts[2] != std::byte{0};
+    is_best = verdicts[0] != std::byte{0};
+    flat = verdicts[1] != std::byte{0};
   }
   if (flat) lower_rate(done);
-  return best;
+  return is_best;
 }
 
 // From the next step on. A factor that is lower than the least one already, because somebody asked for it, stays.
@@ -112,10 +111,9 @@ void StopRules::lower_rate(std::uint64_t done) {
 
 std::map<std::string, RunState::Watched> StopRules::state() const {
   std::map<std::string, RunState::Watched> state;
-  if (best_) state[best_key(best_->name())] = {saved_best_.best, saved_best_.best_step, best_->state().passes};
+  if (best_) state[best_key(best_->name())] = best_->state();
   if (improving_) state[fmt::format("stop.figure {}", improving_->name())] = improving_->state();
   if (plateau_) state[fmt::format("plateau.figure {}", plateau_->name())] = plateau_->state();
-  if (kept_) state[fmt::format("checkpoint.best {}", kept_->name())] = kept_->state();
   return state;
 }
 
@@ -124,11 +122,9 @@ void StopRules::restore(const std::map<std::string, RunState::Watched>& state) {
     const auto found = watch ? state.find(fmt::format("{} {}", key, watch->name())) : state.end();
     if (found != state.end()) watch->restore(found->second);
   };
-  restore(best_, kBest);
-  if (best_) saved_best_ = best_->state();
+  for (const char* key : {"checkpoint.best", kBest}) restore(best_, key);  // the first one is of earlier versions
   restore(improving_, "stop.figure");
   restore(plateau_, "plateau.figure");
-  restore(kept_, "checkpoint.best");
   ask_if_impatient();
 }
 

@@ -11,7 +11,7 @@
 #include "config/plan.h"
 #include "millrace/communicator.h"
 #include "millrace/run_events.h"
-#include "run/best_weights.h"
+#include "run/best.h"
 #include "run/build.h"
 #include "run/requests.h"
 #include "run/run_state.h"
@@ -50,7 +50,7 @@ class FigureWatch {
 // Throws Error(usage) where the graph is among `builds` and does not report the figure.
 void require_figure(const FigurePlan& figure, const std::vector<std::unique_ptr<GraphBuild>>& builds);
 
-// Asks for the end of a run, as [stop] has it, lowers its learning rate, as [plateau] has it, and says when its weights are the
+// Asks for the end of a run, as [stop] has it, lowers its learning rate, as [plateau] has it, and says when its state is the
 // best so far. Of several processes the one with rank 0 decides, which alone has the figures of all.
 class StopRules {
  public:
@@ -62,19 +62,13 @@ class StopRules {
   void look_at_clock(double seconds);                                                           // since the run began
   // At the end of a step at which passes may have been made, when `goes_on` or after the last step. Every process calls it at the
   // same steps. Returns the same in all processes.
-  struct Best {
-    bool weights = false, checkpoint = false;  // the best so far by run.best, by checkpoint.best
-  };
-  // `done`: steps; no later one has begun.
-  Best conclude(std::uint64_t done, bool goes_on);
+  // `done`: steps; no later one has begun. Returns whether the state of the run is the best so far.
+  bool conclude(std::uint64_t done, bool goes_on);
 
-  // What conclude() has found the best weights at, in the process that has the figures. REQUIRES: Best::weights.
-  BestWeights best_found() const { return {best_->name(), best_->state().best_step, best_->state().best.value_or(0)}; }
-  // The best weights by run.best are written.
-  void best_is_saved() { saved_best_ = best_->state(); }
-  // A best of which the weights are not written is none: another pass may be the best after a resume.
+  // The best so far, in the process that has the figures. REQUIRES: conclude() has returned true.
+  Best best_found() const { return {best_->name(), best_->state().best_step, best_->state().best.value_or(0)}; }
   std::map<std::string, RunState::Watched> state() const;
-  // Of a run that goes on. One that had lost its patience is asked to end.
+  // Of a resumed run. One that had lost its patience is asked to end.
   void restore(const std::map<std::string, RunState::Watched>& state);
 
  private:
@@ -87,9 +81,8 @@ class StopRules {
   const PlateauPlan& plateau_plan_;
   Group* const group_;  // null: this process is alone
   Requests& requests_;
-  std::optional<FigureWatch> best_, improving_, kept_, plateau_;  // of run.best, [stop], checkpoint.best, [plateau]
-  RunState::Watched saved_best_;                                  // of run.best, where its weights are written
-  Best newest_;                                                   // what the newest values are
+  std::optional<FigureWatch> best_, improving_, plateau_;  // of best_figure(), [stop], [plateau]
+  bool is_best_ = false;                                   // the newest value of best_
   bool asked_ = false;
 };
 

@@ -105,7 +105,7 @@ TEST_F(StopRulesTest, PatienceEndsTheRunOnce) {
   std::vector<std::string> found;
   for (std::uint64_t pass = 0; pass < 5; ++pass) {
     rules().look("validate", figures(1, values[pass]), 100 * (pass + 1));
-    EXPECT_FALSE(rules().conclude(0, true).weights);
+    EXPECT_FALSE(rules().conclude(0, true));
     found.push_back(asked());
   }
   EXPECT_EQ(found, (std::vector<std::string>{
@@ -202,8 +202,8 @@ TEST_F(StopRulesTest, WeightsAreTheBestAtTheStepOfTheirPass) {
   std::vector<bool> best;
   for (const double loss : {3.0, 4.0, 2.0}) {
     rules().look("validate", figures(loss), 10);
-    best.push_back(rules().conclude(0, true).weights);
-    EXPECT_FALSE(rules().conclude(0, true).weights) << "a step without a pass";
+    best.push_back(rules().conclude(0, true));
+    EXPECT_FALSE(rules().conclude(0, true)) << "a step without a pass";
   }
   EXPECT_EQ(best, (std::vector<bool>{true, false, true}));
 }

@@ -24,7 +24,7 @@ using Weights = std::vector<std::vector<float>>;
 // differ by is the error of these estimates and is not added to the variance.
 //
 // Validation during a run uses each replica's own statistics, so its figures may differ in the last places from those of the
-// file. A run that is to go on bit for bit needs each replica's own; this is not enough for it. REQUIRES: at least one replica;
+// file. A run that is to resume bit for bit needs each replica's own; this is not enough for it. REQUIRES: at least one replica;
 // load as split() takes it.
 // `group`: the processes that have the other replicas, all of which call this; null: there are none.
 std::map<int, std::vector<float>> mean_statistics(const std::vector<std::unique_ptr<Replica>>& replicas, const Network& network,

@@ -1,9 +1,12 @@
 #include "walls.h"
 
 #include <algorithm>
+#include <map>
 #include <regex>
 #include <set>
+#include <utility>
 
+#include "class_sizes.h"
 #include "needed.h"
 #include "source_file.h"
 
@@ -13,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kMostLines = 400;
+constexpr std::size_t kMostLines = 700;
 
 bool mentions(const std::vector<std::string>& lines, const std::string& text) {
   return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return line.find(text) != std::string::npos; });
@@ -26,6 +29,34 @@ std::set<std::string> names_below(const fs::path& folder) {
     if (entry.is_regular_file()) names.insert(fs::relative(entry.path(), folder).string());
   }
   return names;
+}
+
+// A source of a folder that defines functions of a class of its headers, as another one does already. These may:
+const std::set<std::string> kInTwoSources = {"Builder"};  // of networks: layers, and blocks of them
+
+void check_homes(const fs::path& root, Findings& findings) {
+  static const std::regex definition(R"(^[A-Za-z].*?\b(\w+)::~?\w+\()");
+  std::map<fs::path, std::set<std::string>> classes;  // by folder
+  std::map<std::pair<fs::path, std::string>, fs::path> homes;
+  const std::vector<fs::path> files = cpp_files(root / "framework");
+  for (const fs::path& file : files) {
+    if (file.extension() != ".h" || is_test(file)) continue;
+    for (const ClassSize& size : classes_in(file)) classes[file.parent_path()].insert(size.name);
+  }
+  for (const fs::path& file : files) {
+    if (file.extension() != ".cpp" || is_test(file)) continue;
+    std::set<std::string> said;
+    for (const std::string& line : code_of(file)) {
+      std::smatch found;
+      if (line.ends_with(';') || !std::regex_search(line, found, definition)) continue;
+      const std::string name = found[1];
+      if (!classes[file.parent_path()].contains(name) || kInTwoSources.contains(name)) continue;
+      const fs::path& home = homes.try_emplace({file.parent_path(), name}, file).first->second;
+      if (home == file || !said.insert(name).second) continue;
+      findings.push_back(fs::relative(file, root).string() + ": defines functions of " + name + ", as " +
+                         home.filename().string() + " does");
+    }
+  }
 }
 
 }  // namespace
@@ -44,6 +75,7 @@ Findings check_sizes(const fs::path& root) {
                          " are allowed: split it, or say \"Long because\" in one line");
     }
   }
+  check_homes(root, findings);
   std::sort(findings.begin(), findings.end());
   return findings;
 }

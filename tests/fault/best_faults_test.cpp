@@ -25,17 +25,18 @@ layers = [ { op = "global_average_pool" }, { op = "linear", out = "${classes}" }
 )";
   }
 
-  Outcome run(const std::string& runs, const Words& faults, const Words& options = {}) const {
+  Outcome run(const std::string& runs, const Words& faults, const Words& options = {},
+              const Words& checkpoints = {"checkpoint.every=2 steps", "checkpoint.keep=10"}) const {
     Words words = {"/usr/bin/env", fmt::format("LD_PRELOAD={}", FAULT_FILES),
                    fmt::format("FAULT_FILES_FOLDER={}", folder_ / runs)};
     words.insert(words.end(), faults.begin(), faults.end());
     words.insert(words.end(), {tool("pipeline-run"), pipeline("quickstart.toml"), "--json"});
     for (const std::string& each :
          {fmt::format("data.root={}", shapes()), fmt::format("network.use={}", folder_ / "network.toml"),
-          fmt::format("run.folder={}", folder_ / runs), std::string("run.epochs=2"), std::string("run.best=validate.loss"),
-          std::string("checkpoint.every=2 steps"), std::string("checkpoint.keep=10")}) {
+          fmt::format("run.folder={}", folder_ / runs), std::string("run.epochs=2"), std::string("run.best=validate.loss")}) {
       words.insert(words.end(), {"--set", each});
     }
+    for (const std::string& each : checkpoints) words.insert(words.end(), {"--set", each});
     words.insert(words.end(), options.begin(), options.end());
     return run_command(words);
   }
@@ -70,15 +71,29 @@ TEST_F(BestFaultsTest, BestWeightsThatAreNeverWrittenAreAnErrorAndRescued) {
   EXPECT_EQ(left_in("rescue", "best.safetensors"), left_in("whole", "best.safetensors")) << saved.err;
 }
 
-// A pass before the resume that was the best is none when its weights were never written.
-TEST_F(BestFaultsTest, ACheckpointKnowsNoBestOfWhichTheWeightsAreNotWritten) {
+// The best checkpoint is there, and the weights are exported from it.
+TEST_F(BestFaultsTest, BestWeightsThatWereNeverWrittenComeWithTheResume) {
+  ASSERT_EQ(run("whole", {}).code, 0);
   const Outcome lost = run("runs", {"FAULT_FILES_NAME=best.safetensors", "FAULT_FILES_AT=1-", "FAULT_FILES_DO=ENOSPC"});
   ASSERT_EQ(lost.code, 1);
-  const fs::path latest = find_file(folder_.path() / "runs", "latest");
-  const auto newest = newest_checkpoint(latest.parent_path(), [](const std::string& text) { ADD_FAILURE() << text; });
-  ASSERT_TRUE(newest);
-  EXPECT_EQ(newest->checkpoint.state.step, 8U);
-  EXPECT_FALSE(newest->checkpoint.state.watched.at("run.best validate.loss").best);
+  EXPECT_EQ(left_in("runs", "best"), "step-000000008\n");
+  EXPECT_TRUE(find_file(folder_.path() / "runs", "best.safetensors").empty());
+  const Outcome resumed = run("runs", {}, {"--resume"});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_TRUE(left_in("runs", "best.safetensors") == left_in("whole", "best.safetensors"));
+}
+
+// Without [checkpoint] the weights are written by themselves.
+TEST_F(BestFaultsTest, BestWeightsOfARunWithoutCheckpointsWaitForTheDiskToo) {
+  ASSERT_EQ(run("whole", {}).code, 0);
+  const Outcome outcome =
+      run("runs", {"FAULT_FILES_NAME=best.safetensors", "FAULT_FILES_AT=1-2", "FAULT_FILES_DO=ENOSPC"}, {}, {});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("warning: the best weights, after step 4, wait in memory and are tried again: cannot create '"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_TRUE(find_file(folder_.path() / "runs", "latest").empty());
+  EXPECT_TRUE(left_in("runs", "best.safetensors") == left_in("whole", "best.safetensors"));
 }
 
 TEST_F(BestFaultsTest, NoLineOfTheMetricsIsMissingOrTornAfterAFullDisk) {

@@ -128,7 +128,7 @@ TEST_F(DiskFaultsTest, TheLastCheckpointIsRescued) {
   EXPECT_FALSE(weights_in("runs").empty());
   EXPECT_NE(saved.err.find("; the run has none yet, and training goes on"), std::string::npos) << saved.err;
   EXPECT_NE(saved.err.find("; the weights are in '"), std::string::npos) << saved.err;
-  const std::string says = fmt::format("; to go on behind '{}': ", manifest.parent_path().string());
+  const std::string says = fmt::format("; to resume from '{}': ", manifest.parent_path().string());
   const std::size_t begin = saved.err.find(says);
   ASSERT_NE(begin, std::string::npos) << saved.err;
   const std::size_t typed = begin + says.size();

@@ -79,7 +79,7 @@ patience = 1000000
 [checkpoint]
 every  = "2 steps"
 keep   = 2
-best   = "validate.accuracy"
+best   = "validate.loss"
 resume = "auto"
 )";
 

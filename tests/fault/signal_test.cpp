@@ -1,5 +1,5 @@
 // Signals at random moments: while samples are listed, a network is compiled, steps, validation and saves are under way. The run
-// ends soon, with its exit code, with a checkpoint that the next one goes on behind, and leaves no process and no temporary file.
+// ends soon, with its exit code, with a checkpoint that the next one resumes from, and leaves no process and no temporary file.
 //
 // MILLRACE_SIGNALS=100 is how many SIGTERM and how many SIGUSR2 are sent, with some of the others between them;
 // MILLRACE_SIGNALS_SEED is the seed of their moments. What a run was at when its signal came is counted.

@@ -45,7 +45,8 @@ Meanings top_meanings(Task task) {
   const std::vector<std::string> figures = task == Task::classes ? std::vector<std::string>{"validate.loss", "validate.accuracy"}
                                                                  : std::vector<std::string>{"validate.loss"};
   Meanings meanings;
-  for (const char* key : {"run.best", "stop.figure", "plateau.figure", "checkpoint.best"}) meanings[key] = one_of(figures);
+  for (const char* key : {"stop.figure", "plateau.figure"}) meanings[key] = one_of(figures);
+  for (const char* key : {"run.best", "checkpoint.best"}) meanings[key] = one_of({figures.back()});  // they name the same one
   meanings["run.name"] = one_of({"drawn"});
   meanings["run.folder"] = meanings["checkpoint.folder"] = meanings["run.load"] = never;
   meanings["run.epochs"] = [](Draw& draw) -> Maybe { return Value(draw.uniform(0.3, 2.5)); };

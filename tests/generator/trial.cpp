@@ -13,7 +13,6 @@
 #include "places.h"
 #include "run/check.h"
 #include "run/rollback.h"
-#include "run/session.h"
 #include "testkit/apart.h"
 
 namespace millrace::generator {
@@ -60,17 +59,17 @@ std::string run_here(const std::vector<std::string>& overrides, const Registry& 
   try {
     const Pipeline pipeline = load_pipeline("pipeline.toml", overrides, registry);
     {
-      SessionOptions check;
+      RunOptions check;
       check.only_check = true;
-      Session session(pipeline, registry, check);
-      session.prepare();
-      fmt::print("{}", check_report(session));
+      const auto prepared = prepare(pipeline, registry, check);
+      prepared->open_graphs();
+      fmt::print("{}", check_report(*prepared));
     }
     accepted = true;
-    SessionOptions options;
+    RunOptions options;
     options.hash_input = true;
-    options.observer = streams;
-    run_with_rollbacks(pipeline, registry, options, [](Session&) {});
+    options.hooks.observer = streams;
+    run_with_rollbacks(pipeline, registry, options);
   } catch (...) {
     const Error error = current_error();
     return fmt::format("{}\n{}", accepted && !is_of_the_data(error) ? "failed" : "refused", error.what());

@@ -10,7 +10,7 @@
 #include "millrace/error.h"
 #include "millrace/run.h"
 #include "millrace/step.h"
-#include "run/session.h"
+#include "run/run.h"
 #include "testkit/recording.h"
 #include "testkit/stages.h"
 
@@ -133,12 +133,12 @@ class WholeRun : public testing::Test {
   // Weights of every replica at the end of a run.
   std::vector<std::vector<float>> run(const std::string& devices, const std::vector<std::string>& overrides = {}) {
     const Pipeline pipeline = load_pipeline((folder_ / "pipeline.toml").string(), overrides, registry_);
-    SessionOptions options;
+    RunOptions options;
     options.devices = devices;
-    Session session(pipeline, registry_, options);
-    session.run();
+    const auto prepared = prepare(pipeline, registry_, options);
+    millrace::Run(*prepared).go();
     std::vector<std::vector<float>> values;
-    for (const auto& replica : session.replicas()) {
+    for (const auto& replica : prepared->replicas.here()) {
       for (std::size_t p = 0; p < pipeline.network->parameters.size(); ++p) {
         if (pipeline.network->parameters[p].statistic) continue;  // each replica's own
         values.push_back(replica->read(kValue, static_cast<int>(p)));
@@ -188,10 +188,10 @@ TEST_F(WholeRun, AFigureThatIsPromisedAndNeverToldHoldsTheRunUpOnce) {
                      "\"optimizer\", \"metrics\"]"},
                     registry_);
   const auto told = std::make_shared<Told>();
-  SessionOptions options;
-  options.observer = told;
+  RunOptions options;
+  options.hooks.observer = told;
   options.report_patience = 0.05;
-  Session(pipeline, registry_, options).run();
+  millrace::Run(*prepare(pipeline, registry_, options)).go();
   const std::vector<std::string> expected = {
       "step 4: what its stages promised to tell of it has not come within 0.05 s; steps are told later than their epochs from "
       "here on"};
@@ -204,25 +204,25 @@ TEST_F(WholeRun, AFigureThatIsPromisedAndNeverToldHoldsTheRunUpOnce) {
 TEST_F(WholeRun, ARunWithWhichAnotherProcessHasGoneOnIsLeftAlone) {
   const Pipeline pipeline = load_pipeline((folder_ / "pipeline.toml").string(),
                                           {"run.folder=" + (folder_ / "runs").string(), "checkpoint.every=epoch"}, registry_);
-  const std::filesystem::path run = Session(pipeline, registry_, {}).run().folder;
+  const std::filesystem::path run = millrace::Run(*prepare(pipeline, registry_, {})).go().folder;
   const std::filesystem::path latest = run / "checkpoints" / "latest";
-  SessionOptions options;
-  options.resume = run.string();
+  RunOptions options;
+  options.resume.run = run.string();
   {
-    Session late(pipeline, registry_, options);
+    const auto late = prepare(pipeline, registry_, options);
     std::ofstream(latest) << "step-000000004\n";
     try {
-      late.run();
+      millrace::Run(*late).go();
       ADD_FAILURE() << "it went on";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::run);
-      EXPECT_EQ(error.message(), fmt::format("another process has gone on with the run in '{0}' since this one chose "
+      EXPECT_EQ(error.message(), fmt::format("another process has resumed the run in '{0}' since this one chose "
                                              "'{0}/checkpoints/step-000000012': the newest checkpoint is 'step-000000004' now; "
                                              "start again",
                                              run.string()));
     }
   }
-  EXPECT_EQ(Session(pipeline, registry_, options).run().step, 12U);
+  EXPECT_EQ(millrace::Run(*prepare(pipeline, registry_, options)).go().step, 12U);
 }
 
 // One bucket a step, four waits for it and two of the optimizer: steps are counted from 0.

@@ -188,7 +188,7 @@ TEST_F(NotFinite, TheRunGoesFurtherBackWhereTheNewestCheckpointDidNotHelp) {
   EXPECT_NE(outcome.err.find("step-000000002', with 0.25 times"), std::string::npos) << outcome.err;
 }
 
-// Later ones are still there, and are of another course.
+// Later ones are still there, and are of an abandoned branch.
 TEST_F(NotFinite, ARunBehindAnOlderCheckpointGoesBackToThatOne) {
   ASSERT_EQ(run("runs", {"checkpoint.keep=9"}).code, 0);
   const fs::path checkpoints = run_in("runs") / "checkpoints";
@@ -203,10 +203,10 @@ TEST_F(NotFinite, ARunBehindAnOlderCheckpointGoesBackToThatOne) {
       << outcome.err;
 }
 
-// The best was found behind step 4, and the run goes back to step 3.
-TEST_F(NotFinite, TheBestWeightsOfACourseThatWentWrongAreSetAside) {
+// The best was found behind step 4, where the run goes back to first, and then to step 3.
+TEST_F(NotFinite, TheBestWeightsOfABranchThatWentWrongAreSetAside) {
   const Outcome outcome = run("runs", {"checkpoint.every=3 steps", "run.best=validate.loss", "train.poison.step=6",
-                                       "run.on_nan=rollback", "run.nan_limit=1", "run.nan_rate_factor=0.1"});
+                                       "run.on_nan=rollback", "run.nan_limit=2", "run.nan_rate_factor=0.1"});
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   const fs::path aside = run_in("runs") / "best-step-4.safetensors", best = run_in("runs") / "best.safetensors";
   EXPECT_NE(outcome.err.find(fmt::format(" after step 4, are in '{}' now; the next figure is the best so far", aside.string())),

@@ -176,7 +176,7 @@ TEST(Observers, TheTimeLeftOfARunThatGoesOnComesFromItsOwnSteps) {
   set.insert(set.end(), {"observe.slow.seconds=0.05", "observe.notes_pace.file=" + (folder / "pace")});
   const Outcome resumed = quickstart(folder / "stopped", set);
   ASSERT_EQ(resumed.code, 0) << resumed.err;
-  ASSERT_NE(resumed.err.find("goes on behind step 5: "), std::string::npos) << resumed.err;
+  ASSERT_NE(resumed.err.find("resumes from step 5: "), std::string::npos) << resumed.err;
   std::ifstream lines(folder / "pace");
   double fastest = 0;
   for (double step = 0, images_per_second = 0, seconds_left = 0; lines >> step >> images_per_second >> seconds_left;) {

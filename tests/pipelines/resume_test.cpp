@@ -1,4 +1,4 @@
-// A run that goes on behind a checkpoint ends as if it had never stopped.
+// A run that resumes from a checkpoint ends as if it had never stopped.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -84,7 +84,8 @@ TEST_P(ResumeTest, EndsAsIfItHadNotStopped) {
   const Outcome whole = run("whole", setting.set, setting.options);
   if (lacks_bf16(whole)) GTEST_SKIP() << whole.err;
   ASSERT_EQ(whole.code, 0) << whole.err;
-  ASSERT_EQ(events(whole, "checkpoint").size(), 3U) << whole.err;
+  const std::size_t best = setting.name == "average" ? 2 : 0;  // validations after 4 and 8
+  ASSERT_EQ(events(whole, "checkpoint").size(), 3U + best) << whole.err;
   copy_back_to(5, "whole", "stopped");
   std::vector<std::string> options = setting.resumed_options.empty() ? setting.options : setting.resumed_options;
   options.insert(options.end(), {"--resume", run_in("stopped")});
@@ -150,14 +151,14 @@ TEST_F(ResumeTest, ACheckpointMayBeChosen) {
   const Outcome resumed = run("again", {}, {"--resume", chosen});
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_EQ(events(resumed, "resume").at(0).at("step"), 5);
-  EXPECT_NE(resumed.err.find(fmt::format("goes on behind step 5: {}\n", chosen.string())), std::string::npos) << resumed.err;
+  EXPECT_NE(resumed.err.find(fmt::format("resumes from step 5: {}\n", chosen.string())), std::string::npos) << resumed.err;
   EXPECT_TRUE(weights_in("whole") == weights_in("again")) << "the weights differ";
   const Outcome gone = run("again", {}, {"--resume", run_in("again") / "checkpoints" / "step-000000007"});
   EXPECT_EQ(gone.code, 2);
   EXPECT_NE(gone.err.find("step-000000007' cannot be used: 'manifest.json' cannot be opened"), std::string::npos) << gone.err;
-  EXPECT_NE(
-      gone.err.find("--resume: 'step-000000007' cannot be used; --resume '" + run_in("again").string() + "' goes on behind"),
-      std::string::npos)
+  EXPECT_NE(gone.err.find("--resume: 'step-000000007' cannot be used; --resume '" + run_in("again").string() +
+                          "' resumes from the newest one"),
+            std::string::npos)
       << gone.err;
 }
 
@@ -204,40 +205,17 @@ TEST_F(ResumeTest, CheckpointsElsewhereAreFoundWithoutTheRunsFolder) {
   EXPECT_TRUE(weights_in("kept") == weights_in("whole"));
 }
 
-TEST_F(ResumeTest, CheckpointsThatAPlaceGivenLaterHidesAreNamed) {
+TEST_F(ResumeTest, WhereItWasLookedIsSaid) {
   ASSERT_EQ(run("runs", {}).code, 0);
-  const std::string own = (run_in("runs") / "checkpoints").string(), place = "checkpoint.folder=" + (folder_ / "elsewhere");
-  const std::string clause =
-      fmt::format("elsewhere\", and '{}' has some: to go on behind them, leave checkpoint.folder out", own);
+  const std::string elsewhere = folder_ / "elsewhere", place = "checkpoint.folder=" + elsewhere;
+  const std::string said = fmt::format("no run in '{}' has a checkpoint in checkpoint.folder = \"{}\"\n",
+                                       run_in("runs").parent_path().string(), elsewhere);
   const Outcome refused = run("runs", {place}, {"--resume"});
   EXPECT_EQ(refused.code, 2);
-  EXPECT_NE(refused.err.find(clause), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find("--resume: " + said), std::string::npos) << refused.err;
   const Outcome begun = run("runs", {place, "checkpoint.resume=auto"});
   EXPECT_EQ(begun.code, 0) << begun.err;
-  EXPECT_NE(begun.err.find("warning: a new run begins; looked in "), std::string::npos) << begun.err;
-  EXPECT_NE(begun.err.find(clause), std::string::npos) << begun.err;
-}
-
-TEST_F(ResumeTest, CheckpointsInAPlaceThatIsGivenNoMoreAreNamed) {
-  const std::string then = folder_ / "elsewhere";
-  ASSERT_EQ(run("runs", {"checkpoint.folder=" + then}).code, 0);
-  const fs::path first = run_in("runs");
-  const std::string clause =
-      fmt::format("; the checkpoints of '{}' are in '{}': to go on behind them, say checkpoint.folder = \"{}\" as that run did",
-                  first.string(), (fs::path(then) / "quickstart" / first.filename()).string(), then);
-  const Outcome gone = run("runs", {}, {"--resume"});
-  EXPECT_EQ(gone.code, 2);
-  EXPECT_NE(gone.err.find("has a checkpoint" + clause), std::string::npos) << gone.err;
-  const Outcome named = run("runs", {}, {"--resume", first});
-  EXPECT_EQ(named.code, 2);
-  EXPECT_NE(named.err.find("has no checkpoint" + clause), std::string::npos) << named.err;
-  const Outcome changed = run("runs", {"checkpoint.folder=" + (folder_ / "new")}, {"--resume"});
-  EXPECT_EQ(changed.code, 2);
-  EXPECT_NE(changed.err.find("new\"" + clause), std::string::npos) << changed.err;
-  const Outcome begun = run("runs", {"checkpoint.resume=auto"});
-  EXPECT_EQ(begun.code, 0) << begun.err;
-  EXPECT_NE(begun.err.find("warning: a new run begins" + clause), std::string::npos) << begun.err;
-  EXPECT_EQ(run("runs", {"checkpoint.folder=" + then}, {"--resume", first}).code, 0);
+  EXPECT_NE(begun.err.find("warning: a new run begins: " + said), std::string::npos) << begun.err;
 }
 
 TEST_F(ResumeTest, ANameStaysBelowTheFolderOfRuns) {

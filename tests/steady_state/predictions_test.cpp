@@ -8,7 +8,7 @@
 #include "millrace/plugin.h"
 #include "millrace/predictions.h"
 #include "pipelines/command.h"
-#include "run/session.h"
+#include "run/run.h"
 #include "run/weights.h"
 #include "testkit/files.h"
 
@@ -65,10 +65,10 @@ class Predicting : public testing::Test {
     const Pipeline pipeline = load_pipeline(file, {}, registry_);
     Weights weights;
     for (const Parameter& parameter : pipeline.network->parameters) weights.push_back(initial_values(parameter, 1));
-    SessionOptions options;
+    RunOptions options;
     options.weights = (folder_.path() / "w.safetensors").string();
     save_weights_file(options.weights, *pipeline.network, weights);
-    Session(pipeline, registry_, options).run();
+    millrace::Run(*prepare(pipeline, registry_, options)).go();
     return static_cast<double>(CountingSink::end.allocations - CountingSink::warm.allocations) /
            static_cast<double>(kEndStep - kWarmStep);
   }

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "pipelines/command.h"
 #include "server.h"
@@ -110,6 +111,21 @@ TEST_F(S3Checkpoints, AServerThatFailsHoldsNoTrainingUpAndTheLastOneIsRescued) {
   const std::vector<std::string> pointers = objects_that_end("%2Flatest");
   ASSERT_EQ(pointers.size(), 1U);
   EXPECT_EQ(read_file(pointers.front()), "step-000000005\n");
+}
+
+// A run's folder may come from anywhere: what its record says is no reason to contact a bucket.
+TEST_F(S3Checkpoints, ABucketThatOnlyTheRecordOfARunNamesIsNotContacted) {
+  const fs::path folder = folder_.path() / "runs/quickstart/2026-01-01T00-00-00";
+  fs::create_directories(folder);
+  std::ofstream(folder / "pipeline.toml") << "[checkpoint]\nfolder = \"s3://bucket/all\"\n";
+  const std::string before = server_->control("requests");
+  for (const std::vector<std::string>& options :
+       {std::vector<std::string>{"--resume"}, std::vector<std::string>{"--resume", folder.string()}}) {
+    const Outcome outcome = run("runs", "", options);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_EQ(outcome.err.find("s3://"), std::string::npos) << outcome.err;
+  }
+  EXPECT_EQ(server_->control("requests"), before);
 }
 
 TEST_F(S3Checkpoints, ABucketThatIsNotThereIsFoundBeforeTheFirstStep) {

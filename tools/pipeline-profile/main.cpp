@@ -9,11 +9,11 @@
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "run/profile.h"
-#include "run/session.h"
+#include "run/run.h"
 
 int main(int argc, char** argv) {
   return millrace::run_tool("pipeline-profile", [&] {
-    millrace::SessionOptions options;
+    millrace::RunOptions options;
     std::string steps = "20", layers = "0";
     std::vector<std::string> overrides;
     std::vector<std::string> files;
@@ -49,15 +49,16 @@ int main(int argc, char** argv) {
     registry.load_all();
     const millrace::Pipeline pipeline = millrace::load_pipeline(files.front(), overrides, registry);
     millrace::Profile profile;
-    options.on_tick = [&](const millrace::Graph::Figures& figures) { profile.add(figures); };
-    millrace::Session session(pipeline, registry, options);
-    session.prepare();
+    options.hooks.on_tick = [&](const millrace::Graph::Figures& figures) { profile.add(figures); };
+    const auto prepared = millrace::prepare(pipeline, registry, options);
+    prepared->open_graphs();
     const auto start = std::chrono::steady_clock::now();
-    session.run();
+    millrace::Run(*prepared).go();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    fmt::print("{}", profile.text(seconds, session.data_threads(), static_cast<int>(pipeline.run.io_threads)));
+    fmt::print("{}", profile.text(seconds, prepared->data_threads(), static_cast<int>(pipeline.run.io_threads)));
     if (most_layers == 0) return 0;
-    const auto times = session.replicas().empty() ? std::vector<millrace::LayerTime>() : session.replicas()[0]->layer_times();
+    const millrace::Replicas& replicas = prepared->replicas.here();
+    const auto times = replicas.empty() ? std::vector<millrace::LayerTime>() : replicas[0]->layer_times();
     if (times.empty()) millrace::fail(millrace::ErrorKind::usage, "--layers: this graph has no network whose layers are timed");
     fmt::print("\n{}", millrace::layer_table(times, most_layers));
     return 0;

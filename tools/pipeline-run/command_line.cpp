@@ -44,11 +44,11 @@ Arguments& add_what_runs(Arguments& arguments, CommandLine& line, Words& words) 
 Arguments& add_what_goes_wrong(Arguments& arguments, CommandLine& line, Words& words) {
   return arguments
       .flag("--resume",
-            "go on behind the newest checkpoint of the run whose folder is given too, or of the newest run; or behind the "
+            "resume from the newest checkpoint of the run whose folder is given too, or of the newest run; or from the "
             "checkpoint whose folder is given",
             words.resume)
       .repeated("--allow-change", "KEY", "with --resume: this key may differ from the file that the run began with",
-                line.options.allow_change)
+                line.options.resume.allow_change)
       .option("--verify", "N",
               "with --resume: first read the last N batches before the checkpoint again, and compare their hashes", words.verify)
       .option("--explain-nan", "RUN",
@@ -128,10 +128,10 @@ void check_trial(const CommandLine& line, bool whole) {
        "and --processes");
 }
 
-// `goes_on`: --resume is given.
-std::uint64_t batches_to_verify(const std::string& text, const CommandLine& line, bool goes_on) {
+// `resumes`: --resume is given.
+std::uint64_t batches_to_verify(const std::string& text, const CommandLine& line, bool resumes) {
   if (text.empty()) return 0;
-  if (!goes_on) fail(ErrorKind::usage, "--verify compares with the run that goes on: it belongs to --resume");
+  if (!resumes) fail(ErrorKind::usage, "--verify compares with the run that is resumed: it belongs to --resume");
   if (line.check) fail(ErrorKind::usage, "--check reads no images: leave out --verify");
   return static_cast<std::uint64_t>(integer("--verify", text, 1, 1'000'000));
 }
@@ -148,7 +148,7 @@ std::vector<std::string> words_again(const CommandLine& line, const Words& words
   for (const std::string& each : line.overrides) add("--set", each);
   add("--devices", line.options.devices);
   add("--graph", line.options.graph);
-  for (const std::string& each : line.options.allow_change) add("--allow-change", each);
+  for (const std::string& each : line.options.resume.allow_change) add("--allow-change", each);
   if (explains) {  // without a checkpoint it begins where the run began
     add("--weights", line.options.weights);
     add("--from", words.from);
@@ -179,7 +179,7 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
   add_what_is_tried(arguments, line, words);
   if (!arguments.read(argc, argv, files)) return std::nullopt;
 
-  if (words.resume) line.options.resume = take_folder(files);
+  if (words.resume) line.options.resume.run = take_folder(files);
   line.processes = static_cast<int>(integer("--processes", words.processes, 1, 64));
   const bool whole = line.options.graph.empty() && words.from.empty() && !words.resume && line.processes == 1;
   if (!line.predict.empty() || !line.out.empty() || !line.labels.empty()) {
@@ -198,8 +198,8 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
   line.options.only_check = line.check;
   line.options.processes = line.processes;
   if (!words.from.empty()) line.options.from = starting_point(words.from);
-  line.options.command = shell_text(words_again(line, words, argv[0], false));
-  line.options.command_to_explain = shell_text(words_again(line, words, argv[0], true));
+  line.options.commands.resume = shell_text(words_again(line, words, argv[0], false));
+  line.options.commands.explain = shell_text(words_again(line, words, argv[0], true));
   if (line.json) line.overrides.emplace_back("observe.metrics.standard_output=true");
   if (line.quiet) line.overrides.emplace_back("observe.console.quiet=true");
   return line;

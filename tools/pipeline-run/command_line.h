@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "run/session.h"
+#include "run/run_options.h"
 
 namespace millrace {
 
 struct CommandLine {
-  SessionOptions options;              // as far as the command line says them
+  RunOptions options;                  // as far as the command line says them
   std::string file;                    // the pipeline; "": that of `predict`
   std::vector<std::string> overrides;  // of the file, as --set takes them
   std::string predict, out, labels;    // images, the folder of predictions, and what they are compared with

@@ -46,9 +46,9 @@ std::vector<std::string> FindRate::overrides(const Pipeline& pipeline) const {
   return overrides;
 }
 
-void FindRate::check(const Session& session) {
-  require_classes(session, "--find-rate");
-  for (const StagePlan& stage : session.pipeline().graphs.front().stages) {
+void FindRate::check(const PreparedRun& prepared) {
+  require_classes(prepared, "--find-rate");
+  for (const StagePlan& stage : prepared.pipeline.graphs.front().stages) {
     const Value* const scale = stage.type->takes_rule ? stage.table.find("scale_with_batch") : nullptr;
     const Value* const reference = scale ? scale->find("reference") : nullptr;
     scales_ = scales_ || (reference && reference->is_number() && reference->number() > 0);

@@ -20,7 +20,7 @@ class FindRate final : public Trial {
 
   std::vector<std::string> overrides(const Pipeline& pipeline) const override;
   std::uint64_t most_steps() const override { return 100; }
-  void check(const Session& session) override;
+  void check(const PreparedRun& prepared) override;
   double rate_factor(std::uint64_t step) const override;
   void step(const StepEvent& event) override;
   bool succeeded() const override { return curve_.proposal() > 0; }

@@ -27,9 +27,9 @@
 #include "prediction_folder.h"
 #include "run/check.h"
 #include "run/explain.h"
+#include "run/prepared_run.h"
 #include "run/processes.h"
 #include "run/rollback.h"
-#include "run/session.h"
 #include "run/socket_group.h"
 #include "signal_watch.h"
 
@@ -61,12 +61,12 @@ Pipeline load(CommandLine& line, const Registry& registry, const std::shared_ptr
     line.overrides.insert(line.overrides.end(), changes.begin(), changes.end());
     pipeline = load_pipeline(line.file, line.overrides, registry, options);
     trial->shorten(pipeline);
-    line.options.observer = trial;
-    line.options.rate_factor = [trial](std::uint64_t step) { return trial->rate_factor(step); };
+    line.options.hooks.observer = trial;
+    line.options.hooks.rate_factor = [trial](std::uint64_t step) { return trial->rate_factor(step); };
     line.options.most_steps = trial->most_steps();
     line.options.only_main = true;
   }
-  if (line.check && !line.options.resume) pipeline.checkpoint.resume = false;
+  if (line.check && !line.options.resume.run) pipeline.checkpoint.resume = false;
   return pipeline;
 }
 
@@ -77,7 +77,7 @@ void say_where(const CommandLine& line, const RunResult& result) {
   } else if (!result.folder.empty()) {
     print_to_stderr("folder: {}\n", result.folder);
   }
-  if (result.signal != 0 && !result.go_on.empty()) print_to_stderr("to go on: {}\n", result.go_on);
+  if (result.signal != 0 && !result.go_on.empty()) print_to_stderr("to resume: {}\n", result.go_on);
 }
 
 // What a trial has found, and its exit code.
@@ -94,14 +94,14 @@ int conclude(const CommandLine& line, const Trial& trial, const RunResult& resul
   return trial.succeeded() ? 0 : 1;
 }
 
-// The exit code. `speaks`: this process prints what all of them would. `begins`: called before a session runs.
+// The exit code. `speaks`: this process prints what all of them would. `begins`: called before the pipeline runs.
 int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry, const std::shared_ptr<Trial>& trial, bool speaks,
-          const std::function<void(Session&)>& begins = {}) {
+          const std::function<void(PreparedRun&)>& begins = {}) {
   if (line.check) {
-    Session session(pipeline, registry, line.options);
-    if (trial) trial->check(session);
-    session.prepare();
-    fmt::print("{}", terminal_text(check_report(session)));
+    const std::unique_ptr<PreparedRun> prepared = prepare(pipeline, registry, line.options);
+    if (trial) trial->check(*prepared);
+    prepared->open_graphs();
+    fmt::print("{}", terminal_text(check_report(*prepared)));
     return 0;
   }
   if (!line.explain.empty()) {
@@ -110,14 +110,14 @@ int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry,
     return 0;
   }
   std::uint64_t to_verify = line.verify;
-  const RunResult result = run_with_rollbacks(pipeline, registry, line.options, [&](Session& session) {
+  const RunResult result = run_with_rollbacks(pipeline, registry, line.options, [&](PreparedRun& prepared) {
     const auto say = [&](const std::string& text) {
       if (!line.quiet && speaks && !text.empty()) print_to_stderr("{}\n", text);
     };
-    if (trial) trial->check(session);
-    if (begins) begins(session);
-    say(session.batch_choice());
-    if (const std::uint64_t batches = std::exchange(to_verify, 0); batches > 0) say(session.verify(batches));
+    if (trial) trial->check(prepared);
+    if (begins) begins(prepared);
+    say(prepared.batch_choice);
+    if (const std::uint64_t batches = std::exchange(to_verify, 0); batches > 0) say(verify(prepared, batches));
   });
   say_where(line, result);
   if (trial) return conclude(line, *trial, result);
@@ -143,15 +143,16 @@ int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made
   line.options.graph = "predict";
   line.options.keeps_to_memory = true;
   const auto images = std::make_shared<ImageCount>();
-  line.options.observer = images;
+  line.options.hooks.observer = images;
   int code = 0;
   std::size_t number = 0;
   for (const std::string& file : files) {
     ++number;
     line.file = file;
     Pipeline pipeline = load(line, registry, nullptr);
-    code = drive(line, pipeline, registry, nullptr, true, [&](Session& session) {
-      if (pipeline.run.folder.empty()) session.prepare();  // what is wrong with stages that write is said before anything is kept
+    code = drive(line, pipeline, registry, nullptr, true, [&](PreparedRun& prepared) {
+      // What is wrong with stages that write is said before anything is kept.
+      if (pipeline.run.folder.empty()) prepared.open_graphs();
       if (file == files.front()) remove_old_prediction(line.out, made);
       made.keep();
     });
@@ -179,9 +180,9 @@ void leave(int code) {
 int predict(CommandLine& line, const Registry& registry) {
   Activity activity;
   const SignalWatch signals(activity, leave);
-  line.options.activity = &activity;
-  line.options.stop_signal = &signals.signal();
-  line.options.checkpoint_signals = &signals.checkpoints();
+  line.options.hooks.activity = &activity;
+  line.options.hooks.stop_signal = &signals.signal();
+  line.options.hooks.checkpoint_signals = &signals.checkpoints();
   if (line.out.empty()) line.out = "predictions";
   MadeFiles made;
   return run_predictions(line, registry, made);
@@ -217,9 +218,9 @@ int run(CommandLine& line) {
     line.options.group = &*group;
   }
   ignore_signals_of_files();
-  line.options.activity = &activity;
-  line.options.stop_signal = &signals.signal();
-  line.options.checkpoint_signals = &signals.checkpoints();
+  line.options.hooks.activity = &activity;
+  line.options.hooks.stop_signal = &signals.signal();
+  line.options.hooks.checkpoint_signals = &signals.checkpoints();
   try {
     return drive(line, pipeline, registry, trial, others.rank() == 0);
   } catch (Error& error) {

@@ -58,21 +58,21 @@ void Overfit::shorten(Pipeline& pipeline) const {
   }
 }
 
-void Overfit::check(const Session& session) {
-  const GraphBuild& main = *session.builds().front();
+void Overfit::check(const PreparedRun& prepared) {
+  const GraphBuild& main = prepared.main();
   if (main.steps_per_epoch() < batches_) {
     fail(ErrorKind::usage, "--overfit {}: [{}] has {} batch{} of {}: take fewer, or a smaller batch", batches_, main.plan().name,
          main.steps_per_epoch(), main.steps_per_epoch() == 1 ? "" : "es", main.batch().size);
   }
-  require_classes(session, "--overfit");
-  const std::shared_ptr<const Loss> loss = loss_in(session);
+  require_classes(prepared, "--overfit");
+  const std::shared_ptr<const Loss> loss = loss_in(prepared);
   if (!loss) return;
   if (loss->info().target == LossTarget::labels && batches_ * main.batch().size == 1) {
     fail(ErrorKind::usage,
          "--overfit: one image has one label, which a network learns without looking at it, and nothing would be shown: take "
          "larger batches");
   }
-  course_.set_guess(loss_of_guessing(loss, session.pipeline().network->output()[0]));
+  course_.set_guess(loss_of_guessing(loss, prepared.pipeline.network->output()[0]));
 }
 
 void Overfit::step(const StepEvent& event) {

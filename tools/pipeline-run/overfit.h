@@ -22,7 +22,7 @@ class Overfit final : public Trial {
   std::vector<std::string> overrides(const Pipeline& pipeline) const override;
   // Also label smoothing and mixed images: they keep the loss above a floor, which no network can learn away.
   void shorten(Pipeline& pipeline) const override;
-  void check(const Session& session) override;
+  void check(const PreparedRun& prepared) override;
   std::uint64_t most_steps() const override { return kMostSteps; }
   void step(const StepEvent& event) override;
   bool succeeded() const override { return course_.steps() > 0 && course_.learned(); }

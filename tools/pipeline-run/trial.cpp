@@ -56,15 +56,15 @@ void Trial::tick(const TickEvent& event) {
   progress_->show(fmt::format("{}: step {}/{}  {}", event.graph, event.step, most_steps(), progress()));
 }
 
-std::shared_ptr<const Loss> Trial::loss_in(const Session& session) {
+std::shared_ptr<const Loss> Trial::loss_in(const PreparedRun& prepared) {
   CompileRequest request;
-  session.builds().front()->add_requests(request);
+  prepared.main().add_requests(request);
   return request.losses.empty() ? nullptr : request.losses.front().loss;
 }
 
-void Trial::require_classes(const Session& session, const char* option) {
-  const GraphBuild& main = *session.builds().front();
-  const std::shared_ptr<const Loss> loss = loss_in(session);
+void Trial::require_classes(const PreparedRun& prepared, const char* option) {
+  const GraphBuild& main = prepared.main();
+  const std::shared_ptr<const Loss> loss = loss_in(prepared);
   if (!loss || loss->info().target != LossTarget::labels || main.classes().size() != 1) return;
   fail(ErrorKind::usage,
        "{}: [{}] reads images of one class, '{}': a network learns that without looking at them, and nothing would be shown",

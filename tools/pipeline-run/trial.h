@@ -10,7 +10,7 @@
 #include "config/plan.h"
 #include "millrace/loss.h"
 #include "millrace/observer.h"
-#include "run/session.h"
+#include "run/prepared_run.h"
 #include "trial_progress.h"
 
 namespace millrace {
@@ -22,8 +22,8 @@ class Trial : public RunObserver {
   virtual std::vector<std::string> overrides(const Pipeline& pipeline) const = 0;
   // Takes out of the loaded pipeline what is meant for a whole run: what ends it, what is written, and what counts epochs.
   virtual void shorten(Pipeline& pipeline) const;
-  // Throws Error(usage) for a session that cannot answer the question.
-  virtual void check(const Session&) {}
+  // Throws Error(usage) for a run that cannot answer the question.
+  virtual void check(const PreparedRun&) {}
   virtual std::uint64_t most_steps() const = 0;
   // Multiplies the learning rate at a step from 0.
   virtual double rate_factor(std::uint64_t) const { return 1; }
@@ -46,9 +46,9 @@ class Trial : public RunObserver {
   // The graph that is run. Throws Error(usage), with the option's name, where nobody reports its loss.
   static const GraphPlan& main_graph(const Pipeline& pipeline, const char* option);
   std::vector<std::string> common_overrides(const Pipeline& pipeline) const;
-  static std::shared_ptr<const Loss> loss_in(const Session& session);  // that the graph reports; null: none
+  static std::shared_ptr<const Loss> loss_in(const PreparedRun& prepared);  // that the graph reports; null: none
   // Throws Error(usage) where each image has the same label, which a network learns without looking at them.
-  static void require_classes(const Session& session, const char* option);
+  static void require_classes(const PreparedRun& prepared, const char* option);
   // The first loss is not finite.
   static std::string text_of_broken_start(double loss);
   static std::optional<double> loss_of(const StepEvent& event);

@@ -96,7 +96,7 @@ class ConsoleObserver final : public RunObserver {
     shown_ = Clock::now();
     if (e.checkpoint.empty()) return;
     const std::uint64_t done = e.first_step - 1;
-    say(fmt::format("goes on behind step {}: {}{}", done, e.checkpoint.string(),
+    say(fmt::format("resumes from step {}: {}{}", done, e.checkpoint.string(),
                     done >= e.steps ? ": it was the last step, and nothing is left to train" : ""));
   }
 

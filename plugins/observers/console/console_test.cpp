@@ -133,8 +133,8 @@ TEST_F(ConsoleObserverTest, SaysWhereARunGoesOn) {
               start.first_step = 9;
               observer.start(start, control_);
             }),
-            "goes on behind step 5: runs/x/checkpoints/step-000000005\n"
-            "goes on behind step 8: runs/x/checkpoints/step-000000005: it was the last step, and nothing is left to train\n");
+            "resumes from step 5: runs/x/checkpoints/step-000000005\n"
+            "resumes from step 8: runs/x/checkpoints/step-000000005: it was the last step, and nothing is left to train\n");
 }
 
 TEST_F(ConsoleObserverTest, SaysWhatNoStageReports) {

@@ -1,0 +1,168 @@
+#include "run/other_graphs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <optional>
+#include <utility>
+
+#include "millrace/error.h"
+#include "run/beside.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::uint64_t kTrialSteps = 2;  // of each other graph, before the first epoch
+
+}  // namespace
+
+void start_graph(const RunContext& run, std::size_t graph, std::uint64_t first, std::uint64_t last) {
+  if (!run.agreements.empty()) run.agreements[graph]->start(first);
+  run.graph(graph).start(first, last);
+}
+
+void watch_graph(const RunContext& run, const Graph& graph, StallWatch& stall, bool is_stopping) {
+  if (is_stopping) return run.doing("the steps under way: " + waits_for(graph));
+  if (const std::string text = stall.look(graph); !text.empty()) run.log().warn(text);
+}
+
+OtherGraphs::OtherGraphs(const RunContext& run, StopRequest& stop, RunMeter& meter) : run_(run), stop_(stop), meter_(meter) {
+  for (const auto& build : run_.builds()) every_.push_back(build->plan().when);
+}
+
+void OtherGraphs::try_all() {
+  if (run_.steps().first >= run_.steps().end) return;
+  run_.log().rehearse(true);
+  for (std::size_t g = 1; g < run_.builds().size() && !stop_.look(); ++g) {
+    const GraphPlan& plan = run_.builds()[g]->plan();
+    if (plan.before && !has_predictions(plan)) try_one(g);
+  }
+  run_.log().rehearse(false);
+}
+
+void OtherGraphs::try_one(std::size_t graph) {
+  const GraphBuild& build = *run_.builds()[graph];
+  const std::string& name = build.plan().name;
+  run_.doing(fmt::format("the first batches of [{}]", name));
+  const std::uint64_t steps = std::min(kTrialSteps, build.steps_per_epoch());
+  try {
+    drive(graph, 0, steps);
+  } catch (...) {
+    run_.log().tell_rehearsed();
+    throw current_error().in(fmt::format("before the first step, [{}] was tried", name));
+  }
+  if (!run_.agreements.empty() && has_reports(build.plan()) && !stop_.found()) meter_.await_others(name, 0, steps);
+  run_.log().forget(name, 0);
+}
+
+bool OtherGraphs::is_due(std::size_t graph, std::uint64_t done) const {
+  return every_[graph].due(done, meter_.steps_per_epoch(), run_.steps().end);
+}
+
+bool OtherGraphs::are_due(std::uint64_t done) const {
+  for (std::size_t g = 1; g < every_.size(); ++g) {
+    if (is_due(g, done)) return true;
+  }
+  return false;
+}
+
+void OtherGraphs::run_due(std::uint64_t done) {
+  std::vector<RequestEvent> asked;
+  while (auto request = run_.requests().take(RequestKind::validate, done)) asked.push_back(std::move(*request));
+  std::vector<std::size_t> due;
+  for (std::size_t g = 1; g < run_.builds().size(); ++g) {
+    if (!asked.empty() || is_due(g, done)) due.push_back(g);
+  }
+  run(due);
+  std::erase_if(left_, [&](std::size_t g) { return !is_due(g, done); });
+  for (RequestEvent& request : asked) {
+    if (run_.builds().size() == 1 || stop_.found()) {
+      run_.requests().refuse(std::move(request), stop_.found() ? "the run was stopped first" : "the pipeline has no other graph");
+    } else {
+      run_.requests().honour(std::move(request), done);
+    }
+  }
+}
+
+void OtherGraphs::run_left(std::uint64_t done, bool epoch_ends) {
+  std::vector<std::size_t> due;
+  for (std::size_t g = 1; g < every_.size(); ++g) {
+    if (std::ranges::find(left_, g) != left_.end() || (epoch_ends && is_due(g, done))) due.push_back(g);
+  }
+  run(due);
+}
+
+void OtherGraphs::run(const std::vector<std::size_t>& graphs) {
+  left_.clear();
+  bool exchanged = false;
+  for (const std::size_t g : graphs) {
+    if (!stop_.look()) {
+      if (!std::exchange(exchanged, true)) exchange_weights();
+      try {
+        if (run_pass(g, 0, run_.builds()[g]->steps_per_epoch())) continue;
+      } catch (...) {
+        const Error error = current_error();
+        exchange_weights();
+        throw error;
+      }
+    }
+    left_.push_back(g);
+  }
+  if (exchanged) exchange_weights();
+}
+
+void OtherGraphs::exchange_weights() {
+  if (run_.prepared.replicas.request().evaluated.empty()) return;
+  for (const auto& replica : run_.replicas()) replica->exchange(run_.prepared.replicas.request().evaluated);
+}
+
+bool OtherGraphs::run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last) {
+  const GraphBuild& build = *run_.builds()[graph];
+  const std::string& name = build.plan().name;
+  const std::uint64_t skipped = run_.log().skipped_samples(name);
+  const auto start = std::chrono::steady_clock::now();
+  run_.doing(fmt::format("[{}]", name));
+  drive(graph, first, last);
+  if (stop_.found()) return false;  // half a pass is no figure
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const bool joint = !run_.agreements.empty() && has_reports(build.plan());
+  if (joint) meter_.await_others(name, first / build.steps_per_epoch(), last - first);
+  run_.log().samples_done(name, UINT64_MAX, 0);
+  meter_.end_pass({graph, first, last, seconds, run_.log().skipped_samples(name) - skipped});
+  return true;
+}
+
+void OtherGraphs::drive(std::size_t g, std::uint64_t first, std::uint64_t last) {
+  Graph& graph = run_.graph(g);
+  StallWatch stall;
+  start_graph(run_, g, first, last);
+  std::future<void> drained;
+  start_beside(graph, [&] { drained = std::async(std::launch::async, [&graph] { graph.wait(); }); });
+  try {
+    while (drained.wait_for(Progress::kPolling) != std::future_status::ready) {
+      if (stop_.look()) graph.stop();
+      watch_graph(run_, graph, stall, stop_.found().has_value());
+      if (g == 0 && run_.options().hooks.on_tick) run_.options().hooks.on_tick(graph.figures());
+    }
+  } catch (...) {
+    graph.stop();
+    throw;
+  }
+  drained.get();
+}
+
+std::vector<std::string> OtherGraphs::left() const {
+  std::vector<std::string> names;
+  for (const std::size_t g : left_) names.push_back(run_.builds()[g]->plan().name);
+  return names;
+}
+
+void OtherGraphs::restore_left(const std::vector<std::string>& names) {
+  for (std::size_t g = 1; g < run_.builds().size(); ++g) {
+    if (std::ranges::find(names, run_.builds()[g]->plan().name) != names.end()) left_.push_back(g);
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,60 @@
+// The graphs of a run beside its main graph: tried before the first step, and run at boundaries of the main graph.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/every.h"
+#include "millrace/observer.h"
+#include "run/run_context.h"
+#include "run/run_meter.h"
+#include "run/stall.h"
+#include "run/stop_request.h"
+
+namespace millrace {
+
+// One thread. All that it is given outlives it.
+class OtherGraphs {
+ public:
+  OtherGraphs(const RunContext& run, StopRequest& stop, RunMeter& meter);
+
+  // A mistake in another graph is found before an epoch was computed for nothing. The weights are those that the run starts from,
+  // and observers are told nothing. Predictions are to be written once, so graphs that make them are not tried.
+  void try_all();
+
+  bool are_due(std::uint64_t done) const;  // some of them
+  // Runs those that are due at this boundary, or all where somebody asks for that, and answers those who ask.
+  void run_due(std::uint64_t done);
+  // What a run that was stopped did not come to. `epoch_ends`: so is what is due at the end of an epoch.
+  void run_left(std::uint64_t done, bool epoch_ends);
+  // The main graph, where it does not train.
+  void run_main() { run_pass(0, run_.steps().first, run_.steps().end); }
+
+  // Graphs that were due at the last boundary, and the run was stopped before them.
+  std::vector<std::string> left() const;
+  void restore_left(const std::vector<std::string>& names);
+
+ private:
+  void run(const std::vector<std::size_t>& graphs);
+  bool run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last);  // false: it was stopped
+  void try_one(std::size_t graph);
+  void drive(std::size_t graph, std::uint64_t first, std::uint64_t last);  // until it is drained
+  bool is_due(std::size_t graph, std::uint64_t done) const;
+  void exchange_weights();
+
+  const RunContext& run_;
+  StopRequest& stop_;
+  RunMeter& meter_;
+  std::vector<Every> every_;       // by graph
+  std::vector<std::size_t> left_;  // graphs
+};
+
+// Starts steps [first, last) of a graph, with the agreement of all processes.
+void start_graph(const RunContext& run, std::size_t graph, std::uint64_t first, std::uint64_t last);
+
+// Some times a second, while a graph runs: warns where nothing moves in it.
+void watch_graph(const RunContext& run, const Graph& graph, StallWatch& stall, bool is_stopping);
+
+}  // namespace millrace

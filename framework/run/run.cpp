@@ -1,0 +1,242 @@
+#include "run/run.h"
+
+#include <fmt/format.h>
+
+#include <system_error>
+#include <utility>
+
+#include "base/out_of_memory.h"
+#include "millrace/error.h"
+#include "run/batch_choice.h"
+#include "run/shell.h"
+#include "run/training.h"
+#include "run/weights.h"
+
+namespace millrace {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// "": this process writes no files.
+fs::path make_folder_of(const PreparedRun& run) {
+  const RunParams& params = run.pipeline.run;
+  if (params.folder.empty() || run.options.only_main || !run.options.is_first()) return {};
+  if (!run.resume_point) return make_run_folder(params.folder, params.name);
+  const fs::path& folder = run.resume_point->run;
+  std::error_code error;
+  fs::create_directories(folder, error);  // it may be gone, where checkpoints lie elsewhere
+  if (error) fail(ErrorKind::usage, "the run's folder '{}' cannot be made: {}", folder.string(), error.message());
+  return folder;
+}
+
+}  // namespace
+
+Run::~Run() {
+  run_.leave("it was given up");
+  if (checkpointer_) checkpointer_->stop();  // it fetches from replicas
+  agreements_.clear();
+  run_.graphs.clear();  // their gates call what goes with this
+}
+
+RunResult Run::go() {
+  RunResult result;
+  try {
+    result = train();
+    if (run_.options.group != nullptr) {
+      run_.audience.observers().flush({});  // has sent what this process has to tell
+      run_.options.group->barrier(Group::kRun);
+    }
+    run_.leave("");
+  } catch (...) {
+    end_with(current_error());
+  }
+  RunEnd end;
+  end.epoch = result.epoch;
+  end.step = result.step;
+  end.signal = result.signal;
+  end.stopped = result.stopped;
+  end.weights_file = result.weights_file;
+  try {
+    run_.audience.end(std::move(end));
+  } catch (const Error& error) {
+    if (result.weights_file.empty()) throw;
+    fail(ErrorKind::run, "{}; the run is done, and its weights are in '{}'", error.what(), result.weights_file);
+  }
+  return result;
+}
+
+void Run::end_with(Error error) {
+  if (lacks_memory(error)) error = with_memory(error, "", run_.memory(), run_.host_memory());
+  run_.leave(error.what());
+  if (checkpointer_) checkpointer_->stop();  // what it still writes is told before the end
+  if (weights_) weights_->finish_best();
+  error = wrong_number() && error.kind() == ErrorKind::run ? with_advice(error) : with_checkpoint(error);
+  RunEnd end;
+  end.error = error.what();
+  try {
+    run_.audience.end(std::move(end));
+  } catch (const Error& lost) {
+    run_.audience.warn(lost.what());
+  }
+  throw error;
+}
+
+RunResult Run::train() {
+  const fs::path folder = make_folder_of(run_);
+  ResumePoint* const from = run_.resume_point ? &*run_.resume_point : nullptr;
+  RunLog& log = run_.audience.log();
+  run_.audience.observers().restart_clock(from != nullptr ? from->checkpoint.state.seconds : 0);
+  make_writers(folder);
+  log.open(folder, run_.resolved(), from != nullptr);
+  run_.open_graphs();
+  if (!BatchChoice::is_open(run_.builds)) {  // what was chosen fits
+    if (std::string text = warning_of_memory(run_.memory(), run_.host_memory()); !text.empty())
+      run_.audience.warn(std::move(text));
+  }
+  make_agreements();
+  watch_gates();
+  start_replicas(run_);
+  if (from != nullptr) {
+    checkpointer_->restore(*from, run_.steps.first);
+    if (run_.options.is_first()) log.restore_bad_samples(from->checkpoint.state);  // the others tell it theirs
+  }
+  Training training({run_, agreements_, weights_.get(), checkpointer_.get()});
+  RunResult result = training.run();
+  result.folder = folder.string();
+  run_.graphs.clear();  // stages stop, and may warn of what they could not finish
+  if (!run_.main().trains()) return result;
+  if (run_.options.hooks.activity) run_.options.hooks.activity->set("the weights to be written", true);
+  save_results(result);
+  return result;
+}
+
+void Run::make_writers(const fs::path& folder) {
+  const Pipeline& pipeline = run_.pipeline;
+  if (!pipeline.network) return;
+  fs::path rescue;
+  if (!run_.options.rescue.empty() && !folder.empty()) rescue = fs::path(run_.options.rescue) / run_.places.name_of(folder);
+  weights_ =
+      std::make_unique<WeightsWriter>(run_.view(),
+                                      WeightsWriter::Setting{.folder = folder,
+                                                             .rescue = rescue,
+                                                             .writes = !pipeline.run.folder.empty() && !run_.options.only_main,
+                                                             .metadata = [this] { return weights_metadata(run_); },
+                                                             .advise = [this](const Error& error) { return with_advice(error); }},
+                                      run_.audience.observers(), run_.audience.requests());
+  if (!run_.saves_checkpoints()) return;
+  std::map<std::string, std::string> classes;
+  if (run_.weights.from.fresh.empty()) classes = metadata_of(classes_from(run_.weights.metadata));
+  checkpointer_ = std::make_unique<Checkpointer>(Checkpointer::Run{.pipeline = pipeline,
+                                                                   .places = run_.places,
+                                                                   .stages = saved_stages(run_.main()),
+                                                                   .steps_per_epoch = run_.main().steps_per_epoch(),
+                                                                   .metadata = std::move(classes),
+                                                                   .record = run_.record()},
+                                                 run_.view(), *weights_, run_.audience.observers());
+  if (!run_.options.is_first()) return;
+  checkpointer_->open(folder, run_.resume_point ? &*run_.resume_point : nullptr,
+                      rescue.empty() ? rescue : rescue / "checkpoints");
+}
+
+void Run::make_agreements() {
+  Group* const group = run_.options.group;
+  if (group == nullptr) return;
+  run_.audience.share();
+  for (std::size_t g = 0; g < run_.graphs.size(); ++g) {
+    const bool counts = g == 0 && run_.main().trains();
+    const auto channel = Group::kSteps + static_cast<std::uint32_t>(g);
+    agreements_.push_back(std::make_unique<Agreement>(*group, channel, run_.audience.requests(), counts));
+  }
+}
+
+// Before the first start of a graph.
+void Run::watch_gates() {
+  for (std::size_t g = 0; g < run_.graphs.size(); ++g) {
+    Graph::Agree agree;  // null: this process is alone
+    if (!agreements_.empty()) {
+      agree = [agreement = agreements_[g].get()](Graph::StepReady ready, auto answer) {
+        agreement->step_is_ready(std::move(ready), std::move(answer));
+      };
+    }
+    if (g == 0 && checkpointer_) agree = checkpointer_->watch(std::move(agree));
+    run_.graphs[g]->on_step_ready(std::move(agree));
+  }
+}
+
+// The weights and the last checkpoint, each where it can be. The run fails when its own folder does not take one of them.
+void Run::save_results(RunResult& result) {
+  if (!weights_) return;
+  result.weights_file = weights_->save_last();
+  std::string lost;
+  try {
+    if (checkpointer_) checkpointer_->finish();
+  } catch (const Error& error) {
+    lost = error.what();
+    if (!result.weights_file.empty()) lost += fmt::format("; the weights are in '{}'", result.weights_file);
+  }
+  weights_->finish_best();
+  if (!weights_->lost().empty()) lost = weights_->lost() + (lost.empty() ? "" : "; ") + lost;
+  if (!lost.empty()) fail(ErrorKind::run, "{}", lost);
+  const bool has_checkpoint = checkpointer_ && checkpointer_->writes() && result.step > 0;
+  if (has_checkpoint) result.go_on = command_with(run_.options.commands.resume, "--resume", folder());
+}
+
+std::string Run::command_with(const std::string& command, const char* option, const fs::path& folder) const {
+  return fmt::format("{} {} {}", command.empty() ? shell_text({"pipeline-run", run_.pipeline.file}) : command, option,
+                     shell_word(folder.string()));
+}
+
+Error Run::with_checkpoint(const Error& error) const {
+  const RunOptions& options = run_.options;
+  const bool says_it = options.is_first() && error.kind() != ErrorKind::usage;
+  if (!says_it || !run_.saves_checkpoints() || folder().empty()) return error;
+  const fs::path rescued = checkpointer_ ? checkpointer_->rescued() : fs::path();
+  if (!rescued.empty()) {  // it lies in its run's folder, whatever the file says
+    const char* here = run_.pipeline.checkpoint.folder.empty() ? "--resume" : "--set checkpoint.folder= --resume";
+    return {error.kind(), fmt::format("{}; to resume from '{}': {}", error.what(), rescued.string(),
+                                      command_with(options.commands.resume, here, rescued.parent_path().parent_path()))};
+  }
+  const std::string newest = newest_checkpoint();
+  if (newest.empty()) return {error.kind(), fmt::format("{}; the run has no checkpoint yet", error.what())};
+  return {error.kind(), fmt::format("{}; the newest checkpoint is '{}'; to resume from it: {}", error.what(), newest,
+                                    command_with(options.commands.resume, "--resume", folder()))};
+}
+
+Error Run::with_advice(const Error& error) const {
+  if (!run_.options.is_first()) return error;
+  const RunParams& params = run_.pipeline.run;
+  std::string text = error.what();
+  if (params.on_nan == "skip" && wrong_number()) {
+    text += fmt::format("; more than nan_limit = {} steps in a row were not finite", params.nan_limit);
+  }
+  text += "; " + (checkpointer_ ? checkpointer_->newest_words() : "the run has no checkpoint");
+  if (!folder().empty()) {
+    text += fmt::format("; {} names the layer where it begins",
+                        command_with(run_.options.commands.explain, "--explain-nan", folder()));
+  }
+  return {error.kind(), std::move(text)};
+}
+
+bool Run::may_roll_back() const {
+  return run_.pipeline.run.on_nan == "rollback" && wrong_number() && !run_.options.only_main && !newest_checkpoint().empty();
+}
+
+// Where the run went back to the newest checkpoint before, and has written none since, the weights of that may be the trouble:
+// then `latest` names the one before it.
+RunOptions Run::rollback_options() {
+  const WrongNumber wrong = wrong_number().value();
+  RunOptions options = run_.options;
+  options.from = {};
+  options.weights.clear();
+  options.resume.run = folder().string();
+  options.resume.rate_factor = run_.audience.requests().factor(wrong.step) * run_.pipeline.run.nan_rate_factor;
+  std::string checkpoint = newest_checkpoint();
+  const bool was_in_vain = run_.options.resume.rate_factor && run_.resume_point && run_.resume_point->path.string() == checkpoint;
+  if (was_in_vain) checkpoint = checkpointer_->point_before(run_.resume_point->checkpoint.state.step);
+  options.resume.notice = fmt::format("{}: the run goes back to '{}', with {:g} times the learning rate of the file",
+                                      wrong.text(), checkpoint, *options.resume.rate_factor);
+  return options;
+}
+
+}  // namespace millrace

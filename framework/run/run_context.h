@@ -1,0 +1,40 @@
+// What the parts of a run work with. All of it outlives them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "run/agreement.h"
+#include "run/checkpointer.h"
+#include "run/prepared_run.h"
+#include "run/weights_writer.h"
+
+namespace millrace {
+
+struct RunContext {
+  PreparedRun& prepared;
+  const std::vector<std::unique_ptr<Agreement>>& agreements;  // by graph; empty: this process is alone
+  WeightsWriter* weights = nullptr;                           // null: there is no network
+  Checkpointer* checkpointer = nullptr;                       // null: the run has no checkpoints
+
+  const Pipeline& pipeline() const { return prepared.pipeline; }
+  const RunOptions& options() const { return prepared.options; }
+  const Builds& builds() const { return prepared.builds; }
+  const GraphBuild& main() const { return prepared.main(); }
+  Graph& graph(std::size_t index) const { return *prepared.graphs[index]; }
+  const Replicas& replicas() const { return prepared.replicas.here(); }
+  const StepRange& steps() const { return prepared.steps; }
+  RunLog& log() const { return prepared.audience.log(); }
+  Observers& observers() const { return prepared.audience.observers(); }
+  Requests& requests() const { return prepared.audience.requests(); }
+  std::string newest_checkpoint() const {  // words for a message
+    return checkpointer != nullptr ? checkpointer->newest_words() : "the run has no checkpoint";
+  }
+  void doing(std::string what) const {
+    if (options().hooks.activity) options().hooks.activity->set(std::move(what), true);
+  }
+};
+
+}  // namespace millrace

@@ -1,0 +1,244 @@
+#include "run/run_meter.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+#include <thread>
+
+#include "base/waited_time.h"
+#include "millrace/loss.h"
+#include "run/memory_limit.h"
+
+namespace millrace {
+namespace {
+
+constexpr auto kPause = std::chrono::microseconds(200);  // of one that waits for reports
+
+// Who the run waits for, from what the stages did: the data stages when the gate had no batch, else the training step.
+std::string who_is_waited_for(const Graph::Figures& now) {
+  if (now.waited_for_data_seconds <= now.waited_for_step_seconds) return "the training step";
+  std::string slowest = "data";
+  double most = 0;
+  for (const auto& stage : now.stages) {
+    if (stage.replica < 0 && stage.busy_seconds > most) {
+      most = stage.busy_seconds;
+      slowest = "data (" + stage.name + ")";
+    }
+  }
+  return slowest;
+}
+
+// Of another loss, which --allow-change allows, the sums may be others.
+bool are_sums_of(const Loss* loss, const StepSums& sums) {
+  if (loss == nullptr) return false;
+  const std::size_t named = loss->info().sums.size();
+  return loss->info().class_matrix ? sums.values.size() > named : sums.values.size() == named;
+}
+
+}  // namespace
+
+std::uint64_t first_step_before(const RunState& state, std::uint64_t batch_size, std::uint64_t steps_per_epoch) {
+  if (state.batch_size == 0 || state.batch_size == batch_size) return state.first_step;
+  const std::uint64_t epoch = state.step - state.step_of_epoch;  // its first step, as it was counted then
+  if (state.first_step <= epoch) return 0;                       // all of the epoch under way is the run's
+  const std::uint64_t before = (state.first_step - epoch) * state.batch_size / batch_size;
+  return state.epoch * steps_per_epoch + std::min(before, steps_per_epoch);
+}
+
+RunMeter::RunMeter(const RunContext& run, StopRules& rules, const Progress& progress)
+    : run_(run),
+      rules_(rules),
+      progress_(progress),
+      steps_per_epoch_(std::max<std::uint64_t>(run.main().steps_per_epoch(), 1)),
+      begun_with_(run.steps().first),
+      reported_(has_reports(run.main().plan())) {}
+
+bool RunMeter::restore(const RunState& state) {
+  const GraphBuild& main = run_.main();
+  begun_with_ = first_step_before(state, main.batch().size, steps_per_epoch_);
+  const RunState::Epoch& epoch = state.so_far;
+  const std::uint64_t steps = run_.steps().first - first_step_of(state.epoch);  // as batches of today's size count them
+  const bool is_over = steps > 0 && run_.steps().first % steps_per_epoch_ == 0;
+  if (epoch.steps == 0 || steps == 0) return is_over;
+  std::shared_ptr<const Loss> loss;  // of the steps that the epoch still has, if there are any
+  if (is_over) loss = main.loss();
+  if (!are_sums_of(loss.get(), epoch.sums)) loss = nullptr;
+  training_seconds_ = seconds_before_ = epoch.seconds;
+  samples_before_ = epoch.samples;
+  run_.log().restore(
+      main.plan().name, state.epoch,
+      {.loss = std::move(loss), .sums = epoch.sums, .samples = epoch.samples, .steps = steps, .stream_hash = epoch.stream_hash});
+  return is_over;
+}
+
+void RunMeter::stands_still() { training_seconds_ += seconds_since(resumed_); }
+
+RunState::Epoch RunMeter::epoch_so_far(std::uint64_t done) {
+  const std::string& name = run_.main().plan().name;
+  const std::uint64_t epoch = done / steps_per_epoch_, steps = done - first_step_of(epoch);
+  if (!run_.agreements.empty() && reported_) await_others(name, epoch, steps);
+  const RunLog::Sums sums = await_reports(name, epoch, steps);
+  return {training_seconds_, sums.samples, sums.steps, sums.stream_hash, sums.sums};
+}
+
+void RunMeter::end_epoch(std::uint64_t epoch, std::uint64_t done) {
+  const GraphBuild& build = run_.main();
+  const std::string& name = build.plan().name;
+  const std::uint64_t first = first_step_of(epoch);
+  const RunLog::Sums sums = await_reports(name, epoch, done - first);
+  const bool known = sums.steps > 0;
+  const double images = known ? sums.samples : static_cast<double>(build.samples_until(done) - build.samples_until(first));
+  EpochEvent event;
+  event.graph = name;
+  event.epoch = epoch + 1;
+  event.step = done;
+  event.epochs = run_.pipeline().run.epochs;
+  event.reported = known;
+  event.figures = sums.figures();
+  rules_.look(name, event.figures, done);
+  event.images_per_second = images / std::max(training_seconds_, 1e-9);
+  event.seconds = training_seconds_;
+  event.stream_hash = sums.stream_hash;
+  event.resident_bytes = resident_bytes();
+  run_.observers().tell(std::move(event));
+  require_measured(sums, epoch);
+  if (done % steps_per_epoch_ != 0) return;  // a longer run may go on with this epoch
+  run_.log().forget(name, epoch);
+  run_.log().samples_done(name, epoch + 1, 0);
+  training_seconds_ = seconds_before_ = samples_before_ = 0;
+}
+
+// An epoch of nothing is no training, and would end well.
+void RunMeter::require_measured(const RunLog::Sums& sums, std::uint64_t epoch) const {
+  if (!sums.measured_nothing() || !run_.options().is_first()) return;
+  const std::string& name = run_.main().plan().name;
+  fail(ErrorKind::data, "[{}]: no sample of epoch {} could be used, so nothing was trained{}", name, epoch + 1,
+       left_out_text(name));
+}
+
+void RunMeter::warn_of_nothing(const std::string& graph) const {
+  if (!run_.options().is_first()) return;
+  run_.log().warn(
+      fmt::format("[{}]: nothing was measured after step {}, since no sample could be used{}; it has no figures, and "
+                  "counts for no best weights, [stop] or [plateau]",
+                  graph, progress_.done(), left_out_text(graph)));
+}
+
+std::string RunMeter::left_out_text(const std::string& graph) const {
+  const std::uint64_t skipped = run_.log().skipped_samples(graph);
+  if (skipped == 0) return ": all weights are 0";
+  return fmt::format(": {} bad sample{} skipped so far, which quarantine.jsonl names", skipped, skipped == 1 ? " was" : "s were");
+}
+
+// The last reports are a matter of microseconds. A stage that never makes them must not keep the run.
+RunLog::Sums RunMeter::await_reports(const std::string& graph, std::uint64_t epoch, std::uint64_t steps) {
+  const double patience = run_.options().report_patience;
+  WaitedTime waited;
+  RunLog::Sums sums = run_.log().sums(graph, epoch);
+  while (reported_ && sums.steps < steps) {
+    if (progress_.is_drained()) break;
+    if (waited.look() > patience) {
+      run_.log().warn(fmt::format("[{}]: {} of {} steps of epoch {} were reported within {} s; figures leave out the others",
+                                  graph, sums.steps, steps, epoch + 1, patience));
+      reported_ = sums.steps > 0;
+      break;
+    }
+    std::this_thread::sleep_for(kPause);
+    sums = run_.log().sums(graph, epoch);
+  }
+  return sums;
+}
+
+// What a device computes beside a step's loss, such as the norm of its gradients, may come behind it.
+void RunMeter::await_steps(std::uint64_t done) {
+  const double patience = run_.options().report_patience;
+  WaitedTime waited;
+  while (tells_steps_ && !run_.log().has_told_until(done) && !progress_.is_drained()) {
+    if (waited.look() > patience) {
+      run_.log().warn(
+          fmt::format("step {}: what its stages promised to tell of it has not come within {} s; steps are told later "
+                      "than their epochs from here on",
+                      done, patience));
+      tells_steps_ = false;
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+void RunMeter::await_others(const std::string& graph, std::uint64_t epoch, std::uint64_t steps) {
+  WaitedTime waited;
+  while (run_.log().sums(graph, epoch).steps < steps && waited.look() < run_.options().report_patience) {
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+RunLog::Sums RunMeter::take_sums(const std::string& graph, std::uint64_t first_epoch, std::uint64_t last_epoch) {
+  RunLog::Sums all;
+  for (std::uint64_t epoch = first_epoch; epoch <= last_epoch; ++epoch) {
+    all.add(run_.log().sums(graph, epoch));
+    run_.log().forget(graph, epoch);
+  }
+  return all;
+}
+
+// Training may go on: weights that grow too large for a validation may have finite losses.
+void RunMeter::warn_of_numbers(const PassEvent& pass) {
+  if (!run_.options().is_first()) return;
+  const auto wrong = std::ranges::find_if(pass.figures, [](const Figure& figure) { return !std::isfinite(figure.value); });
+  if (wrong == pass.figures.end() || !warned_of_numbers_.insert(pass.graph).second) return;
+  run_.log().warn(
+      fmt::format("[{}]: {} is {} at step {}; {}", pass.graph, wrong->name, wrong->value, pass.step, run_.newest_checkpoint()));
+}
+
+void RunMeter::end_pass(const DonePass& pass) {
+  const GraphBuild& build = *run_.builds()[pass.graph];
+  const std::uint64_t an_epoch = build.steps_per_epoch(), done = progress_.done();  // the main graph stands still
+  const RunLog::Sums sums = take_sums(build.plan().name, pass.first / an_epoch, pass.last / an_epoch);
+  PassEvent event;
+  event.graph = build.plan().name;
+  event.epoch = static_cast<double>(done) / static_cast<double>(steps_per_epoch_);
+  event.step = done;
+  event.reported = sums.steps > 0;
+  event.samples = event.reported
+                      ? sums.samples
+                      : static_cast<double>(build.samples_until(pass.last) - build.samples_until(pass.first) - pass.left_out);
+  event.figures = sums.figures();
+  event.class_matrix = sums.class_matrix();
+  if (!event.class_matrix.empty()) event.classes = build.classes();
+  rules_.look(event.graph, event.figures, event.step);
+  warn_of_numbers(event);
+  if (sums.measured_nothing()) warn_of_nothing(event.graph);
+  event.seconds = pass.seconds;
+  event.images_per_second = event.samples / pass.seconds;
+  event.stream_hash = sums.stream_hash;
+  run_.observers().tell(std::move(event));
+  if (sums.steps > 0) last_validation_ = sums;
+}
+
+void RunMeter::tick(const std::string& waits_for) {
+  ticked_ = Clock::now();
+  TickEvent event;
+  event.step = progress_.done();
+  event.steps = run_.steps().end;
+  if (event.step == event.steps && waits_for.empty()) return;  // what there is to say is said
+  event.graph = run_.main().plan().name;
+  event.epochs = run_.pipeline().run.epochs;
+  event.epoch = static_cast<double>(event.step) / static_cast<double>(steps_per_epoch_);
+  const std::uint64_t epoch = event.step / steps_per_epoch_;
+  const RunLog::Sums sums = run_.log().sums(event.graph, epoch);
+  event.figures = sums.figures();
+  const double seconds = training_seconds_ - seconds_before_ + seconds_since(resumed_);
+  const std::uint64_t steps = event.step - std::max(epoch * steps_per_epoch_, run_.steps().first);
+  if (steps > 0) {
+    event.images_per_second = (sums.samples - samples_before_) / seconds;
+    event.seconds_left = seconds / static_cast<double>(steps) * static_cast<double>(event.steps - event.step);
+  }
+  const Graph::Figures figures = run_.graph(0).figures();
+  event.waited_for_data_seconds = figures.waited_for_data_seconds;
+  event.waited_for_step_seconds = figures.waited_for_step_seconds;
+  event.waits_for = waits_for.empty() ? who_is_waited_for(figures) : waits_for;
+  run_.observers().tell(std::move(event));
+}
+
+}  // namespace millrace

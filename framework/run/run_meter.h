@@ -1,0 +1,83 @@
+// The measure of a run: its epochs and passes are timed, the sums of their steps are waited for, and observers are told.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "millrace/run_events.h"
+#include "run/progress.h"
+#include "run/run_context.h"
+#include "run/run_log.h"
+#include "run/run_state.h"
+#include "run/stop_rules.h"
+
+namespace millrace {
+
+// A pass over other samples than those that are trained on: steps [first, last) of graph number `graph`.
+struct DonePass {
+  std::size_t graph = 0;
+  std::uint64_t first = 0, last = 0;
+  double seconds = 0;
+  std::uint64_t left_out = 0;  // bad samples
+};
+
+// The step with which a resumed run began, as batches of today's size count it.
+std::uint64_t first_step_before(const RunState& state, std::uint64_t batch_size, std::uint64_t steps_per_epoch);
+
+// One thread. All that it is given outlives it.
+class RunMeter {
+ public:
+  RunMeter(const RunContext& run, StopRules& rules, const Progress& progress);
+
+  // A resumed run goes on in the epoch that the checkpoint has begun. Returns whether that epoch has no step left: larger batches
+  // may leave none.
+  bool restore(const RunState& state);
+  void goes_on() { resumed_ = Clock::now(); }        // the main graph computes from here on
+  void stands_still();                               // it does not, from here on
+  RunState::Epoch epoch_so_far(std::uint64_t done);  // REQUIRES: it stands still, in the middle of an epoch
+
+  // At a boundary: until observers know of all steps before it.
+  void await_steps(std::uint64_t done);
+  void end_epoch(std::uint64_t epoch, std::uint64_t done);
+  void end_pass(const DonePass& pass);
+  // Until other processes' reports of a pass that this one has done are there, for a while.
+  void await_others(const std::string& graph, std::uint64_t epoch, std::uint64_t steps);
+  void tick(const std::string& waits_for);  // "": what the stages wait for
+  bool is_time_for_tick() const { return seconds_since(ticked_) >= kTick; }
+
+  std::uint64_t steps_per_epoch() const { return steps_per_epoch_; }
+  std::uint64_t begun_with() const { return begun_with_; }                  // step of the run, resumed or not
+  const RunLog::Sums& last_validation() const { return last_validation_; }  // of the last pass
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr double kTick = 0.1;  // seconds
+  static double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+  std::uint64_t first_step_of(std::uint64_t epoch) const { return std::max(epoch * steps_per_epoch_, begun_with_); }
+  RunLog::Sums await_reports(const std::string& graph, std::uint64_t epoch, std::uint64_t steps);
+  RunLog::Sums take_sums(const std::string& graph, std::uint64_t first_epoch, std::uint64_t last_epoch);
+  void require_measured(const RunLog::Sums& sums, std::uint64_t epoch) const;
+  void warn_of_nothing(const std::string& graph) const;
+  void warn_of_numbers(const PassEvent& pass);
+  std::string left_out_text(const std::string& graph) const;
+
+  const RunContext& run_;
+  StopRules& rules_;
+  const Progress& progress_;
+  const std::uint64_t steps_per_epoch_;
+  std::uint64_t begun_with_;
+  bool reported_;                            // some stage reports the main graph's steps
+  bool tells_steps_ = true;                  // observers hear of each step before its boundary
+  std::set<std::string> warned_of_numbers_;  // by graph
+  double training_seconds_ = 0;              // of the epoch so far, validation apart
+  // What training_seconds_ and the sums of the epoch have from before this run went on, perhaps at another pace.
+  double seconds_before_ = 0, samples_before_ = 0;
+  Clock::time_point resumed_, ticked_;
+  RunLog::Sums last_validation_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,18 @@
+#include "run/stop_request.h"
+
+#include <fmt/format.h>
+
+namespace millrace {
+
+bool StopRequest::look() {
+  if (run_.main().trains()) rules_.look_at_clock(run_.observers().elapsed_seconds());
+  if (!signalled_ && run_.options().hooks.stop_signal) {
+    const int signal = run_.options().hooks.stop_signal->load();
+    signalled_ = signal != 0;
+    if (signalled_) run_.requests().ask({.by = fmt::format("signal {}", signal), .signal = signal, .text = {}});
+  }
+  if (!found_) found_ = run_.requests().take(RequestKind::stop, progress_.done());
+  return found_.has_value();
+}
+
+}  // namespace millrace

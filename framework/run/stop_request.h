@@ -1,0 +1,33 @@
+// The request to stop that ends a run early.
+#pragma once
+
+#include <optional>
+
+#include "millrace/observer.h"
+#include "run/progress.h"
+#include "run/run_context.h"
+#include "run/stop_rules.h"
+
+namespace millrace {
+
+// One thread.
+class StopRequest {
+ public:
+  // All of it outlives this.
+  StopRequest(const RunContext& run, StopRules& rules, const Progress& progress)
+      : run_(run), rules_(rules), progress_(progress) {}
+
+  // Looks at the clock, for a signal, and for requests that are in force: of several processes all find one at the same step.
+  // Returns whether there is one, now or from an earlier look.
+  bool look();
+  const std::optional<RequestEvent>& found() const { return found_; }
+
+ private:
+  const RunContext& run_;
+  StopRules& rules_;
+  const Progress& progress_;
+  bool signalled_ = false;  // a signal has come, and was asked for
+  std::optional<RequestEvent> found_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,82 @@
+// How large classes of the framework may be.
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "class_sizes.h"
+#include "source_file.h"
+#include "walls.h"
+
+namespace millrace::architecture {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Those that are larger, with what they have. Public headers first: contracts of a backend, and values with many accessors.
+constexpr std::array kLarge = {
+    ClassLimit{.name = "Replica", .public_functions = 24},
+    ClassLimit{.name = "ExecutablePlan", .public_functions = 20},
+    ClassLimit{.name = "ParameterPlan", .public_functions = 27},
+    ClassLimit{.name = "Registry", .public_functions = 38},
+    ClassLimit{.name = "Sample", .public_functions = 20, .fields = 24},
+    ClassLimit{.name = "Batch", .fields = 27},
+    ClassLimit{.name = "StageContext", .fields = 29},
+    ClassLimit{.name = "Value", .public_functions = 30},
+    ClassLimit{.name = "GraphBuild", .public_functions = 32},
+    ClassLimit{.name = "Observers::Queue", .fields = 22},
+    ClassLimit{.name = "RunLog", .public_functions = 29},
+    ClassLimit{.name = "RunState", .fields = 21},
+};
+
+std::string numbers(std::size_t public_functions, std::size_t private_functions, std::size_t fields) {
+  return std::to_string(public_functions) + " public and " + std::to_string(private_functions) + " private functions and " +
+         std::to_string(fields) + " fields";
+}
+
+bool fits(const ClassSize& size, const ClassLimit& limit) {
+  return size.public_functions <= limit.public_functions && size.private_functions <= limit.private_functions &&
+         size.fields <= limit.fields;
+}
+
+// Where a class has less than its entry says, beyond what every class may have.
+bool has_shrunk(const ClassSize& size, const ClassLimit& entry) {
+  const ClassLimit usual;
+  return std::max(size.public_functions, usual.public_functions) < entry.public_functions ||
+         std::max(size.private_functions, usual.private_functions) < entry.private_functions ||
+         std::max(size.fields, usual.fields) < entry.fields;
+}
+
+}  // namespace
+
+std::span<const ClassLimit> large_classes() { return kLarge; }
+
+Findings check_classes(const fs::path& root, std::span<const ClassLimit> large) {
+  const ClassLimit usual;
+  std::set<std::string> used;
+  Findings findings;
+  for (const fs::path& file : cpp_files(root / "framework")) {
+    if (is_test(file)) continue;
+    for (const ClassSize& size : classes_in(file)) {
+      const std::string name = fs::relative(file, root).string() + ": " + size.name;
+      const auto entry = std::ranges::find_if(large, [&](const ClassLimit& limit) { return limit.name == size.name; });
+      const ClassLimit limit = entry == large.end() ? usual : *entry;
+      if (!fits(size, limit)) {
+        findings.push_back(name + " has " + numbers(size.public_functions, size.private_functions, size.fields) + "; " +
+                           std::to_string(limit.public_functions) + ", " + std::to_string(limit.private_functions) + " and " +
+                           std::to_string(limit.fields) + " are allowed");
+        used.insert(size.name);
+      } else if (!fits(size, usual)) {
+        if (has_shrunk(size, limit)) findings.push_back(name + " is smaller than class_limits.cpp says: list what it has");
+        used.insert(size.name);
+      }
+    }
+  }
+  for (const ClassLimit& limit : large) {
+    if (!used.contains(limit.name)) {
+      findings.push_back(std::string(limit.name) + " is listed in class_limits.cpp, and is small or not there");
+    }
+  }
+  return findings;
+}
+
+}  // namespace millrace::architecture
