@@ -85,7 +85,10 @@ void DecodeImage::describe(StageDescription<Params>& d) {
           "this filter; sizes here are those of the smaller image")
       .in_recipes();
   d.params.add("exif", &Params::exif).text("turn photos upright as the camera noted it").in_recipes();
-  d.params.add("max_pixels", &Params::max_pixels).range(1).text("larger images are bad samples").in_recipes();
+  d.params.add("max_pixels", &Params::max_pixels)
+      .range(1)
+      .text("images that are larger, or would be by short_side, are bad samples")
+      .in_recipes();
   d.params.add("max_bytes", &Params::max_bytes).range(1).unit("bytes").text("larger files are bad samples").in_recipes();
   d.params.add("max_scans", &Params::max_scans)
       .range(1, 10'000)
@@ -140,6 +143,13 @@ void DecodeImage::open_target(Sample& sample, ImageFile& file, const ImageShape&
   check_size(sample, image, shape, scale, turned(image, image_orientation, shape, file.orientation(), scale));
 }
 
+// `largest`: what the image or its target is resized to, by proportions that the file chooses.
+void DecodeImage::check_result(const ImageShape& shape, const Excerpt& largest) const {
+  if (largest.width <= limits_.max_pixels / largest.height) return;
+  fail(ErrorKind::content, "an image of {} x {} would be resized to {} x {} pixels, more than `max_pixels` ({})", shape.height,
+       shape.width, largest.height, largest.width, limits_.max_pixels);
+}
+
 // Into a buffer at the target's size, then by the filter of `shrink`. So the smaller image does not depend on sizes at which a
 // JPEG can be decoded.
 void DecodeImage::render_smaller(ImageFile& file, const Excerpt& excerpt, const Image& image) const {
@@ -164,6 +174,7 @@ void DecodeImage::process(Sample& sample, Draw& draw) {
     fail(ErrorKind::content, "the image is {} x {}: too small to be shrunk {} times", shape.height, shape.width, times);
   }
   const Excerpt excerpt = rule_.excerpt(shape.height / times, shape.width / times, draws);
+  if (excerpt.resampled && rule_.height() == 0) check_result(shape, excerpt.scaled(spec.scale));
   if (has_target) {
     const bool classes = spec.kind == TargetSpec::Kind::classes;
     const Image target = sample.new_target(spec.shape({excerpt.height, excerpt.width, channels_}));

@@ -63,6 +63,7 @@ class DecodeImage : public SampleTransform {
   ImageShape open_image(Sample& sample, ImageFile& file) const;
   void open_target(Sample& sample, ImageFile& file, const ImageShape& image, int image_orientation) const;
 
+  void check_result(const ImageShape& shape, const Excerpt& largest) const;
   void render_smaller(ImageFile& file, const Excerpt& excerpt, const Image& image) const;
 
   ExcerptRule rule_;
