@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/secrets.h"
 #include "base/thread_name.h"
 #include "millrace/error.h"
 #include "millrace/network.h"
@@ -18,8 +19,9 @@
 
 namespace millrace {
 
+// It goes into tables, which are passed on.
 void Predictions::Sample::append_place(std::string& to) const {
-  to += url;
+  url.find("://") == std::string::npos ? to += url : to += without_secrets(url);
   if (!member.empty()) to.append(": ").append(member);
 }
 
