@@ -156,6 +156,12 @@ std::string output_path(const StageContext& context, std::string_view key, const
   return path.string();
 }
 
+std::string output_folder(const StageContext& context, std::string_view key, const std::string& folder, std::string_view file) {
+  const std::filesystem::path path = output_path(context, key, fmt::format("{}/{}", folder, file));
+  remove_abandoned_files(path.parent_path(), {".csv", ".png"});
+  return path.parent_path().string();
+}
+
 void append_csv(std::string& line, std::string_view field) {
   const std::string cell = cell_text(field);
   if (cell.find_first_of(",\"") == std::string::npos) {

@@ -1,6 +1,7 @@
 #include "millrace/output_file.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -116,6 +117,24 @@ TEST(OutputPath, RefusesAFolderThatTakesNothing) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
   const Error error = testkit::error_of([&] { output_path(context, "file", "/proc/nope/figures.csv"); });
   EXPECT_EQ(error.message(), "file: cannot write '/proc/nope/figures.csv': in '/proc' nothing can be made");
+}
+
+// As a run that was killed in its evaluation leaves them, also outside of its own folder.
+TEST(OutputFolder, IsClearedOfWhatKilledProgramsDidNotFinishAndOfNothingElse) {
+  const testkit::TestFolder folder;
+  const StageContext context;
+  const std::string mine = std::to_string(getpid());
+  const std::vector<std::string> stay = {"evaluation/figures.csv", "evaluation/a.csv.new-" + mine,
+                                         "evaluation/notes.new-999999999", "evaluation/a.csv.new-x",
+                                         "elsewhere/b.csv.new-999999999"};
+  const std::vector<std::string> go = {"evaluation/figures.csv.new-999999999", "evaluation/day/1.png.new-999999999"};
+  for (const auto* files : {&stay, &go}) {
+    for (const std::string& file : *files) folder.write(file, "x");
+  }
+  fs::create_directory_symlink(folder.path() / "elsewhere", folder.path() / "evaluation/link");
+  EXPECT_EQ(output_folder(context, "folder", folder / "evaluation", "figures.csv"), folder / "evaluation");
+  for (const std::string& file : stay) EXPECT_TRUE(fs::exists(folder / file)) << file;
+  for (const std::string& file : go) EXPECT_FALSE(fs::exists(folder / file)) << file;
 }
 
 TEST(Csv, IsQuotedWhereRfc4180AsksForIt) {
