@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace millrace {
@@ -17,5 +18,12 @@ Character first_character(std::string_view text);
 
 // Control characters (of seven and of eight bits, line breaks too), and those that turn the direction of writing.
 bool upsets_terminal(char32_t code);
+
+// A text as a cell of a table that people may open in a spreadsheet: one line of UTF-8 that no spreadsheet takes for a formula.
+// What must not stand there becomes \xNN, as in utf8_text() (text.h): bytes that are no UTF-8, control characters, and =, +, - or
+// @ where a cell begins, unless the text is a number. bytes_of() turns it back. A cell may also begin behind a semicolon, which
+// separates cells where numbers have a comma. Source: OWASP, CSV Injection, which would put an apostrophe in front; an apostrophe
+// could not be told from one of the name's own.
+std::string cell_text(std::string_view text);
 
 }  // namespace millrace

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -48,10 +49,12 @@ bool is_special_file(const fs::path& path) {
 namespace {
 
 // "NAME.new-PID", and this machine has no such process.
-bool is_abandoned(std::string_view name) {
+bool is_abandoned(std::string_view name, std::initializer_list<std::string_view> endings) {
   constexpr std::string_view kMark = ".new-";
   const std::size_t mark = name.rfind(kMark);
   if (mark == std::string_view::npos) return false;
+  const auto is_ending = [&](std::string_view ending) { return name.substr(0, mark).ends_with(ending); };
+  if (endings.size() > 0 && std::none_of(endings.begin(), endings.end(), is_ending)) return false;
   const std::string_view number = name.substr(mark + kMark.size());
   pid_t process = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), process);
@@ -61,11 +64,12 @@ bool is_abandoned(std::string_view name) {
 
 }  // namespace
 
-void remove_abandoned_files(const fs::path& folder) {
+void remove_abandoned_files(const fs::path& folder, std::initializer_list<std::string_view> endings) {
   std::vector<fs::path> gone;
   std::error_code error;
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (is_abandoned(entry->path().filename().string()) && entry->is_regular_file(error)) gone.push_back(entry->path());
+    const bool is_file = entry->symlink_status(error).type() == fs::file_type::regular;
+    if (is_file && is_abandoned(entry->path().filename().string(), endings)) gone.push_back(entry->path());
   }
   for (const fs::path& path : gone) fs::remove(path, error);
 }

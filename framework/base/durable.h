@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <initializer_list>
+#include <string_view>
 #include <system_error>
 
 namespace millrace {
@@ -18,8 +20,9 @@ void make_folder(const std::filesystem::path& folder, std::error_code& error);
 bool is_special_file(const std::filesystem::path& path);
 
 // Removes what killed programs have left in the folder and in those inside it: "figures.csv.new-1234" of an OutputFile. Files of
-// processes that run stay, and so does what cannot be removed.
-void remove_abandoned_files(const std::filesystem::path& folder);
+// processes that run stay, and so does what cannot be removed. Links to other folders are not followed. `endings`: only what
+// would have been such files, ".csv"; none: all.
+void remove_abandoned_files(const std::filesystem::path& folder, std::initializer_list<std::string_view> endings = {});
 
 // False: the file or folder that is open has been removed, or moved away from `path`. True where that cannot be told.
 bool is_still_at(int open_file, const std::filesystem::path& path);

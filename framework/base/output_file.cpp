@@ -156,14 +156,20 @@ std::string output_path(const StageContext& context, std::string_view key, const
   return path.string();
 }
 
+std::string output_folder(const StageContext& context, std::string_view key, const std::string& folder, std::string_view file) {
+  const std::filesystem::path path = output_path(context, key, fmt::format("{}/{}", folder, file));
+  remove_abandoned_files(path.parent_path(), {".csv", ".png"});
+  return path.parent_path().string();
+}
+
 void append_csv(std::string& line, std::string_view field) {
-  if (!is_utf8(field)) return append_csv(line, utf8_text(field));
-  if (field.find_first_of(",\"\r\n") == std::string_view::npos) {
-    line += field;
+  const std::string cell = cell_text(field);
+  if (cell.find_first_of(",\"") == std::string::npos) {
+    line += cell;
     return;
   }
   line += '"';
-  for (const char c : field) line.append(c == '"' ? 2 : 1, c);
+  for (const char c : cell) line.append(c == '"' ? 2 : 1, c);
   line += '"';
 }
 

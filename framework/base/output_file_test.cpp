@@ -1,6 +1,7 @@
 #include "millrace/output_file.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -118,6 +119,24 @@ TEST(OutputPath, RefusesAFolderThatTakesNothing) {
   EXPECT_EQ(error.message(), "file: cannot write '/proc/nope/figures.csv': in '/proc' nothing can be made");
 }
 
+// As a run that was killed in its evaluation leaves them, also outside of its own folder.
+TEST(OutputFolder, IsClearedOfWhatKilledProgramsDidNotFinishAndOfNothingElse) {
+  const testkit::TestFolder folder;
+  const StageContext context;
+  const std::string mine = std::to_string(getpid());
+  const std::vector<std::string> stay = {"evaluation/figures.csv", "evaluation/a.csv.new-" + mine,
+                                         "evaluation/notes.new-999999999", "evaluation/a.csv.new-x",
+                                         "elsewhere/b.csv.new-999999999"};
+  const std::vector<std::string> go = {"evaluation/figures.csv.new-999999999", "evaluation/day/1.png.new-999999999"};
+  for (const auto* files : {&stay, &go}) {
+    for (const std::string& file : *files) folder.write(file, "x");
+  }
+  fs::create_directory_symlink(folder.path() / "elsewhere", folder.path() / "evaluation/link");
+  EXPECT_EQ(output_folder(context, "folder", folder / "evaluation", "figures.csv"), folder / "evaluation");
+  for (const std::string& file : stay) EXPECT_TRUE(fs::exists(folder / file)) << file;
+  for (const std::string& file : go) EXPECT_FALSE(fs::exists(folder / file)) << file;
+}
+
 TEST(Csv, IsQuotedWhereRfc4180AsksForIt) {
   const auto field = [](std::string_view text) {
     std::string line;
@@ -128,8 +147,33 @@ TEST(Csv, IsQuotedWhereRfc4180AsksForIt) {
   EXPECT_EQ(field(""), "");
   EXPECT_EQ(field("a,b"), "\"a,b\"");
   EXPECT_EQ(field("say \"a\""), "\"say \"\"a\"\"\"");
-  EXPECT_EQ(field("two\nlines"), "\"two\nlines\"");
-  EXPECT_EQ(field("two\r"), "\"two\r\"");
+  EXPECT_EQ(field("two\nlines"), "two\\x0alines") << "a row is a line";
+}
+
+// Names are bytes that others chose, and tables are opened in spreadsheets.
+TEST(Csv, NoNameIsAFormulaOrControlsATerminalAndEachCanBeHadBack) {
+  const auto field = [](std::string_view text) {
+    std::string line;
+    append_csv(line, text);
+    return line;
+  };
+  EXPECT_EQ(field("=1+1"), "\\x3d1+1");
+  EXPECT_EQ(field("@eaDir/1.jpg"), "\\x40eaDir/1.jpg");
+  EXPECT_EQ(field("-1"), "-1") << "a number is none";
+  EXPECT_EQ(field("+0.5e-3"), "+0.5e-3");
+  EXPECT_EQ(field("-1+cmd|' /C calc'!A0"), "\\x2d1+cmd|' /C calc'!A0");
+  EXPECT_EQ(field("\t=1"), "\\x09=1");
+  EXPECT_EQ(field("a;=1"), "a;\\x3d1") << "a semicolon separates cells in some countries";
+  EXPECT_EQ(field("\xef\xbc\x9d"
+                  "1"),
+            "\\xef\\xbc\\x9d1");
+  EXPECT_EQ(field("a=b-c@d"), "a=b-c@d");
+  EXPECT_EQ(field("\x1b[2J"), "\\x1b[2J");
+  EXPECT_EQ(field("K\xc3\xa4uzchen"), "K\xc3\xa4uzchen");
+  for (const std::string_view name : {"=a", "=\\x41", "\xff\\x41=", "a\n\x7f", ";;@", "-", "\\=\\x3d;="}) {
+    const std::string cell = field(name);
+    EXPECT_EQ(bytes_of(cell.starts_with('"') ? cell.substr(1, cell.size() - 2) : cell), name);
+  }
 }
 
 // Beside the library that the framework reads JSON with.

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/secrets.h"
 #include "base/thread_name.h"
 #include "millrace/error.h"
 #include "millrace/network.h"
@@ -18,8 +19,9 @@
 
 namespace millrace {
 
+// It goes into tables, which are passed on.
 void Predictions::Sample::append_place(std::string& to) const {
-  to += url;
+  url.find("://") == std::string::npos ? to += url : to += without_secrets(url);
   if (!member.empty()) to.append(": ").append(member);
 }
 
@@ -60,6 +62,26 @@ int find_port(const StageContext& context, std::string_view key, const Layer& la
        fmt::join(names, "', '"));
 }
 
+// What a name that no layer has is answered with: the layers of the block of this name, or those of this name in blocks, as
+// "relu2" may stand for one in each block; else the nearest name.
+std::string layers_instead(const Network& network, std::string_view name) {
+  constexpr std::size_t kMostNamed = 10;
+  const std::string block = std::string(name) + '.', inner = '.' + std::string(name);
+  std::vector<std::string> meant, names;
+  for (const Layer& layer : network.layers) {
+    names.push_back(layer.name);
+    if (layer.name.starts_with(block) || layer.name.ends_with(inner)) meant.push_back(layer.name);
+  }
+  if (meant.empty()) {
+    const auto near = nearest_name(name, names);
+    return near ? fmt::format("; nearest is '{}'", *near) : fmt::format("; `pipeline-inspect {}` lists its layers", network.name);
+  }
+  const std::size_t all = meant.size();
+  if (all > kMostNamed) meant.erase(meant.begin(), meant.end() - kMostNamed);  // what is read is mostly near the end
+  return fmt::format("; name one: '{}'{}", fmt::join(meant, "', '"),
+                     all > kMostNamed ? fmt::format(", or one of the {} before them", all - kMostNamed) : "");
+}
+
 }  // namespace
 
 LayerPort find_output(const StageContext& context, std::string_view key, std::string_view name) {
@@ -75,12 +97,8 @@ LayerPort find_output(const StageContext& context, std::string_view key, std::st
       return {static_cast<int>(layer - layers.begin()), find_port(context, key, *layer, name.substr(colon + 1))};
     }
   }
-  std::vector<std::string> names;
-  for (const Layer& layer : layers) names.push_back(layer.name);
-  const auto near = nearest_name(name, names);
   fail(ErrorKind::usage, "{}: network '{}' has no layer '{}'{}", key, context.network->name, name,
-       near ? fmt::format("; nearest is '{}'", *near)
-            : fmt::format("; `pipeline-inspect {}` lists its layers", context.network->name));
+       layers_instead(*context.network, name));
 }
 
 struct PredictionLine::State {

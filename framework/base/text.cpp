@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 
 #include "base/characters.h"
@@ -44,6 +45,21 @@ int escaped_byte(std::string_view text) {
   return 16 * digit(text[2]) + digit(text[3]);
 }
 
+// The whole text, such as "-1" for a class.
+bool is_numeric(std::string_view text) {
+  double number = 0;
+  if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
+  if (text.find_first_of("0123456789.") != 0) return false;  // no second sign, and no "inf"
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// The four characters, and their wide forms in East Asian locales.
+bool begins_formula(char32_t code) {
+  constexpr std::u32string_view kCodes = U"=+-@\uff1d\uff0b\uff0d\uff20";
+  return kCodes.find(code) != std::u32string_view::npos;
+}
+
 template <class Stays>
 std::string escaped(std::string_view text, const Stays& stays) {
   std::string out;
@@ -78,6 +94,17 @@ std::string utf8_text(std::string_view bytes) {
 
 std::string line_text(std::string_view text) {
   return escaped(text, [](char32_t code, std::string_view) { return !upsets_terminal(code); });
+}
+
+std::string cell_text(std::string_view text) {
+  if (is_numeric(text)) return std::string(text);
+  const auto stays = [begin = text.data()](char32_t code, std::string_view rest) {
+    const bool may_begin = rest.data() == begin || rest.data()[-1] == ';';
+    return !upsets_terminal(code) && !(may_begin && begins_formula(code));
+  };
+  std::string cell = escaped(text, stays);
+  if (cell == text) return cell;
+  return escaped(text, [&](char32_t code, std::string_view rest) { return stays(code, rest) && escaped_byte(rest) < 0; });
 }
 
 std::string bytes_of(std::string_view text) {

@@ -300,27 +300,28 @@ class EnvironmentScope : public Scope {
   std::optional<Value> find(std::string_view, const Position&, Diagnostics&) const override { return std::nullopt; }
 };
 
-// Numbers stay, results of arithmetic among them: another learning rate must be seen when a run resumes. Secrets are texts.
-void keep_environment(Value& resolved, const Value& kept) {
+// Numbers stay, results of arithmetic among them: another learning rate must be seen when a run resumes. Secrets are texts, and
+// no hash of them is kept either, since short ones can be guessed from it.
+void keep_environment(Value& resolved, const Value& kept, const std::set<std::string>& words) {
   if (kept.kind() == Value::Kind::table && resolved.kind() == Value::Kind::table) {
     for (Member& member : resolved.table()) {
-      if (const Value* const same = kept.find(member.key)) keep_environment(member.value, *same);
+      if (const Value* const same = kept.find(member.key)) keep_environment(member.value, *same, words);
     }
   } else if (kept.kind() == Value::Kind::array && resolved.kind() == Value::Kind::array) {
     for (std::size_t i = 0; i < std::min(kept.array().size(), resolved.array().size()); ++i) {
-      keep_environment(resolved.array()[i], kept.array()[i]);
+      keep_environment(resolved.array()[i], kept.array()[i], words);
     }
   } else if (kept.kind() == Value::Kind::text && kept.text().find("${env.") != std::string::npos) {
-    if (resolved.kind() == Value::Kind::text) resolved = Value(kept.text(), resolved.at());
+    if (resolved.kind() == Value::Kind::text && !words.contains(resolved.text())) resolved = Value(kept.text(), resolved.at());
   }
 }
 
 }  // namespace
 
-Value with_environment_kept(Value resolved, const Value& document) {
+Value with_environment_kept(Value resolved, const Value& document, const std::set<std::string>& words) {
   std::set<std::string> ignored;
   Diagnostics same;  // mistakes were found before
-  keep_environment(resolved, evaluate(document, DocumentScope(document, ignored, true), same));
+  keep_environment(resolved, evaluate(document, DocumentScope(document, ignored, true), same), words);
   return resolved;
 }
 

@@ -44,8 +44,8 @@ std::optional<Override> apply_override(const std::string& option, bool is_one_of
 Value resolve_document(const Value& document, std::set<std::string>& referred, Diagnostics& errors);
 
 // `resolved` as it is kept: where `document`, from which it was made, has the text of an environment variable, with ${env.NAME}
-// in place of it.
-Value with_environment_kept(Value resolved, const Value& document);
+// in place of it. `words`: texts that are no secret and stay, so that another one is seen when a run resumes.
+Value with_environment_kept(Value resolved, const Value& document, const std::set<std::string>& words = {});
 // A document that was kept, with what the environment says now.
 Value with_environment(const Value& kept);
 

@@ -190,6 +190,8 @@ TEST_F(Document, WhatIsKeptHoldsNoTextOfTheEnvironment) {
       "url = \"https://me:${env.MILLRACE_TEST_PASSWORD}@host\"\ncopy = \"https://me:${env.MILLRACE_TEST_PASSWORD}@host/x\"\n"
       "alone = \"${env.MILLRACE_TEST_PASSWORD}\"\nlist = [\"${env.MILLRACE_TEST_PASSWORD}\", \"b\"]\nnumber = 12\nother = 24\n");
   EXPECT_EQ(to_toml(with_environment(kept)), to_toml(resolved));
+  EXPECT_NE(to_toml(with_environment_kept(resolved, *document, {"pa55"})).find("alone = \"pa55\"\n"), std::string::npos)
+      << "a word that is no secret stays, where it is the whole text";
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <limits>
 #include <type_traits>
 
 #include "millrace/params.h"
@@ -27,6 +28,8 @@ std::string limits(const ParamInfo& info) {
 bool inside(const ParamInfo& info, double value) {
   return std::isfinite(value) && (!info.low || value >= *info.low) && (!info.high || value <= *info.high);
 }
+
+constexpr double kLargestNumber = std::numeric_limits<float>::max();
 
 bool is_choice(const ParamInfo& info, const std::string& text) {
   return std::find(info.choices.begin(), info.choices.end(), text) != info.choices.end();
@@ -61,7 +64,10 @@ struct Codec<double> {
   static constexpr const char* kType = "number";
   static constexpr const char* kList = "list of numbers";
   static std::string expected(const ParamInfo& info) { return "a number" + limits(info); }
-  static bool accepts(const ParamInfo& info, const Value& value) { return value.is_number() && inside(info, value.number()); }
+  // What reads it computes in float32 sooner or later.
+  static bool accepts(const ParamInfo& info, const Value& value) {
+    return value.is_number() && inside(info, value.number()) && std::abs(value.number()) <= kLargestNumber;
+  }
   static double get(const Value& value) { return value.number(); }
 };
 
@@ -165,6 +171,9 @@ bool check(const ParamInfo& info, const Value& value, Diagnostics& errors) {
   if (!errors.empty() && value.kind() == Value::Kind::text && value.text().find("${") != std::string::npos) return false;
   std::string message = fmt::format("'{}' must be {}, found {}", info.name, Codec<T>::expected(info), found_in_pair<T>(value));
   if (value.is_number() && std::isinf(value.number())) message += ", which is not finite";
+  if (value.kind() == Value::Kind::real && std::isfinite(value.number()) && std::abs(value.number()) > kLargestNumber) {
+    message += fmt::format(", beyond float32's largest, {:.3}", kLargestNumber);
+  }
   if (!info.choices.empty() && value.kind() == Value::Kind::text) message += hint_for(info, value.text());
   errors.add(value.at(), std::move(message));
   return false;

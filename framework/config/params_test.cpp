@@ -269,6 +269,8 @@ TEST(Params, ValueOutOfRange) {
   EXPECT_EQ(mistake("size", Value(0)), "'size' must be an integer of at least 1, found 0");
   EXPECT_EQ(mistake("flip_x", Value(std::numeric_limits<double>::quiet_NaN())),
             "'flip_x' must be a number between 0 and 1, found nan");
+  EXPECT_EQ(mistake("clip", Value(1e39)),
+            "'clip' must be a number of at least 0, found 1e+39, beyond float32's largest, 3.4e+38");
 }
 
 TEST(Params, WrongType) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "config/auxiliary_plan.h"
 #include "config/document.h"
@@ -92,6 +93,32 @@ bool is_known_table(const std::string& name) {
   const std::vector<std::string> known = known_tables();
   return std::find(known.begin(), known.end(), name) != known.end();
 }
+void add_choices(const std::vector<ParamInfo>& params, std::set<std::string>& words) {
+  for (const ParamInfo& info : params) {
+    words.insert(info.choices.begin(), info.choices.end());
+    add_choices(info.members, words);
+  }
+}
+
+// What files name of ours: types, and choices of keys.
+std::set<std::string> words_in_files(const Registry& registry) {
+  std::set<std::string> words;
+  const auto add = [&](const auto& types) {
+    for (const auto& [name, type] : types) {
+      words.insert(name);
+      add_choices(type.params, words);
+    }
+  };
+  add(registry.stages());
+  add(registry.rules());
+  add(registry.losses());
+  add(registry.observers());
+  ParamSet<RunParams> run;
+  RunParams::describe(run);
+  add_choices(run.infos(), words);
+  return words;
+}
+
 bool is_graph(const Member& member) { return !is_known_table(member.key) && member.value.find("flow") != nullptr; }
 
 class PipelineReader {
@@ -120,7 +147,7 @@ class PipelineReader {
     pipeline_.observers = plan_observers(root().find("observe"), registry_, errors_);
     report_strangers();
     drop_used_variables();
-    pipeline_.resolved = with_environment_kept(std::move(pipeline_.resolved), *document);
+    pipeline_.resolved = with_environment_kept(std::move(pipeline_.resolved), *document, words_in_files(registry_));
   }
 
   Pipeline take() { return std::move(pipeline_); }

@@ -40,6 +40,17 @@ TEST_F(Plan, KnowsWhereTheFileSaysWhat) {
   EXPECT_EQ(pipeline.place_of("checkpoint.every"), "p.toml");
 }
 
+// A word that a key declares is no secret, and a run that resumes with another one must be refused.
+TEST_F(Plan, KeepsWordsOfTheEnvironmentAndNoOtherTextOfIt) {
+  setenv("MILLRACE_TEST_BORDER", "constant", 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  setenv("MILLRACE_TEST_ROOT", "pa55", 1);        // NOLINT(concurrency-mt-unsafe)
+  const Pipeline pipeline = load(train("[train.augment]\nborder = \"${env.MILLRACE_TEST_BORDER}\"\n"),
+                                 {"train.read.path=https://me:${env.MILLRACE_TEST_ROOT}@host/x"});
+  const std::string kept = to_toml(pipeline.resolved);
+  EXPECT_NE(kept.find("border = \"constant\"\n"), std::string::npos) << kept;
+  EXPECT_NE(kept.find("path = \"https://me:${env.MILLRACE_TEST_ROOT}@host/x\"\n"), std::string::npos) << kept;
+}
+
 TEST_F(Plan, FromChoosesTheStage) {
   const auto edges_to_metrics = [&](const std::string& from) {
     const Pipeline pipeline = load(

@@ -1,4 +1,7 @@
 // batch_norm and lrn.
+#include <cmath>
+#include <limits>
+
 #include "network/op_support.h"
 
 namespace millrace::ops {
@@ -7,7 +10,7 @@ namespace {
 struct BatchNormParams : WeightParams, BatchNormAttributes {};
 
 void describe_batch_norm(ParamSet<BatchNormParams>& set) {
-  set.add("epsilon", &BatchNormParams::epsilon).range(0).text("added to the variance");
+  set.add("epsilon", &BatchNormParams::epsilon).range(0).text("added to the variance; above 0");
   set.add("momentum", &BatchNormParams::momentum).range(0, 1).text("share of the new value in the running statistics");
   set.add("scale", &BatchNormParams::scale).text("whether each channel has a trained factor (its weight); otherwise it is 1");
   set.add("shift", &BatchNormParams::shift).text("whether each channel has a trained shift (its bias); otherwise it is 0");
@@ -30,6 +33,9 @@ Parameter statistic(const char* name, const Shape& shape, double value) {
 }
 
 LayerPlan infer_batch_norm(const BatchNormParams& params, const std::vector<Shape>& inputs) {
+  if (static_cast<float>(params.epsilon) == 0) {  // a channel that is the same everywhere has the variance 0
+    fail(ErrorKind::usage, "'epsilon' must be above 0, found {}", params.epsilon);
+  }
   const Shape channels = {inputs[0][0]};
   LayerPlan plan;
   plan.output = inputs[0];
@@ -46,9 +52,17 @@ void describe_lrn(ParamSet<LrnAttributes>& set) {
       .range(1, 4095)
       .unit("channels")
       .text("neighbouring channels that are summed over: an odd number");
-  set.add("alpha", &LrnAttributes::alpha).text("factor of the sum of squares");
-  set.add("beta", &LrnAttributes::beta).text("exponent");
-  set.add("k", &LrnAttributes::k).text("what the sum is added to");
+  set.add("alpha", &LrnAttributes::alpha).range(0).text("factor of the sum of squares");
+  set.add("beta", &LrnAttributes::beta).range(0).text("exponent");
+  set.add("k", &LrnAttributes::k).range(0).text("what the sum is added to; above 0");
+}
+
+// Where a map is 0, values are divided by k^beta, and gradients by k^(beta + 1).
+void require_finite_quotients(const LrnAttributes& params) {
+  if (static_cast<float>(params.k) == 0) fail(ErrorKind::usage, "'k' must be above 0, found {}", params.k);
+  if (std::pow(params.k, -(params.beta + 1)) <= static_cast<double>(std::numeric_limits<float>::max())) return;
+  fail(ErrorKind::usage, "'k' = {} is too near 0 beside 'beta' = {}: where a map is 0, gradients would be infinite", params.k,
+       params.beta);
 }
 
 LayerPlan infer_lrn(const LrnAttributes& params, const std::vector<Shape>& inputs) {
@@ -58,6 +72,7 @@ LayerPlan infer_lrn(const LrnAttributes& params, const std::vector<Shape>& input
     fail(ErrorKind::usage, "'size' must be an odd number of channels, found {}: take {} or {}", params.size, params.size - 1,
          params.size + 1);
   }
+  require_finite_quotients(params);
   LayerPlan plan;
   plan.output = inputs[0];
   plan.attributes = attributes(params);

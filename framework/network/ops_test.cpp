@@ -265,6 +265,19 @@ TEST_F(Ops, LrnRefusesAnEvenNumberOfChannels) {
   EXPECT_EQ(output("lrn", "size = 1", {8, 4, 4}), (Shape{8, 4, 4}));
 }
 
+// A map that is 0, or the same everywhere, is an ordinary one.
+TEST_F(Ops, NormalisationsDivideByNothingThatIsZero) {
+  EXPECT_EQ(refusal("batch_norm", "epsilon = 0", {{8, 4, 4}}), "'epsilon' must be above 0, found 0");
+  EXPECT_EQ(refusal("batch_norm", "epsilon = 1e-60", {{8, 4, 4}}), "'epsilon' must be above 0, found 1e-60");
+  EXPECT_EQ(refusal("lrn", "k = 0", {{8, 4, 4}}), "'k' must be above 0, found 0");
+  EXPECT_EQ(refusal("lrn", "k = 1e-30", {{8, 4, 4}}),
+            "'k' = 1e-30 is too near 0 beside 'beta' = 0.75: where a map is 0, gradients would be infinite");
+  for (const char* key : {"k", "alpha", "beta"}) {
+    expect_contains(mistake("lrn", fmt::format("{} = -1", key)), "must be a number of at least 0, found -1");
+  }
+  EXPECT_EQ(output("lrn", "k = 0.01", {8, 4, 4}), (Shape{8, 4, 4}));
+}
+
 TEST_F(Ops, WithoutInputsTheTableIsReadAllTheSame) {
   Diagnostics errors;
   registry_.layer("conv")->plan(table("out = 8\nkernel = 3\nstirde = 2"), {}, errors);

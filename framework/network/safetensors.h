@@ -18,6 +18,7 @@
 
 namespace millrace {
 
+// Metadata of more than 8 MiB are left out, and what goes beyond 32 MiB of all together.
 // Reads F32, F16, BF16 and F64 (as float32). Throws Error(data) that names the file: missing, cut short, or not this format.
 TensorFile read_safetensors(const std::string& path);
 TensorFile read_safetensors(std::span<const std::uint8_t> bytes);                       // of such a file, which has no name

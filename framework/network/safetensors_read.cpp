@@ -31,6 +31,8 @@ constexpr std::size_t kDeepest = 4;  // a header needs 3
 // A header has more text for each value: what would become a hundred times as large in memory is none.
 constexpr std::size_t kLeastBytesAValue = 4;
 constexpr std::size_t kMostTensors = 250'000;
+// Of metadata that are kept. Ours are shorter; longer ones are another tool's, and lie in memory as long as a run otherwise.
+constexpr std::size_t kLongestMetadata = std::size_t{8} << 20, kMostMetadata = std::size_t{32} << 20;
 
 // Looks at a header before anything is built of it. JSON keeps the last of two equal keys silently; here that would hide a
 // tensor.
@@ -160,9 +162,14 @@ std::map<std::string, std::string> read_metadata(const HeaderJson& header) {
   if (!header.contains("__metadata__")) return metadata;
   const HeaderJson& json = header["__metadata__"];
   if (!json.is_object()) fail(ErrorKind::data, "its '__metadata__' is not a table of texts");
+  std::size_t kept = 0;
   for (const auto& [key, value] : json.items()) {
     if (!value.is_string()) fail(ErrorKind::data, "'{}' in its '__metadata__' is not text", shown(key));
-    metadata[key] = value.get<std::string>();
+    const auto& text = value.get_ref<const std::string&>();
+    const std::size_t bytes = key.size() + text.size();
+    if (bytes > kLongestMetadata || bytes > kMostMetadata - kept) continue;
+    kept += bytes;
+    metadata[key] = text;
   }
   return metadata;
 }

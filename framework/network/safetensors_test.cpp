@@ -66,7 +66,8 @@ TEST_F(Safetensors, ReadsWhatItWrote) {
       {"a", {}, {42}},
       {"empty", {0, 7}, {}},
       {"quoted \"name\"/\xc3\xa9", {1}, {7}}};
-  write_safetensors(path(), tensors, {{"epoch", "3"}, {"text", "{\"a\": 1}"}});
+  write_safetensors(path(), tensors,
+                    {{"epoch", "3"}, {"text", "{\"a\": 1}"}, {"another tool's", std::string(std::size_t{9} << 20, 'x')}});
   const TensorFile read = read_safetensors(path());
   ASSERT_EQ(read.tensors.size(), tensors.size());
   for (const NamedTensor& tensor : tensors) {
@@ -80,6 +81,7 @@ TEST_F(Safetensors, ReadsWhatItWrote) {
   }
   EXPECT_EQ(read.metadata.at("epoch"), "3");
   EXPECT_EQ(read.metadata.at("text"), "{\"a\": 1}");
+  EXPECT_EQ(read.metadata.size(), 2U) << "what is too long to be ours is not kept in memory";
 }
 
 TEST_F(Safetensors, OfValuesThatAreFetchedAreTheSameBytesAndTheOldFileStaysWhereThatFails) {

@@ -4,11 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 #include "graph/order.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/random.h"
+#include "millrace/run.h"
+#include "millrace/text.h"
 
 namespace millrace {
 
@@ -37,6 +40,26 @@ std::vector<bool> taken_ports(const GraphPlan& plan, std::size_t stage) {
     if (edge.from_stage == static_cast<int>(stage)) taken[static_cast<std::size_t>(edge.from_port)] = true;
   }
   return taken;
+}
+
+// Names that are one but for upper and lower case: mostly one class of which two people have made folders. "": there are none.
+std::string classes_alike(const std::vector<std::string>& classes) {
+  std::map<std::string, const std::string*> known;
+  std::string first;
+  std::size_t alike = 0;
+  for (const std::string& name : classes) {
+    std::string lower = name;
+    std::ranges::transform(lower, lower.begin(),
+                           [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+    const auto [same, is_new] = known.emplace(std::move(lower), &name);
+    if (is_new) continue;
+    if (alike++ == 0) first = fmt::format("'{}' and '{}'", line_text(*same->second), line_text(name));
+  }
+  if (alike == 0) return {};
+  return fmt::format(
+      "the classes {} differ in upper and lower case alone, and are two classes: put their images together if they "
+      "are one{}",
+      first, alike > 1 ? fmt::format("; so do {} more", alike - 1) : "");
 }
 
 bool has_gradients(const std::vector<Port>& ports) {
@@ -87,6 +110,8 @@ GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&pla
         classes_ = order.classes().size();
         if (classes_ > 0) context_.classes = order.classes();
         count_classes(order);
+        if (const std::string alike = classes_alike(context_.classes); trains() && context_.run && !alike.empty())
+          context_.run->warn(fmt::format("{}: {}", place(source_at_), alike));
         listing_hash_ = source_->listing_hash();
         if (auto colours = source_->colours(); !colours.empty()) context_.colours = std::move(colours);
         require_each_once();

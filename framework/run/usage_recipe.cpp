@@ -177,7 +177,7 @@ class RecipeCheck {
       if (is_taken && use.name != use.type) refuse("{} is of type '{}', and another stage has this name", owner, shown(use.type));
       if (!names_.insert(use.name).second) refuse("{} stands in it twice", owner);
       const StageType& type = type_of(owner, use.type, role);
-      keys(owner, use.type, type.params, type.defaults, use.table);
+      keys(owner, use.type, type.params, type.defaults, use.table, use.name);
       Diagnostics errors;
       type.check(use.table, owner, errors);
       if (!errors.empty()) refuse("{}", errors.text());
@@ -191,7 +191,7 @@ class RecipeCheck {
     const std::string owner = fmt::format("sink '{}'", name);
     if (table->kind() != Value::Kind::table) refuse("{} must be a table, found {}", owner, shown(found(*table)));
     const StageType& type = type_of(owner, name, RecipeRole::sink);
-    keys(owner, name, type.params, type.defaults, *table);
+    keys(owner, name, type.params, type.defaults, *table, name);
     Value whole = *table;
     for (const ParamInfo& info : type.params) {
       if (info.required && whole.find(info.name) == nullptr) whole.set(info.name, Value("any"));
@@ -212,12 +212,12 @@ class RecipeCheck {
     Value own = usage_.measure;
     own.erase("rule");
     own.erase("reduction");
-    keys(fmt::format("loss '{}'", name), name, type->params, type->defaults, own);
+    keys(fmt::format("loss '{}'", name), name, type->params, type->defaults, own, "");
   }
 
-  // What has its default is as if it were not there.
+  // What has its default is as if it were not there. `stage`: that has them in the pipeline; "": none.
   static void keys(const std::string& owner, const std::string& type, const std::vector<ParamInfo>& infos, const Value& defaults,
-                   const Value& table) {
+                   const Value& table, const std::string& stage) {
     for (const Member& member : table.table()) {
       const auto info = std::ranges::find_if(infos, [&](const ParamInfo& each) { return each.name == member.key; });
       if (info == infos.end()) refuse("{}: '{}' has no key '{}'", owner, type, shown(member.key));
@@ -227,20 +227,18 @@ class RecipeCheck {
       const Value* const usual = defaults.find(member.key);
       const double most =
           usual != nullptr && usual->is_number() ? std::max(usual->number(), kLargestRecipeNumber) : kLargestRecipeNumber;
-      small(owner, member.key, member.value, most);
+      if (is_small(member.value, most)) continue;
+      const std::string value = shown(to_toml(member.value));
+      refuse("{}: '{}' is {}, and a recipe may say {} at most{}", owner, member.key, value, most,
+             stage.empty() ? "" : fmt::format("; if you want it, say it: --set 'predict.{}.{}={}'", stage, member.key, value));
     }
   }
 
-  static void small(const std::string& owner, const std::string& key, const Value& value, double most) {
-    if (value.is_number() && !(std::abs(value.number()) <= most)) {
-      refuse("{}: '{}' is {}, and a recipe may say {} at most", owner, key, shown(found(value)), most);
-    }
-    if (value.kind() == Value::Kind::array) {
-      for (const Value& element : value.array()) small(owner, key, element, most);
-    }
-    if (value.kind() == Value::Kind::table) {
-      for (const Member& member : value.table()) small(owner, member.key, member.value, most);
-    }
+  static bool is_small(const Value& value, double most) {
+    const auto inner = [&](const Value& part) { return is_small(part, most); };
+    if (value.kind() == Value::Kind::array) return std::ranges::all_of(value.array(), inner);
+    if (value.kind() == Value::Kind::table) return std::ranges::all_of(value.table(), inner, &Member::value);
+    return !value.is_number() || std::abs(value.number()) <= most;
   }
 
   static void harmless(const std::string& owner, const Member& member, bool references) {

@@ -130,7 +130,9 @@ constexpr Way kWays[] = {
     {"[\"small\"]", "[\"small\", \"small\"]", "stage 'small' stands in it twice"},
     {"top = 3", "file = \"/home/u/.profile\"", "sink 'write_classes': key 'file' of 'write_classes' is none"},
     {"top = 3", "top = 0", "top"},
-    {"top = 3", "top = 5000", "sink 'write_classes': 'top' is 5000, and a recipe may say 4096 at most"},
+    {"top = 3", "top = 5000",
+     "sink 'write_classes': 'top' is 5000, and a recipe may say 4096 at most; if you want it, say it: "
+     "--set 'predict.write_classes.top=5000'"},
     {"target = {}", "target = { colours = \"red\" }", "'target.colours' must be a list of texts"},
     {"classes = 10", "preprocessing = \"mine\"", "its network has a variable 'preprocessing'"},
     {"classes = 10", "weights = \"s3://bucket/w\"", "its network has a variable 'weights'"},

@@ -102,6 +102,24 @@ TEST_F(PredictFolder, LabelsOfAnotherKindAreRefused) {
       << outcome.err;
 }
 
+// Weights of others stay within limits, and the user's own word goes beyond.
+TEST_F(PredictFolder, ALargerLimitThanARecipeMaySayIsForTheUserToSay) {
+  std::string bytes = read_file(trained().weights);
+  const std::string usual = "max_pixels = 67108864", larger = "max_pixels = 99999999";
+  ASSERT_NE(bytes.find(usual), std::string::npos);
+  bytes.replace(bytes.find(usual), usual.size(), larger);
+  std::ofstream(folder_ / "larger.safetensors", std::ios::binary) << bytes;
+  copy_photographs("photos", 3);
+  const Outcome refused = predict(folder_ / "photos", {"--weights", folder_ / "larger.safetensors"});
+  EXPECT_EQ(refused.code, 3);
+  const std::string say = "predict.decode_image.max_pixels=99999999";
+  EXPECT_NE(refused.err.find("a recipe may say 67108864 at most; if you want it, say it: --set '" + say + "'"), std::string::npos)
+      << refused.err;
+  const Outcome said = predict(folder_ / "photos", {"--weights", folder_ / "larger.safetensors", "--set", say});
+  EXPECT_EQ(said.code, 0) << said.err;
+  EXPECT_NE(read_file(folder_ / "out/pipeline.toml").find("[predict.decode_image]"), std::string::npos);
+}
+
 TEST_F(PredictFolder, NamesEveryBrokenImage) {
   copy_photographs("photos", 20);
   constexpr int kBroken = 15;

@@ -99,6 +99,15 @@ TEST_F(WrongLabels, ValuesWithoutAClassAreNamedBeforeTrainingBegins) {
   EXPECT_EQ(run({"--check"}).err, "");
 }
 
+TEST_F(WrongLabels, ClassesThatDifferInCaseAloneAreNamedOnce) {
+  draw_classes("Cat", "cat");
+  const Outcome checked = run({"--check"});
+  EXPECT_EQ(checked.code, 0) << checked.err;
+  EXPECT_EQ(checked.err, "warning: " + folder_ / "pipe.toml" +
+                             ":12:1: [train.read]: the classes 'Cat' and 'cat' differ in upper and lower case alone, and are two "
+                             "classes: put their images together if they are one\n");
+}
+
 // A name in Latin-1, from an old archive.
 TEST_F(WrongLabels, AClassNameThatIsNoUtf8IsStoredAndFoundAgain) {
   draw_classes("a", "ni\xf1o");

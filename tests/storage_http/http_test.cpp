@@ -182,6 +182,26 @@ TEST_F(HttpServer, FollowsFiveRedirects) {
   EXPECT_SAYS(complaint(ErrorKind::data, [&] { read(from, at("to/%2Fnothing")); }), ", redirected to '" + at("nothing") + "'");
 }
 
+// As when a public address has named it. The second exchange finds the first one's connection open.
+TEST_F(HttpServer, IsNotAskedInTheNameOfAPublicAddress) {
+  web::Http http;
+  web::HttpRequest request;
+  request.connect = request.stall = web::Milliseconds(5000);
+  for (const std::string& host : {std::string("127.0.0.1"), std::string("localhost")}) {
+    request.url = "http://" + host + server_->url().substr(server_->url().rfind(':')) + "/file.bin";
+    request.nearest = web::Reach::network;
+    const web::HttpReply open = http.perform(request);
+    EXPECT_EQ(open.head.status, 200) << open.broken;
+    EXPECT_EQ(open.from, web::Reach::network);
+    const int before = server_->requests();
+    request.nearest = web::Reach::world;
+    const web::HttpReply refused = http.perform(request);
+    EXPECT_EQ(refused.broken, "a redirect from a public address may not lead to one of a private network");
+    EXPECT_FALSE(refused.can_recover);
+    EXPECT_EQ(server_->requests(), before);
+  }
+}
+
 TEST_F(HttpServer, TellsAPasswordToTheHostThatItIsForAlone) {
   const std::string home = std::getenv("HOME") ? std::getenv("HOME") : "";  // NOLINT(concurrency-mt-unsafe)
   std::ofstream(root() / ".netrc") << "machine 127.0.0.1 login me password secret\nmachine localhost login me password other\n";

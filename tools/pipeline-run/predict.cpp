@@ -40,10 +40,30 @@ Sink sink_of(const Usage& usage, const std::string& weights) {
        usage.output);
 }
 
+// Takes out what --set says in its place: a value that the user chose is not the recipe's, and may be larger. Then the reason
+// that was found where the weights were written may hold no more; what does is found again.
+void leave_to_user(Usage& usage, const std::vector<std::string>& overrides) {
+  constexpr std::string_view kGraph = "predict.";
+  for (const std::string& override : overrides) {
+    const std::string_view place = std::string_view(override).substr(0, override.find('='));
+    const std::size_t dot = place.rfind('.');
+    if (!place.starts_with(kGraph) || dot < kGraph.size()) continue;
+    const std::string_view stage = place.substr(kGraph.size(), dot - kGraph.size()), key = place.substr(dot + 1);
+    for (auto* const uses : {&usage.prepare, &usage.predict}) {
+      for (Usage::StageUse& use : *uses) {
+        if (use.name == stage && use.table.erase(key)) usage.unrepeatable.clear();
+      }
+    }
+    Value* const sink = usage.sinks.find(stage);
+    if (sink != nullptr && sink->kind() == Value::Kind::table && sink->erase(key)) usage.unrepeatable.clear();
+  }
+}
+
 // `measures`: its loss is needed too. No file says what is run that was not looked at.
-Usage usage_in(const std::string& weights, bool measures, const Registry& registry) {
+Usage usage_in(const std::string& weights, bool measures, const std::vector<std::string>& overrides, const Registry& registry) {
   const std::string file = local_weights({weights, ""}, registry, [](std::string) {});
   if (auto usage = usage_from(read_tensors_metadata(file), file)) {
+    leave_to_user(*usage, overrides);
     const std::string mistake = mistake_in_recipe(*usage, registry, measures);
     if (mistake.empty()) return *std::move(usage);
     fail(ErrorKind::data,
@@ -309,7 +329,7 @@ std::vector<std::string> write_prediction(const PredictRequest& request, const R
   std::vector<std::string> read = {whole.data};
   if (std::error_code ignored; fs::is_directory(request.labels, ignored)) read.push_back(absolute_path(request.labels));
   check_prediction_folder(request.folder, read);
-  const Usage usage = for_photographs(usage_in(request.weights, !request.labels.empty(), registry));
+  const Usage usage = for_photographs(usage_in(request.weights, !request.labels.empty(), request.overrides, registry));
   if (takes_own_size(usage)) return write_sizes(whole, usage, registry, files);
   return {Prediction(whole, usage, {}).write(registry, files)};
 }

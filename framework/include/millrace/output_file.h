@@ -67,7 +67,12 @@ void sync_files(const std::string& folder);
 // no folder, Error(storage) when nothing can be written there, which is tried. Leaves nothing. For open().
 std::string output_path(const StageContext& context, std::string_view key, const std::string& file);
 
-// A field of a CSV file, in quotes where RFC 4180 asks for them; utf8_text() of it (text.h).
+// The same for a stage that writes several files into `folder`, of which `file` is one. Removes tables and pictures in it that
+// killed programs did not finish. Returns the folder.
+std::string output_folder(const StageContext& context, std::string_view key, const std::string& folder, std::string_view file);
+
+// A field of a CSV file, in quotes where RFC 4180 asks for them: one line of UTF-8 that no spreadsheet takes for a formula. What
+// else the text has is escaped as by utf8_text() (text.h).
 void append_csv(std::string& line, std::string_view field);
 // A text of a JSON file, with its quotes; utf8_text() of it. What could control a terminal is escaped, \u009b.
 void append_json(std::string& line, std::string_view text);

@@ -14,9 +14,11 @@ class LayerNorm final : public PortableLayer {
   static void describe(LayerDescription<Params>& d) {
     d.name("layer_norm").text("Normalises the channels of each place to mean 0 and variance 1, then scales and shifts them.");
     d.example("", {{8, 5, 7}}).example("epsilon = 1e-5", {{20}});
-    d.params.add("epsilon", &Params::epsilon).range(0).text("added to the variance");
+    d.params.add("epsilon", &Params::epsilon).range(0).text("added to the variance; above 0");
   }
-  explicit LayerNorm(const Params& params) : epsilon_(static_cast<float>(params.epsilon)) {}
+  explicit LayerNorm(const Params& params) : epsilon_(static_cast<float>(params.epsilon)) {
+    if (epsilon_ == 0) fail(ErrorKind::usage, "epsilon must be above 0, found {}", params.epsilon);
+  }
 
   LayerPlan plan(const std::vector<Shape>& inputs) const override {
     LayerPlan plan;

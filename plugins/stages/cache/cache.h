@@ -20,7 +20,7 @@ namespace millrace {
 //   flow = ["read", "decode_image", "cache", "augment", "batch", ...]
 //   [train.cache]
 //   memory = "4 GiB"                   # and / or
-//   file   = "cache/cifar10.cache"     # one file, mapped into memory, for this run and later ones
+//   file   = "cache/cifar10.cache"     # one file, for this run and later ones
 //   device = true                      # devices keep the images too
 //
 // With `device = true` (of `cache`) each device keeps the images in its own memory, from the first time that one comes there:
@@ -35,12 +35,11 @@ namespace millrace {
 // Memory fills up to its budget and then stays as it is: under shuffling every sample is as likely to be wanted as any other, so
 // nothing is thrown out for another. What does not fit is read as if there were no cache.
 // The file is written while the first epoch runs, under a temporary name, and gets its own when every sample is in it or a second
-// epoch begins; a later run with the same listing (sizes and modification times) and the same stages before the cache maps it
-// instead of reading. Of anything else in its place a new one is made. What a file lacks (samples that were bad) is read as ever,
-// and so is what is damaged in it, which a warning names once: each entry has a checksum.
+// epoch begins; a later run with the same listing (sizes and modification times) and the same stages before the cache reads it
+// instead. Of anything else in its place a new one is made. What a file lacks (samples that were bad) is read as ever, and so is
+// what is damaged in it or cannot be read of it, which a warning names once: each entry has a checksum.
 // Samples are kept by index, with the hash of their encoded bytes: an epoch's stream hash is the same with and without a cache.
-// Pages of the file that were read count as the program's resident memory until the system wants them back; no bound includes
-// them. Bad samples are not kept: they are read, and counted, again. Threading: parallel; finding a sample takes no lock, and
+// Bad samples are not kept: they are read, and counted, again. Threading: parallel; finding a sample takes no lock, and
 // keeping one takes none but when a block of memory is full. Errors: random changes before a cache would be frozen:
 // ErrorKind::usage when a sample with draws arrives. Images that do not fit on a device, or that a later stage changes:
 // ErrorKind::usage, from the device and from `batch`. A file that cannot be used is replaced, with a warning. A disk that is

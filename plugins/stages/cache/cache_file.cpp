@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,17 +21,19 @@ constexpr char kMagic[8] = {'M', 'R', 'C', 'A', 'C', 'H', 'E', '4'};
 
 using Checksum = std::uint64_t;
 
-// `end`: of all entries.
-CacheReader::Found entry_at(const std::uint8_t* data, std::uint64_t offset, std::uint64_t end) {
-  const CacheReader::Found damaged{{}, true};
-  if (offset < sizeof(FileHeader) || offset + sizeof(EntryHeader) + sizeof(Checksum) > end) return damaged;
-  std::uint64_t bytes = 0;
-  std::memcpy(&bytes, data + offset + offsetof(EntryHeader, bytes), sizeof bytes);
-  if (bytes > end - offset - sizeof(Checksum)) return damaged;
-  Checksum check = 0;
-  std::memcpy(&check, data + offset + bytes, sizeof check);
-  if (hash_bytes(data + offset, bytes, offset) != check) return damaged;
-  return {{data + offset, bytes}, false};
+// Returns 0 or the error; ENODATA: the file ends before. Not by a map: a disk that fails, or a file that somebody cuts short,
+// would end the process by a signal.
+int read_fully(int file, void* to, std::size_t bytes, std::uint64_t at) {
+  auto* into = static_cast<std::uint8_t*>(to);
+  while (bytes > 0) {
+    const ssize_t got = ::pread(file, into, bytes, static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return got < 0 ? errno : ENODATA;
+    into += got;
+    at += static_cast<std::uint64_t>(got);
+    bytes -= static_cast<std::size_t>(got);
+  }
+  return 0;
 }
 
 // What passes when the machine is less busy.
@@ -58,62 +59,73 @@ std::unique_ptr<CacheReader> CacheReader::open(const std::string& path, std::uin
     if (errno != ENOENT) why = std::strerror(errno);
     return nullptr;
   }
+  std::unique_ptr<CacheReader> reader(new CacheReader(file));
   struct stat status {};
-  void* data = MAP_FAILED;
-  int error = 0;
   const bool is_known = fstat(file, &status) == 0;
   if (is_known && (!S_ISREG(status.st_mode) || (status.st_size > 0 && !begins_as_cache(file)))) {
-    ::close(file);
     fail(ErrorKind::usage, "file: '{}' is there and is no cache file; it is left as it is: name another, or remove it", path);
   }
-  if (is_known && status.st_size >= static_cast<off_t>(sizeof(FileHeader))) {
-    data = mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_SHARED, file, 0);
-    if (data == MAP_FAILED) error = errno;
-  }
-  ::close(file);
-  if (is_lack(error)) cannot("mapped", path, error);
-  if (data == MAP_FAILED) {
-    why = "it is no cache file";
-    return nullptr;
-  }
-  std::unique_ptr<CacheReader> reader(
-      new CacheReader(static_cast<const std::uint8_t*>(data), static_cast<std::size_t>(status.st_size)));
-  return reader->load(fingerprint, why) ? std::move(reader) : nullptr;
+  const auto bytes = static_cast<std::uint64_t>(status.st_size);
+  return is_known && reader->load(path, bytes, fingerprint, why) ? std::move(reader) : nullptr;
 }
 
-CacheReader::~CacheReader() { munmap(const_cast<std::uint8_t*>(data_), bytes_); }
+CacheReader::~CacheReader() { ::close(file_); }
 
-bool CacheReader::load(std::uint64_t fingerprint, std::string& why) {
+bool CacheReader::load(const std::string& path, std::uint64_t bytes, std::uint64_t fingerprint, std::string& why) {
+  const auto is_read = [&](void* to, std::size_t size, std::uint64_t at) {
+    const int error = read_fully(file_, to, size, at);
+    if (is_lack(error)) cannot("read", path, error);
+    return error == 0;
+  };
+  const auto unusable = [&why](const char* cause) {
+    why = cause;
+    return false;
+  };
   FileHeader header;
-  std::memcpy(&header, data_, sizeof header);
+  if (bytes < sizeof header || !is_read(&header, sizeof header, 0)) return unusable("it is no cache file");
   if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0) {
-    why = header.magic[sizeof kMagic - 1] < kMagic[sizeof kMagic - 1]
-              ? "it is of an older version, without checksums of its images"
-              : "it is of another version";
-    return false;
+    return unusable(header.magic[sizeof kMagic - 1] < kMagic[sizeof kMagic - 1]
+                        ? "it is of an older version, without checksums of its images"
+                        : "it is of another version");
   }
-  const bool fits =
-      header.bytes == bytes_ && header.table <= bytes_ && header.samples == (bytes_ - header.table) / sizeof(TableLine);
-  if (!fits || hash_bytes(data_ + header.table, bytes_ - header.table) != header.check) {
-    why = "it is damaged";
-    return false;
+  const bool fits = header.bytes == bytes && header.table >= sizeof header && header.table <= bytes &&
+                    header.samples == (bytes - header.table) / sizeof(TableLine) && header.samples >> 32 == 0;
+  if (!fits) return unusable("it is damaged");
+  if (header.fingerprint != fingerprint) return unusable("the data or the stages before the cache have changed");
+  std::vector<TableLine> table(header.samples);
+  const std::size_t table_bytes = bytes - header.table;
+  if (table_bytes != table.size() * sizeof(TableLine) || !is_read(table.data(), table_bytes, header.table) ||
+      hash_bytes(table.data(), table_bytes) != header.check) {
+    return unusable("it is damaged");
   }
-  if (header.fingerprint != fingerprint) {
-    why = "the data or the stages before the cache have changed";
-    return false;
+  return place(table, header.table) || unusable("it is damaged");
+}
+
+bool CacheReader::place(const std::vector<TableLine>& table, std::uint64_t end) {
+  for (const TableLine& line : table) {
+    const std::uint64_t least = begins_.empty() ? sizeof(FileHeader) : begins_.back() + sizeof(EntryHeader) + sizeof(Checksum);
+    if (line.offset < least || line.index >> 32 != 0) return false;
+    begins_.push_back(line.offset);
+    numbers_.set(line.index, static_cast<std::uint32_t>(begins_.size()));
   }
-  for (std::uint64_t line = 0; line < header.samples; ++line) {
-    TableLine entry;
-    std::memcpy(&entry, data_ + header.table + line * sizeof entry, sizeof entry);
-    if (entry.index >> 32 == 0) offsets_.set(entry.index, entry.offset);
-  }
-  bytes_of_entries_ = header.table;
+  begins_.push_back(end);
   return true;
 }
 
 CacheReader::Found CacheReader::find(std::uint64_t index) const {
-  const std::uint64_t offset = offsets_.get(index);
-  return offset == 0 ? Found() : entry_at(data_, offset, bytes_of_entries_);
+  thread_local std::vector<std::uint8_t> entry;
+  const std::size_t number = numbers_.get(index);
+  if (number == 0) return {};
+  const std::uint64_t begin = begins_[number - 1], bytes = begins_[number] - begin;
+  const Found damaged{{}, true};
+  if (bytes < sizeof(EntryHeader) + sizeof(Checksum)) return damaged;
+  entry.resize(bytes);
+  if (read_fully(file_, entry.data(), bytes, begin) != 0) return damaged;
+  const std::size_t content = bytes - sizeof(Checksum);
+  Checksum check = 0;
+  std::memcpy(&check, entry.data() + content, sizeof check);
+  if (hash_bytes(entry.data(), content, begin) != check) return damaged;
+  return {{entry.data(), content}, false};
 }
 
 CacheWriter::CacheWriter(std::string path, std::uint64_t fingerprint)

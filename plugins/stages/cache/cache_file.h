@@ -1,5 +1,5 @@
 // The cache on disk: (FileHeader) (entries, a checksum of eight bytes behind each) (offsets of the entries by position: index,
-// offset) - written once, mapped afterwards.
+// offset) - written once, read by entries afterwards.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct TableLine {
 class CacheReader {
  public:
   struct Found {
-    std::span<const std::uint8_t> entry;  // empty: not there, or damaged
+    std::span<const std::uint8_t> entry;  // empty: not there, or damaged. Valid until this thread asks again, of any file
     bool is_damaged = false;
   };
 
@@ -40,17 +40,19 @@ class CacheReader {
   // something: such a file may be in order, and must not be replaced.
   static std::unique_ptr<CacheReader> open(const std::string& path, std::uint64_t fingerprint, std::string& why);
   ~CacheReader();
-  // Reads the entry to compare its checksum, each time: what the system has dropped from memory comes from the disk again.
+  CacheReader(const CacheReader&) = delete;
+  CacheReader& operator=(const CacheReader&) = delete;
+  // Reads the entry and compares its checksum, each time. What the disk does not give is damaged, too.
   Found find(std::uint64_t index) const;
 
  private:
-  CacheReader(const std::uint8_t* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
-  bool load(std::uint64_t fingerprint, std::string& why);
+  explicit CacheReader(int file) : file_(file) {}
+  bool load(const std::string& path, std::uint64_t bytes, std::uint64_t fingerprint, std::string& why);
+  bool place(const std::vector<TableLine>& table, std::uint64_t end);  // `end`: of all entries
 
-  const std::uint8_t* data_;
-  std::size_t bytes_;
-  std::uint64_t bytes_of_entries_ = 0;  // header included
-  IndexTable<std::uint64_t> offsets_;
+  const int file_;
+  IndexTable<std::uint32_t> numbers_;  // of a sample's entry, from 1; 0: there is none
+  std::vector<std::uint64_t> begins_;  // of the entries, which lie one behind the other; then the end of the last one
 };
 
 // A file being written under a temporary name. Thread-safe: one entry at a time. ErrorKind::storage for what the disk refuses.

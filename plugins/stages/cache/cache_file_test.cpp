@@ -66,6 +66,20 @@ TEST_F(CacheFileTest, OneOfAnOlderVersionIsWrittenAgain) {
             "cache file '" + params_.file + "' is written again: it is of an older version, without checksums of its images");
 }
 
+// A map of it would end the process by SIGBUS, as it would where the disk fails.
+TEST_F(CacheFileTest, OneThatIsCutShortWhileItIsReadIsDamaged) {
+  write_file();
+  ImageCache cache(params_, context_);
+  cache.open();
+  EXPECT_TRUE(fetch(cache, 4));
+  fs::resize_file(params_.file, 0);
+  for (std::uint64_t index = 0; index < 5; ++index) EXPECT_FALSE(fetch(cache, index));
+  ASSERT_EQ(run_.warnings().size(), 5U);
+  EXPECT_EQ(run_.warnings()[0], "cache file '" + params_.file +
+                                    "': the image of sample 0 is damaged in it, and is read again from "
+                                    "its source");
+}
+
 // Such as too many open files: the file is in order, and a new one would not be better.
 TEST_F(CacheFileTest, ALackOfTheSystemIsNoDamage) {
   write_file();

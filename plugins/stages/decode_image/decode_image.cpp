@@ -5,6 +5,8 @@
 
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "millrace/run.h"
+#include "orientation.h"
 
 namespace millrace {
 
@@ -85,7 +87,10 @@ void DecodeImage::describe(StageDescription<Params>& d) {
           "this filter; sizes here are those of the smaller image")
       .in_recipes();
   d.params.add("exif", &Params::exif).text("turn photos upright as the camera noted it").in_recipes();
-  d.params.add("max_pixels", &Params::max_pixels).range(1).text("larger images are bad samples").in_recipes();
+  d.params.add("max_pixels", &Params::max_pixels)
+      .range(1)
+      .text("images that are larger, or would be by short_side, are bad samples")
+      .in_recipes();
   d.params.add("max_bytes", &Params::max_bytes).range(1).unit("bytes").text("larger files are bad samples").in_recipes();
   d.params.add("max_scans", &Params::max_scans)
       .range(1, 10'000)
@@ -106,7 +111,9 @@ DecodeImage::DecodeImage(const Params& params, const StageContext& context)
       target_scale_(context.target.scale),
       shrinks_(params.shrink != "none"),
       shrink_filter_(resample_filter(shrinks_ ? params.shrink : "nearest")),
-      limits_{params.max_pixels, params.max_bytes, static_cast<int>(params.max_scans), params.allow_warnings} {
+      limits_{params.max_pixels, params.max_bytes, static_cast<int>(params.max_scans), params.allow_warnings},
+      run_(context.run),
+      place_(context.place()) {
   if (params.channels == 2) fail(ErrorKind::usage, "channels: expected 1 or 3, found 2");
   if (shrinks_ && target_scale_ == 1) {
     fail(ErrorKind::usage,
@@ -140,6 +147,26 @@ void DecodeImage::open_target(Sample& sample, ImageFile& file, const ImageShape&
   check_size(sample, image, shape, scale, turned(image, image_orientation, shape, file.orientation(), scale));
 }
 
+// Where an image and its target carry different tags, the sizes tell whether both stand upright as they should. They do not where
+// a turn keeps the size: half a turn, a mirror image, a square.
+void DecodeImage::name_doubtful_turn(const Sample& sample, const ImageShape& image, int of_image, int of_target) {
+  if (of_image == of_target || run_ == nullptr) return;
+  const bool sizes_tell = swaps_sides(of_image) != swaps_sides(of_target) && image.height != image.width;
+  if (sizes_tell || named_doubtful_turn_.exchange(true)) return;
+  run_->warn(
+      fmt::format("{}: sample '{}': the EXIF orientation of the image is {}, that of its {} {}, and their sizes fit either "
+                  "way: each was turned by its own; if they do not belong together so, set exif = false. Further pairs of "
+                  "this kind are not named",
+                  place_, sample.place(), of_image, target_of(sample), of_target));
+}
+
+// `largest`: what the image or its target is resized to, by proportions that the file chooses.
+void DecodeImage::check_result(const ImageShape& shape, const Excerpt& largest) const {
+  if (largest.width <= limits_.max_pixels / largest.height) return;
+  fail(ErrorKind::content, "an image of {} x {} would be resized to {} x {} pixels, more than `max_pixels` ({})", shape.height,
+       shape.width, largest.height, largest.width, limits_.max_pixels);
+}
+
 // Into a buffer at the target's size, then by the filter of `shrink`. So the smaller image does not depend on sizes at which a
 // JPEG can be decoded.
 void DecodeImage::render_smaller(ImageFile& file, const Excerpt& excerpt, const Image& image) const {
@@ -158,12 +185,16 @@ void DecodeImage::process(Sample& sample, Draw& draw) {
   const ImageShape shape = open_image(sample, image_file);
   const TargetSpec& spec = sample.target_spec();
   const bool has_target = spec.kind != TargetSpec::Kind::none;
-  if (has_target) open_target(sample, target_file, shape, image_file.orientation());
+  if (has_target) {
+    open_target(sample, target_file, shape, image_file.orientation());
+    name_doubtful_turn(sample, shape, image_file.orientation(), target_file.orientation());
+  }
   const int times = shrinks_ ? target_scale_ : 1;
   if (std::min(shape.height, shape.width) < times) {
     fail(ErrorKind::content, "the image is {} x {}: too small to be shrunk {} times", shape.height, shape.width, times);
   }
   const Excerpt excerpt = rule_.excerpt(shape.height / times, shape.width / times, draws);
+  if (excerpt.resampled && rule_.height() == 0) check_result(shape, excerpt.scaled(spec.scale));
   if (has_target) {
     const bool classes = spec.kind == TargetSpec::Kind::classes;
     const Image target = sample.new_target(spec.shape({excerpt.height, excerpt.width, channels_}));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -32,11 +33,12 @@ namespace millrace {
 // kind `classes` exactly, by nearest neighbour where the image is resampled, and its values mapped by TargetSpec::classes. Both
 // are of one size, or the target is of TargetSpec::scale times the image's, and the same part is taken of both. With `shrink`
 // both files are of one size, and the image becomes TargetSpec::scale times smaller; odd rows and columns below and on the right
-// are left out of both. Photos are turned upright by their EXIF orientation, and so are targets of both kinds, each by its own.
-// Sample::source_map() leads to the upright image, or the stored one with `exif = false`. Alpha is dropped. A JPEG is decoded at
-// a half, a quarter or an eighth of its size where that is still as large as `size`. Order of draws: with random_resized_crop 22
-// of each sample, before anything is looked at: area and aspect ratio of ten attempts in turn, then row and column. Nothing else
-// draws. Threading: parallel; each thread has decoders of its own. Errors: parameters that do not go together: ErrorKind::usage.
+// are left out of both. Photos are turned upright by their EXIF orientation, and so are targets of both kinds, each by its own;
+// a warning names the first pair of which only one was turned and nothing else tells that this is right. Sample::source_map()
+// leads to the upright image, or the stored one with `exif = false`. Alpha is dropped. A JPEG is decoded at a half, a quarter or
+// an eighth of its size where that is still as large as `size`. Order of draws: with random_resized_crop 22 of each sample,
+// before anything is looked at: area and aspect ratio of ten attempts in turn, then row and column. Nothing else draws.
+// Threading: parallel; each thread has decoders of its own. Errors: parameters that do not go together: ErrorKind::usage.
 // Whatever is wrong with one file (neither JPEG nor PNG, truncated, damaged, too large, of another size than `size` or than its
 // target): ErrorKind::content. A file whose pixels are whole is taken, whatever else is wrong with it; the decoders say more. A
 // lack of memory: std::bad_alloc. Source of random_resized_crop: torchvision's RandomResizedCrop.
@@ -63,6 +65,8 @@ class DecodeImage : public SampleTransform {
   ImageShape open_image(Sample& sample, ImageFile& file) const;
   void open_target(Sample& sample, ImageFile& file, const ImageShape& image, int image_orientation) const;
 
+  void name_doubtful_turn(const Sample& sample, const ImageShape& image, int of_image, int of_target);
+  void check_result(const ImageShape& shape, const Excerpt& largest) const;
   void render_smaller(ImageFile& file, const Excerpt& excerpt, const Image& image) const;
 
   ExcerptRule rule_;
@@ -73,6 +77,9 @@ class DecodeImage : public SampleTransform {
   bool shrinks_;
   ResampleFilter shrink_filter_;
   DecodeLimits limits_;
+  RunServices* run_;
+  std::string place_;
+  std::atomic<bool> named_doubtful_turn_ = false;
 };
 
 }  // namespace millrace

@@ -7,6 +7,7 @@
 
 #include "decode_image_fixture.h"
 #include "image_format.h"
+#include "testkit/files.h"
 
 namespace millrace {
 namespace {
@@ -261,6 +262,16 @@ TEST_F(DecodeImageTest, TheMiddleOfAResizedImageIsWhatResizeAndCropGive) {
   const Bytes found = decode(jpeg, params);
   ASSERT_EQ(found.size(), middle.size());
   for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], middle[i], 1);
+}
+
+TEST_F(DecodeImageTest, ProportionsOfAFileDoNotDecideHowMuchMemoryItTakes) {
+  DecodeImage::Params params;
+  params.short_side = 64;
+  params.max_pixels = 64 * 400;
+  EXPECT_EQ(decode(encode({.height = 4, .width = 25}), params).size(), std::size_t{64 * 400 * 3});
+  const Error error = testkit::error_of([&] { decode(encode({.height = 4, .width = 26}), params); });
+  EXPECT_EQ(error.kind(), ErrorKind::content);
+  EXPECT_EQ(error.message(), "an image of 4 x 26 would be resized to 64 x 416 pixels, more than `max_pixels` (25600)");
 }
 
 TEST_F(DecodeImageTest, TwoChannelsAreAMistake) {

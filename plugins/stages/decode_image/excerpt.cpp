@@ -10,7 +10,8 @@ namespace millrace {
 
 namespace {
 
-constexpr std::int64_t kLargest = 65'535;  // that JPEG can express
+constexpr std::int64_t kLargest = 65'535;               // that JPEG can express
+constexpr std::int64_t kLargestUnseen = 1'000'000'000;  // of an image of which only the middle is made
 
 Box box_of(const Region& region) {
   return {static_cast<float>(region.left), static_cast<float>(region.top), static_cast<float>(region.left + region.width),
@@ -26,6 +27,13 @@ Excerpt cut_out(const Region& region) { return {region, box_of(region), region.h
 [[noreturn]] void too_small(int height, int width, int wanted_height, int wanted_width) {
   fail(ErrorKind::content, "the image is {} x {}, too small to cut {} x {} out of it", height, width, wanted_height,
        wanted_width);
+}
+
+// Of the longer side, when the shorter one becomes `short_side`.
+int longer_side(std::int64_t short_side, int height, int width, std::int64_t most) {
+  const std::int64_t longer = short_side * std::max(height, width) / std::min(height, width);
+  if (longer <= most) return static_cast<int>(longer);
+  fail(ErrorKind::content, "an image of {} x {} would get a side of {} pixels: at most {}", height, width, longer, most);
 }
 
 void check_range(const char* name, const Range& range, double most) {
@@ -123,9 +131,8 @@ Excerpt ExcerptRule::middle(int height, int width) const {
 
 // The middle of the resized image, without making the rest of it.
 Excerpt ExcerptRule::short_side_middle(int height, int width) const {
-  const std::int64_t shorter = std::min(height, width);
-  const auto resized_height = static_cast<int>(std::min(short_side_ * height / shorter, kLargest));
-  const auto resized_width = static_cast<int>(std::min(short_side_ * width / shorter, kLargest));
+  const int longer = longer_side(short_side_, height, width, kLargestUnseen), shorter = static_cast<int>(short_side_);
+  const int resized_height = height >= width ? longer : shorter, resized_width = height >= width ? shorter : longer;
   if (resized_height < height_ || resized_width < width_) too_small(resized_height, resized_width, height_, width_);
   const double scale_y = static_cast<double>(height) / resized_height, scale_x = static_cast<double>(width) / resized_width;
   const int top = centred(resized_height, height_), left = centred(resized_width, width_);
@@ -162,11 +169,7 @@ Excerpt ExcerptRule::excerpt(int height, int width, const Draws& draws) const {
     case Mode::middle: return middle(height, width);
     case Mode::short_side_middle: return short_side_middle(height, width);
     case Mode::short_side: {
-      const std::int64_t shorter = std::min(height, width), longer = short_side_ * std::max(height, width) / shorter;
-      if (longer > kLargest)
-        fail(ErrorKind::content, "an image of {} x {} would get a side of {} pixels: at most {}", height, width, longer,
-             kLargest);
-      const int s = static_cast<int>(short_side_), l = static_cast<int>(longer);
+      const int s = static_cast<int>(short_side_), l = longer_side(short_side_, height, width, kLargest);
       return height >= width ? resampled(whole, l, s) : resampled(whole, s, l);
     }
   }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "millrace/error.h"
+#include "testkit/files.h"
 
 namespace millrace {
 namespace {
@@ -94,6 +95,22 @@ TEST(ShortSide, AndTheMiddleAreTheMiddleOfTheResizedImage) {
   EXPECT_LE(e.region.top, e.box.top - 360.0 / 256);
   EXPECT_GT(e.region.top, e.box.top - 4);
   EXPECT_GE(e.region.left + e.region.width, e.box.right + 480.0 / 341);
+}
+
+// 65,535 pixels as the longest side made it another picture: 19,999 of these rows were shown as if they were 255.
+TEST(ShortSide, TheMiddleOfAThreadLongImageKeepsItsProportions) {
+  ExcerptParams params;
+  params.short_side = 256;
+  params.size = Size{224, 224};
+  params.crop = "centre";
+  const ExcerptRule rule(params);
+  const Excerpt e = rule.excerpt(1, 20'000, {});  // 256 x 5,120,000
+  EXPECT_NEAR(e.box.left, (5'120'000 - 224) / 2 / 256.0, 1e-2);
+  EXPECT_NEAR(e.box.right - e.box.left, 224 / 256.0, 1e-2);
+  EXPECT_LE(e.region.width, 8) << "only that is decoded";
+  const Error error = testkit::error_of([&] { rule.excerpt(1, 20'000'000, {}); });
+  EXPECT_EQ(error.kind(), ErrorKind::content);
+  EXPECT_EQ(error.message(), "an image of 1 x 20000000 would get a side of 5120000000 pixels: at most 1000000000");
 }
 
 TEST(Excerpt, TheMiddleIsThatOfTheCropStage) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
+#include <string_view>
 
 namespace millrace {
 
@@ -22,28 +24,46 @@ std::size_t bytes_of_type(std::uint32_t type) {
   }
 }
 
-// A TIFF header and its first directory, as EXIF holds them.
-int tiff_orientation(Bytes tiff) {
-  if (tiff.size() < 8) return 1;
+// Of a TIFF header and its first directory, as EXIF holds them. Nothing: there is no such tag.
+std::optional<int> tiff_orientation(Bytes tiff) {
+  if (tiff.size() < 8) return std::nullopt;
   const bool little = tiff[0] == 'I' && tiff[1] == 'I';
-  if (!little && !(tiff[0] == 'M' && tiff[1] == 'M')) return 1;
+  if (!little && !(tiff[0] == 'M' && tiff[1] == 'M')) return std::nullopt;
   const auto number = [&](std::size_t at, std::size_t bytes) {
     std::uint32_t value = 0;
     for (std::size_t i = 0; i < bytes; ++i) value = value << 8 | tiff[little ? at + bytes - 1 - i : at + i];
     return value;
   };
   const std::size_t directory = number(4, 4);
-  if (number(2, 2) != 42 || directory > tiff.size() - 2) return 1;
+  if (number(2, 2) != 42 || directory > tiff.size() - 2) return std::nullopt;
   const std::uint32_t entries = number(directory, 2);
   for (std::uint32_t i = 0; i < entries; ++i) {
     const std::size_t entry = directory + 2 + std::size_t{12} * i;
-    if (entry + 12 > tiff.size()) return 1;
+    if (entry + 12 > tiff.size()) return std::nullopt;
     if (number(entry, 2) != 0x0112) continue;
     const std::size_t bytes = bytes_of_type(number(entry + 2, 2));
     const std::uint32_t value = number(entry + 8, bytes);
     return bytes > 0 && number(entry + 4, 4) == 1 && value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
   }
+  return std::nullopt;
+}
+
+// Of a packet of XMP: the first tiff:Orientation that has a number, as an attribute or an element.
+int xmp_orientation(Bytes xmp) {
+  constexpr std::string_view kName = "tiff:Orientation";
+  const std::string_view text(reinterpret_cast<const char*>(xmp.data()), xmp.size());
+  for (std::size_t at = text.find(kName); at != std::string_view::npos; at = text.find(kName, at + 1)) {
+    std::string_view rest = text.substr(at + kName.size());
+    if (!rest.starts_with("=\"") && !rest.starts_with('>')) continue;
+    rest.remove_prefix(rest.front() == '>' ? 1 : 2);
+    if (rest.empty() || rest.front() < '0' || rest.front() > '9') continue;
+    return rest.front() >= '1' && rest.front() <= '8' ? rest.front() - '0' : 1;
+  }
   return 1;
+}
+
+bool begins_with(Bytes bytes, std::string_view text) {
+  return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
 }
 
 // Orientation 2 ... 8 is a swap of rows and columns (from 5 on), after mirroring the stored columns or rows.
@@ -63,6 +83,9 @@ Box swapped(const Box& box) { return {box.top, box.left, box.bottom, box.right};
 
 // Goes from marker to marker as libjpeg does: bytes between segments are passed over.
 int jpeg_orientation(Bytes jpeg) {
+  using namespace std::literals;
+  constexpr std::string_view kExif = "Exif\0\0"sv, kXmp = "http://ns.adobe.com/xap/1.0/\0"sv;
+  Bytes xmp;
   for (std::size_t at = 2; at + 4 <= jpeg.size();) {
     const unsigned marker = jpeg[at + 1];
     if (jpeg[at] != 0xff || marker == 0 || marker == 0xff) {
@@ -73,23 +96,33 @@ int jpeg_orientation(Bytes jpeg) {
     const bool stands_alone = marker == 0x01 || (marker >= 0xd0 && marker <= 0xd7);
     const std::size_t length = stands_alone ? 0 : std::size_t{jpeg[at + 2]} << 8 | jpeg[at + 3];
     if ((!stands_alone && length < 2) || at + 2 + length > jpeg.size()) break;
-    if (marker == 0xe1 && length >= 8 && std::memcmp(jpeg.data() + at + 4, "Exif\0\0", 6) == 0)
-      return tiff_orientation(jpeg.subspan(at + 10, length - 8));
+    const Bytes content = stands_alone ? Bytes() : jpeg.subspan(at + 4, length - 2);
+    if (marker == 0xe1 && begins_with(content, kExif)) {
+      if (const auto noted = tiff_orientation(content.subspan(kExif.size()))) return *noted;
+    }
+    if (marker == 0xe1 && begins_with(content, kXmp)) xmp = content.subspan(kXmp.size());
     at += 2 + length;
   }
-  return 1;
+  return xmp_orientation(xmp);
 }
 
 int png_orientation(Bytes png) {
+  using namespace std::literals;
+  constexpr std::string_view kXmp = "XML:com.adobe.xmp\0\0"sv;  // the keyword, and that the text is not compressed
+  Bytes xmp;
   constexpr std::size_t kSignature = 8, kAround = 12;  // a chunk's length and name before its content, and a checksum behind
   for (std::size_t at = kSignature; at + kAround <= png.size();) {
     const std::size_t length =
         std::size_t{png[at]} << 24 | std::size_t{png[at + 1]} << 16 | std::size_t{png[at + 2]} << 8 | png[at + 3];
     if (length > png.size() - at - kAround) break;
-    if (std::memcmp(png.data() + at + 4, "eXIf", 4) == 0) return tiff_orientation(png.subspan(at + 8, length));
+    const Bytes content = png.subspan(at + 8, length);
+    if (std::memcmp(png.data() + at + 4, "eXIf", 4) == 0) {
+      if (const auto noted = tiff_orientation(content)) return *noted;
+    }
+    if (std::memcmp(png.data() + at + 4, "iTXt", 4) == 0 && begins_with(content, kXmp)) xmp = content;
     at += kAround + length;
   }
-  return 1;
+  return xmp_orientation(xmp);
 }
 
 Box to_stored(const Box& upright, int orientation, int height, int width) {

@@ -1,4 +1,4 @@
-// How a camera was held, as EXIF notes it, and turning what it saw upright.
+// How a camera was held, as EXIF or XMP notes it, and turning what it saw upright.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,9 @@
 namespace millrace {
 
 // Of a file of each kind: 1 ... 8 as in the EXIF tag 0x0112; 1, which is upright, where it is missing or makes no sense. Never
-// throws. A PNG has it in its chunk eXIf.
+// throws. A PNG has it in its chunk eXIf. Without the tag, tiff:Orientation of XMP counts (APP1 of a JPEG, iTXt of a PNG that is
+// not compressed), as in Pillow's Image.getexif(): of PNGs since version 7.2, of JPEGs since 11. OpenCV and browsers read EXIF
+// alone.
 int jpeg_orientation(std::span<const std::uint8_t> jpeg);
 int png_orientation(std::span<const std::uint8_t> png);
 

@@ -2,10 +2,12 @@
 #include "orientation.h"
 
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <tuple>
 
 #include "image_file_fixture.h"
 #include "jpeg_images_fixture.h"
@@ -125,6 +127,46 @@ TEST(PngOrientation, MayStandBehindThePixels) {
   const auto chunk = std::search(bytes.begin(), bytes.end(), name.begin(), name.end()) - 4;
   std::rotate(chunk, chunk + kChunk, bytes.end() - kEnd);
   expect_upright(bytes, 6, stored);
+}
+
+// By Pillow: EXIF's tag counts where there is one, whatever it says, and XMP's only without.
+TEST(Orientation, IsThatOfXmpWhereExifHasNone) {
+  const auto big = [](std::size_t bytes, std::size_t value) {
+    Pixels made;
+    for (std::size_t i = bytes; i > 0; --i) made.push_back(static_cast<std::uint8_t>(value >> 8 * (i - 1)));
+    return made;
+  };
+  const auto join = [](std::initializer_list<Pixels> parts) {
+    Pixels all;
+    for (const Pixels& part : parts) all.insert(all.end(), part.begin(), part.end());
+    return all;
+  };
+  const auto text = [](std::string_view from) { return Pixels(from.begin(), from.end()); };
+  const auto jpeg_with = [&](int exif, std::string_view xmp) {
+    const Pixels plain = jpeg(exif), name = text(std::string_view("http://ns.adobe.com/xap/1.0/\0", 29));
+    return join(
+        {{0xff, 0xd8, 0xff, 0xe1}, big(2, name.size() + xmp.size() + 2), name, text(xmp), {plain.begin() + 2, plain.end()}});
+  };
+  const auto png_with = [&](int exif, std::string_view xmp) {
+    const Pixels plain = png(exif), name = text(std::string_view("XML:com.adobe.xmp\0\0\0\0\0", 22));
+    const Pixels chunk = join({text("iTXt"), name, text(xmp)});
+    const Pixels check = big(4, crc32(0, chunk.data(), static_cast<unsigned>(chunk.size())));
+    const auto behind_header = plain.begin() + 8 + 25;
+    return join({{plain.begin(), behind_header}, big(4, chunk.size() - 4), chunk, check, {behind_header, plain.end()}});
+  };
+  for (const auto& [exif, xmp, expected] : std::initializer_list<std::tuple<int, const char*, int>>{
+           {0, "<rdf:Description tiff:Orientation=\"6\"/>", 6},
+           {0, "tiff:Orientation, <tiff:Orientation>8</tiff:Orientation>", 8},
+           {3, "tiff:Orientation=\"6\"", 3},
+           {0, "tiff:Orientation=\"9\" tiff:Orientation=\"6\"", 1},
+           {0, "tiff:Orientation=\"", 1},
+           {0, "tiff:OrientationIs=\"6\"", 1}}) {
+    EXPECT_EQ(jpeg_orientation(jpeg_with(exif, xmp)), expected) << xmp;
+    EXPECT_EQ(png_orientation(png_with(exif, xmp)), expected) << xmp;
+  }
+  ImageFile file;
+  EXPECT_EQ(decode(file, jpeg_with(0, "tiff:Orientation=\"6\"")).shape.height, kWidth);
+  EXPECT_EQ(decode(file, png_with(0, "tiff:Orientation=\"6\"")).shape.height, kWidth);
 }
 
 TEST(PngOrientation, NonsenseIsUpright) {

@@ -4,6 +4,7 @@
 
 #include "decode_image_fixture.h"
 #include "testkit/files.h"
+#include "testkit/harness.h"
 
 namespace millrace {
 namespace {
@@ -102,6 +103,27 @@ TEST_F(TargetTest, LabelsAreTurnedByTheirOwnTag) {
   EXPECT_EQ(fault(),
             "the image is 50 x 40 and its target 40 x 50: they must have one size; the image was turned upright by its EXIF "
             "orientation 6, the target was not: exif = false leaves both as they are");
+}
+
+TEST_F(TargetTest, AnImageThatIsTurnedWithoutItsTargetIsNamedWhereSizesDoNotTell) {
+  testkit::RecordedRun run;
+  context_.run = &run;
+  DecodeImage stage({}, context_);
+  const auto show = [&](const Bytes& image, const Bytes& target) {
+    read(image, target);
+    Draw draw(1, {}, 0);
+    stage.process(sample_, draw);
+    return run.warnings().size();
+  };
+  EXPECT_EQ(show(encode(Recipe{.height = 40, .width = 50, .orientation = 6}), encode(labels(50, 40))), 0U) << "the sizes tell";
+  testing_png::Recipe turned_labels = labels(40, 40);
+  turned_labels.orientation = 3;
+  EXPECT_EQ(show(encode(Recipe{.height = 40, .width = 40, .orientation = 3}), encode(turned_labels)), 0U);
+  EXPECT_EQ(show(encode(Recipe{.height = 40, .width = 50, .orientation = 3}), encode(labels(40, 50))), 1U);
+  EXPECT_EQ(show(encode(Recipe{.height = 40, .width = 40, .orientation = 6}), encode(labels(40, 40))), 1U) << "once";
+  EXPECT_NE(run.warnings()[0].find("the EXIF orientation of the image is 3, that of its target 1, and their sizes fit either"),
+            std::string::npos)
+      << run.warnings()[0];
 }
 
 TEST_F(TargetTest, SizesThatDifferAreABadSample) {

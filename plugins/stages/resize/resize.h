@@ -18,8 +18,8 @@ namespace millrace {
 // Ports: in, out: ImageChunk, uint8. A pending augmentation record is applied first. A target goes the same way; one of class
 // indices always by nearest neighbour.
 // Threading: parallel; each thread keeps tables for the sizes it saw last.
-// Errors: not exactly one of the two parameters: ErrorKind::usage. A result beyond kLargest pixels in one direction:
-// ErrorKind::content.
+// Errors: not exactly one of the two parameters: ErrorKind::usage. A result beyond kLargest pixels in one direction,
+// or beyond kMostPixels by short_side where images vary: ErrorKind::content.
 class Resize : public SampleTransform {
  public:
   struct Params {
@@ -28,6 +28,7 @@ class Resize : public SampleTransform {
     std::string filter = "bilinear";
   };
   static constexpr std::int64_t kLargest = 65'535;
+  static constexpr std::int64_t kMostPixels = std::int64_t{64} << 20;  // of images whose proportions vary
 
   static void describe(StageDescription<Params>& description);
 

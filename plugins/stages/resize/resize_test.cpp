@@ -9,6 +9,7 @@
 
 #include "millrace/error.h"
 #include "millrace/resample.h"
+#include "testkit/files.h"
 #include "testkit/harness.h"
 #include "testkit/positions.h"
 
@@ -161,6 +162,11 @@ TEST_F(ResizeTest, AThreadLongImageIsABadSample) {
     EXPECT_EQ(error.kind(), ErrorKind::content);
     EXPECT_EQ(error.message(), "an image of 1 x 1000 would get a side of 100000 pixels: at most 65535");
   }
+  params_.short_side = 12'000;
+  Resize huge(params_, context_);
+  const Error error = testkit::error_of([&] { shape_after(huge, {1, 5, 1}); });
+  EXPECT_EQ(error.kind(), ErrorKind::content);
+  EXPECT_EQ(error.message(), "an image of 1 x 5 would be resized to 12000 x 60000 pixels: at most 64 million");
 }
 
 TEST_F(ResizeTest, NamesItsMistakes) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <iterator>
 #include <limits>
 
@@ -46,10 +45,7 @@ WriteBoundaries::WriteBoundaries(const Params& params, const StageContext& conte
   classes_.resize(static_cast<std::size_t>(output[0]));
 }
 
-void WriteBoundaries::open() {
-  const std::filesystem::path some_file = output_path(context_, "folder", params_.folder + "/figures.csv");
-  folder_ = some_file.parent_path().string();
-}
+void WriteBoundaries::open() { folder_ = output_folder(context_, "folder", params_.folder, "figures.csv"); }
 
 void WriteBoundaries::write(const Predictions& share) {
   for (std::uint32_t i = 0; i < share.count; ++i) {

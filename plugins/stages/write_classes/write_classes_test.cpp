@@ -159,7 +159,22 @@ TEST_F(WriteClassesTest, QuotesWhatCommasAndQuotesWouldBreak) {
   feed(*harness, one);
   harness->output().wait_until_free();
   EXPECT_EQ(written(),
-            in_full("path,label,class_1,score_1\r\n\"a,b\nc.tar: 1.jpg\",\"dog, hot\",\"the \"\"owl\"\"\",0.843795\r\n"));
+            in_full("path,label,class_1,score_1\r\n\"a,b\\x0ac.tar: 1.jpg\",\"dog, hot\",\"the \"\"owl\"\"\",0.843795\r\n"));
+}
+
+// Tables are passed on.
+TEST_F(WriteClassesTest, NoTableHoldsAPasswordOrAFormula) {
+  context_.classes = {"cat", "dog", "=owl()"};
+  for (const char* file : {"predictions.csv", "predictions.jsonl"}) {
+    const auto harness = made({{"top", Value(std::int64_t{1})}, {"file", Value(file)}});
+    const Ref<Predictions> one = share(0, 0, 1, {kOwl});
+    one->samples[0].url = "https://me:pass@host/1.jpg?token=abc";
+    one->last = true;
+    feed(*harness, one);
+    harness->output().wait_until_free();
+    EXPECT_NE(written(file).find("https://me:***@host/1.jpg?token=***"), std::string::npos) << written(file);
+  }
+  EXPECT_NE(written().find(",\\x3dowl(),"), std::string::npos) << written();
 }
 
 TEST_F(WriteClassesTest, WritesAnObjectALine) {

@@ -4,7 +4,6 @@
 #include <png.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <iterator>
 
 #include "matrix_picture.h"
@@ -109,10 +108,7 @@ void WriteEvaluation::require_label_images(const Shape& output) {
        map_.height, map_.width);
 }
 
-void WriteEvaluation::open() {
-  const std::filesystem::path some_file = output_path(context_, "folder", params_.folder + "/figures.csv");
-  folder_ = some_file.parent_path().string();
-}
+void WriteEvaluation::open() { folder_ = output_folder(context_, "folder", params_.folder, "figures.csv"); }
 
 std::size_t WriteEvaluation::memory_bound() const {
   const auto most = static_cast<std::size_t>(params_.mistakes);

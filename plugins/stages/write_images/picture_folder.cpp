@@ -52,8 +52,7 @@ std::string inside(const std::string& path) {
 }  // namespace
 
 void PictureFolder::open(const StageContext& context) {
-  const std::filesystem::path some_file = output_path(context, "folder", params_.folder + "/1.png");
-  folder_ = some_file.parent_path().string();
+  folder_ = output_folder(context, "folder", params_.folder, "1.png");
   run_ = context.run;
   images_ = context.samples_per_epoch;
 }

@@ -21,7 +21,7 @@ namespace millrace {
 //
 //   [predict.write_grad_cam]
 //   classes  = "predicted"               # or "label", or the name of a class
-//   features = "layer4"                  # a layer; by default the last map as large as the last convolution's
+//   features = "layer4.1.relu2"          # a layer; by default the last map as large as the last convolution's
 //
 // Each channel of the features counts by the mean of the class's score's gradient by it, in inference. The sum, where it is
 // positive, is resized bilinearly to the picture. Red is the map's largest value; where the map is 0 the image stays as it is.

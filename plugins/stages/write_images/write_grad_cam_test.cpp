@@ -140,6 +140,11 @@ TEST_F(WriteGradCamTest, RefusesWhatItCannotDraw) {
       "classes: the network knows no class 'dogs'; nearest is 'dog'; \"predicted\" and \"label\" choose one for each image");
   EXPECT_EQ(mistake("features", "fc2"), "features: the output of layer 'fc2' has shape 3: Grad-CAM takes maps, C x H x W");
   EXPECT_EQ(mistake("features", "rela"), "features: network 'small' has no layer 'rela'; nearest is 'relu'");
+  network_.layers[0].name = "block1.relu2";
+  network_.layers[1].name = "block2.relu2";
+  EXPECT_EQ(mistake("features", "relu2"),
+            "features: network 'small' has no layer 'relu2'; name one: 'block1.relu2', 'block2.relu2'");
+  EXPECT_EQ(mistake("features", "block1"), "features: network 'small' has no layer 'block1'; name one: 'block1.relu2'");
   network_.layers[0].op = "linear";
   EXPECT_EQ(mistake("classes", "predicted"),
             "features: network 'small' has no convolution whose output is larger than one pixel: name a layer");

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <iterator>
 
 #include "millrace/error.h"
@@ -55,10 +54,7 @@ WriteQuality::WriteQuality(const Params& params, const StageContext& context)
        as_large ? "" : "; \"input\" compares an input of the result's size");
 }
 
-void WriteQuality::open() {
-  const std::filesystem::path some_file = output_path(context_, "folder", params_.folder + "/images.csv");
-  folder_ = some_file.parent_path().string();
-}
+void WriteQuality::open() { folder_ = output_folder(context_, "folder", params_.folder, "images.csv"); }
 
 void WriteQuality::write(const Predictions& share) {
   try {

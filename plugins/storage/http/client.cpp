@@ -2,6 +2,7 @@
 
 #include <web/fields.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "millrace/storage.h"
@@ -40,11 +41,15 @@ std::string judged(int status) {
 // Every request is made of nothing but its URL, so that no header goes with a redirect to a host that it was not meant for.
 web::HttpReply Client::follow(web::HttpRequest request, std::string& at) {
   const std::string first = at;
+  web::Reach nearest = web::Reach::network;  // that another host may name
   for (int redirects = 0;; ++redirects) {
     request.url = at;
     request.use_netrc = is_same_origin(first, at);
-    request.to_other_host = !request.use_netrc;
+    request.nearest = request.use_netrc ? web::Reach::link : nearest;
+    const web::Reach reach = web::reach_of(host_of(at)).value_or(web::Reach::world);
+    if (reach < request.nearest) throw Refusal{ErrorKind::storage, web::refused_redirect(reach)};  // a proxy would ask for us
     web::HttpReply reply = http_.perform(request);
+    nearest = std::max(nearest, reply.from);
     const int status = reply.head.status;
     if (!reply.broken.empty() || !is_redirect(status)) return reply;
     if (redirects == kMostRedirects) {

@@ -22,11 +22,11 @@ namespace millrace::http {
 //   http_proxy, https_proxy, all_proxy, no_proxy    proxies, as libcurl reads them
 //
 // A name and a password for a host come from ~/.netrc. A URL that holds them is refused.
-// Redirects: at most five, to any host, but not from https to http. A password goes to the host of the URL alone.
-// Faults of the network and of the server are tried again, after a pause; what was read before is kept where the server answers
-// ranges. Refusals (401, 403, 404) are not. One read never mixes two versions of a file.
-// Version of a file: its ETag, or else its Last-Modified date; empty where the server gives neither.
-// Threading: thread-safe; every read under way has a connection of its own, which the next one takes over.
+// Redirects: at most five, to any host, but not from https to http, nor to an address of less reach (web::Reach). A password goes
+// to the host of the URL alone. Faults of the network and of the server are tried again, after a pause; what was read before is
+// kept where the server answers ranges. Refusals (401, 403, 404) are not. One read never mixes two versions of a file. Version of
+// a file: its ETag, or else its Last-Modified date; empty where the server gives neither. Threading: thread-safe; every read
+// under way has a connection of its own, which the next one takes over.
 class HttpStorage final : public Storage {
  public:
   explicit HttpStorage(web::Environment environment = web::process_environment);

@@ -90,6 +90,11 @@ bool is_same_origin(const std::string& one, const std::string& other) {
                              [&](CURLUPart what) { return a.part(what) == b.part(what); });
 }
 
+std::string host_of(const std::string& url) {
+  ParsedUrl parsed;
+  return parsed.add(url) ? parsed.part(CURLUPART_HOST) : std::string();
+}
+
 std::string last_part(const std::string& url) {
   const std::size_t authority = url.find("://") + 3;
   const std::size_t end = std::min(url.find_first_of("?#", authority), url.size());

@@ -13,6 +13,7 @@ std::string sendable(const std::string& url);
 std::string resolved(const std::string& base, const std::string& location);
 
 bool is_same_origin(const std::string& one, const std::string& other);  // scheme, host and port
+std::string host_of(const std::string& url);                            // "[::1]" with its brackets; "" of what is no URL
 std::string last_part(const std::string& url);                          // of the path; empty for a folder
 
 }  // namespace millrace::http

@@ -32,6 +32,20 @@ TEST(Origins, AreSchemeHostAndPort) {
   EXPECT_FALSE(is_same_origin("https://host/a", "https://host:444/a"));
 }
 
+TEST(Reach, IsThatOfAnAddressHoweverItIsWritten) {
+  using web::Reach;
+  const auto of = [](const std::string& url) { return web::reach_of(host_of(url)); };
+  for (const char* url : {"http://169.254.169.254/", "http://[fe80::1]/", "http://[::ffff:169.254.1.1]/", "http://2852039166/"})
+    EXPECT_EQ(of(url), Reach::link) << url;
+  for (const char* url :
+       {"http://10.1.2.3/", "http://172.31.0.1/", "http://192.168.0.1:81/x", "http://127.1/", "http://0x7f000001/",
+        "http://0.0.0.0/", "http://100.64.0.1/", "http://[::1]/", "http://[fd00::1]/", "http://[::ffff:10.0.0.1]/"})
+    EXPECT_EQ(of(url), Reach::network) << url;
+  for (const char* url : {"http://172.32.0.1/", "http://8.8.8.8/", "http://192.169.0.1/", "http://[2001:db8::1]/"})
+    EXPECT_EQ(of(url), Reach::world) << url;
+  EXPECT_EQ(of("http://localhost/"), std::nullopt) << "a name is looked at when it has been resolved";
+}
+
 TEST(LastPart, IsThatOfThePath) {
   EXPECT_EQ(last_part("https://host/a/b.pth?x=/y"), "b.pth");
   EXPECT_EQ(last_part("https://host/a/"), "");

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <new>
 
 #include "millrace/error.h"
@@ -35,18 +36,53 @@ bool is_repeatable(CURLcode code) {
   }
 }
 
-// 169.254.0.0/16 and fe80::/10, where machines of clouds have services that hand out keys.
-bool is_link_local(const sockaddr& address) {
-  if (address.sa_family == AF_INET) {
-    return ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 16U == 0xa9feU;
+Reach reach_of(std::uint32_t address) {  // IPv4
+  struct Block {
+    std::uint32_t begin;
+    unsigned bits;
+  };
+  constexpr Block kNear[] = {{0x00000000, 8}, {0x0a000000, 8},  {0x64400000, 10},
+                             {0x7f000000, 8}, {0xac100000, 12}, {0xc0a80000, 16}};  // RFC 1918, 1122, 6598
+  if (address >> 16U == 0xa9feU) return Reach::link;
+  const auto holds = [&](const Block& block) { return address >> (32 - block.bits) == block.begin >> (32 - block.bits); };
+  return std::any_of(std::begin(kNear), std::end(kNear), holds) ? Reach::network : Reach::world;
+}
+
+Reach reach_of(const in6_addr& address) {
+  if (IN6_IS_ADDR_V4MAPPED(&address)) {
+    std::uint32_t inner = 0;
+    std::memcpy(&inner, address.s6_addr + 12, sizeof inner);
+    return reach_of(ntohl(inner));
   }
-  if (address.sa_family != AF_INET6) return false;
-  const in6_addr& wide = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
-  const bool is_mapped = IN6_IS_ADDR_V4MAPPED(&wide) && wide.s6_addr[12] == 0xa9 && wide.s6_addr[13] == 0xfe;
-  return is_mapped || IN6_IS_ADDR_LINKLOCAL(&wide);
+  if (IN6_IS_ADDR_LINKLOCAL(&address)) return Reach::link;
+  const bool is_unique_local = (address.s6_addr[0] & 0xfeU) == 0xfcU;  // RFC 4193
+  const bool is_near = IN6_IS_ADDR_LOOPBACK(&address) || IN6_IS_ADDR_UNSPECIFIED(&address) || is_unique_local;
+  return is_near ? Reach::network : Reach::world;
+}
+
+Reach reach_of(const sockaddr& address) {
+  if (address.sa_family == AF_INET) return reach_of(ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr));
+  if (address.sa_family == AF_INET6) return reach_of(reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
+  return Reach::network;
 }
 
 }  // namespace
+
+std::optional<Reach> reach_of(const std::string& host) {
+  const bool is_bracketed = host.starts_with('[') && host.ends_with(']');
+  std::string text = is_bracketed ? host.substr(1, host.size() - 2) : host;
+  text = text.substr(0, text.find('%'));  // a zone
+  in_addr narrow{};
+  in6_addr wide{};
+  if (::inet_pton(AF_INET, text.c_str(), &narrow) == 1) return reach_of(ntohl(narrow.s_addr));
+  if (::inet_pton(AF_INET6, text.c_str(), &wide) == 1) return reach_of(wide);
+  return std::nullopt;
+}
+
+std::string refused_redirect(Reach to) {
+  return to == Reach::link ? "a redirect may not lead to a link-local address"
+                           : "a redirect from a public address may not lead to one of a private network";
+}
 
 std::string_view HttpHead::header(std::string_view name) const {
   const auto found = headers.find(name);
@@ -105,7 +141,9 @@ class Http::Transfer {
     set(CURLOPT_XFERINFOFUNCTION, &Transfer::on_progress);
     set(CURLOPT_XFERINFODATA, this);
     set(CURLOPT_NOPROGRESS, 0L);
-    if (!request_.to_other_host) return;
+    set(CURLOPT_PREREQFUNCTION, &Transfer::on_connected);
+    set(CURLOPT_PREREQDATA, this);
+    if (request_.nearest == Reach::link) return;
     set(CURLOPT_OPENSOCKETFUNCTION, &Transfer::on_open);
     set(CURLOPT_OPENSOCKETDATA, this);
   }
@@ -212,15 +250,28 @@ class Http::Transfer {
     return false;
   }
 
+  bool refuses(Reach reach) {
+    if (reach >= request_.nearest) return false;
+    give_up(refused_redirect(reach));
+    reply_.can_recover = false;
+    return true;
+  }
+
   // Called with each address that the host's name stands for.
   static curl_socket_t on_open(void* self, curlsocktype, curl_sockaddr* to) {
     auto& transfer = *static_cast<Transfer*>(self);
-    if (is_link_local(to->addr)) {
-      transfer.give_up("a redirect may not lead to a link-local address");
-      transfer.reply_.can_recover = false;
-      return CURL_SOCKET_BAD;
-    }
+    if (transfer.refuses(reach_of(to->addr))) return CURL_SOCKET_BAD;
     return ::socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+  }
+
+  // Called before the request is sent, also where the connection was there already.
+  static int on_connected(void* self, char* address, char*, int, int) {
+    auto& transfer = *static_cast<Transfer*>(self);
+    const auto may_go_on = [&] {
+      transfer.reply_.from = reach_of(std::string(address)).value_or(Reach::network);
+      return !transfer.refuses(transfer.reply_.from);
+    };
+    return transfer.guarded(may_go_on) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
   }
 
   // Called when something happens, and once a second.

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -16,6 +17,15 @@
 #include "retry.h"
 
 namespace millrace::web {
+
+// How far an address reaches, from the nearest on. Redirects may not lead to nearer places than they come from.
+enum class Reach {
+  link,     // 169.254.0.0/16 and fe80::/10, where machines of clouds have services that hand out keys
+  network,  // this machine, and private networks
+  world,
+};
+std::optional<Reach> reach_of(const std::string& host);  // of an address that is written as numbers; a name has none
+std::string refused_redirect(Reach to);                  // what is said of it
 
 struct HttpHead {
   int status = 0;
@@ -45,7 +55,7 @@ struct HttpRequest {
   std::vector<std::pair<std::string, std::string>> headers;
   std::string authorities;                      // a file of certificates to trust; empty: the system's
   bool use_netrc = false;                       // a name and a password for the host come from ~/.netrc, where it has them
-  bool to_other_host = false;                   // another one has named it, in a redirect: link-local addresses are refused
+  Reach nearest = Reach::link;                  // addresses that are nearer are refused, in the name of a redirect
   Milliseconds connect{0}, stall{0}, total{0};  // time limits; total 0: none for the whole exchange
   Place place;                                  // without: bodies go to HttpReply::text
   std::size_t longest_text = 32 << 20;          // bytes of HttpReply::text
@@ -57,8 +67,9 @@ struct HttpReply {
   std::string text;
   std::size_t received = 0;  // bytes that `place` found room for; they are good also where the exchange is broken
   Milliseconds retry_after{0};
-  std::string broken;       // why the exchange did not come to its end; empty when it did
-  bool can_recover = true;  // of a broken one: false for what no repetition cures, such as a certificate that is not trusted
+  Reach from = Reach::link;  // of the address that was spoken to, which may be a proxy's; Reach::link also where there was none
+  std::string broken;        // why the exchange did not come to its end; empty when it did
+  bool can_recover = true;   // of a broken one: false for what no repetition cures, such as a certificate that is not trusted
 };
 
 // Keeps connections open for the next exchange. Thread-safe: each exchange under way has a connection of its own.
