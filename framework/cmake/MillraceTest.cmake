@@ -1,7 +1,9 @@
 # millrace_add_test(NAME SOURCES file... [APART file...] [PLUGIN name...] [LIBRARIES library...] [LABELS label...]
-#                   [PROPERTIES name value...])
+#                   [PROPERTIES name value...] [TOGETHER parameters | suites])
 # A GoogleTest executable; each of its tests becomes a ctest of its own, with these properties. APART: those of the sources that give
-# a name of another source a second meaning (MILLRACE_UNITE). PLUGIN: whose objects it links.
+# a name of another source a second meaning (MILLRACE_UNITE). PLUGIN: whose objects it links. TOGETHER: all parameters of a test, or all
+# tests of a suite, are one ctest and run in one process, where what they begin with costs more than they do (MillraceListTests.cmake).
+set(MILLRACE_TEST_DIR ${CMAKE_CURRENT_LIST_DIR})
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)
   include(GoogleTest)
@@ -24,7 +26,7 @@ function(millrace_add_test name)
   if(NOT BUILD_TESTING)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;APART;PLUGIN;LIBRARIES;LABELS;PROPERTIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TOGETHER" "SOURCES;APART;PLUGIN;LIBRARIES;LABELS;PROPERTIES")
   list(TRANSFORM arg_PLUGIN PREPEND millrace_)
   list(TRANSFORM arg_PLUGIN APPEND _objects)
   add_executable(${name} ${arg_SOURCES})
@@ -44,7 +46,25 @@ function(millrace_add_test name)
   if(arg_LABELS)
     list(APPEND properties LABELS "${arg_LABELS}")
   endif()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 300 PROPERTIES ${properties})
+  if(arg_TOGETHER)
+    millrace_discover_together(${name} ${arg_TOGETHER} ${properties})
+  else()
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 300 PROPERTIES ${properties})
+  endif()
+endfunction()
+
+# As gtest_discover_tests(... PRE_TEST), with one ctest for all parameters of a test, or for all tests of a suite.
+function(millrace_discover_together name together)
+  set(list ${CMAKE_CURRENT_BINARY_DIR}/${name}_list.cmake)
+  file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}_tests.cmake CONTENT "
+set(MILLRACE_TEST [==[$<TARGET_FILE:${name}>]==])
+set(MILLRACE_TEST_LIST [==[${list}]==])
+set(MILLRACE_TEST_TOGETHER ${together})
+set(MILLRACE_TEST_FOLDER [==[${CMAKE_CURRENT_BINARY_DIR}]==])
+set(MILLRACE_TEST_PROPERTIES [==[${ARGN}]==])
+include([==[${MILLRACE_TEST_DIR}/MillraceListTests.cmake]==])
+")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}_tests.cmake)
 endfunction()
 
 # millrace_test_plugins(TEST plugin...): the test loads these plugins at run time: registry.load(MILLRACE_PLUGINS "/plugin.so").

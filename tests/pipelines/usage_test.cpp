@@ -12,19 +12,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// quickstart.toml, trained for an epoch of four steps; its validation also writes classes.
+// quickstart.toml, trained for an epoch of four steps, once for all tests; its validation also writes classes.
 class WeightsUsage : public testing::Test {
  protected:
   WeightsUsage() {
-    std::ofstream(folder_ / "q.toml")
+    static const TemporaryFolder trained;
+    write_pipeline(folder_);
+    if (!fs::exists(trained.path() / "runs")) {
+      write_pipeline(trained);
+      const Outcome outcome = run_command({tool("pipeline-run"), trained / "q.toml", "--json"});
+      EXPECT_EQ(outcome.code, 0) << outcome.err;
+    }
+    fs::copy(trained / "runs", folder_ / "runs", fs::copy_options::recursive);
+    weights_ = find_file(folder_ / "runs", "weights.safetensors");
+  }
+
+  static void write_pipeline(const TemporaryFolder& folder) {
+    std::ofstream(folder / "q.toml")
         << "extends = \"" << pipeline("quickstart.toml")
-        << "\"\n[run]\nname = \"q\"\nprecision = \"fp32\"\nepochs = 1\nfolder = \"" << folder_ / "runs"
+        << "\"\n[run]\nname = \"q\"\nprecision = \"fp32\"\nepochs = 1\nfolder = \"" << folder / "runs"
         << "\"\ndevices = \"cpu\"\n[data]\nroot = \"" << shapes()
         << "\"\n[validate]\nflow = [\"read\", \"decode_image\", \"batch\", \"forward\", \"metrics\", "
         << "\"write_classes\"]\n[validate.batch]\nsize = 48\n[validate.write_classes]\ntop = 3\n";
-    const Outcome outcome = run_command({tool("pipeline-run"), folder_ / "q.toml", "--json"});
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    weights_ = find_file(folder_ / "runs", "weights.safetensors");
   }
 
   Outcome predict(const std::string& out, const std::vector<std::string>& more = {}) const {

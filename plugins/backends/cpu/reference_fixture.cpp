@@ -33,6 +33,14 @@ struct Tensor {
         for (std::int64_t ih = 0; ih < h; ++ih)
           for (std::int64_t iw = 0; iw < w; ++iw) call(in, ic, ih, iw, at(in, ic, ih, iw));
   }
+
+  // call(element)
+  template <class Call>
+  void each_of_channel(std::int64_t ic, const Call& call) const {
+    for (std::int64_t in = 0; in < n; ++in)
+      for (std::int64_t ih = 0; ih < h; ++ih)
+        for (std::int64_t iw = 0; iw < w; ++iw) call(at(in, ic, ih, iw));
+  }
 };
 
 struct Context {
@@ -89,12 +97,9 @@ void batch_norm(const Context& context, const Layer& layer, const Tensor& x, Ten
     double mean = context.of(layer, statistics)[channel], variance = context.of(layer, statistics + 1)[channel];
     if (context.training) {
       double sum = 0, squares = 0;
-      Tensor copy = x;
-      copy.each([&](std::int64_t, std::int64_t ic, std::int64_t, std::int64_t, const double& v) { sum += ic == c ? v : 0; });
+      x.each_of_channel(c, [&](double v) { sum += v; });
       mean = sum / count;
-      copy.each([&](std::int64_t, std::int64_t ic, std::int64_t, std::int64_t, const double& v) {
-        squares += ic == c ? (v - mean) * (v - mean) : 0;
-      });
+      x.each_of_channel(c, [&](double v) { squares += (v - mean) * (v - mean); });
       variance = squares / count;
     }
     const double scale = a.scale ? context.of(layer, 0)[channel] : 1.0;

@@ -123,9 +123,8 @@ class EveryOperatorRecomputed : public testing::TestWithParam<testkit::OperatorC
 
 TEST_P(EveryOperatorRecomputed, GivesTheSameBits) {
   const auto network = testkit::network_from_text(testkit::image_network_text(GetParam()));
-  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-    for (const bool graphs : {false, true}) compare(*network, options_of(precision, graphs));
-  }
+  compare(*network, options_of(Precision::fp32, false));  // RecomputedInEveryWay has all four pairs
+  compare(*network, options_of(Precision::bf16, true));
 }
 
 const auto name_of = [](const auto& tested) { return std::string(tested.param.name); };
