@@ -1,14 +1,14 @@
-#include "millrace/files.h"
+#include "millrace/util/files.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
-#include "millrace/random.h"
 #include "millrace/sample.h"
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "millrace/files.h"
+#include "millrace/util/files.h"
 
 #include <gtest/gtest.h>
 

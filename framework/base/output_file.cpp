@@ -1,4 +1,4 @@
-#include "millrace/output_file.h"
+#include "millrace/util/output_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,9 +14,9 @@
 
 #include "base/characters.h"
 #include "base/durable.h"
+#include "millrace/detail/run.h"
 #include "millrace/error.h"
-#include "millrace/run.h"
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "millrace/output_file.h"
+#include "millrace/util/output_file.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "millrace/error.h"
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 #include "testkit/files.h"
 
 namespace millrace {

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "base/thread_name.h"
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
-#include "millrace/network.h"
 #include "millrace/plugin.h"
 
 namespace millrace {

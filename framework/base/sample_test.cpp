@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "millrace/centre.h"
+#include "millrace/util/centre.h"
 
 namespace millrace {
 namespace {

@@ -1,8 +1,8 @@
 #include "millrace/stage.h"
 
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
-#include "millrace/random.h"
 
 namespace millrace {
 

@@ -4,9 +4,9 @@
 
 #include <cstdlib>
 
-#include "millrace/cache_folder.h"
 #include "millrace/error.h"
 #include "millrace/sample.h"
+#include "millrace/util/cache_folder.h"
 
 namespace millrace {
 namespace {

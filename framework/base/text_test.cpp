@@ -1,4 +1,4 @@
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "millrace/class_weights.h"
+#include "millrace/util/class_weights.h"
 
 #include <algorithm>
 

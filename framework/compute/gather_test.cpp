@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "compute/portable_fixture.h"
-#include "millrace/divider.h"
 #include "millrace/error.h"
+#include "millrace/kernels/divider.h"
 
 namespace millrace {
 namespace {

@@ -3,7 +3,7 @@
 #include <span>
 
 #include "millrace/error.h"
-#include "millrace/portable.h"
+#include "millrace/kernels/portable.h"
 
 namespace millrace {
 namespace {

@@ -1,5 +1,5 @@
 // Portable kernels over tensors of every layout, against plain loops.
-#include "millrace/portable.h"
+#include "millrace/kernels/portable.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "millrace/verdicts.h"
+#include "millrace/backend/verdicts.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -7,8 +7,8 @@
 #include <cctype>
 #include <fstream>
 
-#include "millrace/cache_folder.h"
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
+#include "millrace/util/cache_folder.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "millrace/window_check.h"
+#include "millrace/backend/window_check.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,8 +7,8 @@
 #include <cmath>
 #include <utility>
 
-#include "millrace/portable_element.h"
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
+#include "millrace/kernels/portable_element.h"
 
 namespace millrace {
 namespace {

@@ -2,7 +2,7 @@
 // are trained, and their factors of rate and decay.
 #pragma once
 
-#include "millrace/network.h"
+#include "millrace/backend/network.h"
 
 namespace millrace {
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "graph/order.h"
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
-#include "millrace/random.h"
 
 namespace millrace {
 

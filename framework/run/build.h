@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "config/plan.h"
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 #include "millrace/stage.h"
 
 namespace millrace {

@@ -13,11 +13,11 @@
 #include <memory>
 #include <vector>
 
-#include "millrace/cache_folder.h"
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "millrace/output_file.h"
-#include "millrace/random.h"
 #include "millrace/sample.h"
+#include "millrace/util/cache_folder.h"
+#include "millrace/util/output_file.h"
 
 namespace millrace {
 

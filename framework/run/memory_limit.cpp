@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "millrace/bytes.h"
+#include "millrace/util/bytes.h"
 #include "run/check.h"
 
 namespace millrace {

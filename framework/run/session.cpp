@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "base/out_of_memory.h"
-#include "millrace/cache_folder.h"
+#include "millrace/detail/split.h"
 #include "millrace/error.h"
-#include "millrace/split.h"
+#include "millrace/util/cache_folder.h"
 #include "run/median_weights.h"
 #include "run/stop_rules.h"
 #include "run/training.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "millrace/run_events.h"
+#include "millrace/detail/run_events.h"
 
 namespace millrace {
 

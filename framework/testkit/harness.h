@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/detail/run.h"
 #include "millrace/plugin.h"
-#include "millrace/run.h"
 #include "millrace/stage.h"
 
 namespace millrace::testkit {

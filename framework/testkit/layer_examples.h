@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "millrace/network.h"
+#include "millrace/backend/network.h"
 
 namespace millrace::testkit {
 

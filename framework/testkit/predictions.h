@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "millrace/network.h"
+#include "millrace/backend/network.h"
 #include "millrace/predictions.h"
 #include "testkit/files.h"
 #include "testkit/harness.h"

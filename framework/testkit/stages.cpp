@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "millrace/random.h"
 
 namespace millrace::testkit {
 namespace {

@@ -153,7 +153,7 @@ TEST(WallsCheck, SeesAToolThatEndsWhereStandardErrorIsGone) {
   PlantedTree tree;
   tree.write("tools/pipeline-run/a.cpp", "print_to_stderr(1);\nisatty(STDERR_FILENO);\nfmt::print(stderr, 1);");
   EXPECT_EQ(text(check_streams(tree.root())),
-            "tools/pipeline-run/a.cpp:3: standard error may be gone; use millrace/standard_error.h\n");
+            "tools/pipeline-run/a.cpp:3: standard error may be gone; use millrace/util/standard_error.h\n");
 }
 
 TEST(WallsCheck, ReadsWhatALibraryNeeds) {

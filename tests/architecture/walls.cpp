@@ -82,7 +82,7 @@ Findings check_streams(const fs::path& root) {
       for (std::size_t i = 0; i < code.size(); ++i) {
         if (!std::regex_search(code[i], speaks ? may_throw : any)) continue;
         findings.push_back(name + ":" + std::to_string(i + 1) +
-                           (speaks ? ": standard error may be gone; use millrace/standard_error.h"
+                           (speaks ? ": standard error may be gone; use millrace/util/standard_error.h"
                                    : ": writes to standard error; warn through the run instead"));
       }
     }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "millrace/error.h"
-#include "millrace/portable.h"
+#include "millrace/kernels/portable.h"
 #include "replicas.h"
 #include "testkit/gradient_check.h"
 #include "testkit/layer_examples.h"

@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
+#include "millrace/detail/random.h"
+#include "millrace/detail/split.h"
 #include "millrace/plugin.h"
-#include "millrace/random.h"
-#include "millrace/split.h"
 #include "millrace/step.h"
 #include "testkit/plain.h"
 

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "millrace/detail/run.h"
 #include "millrace/error.h"
-#include "millrace/run.h"
 #include "millrace/step.h"
 #include "run/session.h"
 #include "testkit/recording.h"

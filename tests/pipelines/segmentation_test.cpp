@@ -8,7 +8,7 @@
 
 #include "../../tools/pipeline-data/image_bytes.h"
 #include "command.h"
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
 
 namespace millrace::test {
 namespace {

@@ -9,7 +9,7 @@
 #include "../../tools/pipeline-data/batch_line.h"
 #include "../../tools/pipeline-data/image_bytes.h"
 #include "command.h"
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
 
 namespace millrace::test {
 namespace {

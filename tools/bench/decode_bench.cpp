@@ -28,8 +28,8 @@
 
 #include "common/arguments.h"
 #include "graph/graph.h"
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "millrace/random.h"
 #include "run/build.h"
 
 namespace {

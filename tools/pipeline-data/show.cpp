@@ -11,8 +11,8 @@
 #include "data_set.h"
 #include "image_bytes.h"
 #include "millrace/error.h"
-#include "millrace/output_file.h"
-#include "millrace/standard_error.h"
+#include "millrace/util/output_file.h"
+#include "millrace/util/standard_error.h"
 #include "verbs.h"
 
 namespace millrace {

@@ -12,7 +12,7 @@
 #include "conformance.h"
 #include "inspect.h"
 #include "millrace/error.h"
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 #include "network/load.h"
 
 namespace {

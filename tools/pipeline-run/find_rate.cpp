@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "millrace/error.h"
-#include "millrace/output_file.h"
+#include "millrace/util/output_file.h"
 #include "rate_picture.h"
 
 namespace millrace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "millrace/picture.h"
+#include "millrace/util/picture.h"
 #include "rate_curve.h"
 
 namespace millrace {

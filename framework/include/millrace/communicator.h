@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 #include "millrace/step.h"
 
 namespace millrace {

@@ -22,8 +22,8 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/kernels/portable.h"
 #include "millrace/plugin.h"
-#include "millrace/portable.h"
 
 namespace millrace {
 

@@ -47,10 +47,10 @@
 #include <string>
 #include <vector>
 
+#include "millrace/detail/split.h"
+#include "millrace/kernels/portable.h"
 #include "millrace/params.h"
-#include "millrace/portable.h"
 #include "millrace/sample.h"
-#include "millrace/split.h"
 
 namespace millrace {
 
@@ -237,4 +237,4 @@ LossType loss_type();
 
 }  // namespace millrace
 
-#include "millrace/loss_type.h"
+#include "millrace/detail/loss_type.h"

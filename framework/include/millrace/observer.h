@@ -24,9 +24,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "millrace/detail/run_events.h"
 #include "millrace/error.h"
 #include "millrace/params.h"
-#include "millrace/run_events.h"
 
 namespace millrace {
 

@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/value.h"
+#include "millrace/detail/value.h"
 
 namespace millrace {
 

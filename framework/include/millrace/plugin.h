@@ -10,15 +10,15 @@
 #include <type_traits>
 #include <vector>
 
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
+#include "millrace/backend/network.h"
 #include "millrace/communicator.h"
-#include "millrace/digest.h"
 #include "millrace/loss.h"
-#include "millrace/network.h"
 #include "millrace/observer.h"
-#include "millrace/rule.h"
+#include "millrace/optimizer.h"
 #include "millrace/stage.h"
 #include "millrace/storage.h"
+#include "millrace/util/digest.h"
 
 namespace millrace {
 

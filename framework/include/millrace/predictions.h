@@ -26,8 +26,8 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/backend.h"
-#include "millrace/packet.h"
+#include "millrace/backend/backend.h"
+#include "millrace/detail/packet.h"
 #include "millrace/sample.h"
 #include "millrace/stage.h"
 

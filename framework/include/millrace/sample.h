@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "millrace/affine_map.h"
+#include "millrace/detail/affine_map.h"
+#include "millrace/detail/packet.h"
+#include "millrace/detail/random.h"
+#include "millrace/detail/tensor.h"
 #include "millrace/error.h"
-#include "millrace/packet.h"
-#include "millrace/random.h"
-#include "millrace/tensor.h"
 
 namespace millrace {
 

@@ -38,10 +38,10 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/packet.h"
+#include "millrace/detail/packet.h"
+#include "millrace/detail/split.h"
 #include "millrace/params.h"
 #include "millrace/sample.h"
-#include "millrace/split.h"
 
 namespace millrace {
 

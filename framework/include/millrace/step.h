@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "millrace/backend.h"
-#include "millrace/packet.h"
+#include "millrace/backend/backend.h"
+#include "millrace/detail/packet.h"
 
 namespace millrace {
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "millrace/digest.h"
+#include "millrace/util/digest.h"
 
 struct evp_md_ctx_st;
 

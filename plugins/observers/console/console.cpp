@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "millrace/plugin.h"
-#include "millrace/standard_error.h"
+#include "millrace/util/standard_error.h"
 
 namespace millrace {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "millrace/files.h"
+#include "millrace/detail/run.h"
 #include "millrace/plugin.h"
-#include "millrace/run.h"
+#include "millrace/util/files.h"
 
 namespace millrace {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/tensor.h"
+#include "millrace/detail/tensor.h"
 
 namespace millrace {
 

@@ -4,10 +4,10 @@
 #include <map>
 #include <string>
 
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "millrace/pattern.h"
-#include "millrace/random.h"
-#include "millrace/text.h"
+#include "millrace/util/pattern.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 

@@ -1,10 +1,10 @@
 #include "read_folder.h"
 
+#include "millrace/detail/random.h"
+#include "millrace/detail/run.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
-#include "millrace/random.h"
-#include "millrace/run.h"
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "millrace/random.h"
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 

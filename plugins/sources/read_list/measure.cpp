@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "millrace/random.h"
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 

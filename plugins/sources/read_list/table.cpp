@@ -7,9 +7,9 @@
 #include <set>
 
 #include "csv.h"
+#include "millrace/detail/value.h"
 #include "millrace/error.h"
-#include "millrace/text.h"
-#include "millrace/value.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 

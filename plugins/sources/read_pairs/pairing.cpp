@@ -6,10 +6,10 @@
 #include <map>
 #include <unordered_set>
 
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "millrace/pattern.h"
-#include "millrace/random.h"
-#include "millrace/text.h"
+#include "millrace/util/pattern.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 

@@ -2,12 +2,12 @@
 
 #include <cstring>
 
-#include "millrace/colour.h"
+#include "millrace/detail/random.h"
+#include "millrace/detail/run.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
-#include "millrace/random.h"
-#include "millrace/run.h"
-#include "millrace/text.h"
+#include "millrace/util/colour.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 

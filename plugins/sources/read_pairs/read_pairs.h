@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "millrace/label_values.h"
 #include "millrace/stage.h"
+#include "millrace/util/label_values.h"
 #include "pairing.h"
 
 namespace millrace {

@@ -4,9 +4,9 @@
 #include <limits>
 #include <numeric>
 
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "millrace/files.h"
-#include "millrace/random.h"
+#include "millrace/util/files.h"
 #include "tar_reader.h"
 
 namespace millrace {

@@ -11,11 +11,11 @@
 #include <thread>
 
 #include "class_list.h"
-#include "millrace/files.h"
+#include "millrace/detail/random.h"
+#include "millrace/detail/run.h"
 #include "millrace/plugin.h"
-#include "millrace/random.h"
-#include "millrace/run.h"
-#include "millrace/text.h"
+#include "millrace/util/files.h"
+#include "millrace/util/text.h"
 #include "tar_reader.h"
 
 namespace millrace {

@@ -7,7 +7,7 @@
 #include <numbers>
 #include <vector>
 
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
 #include "wide.h"
 
 namespace millrace::filters {

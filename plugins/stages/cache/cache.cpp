@@ -1,8 +1,8 @@
 #include "cache.h"
 
-#include "millrace/bytes.h"
+#include "millrace/detail/run.h"
 #include "millrace/plugin.h"
-#include "millrace/run.h"
+#include "millrace/util/bytes.h"
 
 namespace millrace {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "clip_kernels.h"
-#include "millrace/readback.h"
+#include "millrace/backend/readback.h"
 #include "millrace/stage.h"
 #include "millrace/step.h"
 

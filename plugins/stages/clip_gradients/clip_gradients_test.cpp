@@ -8,7 +8,7 @@
 #include <random>
 
 #include "millrace/error.h"
-#include "millrace/host_element.h"
+#include "millrace/kernels/host_element.h"
 #include "testkit/harness.h"
 #include "testkit/plain.h"
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "millrace/affine_map.h"
-#include "millrace/centre.h"
+#include "millrace/detail/affine_map.h"
 #include "millrace/plugin.h"
+#include "millrace/util/centre.h"
 
 namespace millrace {
 

@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
+#include "millrace/detail/random.h"
 #include "millrace/params.h"
-#include "millrace/random.h"
-#include "millrace/resample.h"
+#include "millrace/util/resample.h"
 
 namespace millrace {
 

@@ -2,7 +2,7 @@
 
 #include <png.h>
 
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
 
 namespace millrace::testing_png {
 

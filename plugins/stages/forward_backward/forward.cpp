@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "millrace/split.h"
+#include "millrace/detail/split.h"
 #include "submit.h"
 
 namespace millrace {

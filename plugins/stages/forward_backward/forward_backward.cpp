@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "millrace/split.h"
+#include "millrace/detail/split.h"
 #include "submit.h"
 
 namespace millrace {

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "device_clock.h"
+#include "millrace/detail/split.h"
 #include "millrace/loss.h"
-#include "millrace/split.h"
 #include "millrace/stage.h"
 #include "millrace/step.h"
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
+#include "millrace/backend/network.h"
+#include "millrace/detail/split.h"
 #include "millrace/error.h"
-#include "millrace/network.h"
-#include "millrace/split.h"
 #include "millrace/stage.h"
 #include "millrace/step.h"
 

@@ -2,8 +2,8 @@
 
 #include <atomic>
 
+#include "millrace/detail/run.h"
 #include "millrace/error.h"
-#include "millrace/run.h"
 
 namespace millrace {
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "children.h"
-#include "millrace/label_values.h"
 #include "millrace/stage.h"
+#include "millrace/util/label_values.h"
 
 namespace millrace {
 

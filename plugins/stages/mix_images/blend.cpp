@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "millrace/centre.h"
+#include "millrace/util/centre.h"
 
 namespace millrace {
 

@@ -6,8 +6,8 @@
 
 #include "beta.h"
 #include "blend.h"
-#include "millrace/centre.h"
 #include "millrace/plugin.h"
+#include "millrace/util/centre.h"
 
 namespace millrace {
 

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "groups.h"
-#include "millrace/readback.h"
-#include "millrace/rule.h"
-#include "millrace/schedule.h"
+#include "millrace/backend/readback.h"
+#include "millrace/optimizer.h"
 #include "millrace/stage.h"
 #include "millrace/step.h"
+#include "millrace/util/schedule.h"
 
 namespace millrace {
 

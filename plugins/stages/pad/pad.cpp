@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "millrace/affine.h"
 #include "millrace/plugin.h"
+#include "millrace/util/affine.h"
 
 namespace millrace {
 

@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
-#include "millrace/resample.h"
 #include "millrace/stage.h"
+#include "millrace/util/resample.h"
 
 namespace millrace {
 

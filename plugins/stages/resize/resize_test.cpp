@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "millrace/error.h"
-#include "millrace/resample.h"
+#include "millrace/util/resample.h"
 #include "testkit/harness.h"
 #include "testkit/positions.h"
 

@@ -8,11 +8,11 @@
 #include <limits>
 
 #include "boundary_f1.h"
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
-#include "millrace/network.h"
-#include "millrace/output_file.h"
 #include "millrace/plugin.h"
+#include "millrace/util/output_file.h"
 
 namespace millrace {
 

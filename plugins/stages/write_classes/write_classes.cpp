@@ -8,10 +8,10 @@
 #include <limits>
 #include <numeric>
 
+#include "millrace/backend/network.h"
+#include "millrace/detail/run.h"
 #include "millrace/error.h"
-#include "millrace/network.h"
 #include "millrace/plugin.h"
-#include "millrace/run.h"
 
 namespace millrace {
 namespace {

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/output_file.h"
 #include "millrace/predictions.h"
 #include "millrace/stage.h"
+#include "millrace/util/output_file.h"
 
 namespace millrace {
 

@@ -8,9 +8,9 @@
 #include <iterator>
 
 #include "matrix_picture.h"
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
-#include "millrace/network.h"
 #include "millrace/plugin.h"
 
 namespace millrace {

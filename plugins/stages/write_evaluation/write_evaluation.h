@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "calibration.h"
-#include "millrace/class_matrix.h"
-#include "millrace/output_file.h"
 #include "millrace/predictions.h"
 #include "millrace/stage.h"
+#include "millrace/util/class_matrix.h"
+#include "millrace/util/output_file.h"
 #include "mistakes.h"
 #include "pixel_verdict.h"
 #include "worst_images.h"

@@ -6,10 +6,10 @@
 #include <limits>
 #include <vector>
 
+#include "millrace/backend/network.h"
+#include "millrace/detail/run.h"
 #include "millrace/error.h"
-#include "millrace/network.h"
 #include "millrace/plugin.h"
-#include "millrace/run.h"
 
 namespace millrace {
 namespace {

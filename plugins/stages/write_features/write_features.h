@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "millrace/output_file.h"
 #include "millrace/predictions.h"
 #include "millrace/stage.h"
+#include "millrace/util/output_file.h"
 
 namespace millrace {
 

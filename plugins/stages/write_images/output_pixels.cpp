@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
-#include "millrace/network.h"
 
 namespace millrace {
 namespace {

@@ -7,11 +7,11 @@
 #include <string_view>
 #include <utility>
 
+#include "millrace/detail/random.h"
+#include "millrace/detail/run.h"
 #include "millrace/error.h"
-#include "millrace/output_file.h"
-#include "millrace/random.h"
-#include "millrace/run.h"
 #include "millrace/storage.h"
+#include "millrace/util/output_file.h"
 
 namespace millrace {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "millrace/affine.h"
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
-#include "millrace/network.h"
+#include "millrace/util/affine.h"
 
 namespace millrace {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/affine_map.h"
+#include "millrace/detail/affine_map.h"
 #include "millrace/predictions.h"
 #include "millrace/stage.h"
 

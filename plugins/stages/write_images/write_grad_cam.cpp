@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
+#include "millrace/backend/fusion.h"
+#include "millrace/backend/network.h"
+#include "millrace/detail/run.h"
+#include "millrace/detail/value.h"
 #include "millrace/error.h"
-#include "millrace/fusion.h"
-#include "millrace/network.h"
 #include "millrace/plugin.h"
-#include "millrace/run.h"
-#include "millrace/value.h"
 
 namespace millrace {
 namespace {

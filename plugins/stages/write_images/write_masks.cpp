@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "millrace/affine.h"
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
-#include "millrace/network.h"
 #include "millrace/plugin.h"
+#include "millrace/util/affine.h"
 
 namespace millrace {
 

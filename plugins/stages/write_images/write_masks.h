@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "millrace/class_colours.h"
 #include "millrace/predictions.h"
 #include "millrace/stage.h"
+#include "millrace/util/class_colours.h"
 #include "picture_folder.h"
 #include "picture_frame.h"
 

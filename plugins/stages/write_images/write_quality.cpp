@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "millrace/error.h"
-#include "millrace/noise.h"
+#include "millrace/kernels/noise.h"
 #include "millrace/plugin.h"
 
 namespace millrace {

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "image_quality.h"
-#include "millrace/output_file.h"
 #include "millrace/predictions.h"
-#include "millrace/resample.h"
 #include "millrace/stage.h"
+#include "millrace/util/output_file.h"
+#include "millrace/util/resample.h"
 #include "output_pixels.h"
 
 namespace millrace {

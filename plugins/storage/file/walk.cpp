@@ -11,9 +11,9 @@
 #include <memory>
 #include <vector>
 
+#include "millrace/detail/value.h"
 #include "millrace/error.h"
-#include "millrace/text.h"
-#include "millrace/value.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "millrace/tensor.h"
+#include "millrace/detail/tensor.h"
 
 namespace millrace::cpu {
 

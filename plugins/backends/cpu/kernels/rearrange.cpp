@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
 
 namespace millrace::cpu {
 namespace {

@@ -1,6 +1,6 @@
 #include "kernels_fixture.h"
-#include "millrace/random.h"
-#include "millrace/tensor.h"
+#include "millrace/detail/random.h"
+#include "millrace/detail/tensor.h"
 #include "philox.h"
 
 namespace millrace::cuda {
