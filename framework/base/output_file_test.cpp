@@ -110,7 +110,7 @@ TEST(OutputFile, SaysWhyItsFolderCannotBeMade) {
 // Permissions alone would let root write there.
 TEST(OutputPath, RefusesAFolderThatTakesNothing) {
   const testkit::TestFolder folder;
-  const StageContext context;
+  const StepContext context;
   const std::string good = folder / "new/figures.csv";
   EXPECT_EQ(output_path(context, "file", good), good);
   EXPECT_TRUE(fs::is_empty(folder.path()));

@@ -55,7 +55,7 @@ class Updates : public Stage {
       rate.add("peak", &Rate::peak).only_with("schedule", {"triangular"});
     });
   }
-  Updates(const Params&, const StageContext&) {}
+  Updates(const Params&, const StageSite&) {}
   void process(int, Packet, Output&) override {}
 };
 

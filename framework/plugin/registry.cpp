@@ -50,10 +50,11 @@ void check_parts(const StageType& type, const Value& table, const Registry& regi
 
 // create() that refuses mistakes in the keys of a rule or a loss as it refuses those in the stage's.
 auto with_checked_parts(const StageType& type) {
-  return [described = std::make_shared<StageType>(type)](const Value& table, const StageContext& context,
+  return [described = std::make_shared<StageType>(type)](const Value& table, AnyContext context,
                                                          Diagnostics& errors) -> std::shared_ptr<Stage> {
     const std::size_t before = errors.size();
-    if (context.registry) check_parts(*described, table, *context.registry, StageTypeAccess::owner_of(context), errors);
+    const StageSite& site = context.site();
+    if (site.registry) check_parts(*described, table, *site.registry, StageTypeAccess::owner_of(site), errors);
     return errors.size() == before ? described->create(table, context, errors) : nullptr;
   };
 }
@@ -63,7 +64,7 @@ auto with_checked_parts(const StageType& type) {
 void Registry::add(StageType type) {
   if (type.plugin.empty()) type.plugin = loading_name_;
   if (type.takes_rule || type.takes_loss) type.create = with_checked_parts(type);
-  type.create = [library = loading_, create = std::move(type.create)](const Value& table, const StageContext& context,
+  type.create = [library = loading_, create = std::move(type.create)](const Value& table, AnyContext context,
                                                                       Diagnostics& errors) {
     return keep_library(library, create(table, context, errors));
   };

@@ -104,11 +104,11 @@ void check_rule(const StageType& stage, const Value& table, const Registry& regi
   if (type != nullptr) reader.read(*type, take_other_keys(stage.params, own), errors);
 }
 
-std::shared_ptr<const Rule> make_rule(const RuleParams& params, const StageContext& context, std::string_view list) {
-  if (context.registry == nullptr) fail(ErrorKind::usage, "update rule '{}': there is no registry to find it in", params.rule);
+std::shared_ptr<const Rule> make_rule(const RuleParams& params, const StageSite& site, std::string_view list) {
+  if (site.registry == nullptr) fail(ErrorKind::usage, "update rule '{}': there is no registry to find it in", params.rule);
   Diagnostics errors;
-  const std::string owner = list.empty() ? StageTypeAccess::owner_of(context) : fmt::format("'{}'", list);
-  const RuleTable reader{*context.registry, owner, {}};
+  const std::string owner = list.empty() ? StageTypeAccess::owner_of(site) : fmt::format("'{}'", list);
+  const RuleTable reader{*site.registry, owner, {}};
   std::shared_ptr<const Rule> rule;
   if (params.rule.empty() && !list.empty()) {
     reader.refuse(params.rule_table, errors);

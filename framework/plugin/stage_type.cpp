@@ -48,6 +48,16 @@ StageType& StageType::operator=(const StageType&) = default;
 StageType& StageType::operator=(StageType&&) noexcept = default;
 StageType::~StageType() = default;
 
+const DataContext& AnyContext::data() const {
+  if (data_ == nullptr) fail(ErrorKind::usage, "this stage needs to know the samples that arrive: put it behind a source");
+  return *data_;
+}
+
+const StepContext& AnyContext::step() const {
+  if (step_ == nullptr) fail(ErrorKind::usage, "this stage needs to know replicas and steps: put it behind 'batch' in flow");
+  return *step_;
+}
+
 void StageTypeAccess::check_image(const StageAttributes& attributes, const ImageShape& image) {
   if (image.is_plain() || attributes.any_image_) return;
   fail(ErrorKind::usage,

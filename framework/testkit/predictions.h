@@ -75,7 +75,7 @@ class PredictionsTest : public testing::Test {
   TestFolder folder_;
   RecordedRun run_;
   Network network_;
-  StageContext context_;
+  StepContext context_;
   std::deque<std::vector<float>> values_;
 };
 

@@ -46,7 +46,7 @@ TEST(SampleTransform, SkipsSamplesThatAreBadAlready) {
 }
 
 TEST(SampleTransform, MarksASampleWhoseContentIsBadAndGoesOn) {
-  StageContext context;
+  StepContext context;
   context.name = "colour";
   Harness harness(StageTypeAccess::make<Paint>(), table({{"bad", Value(1.0)}}), context);
   const Ref<Batch> batch = make_batch(2, {4, 4, 3});

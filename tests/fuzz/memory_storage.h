@@ -42,7 +42,7 @@ class MemoryStorage : public Storage {
 struct Bench {
   std::shared_ptr<MemoryStorage> storage = std::make_shared<MemoryStorage>();
   Registry registry;
-  StageContext context;
+  StepContext context;
 
   Bench() {
     registry.add(StorageType{"file", "objects", {}, storage});

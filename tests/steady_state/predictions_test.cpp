@@ -24,7 +24,7 @@ class CountingSink : public Stage {
   static void describe(StageDescription<Params>& d) {
     d.name("counting_sink").text("Counts.").input(payload::kPredictions).serial();
   }
-  CountingSink(const Params&, const StageContext&) {}
+  CountingSink(const Params&, const StageSite&) {}
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
   void stop() noexcept override { line_.stop(); }
 

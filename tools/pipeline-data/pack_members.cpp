@@ -18,7 +18,7 @@ constexpr int kQuality = 90;
 std::shared_ptr<SampleTransform> make_decoder(const Registry& registry, const TargetSpec& target) {
   const StageType* type = registry.stage("decode_image");
   if (type == nullptr) fail(ErrorKind::usage, "images cannot be decoded: there is no plugin with the stage decode_image");
-  StageContext context;
+  StepContext context;
   context.graph = "pack";
   context.name = "decode_image";
   context.target = target;

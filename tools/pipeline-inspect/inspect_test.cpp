@@ -21,7 +21,7 @@ class Read : public Source {
     d.params.add("path", &Params::path).required().text("folder of the images");
     SourceParams::describe(d.params);
   }
-  Read(const Params& params, const StageContext&) : Source(params) {}
+  Read(const Params& params, const StageSite&) : Source(params) {}
   void open() override {}
   std::uint64_t size() const override { return 0; }
   std::size_t largest_encoded() const override { return 0; }
@@ -31,7 +31,7 @@ class Read : public Source {
 class Plain : public Stage {
  public:
   struct Params {};
-  Plain(const Params&, const StageContext&) {}
+  Plain(const Params&, const StageSite&) {}
   void process(int, Packet, Output&) override {}
 };
 
@@ -51,7 +51,7 @@ class Collect : public Batcher {
     d.params.add_table("window", &Params::window,
                        [](ParamSet<Window>& w) { w.add("x", &Window::x).range(-9, 9).unit("pixels"); });
   }
-  Collect(const Params&, const StageContext&) {}
+  Collect(const Params&, const StageSite&) {}
   BatchSpec spec() const override { return {}; }
   void process(int, Packet, Output&) override {}
 };

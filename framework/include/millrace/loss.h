@@ -54,7 +54,7 @@
 
 namespace millrace {
 
-struct StageContext;
+struct StageSite;
 
 // What the output is compared with.
 enum class LossTarget {
@@ -192,7 +192,7 @@ struct StageLoss {
   std::string name = {};                 // of its figure: the layer, or else the loss
 };
 // The loss that the stage asks for. Throws Error(usage) with all mistakes in the table.
-StageLoss make_loss(const LossParams& params, const StageContext& context);
+StageLoss make_loss(const LossParams& params, const StageSite& site);
 
 // A loss that a training stage minimises beside the one of LossParams, in its list `auxiliary`.
 struct AuxiliaryLoss {
@@ -202,9 +202,9 @@ struct AuxiliaryLoss {
 
   static void describe(ParamSet<AuxiliaryLoss>& set);
 };
-// The stage's loss, then the auxiliary ones. Throws Error(usage) with all mistakes. REQUIRES: the context has a network.
+// The stage's loss, then the auxiliary ones. Throws Error(usage) with all mistakes. REQUIRES: the site has a network.
 std::vector<StageLoss> make_losses(const LossParams& params, const std::vector<AuxiliaryLoss>& auxiliary,
-                                   const StageContext& context);
+                                   const StageSite& site);
 // The value that `output` of an auxiliary loss names; nothing for the network's result. Throws Error(usage) where no layer has
 // the name, or another layer reads its output.
 std::optional<LayerPort> find_loss_output(const Network& network, const std::string& name);

@@ -32,7 +32,7 @@
 
 namespace millrace {
 
-struct StageContext;
+struct StageSite;
 
 // What the rule needs besides an element's own value, gradient and states: nothing; norms over the whole parameter; or products
 // of matrices, and parameters that are matrices.
@@ -93,7 +93,7 @@ struct RuleParams {
 };
 // The rule that the stage asks for, or the table of a list called `list`; null where such a table asks for none. Throws
 // Error(usage) with all mistakes in the table.
-std::shared_ptr<const Rule> make_rule(const RuleParams& params, const StageContext& context, std::string_view list = {});
+std::shared_ptr<const Rule> make_rule(const RuleParams& params, const StageSite& site, std::string_view list = {});
 
 // What a rule says about itself, in `static void describe(RuleDescription<Params>&)`.
 template <class Params>

@@ -22,13 +22,32 @@
 
 namespace millrace {
 
-inline constexpr std::uint32_t kAbiVersion = 17;
+inline constexpr std::uint32_t kAbiVersion = 18;
 inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
 
 // Compiler, its ABI-relevant settings and the standard library, as one text.
 #define MILLRACE_TEXT_(x) #x
 #define MILLRACE_TEXT(x) MILLRACE_TEXT_(x)
 #define MILLRACE_TOOLCHAIN "gxx-abi" MILLRACE_TEXT(__GXX_ABI_VERSION) "-cxx11abi" MILLRACE_TEXT(_GLIBCXX_USE_CXX11_ABI)
+
+// The context of a stage as it is handed on: a site, and more where more is known. Lives as long as what it was made of.
+class AnyContext {
+ public:
+  AnyContext(const StageSite& site) : site_(&site) {}  // NOLINT: each context is one
+  AnyContext(const DataContext& data) : site_(&data), data_(&data) {}  // NOLINT
+  AnyContext(const StepContext& step) : site_(&step), data_(&step), step_(&step) {}  // NOLINT
+
+  const StageSite& site() const { return *site_; }
+  bool has_data() const { return data_ != nullptr; }
+  // Both throw Error(usage) where the stage stands too early to be told that.
+  const DataContext& data() const;
+  const StepContext& step() const;
+
+ private:
+  const StageSite* site_;
+  const DataContext* data_ = nullptr;
+  const StepContext* step_ = nullptr;
+};
 
 struct StageType {
   StageType();
@@ -52,9 +71,9 @@ struct StageType {
   // Reads the table as create() does and constructs nothing. `owner` names the table in messages: "[train.augment]".
   std::function<void(const Value& table, const std::string& owner, Diagnostics& errors)> check;
   // Adds what the stage wants of the network before that is compiled; empty: nothing. Throws Error(usage).
-  std::function<void(const Value& table, const StageContext& context, CompileRequest& request)> request;
+  std::function<void(const Value& table, const DataContext& context, CompileRequest& request)> request;
   // Reads the table (mistakes go to `errors`; then null) and constructs.
-  std::function<std::shared_ptr<Stage>(const Value& table, const StageContext& context, Diagnostics& errors)> create;
+  std::function<std::shared_ptr<Stage>(const Value& table, AnyContext context, Diagnostics& errors)> create;
 };
 
 struct BackendType {
@@ -191,10 +210,10 @@ inline __attribute__((visibility("hidden"))) void register_parts(Registry& regis
 
 struct StageTypeAccess {
   // Shape, seed and name of the stage.
-  static void place(SampleTransform& transform, const StageAttributes& attributes, const StageContext& context);
+  static void place(SampleTransform& transform, const StageAttributes& attributes, const DataContext& context);
   // ErrorKind::usage when images arrive that the stage does not take.
   static void check_image(const StageAttributes& attributes, const ImageShape& image);
-  static std::string owner_of(const StageContext& context) { return "[" + context.graph + "." + context.name + "]"; }
+  static std::string owner_of(const StageSite& site) { return "[" + site.graph + "." + site.name + "]"; }
   // All but check and create. `defaults`: the struct that `params` were declared of.
   static StageType described(const StageAttributes& attributes, StageType::Role role, const std::vector<ParamInfo>& params,
                              const void* defaults);
@@ -213,20 +232,58 @@ struct StageTypeAccess {
   }
 
   template <class T>
+  static constexpr StageType::Role role_of() {
+    return std::is_base_of_v<SampleTransform, T> ? StageType::Role::sample_transform
+           : std::is_base_of_v<Source, T>        ? StageType::Role::source
+           : std::is_base_of_v<Batcher, T>       ? StageType::Role::batcher
+                                                 : StageType::Role::stage;
+  }
+
+  // Whether T's constructor takes no more than `Context`.
+  template <class T, class Context>
+  static constexpr bool kTakes = std::is_constructible_v<T, const typename T::Params&, const Context&>;
+
+  template <class T>
+  static constexpr void check_constructor() {
+    constexpr StageType::Role kRole = role_of<T>();
+    static_assert(kRole != StageType::Role::source || kTakes<T, StageSite>,
+                  "a source is made before anything is known of its data: its constructor takes "
+                  "(const Params&, const millrace::StageSite&)");
+    static_assert((kRole != StageType::Role::sample_transform && kRole != StageType::Role::batcher) || kTakes<T, DataContext>,
+                  "replicas and steps are known behind `batch` alone: the constructor of a SampleTransform or a Batcher takes "
+                  "(const Params&, const millrace::StageSite&) or (const Params&, const millrace::DataContext&)");
+    static_assert(kTakes<T, StepContext>,
+                  "a stage is made from (const Params&, const millrace::StageSite&), or with DataContext or StepContext instead");
+  }
+
+  template <class T>
+  static std::shared_ptr<T> construct(const typename T::Params& params, const AnyContext& context) {
+    if constexpr (kTakes<T, StageSite>) {
+      return std::make_shared<T>(params, context.site());
+    } else if constexpr (kTakes<T, DataContext>) {
+      return std::make_shared<T>(params, context.data());
+    } else {
+      return std::make_shared<T>(params, context.step());
+    }
+  }
+
+  template <class T>
   static StageType make() {
+    check_constructor<T>();
     using Params = typename T::Params;
     auto description = std::make_shared<StageDescription<Params>>();
     T::describe(*description);
     const Params defaults{};
-    constexpr StageType::Role kRole = std::is_base_of_v<SampleTransform, T> ? StageType::Role::sample_transform
-                                      : std::is_base_of_v<Source, T>        ? StageType::Role::source
-                                      : std::is_base_of_v<Batcher, T>       ? StageType::Role::batcher
-                                                                            : StageType::Role::stage;
-    StageType type = described(*description, kRole, description->params.infos(), &defaults);
+    StageType type = described(*description, role_of<T>(), description->params.infos(), &defaults);
     type.takes_rule = std::is_base_of_v<RuleParams, Params>;
     type.takes_loss = std::is_base_of_v<LossParams, Params>;
-    if constexpr (requires(const StageContext& context, CompileRequest& request) { T::request(defaults, context, request); }) {
-      type.request = [description](const Value& table, const StageContext& context, CompileRequest& request) {
+    constexpr bool kRequests =
+        requires(const DataContext& context, CompileRequest& request) { T::request(defaults, context, request); };
+    if constexpr (kRequests || requires { &T::request; }) {
+      static_assert(kRequests,
+                    "request() is asked before the network is compiled: it takes (const Params&, const millrace::StageSite&, "
+                    "millrace::CompileRequest&), or DataContext instead of StageSite");
+      type.request = [description](const Value& table, const DataContext& context, CompileRequest& request) {
         Diagnostics errors;
         const Params params = read(description->params, table, owner_of(context), errors);
         errors.throw_if_any();
@@ -236,13 +293,13 @@ struct StageTypeAccess {
     type.check = [description](const Value& table, const std::string& owner, Diagnostics& errors) {
       read(description->params, table, owner, errors);
     };
-    type.create = [description](const Value& table, const StageContext& context, Diagnostics& errors) -> std::shared_ptr<Stage> {
+    type.create = [description](const Value& table, AnyContext context, Diagnostics& errors) -> std::shared_ptr<Stage> {
       const std::size_t before = errors.size();
-      Params params = read(description->params, table, owner_of(context), errors);
+      Params params = read(description->params, table, owner_of(context.site()), errors);
       if (errors.size() != before) return nullptr;
-      check_image(*description, context.image);
-      auto stage = std::make_shared<T>(params, context);
-      if constexpr (std::is_base_of_v<SampleTransform, T>) place(*stage, *description, context);
+      if (context.has_data()) check_image(*description, context.data().image);
+      auto stage = construct<T>(params, context);
+      if constexpr (std::is_base_of_v<SampleTransform, T>) place(*stage, *description, context.data());
       return stage;
     };
     return type;

@@ -8,7 +8,7 @@
 //     static void describe(millrace::StageDescription<Params>& d) {
 //       d.name("count_cats").text("Counts cats.").input(millrace::payload::kPredictions);
 //     }
-//     CountCats(const Params&, const millrace::StageContext&) {}
+//     CountCats(const Params&, const millrace::StageSite&) {}
 //     void process(int, millrace::Packet packet, millrace::Output& output) override { line_.add(std::move(packet), output); }
 //     void stop() noexcept override { line_.stop(); }
 //    private:
@@ -86,8 +86,8 @@ class Predictions : public Payload {
 };
 
 // The output of a layer that a user names "layer" or "layer:port". Throws Error(usage) that names `key` and the nearest layer.
-// REQUIRES: the context has a network.
-LayerPort find_output(const StageContext& context, std::string_view key, std::string_view name);
+// REQUIRES: the site has a network.
+LayerPort find_output(const StageSite& site, std::string_view key, std::string_view name);
 
 // Hands predictions to a sink in order of the source, each when its values are there, on a thread of its own. That thread may
 // block: memory stays bounded, as `forward` waits for predictions to come back. After an error, which ends the run, and after

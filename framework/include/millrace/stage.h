@@ -14,7 +14,7 @@
 //       d.name("invert").text("Inverts the colours of some images.");
 //       d.params.add("chance", &Params::chance).range(0, 1).text("chance for each image");
 //     }
-//     Invert(const Params& params, const millrace::StageContext&) : params_(params) {}
+//     Invert(const Params& params, const millrace::StageSite&) : params_(params) {}
 //     void process(millrace::Sample& sample, millrace::Draw& draw) override {
 //       if (!draw.chance(params_.chance)) return;
 //       const millrace::Image& image = sample.change_colours();
@@ -63,48 +63,61 @@ enum class Concurrency {
   serial,    // one at a time, in order of arrival
 };
 
-// What a stage may know about where it stands. Valid during the stage's whole life; not owned.
-struct StageContext {
-  std::string graph;  // "train"
-  std::string name;   // "augment": the table's name, not the stage's type
-  Position at;        // of its table in the pipeline's file, or of its name in `flow`; none: there is no file
-  std::uint64_t seed = 0;
-  ImageShape image;                     // of the images that arrive; 0 where an extent varies; is_plain() without any_image()
-  ImageShape window;                    // the network's input; larger images are cut to it, in the middle
-  TargetSpec target;                    // of the source; known after it
-  const Network* network = nullptr;     // null in graphs without a network
-  std::vector<Replica*> replicas;       // of this process; known after `batch`; none in a graph without a network
-  std::vector<Device*> devices;         // of each of them
-  int replica = -1;                     // index into replicas, for a stage that has one instance per replica
-  std::vector<double> load;             // share of each replica of all processes in a batch, relative; empty: all the same
-  int first_replica = 0;                // number of replicas[0] among those of all processes
-  Group* group = nullptr;               // the processes of this run; null: this one is alone
-  std::uint64_t samples_per_epoch = 0;  // of the source; known after it
-  std::uint64_t fingerprint = 0;        // of what arrives, before any draw: the source's listing, what its targets are, and the
-                                        // tables of all stages so far; 0 when the source has none
-  std::uint32_t batch_size = 0;         // global; known after `batch`
-  double steps_per_epoch = 0;           // known after `batch`
-  std::uint64_t total_steps = 0;        // of the run, as schedules count them; known after `batch`
-  std::uint64_t last_step = 0;          // after which the run ends: total_steps, or stop.max_steps before it
-  bool hash_input = false;              // stream hashes also cover what the network receives, hash_of_input()
-  RunServices* run = nullptr;           // never null while a pipeline runs
-  const Registry* registry = nullptr;   // never null while a pipeline runs; for looking up a part by name
+// ---- What a stage is told when it is made ----
+//
+// Three contexts, each of which is true when it is given. A constructor takes the least that it needs:
+//
+//   StageSite     where the stage stands, and the run. Known from the file alone: every stage may take it, and a source takes it
+//   DataContext   also what the source lists and what arrives here: for stages behind a source
+//   StepContext   also the replicas, the steps and the batch's size: for stages behind `batch`
+//
+// A constructor that takes more than is known where the stage stands does not compile, or, for a stage that may stand anywhere, is
+// refused before the run. Each context may be copied and kept. What its pointers lead to is valid during the stage's whole life.
+
+struct StageSite {
+  std::string graph;                 // "train"
+  std::string name;                  // "augment": the table's name, not the stage's type
+  Position at;                       // of its table in the pipeline's file, or of its name in `flow`; none: there is no file
+  std::uint64_t seed = 0;            // of the run
+  const Network* network = nullptr;  // null in pipelines without a network
+  ImageShape window;                 // the network's input; larger images are cut to it, in the middle
+  bool predicts = false;             // a stage of the graph takes predictions: each sample is to come once
+  std::vector<bool> taken = {};      // by output port of this stage: whether a stage takes what it sends; see sends()
+  Group* group = nullptr;            // the processes of this run; null: this one is alone
+  RunServices* run = nullptr;        // never null while a pipeline runs
+  const Registry* registry = nullptr;  // never null while a pipeline runs; for looking up a part by name
+
+  bool sends(std::size_t port) const { return port >= taken.size() || taken[port]; }
+  std::string place() const;  // see place_of_stage()
+};
+
+struct DataContext : StageSite {
+  ImageShape image;   // of the images that arrive; 0 where an extent varies; is_plain() without any_image()
+  TargetSpec target;  // of the samples that arrive
+  std::vector<std::string> classes;     // names by label, of the source or else of the weights
+  std::vector<std::string> colours;     // of each class, "#804080", of the source or else of the weights
+  std::uint64_t samples_per_epoch = 0;  // of the source
+  // Of what arrives, before any draw: the source's listing, what its targets are, and the tables of all stages so far; 0 when the
+  // source has none.
+  std::uint64_t fingerprint = 0;
+};
+
+struct StepContext : DataContext {
+  std::vector<Replica*> replicas;            // of this process; none in a graph without a network
+  std::vector<Device*> devices;              // of each of them
+  int replica = -1;                          // index into replicas, for a stage that has one instance per replica
+  std::vector<double> load;                  // share of each replica of all processes in a batch, relative; empty: all the same
+  int first_replica = 0;                     // number of replicas[0] among those of all processes
+  std::uint32_t batch_size = 0;              // global
+  double steps_per_epoch = 0;
+  std::uint64_t total_steps = 0;             // of the run, as schedules count them
+  std::uint64_t last_step = 0;               // after which the run ends: total_steps, or stop.max_steps before it
+  bool hash_input = false;                   // stream hashes also cover what the network receives, hash_of_input()
+  const CompileRequest* request = nullptr;   // what the stages of this graph ask of the network
 
   std::size_t all_replicas() const { return load.empty() ? replicas.size() : load.size(); }  // of all processes
   // The slots of a batch that belong to the replica `replica`.
   Share share_of(const Batch& batch) const;
-
-  // What the stages of this graph ask of the network; known after `batch`.
-  const CompileRequest* request = nullptr;
-  std::vector<std::string> classes;    // names by label, of the source or else of the weights; known after the source
-  std::vector<std::string> colours;    // of each class, "#804080", of the source or else of the weights; known after the source
-  std::vector<bool> taken;             // by output port of this stage: whether a stage takes what it sends; see sends()
-  std::vector<double> median_weights;  // of the classes of the main graph's label images, where a loss asks for them; known after
-                                       // `batch` in a run, unknown where it is only checked
-  bool predicts = false;               // a stage of the graph takes predictions: each sample is to come once
-
-  bool sends(std::size_t port) const { return port >= taken.size() || taken[port]; }
-  std::string place() const;  // see place_of_stage()
 };
 
 // How messages name a stage: "mine.toml:14:1: [train.augment]"; without a position the table alone.
@@ -154,10 +167,10 @@ class Stage {
   // graph adds these up, in order of replicas, over all replicas of all processes; the sums come as Packet::weights. Any thread.
   virtual std::vector<double> weigh(const Batch& /*batch*/) const { return {}; }
 
-  // The shape of the images it emits, given StageContext::image, element type and frames included.
+  // The shape of the images it emits, given DataContext::image, element type and frames included.
   virtual ImageShape image_shape() const { return {}; }
 
-  // What the samples have besides their image, given StageContext::target.
+  // What the samples have besides their image, given DataContext::target.
   virtual std::optional<TargetSpec> target() const { return {}; }  // none: as it arrives
 
   // Host memory this stage holds beyond the circulating batches, at most. For --check.

@@ -14,7 +14,7 @@ class AddToLabel : public SampleTransform {
     d.name("add_to_label").text("Adds a number to each label.");
     d.params.add("amount", &Params::amount).range(0, 9).text("what is added");
   }
-  AddToLabel(const Params& params, const StageContext&) : params_(params) {}
+  AddToLabel(const Params& params, const StageSite&) : params_(params) {}
   void process(Sample& sample, Draw&) override { sample.label += static_cast<std::int32_t>(params_.amount); }
 
  private:

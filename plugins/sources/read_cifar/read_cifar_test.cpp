@@ -94,7 +94,7 @@ class ReadCifarTest : public testing::Test {
 
   fs::path root_;
   Registry registry_;
-  StageContext context_;
+  StepContext context_;
 };
 
 TEST_F(ReadCifarTest, ReadsTheFilesOfASetOneAfterTheOther) {

@@ -113,7 +113,7 @@ class ReadIdxTest : public testing::Test {
 
   std::shared_ptr<Objects> objects_ = std::make_shared<Objects>();
   Registry registry_;
-  StageContext context_;
+  StepContext context_;
 };
 
 TEST_F(ReadIdxTest, GivesPixelsAndLabels) {

@@ -88,7 +88,7 @@ class ReadListTest : public testing::Test {
   std::shared_ptr<Remote> remote_ = std::make_shared<Remote>();
   Registry registry_;
   testkit::RecordedRun run_;
-  StageContext context_;
+  StepContext context_;
 };
 
 }  // namespace millrace

@@ -68,7 +68,7 @@ class ReadPairs : public Source, public NamesLabelValues {
   };
   static void describe(StageDescription<Params>& description);
 
-  ReadPairs(const Params& params, const StageContext& context);
+  ReadPairs(const Params& params, const StageSite& site);
 
   void open() override;
   std::uint64_t size() const override { return pairs_.images.size(); }

@@ -53,7 +53,7 @@ class ReadTarTest : public testing::Test {
   std::shared_ptr<testing_tar::LocalFiles> storage_ = std::make_shared<testing_tar::LocalFiles>();
   Registry registry_;
   testkit::RecordedRun run_;
-  StageContext context_;
+  StepContext context_;
 };
 
 }  // namespace millrace

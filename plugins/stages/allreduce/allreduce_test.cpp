@@ -37,7 +37,7 @@ class AllreduceTest : public testing::Test {
 
   Registry registry_;
   std::vector<std::unique_ptr<Device>> devices_;
-  StageContext context_;
+  StepContext context_;
   std::unique_ptr<testkit::Harness> harness_;
 };
 

@@ -41,7 +41,7 @@ class AugmentTest : public testing::Test {
     return "nothing was thrown";
   }
 
-  StageContext context_;
+  StepContext context_;
   Augment::Params params_;
 };
 

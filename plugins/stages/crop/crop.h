@@ -25,7 +25,7 @@ class Crop : public SampleTransform {
   };
   static void describe(StageDescription<Params>& description);
 
-  Crop(const Params& params, const StageContext& context);
+  Crop(const Params& params, const DataContext& context);
   void process(Sample& sample, Draw& draw) override;
   bool is_random() const override { return random_; }
   ImageShape image_shape() const override { return piece_; }

@@ -37,7 +37,7 @@ class Mix : public Source, public NamesLabelValues {
   };
   static void describe(StageDescription<Params>& description);
 
-  Mix(const Params& params, const StageContext& context);
+  Mix(const Params& params, const StageSite& site);
 
   void open() override;
   void stop() noexcept override;

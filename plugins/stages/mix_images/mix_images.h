@@ -43,7 +43,7 @@ class MixImages : public Transform<Batch, Batch> {
   };
   static void describe(StageDescription<Params>& description);
 
-  MixImages(const Params& params, const StageContext& context);
+  MixImages(const Params& params, const DataContext& context);
   using Transform<Batch, Batch>::process;
   void process(Batch& batch, const Packet& packet, Output& output) override;
 

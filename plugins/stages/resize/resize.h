@@ -31,7 +31,7 @@ class Resize : public SampleTransform {
 
   static void describe(StageDescription<Params>& description);
 
-  Resize(const Params& params, const StageContext& context);
+  Resize(const Params& params, const DataContext& context);
   void process(Sample& sample, Draw& draw) override;
   ImageShape image_shape() const override;
 

@@ -51,7 +51,7 @@ void WriteClasses::describe(StageDescription<Params>& d) {
       .in_recipes();
 }
 
-WriteClasses::WriteClasses(const Params& params, const StageContext& context)
+WriteClasses::WriteClasses(const Params& params, const DataContext& context)
     : params_(params),
       context_(context),
       json_(writes_json(params)),

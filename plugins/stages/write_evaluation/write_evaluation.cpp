@@ -46,7 +46,7 @@ std::string png_bytes(const Picture& picture) {
 bool gives_map(const Network& network) { return network.output().elements() != network.output()[0]; }
 
 // Those of the pictures of a map; of vectors none are needed.
-ClassColours colours_for(const StageContext& context) {
+ClassColours colours_for(const DataContext& context) {
   if (context.network == nullptr || !gives_map(*context.network)) return {};
   return class_colours(context.colours, static_cast<std::size_t>(context.network->output()[0]));
 }
@@ -71,12 +71,12 @@ void WriteEvaluation::describe(StageDescription<Params>& d) {
       .in_recipes();
 }
 
-void WriteEvaluation::request(const Params& params, const StageContext& context, CompileRequest& request) {
-  const bool of_map = context.network != nullptr && gives_map(*context.network);
+void WriteEvaluation::request(const Params& params, const StageSite& site, CompileRequest& request) {
+  const bool of_map = site.network != nullptr && gives_map(*site.network);
   request.needs_image = request.needs_image || params.mistakes > 0 || of_map;
 }
 
-WriteEvaluation::WriteEvaluation(const Params& params, const StageContext& context)
+WriteEvaluation::WriteEvaluation(const Params& params, const DataContext& context)
     : params_(params),
       context_(context),
       probabilities_(context.network != nullptr && context.network->layers.back().op == "softmax"),

@@ -51,7 +51,7 @@ std::string inside(const std::string& path) {
 
 }  // namespace
 
-void PictureFolder::open(const StageContext& context) {
+void PictureFolder::open(const DataContext& context) {
   const std::filesystem::path some_file = output_path(context, "folder", params_.folder + "/1.png");
   folder_ = some_file.parent_path().string();
   run_ = context.run;

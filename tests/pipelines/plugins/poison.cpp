@@ -29,7 +29,7 @@ class Poison : public millrace::Stage {
     d.params.add("step", &Params::step).text("from 1; 0: never");
     d.params.add("parameter", &Params::parameter).text("where; \"\": all gradients");
   }
-  Poison(const Params& params, const millrace::StageContext& context) : params_(params), context_(context) {}
+  Poison(const Params& params, const millrace::StepContext& context) : params_(params), context_(context) {}
 
   void process(int, millrace::Packet packet, millrace::Output& output) override {
     const auto& bucket = static_cast<const millrace::GradientBucket&>(*packet.payload);
@@ -53,7 +53,7 @@ class Poison : public millrace::Stage {
   }
 
   const Params params_;
-  const millrace::StageContext context_;
+  const millrace::StepContext context_;
 };
 
 constexpr std::int32_t kMarked = 9;  // the class of the sample in which losses and gradients are made wrong
@@ -72,7 +72,7 @@ class PoisonInput : public millrace::SampleTransform {
     d.params.add("position", &Params::position).text("in the first epoch, of the sample that gets the class");
     d.params.add("noise_at", &Params::noise_at).text("in the first epoch, the position of the sample that gets the noise");
   }
-  PoisonInput(const Params& params, const millrace::StageContext&) : params_(params) {}
+  PoisonInput(const Params& params, const millrace::StageSite&) : params_(params) {}
   void process(millrace::Sample& sample, millrace::Draw&) override {
     const std::int64_t position = sample.key.epoch == 0 ? static_cast<std::int64_t>(sample.key.position) : -2;
     if (static_cast<std::int64_t>(sample.key.index) == params_.index || position == params_.noise_at) {

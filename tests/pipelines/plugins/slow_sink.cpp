@@ -19,7 +19,7 @@ class SlowSink : public millrace::Stage {
     d.name("slow_sink").text("Sleeps over predictions.").input(millrace::payload::kPredictions).serial();
     d.params.add("milliseconds", &Params::milliseconds).text("of sleep");
   }
-  SlowSink(const Params& params, const millrace::StageContext&) : pause_(params.milliseconds) {}
+  SlowSink(const Params& params, const millrace::StageSite&) : pause_(params.milliseconds) {}
   void process(int, millrace::Packet packet, millrace::Output& output) override { line_.add(std::move(packet), output); }
   void stop() noexcept override { line_.stop(); }
 

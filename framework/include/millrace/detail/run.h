@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-// Thread-safe. Given to stages as StageContext::run.
+// Thread-safe. Given to stages as StageSite::run.
 class RunServices {
  public:
   virtual ~RunServices() = default;

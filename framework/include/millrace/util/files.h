@@ -15,8 +15,8 @@
 namespace millrace {
 
 // The storage of `url`, which a stage has as its parameter `key`. What can be known to be wrong at once is found here: nothing is
-// there, or it is not what is expected. REQUIRES: context.registry; it owns the storage.
-Storage& storage_for(const StageContext& context, std::string_view key, const std::string& url,
+// there, or it is not what is expected. REQUIRES: site.registry; it owns the storage.
+Storage& storage_for(const StageSite& site, std::string_view key, const std::string& url,
                      Storage::Kind expected = Storage::Kind::unknown);
 
 // Reads the whole file of one sample. A file that is missing, empty or unreadable is a bad sample: ErrorKind::content. A storage

@@ -65,7 +65,7 @@ void sync_files(const std::string& folder);
 
 // Where a stage writes: `file` in the run's folder unless it is absolute. Throws Error(usage) that names `key` when the run has
 // no folder, Error(storage) when nothing can be written there, which is tried. Leaves nothing. For open().
-std::string output_path(const StageContext& context, std::string_view key, const std::string& file);
+std::string output_path(const StageSite& site, std::string_view key, const std::string& file);
 
 // A field of a CSV file, in quotes where RFC 4180 asks for them; utf8_text() of it (text.h).
 void append_csv(std::string& line, std::string_view field);
