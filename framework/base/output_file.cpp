@@ -14,8 +14,8 @@
 
 #include "base/characters.h"
 #include "base/durable.h"
-#include "millrace/detail/run.h"
 #include "millrace/error.h"
+#include "millrace/stage.h"
 #include "millrace/util/text.h"
 
 namespace millrace {

@@ -1,4 +1,4 @@
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
 
 #include <fmt/format.h>
 

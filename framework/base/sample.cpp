@@ -1,3 +1,4 @@
+#include "millrace/batch.h"
 #include "millrace/sample.h"
 
 #include <algorithm>

@@ -6,6 +6,7 @@
 #include "compute/portable_fixture.h"
 #include "millrace/error.h"
 #include "millrace/kernels/divider.h"
+#include "millrace/layer.h"
 
 namespace millrace {
 namespace {

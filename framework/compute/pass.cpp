@@ -4,6 +4,7 @@
 
 #include "millrace/error.h"
 #include "millrace/kernels/portable.h"
+#include "millrace/layer.h"
 
 namespace millrace {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "compute/portable_fixture.h"
 #include "millrace/error.h"
+#include "millrace/layer.h"
 
 namespace millrace {
 namespace {

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "graph/line_of_stages.h"
-#include "millrace/step.h"
+#include "millrace/batch.h"
 
 namespace millrace {
 namespace {

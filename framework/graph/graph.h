@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "config/plan.h"
-#include "millrace/detail/run.h"
 #include "millrace/error.h"
 #include "millrace/stage.h"
 

@@ -8,6 +8,7 @@
 
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
+#include "millrace/source.h"
 
 namespace millrace {
 

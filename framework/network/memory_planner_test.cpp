@@ -1,3 +1,4 @@
+#include "millrace/backend/backend.h"
 #include "millrace/backend/memory_planner.h"
 
 #include <gtest/gtest.h>

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <utility>
 
+#include "millrace/backend/network.h"
+
 namespace millrace::ops {
 namespace {
 

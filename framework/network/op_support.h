@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 

@@ -1,4 +1,5 @@
 // batch_norm and lrn.
+#include "millrace/backend/network.h"
 #include "network/op_support.h"
 
 namespace millrace::ops {

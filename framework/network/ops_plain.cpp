@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "millrace/backend/network.h"
 #include "network/op_support.h"
 
 namespace millrace::ops {

@@ -1,4 +1,5 @@
 // max_pool, average_pool and global_average_pool.
+#include "millrace/backend/network.h"
 #include "network/op_support.h"
 
 namespace millrace::ops {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "config/document.h"
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "millrace/backend/network.h"
 #include "network/op_support.h"
 
 namespace millrace::ops {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "millrace/backend/backend.h"
 #include "millrace/plugin.h"
 #include "testkit/files.h"
 

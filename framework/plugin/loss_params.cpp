@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
+#include "millrace/loss.h"
 
 namespace millrace {
 namespace {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "millrace/backend/network.h"
+#include "millrace/detail/types.h"
 
 namespace millrace {
 

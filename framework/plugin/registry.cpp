@@ -1,4 +1,5 @@
 // What can be named in a pipeline, and who registered it.
+#include "millrace/layer.h"
 #include "millrace/plugin.h"
 
 #include <fmt/format.h>

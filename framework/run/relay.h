@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "millrace/communicator.h"
-#include "millrace/detail/run.h"
 #include "millrace/observer.h"
+#include "millrace/stage.h"
 
 namespace millrace {
 

@@ -1,8 +1,8 @@
 // What a recipe in a file of weights may say.
 #include <gtest/gtest.h>
 
+#include "millrace/batch.h"
 #include "millrace/error.h"
-#include "millrace/predictions.h"
 #include "run/usage.h"
 
 namespace millrace {

@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "millrace/detail/run.h"
 #include "millrace/plugin.h"
 #include "millrace/stage.h"
 

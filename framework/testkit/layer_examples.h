@@ -4,6 +4,7 @@
 #include <string>
 
 #include "millrace/backend/network.h"
+#include "millrace/detail/types.h"
 
 namespace millrace::testkit {
 

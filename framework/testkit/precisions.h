@@ -2,6 +2,7 @@
 #pragma once
 
 #include "millrace/backend/backend.h"
+#include "millrace/plugin.h"
 
 namespace millrace::testkit {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "millrace/backend/network.h"
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
 #include "testkit/files.h"
 #include "testkit/harness.h"
 #include "testkit/plain.h"

@@ -1,6 +1,7 @@
 #include "testkit/rules.h"
 
 #include "base/library_folder.h"
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
 
 namespace millrace::testkit {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/backend/network.h"
 #include "millrace/plugin.h"
 
 namespace millrace::testkit {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "millrace/detail/run.h"
 #include "millrace/plugin.h"
+#include "millrace/stage.h"
 
 namespace millrace::testkit {
 

@@ -112,6 +112,11 @@ TEST(WallsCheck, SeesAPluginThatLooksIntoTheFramework) {
   EXPECT_EQ(includes_with("plugins/stages/resize/a_test.cpp", "#include \"testkit/harness.h\"\n"), "");
 }
 
+TEST(WallsCheck, SeesAPluginThatIncludesAPartOfAPublicHeader) {
+  EXPECT_EQ(includes_with("plugins/stages/resize/a.cpp", "#include \"millrace/detail/tensor.h\"\n"),
+            "plugins/stages/resize/a.cpp:1: includes millrace/detail/tensor.h: it comes with the header that it is a part of\n");
+}
+
 TEST(WallsCheck, SeesAToolOrTheFrameworkThatLooksIntoAPlugin) {
   EXPECT_NE(includes_with("tools/pipeline-run/a.cpp", "#include \"../../plugins/stages/crop/crop.h\"\n"), "");
   EXPECT_NE(includes_with("framework/run/a.cpp", "#include \"../plugins/stages/crop/crop.h\"\n"), "");

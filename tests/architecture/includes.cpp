@@ -56,6 +56,7 @@ class IncludeCheck {
     for (const Include& include : includes_of(file)) {
       if (is_tbb(include.name) || is_toml(include.name))
         note(file, include, "a plugin sees the framework, not what it is made of");
+      if (include.name.starts_with("millrace/detail/")) note(file, include, "it comes with the header that it is a part of");
       if (include.name.starts_with("millrace/")) continue;
       if (is_test(file) && include.name.starts_with("testkit/")) continue;
       if (!include.quoted) {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "millrace/step.h"
+#include "millrace/batch.h"
 #include "replicas.h"
 #include "testkit/harness.h"
 

@@ -8,6 +8,7 @@
 
 #include "millrace/error.h"
 #include "millrace/kernels/portable.h"
+#include "millrace/layer.h"
 #include "replicas.h"
 #include "testkit/gradient_check.h"
 #include "testkit/layer_examples.h"

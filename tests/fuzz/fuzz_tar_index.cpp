@@ -4,6 +4,7 @@
 #include "fuzz.h"
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
+#include "millrace/sample.h"
 #include "tar_index.h"
 
 namespace millrace::fuzz {

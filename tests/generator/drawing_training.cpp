@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "drawing.h"
+#include "millrace/loss.h"
 
 namespace millrace::generator {
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <utility>
 
+#include "millrace/batch.h"
 #include "millrace/detail/random.h"
 #include "millrace/detail/split.h"
 #include "millrace/plugin.h"
-#include "millrace/step.h"
 #include "testkit/plain.h"
 
 namespace millrace::testkit {

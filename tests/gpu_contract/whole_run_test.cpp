@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "millrace/detail/run.h"
+#include "millrace/batch.h"
 #include "millrace/error.h"
-#include "millrace/step.h"
+#include "millrace/stage.h"
 #include "run/session.h"
 #include "testkit/recording.h"
 #include "testkit/stages.h"

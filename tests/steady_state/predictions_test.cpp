@@ -5,8 +5,8 @@
 
 #include "config/plan.h"
 #include "counting.h"
+#include "millrace/batch.h"
 #include "millrace/plugin.h"
-#include "millrace/predictions.h"
 #include "pipelines/command.h"
 #include "run/session.h"
 #include "run/weights.h"

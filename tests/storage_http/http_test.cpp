@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "http_storage.h"
+#include "millrace/error.h"
 #include "millrace/sample.h"
 #include "server.h"
 

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/waited_time.h"
+#include "millrace/error.h"
 #include "millrace/sample.h"
 #include "server.h"
 

@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "millrace/error.h"
 #include "millrace/sample.h"
 #include "server.h"
 #include "upload.h"

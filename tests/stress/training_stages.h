@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/batch.h"
 #include "millrace/plugin.h"
-#include "millrace/step.h"
 
 namespace millrace::stress {
 

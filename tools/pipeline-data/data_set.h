@@ -7,8 +7,8 @@
 
 #include "common/arguments.h"
 #include "config/plan.h"
-#include "millrace/detail/run.h"
 #include "millrace/plugin.h"
+#include "millrace/stage.h"
 #include "run/data_line.h"
 
 namespace millrace {

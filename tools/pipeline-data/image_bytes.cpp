@@ -9,6 +9,8 @@
 // jpeglib.h needs FILE and size_t before it
 #include <jpeglib.h>
 
+#include "millrace/error.h"
+
 namespace millrace {
 
 std::string png_bytes(const ImageView& image) {

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "millrace/backend/backend.h"
+#include "millrace/loss.h"
 #include "network/load.h"
 #include "testkit/files.h"
 #include "text_table.h"

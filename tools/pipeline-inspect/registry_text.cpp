@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "inspect.h"
+#include "millrace/backend/backend.h"
 #include "text_table.h"
 
 namespace millrace {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "inspect.h"
+#include "millrace/loss.h"
 #include "text_table.h"
 
 namespace millrace {

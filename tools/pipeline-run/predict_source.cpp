@@ -6,6 +6,7 @@
 #include <initializer_list>
 
 #include "millrace/error.h"
+#include "millrace/loss.h"
 
 namespace millrace {
 

@@ -47,6 +47,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/detail/layer_plan.h"
 #include "millrace/detail/split.h"
 #include "millrace/kernels/portable.h"
 #include "millrace/params.h"
@@ -54,6 +55,8 @@
 
 namespace millrace {
 
+class Batch;
+class Network;
 struct StageSite;
 
 // What the output is compared with.
@@ -156,22 +159,6 @@ void check_loss(const Loss& loss, const LossSetting& setting);
 void check_labels(const Loss& loss, const Batch& batch, std::uint32_t begin, std::uint32_t count, const Shape& output);
 // Pixels of each class in the target images of these slots as the network sees them, weighted by the samples' weights.
 std::vector<double> count_target_classes(const Batch& batch, Share slots);
-
-// A table of a loss with the output's shape. Gradient checks, conformance tests and documentation are made from them.
-struct LossExample {
-  std::string table;  // in TOML
-  Shape output;
-};
-
-struct LossType {
-  std::shared_ptr<const LossInfo> info;
-  std::string name, text, plugin;
-  std::vector<LossExample> examples;  // at least one
-  std::vector<ParamInfo> params;
-  Value defaults;  // of params, as a table
-  // Reads the table; mistakes go to `errors`, those of the constructor too, and the result is null then.
-  std::function<std::shared_ptr<const Loss>(const Value& table, const std::string& owner, Diagnostics& errors)> create;
-};
 
 // Parameters of a stage that works with a loss: its Params derive from this and its describe() calls
 // LossParams::describe(d.params). The table `loss` holds `rule`, the loss's name, `reduction` and the loss's own keys.

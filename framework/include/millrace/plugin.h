@@ -1,26 +1,37 @@
-// Plugins: shared libraries found at run time. A plugin exports one symbol, a versioned descriptor, which MILLRACE_PLUGIN
-// writes; the ABI number and the toolchain tag are compared before anything else of the library is called. Objects that a
-// plugin's types create keep its library loaded.
+// Plugins: shared libraries found at run time.
+//
+//   MILLRACE_PLUGIN("invert", "1.0", "Inverts colours.") { registry.add_stage<Invert>(); }  // a stage, see stage.h
+//
+// Whoever registers a layer or a loss includes layer.h or loss.h too; what registers the others comes with this header.
+//
+// A plugin exports one symbol, a versioned descriptor, which MILLRACE_PLUGIN writes; the ABI number and the toolchain tag are
+// compared before anything else of the library is called. Objects that a plugin's types create keep its library loaded.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
-#include <type_traits>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "millrace/backend/backend.h"
-#include "millrace/backend/network.h"
 #include "millrace/communicator.h"
-#include "millrace/loss.h"
+#include "millrace/detail/types.h"
 #include "millrace/observer.h"
 #include "millrace/optimizer.h"
+#include "millrace/source.h"
 #include "millrace/stage.h"
 #include "millrace/storage.h"
 #include "millrace/util/digest.h"
 
 namespace millrace {
+
+class Backend;
+template <class T>
+LayerType layer_type();  // layer.h
+template <class T>
+LossType loss_type();  // loss.h
 
 inline constexpr std::uint32_t kAbiVersion = 18;
 inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
@@ -94,7 +105,9 @@ class Registry {
   template <class T>
   void add_stage();
   template <class T>
-  void add_layer();  // defined in layer.h
+  void add_layer() {
+    add(layer_type<T>());
+  }
   template <class T>
   void add_rule() {
     add(rule_type<T>());
@@ -206,109 +219,6 @@ inline __attribute__((visibility("hidden"))) void register_parts(Registry& regis
   static const millrace::PluginPart millrace_plugin_part(&millrace_register_part); \
   static void millrace_register_part([[maybe_unused]] millrace::Registry& registry)
 
-// ---- implementation of add_stage ----
-
-struct StageTypeAccess {
-  // Shape, seed and name of the stage.
-  static void place(SampleTransform& transform, const StageAttributes& attributes, const DataContext& context);
-  // ErrorKind::usage when images arrive that the stage does not take.
-  static void check_image(const StageAttributes& attributes, const ImageShape& image);
-  static std::string owner_of(const StageSite& site) { return "[" + site.graph + "." + site.name + "]"; }
-  // All but check and create. `defaults`: the struct that `params` were declared of.
-  static StageType described(const StageAttributes& attributes, StageType::Role role, const std::vector<ParamInfo>& params,
-                             const void* defaults);
-
-  template <class Params>
-  static Params read(const ParamSet<Params>& set, const Value& table, const std::string& owner, Diagnostics& errors) {
-    if constexpr (std::is_base_of_v<RuleParams, Params>) {
-      Value own = table;
-      Value rule_table = take_other_keys(set.infos(), own);
-      Params params = read_struct(set, own, owner, errors);
-      params.rule_table = std::move(rule_table);
-      return params;
-    } else {
-      return read_struct(set, table, owner, errors);
-    }
-  }
-
-  template <class T>
-  static constexpr StageType::Role role_of() {
-    return std::is_base_of_v<SampleTransform, T> ? StageType::Role::sample_transform
-           : std::is_base_of_v<Source, T>        ? StageType::Role::source
-           : std::is_base_of_v<Batcher, T>       ? StageType::Role::batcher
-                                                 : StageType::Role::stage;
-  }
-
-  // Whether T's constructor takes no more than `Context`.
-  template <class T, class Context>
-  static constexpr bool kTakes = std::is_constructible_v<T, const typename T::Params&, const Context&>;
-
-  template <class T>
-  static constexpr void check_constructor() {
-    constexpr StageType::Role kRole = role_of<T>();
-    static_assert(kRole != StageType::Role::source || kTakes<T, StageSite>,
-                  "a source is made before anything is known of its data: its constructor takes "
-                  "(const Params&, const millrace::StageSite&)");
-    static_assert((kRole != StageType::Role::sample_transform && kRole != StageType::Role::batcher) || kTakes<T, DataContext>,
-                  "replicas and steps are known behind `batch` alone: the constructor of a SampleTransform or a Batcher takes "
-                  "(const Params&, const millrace::StageSite&) or (const Params&, const millrace::DataContext&)");
-    static_assert(kTakes<T, StepContext>,
-                  "a stage is made from (const Params&, const millrace::StageSite&), or with DataContext or StepContext instead");
-  }
-
-  template <class T>
-  static std::shared_ptr<T> construct(const typename T::Params& params, const AnyContext& context) {
-    if constexpr (kTakes<T, StageSite>) {
-      return std::make_shared<T>(params, context.site());
-    } else if constexpr (kTakes<T, DataContext>) {
-      return std::make_shared<T>(params, context.data());
-    } else {
-      return std::make_shared<T>(params, context.step());
-    }
-  }
-
-  template <class T>
-  static StageType make() {
-    check_constructor<T>();
-    using Params = typename T::Params;
-    auto description = std::make_shared<StageDescription<Params>>();
-    T::describe(*description);
-    const Params defaults{};
-    StageType type = described(*description, role_of<T>(), description->params.infos(), &defaults);
-    type.takes_rule = std::is_base_of_v<RuleParams, Params>;
-    type.takes_loss = std::is_base_of_v<LossParams, Params>;
-    constexpr bool kRequests =
-        requires(const DataContext& context, CompileRequest& request) { T::request(defaults, context, request); };
-    if constexpr (kRequests || requires { &T::request; }) {
-      static_assert(kRequests,
-                    "request() is asked before the network is compiled: it takes (const Params&, const millrace::StageSite&, "
-                    "millrace::CompileRequest&), or DataContext instead of StageSite");
-      type.request = [description](const Value& table, const DataContext& context, CompileRequest& request) {
-        Diagnostics errors;
-        const Params params = read(description->params, table, owner_of(context), errors);
-        errors.throw_if_any();
-        T::request(params, context, request);
-      };
-    }
-    type.check = [description](const Value& table, const std::string& owner, Diagnostics& errors) {
-      read(description->params, table, owner, errors);
-    };
-    type.create = [description](const Value& table, AnyContext context, Diagnostics& errors) -> std::shared_ptr<Stage> {
-      const std::size_t before = errors.size();
-      Params params = read(description->params, table, owner_of(context.site()), errors);
-      if (errors.size() != before) return nullptr;
-      if (context.has_data()) check_image(*description, context.data().image);
-      auto stage = construct<T>(params, context);
-      if constexpr (std::is_base_of_v<SampleTransform, T>) place(*stage, *description, context.data());
-      return stage;
-    };
-    return type;
-  }
-};
-
-template <class T>
-void Registry::add_stage() {
-  add(StageTypeAccess::make<T>());
-}
-
 }  // namespace millrace
+
+#include "millrace/detail/stage_type.h"

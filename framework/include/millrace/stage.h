@@ -1,6 +1,6 @@
 // Stages: the nodes of a pipeline. Four shapes cover what a training graph needs:
 //
-//   Source            samples come from here; the framework does order, shuffling, credits, chunks and retries
+//   Source            samples come from here (source.h); the framework does order, shuffling, credits, chunks and retries
 //   SampleTransform   changes one sample at a time (decode, resize, augment); the framework does the rest
 //   Transform, Sink   take whole payloads (Batch, GradientBucket, StepResult, or one of your own)
 //   Stage             the general form that the others are made of: packets in, packets out
@@ -32,19 +32,23 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "millrace/detail/packet.h"
 #include "millrace/detail/split.h"
+#include "millrace/error.h"
 #include "millrace/params.h"
 #include "millrace/sample.h"
 
 namespace millrace {
 
+class Batch;
 struct CompileRequest;
 class Device;
 class Group;
@@ -118,6 +122,38 @@ struct StepContext : DataContext {
   std::size_t all_replicas() const { return load.empty() ? replicas.size() : load.size(); }  // of all processes
   // The slots of a batch that belong to the replica `replica`.
   Share share_of(const Batch& batch) const;
+};
+
+// What a running pipeline offers its stages, as StageSite::run. Thread-safe.
+class RunServices {
+ public:
+  virtual ~RunServices() = default;
+
+  struct StepReport;  // batch.h
+  virtual void report(const StepReport& report) = 0;
+
+  // A figure of one step, such as "learning_rate"; observers are told it with the step (StepEvent::scalars).
+  virtual void scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) = 0;
+  // scalar() will bring this figure when a device knows it: the StepEvent waits for it. Said before the stage lets go of the
+  // step's token.
+  virtual void promise_scalar(std::string_view graph, std::uint64_t step, std::string_view name) = 0;
+
+  // A number of this step that scalar() does not bring is not finite: "a gradient". It is treated as such a figure is.
+  virtual void not_finite(std::string_view graph, std::uint64_t step, std::string_view what) = 0;
+
+  // Tells observers of a bad sample, which the ledger quarantine.jsonl then names. `action`: "replaced", "skipped", "fatal" (the
+  // run ends with it).
+  virtual void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) = 0;
+
+  virtual const std::filesystem::path& folder() const = 0;  // of this run; empty when it writes none
+  virtual void warn(std::string_view message) = 0;          // tells observers (WarningEvent)
+
+  // What the learning rate of this step is multiplied by, as RunControl::rate_factor() asked for. Known when the step begins, and
+  // the same for all replicas.
+  virtual double rate_factor(std::uint64_t /*step*/) const { return 1; }
+
+  // A graph's first batches are tried before the first epoch: what comes now is not counted, and comes again.
+  virtual bool rehearses() const { return false; }
 };
 
 // How messages name a stage: "mine.toml:14:1: [train.augment]"; without a position the table alone.
@@ -195,73 +231,6 @@ class Stage {
   virtual void restore(std::string_view /*saved*/) {}
 };
 
-// Keys that every source takes: which samples, in which order. The framework applies them by index.
-struct SourceParams {
-  std::string shuffle = "never";
-  std::optional<std::int64_t> limit;
-  Range part = {0, 1};
-  std::int64_t part_seed = 0;
-  std::vector<std::string> only;
-  bool balance = false;
-  std::vector<double> class_weights;
-
-  template <class Params>
-  static void describe(ParamSet<Params>& set) {
-    set.add("shuffle", &Params::shuffle)
-        .choices({"never", "once", "every-epoch"})
-        .text("order of samples: as listed, one fixed permutation, or a new permutation each epoch");
-    set.add("limit", &Params::limit).range(1).unit("samples").text("at most so many, spread evenly over the listing");
-    set.add("part", &Params::part)
-        .text(
-            "the part of each class to take: [0, 0.9] here and [0.9, 1] in another graph share no sample. Who belongs where is "
-            "drawn from part_seed");
-    set.add("part_seed", &Params::part_seed).text("draws who belongs to which part; not run.seed, so that a test set stays one");
-    set.add("only", &Params::only).text("only samples of these classes; labels are numbered in this order");
-    set.add("balance", &Params::balance).text("every class equally often in an epoch, which keeps its length");
-    set.add("class_weights", &Params::class_weights)
-        .text("how often each class comes in an epoch, in proportion; instead of balance");
-  }
-};
-
-// Samples with stable indices 0 ... size()-1.
-class Source : public Stage {
- public:
-  explicit Source(SourceParams sampling) : sampling_(std::move(sampling)) {}
-
-  void open() override = 0;                                        // lists the samples; ErrorKind::data when there are none
-  virtual std::uint64_t size() const = 0;                          // valid after open()
-  virtual std::vector<std::string> classes() const { return {}; }  // names by label
-  virtual std::vector<std::string> colours() const { return {}; }  // of each class in pictures, "#804080"; empty: none are named
-  virtual std::int32_t label(std::uint64_t) const { return -1; }   // of a sample, without reading it; -1 when not known
-  virtual std::size_t largest_encoded() const = 0;                 // bytes of the largest sample; bounds the memory
-  virtual std::uint32_t numbers() const { return 0; }              // that each sample has to be predicted
-  // Whether a sample has any number of rows of numbers() each, such as boxes or several labels, instead of one row.
-  virtual bool has_rows() const { return false; }
-  // Of the listing, with sizes and versions: another number when a sample may have changed. 0: it cannot tell.
-  virtual std::uint64_t fingerprint() const { return 0; }
-  // Of what each index stands for: another number when samples have other names below the root, other labels, or another order.
-  // The same where the data have been moved or copied. A run goes on with the same listing. By default of the labels alone.
-  virtual std::uint64_t listing_hash() const;
-
-  // A source made of others: their samples come one after the other, each part as often in an epoch as its weight says.
-  struct Part {
-    std::uint64_t size = 0;
-    double weight = 1;
-  };
-  virtual std::vector<Part> parts() const { return {}; }
-
-  // Fills url, encoded, label and all else that the source knows of the sample key.index. Runs on several I/O threads at once and
-  // may block. Throws ErrorKind::content for a bad sample, as read_sample_file() (files.h) does for a missing file. Any other
-  // error ends the run.
-  virtual void read(Sample& sample) = 0;
-
-  const SourceParams& sampling() const { return sampling_; }
-  void process(int, Packet, Output&) final {}  // the framework drives read() itself
-
- private:
-  SourceParams sampling_;
-};
-
 // A SampleTransform that remembers samples in the state in which they reach it. The framework asks the cache before it reads. A
 // sample in the cache is not read, the stages before the cache do not see it, and its `cached` is set. Thread-safe.
 class SampleCache {
@@ -295,28 +264,6 @@ class SampleTransform : public Stage {
   std::string name_;
   std::uint64_t seed_ = 0;
   std::uint64_t name_hash_ = 0;
-};
-
-// How many samples a step has, how many batches circulate, and what happens to bad samples. Part of the `batch` stage.
-struct BatchSpec {
-  std::uint32_t size = 0;     // global; 0: the run chooses the largest that its memory holds, as for the key `size` = "auto"
-  std::uint32_t buffers = 3;  // circulating batches: the bound of every data edge
-  enum class Last {
-    drop,
-    keep,
-    wrap
-  } last = Last::drop;  // an epoch's incomplete last batch: left out; smaller; filled up with
-                        // the epoch's first samples
-
-  std::uint64_t steps(std::uint64_t samples, std::uint32_t global_size) const {  // of an epoch
-    return (samples + (last == Last::drop ? 0 : global_size - 1)) / global_size;
-  }
-};
-
-// A stage that counts samples into batches. A graph with a Source has exactly one; the framework makes the batches it asks for.
-class Batcher : public Stage {
- public:
-  virtual BatchSpec spec() const = 0;
 };
 
 // One In in, any number of Outs out.

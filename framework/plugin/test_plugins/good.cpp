@@ -1,4 +1,5 @@
 // A plugin as it should be: one stage that adds a number to a label, and one backend without devices.
+#include "millrace/backend/backend.h"
 #include "millrace/plugin.h"
 
 namespace {

@@ -5,7 +5,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "kernels/map.h"
-#include "millrace/detail/tensor.h"
+#include "millrace/backend/network.h"
 #include "millrace/kernels/portable_element.h"
 
 namespace millrace::cpu {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "memory_region.h"
-#include "millrace/detail/tensor.h"
+#include "millrace/backend/network.h"
 #include "millrace/kernels/orthogonalise.h"
 #include "primitive_checks.h"
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/source.h"
 #include "millrace/stage.h"
 #include "millrace/storage.h"
 #include "records.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/detail/tensor.h"
+#include "millrace/sample.h"
 
 namespace millrace {
 

@@ -4,8 +4,8 @@
 #include <map>
 #include <string>
 
-#include "millrace/detail/random.h"
 #include "millrace/error.h"
+#include "millrace/sample.h"
 #include "millrace/util/pattern.h"
 #include "millrace/util/text.h"
 

@@ -1,9 +1,9 @@
 #include "read_folder.h"
 
-#include "millrace/detail/random.h"
-#include "millrace/detail/run.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "millrace/sample.h"
+#include "millrace/stage.h"
 #include "millrace/util/text.h"
 
 namespace millrace {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "listing.h"
+#include "millrace/source.h"
 #include "millrace/stage.h"
 
 namespace millrace {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "millrace/detail/run.h"
 #include "millrace/plugin.h"
+#include "millrace/stage.h"
 #include "millrace/util/files.h"
 
 namespace millrace {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "idx_header.h"
+#include "millrace/source.h"
 #include "millrace/stage.h"
 #include "millrace/storage.h"
 

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "millrace/detail/random.h"
 #include "millrace/error.h"
+#include "millrace/sample.h"
 #include "millrace/util/text.h"
 
 namespace millrace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "millrace/detail/random.h"
 #include "millrace/error.h"
+#include "millrace/sample.h"
 #include "millrace/util/text.h"
 
 namespace millrace {

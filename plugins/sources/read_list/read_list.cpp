@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "millrace/detail/random.h"
-#include "millrace/detail/run.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "millrace/sample.h"
+#include "millrace/stage.h"
 
 namespace millrace {
 

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "csv.h"
-#include "millrace/detail/value.h"
 #include "millrace/error.h"
+#include "millrace/params.h"
 #include "millrace/util/text.h"
 
 namespace millrace {

@@ -6,8 +6,8 @@
 #include <map>
 #include <unordered_set>
 
-#include "millrace/detail/random.h"
 #include "millrace/error.h"
+#include "millrace/sample.h"
 #include "millrace/util/pattern.h"
 #include "millrace/util/text.h"
 

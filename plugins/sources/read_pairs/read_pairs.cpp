@@ -2,10 +2,10 @@
 
 #include <cstring>
 
-#include "millrace/detail/random.h"
-#include "millrace/detail/run.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "millrace/sample.h"
+#include "millrace/stage.h"
 #include "millrace/util/colour.h"
 #include "millrace/util/text.h"
 

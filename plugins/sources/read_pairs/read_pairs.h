@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/source.h"
 #include "millrace/stage.h"
 #include "millrace/util/label_values.h"
 #include "pairing.h"

@@ -4,8 +4,8 @@
 #include <limits>
 #include <numeric>
 
-#include "millrace/detail/random.h"
 #include "millrace/error.h"
+#include "millrace/sample.h"
 #include "millrace/util/files.h"
 #include "tar_reader.h"
 

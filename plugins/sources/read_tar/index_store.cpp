@@ -10,8 +10,8 @@
 #include <memory>
 #include <optional>
 
-#include "millrace/detail/random.h"
 #include "millrace/error.h"
+#include "millrace/sample.h"
 #include "millrace/util/cache_folder.h"
 
 namespace millrace {

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "index_store.h"
-#include "millrace/detail/random.h"
 #include "millrace/error.h"
+#include "millrace/sample.h"
 #include "tar_files_fixture.h"
 
 namespace millrace {

@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "class_list.h"
-#include "millrace/detail/random.h"
-#include "millrace/detail/run.h"
 #include "millrace/plugin.h"
+#include "millrace/sample.h"
+#include "millrace/stage.h"
 #include "millrace/util/files.h"
 #include "millrace/util/text.h"
 #include "tar_reader.h"

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "index_store.h"
+#include "millrace/plugin.h"
+#include "millrace/source.h"
 #include "millrace/stage.h"
 
 namespace millrace {

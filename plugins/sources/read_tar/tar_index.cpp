@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "millrace/detail/random.h"
 #include "millrace/error.h"
+#include "millrace/sample.h"
 
 namespace millrace {
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "millrace/backend/backend.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/batch.h"
 #include "millrace/communicator.h"
 #include "millrace/stage.h"
-#include "millrace/step.h"
 
 namespace millrace {
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "millrace/detail/run.h"
 #include "millrace/plugin.h"
+#include "millrace/stage.h"
 
 namespace millrace {
 

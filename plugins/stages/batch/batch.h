@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "millrace/batch.h"
 #include "millrace/stage.h"
 
 namespace millrace {

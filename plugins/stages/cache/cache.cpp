@@ -1,7 +1,7 @@
 #include "cache.h"
 
-#include "millrace/detail/run.h"
 #include "millrace/plugin.h"
+#include "millrace/stage.h"
 #include "millrace/util/bytes.h"
 
 namespace millrace {

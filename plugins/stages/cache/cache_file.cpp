@@ -11,8 +11,8 @@
 #include <filesystem>
 
 #include "entry.h"
-#include "millrace/detail/random.h"
 #include "millrace/error.h"
+#include "millrace/sample.h"
 
 namespace millrace {
 

@@ -4,10 +4,10 @@
 
 #include <cstring>
 
-#include "millrace/detail/run.h"
 #include "millrace/error.h"
 #include "millrace/kernels/host_element.h"
 #include "millrace/plugin.h"
+#include "millrace/stage.h"
 
 namespace millrace {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "clip_kernels.h"
 #include "millrace/backend/readback.h"
+#include "millrace/batch.h"
 #include "millrace/stage.h"
-#include "millrace/step.h"
 
 namespace millrace {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "millrace/detail/affine_map.h"
 #include "millrace/plugin.h"
+#include "millrace/sample.h"
 #include "millrace/util/centre.h"
 
 namespace millrace {

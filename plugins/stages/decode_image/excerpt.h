@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "millrace/detail/random.h"
 #include "millrace/params.h"
+#include "millrace/sample.h"
 #include "millrace/util/resample.h"
 
 namespace millrace {

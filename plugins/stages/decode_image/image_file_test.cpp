@@ -10,8 +10,8 @@
 
 #include "image_file_fixture.h"
 #include "jpeg_images_fixture.h"
-#include "millrace/detail/random.h"
 #include "millrace/error.h"
+#include "millrace/sample.h"
 #include "png_images_fixture.h"
 
 namespace millrace {

@@ -9,8 +9,8 @@
 #include "jpeg_decoder.h"
 #include "jpeg_images_fixture.h"
 #include "jpeg_reference.h"
-#include "millrace/detail/random.h"
 #include "millrace/error.h"
+#include "millrace/sample.h"
 
 namespace millrace {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "millrace/detail/split.h"
+#include "millrace/stage.h"
 #include "submit.h"
 
 namespace millrace {

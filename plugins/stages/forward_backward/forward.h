@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "device_clock.h"
+#include "millrace/batch.h"
 #include "millrace/loss.h"
 #include "millrace/stage.h"
-#include "millrace/step.h"
 #include "prediction_pool.h"
 
 namespace millrace {

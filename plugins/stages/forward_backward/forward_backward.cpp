@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "millrace/detail/split.h"
+#include "millrace/stage.h"
 #include "submit.h"
 
 namespace millrace {

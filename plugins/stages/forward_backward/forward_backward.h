@@ -3,10 +3,9 @@
 #include <vector>
 
 #include "device_clock.h"
-#include "millrace/detail/split.h"
+#include "millrace/batch.h"
 #include "millrace/loss.h"
 #include "millrace/stage.h"
-#include "millrace/step.h"
 
 namespace millrace {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "millrace/step.h"
+#include "millrace/batch.h"
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
 #include "testkit/losses.h"

@@ -7,11 +7,11 @@
 #include <string>
 #include <utility>
 
+#include "millrace/backend/backend.h"
 #include "millrace/backend/network.h"
-#include "millrace/detail/split.h"
+#include "millrace/batch.h"
 #include "millrace/error.h"
 #include "millrace/stage.h"
-#include "millrace/step.h"
 
 namespace millrace {
 

@@ -2,8 +2,8 @@
 
 #include <atomic>
 
-#include "millrace/detail/run.h"
 #include "millrace/error.h"
+#include "millrace/stage.h"
 
 namespace millrace {
 

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/batch.h"
 #include "millrace/stage.h"
-#include "millrace/step.h"
 
 namespace millrace {
 

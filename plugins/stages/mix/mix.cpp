@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cassert>
 
-#include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "millrace/sample.h"
 
 namespace millrace {
 

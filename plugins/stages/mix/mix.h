@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "children.h"
+#include "millrace/source.h"
 #include "millrace/stage.h"
 #include "millrace/util/label_values.h"
 

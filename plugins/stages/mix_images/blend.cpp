@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "millrace/batch.h"
 #include "millrace/util/centre.h"
 
 namespace millrace {

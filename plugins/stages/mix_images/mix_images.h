@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "millrace/batch.h"
 #include "millrace/stage.h"
 
 namespace millrace {

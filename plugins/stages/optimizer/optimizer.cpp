@@ -8,9 +8,9 @@
 #include <cstring>
 #include <system_error>
 
-#include "millrace/detail/run.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "millrace/stage.h"
 #include "without_effect.h"
 
 namespace millrace {

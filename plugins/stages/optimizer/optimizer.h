@@ -8,9 +8,9 @@
 
 #include "groups.h"
 #include "millrace/backend/readback.h"
+#include "millrace/batch.h"
 #include "millrace/optimizer.h"
 #include "millrace/stage.h"
-#include "millrace/step.h"
 #include "millrace/util/schedule.h"
 
 namespace millrace {

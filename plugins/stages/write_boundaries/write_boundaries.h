@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
 #include "millrace/stage.h"
 
 namespace millrace {

@@ -9,9 +9,9 @@
 #include <numeric>
 
 #include "millrace/backend/network.h"
-#include "millrace/detail/run.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "millrace/stage.h"
 
 namespace millrace {
 namespace {

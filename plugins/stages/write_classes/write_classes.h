@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
 #include "millrace/stage.h"
 #include "millrace/util/output_file.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
 #include "millrace/util/picture.h"
 
 namespace millrace {

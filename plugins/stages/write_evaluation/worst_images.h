@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
 #include "millrace/util/class_colours.h"
 #include "millrace/util/picture.h"
 #include "pixel_verdict.h"

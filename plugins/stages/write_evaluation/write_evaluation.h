@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "calibration.h"
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
 #include "millrace/stage.h"
 #include "millrace/util/class_matrix.h"
 #include "millrace/util/output_file.h"

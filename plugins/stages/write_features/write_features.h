@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
 #include "millrace/stage.h"
 #include "millrace/util/output_file.h"
 

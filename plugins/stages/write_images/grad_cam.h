@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "millrace/backend/network.h"
-#include "millrace/detail/affine_map.h"
+#include "millrace/sample.h"
 
 namespace millrace {
 

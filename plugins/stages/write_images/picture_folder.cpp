@@ -7,9 +7,9 @@
 #include <string_view>
 #include <utility>
 
-#include "millrace/detail/random.h"
-#include "millrace/detail/run.h"
 #include "millrace/error.h"
+#include "millrace/sample.h"
+#include "millrace/stage.h"
 #include "millrace/storage.h"
 #include "millrace/util/output_file.h"
 

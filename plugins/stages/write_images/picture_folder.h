@@ -4,8 +4,9 @@
 #include <string>
 #include <unordered_set>
 
+#include "millrace/batch.h"
 #include "millrace/params.h"
-#include "millrace/predictions.h"
+#include "millrace/stage.h"
 
 namespace millrace {
 

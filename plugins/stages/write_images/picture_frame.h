@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "millrace/detail/affine_map.h"
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
+#include "millrace/sample.h"
 #include "millrace/stage.h"
 
 namespace millrace {

@@ -6,10 +6,10 @@
 
 #include "millrace/backend/fusion.h"
 #include "millrace/backend/network.h"
-#include "millrace/detail/run.h"
-#include "millrace/detail/value.h"
 #include "millrace/error.h"
+#include "millrace/params.h"
 #include "millrace/plugin.h"
+#include "millrace/stage.h"
 
 namespace millrace {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "grad_cam.h"
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
 #include "millrace/stage.h"
 #include "picture_folder.h"
 #include "picture_frame.h"

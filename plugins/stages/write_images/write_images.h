@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
 #include "millrace/stage.h"
 #include "output_pixels.h"
 #include "picture_folder.h"

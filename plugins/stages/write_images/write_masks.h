@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
 #include "millrace/stage.h"
 #include "millrace/util/class_colours.h"
 #include "picture_folder.h"

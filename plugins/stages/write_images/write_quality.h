@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "image_quality.h"
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
 #include "millrace/stage.h"
 #include "millrace/util/output_file.h"
 #include "millrace/util/resample.h"

@@ -11,8 +11,8 @@
 #include <memory>
 #include <vector>
 
-#include "millrace/detail/value.h"
 #include "millrace/error.h"
+#include "millrace/params.h"
 #include "millrace/util/text.h"
 
 namespace millrace {

@@ -1,9 +1,7 @@
 // PolyLoss, Leng et al., arXiv 2204.12511: -log p + epsilon (1 - p), with p the softmax's probability of the label.
 #pragma once
 
-#include <millrace/kernels/kernel_math.h>
-#include <millrace/kernels/loss_elements.h>
-#include <millrace/kernels/portable.h>
+#include <millrace/kernels.h>
 
 // output, weight, label -> gradient, loss, weight, correct
 struct PolyKernel {

@@ -1,13 +1,14 @@
 // Stages, a layer and losses that plant numbers which are not finite, at one step or in one sample.
 #include <millrace/backend/backend.h>
 #include <millrace/backend/network.h>
+#include <millrace/batch.h>
 #include <millrace/error.h>
 #include <millrace/kernels/kernel_math.h>
 #include <millrace/kernels/loss_elements.h>
 #include <millrace/kernels/portable.h>
 #include <millrace/layer.h>
+#include <millrace/loss.h>
 #include <millrace/plugin.h>
-#include <millrace/step.h>
 
 #include <algorithm>
 #include <limits>

@@ -1,8 +1,8 @@
 // A sink of predictions that sleeps over each share, and refuses one that comes out of order. Of the first one it says that it is
 // there, on standard error.
+#include <millrace/batch.h>
 #include <millrace/error.h>
 #include <millrace/plugin.h>
-#include <millrace/predictions.h>
 
 #include <chrono>
 #include <cstdio>

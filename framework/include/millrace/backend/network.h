@@ -14,40 +14,13 @@
 #include <string>
 #include <vector>
 
+#include "millrace/detail/layer_plan.h"
 #include "millrace/detail/tensor.h"
 #include "millrace/params.h"
 
 namespace millrace {
 
 class PortableLayer;
-
-struct Initialiser {
-  // "constant", "uniform", "normal", "he_normal", "he_normal_fan_out", "he_uniform", "glorot_normal", "glorot_uniform",
-  // "fan_in_uniform" (He with a = sqrt 5), "dirac" (fan_in_uniform, then the first filters become the identity), "whiten" (from
-  // the data, see network/whitening)
-  std::string rule = "constant";
-  double value = 0;  // the constant, the bound of "uniform", or the deviation of "normal"
-};
-
-struct Parameter {
-  std::string name;  // "layer1.0.conv1.weight"
-  Shape shape;
-  Initialiser initialiser;
-  bool trainable = true;    // false: neither gradient nor update
-  bool statistic = false;   // a running statistic: state, but not trained and never decayed
-  bool unused = false;      // of a layer that leads to no loss: not trained, and a file of weights need not have it
-  double rate_factor = 1;   // of the learning rate
-  double decay_factor = 1;  // of the weight decay
-};
-
-// A value that passes between layers: an output of a layer, by the layer's index and the output's place among its outputs. The
-// network's input is that of Network::kInput.
-struct LayerPort {
-  int layer = 0;
-  int port = 0;
-  constexpr LayerPort(int of, int which = 0) : layer(of), port(which) {}  // NOLINT: a layer's index alone means its first output
-  friend constexpr auto operator<=>(const LayerPort&, const LayerPort&) = default;
-};
 
 struct Layer {
   std::string name;               // "layer1.0.conv1"; unique
@@ -138,47 +111,5 @@ struct SplitAttributes {      // "split": outputs first, second
 };
 // Without attributes: "relu", "gelu" (exact, erf), "add", "concat" (channels), "global_average_pool" (-> (C)),
 // "flatten".
-
-// ---- Registration of ops ----
-
-struct LayerPlan {  // what an op makes of its inputs
-  Shape output;
-  std::vector<Shape> more_outputs;    // behind the first, as LayerType::outputs names them
-  std::vector<Parameter> parameters;  // names relative to the layer: "weight"
-  std::uint64_t multiply_adds = 0;
-  std::shared_ptr<const void> attributes;
-  std::shared_ptr<const PortableLayer> portable;
-};
-
-// A table of a layer with the shapes of its inputs. Gradient checks, conformance tests and documentation are made from them.
-struct LayerExample {
-  std::string table;  // in TOML: "slope = 0.2"
-  std::vector<Shape> inputs;
-};
-
-// What passes between layers. Only values have gradients. Indices, such as the places of a max pooling's largest values, may be
-// left unread.
-enum class Carries { values, indices };
-
-struct LayerOutput {
-  std::string name;  // "low": another layer takes it by `from = "split1:low"`
-  Carries carries = Carries::values;
-};
-
-struct LayerType {
-  std::string name;
-  std::string text;
-  std::vector<std::string> other_names;  // by which people look for it: a mistake is answered with `name`
-  std::vector<LayerExample> examples;    // at least one
-  int least_inputs = 1, most_inputs = 1;
-  std::vector<Carries> takes;  // by input; those behind the last take values
-  std::vector<LayerOutput> outputs = {{"out"}};
-  std::vector<ParamInfo> params;
-  Value defaults;      // of params, as a table
-  std::string plugin;  // that registered it; empty for built-in ones
-  // Reads the layer's table and infers. Throws Error(usage) with a message about shapes; name and position are added by the
-  // caller. Without inputs (their shapes are not known, after an earlier mistake) it only reads the table.
-  std::function<LayerPlan(const Value& table, const std::vector<Shape>& inputs, Diagnostics& errors)> plan;
-};
 
 }  // namespace millrace

@@ -11,6 +11,7 @@
 #include "millrace/backend/memory_planner.h"
 #include "millrace/error.h"
 #include "millrace/kernels/portable.h"
+#include "millrace/layer.h"
 
 namespace millrace {
 

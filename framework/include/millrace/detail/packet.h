@@ -83,7 +83,7 @@ inline constexpr std::string_view kImageChunk = "ImageChunk";          // a run 
 inline constexpr std::string_view kBatch = "Batch";                    // one global step's samples, complete
 inline constexpr std::string_view kGradientBucket = "GradientBucket";  // a contiguous slice of one replica's gradients
 inline constexpr std::string_view kStepResult = "StepResult";          // loss and metrics of one step on one replica
-inline constexpr std::string_view kPredictions = "Predictions";        // outputs for a replica's share of a batch (predictions.h)
+inline constexpr std::string_view kPredictions = "Predictions";        // outputs for a replica's share of a batch (batch.h)
 }  // namespace payload
 
 // REQUIRES: a stage that forwards a packet keeps all its fields; it may replace the payload.

@@ -27,14 +27,14 @@
 // pixel, a parameter (C) also for every sample.
 #pragma once
 
-#include <algorithm>
+#include <array>
 #include <concepts>
+#include <cstddef>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "millrace/backend/network.h"
 #include "millrace/kernels/bf16_each.h"
 #include "millrace/kernels/kernel_math.h"
 #include "millrace/kernels/portable_element.h"
@@ -104,47 +104,6 @@ class PassCalls {
   void call(const PortableKernel& kernel, const void* functor, std::size_t bytes, std::vector<PassTensor> tensors,
             std::size_t writes);
   std::vector<PassCall> calls_;
-};
-
-// What a layer computes. A layer is asked once, when it is compiled; its calls are computed in every step. Gradients that are
-// not needed are left out, and so are calls that make nothing else. Each gradient is written by one call. An input whose
-// gradient no call writes gets none from this layer.
-class Pass : public PassCalls {
- public:
-  explicit Pass(std::vector<Shape> inputs) : inputs_(std::move(inputs)) {}
-
-  const Shape& input_shape(int index = 0) const { return inputs_[static_cast<std::size_t>(index)]; }
-  PassTensor in(int index = 0) const { return {PassTensor::Kind::input, index}; }
-  PassTensor out(int index = 0) const { return {PassTensor::Kind::output, index}; }
-  PassTensor d_out(int index = 0) const { return {PassTensor::Kind::d_output, index}; }
-  PassTensor d_in(int index = 0) const { return {PassTensor::Kind::d_input, index}; }
-  PassTensor parameter(int index) const { return {PassTensor::Kind::parameter, index}; }  // in the order of LayerPlan
-  PassTensor d_parameter(int index) const { return {PassTensor::Kind::d_parameter, index}; }
-  // One float32 a place, written by forward and read by backward.
-  PassTensor places(int index) {
-    places_ = std::max(places_, index + 1);
-    return {PassTensor::Kind::places, index};
-  }
-
-  int place_count() const { return places_; }
-
- private:
-  const std::vector<Shape> inputs_;
-  int places_ = 0;
-};
-
-// A layer whose operation is portable. Immutable and thread-safe. How it is described and registered: layer.h.
-class PortableLayer {
- public:
-  virtual ~PortableLayer() = default;
-
-  // The output's shape and the parameters; unless overridden, a shape inferred from the first input's and no parameters. Both
-  // throw Error(usage) about shapes; name and position are added by the caller. A layer that computes differently for some shapes
-  // gives back another one in LayerPlan::portable.
-  virtual LayerPlan plan(const std::vector<Shape>& inputs) const;
-  virtual Shape infer(const Shape& input) const { return input; }
-  virtual void forward(Pass& pass) const = 0;
-  virtual void backward(Pass& pass) const = 0;
 };
 
 // ---- From a functor to a PortableKernel ----

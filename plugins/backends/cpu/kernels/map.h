@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "millrace/detail/tensor.h"
+#include "millrace/backend/network.h"
 
 namespace millrace::cpu {
 

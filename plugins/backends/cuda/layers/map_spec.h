@@ -4,7 +4,7 @@
 
 #include "kernels/portable.h"
 #include "millrace/backend/memory_planner.h"
-#include "millrace/detail/tensor.h"
+#include "millrace/backend/network.h"
 #include "millrace/kernels/portable_element.h"
 
 namespace millrace::cuda {

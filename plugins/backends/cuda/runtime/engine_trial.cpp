@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "layers/map_spec.h"
-#include "millrace/detail/random.h"
 #include "millrace/error.h"
+#include "millrace/sample.h"
 
 namespace millrace::cuda {
 namespace {

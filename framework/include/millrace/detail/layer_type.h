@@ -1,0 +1,46 @@
+// How a layer's class becomes a LayerType. Included by layer.h.
+#pragma once
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "millrace/layer.h"
+
+namespace millrace {
+
+struct LayerMaker {
+  template <class T>
+  static LayerType make() {
+    using Params = typename T::Params;
+    auto description = std::make_shared<LayerDescription<Params>>();
+    T::describe(*description);
+    LayerType type = description->type_;
+    type.params = description->params.infos();
+    const Params defaults{};
+    type.defaults = write_params(type.params, &defaults);
+    type.plan = [description](const Value& table, const std::vector<Shape>& inputs, Diagnostics& errors) {
+      const std::size_t before = errors.size();
+      const Params params = read_struct(description->params, table, "op '" + description->type_.name + "'", errors);
+      if (errors.size() != before) return LayerPlan{};
+      std::shared_ptr<const T> layer;
+      if constexpr (std::is_constructible_v<T, const Params&>)
+        layer = std::make_shared<const T>(params);
+      else
+        layer = std::make_shared<const T>();
+      if (inputs.empty()) return LayerPlan{};
+      LayerPlan plan = layer->plan(inputs);
+      plan.portable = layer;
+      return plan;
+    };
+    return type;
+  }
+};
+
+template <class T>
+LayerType layer_type() {
+  return LayerMaker::make<T>();
+}
+
+}  // namespace millrace
