@@ -15,6 +15,10 @@ struct Early : Source {
   using Params = SourceParams;
   static void describe(StageDescription<Params>& d) { d.name("early").text("A source that wants to know its data."); }
   Early(const Params& params, const DataContext&) : Source(params) {}
+  void open() override {}
+  std::uint64_t size() const override { return 1; }
+  std::size_t largest_encoded() const override { return 0; }
+  void read(Sample&) override {}
 };
 struct Greedy : SampleTransform {
   struct Params {};
@@ -29,6 +33,11 @@ struct Asks : Stage {
   Asks(const Params&, const StepContext&) {}
   void process(int, Packet, Output&) override {}
 };
+struct Empty : SampleTransform {
+  struct Params {};
+  static void describe(StageDescription<Params>& d) { d.name("empty").text("A transform without process()."); }
+  Empty(const Params&, const StageSite&) {}
+};
 struct Reads : SampleTransform {
   struct Params {};
   static void describe(StageDescription<Params>& d) { d.name("reads").text("A transform that reads what it was not told."); }
@@ -41,6 +50,7 @@ MILLRACE_PLUGIN("wrong", "1.0", "Wrong stages.") {
   registry.add_stage<Early>();
   registry.add_stage<Greedy>();
   registry.add_stage<Asks>();
+  registry.add_stage<Empty>();
 }
 """
 ANSWERS = [
@@ -49,6 +59,7 @@ ANSWERS = [
     "(const Params&, const millrace::StageSite&) or (const Params&, const millrace::DataContext&)",
     "request() is asked before the network is compiled: it takes (const Params&, const millrace::StageSite&, "
     "millrace::CompileRequest&), or DataContext instead of StageSite",
+    "the stage lacks a function that its base class declares as `= 0`",
     "named 'image'",  # 'const struct millrace::StageSite' has no member named 'image'
 ]
 

@@ -52,15 +52,17 @@ struct StageTypeAccess {
   static constexpr bool kTakes = std::is_constructible_v<T, const typename T::Params&, const Context&>;
 
   template <class T>
-  static constexpr void check_constructor() {
+  static constexpr void check_class() {
     constexpr StageType::Role kRole = role_of<T>();
-    static_assert(kRole != StageType::Role::source || kTakes<T, StageSite>,
+    static_assert(!std::is_abstract_v<T>, "the stage lacks a function that its base class declares as `= 0`");
+    static_assert(std::is_abstract_v<T> || kRole != StageType::Role::source || kTakes<T, StageSite>,
                   "a source is made before anything is known of its data: its constructor takes "
                   "(const Params&, const millrace::StageSite&)");
-    static_assert((kRole != StageType::Role::sample_transform && kRole != StageType::Role::batcher) || kTakes<T, DataContext>,
+    constexpr bool kInFront = kRole == StageType::Role::sample_transform || kRole == StageType::Role::batcher;
+    static_assert(std::is_abstract_v<T> || !kInFront || kTakes<T, DataContext>,
                   "replicas and steps are known behind `batch` alone: the constructor of a SampleTransform or a Batcher takes "
                   "(const Params&, const millrace::StageSite&) or (const Params&, const millrace::DataContext&)");
-    static_assert(kTakes<T, StepContext>,
+    static_assert(std::is_abstract_v<T> || kTakes<T, StepContext>,
                   "a stage is made from (const Params&, const millrace::StageSite&), or with DataContext or StepContext instead");
   }
 
@@ -77,7 +79,7 @@ struct StageTypeAccess {
 
   template <class T>
   static StageType make() {
-    check_constructor<T>();
+    check_class<T>();
     using Params = typename T::Params;
     auto description = std::make_shared<StageDescription<Params>>();
     T::describe(*description);
