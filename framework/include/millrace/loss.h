@@ -49,6 +49,7 @@
 
 #include "millrace/detail/layer_plan.h"
 #include "millrace/detail/split.h"
+#include "millrace/detail/types.h"
 #include "millrace/kernels/portable.h"
 #include "millrace/params.h"
 #include "millrace/sample.h"
