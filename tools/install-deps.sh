@@ -10,6 +10,7 @@ packages=(  # under names that all of them have; libjpeg-dev is libjpeg-turbo in
   libre2-dev                                                     # plugins/sources/read_folder
   libdnnl-dev                                                    # plugins/backends/cpu
   libcurl4-openssl-dev libssl-dev                                # plugins/storage/s3, plugins/storage/http, plugins/digests/sha256
+  libpugixml-dev                                                 # plugins/storage/s3
   graphviz                                                       # pipeline-inspect --svg
   libgtest-dev python3 openssl zlib1g-dev                        # the tests
 )
