@@ -135,17 +135,10 @@ void Registry::add(StorageType type) {
     fail(ErrorKind::usage, "the storage '{}' is registered already", scheme);
 }
 
-void Registry::add(DigestType type) {
-  if (type.plugin.empty()) type.plugin = loading_name_;
-  type.create = [library = loading_, create = std::move(type.create)]() -> std::unique_ptr<Digest> { return create(); };
-  insert(digests_, std::move(type), "digest");
-}
-
 const StageType* Registry::stage(std::string_view name) const { return lookup(stages_, name); }
 const BackendType* Registry::backend(std::string_view name) const { return lookup(backends_, name); }
 const CommunicatorType* Registry::communicator(std::string_view name) const { return lookup(communicators_, name); }
 const LayerType* Registry::layer(std::string_view name) const { return lookup(layers_, name); }
-const DigestType* Registry::digest(std::string_view name) const { return lookup(digests_, name); }
 const LossType* Registry::loss(std::string_view name) const { return lookup(losses_, name); }
 const ObserverType* Registry::observer(std::string_view name) const { return lookup(observers_, name); }
 const RuleType* Registry::rule(std::string_view name) const { return lookup(rules_, name); }

@@ -10,14 +10,15 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <vector>
 
+#include "millrace/bytes.h"
 #include "millrace/cache_folder.h"
 #include "millrace/error.h"
 #include "millrace/output_file.h"
 #include "millrace/random.h"
 #include "millrace/sample.h"
+#include "millrace/sha256.h"
 
 namespace millrace {
 
@@ -89,15 +90,12 @@ class Fetch {
       if (is_expected(sum_of(path))) return path;  // else a good file takes its place, if there is one: the sum may be wrong
       doing_(fmt::format("'{}' has another SHA-256 than it must have, and is fetched again", path));
     }
-    require_digest();  // not after a long wait
+    require_sha256();  // not after a long wait
     doing_(fmt::format("fetching the weights '{}'", told_));
     ByteBuffer bytes;
     storage.read(url_, bytes);
     if (bytes.size() == 0) fail(ErrorKind::data, "'{}' is empty", told_);
-    if (const auto digest = new_digest()) {
-      digest->add(bytes.data(), bytes.size());
-      compare(digest->finish());
-    }
+    if (!expected_.empty()) compare(hex_text(sha256(bytes.data(), bytes.size())));
     OutputFile file(path);
     file.write(bytes.data(), bytes.size());
     file.commit();
@@ -105,31 +103,25 @@ class Fetch {
   }
 
  private:
-  void require_digest() const {
-    if (expected_.empty() || registry_.digest("sha256") != nullptr) return;
-    fail(ErrorKind::usage, "'{}' is to be checked, and nothing here computes SHA-256: the plugin digest_sha256 is missing{}",
-         told_, registry_.skipped_clause("digest_sha256"));
-  }
-
-  // Null: there is nothing to compare with.
-  std::unique_ptr<Digest> new_digest() const {
-    if (expected_.empty()) return nullptr;
-    require_digest();
-    return registry_.digest("sha256")->create();
+  void require_sha256() const {
+    if (expected_.empty() || has_sha256()) return;
+    fail(ErrorKind::usage, "'{}' is to be checked, and this build of Millrace computes no SHA-256: it was made without OpenSSL",
+         told_);
   }
 
   // Empty when it is compared with nothing, or when the file cannot be read: who reads it says why.
   std::string sum_of(const std::string& path) const {
-    const auto digest = new_digest();
-    if (!digest) return {};
+    if (expected_.empty()) return {};
+    require_sha256();
     doing_(fmt::format("computing the SHA-256 of '{}'", path));
     std::ifstream file(path, std::ios::binary);
     if (!file) return {};
+    Sha256 sum;
     std::vector<char> buffer(std::size_t{1} << 20);
     while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || file.gcount() > 0) {
-      digest->add(buffer.data(), static_cast<std::size_t>(file.gcount()));
+      sum.add(buffer.data(), static_cast<std::size_t>(file.gcount()));
     }
-    return digest->finish();
+    return hex_text(sum.finish());
   }
 
   bool is_expected(const std::string& sum) const { return sum.empty() || sum.starts_with(expected_); }

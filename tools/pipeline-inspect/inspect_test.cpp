@@ -274,16 +274,6 @@ TEST_F(Inspect, ListsWhatThereIs) {
   EXPECT_NE(text.find("layer types"), std::string::npos) << text;
 }
 
-TEST_F(Inspect, ListsDigestsWithTheirPlugin) {
-  registry_.add(DigestType{"crc9", "Nine bits.", "sums", [] { return std::unique_ptr<Digest>(); }});
-  EXPECT_NE(list_everything(registry_).find("digests\n  crc9  Nine bits.\n"), std::string::npos) << list_everything(registry_);
-  PluginInfo plugin;
-  plugin.name = "sums";
-  EXPECT_NE(describe_plugin(plugin, registry_).find("digests\n  crc9  Nine bits.\n"), std::string::npos);
-  plugin.name = "others";
-  EXPECT_EQ(describe_plugin(plugin, registry_).find("crc9"), std::string::npos);
-}
-
 class Bell : public RunObserver {
  public:
   struct Params {

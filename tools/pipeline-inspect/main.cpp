@@ -157,7 +157,7 @@ int main(int count, char** words) {
         "[PLUGIN | STAGE | LAYER | loss LOSS | rule RULE | observer OBSERVER | NETWORK | FILE.toml | WEIGHTS | devices] "
         "[options]",
         "Shows what there is: without an argument all plugins, stages, backends, layer types, losses, update rules,\n"
-        "observers, storage and digests; with a name that one's ports and parameters, or a network as a table of\n"
+        "observers and storage; with a name that one's ports and parameters, or a network as a table of\n"
         "layers; with a file its network, or the pipeline's graphs, or what the weights (.safetensors, .pth) hold.");
     arguments
         .repeated("--set", "KEY=VALUE", "changes a key of the file (or a network's variable) before it is read", options.sets)

@@ -36,8 +36,7 @@ std::string gigabytes(std::size_t bytes) { return fmt::format("{:.1f} GiB", stat
 
 std::string list_everything(const Registry& registry) {
   TextTable plugins({"", "", "", ""}), stages = stage_table(), backends({"", ""}), communicators({"", ""}), layers({"", ""}),
-                                       rules({"", ""}), losses({"", ""}), observers({"", ""}), storages({"", ""}),
-                                       digests({"", ""});
+                                       rules({"", ""}), losses({"", ""}), observers({"", ""}), storages({"", ""});
   for (const PluginInfo& plugin : registry.plugins()) plugins.row({plugin.name, plugin.version, plugin.text, plugin.path});
   for (const auto& [name, type] : registry.stages()) add_stage(stages, type);
   for (const auto& [name, type] : registry.backends()) backends.row({name, type.text});
@@ -47,19 +46,18 @@ std::string list_everything(const Registry& registry) {
   for (const auto& [name, type] : registry.losses()) losses.row({name, type.text});
   for (const auto& [name, type] : registry.observers()) observers.row({name, type.text});
   for (const auto& [name, type] : registry.storages()) storages.row({name, type.text});
-  for (const auto& [name, type] : registry.digests()) digests.row({name, type.text});
   std::string out = "plugins\n" + plugins.text();
   if (plugins.empty()) out += "  none was found; MILLRACE_PLUGIN_PATH names the folders that are searched first\n";
   out += section("stages", stages) + section("backends", backends) + section("communicators", communicators) +
          section("layer types", layers) + section("losses", losses) + section("update rules", rules) +
-         section("observers", observers) + section("storage", storages) + section("digests", digests);
+         section("observers", observers) + section("storage", storages);
   return out + skipped(registry);
 }
 
 std::string describe_plugin(const PluginInfo& plugin, const Registry& registry) {
   std::string out = fmt::format("{} {}: {}\n  {}\n", plugin.name, plugin.version, plugin.text, plugin.path);
   TextTable stages = stage_table(), backends({"", ""}), layers({"", ""}), rules({"", ""}), losses({"", ""}), observers({"", ""}),
-            storages({"", ""}), digests({"", ""});
+            storages({"", ""});
   for (const auto& [name, type] : registry.stages()) {
     if (type.plugin == plugin.name) add_stage(stages, type);
   }
@@ -81,12 +79,9 @@ std::string describe_plugin(const PluginInfo& plugin, const Registry& registry) 
   for (const auto& [name, type] : registry.storages()) {
     if (type.plugin == plugin.name) storages.row({name, type.text});
   }
-  for (const auto& [name, type] : registry.digests()) {
-    if (type.plugin == plugin.name) digests.row({name, type.text});
-  }
   return out + section("stages", stages) + section("backends", backends) + section("layer types", layers) +
          section("losses", losses) + section("update rules", rules) + section("observers", observers) +
-         section("storage", storages) + section("digests", digests);
+         section("storage", storages);
 }
 
 std::string describe_devices(const Registry& registry) {

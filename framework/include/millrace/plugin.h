@@ -12,7 +12,6 @@
 
 #include "millrace/backend.h"
 #include "millrace/communicator.h"
-#include "millrace/digest.h"
 #include "millrace/loss.h"
 #include "millrace/network.h"
 #include "millrace/observer.h"
@@ -22,7 +21,7 @@
 
 namespace millrace {
 
-inline constexpr std::uint32_t kAbiVersion = 17;
+inline constexpr std::uint32_t kAbiVersion = 18;
 inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
 
 // Compiler, its ABI-relevant settings and the standard library, as one text.
@@ -96,7 +95,6 @@ class Registry {
   void add(CommunicatorType type);
   void add(LayerType type);
   void add(StorageType type);
-  void add(DigestType type);
 
   // Null when there is none.
   const StageType* stage(std::string_view name) const;
@@ -106,7 +104,6 @@ class Registry {
   const RuleType* rule(std::string_view name) const;
   const LossType* loss(std::string_view name) const;
   const ObserverType* observer(std::string_view name) const;
-  const DigestType* digest(std::string_view name) const;
 
   // The storage of the URL's scheme. Error(usage) when no plugin has it, with the nearest scheme that is there.
   Storage& storage(std::string_view url) const;
@@ -119,7 +116,6 @@ class Registry {
   const std::map<std::string, LossType, std::less<>>& losses() const { return losses_; }
   const std::map<std::string, ObserverType, std::less<>>& observers() const { return observers_; }
   const std::map<std::string, StorageType, std::less<>>& storages() const { return storages_; }
-  const std::map<std::string, DigestType, std::less<>>& digests() const { return digests_; }
   const std::vector<PluginInfo>& plugins() const { return plugins_; }
 
   // Opens one library and lets it register. Throws Error(usage): not a plugin, other ABI, name already taken.
@@ -146,7 +142,6 @@ class Registry {
   std::vector<std::string> skipped_;
   std::shared_ptr<void> loading_;  // the library whose registration runs; types added meanwhile hold it
   std::string loading_name_;
-  std::map<std::string, DigestType, std::less<>> digests_;  // holds its libraries by itself, so it may be last
 };
 
 struct PluginDescriptor {  // the exported symbol `millrace_plugin`; only fields at the end may ever be added

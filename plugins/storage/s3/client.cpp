@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "digest.h"
+#include "millrace/bytes.h"
 #include "millrace/error.h"
+#include "millrace/sha256.h"
 
 namespace millrace::s3 {
 
@@ -95,7 +96,7 @@ Part Client::read(const std::string& url, std::uint64_t offset, std::size_t size
 }
 
 HttpReply Client::send(Call call) {
-  if (!call.body.empty()) call.body_hash = hex(sha256(call.body.data(), call.body.size()));
+  if (!call.body.empty()) call.body_hash = hex_text(sha256(call.body.data(), call.body.size()));
   Retry retry(settings_.retry);
   while (true) {
     const Credentials used = credentials();
