@@ -105,15 +105,11 @@ LayerType make_layer_type(const Definition<Params>& definition) {
   auto set = std::make_shared<ParamSet<Params>>();
   definition.describe(*set);
   LayerType type;
-  type.name = definition.name;
-  type.text = definition.text;
+  static_cast<TypeDescription&>(type) = detail::description_of(definition.name, definition.text, *set);
   type.examples = definition.examples;
   type.least_inputs = definition.least_inputs;
   type.most_inputs = definition.most_inputs;
   type.outputs = definition.outputs;
-  type.params = set->infos();
-  const Params defaults{};
-  type.defaults = write_params(type.params, &defaults);
   type.plan = [set, definition](const Value& table, const std::vector<Shape>& inputs, Diagnostics& errors) {
     const std::size_t before = errors.size();
     const Params params = read_struct(*set, table, "op '" + std::string(definition.name) + "'", errors);

@@ -34,7 +34,7 @@ class FetchedWeights : public testing::Test {
   FetchedWeights() : folder_(std::filesystem::path(testing::TempDir()) / fmt::format("millrace_fetched_{}", getpid())) {
     std::filesystem::remove_all(folder_);
     setenv("MILLRACE_CACHE", folder_.c_str(), 1);
-    registry_.add(StorageType{"net", "Counts.", "", storage_});
+    registry_.add(StorageType{{"net", "Counts."}, storage_});
   }
   ~FetchedWeights() override {
     unsetenv("MILLRACE_CACHE");

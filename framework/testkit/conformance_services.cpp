@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 class LocalStorage {
  public:
   LocalStorage(const Registry& registry, const std::string& scheme, Report& report)
-      : type_(registry.storages().find(scheme)->second), folder_(fmt::format("{}://{}", scheme, image_folder().string())) {
+      : type_(*registry.storages().find(scheme)), folder_(fmt::format("{}://{}", scheme, image_folder().string())) {
     try {
       is_local_ = type_.storage->look(folder_) != Storage::Kind::unknown;
       if (!is_local_) report.not_applicable("look() does not know folders of this machine, and no network is asked");
@@ -70,8 +70,8 @@ std::string read_part(Storage& storage, const std::string& url, std::size_t offs
 }
 
 void storage_description(const Registry& registry, const std::string& scheme, Report& report) {
-  const StorageType& type = registry.storages().find(scheme)->second;
-  check_description(type.scheme, type.text, type.plugin, {}, report);
+  const StorageType& type = *registry.storages().find(scheme);
+  check_description(type.name, type.text, type.plugin, {}, report);
   report.expect(type.storage != nullptr, "it has no storage");
 }
 

@@ -4,12 +4,6 @@
 namespace millrace::conformance {
 namespace {
 
-std::vector<std::string> storage_names() {
-  std::vector<std::string> names;
-  for (const auto& [scheme, type] : registry().storages()) names.push_back(scheme);
-  return names;
-}
-
 class EveryStorage : public testing::TestWithParam<std::string> {};
 
 TEST_P(EveryStorage, DescribesItself) { expect_passes("storage", "description", GetParam()); }
@@ -19,7 +13,7 @@ TEST_P(EveryStorage, NamesWhatIsNotThere) { expect_passes("storage", "refusals",
 TEST_P(EveryStorage, MayBeReadByManyThreads) { expect_passes("storage", "thread safety", GetParam()); }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EveryStorage);
-INSTANTIATE_TEST_SUITE_P(Discovered, EveryStorage, testing::ValuesIn(storage_names()), by_name);
+INSTANTIATE_TEST_SUITE_P(Discovered, EveryStorage, testing::ValuesIn(registry().storages().names()), by_name);
 
 }  // namespace
 }  // namespace millrace::conformance

@@ -117,16 +117,16 @@ class OtherBackend : public Backend {
 
 template <Compiles kCompiles>
 BackendType backend(const char* name) {
-  return {name, "Breaks a promise.", {}, [name] { return std::make_shared<OtherBackend<kCompiles>>(name); }};
+  return {{name, "Breaks a promise."}, [name] { return std::make_shared<OtherBackend<kCompiles>>(name); }};
 }
 
 }  // namespace
 
 MILLRACE_PLUGIN("services", "1.0", "Breaks promises.") {
-  registry.add(StorageType{"muddle", "Breaks promises.", {}, std::make_shared<Muddle>()});
+  registry.add(StorageType{{"muddle", "Breaks promises."}, std::make_shared<Muddle>()});
   registry.add(backend<Compiles::other_inputs>("other_inputs"));
   registry.add(backend<Compiles::other_rates>("other_rates"));
   registry.add(backend<Compiles::another_second>("another_second"));
   // As the test kit has it: its device says that it is of backend "plain", and opens whatever number is asked for.
-  registry.add(BackendType{"any_device", "Breaks promises.", {}, testkit::make_plain_backend});
+  registry.add(BackendType{{"any_device", "Breaks promises."}, testkit::make_plain_backend});
 }

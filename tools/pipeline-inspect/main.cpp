@@ -107,9 +107,7 @@ std::string inspect_name(const std::string& name, const Registry& registry) {
 }
 
 [[noreturn]] void fail_to_find(const char* what, const std::string& name, const auto& types) {
-  std::vector<std::string> names;
-  append_names(types, names);
-  const auto nearest = nearest_name(name, names);
+  const auto nearest = types.nearest(name);
   fail(ErrorKind::usage, "there is no {} '{}'{}", what, name, nearest ? fmt::format("; nearest is '{}'", *nearest) : "");
 }
 

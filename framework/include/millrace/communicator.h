@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "millrace/backend.h"
+#include "millrace/detail/type_description.h"
 #include "millrace/step.h"
 
 namespace millrace {
@@ -58,9 +59,7 @@ class Communicator {
   virtual void check() {}
 };
 
-struct CommunicatorType {
-  std::string name;  // "local"
-  std::string text;
+struct CommunicatorType : TypeDescription {
   std::string backend;  // whose devices it is made for; empty: it needs no more than Stream
   // One device per local replica. `group`: the processes of the run, or null; the replicas of all of them number
   // `replicas`, and this process has those from `first_replica` on. Throws Error(usage) for a group that it cannot serve.

@@ -47,6 +47,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/detail/type_description.h"
 #include "millrace/params.h"
 #include "millrace/portable.h"
 #include "millrace/sample.h"
@@ -163,12 +164,9 @@ struct LossExample {
   Shape output;
 };
 
-struct LossType {
+struct LossType : TypeDescription {
   std::shared_ptr<const LossInfo> info;
-  std::string name, text, plugin;
   std::vector<LossExample> examples;  // at least one
-  std::vector<ParamInfo> params;
-  Value defaults;  // of params, as a table
   // Reads the table; mistakes go to `errors`, those of the constructor too, and the result is null then.
   std::function<std::shared_ptr<const Loss>(const Value& table, const std::string& owner, Diagnostics& errors)> create;
 };

@@ -24,6 +24,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "millrace/detail/type_description.h"
 #include "millrace/error.h"
 #include "millrace/params.h"
 #include "millrace/run_events.h"
@@ -80,12 +81,9 @@ class RunObserver {
   virtual void sync() {}
 };
 
-struct ObserverType {
-  std::string name, text, plugin;
+struct ObserverType : TypeDescription {
   Delivery delivery = Delivery::all;
   bool by_default = false;  // listens unless `observe.NAME = false`
-  std::vector<ParamInfo> params;
-  Value defaults;  // of params, as a table
   // Reads the table as create() does and constructs nothing. `owner` names the table in messages: "[observe.metrics]".
   std::function<void(const Value& table, const std::string& owner, Diagnostics& errors)> check;
   // Mistakes go to `errors`, those of the constructor too, and the result is null then.
@@ -115,31 +113,17 @@ struct ObserverMaker {
     using Params = typename T::Params;
     auto description = std::make_shared<ObserverDescription<Params>>();
     T::describe(*description);
-    const Params defaults{};
-    ObserverType type;
-    type.name = description->name_;
-    type.text = description->text_;
-    type.delivery = description->delivery_;
-    type.by_default = description->by_default_;
-    type.params = description->params.infos();
-    type.defaults = write_params(type.params, &defaults);
+    ObserverType type{detail::description_of(description->name_, description->text_, description->params),
+                      description->delivery_,
+                      description->by_default_,
+                      {},
+                      {}};
     type.check = [description](const Value& table, const std::string& owner, Diagnostics& errors) {
       read_struct(description->params, table, owner, errors);
     };
     type.create = [description](const Value& table, const std::string& owner,
                                 Diagnostics& errors) -> std::shared_ptr<RunObserver> {
-      const std::size_t before = errors.size();
-      const Params params = read_struct(description->params, table, owner, errors);
-      if (errors.size() != before) return nullptr;
-      try {
-        if constexpr (std::is_constructible_v<T, const Params&>)
-          return std::make_shared<T>(params);
-        else
-          return std::make_shared<T>();
-      } catch (const Error& error) {
-        errors.add(table.at(), owner + ": " + error.message());
-        return nullptr;
-      }
+      return detail::make_from_table(description->params, table, owner, errors, &detail::constructed<T, Params>);
     };
     return type;
   }

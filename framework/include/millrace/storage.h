@@ -74,10 +74,4 @@ std::string join_url(std::string_view folder, std::string_view name);  // one '/
 // For messages: without a name and a password, and http(s) without the query, in which signatures stand: "https://host/a?...".
 std::string url_text(std::string_view url);
 
-// What a plugin registers: registry.add(StorageType{"s3", "...", {}, std::make_shared<S3>()}).
-struct StorageType {
-  std::string scheme, text, plugin;
-  std::shared_ptr<Storage> storage;
-};
-
 }  // namespace millrace
