@@ -9,6 +9,7 @@
 
 #include "millrace/error.h"
 #include "millrace/pattern.h"
+#include "millrace/text.h"
 #include "network/tensor_file.h"
 
 namespace millrace {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "inspect.h"
+#include "millrace/text.h"
 #include "network/tensor_file.h"
 #include "text_table.h"
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "millrace/storage.h"
+#include "millrace/text.h"
 #include "url.h"
 
 namespace millrace::http {
@@ -53,8 +54,8 @@ web::HttpReply Client::follow(web::HttpRequest request, std::string& at) {
     const std::string location(reply.head.header("location"));
     const std::string next = resolved(at, location);
     if (next.empty()) {
-      throw Refusal{ErrorKind::storage, fmt::format("HTTP {} that leads to '{}', which is no http or https URL", status,
-                                                    url_text(web::printable(location)))};
+      throw Refusal{ErrorKind::storage,
+                    fmt::format("HTTP {} that leads to '{}', which is no http or https URL", status, url_text(shown(location)))};
     }
     if (at.starts_with("https:") && !next.starts_with("https:")) {
       throw Refusal{ErrorKind::storage, fmt::format("HTTP {} that leads from https to '{}'", status, url_text(next))};

@@ -4,6 +4,7 @@
 
 #include "digest.h"
 #include "millrace/error.h"
+#include "millrace/text.h"
 #include "uri.h"
 
 namespace millrace::s3 {
@@ -77,7 +78,7 @@ ListPage parse_list_page(std::string_view xml) {
   const Reply reply(xml);
   const pugi::xml_node& root = reply.root();
   if (local_name(root) != "ListBucketResult") {
-    fail(ErrorKind::storage, "the reply to a listing is a '{}' instead of a 'ListBucketResult'", printable(local_name(root)));
+    fail(ErrorKind::storage, "the reply to a listing is a '{}' instead of a 'ListBucketResult'", shown(local_name(root)));
   }
   const std::string encoding = text_of(root, "EncodingType");
   if (!encoding.empty() && encoding != "url") inconsistent("an unknown encoding of keys");
@@ -102,8 +103,7 @@ std::string parse_upload_id(std::string_view xml) {
   const pugi::xml_node& root = reply.root();
   std::string id = text_of(root, "UploadId");
   if (local_name(root) != "InitiateMultipartUploadResult" || id.empty()) {
-    fail(ErrorKind::storage, "the reply to the beginning of an upload is a '{}' without an UploadId",
-         printable(local_name(root)));
+    fail(ErrorKind::storage, "the reply to the beginning of an upload is a '{}' without an UploadId", shown(local_name(root)));
   }
   return id;
 }
@@ -112,8 +112,8 @@ void check_completed(std::string_view xml) {
   const Reply reply(xml);
   const pugi::xml_node& root = reply.root();
   if (local_name(root) == "CompleteMultipartUploadResult") return;
-  fail(ErrorKind::storage, "the reply to the end of an upload is a '{}': {} {}", printable(local_name(root)),
-       printable(text_of(root, "Code")), printable(text_of(root, "Message")));
+  fail(ErrorKind::storage, "the reply to the end of an upload is a '{}': {} {}", shown(local_name(root)),
+       shown(text_of(root, "Code")), shown(text_of(root, "Message")));
 }
 
 std::string completion(const std::vector<std::string>& etags) {
@@ -141,8 +141,8 @@ ServerError parse_server_error(std::string_view xml) {
     const Reply reply(xml);
     const pugi::xml_node& root = reply.root();
     if (local_name(root) != "Error") return {};
-    return {printable(text_of(root, "Code")), printable(text_of(root, "Message")), printable(text_of(root, "Region")),
-            printable(text_of(root, "Endpoint"))};
+    return {shown(text_of(root, "Code")), shown(text_of(root, "Message")), shown(text_of(root, "Region")),
+            shown(text_of(root, "Endpoint"))};
   } catch (const Error&) {
     return {};  // of a proxy, in HTML; the status has to do
   }

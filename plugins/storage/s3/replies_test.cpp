@@ -122,7 +122,7 @@ TEST(ServerErrors, AreReadAndMadePrintable) {
   const ServerError error =
       parse_server_error("<Error><Code>NoSuchKey</Code><Message>not \x1B[31m there</Message><Region>eu-west-1</Region></Error>");
   EXPECT_EQ(error.code, "NoSuchKey");
-  EXPECT_EQ(error.message, "not  [31m there");
+  EXPECT_EQ(error.message, "not \\x1b[31m there");
   EXPECT_EQ(error.region, "eu-west-1");
   EXPECT_EQ(parse_server_error("<html>Bad gateway</html>").code, "");
   EXPECT_EQ(parse_server_error("").code, "");
