@@ -2,7 +2,8 @@
 #include "millrace/plugin.h"
 
 #include <fmt/format.h>
-#include "network/ops.h"
+
+#include "layers/native_layers.h"
 #include "plugin/loss_params.h"
 #include "plugin/parameter_keys.h"
 #include "plugin/registry_content.h"
@@ -38,7 +39,7 @@ void refuse_type(std::string_view kind, const std::string& name) {
 
 }  // namespace detail
 
-Registry::Registry() : content_(std::make_unique<Content>()) { register_layers(*this); }
+Registry::Registry() : content_(std::make_unique<Content>()) { register_native_layers(*this); }
 Registry::Registry(Registry&& other) noexcept = default;
 Registry::~Registry() = default;
 
