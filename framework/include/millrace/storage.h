@@ -71,7 +71,5 @@ class Storage {
 
 std::string_view url_scheme(std::string_view url);                     // "s3" of "s3://bucket/key"; "file" where there is none
 std::string join_url(std::string_view folder, std::string_view name);  // one '/' between them
-// For messages: without a name and a password, and http(s) without the query, in which signatures stand: "https://host/a?...".
-std::string url_text(std::string_view url);
 
 }  // namespace millrace
