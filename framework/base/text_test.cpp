@@ -40,6 +40,13 @@ TEST(LineText, IsOneLineThatControlsNoTerminal) {
   EXPECT_EQ(terminal_text("a\tb\n\xf1\x1b[2J\r"), "a\tb\n\\xf1\\x1b[2J\\x0d");
 }
 
+TEST(Shown, IsCutBetweenCharacters) {
+  EXPECT_EQ(shown("a\x1b[2Jb\n"), "a\\x1b[2Jb\\x0a");
+  EXPECT_EQ(shown("ni\xc3\xb1o", 5), "ni\xc3\xb1o");
+  EXPECT_EQ(shown("ni\xc3\xb1o", 3), "ni...");
+  EXPECT_EQ(shown(std::string(300, '\xb1'), 4), "\\xb1...") << "bytes that are no characters";
+}
+
 TEST(NextLine, KnowsAllThreeEnds) {
   std::string_view text = "a\r\nb\rc\n\nd";
   for (const char* line : {"a", "b", "c", "", "d"}) EXPECT_EQ(next_line(text), line);

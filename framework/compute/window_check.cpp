@@ -330,6 +330,12 @@ WindowDifference WindowCheck::compare_bias(const float* data, double of_term) co
   return found;
 }
 
+std::vector<float> window_biases(std::size_t channels) {
+  std::vector<float> values(channels);
+  for (std::size_t i = 0; i < channels; ++i) values[i] = static_cast<float>(i % 7) - 3.0F;
+  return values;
+}
+
 void merge(WindowDifference& into, WindowDifference&& other) {
   if (into.wrong == 0) into.first = std::move(other.first);
   into.wrong += other.wrong;

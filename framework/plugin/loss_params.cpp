@@ -39,9 +39,8 @@ Words take_words(Value& table, const std::string& owner, Diagnostics& errors) {
 const LossType* find(const std::string& name, const Position& at, const Registry& registry, const std::string& owner,
                      Diagnostics& errors) {
   if (const LossType* type = registry.loss(name)) return type;
-  std::vector<std::string> names;
-  for (const auto& [known, type] : registry.losses()) names.push_back(known);
-  const auto nearest = nearest_name(name, names);
+  const std::vector<std::string> names = registry.losses().names();
+  const auto nearest = registry.losses().nearest(name);
   errors.add(at, fmt::format("{}: there is no loss '{}'; {}{}", owner, name,
                              nearest         ? fmt::format("nearest is '{}'", *nearest)
                              : names.empty() ? std::string("no plugin brings one")

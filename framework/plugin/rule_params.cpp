@@ -26,9 +26,8 @@ struct RuleTable {
 
   const RuleType* find(const std::string& name, const Position& at, Diagnostics& errors) const {
     if (const RuleType* type = registry.rule(name)) return type;
-    std::vector<std::string> names;
-    for (const auto& [known, type] : registry.rules()) names.push_back(known);
-    const auto nearest = nearest_name(name, names);
+    const std::vector<std::string> names = registry.rules().names();
+    const auto nearest = registry.rules().nearest(name);
     errors.add(at, fmt::format("{}: there is no update rule '{}'; {}{}", owner, name,
                                nearest         ? fmt::format("nearest is '{}'", *nearest)
                                : names.empty() ? std::string("no plugin brings one")

@@ -61,7 +61,6 @@ std::vector<Subject> registered_by(const Registry& registry, std::string_view pl
   append(all, "observer", registry.observers(), plugin);
   append(all, "backend", registry.backends(), plugin);
   append(all, "storage", registry.storages(), plugin);
-  append(all, "digest", registry.digests(), plugin);
   return all;
 }
 

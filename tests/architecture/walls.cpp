@@ -91,7 +91,7 @@ Findings check_streams(const fs::path& root) {
 }
 
 Findings check_link_lines(const fs::path& framework_library, const fs::path& plugins) {
-  static const std::regex device(R"(^lib(dnnl|mkl|gomp|cu|nccl|nv|jpeg|turbojpeg|png|webp|tiff|curl|ssl|crypto|aws|mpi).*)");
+  static const std::regex device(R"(^lib(dnnl|mkl|gomp|cu|nccl|nv|jpeg|turbojpeg|png|webp|tiff|curl|ssl|aws|mpi).*)");
   Findings findings;
   for (const std::string& library : needed_libraries(framework_library)) {
     if (std::regex_match(library, device)) findings.push_back(framework_library.filename().string() + ": needs " + library);

@@ -45,7 +45,7 @@ struct Bench {
   StepContext context;
 
   Bench() {
-    registry.add(StorageType{"file", "objects", {}, storage});
+    registry.add(StorageType{{"file", "objects"}, storage});
     context.registry = &registry;
   }
 };

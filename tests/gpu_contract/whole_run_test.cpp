@@ -126,7 +126,7 @@ class WholeRun : public testing::Test {
     }
     add_stages(registry_);
     registry_.add_stage<PromisesInVain>();
-    registry_.add(BackendType{.name = "recording", .text = "", .plugin = "", .create = [this] { return recording_; }});
+    registry_.add(BackendType{{"recording"}, [this] { return recording_; }});
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 

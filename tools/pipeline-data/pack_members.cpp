@@ -1,6 +1,7 @@
 #include "pack_members.h"
 
 #include <fmt/format.h>
+#include <png_file.h>
 
 #include <algorithm>
 #include <cmath>

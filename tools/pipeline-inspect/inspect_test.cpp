@@ -276,14 +276,16 @@ TEST_F(Inspect, ListsWhatThereIs) {
   EXPECT_NE(text.find("layer types"), std::string::npos) << text;
 }
 
-TEST_F(Inspect, ListsDigestsWithTheirPlugin) {
-  registry_.add(DigestType{"crc9", "Nine bits.", "sums", [] { return std::unique_ptr<Digest>(); }});
-  EXPECT_NE(list_everything(registry_).find("digests\n  crc9  Nine bits.\n"), std::string::npos) << list_everything(registry_);
+TEST_F(Inspect, ListsEachKindWithItsPlugin) {
+  registry_.add(StorageType{{"crate", "Boxes.", "boxes"}, nullptr});
+  registry_.add(CommunicatorType{{"drums", "Far away.", "boxes"}, "", {}});
+  const std::string said = "communicators\n  drums  Far away.\n\nstorage\n  crate  Boxes.\n";
+  EXPECT_NE(list_everything(registry_).find("storage\n  crate  Boxes.\n"), std::string::npos) << list_everything(registry_);
   PluginInfo plugin;
-  plugin.name = "sums";
-  EXPECT_NE(describe_plugin(plugin, registry_).find("digests\n  crc9  Nine bits.\n"), std::string::npos);
+  plugin.name = "boxes";
+  EXPECT_TRUE(describe_plugin(plugin, registry_).ends_with(said)) << describe_plugin(plugin, registry_);
   plugin.name = "others";
-  EXPECT_EQ(describe_plugin(plugin, registry_).find("crc9"), std::string::npos);
+  EXPECT_EQ(describe_plugin(plugin, registry_).find("crate"), std::string::npos);
 }
 
 class Bell : public RunObserver {
@@ -324,8 +326,7 @@ class Backends : public Backend {
 };
 
 void add_backend(Registry& registry, const std::string& name, std::vector<DeviceInfo> devices) {
-  registry.add(
-      BackendType{.name = name, .text = "", .plugin = "", .create = [devices] { return std::make_shared<Backends>(devices); }});
+  registry.add(BackendType{{name}, [devices] { return std::make_shared<Backends>(devices); }});
 }
 
 TEST_F(Inspect, ShowsDevicesAndWhyThereAreNone) {

@@ -2,6 +2,7 @@
 
 #include "inspect.h"
 #include "millrace/util/json_lines.h"
+#include "millrace/util/text.h"
 #include "network/tensor_file.h"
 #include "run/usage.h"
 #include "run/weights.h"

@@ -15,7 +15,7 @@
 //   };
 //   MILLRACE_PLUGIN("pair", "1.0", "Sums of two replicas.") {
 //     registry.add(millrace::CommunicatorType{
-//         "pair", "Two replicas.", "cpu", [](const auto& setting) { return std::make_unique<Pair>(setting.devices); }});
+//         {"pair", "Two replicas."}, "cpu", [](const auto& setting) { return std::make_unique<Pair>(setting.devices); }});
 //   }
 #pragma once
 
@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "millrace/batch.h"
+#include "millrace/detail/type_description.h"
 
 namespace millrace {
 
@@ -77,9 +78,7 @@ class Communicator {
   virtual void check() {}
 };
 
-struct CommunicatorType {
-  std::string name;  // "local"
-  std::string text;
+struct CommunicatorType : TypeDescription {
   std::string backend;  // whose devices it is made for; empty: it needs no more than Stream
   // One device per local replica. `group`: the processes of the run, or null; the replicas of all of them number
   // `replicas`, and this process has those from `first_replica` on. Throws Error(usage) for a group that it cannot serve.

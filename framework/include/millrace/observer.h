@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/detail/type_description.h"
 #include "millrace/params.h"
 
 namespace millrace {
@@ -217,12 +218,9 @@ class RunObserver {
   virtual void sync() {}
 };
 
-struct ObserverType {
-  std::string name, text, plugin;
+struct ObserverType : TypeDescription {
   Delivery delivery = Delivery::all;
   bool by_default = false;  // listens unless `observe.NAME = false`
-  std::vector<ParamInfo> params;
-  Value defaults;  // of params, as a table
   // Reads the table as create() does and constructs nothing. `owner` names the table in messages: "[observe.metrics]".
   std::function<void(const Value& table, const std::string& owner, Diagnostics& errors)> check;
   // Mistakes go to `errors`, those of the constructor too, and the result is null then.

@@ -26,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/detail/type_description.h"
 #include "millrace/kernels/orthogonalise.h"
 #include "millrace/kernels/update_kernel.h"
 #include "millrace/params.h"
@@ -69,12 +70,9 @@ class Rule {
   std::vector<RuleState> states_;
 };
 
-struct RuleType {
-  std::string name, text, plugin;
+struct RuleType : TypeDescription {
   RuleScope scope = RuleScope::element;
   std::vector<RuleState> states;  // all that it may keep
-  std::vector<ParamInfo> params;
-  Value defaults;  // of params, as a table
   // Reads the table; mistakes go to `errors`, those of the constructor too, and the result is null then.
   std::function<std::shared_ptr<const Rule>(const Value& table, const std::string& owner, Diagnostics& errors)> create;
 };

@@ -5,11 +5,11 @@
 // Whoever registers a layer or a loss includes layer.h or loss.h too; what registers the others comes with this header.
 //
 // A plugin exports one symbol, a versioned descriptor, which MILLRACE_PLUGIN writes; the ABI number and the toolchain tag are
-// compared before anything else of the library is called. Objects that a plugin's types create keep its library loaded.
+// compared before anything else of the library is called. A library that has registered its types stays loaded until the program
+// ends, so that objects and exceptions of it may outlive the registry.
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "millrace/communicator.h"
+#include "millrace/detail/catalogue.h"
+#include "millrace/detail/type_description.h"
 #include "millrace/detail/types.h"
 #include "millrace/observer.h"
 #include "millrace/optimizer.h"
@@ -60,7 +62,7 @@ class AnyContext {
   const StepContext* step_ = nullptr;
 };
 
-struct StageType {
+struct StageType : TypeDescription {
   StageType();
   StageType(const StageType&);
   StageType(StageType&&) noexcept;
@@ -68,7 +70,6 @@ struct StageType {
   StageType& operator=(StageType&&) noexcept;
   ~StageType();
 
-  std::string name, text, plugin;
   std::vector<Port> inputs, outputs;
   Concurrency concurrency = Concurrency::parallel;
   bool per_replica = false;
@@ -76,8 +77,6 @@ struct StageType {
   bool takes_rule = false;  // its table also holds the parameters of the update rule that its key `rule` names
   bool takes_loss = false;  // its key `loss` is the table of a loss
   RecipeRole recipe_role = RecipeRole::none;
-  std::vector<ParamInfo> params;
-  Value defaults;  // of params, as a table
   enum class Role { stage, source, sample_transform, batcher } role = Role::stage;
   // Reads the table as create() does and constructs nothing. `owner` names the table in messages: "[train.augment]".
   std::function<void(const Value& table, const std::string& owner, Diagnostics& errors)> check;
@@ -87,9 +86,12 @@ struct StageType {
   std::function<std::shared_ptr<Stage>(const Value& table, AnyContext context, Diagnostics& errors)> create;
 };
 
-struct BackendType {
-  std::string name, text, plugin;
+struct BackendType : TypeDescription {
   std::function<std::shared_ptr<Backend>()> create;
+};
+
+struct StorageType : TypeDescription {  // its name is the scheme of its URLs
+  std::shared_ptr<Storage> storage;
 };
 
 struct PluginInfo {
@@ -98,9 +100,14 @@ struct PluginInfo {
 
 // Everything that can be named in a pipeline. Filled by plugins and, for the built-in ops, by the framework; read-only and
 // thread-safe from then on. There is no global registry; each program makes its own.
+//
+//   registry.add_stage<Invert>();
+//   registry.add(StorageType{{"s3", "Objects of S3"}, std::make_shared<S3>()});
 class Registry {
  public:
   Registry();  // holds the built-in layer types
+  Registry(Registry&& other) noexcept;
+  ~Registry();
 
   template <class T>
   void add_stage();
@@ -120,6 +127,7 @@ class Registry {
   void add_observer() {
     add(observer_type<T>());
   }
+  // Throws Error(usage) for a name that is taken.
   void add(StageType type);
   void add(RuleType type);
   void add(LossType type);
@@ -128,57 +136,44 @@ class Registry {
   void add(CommunicatorType type);
   void add(LayerType type);
   void add(StorageType type);
-  void add(DigestType type);
+
+  const Catalogue<StageType>& stages() const;
+  const Catalogue<BackendType>& backends() const;
+  const Catalogue<CommunicatorType>& communicators() const;
+  const Catalogue<LayerType>& layers() const;
+  const Catalogue<RuleType>& rules() const;
+  const Catalogue<LossType>& losses() const;
+  const Catalogue<ObserverType>& observers() const;
+  const Catalogue<StorageType>& storages() const;
 
   // Null when there is none.
-  const StageType* stage(std::string_view name) const;
-  const BackendType* backend(std::string_view name) const;
-  const CommunicatorType* communicator(std::string_view name) const;
-  const LayerType* layer(std::string_view name) const;
-  const RuleType* rule(std::string_view name) const;
-  const LossType* loss(std::string_view name) const;
-  const ObserverType* observer(std::string_view name) const;
-  const DigestType* digest(std::string_view name) const;
+  const StageType* stage(std::string_view name) const { return stages().find(name); }
+  const BackendType* backend(std::string_view name) const { return backends().find(name); }
+  const CommunicatorType* communicator(std::string_view name) const { return communicators().find(name); }
+  const LayerType* layer(std::string_view name) const { return layers().find(name); }
+  const RuleType* rule(std::string_view name) const { return rules().find(name); }
+  const LossType* loss(std::string_view name) const { return losses().find(name); }
+  const ObserverType* observer(std::string_view name) const { return observers().find(name); }
 
   // The storage of the URL's scheme. Error(usage) when no plugin has it, with the nearest scheme that is there.
   Storage& storage(std::string_view url) const;
 
-  const std::map<std::string, StageType, std::less<>>& stages() const { return stages_; }
-  const std::map<std::string, BackendType, std::less<>>& backends() const { return backends_; }
-  const std::map<std::string, CommunicatorType, std::less<>>& communicators() const { return communicators_; }
-  const std::map<std::string, LayerType, std::less<>>& layers() const { return layers_; }
-  const std::map<std::string, RuleType, std::less<>>& rules() const { return rules_; }
-  const std::map<std::string, LossType, std::less<>>& losses() const { return losses_; }
-  const std::map<std::string, ObserverType, std::less<>>& observers() const { return observers_; }
-  const std::map<std::string, StorageType, std::less<>>& storages() const { return storages_; }
-  const std::map<std::string, DigestType, std::less<>>& digests() const { return digests_; }
-  const std::vector<PluginInfo>& plugins() const { return plugins_; }
+  const std::vector<PluginInfo>& plugins() const;
 
-  // Opens one library and lets it register. Throws Error(usage): not a plugin, other ABI, name already taken.
+  // Opens one library and lets it register: all of its types, or none. Throws Error(usage): not a plugin, other ABI, name already
+  // taken.
   void load(const std::string& path);
   // Loads every plugin in the search path: MILLRACE_PLUGIN_PATH (colon-separated folders), then the folder that belongs to this
   // build or install tree. A library that cannot be loaded is skipped, and so is a named folder without any; the reasons are kept
   // for why_not().
   void load_all();
-  const std::vector<std::string>& why_not() const { return skipped_; }
+  const std::vector<std::string>& why_not() const;
   // For a message that says that there is no `name`: "; skipped: REASON" for each reason that may lie behind it. Often empty.
   std::string skipped_clause(std::string_view name) const;
 
  private:
-  std::vector<std::shared_ptr<void>> libraries_;  // first, so that it is destroyed after everything whose code lies there
-  std::map<std::string, StageType, std::less<>> stages_;
-  std::map<std::string, BackendType, std::less<>> backends_;
-  std::map<std::string, CommunicatorType, std::less<>> communicators_;
-  std::map<std::string, LayerType, std::less<>> layers_;
-  std::map<std::string, RuleType, std::less<>> rules_;
-  std::map<std::string, LossType, std::less<>> losses_;
-  std::map<std::string, ObserverType, std::less<>> observers_;
-  std::map<std::string, StorageType, std::less<>> storages_;
-  std::vector<PluginInfo> plugins_;
-  std::vector<std::string> skipped_;
-  std::shared_ptr<void> loading_;  // the library whose registration runs; types added meanwhile hold it
-  std::string loading_name_;
-  std::map<std::string, DigestType, std::less<>> digests_;  // holds its libraries by itself, so it may be last
+  struct Content;
+  std::unique_ptr<Content> content_;
 };
 
 struct PluginDescriptor {  // the exported symbol `millrace_plugin`; only fields at the end may ever be added

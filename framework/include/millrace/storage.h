@@ -14,7 +14,7 @@
 //     static Object object() { return {.name = "hello.txt", .bytes = 5, .version = "1"}; }
 //   };
 //   MILLRACE_PLUGIN("hello", "1.0", "Five bytes.") {
-//     registry.add(millrace::StorageType{"hello", "Five bytes.", {}, std::make_shared<Hello>()});
+//     registry.add(millrace::StorageType{{"hello", "Five bytes."}, std::make_shared<Hello>()});
 //   }
 #pragma once
 
@@ -87,13 +87,5 @@ class Storage {
 
 std::string_view url_scheme(std::string_view url);                     // "s3" of "s3://bucket/key"; "file" where there is none
 std::string join_url(std::string_view folder, std::string_view name);  // one '/' between them
-// For messages: without a name and a password, and http(s) without the query, in which signatures stand: "https://host/a?...".
-std::string url_text(std::string_view url);
-
-// What a plugin registers: registry.add(StorageType{"s3", "...", {}, std::make_shared<S3>()}).
-struct StorageType {
-  std::string scheme, text, plugin;
-  std::shared_ptr<Storage> storage;
-};
 
 }  // namespace millrace

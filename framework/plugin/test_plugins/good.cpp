@@ -34,5 +34,5 @@ class NoDevices : public Backend {
 
 MILLRACE_PLUGIN("good", "1.2", "A stage and a backend.") {
   registry.add_stage<AddToLabel>();
-  registry.add(BackendType{"no_devices", "Nothing.", {}, [] { return std::make_shared<NoDevices>(); }});
+  registry.add(BackendType{{"no_devices", "Nothing."}, [] { return std::make_shared<NoDevices>(); }});
 }

@@ -51,7 +51,7 @@ class ReadListTest : public testing::Test {
  protected:
   ReadListTest() {
     registry_.load(MILLRACE_PLUGINS "/storage_file.so");
-    registry_.add(StorageType{"net", "", "test", remote_});
+    registry_.add(StorageType{{"net", "", "test"}, remote_});
     context_.registry = &registry_;
     context_.run = &run_;
   }

@@ -15,7 +15,7 @@ namespace millrace {
 class ReadTarTest : public testing::Test {
  protected:
   ReadTarTest() {
-    registry_.add(StorageType{"file", "files", {}, storage_});
+    registry_.add(StorageType{{"file", "files"}, storage_});
     context_.registry = &registry_;
     context_.run = &run_;
   }

@@ -1,7 +1,7 @@
 #include "write_evaluation.h"
 
 #include <fmt/format.h>
-#include <png.h>
+#include <png_file.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -26,21 +26,6 @@ std::string calibration_csv(const Calibration& calibration) {
     place += 1;
   }
   return text;
-}
-
-std::string png_bytes(const Picture& picture) {
-  png_image info{};
-  info.version = PNG_IMAGE_VERSION;
-  info.height = static_cast<png_uint_32>(picture.height());
-  info.width = static_cast<png_uint_32>(picture.width());
-  info.format = PNG_FORMAT_RGB;
-  png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(info);
-  std::string bytes(size, '\0');
-  if (png_image_write_to_memory(&info, bytes.data(), &size, 0, picture.pixels().data(), 0, nullptr) == 0) {
-    fail(ErrorKind::run, "cannot make a PNG file of {} x {} pixels: {}", info.height, info.width, info.message);
-  }
-  bytes.resize(size);
-  return bytes;
 }
 
 bool gives_map(const Network& network) { return network.output().elements() != network.output()[0]; }
@@ -192,10 +177,11 @@ void WriteEvaluation::add_tables(OutputFiles& files, const ClassMatrix& matrix) 
 
 void WriteEvaluation::add_pictures(OutputFiles& files, const ClassMatrix& matrix) const {
   if (classes_ <= kMostDrawnClasses)
-    files.add(path("confusion.png"), png_bytes(matrix_picture(matrix, names_, is_map() ? "pixels" : "images")));
+    files.add(path("confusion.png"), png_bytes(matrix_picture(matrix, names_, is_map() ? "pixels" : "images").view()));
   if (params_.mistakes == 0) return;
   files.add(path(is_map() ? "worst.csv" : "mistakes.csv"), is_map() ? worst_.csv() : mistakes_.csv(names_));
-  files.add(path(is_map() ? "worst.png" : "mistakes.png"), png_bytes(is_map() ? worst_.sheet() : mistakes_.sheet(names_)));
+  files.add(path(is_map() ? "worst.png" : "mistakes.png"),
+            png_bytes((is_map() ? worst_.sheet() : mistakes_.sheet(names_)).view()));
 }
 
 }  // namespace millrace

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -86,6 +87,9 @@ class WindowCheck {
   const WindowOperand result_;
   std::array<Operand, 3> operands_;  // by WindowOperand
 };
+
+// Biases to check with: whole numbers from -3 to 3.
+std::vector<float> window_biases(std::size_t channels);
 
 // What several threads have found.
 void merge(WindowDifference& into, WindowDifference&& other);

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <memory>
-#include <type_traits>
-#include <utility>
+#include <string>
 #include <vector>
 
+#include "millrace/detail/type_description.h"
 #include "millrace/layer.h"
 
 namespace millrace {
@@ -17,18 +17,12 @@ struct LayerMaker {
     auto description = std::make_shared<LayerDescription<Params>>();
     T::describe(*description);
     LayerType type = description->type_;
-    type.params = description->params.infos();
-    const Params defaults{};
-    type.defaults = write_params(type.params, &defaults);
+    static_cast<TypeDescription&>(type) = detail::description_of(type.name, type.text, description->params);
     type.plan = [description](const Value& table, const std::vector<Shape>& inputs, Diagnostics& errors) {
       const std::size_t before = errors.size();
       const Params params = read_struct(description->params, table, "op '" + description->type_.name + "'", errors);
       if (errors.size() != before) return LayerPlan{};
-      std::shared_ptr<const T> layer;
-      if constexpr (std::is_constructible_v<T, const Params&>)
-        layer = std::make_shared<const T>(params);
-      else
-        layer = std::make_shared<const T>();
+      const std::shared_ptr<const T> layer = detail::constructed<T>(params);
       if (inputs.empty()) return LayerPlan{};
       LayerPlan plan = layer->plan(inputs);
       plan.portable = layer;

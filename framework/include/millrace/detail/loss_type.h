@@ -23,31 +23,17 @@ struct LossMaker {
     info.sum_places = &group_kernel<SumPlaces>;
     info.join_sums = &group_kernel<JoinSums>;
     info.count_pairs = &group_kernel<CountPairs>;
-    const Params defaults{};
-    LossType type;
-    type.name = info.name;
-    type.text = info.text;
-    type.info = std::shared_ptr<const LossInfo>(description, &info);
-    type.examples = description->examples_;
-    type.params = description->params.infos();
-    type.defaults = write_params(type.params, &defaults);
+    LossType type{detail::description_of(info.name, info.text, description->params),
+                  std::shared_ptr<const LossInfo>(description, &info),
+                  description->examples_,
+                  {}};
     type.create = [description](const Value& table, const std::string& owner,
                                 Diagnostics& errors) -> std::shared_ptr<const Loss> {
-      const std::size_t before = errors.size();
-      const Params params = read_struct(description->params, table, owner, errors);
-      if (errors.size() != before) return nullptr;
-      try {
-        std::shared_ptr<L> loss;
-        if constexpr (std::is_constructible_v<L, const Params&>)
-          loss = std::make_shared<L>(params);
-        else
-          loss = std::make_shared<L>();
+      return detail::make_from_table(description->params, table, owner, errors, [&](const Params& params) {
+        const std::shared_ptr<L> loss = detail::constructed<L>(params);
         static_cast<Loss&>(*loss).info_ = std::shared_ptr<const LossInfo>(description, &description->info_);
         return loss;
-      } catch (const Error& error) {
-        errors.add(table.at(), owner + ": " + error.message());
-        return nullptr;
-      }
+      });
     };
     return type;
   }

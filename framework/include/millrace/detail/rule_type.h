@@ -151,24 +151,9 @@ struct RuleMaker {
     if ((d->scope_ == RuleScope::matrix) != MatrixKernel<detail::KernelOf<R>>) {
       fail(ErrorKind::usage, "rule '{}': before() belongs to kernels of scope `matrix`, and to all of them", d->name_);
     }
-    const Params defaults{};
-    RuleType type;
-    type.name = d->name_;
-    type.text = d->text_;
-    type.scope = d->scope_;
-    type.states = d->states_;
-    type.params = d->params.infos();
-    type.defaults = write_params(type.params, &defaults);
+    RuleType type{detail::description_of(d->name_, d->text_, d->params), d->scope_, d->states_, {}};
     type.create = [d](const Value& table, const std::string& owner, Diagnostics& errors) -> std::shared_ptr<const Rule> {
-      const std::size_t before = errors.size();
-      const Params params = read_struct(d->params, table, owner, errors);
-      if (errors.size() != before) return nullptr;
-      try {
-        return made<R>(*d, params);
-      } catch (const Error& error) {
-        errors.add(table.at(), owner + ": " + error.message());
-        return nullptr;
-      }
+      return detail::make_from_table(d->params, table, owner, errors, [&](const Params& params) { return made<R>(*d, params); });
     };
     return type;
   }

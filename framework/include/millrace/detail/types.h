@@ -8,7 +8,7 @@
 
 #include "millrace/detail/layer_plan.h"
 #include "millrace/detail/tensor.h"
-#include "millrace/params.h"
+#include "millrace/detail/type_description.h"
 
 namespace millrace {
 
@@ -30,17 +30,12 @@ struct LayerOutput {
   Carries carries = Carries::values;
 };
 
-struct LayerType {
-  std::string name;
-  std::string text;
+struct LayerType : TypeDescription {
   std::vector<std::string> other_names;  // by which people look for it: a mistake is answered with `name`
   std::vector<LayerExample> examples;    // at least one
   int least_inputs = 1, most_inputs = 1;
   std::vector<Carries> takes;  // by input; those behind the last take values
   std::vector<LayerOutput> outputs = {{"out"}};
-  std::vector<ParamInfo> params;
-  Value defaults;      // of params, as a table
-  std::string plugin;  // that registered it; empty for built-in ones
   // Reads the layer's table and infers. Throws Error(usage) with a message about shapes; name and position are added by the
   // caller. Without inputs (their shapes are not known, after an earlier mistake) it only reads the table.
   std::function<LayerPlan(const Value& table, const std::vector<Shape>& inputs, Diagnostics& errors)> plan;
@@ -52,12 +47,9 @@ struct LossExample {
   Shape output;
 };
 
-struct LossType {
+struct LossType : TypeDescription {
   std::shared_ptr<const LossInfo> info;
-  std::string name, text, plugin;
   std::vector<LossExample> examples;  // at least one
-  std::vector<ParamInfo> params;
-  Value defaults;  // of params, as a table
   // Reads the table; mistakes go to `errors`, those of the constructor too, and the result is null then.
   std::function<std::shared_ptr<const Loss>(const Value& table, const std::string& owner, Diagnostics& errors)> create;
 };

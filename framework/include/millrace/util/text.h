@@ -7,6 +7,7 @@
 // Thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -23,7 +24,10 @@ std::string bytes_of(std::string_view escaped);
 // of writing become \xNN. A text that has been escaped stays as it is.
 std::string line_text(std::string_view text);
 
-// The same, but line breaks and tabs stay.
+// line_text() of the first `most` bytes; "..." stands for the rest. For texts of files and servers, which may be of any length.
+std::string shown(std::string_view text, std::size_t most = 200);
+
+// The same as line_text(), but line breaks and tabs stay.
 std::string terminal_text(std::string_view text);
 
 // Cuts the first line off `text`, and its end: LF, CR LF or CR. REQUIRES: text is not empty.

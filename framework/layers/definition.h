@@ -1,5 +1,5 @@
-// What the definitions of layer types share: weights' parameters, windows that slide over maps, and the making of a LayerType
-// from a struct of parameters and a function that infers shapes.
+// What the native layers share: weights' parameters, windows that slide over maps, and the making of a LayerType from a struct of
+// parameters and a function that infers shapes.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,6 @@
 #include "millrace/plugin.h"
 
 namespace millrace::ops {
-
-// Families of layer types, each in a file of its own.
-void register_weighted(Registry& registry);
-void register_normalisation(Registry& registry);
-void register_pools(Registry& registry);
-void register_plain(Registry& registry);
 
 // ---- Weights and biases ----
 
@@ -49,6 +43,15 @@ Initialiser read_initialiser(const Value& value, const Initialiser& otherwise, i
 // "weight" and "bias" of a layer. REQUIRES: the initialisers were checked before.
 Parameter weight_parameter(const WeightParams& params, const Shape& shape, const Initialiser& otherwise);
 Parameter bias_parameter(const WeightParams& params, const Shape& shape, const Initialiser& otherwise);
+
+// PyTorch's defaults for conv and linear layers: weights and biases uniform within 1 / sqrt(fan in).
+inline const Initialiser kDefaultWeight{"fan_in_uniform", 0};
+Initialiser default_bias(std::int64_t fan_in);
+
+// `rank`: of the weights.
+void check_initialisers(const WeightParams& params, int rank, Diagnostics& errors);
+
+inline constexpr double kMostChannels = 1 << 24;
 
 // ---- Windows ----
 
@@ -106,15 +109,11 @@ LayerType make_layer_type(const Definition<Params>& definition) {
   auto set = std::make_shared<ParamSet<Params>>();
   definition.describe(*set);
   LayerType type;
-  type.name = definition.name;
-  type.text = definition.text;
+  static_cast<TypeDescription&>(type) = detail::description_of(definition.name, definition.text, *set);
   type.examples = definition.examples;
   type.least_inputs = definition.least_inputs;
   type.most_inputs = definition.most_inputs;
   type.outputs = definition.outputs;
-  type.params = set->infos();
-  const Params defaults{};
-  type.defaults = write_params(type.params, &defaults);
   type.plan = [set, definition](const Value& table, const std::vector<Shape>& inputs, Diagnostics& errors) {
     const std::size_t before = errors.size();
     const Params params = read_struct(*set, table, "op '" + std::string(definition.name) + "'", errors);
@@ -124,6 +123,18 @@ LayerType make_layer_type(const Definition<Params>& definition) {
   };
   return type;
 }
+
+// Of a layer without parameters.
+struct PlainDefinition {
+  const char* name;
+  const char* text;
+  std::vector<LayerExample> examples;
+  int least_inputs = 1, most_inputs = 1;
+  LayerPlan (*infer)(const NoParams& params, const std::vector<Shape>& inputs);
+};
+LayerType make_layer_type(const PlainDefinition& definition);
+
+LayerPlan same_shape(const NoParams& params, const std::vector<Shape>& inputs);  // as its first input
 
 // Attributes behind the type-erased pointer of a LayerPlan.
 template <class Attributes>

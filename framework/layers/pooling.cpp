@@ -1,6 +1,7 @@
 // max_pool, average_pool and global_average_pool.
+#include "layers/definition.h"
+#include "layers/native_layers.h"
 #include "millrace/backend/network.h"
-#include "network/op_support.h"
 
 namespace millrace::ops {
 namespace {
@@ -61,28 +62,32 @@ LayerPlan infer_global(const NoParams&, const std::vector<Shape>& inputs) {
 
 }  // namespace
 
-void register_pools(Registry& registry) {
-  registry.add(make_layer_type<PoolParams>(
+LayerType max_pool_type() {
+  return make_layer_type<PoolParams>(
       {.name = "max_pool",
        .text = "The largest value of each window.",
        .examples = {{"kernel = 2", {{8, 6, 7}}}, {"kernel = 3\nstride = 2\npadding = 1\nceil_mode = true", {{20, 6, 7}}}},
        .describe = describe_max,
        .check = check_pool,
-       .infer = infer_pool}));
-  registry.add(
-      make_layer_type<PoolParams>({.name = "average_pool",
-                                   .text = "The mean of each window.",
-                                   .examples = {{"kernel = 2", {{8, 6, 7}}},
-                                                {"kernel = 3\nstride = 1\npadding = 1\ncount_padding = true", {{9, 5, 5}}},
-                                                {"", {{20, 3, 4}}}},
-                                   .describe = describe_average,
-                                   .check = check_pool,
-                                   .infer = infer_pool}));
-  registry.add(make_layer_type<NoParams>({.name = "global_average_pool",
-                                          .text = "The mean of each channel; makes a vector.",
-                                          .examples = {{"", {{9, 5, 7}}}},
-                                          .describe = [](ParamSet<NoParams>&) {},
-                                          .infer = infer_global}));
+       .infer = infer_pool});
+}
+
+LayerType average_pool_type() {
+  return make_layer_type<PoolParams>({.name = "average_pool",
+                                      .text = "The mean of each window.",
+                                      .examples = {{"kernel = 2", {{8, 6, 7}}},
+                                                   {"kernel = 3\nstride = 1\npadding = 1\ncount_padding = true", {{9, 5, 5}}},
+                                                   {"", {{20, 3, 4}}}},
+                                      .describe = describe_average,
+                                      .check = check_pool,
+                                      .infer = infer_pool});
+}
+
+LayerType global_average_pool_type() {
+  return make_layer_type(PlainDefinition{.name = "global_average_pool",
+                                         .text = "The mean of each channel; makes a vector.",
+                                         .examples = {{"", {{9, 5, 7}}}},
+                                         .infer = infer_global});
 }
 
 }  // namespace millrace::ops

@@ -1,25 +1,14 @@
-// conv, transposed_conv and linear.
+// conv and transposed_conv.
 #include <fmt/format.h>
 
 #include <cmath>
 
+#include "layers/definition.h"
+#include "layers/native_layers.h"
 #include "millrace/backend/network.h"
-#include "network/op_support.h"
 
 namespace millrace::ops {
 namespace {
-
-constexpr double kMost = 1 << 24;  // of any one extent
-
-// PyTorch's default for conv and linear layers: both weights and biases uniform within 1 / sqrt(fan in).
-const Initialiser kDefaultWeight{"fan_in_uniform", 0};
-
-void check_initialisers(const WeightParams& params, int rank, Diagnostics& errors) {
-  read_initialiser(params.initialiser, {}, rank, errors);
-  read_initialiser(params.bias_initialiser, {}, 1, errors);
-}
-
-Initialiser default_bias(std::int64_t fan_in) { return {"uniform", 1 / std::sqrt(static_cast<double>(fan_in))}; }
 
 struct ConvParams : WeightParams {
   std::int64_t out = 0;
@@ -33,7 +22,7 @@ struct ConvParams : WeightParams {
 
 template <class Params>
 void describe_window(ParamSet<Params>& set, const char* padding) {
-  set.add("out", &ConvParams::out).required().range(1, kMost).text("number of filters");
+  set.add("out", &ConvParams::out).required().range(1, kMostChannels).text("number of filters");
   set.add("kernel", &ConvParams::kernel).required().range(1, 4096).unit("pixels").text("size of the filters");
   set.add("stride", &ConvParams::stride).range(1, 4096).unit("pixels").text("step from one place to the next");
   set.add("dilation", &ConvParams::dilation).range(1, 4096).unit("pixels").text("step from one weight of a filter to the next");
@@ -44,7 +33,7 @@ void describe_window(ParamSet<Params>& set, const char* padding) {
 
 template <class Params>
 void describe_filters(ParamSet<Params>& set) {
-  set.add("groups", &ConvParams::groups).range(1, kMost).text("parts that channels and filters are divided into");
+  set.add("groups", &ConvParams::groups).range(1, kMostChannels).text("parts that channels and filters are divided into");
   set.add("bias", &ConvParams::bias).text("whether each filter has a bias");
   WeightParams::describe(set);
 }
@@ -132,43 +121,21 @@ LayerPlan infer_transposed_conv(const TransposedConvParams& params, const std::v
   return plan;
 }
 
-struct LinearParams : WeightParams {
-  std::int64_t out = 0;
-  bool bias = true;
-};
-
-void describe_linear(ParamSet<LinearParams>& set) {
-  set.add("out", &LinearParams::out).required().range(1, kMost).text("number of outputs");
-  set.add("bias", &LinearParams::bias).text("whether each output has a bias");
-  WeightParams::describe(set);
-}
-
-void check_linear(const LinearParams& params, Diagnostics& errors) { check_initialisers(params, 2, errors); }
-
-LayerPlan infer_linear(const LinearParams& params, const std::vector<Shape>& inputs) {
-  const std::int64_t in = inputs[0].elements();
-  LayerPlan plan;
-  plan.output = {params.out};
-  plan.parameters.push_back(weight_parameter(params, {params.out, in}, kDefaultWeight));
-  if (params.bias) plan.parameters.push_back(bias_parameter(params, {params.out}, default_bias(in)));
-  plan.multiply_adds = static_cast<std::uint64_t>(params.out) * static_cast<std::uint64_t>(in);
-  plan.attributes = attributes(LinearAttributes{params.out, params.bias});
-  return plan;
-}
-
 }  // namespace
 
-void register_weighted(Registry& registry) {
-  registry.add(
-      make_layer_type<ConvParams>({.name = "conv",
-                                   .text = "Convolution over maps.",
-                                   .examples = {{"out = 9\nkernel = 3\npadding = 1", {{8, 5, 7}}},
-                                                {"out = 8\nkernel = [3, 2]\nstride = 2\nbias = false", {{20, 6, 5}}},
-                                                {"out = 16\nkernel = 3\ngroups = 4\ndilation = 2\npadding = 2", {{8, 6, 6}}}},
-                                   .describe = describe_conv,
-                                   .check = check_conv,
-                                   .infer = infer_conv}));
-  registry.add(make_layer_type<TransposedConvParams>(
+LayerType conv_type() {
+  return make_layer_type<ConvParams>({.name = "conv",
+                                      .text = "Convolution over maps.",
+                                      .examples = {{"out = 9\nkernel = 3\npadding = 1", {{8, 5, 7}}},
+                                                   {"out = 8\nkernel = [3, 2]\nstride = 2\nbias = false", {{20, 6, 5}}},
+                                                   {"out = 16\nkernel = 3\ngroups = 4\ndilation = 2\npadding = 2", {{8, 6, 6}}}},
+                                      .describe = describe_conv,
+                                      .check = check_conv,
+                                      .infer = infer_conv});
+}
+
+LayerType transposed_conv_type() {
+  return make_layer_type<TransposedConvParams>(
       {.name = "transposed_conv",
        .text = "Transposed convolution over maps: each value of the input adds a multiple of the filters to the output.",
        .examples = {{"out = 9\nkernel = 2\nstride = 2", {{8, 5, 7}}},
@@ -177,13 +144,7 @@ void register_weighted(Registry& registry) {
                     {"out = 16\nkernel = 3\ngroups = 4\ndilation = 2\npadding = 2", {{8, 6, 6}}}},
        .describe = describe_transposed_conv,
        .check = check_transposed_conv,
-       .infer = infer_transposed_conv}));
-  registry.add(make_layer_type<LinearParams>({.name = "linear",
-                                              .text = "Fully connected layer; flattens its input.",
-                                              .examples = {{"out = 7", {{20}}}, {"out = 9\nbias = false", {{5, 3, 4}}}},
-                                              .describe = describe_linear,
-                                              .check = check_linear,
-                                              .infer = infer_linear}));
+       .infer = infer_transposed_conv});
 }
 
 }  // namespace millrace::ops

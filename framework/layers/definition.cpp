@@ -1,4 +1,4 @@
-#include "network/op_support.h"
+#include "layers/definition.h"
 
 #include <fmt/format.h>
 
@@ -209,6 +209,29 @@ Placement place_transposed(const Window& window, const Size& output_padding, con
          cut.top, cut.left, cut.bottom, cut.right, height + cut.top + cut.bottom, width + cut.left + cut.right);
   }
   return {place(window, {input[0], height, width}).padding, height, width};
+}
+
+Initialiser default_bias(std::int64_t fan_in) { return {"uniform", 1 / std::sqrt(static_cast<double>(fan_in))}; }
+
+void check_initialisers(const WeightParams& params, int rank, Diagnostics& errors) {
+  read_initialiser(params.initialiser, {}, rank, errors);
+  read_initialiser(params.bias_initialiser, {}, 1, errors);
+}
+
+LayerType make_layer_type(const PlainDefinition& definition) {
+  return make_layer_type<NoParams>({.name = definition.name,
+                                    .text = definition.text,
+                                    .examples = definition.examples,
+                                    .least_inputs = definition.least_inputs,
+                                    .most_inputs = definition.most_inputs,
+                                    .describe = [](ParamSet<NoParams>&) {},
+                                    .infer = definition.infer});
+}
+
+LayerPlan same_shape(const NoParams&, const std::vector<Shape>& inputs) {
+  LayerPlan plan;
+  plan.output = inputs[0];
+  return plan;
 }
 
 }  // namespace millrace::ops
