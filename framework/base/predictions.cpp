@@ -13,6 +13,7 @@
 
 #include "base/thread_name.h"
 #include "millrace/backend/network.h"
+#include "millrace/detail/types.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 

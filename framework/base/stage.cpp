@@ -1,3 +1,4 @@
+#include "millrace/batch.h"
 #include "millrace/stage.h"
 
 #include "millrace/detail/random.h"

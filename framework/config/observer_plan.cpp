@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "millrace/observer.h"
+
 namespace millrace {
 namespace {
 

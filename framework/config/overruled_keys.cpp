@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "millrace/detail/types.h"
+#include "millrace/optimizer.h"
+
 namespace millrace {
 namespace {
 

@@ -2,6 +2,7 @@
 
 #include "config/document.h"
 #include "config/plan_fixture.h"
+#include "millrace/optimizer.h"
 
 namespace millrace::plan_test {
 namespace {

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "config/plan.h"
+#include "millrace/batch.h"
 #include "millrace/error.h"
 
 namespace millrace::plan_test {

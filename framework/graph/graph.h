@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "config/plan.h"
+#include "millrace/batch.h"
 #include "millrace/error.h"
 #include "millrace/stage.h"
 

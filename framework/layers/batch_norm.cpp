@@ -1,6 +1,7 @@
 // Batch normalisation, arXiv 1502.03167.
 #include "layers/definition.h"
 #include "layers/native_layers.h"
+#include "millrace/detail/types.h"
 
 namespace millrace::ops {
 namespace {

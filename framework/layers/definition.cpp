@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "millrace/backend/network.h"
+#include "millrace/detail/types.h"
 
 namespace millrace::ops {
 namespace {

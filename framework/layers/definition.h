@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "millrace/backend/network.h"
+#include "millrace/detail/types.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 

@@ -2,6 +2,7 @@
 // is stochastic depth, Huang et al. 2016, arXiv 1603.09382.
 #include "layers/definition.h"
 #include "layers/native_layers.h"
+#include "millrace/detail/types.h"
 
 namespace millrace::ops {
 namespace {

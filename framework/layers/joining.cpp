@@ -6,6 +6,7 @@
 
 #include "layers/definition.h"
 #include "layers/native_layers.h"
+#include "millrace/detail/types.h"
 
 namespace millrace::ops {
 namespace {

@@ -1,6 +1,7 @@
 // linear: a fully connected layer.
 #include "layers/definition.h"
 #include "layers/native_layers.h"
+#include "millrace/detail/types.h"
 
 namespace millrace::ops {
 namespace {

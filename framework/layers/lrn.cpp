@@ -1,6 +1,7 @@
 // Local response normalisation, Krizhevsky et al. 2012.
 #include "layers/definition.h"
 #include "layers/native_layers.h"
+#include "millrace/detail/types.h"
 
 namespace millrace::ops {
 namespace {

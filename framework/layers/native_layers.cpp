@@ -1,4 +1,5 @@
 #include "layers/native_layers.h"
+#include "millrace/detail/types.h"
 
 namespace millrace {
 

@@ -2,6 +2,7 @@
 // each in the file of its name; those that portable kernels compute are in plugins/layers.
 #pragma once
 
+#include "millrace/detail/types.h"
 #include "millrace/plugin.h"
 
 namespace millrace {

@@ -6,6 +6,7 @@
 
 #include "config/document.h"
 #include "millrace/backend/network.h"
+#include "millrace/detail/types.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 

@@ -2,6 +2,7 @@
 #include "layers/definition.h"
 #include "layers/native_layers.h"
 #include "millrace/backend/network.h"
+#include "millrace/detail/types.h"
 
 namespace millrace::ops {
 namespace {

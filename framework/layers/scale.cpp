@@ -1,6 +1,7 @@
 // scale: a constant factor.
 #include "layers/definition.h"
 #include "layers/native_layers.h"
+#include "millrace/detail/types.h"
 
 namespace millrace::ops {
 namespace {

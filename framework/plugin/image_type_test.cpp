@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "millrace/batch.h"
 #include "testkit/graph_fixture.h"
 #include "testkit/stages.h"
 

@@ -1,5 +1,8 @@
 // What can be named in a pipeline, and who registered it.
+#include "millrace/communicator.h"
+#include "millrace/optimizer.h"
 #include "millrace/plugin.h"
+#include "millrace/storage.h"
 
 #include <fmt/format.h>
 
@@ -74,6 +77,14 @@ const Catalogue<RuleType>& Registry::rules() const { return content_->rules; }
 const Catalogue<LossType>& Registry::losses() const { return content_->losses; }
 const Catalogue<ObserverType>& Registry::observers() const { return content_->observers; }
 const Catalogue<StorageType>& Registry::storages() const { return content_->storages; }
+const StageType* Registry::stage(std::string_view name) const { return stages().find(name); }
+const BackendType* Registry::backend(std::string_view name) const { return backends().find(name); }
+const CommunicatorType* Registry::communicator(std::string_view name) const { return communicators().find(name); }
+const LayerType* Registry::layer(std::string_view name) const { return layers().find(name); }
+const RuleType* Registry::rule(std::string_view name) const { return rules().find(name); }
+const LossType* Registry::loss(std::string_view name) const { return losses().find(name); }
+const ObserverType* Registry::observer(std::string_view name) const { return observers().find(name); }
+
 const std::vector<PluginInfo>& Registry::plugins() const { return content_->plugins; }
 const std::vector<std::string>& Registry::why_not() const { return content_->skipped; }
 

@@ -5,6 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/communicator.h"
+#include "millrace/detail/types.h"
+#include "millrace/optimizer.h"
 #include "millrace/plugin.h"
 
 namespace millrace {

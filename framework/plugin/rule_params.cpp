@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "millrace/error.h"
+#include "millrace/optimizer.h"
 
 namespace millrace {
 namespace {

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "config/document.h"
+#include "millrace/batch.h"
 #include "millrace/error.h"
+#include "millrace/optimizer.h"
 
 namespace millrace {
 namespace {

@@ -15,6 +15,7 @@
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/sample.h"
+#include "millrace/storage.h"
 #include "millrace/util/bytes.h"
 #include "millrace/util/cache_folder.h"
 #include "millrace/util/output_file.h"

@@ -12,6 +12,7 @@
 
 #include "millrace/error.h"
 #include "millrace/sample.h"
+#include "millrace/storage.h"
 #include "millrace/util/sha256.h"
 
 namespace millrace {

@@ -5,7 +5,10 @@
 #include <algorithm>
 
 #include "config/document.h"
+#include "millrace/detail/types.h"
 #include "millrace/error.h"
+#include "millrace/observer.h"
+#include "millrace/optimizer.h"
 #include "testkit/synthetic.h"
 
 namespace millrace::conformance {

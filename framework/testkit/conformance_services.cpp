@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "millrace/error.h"
+#include "millrace/storage.h"
 #include "testkit/conformance.h"
 #include "testkit/conformance_stage.h"
 #include "testkit/synthetic.h"

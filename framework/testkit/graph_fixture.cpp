@@ -1,6 +1,7 @@
 #include "testkit/graph_fixture.h"
 
 #include "graph/order.h"
+#include "millrace/batch.h"
 
 namespace millrace::testkit {
 

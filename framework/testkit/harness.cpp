@@ -3,6 +3,8 @@
 #include <chrono>
 #include <thread>
 
+#include "millrace/batch.h"
+
 namespace millrace::testkit {
 
 void RecordedRun::report(const StepReport& report) {

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/batch.h"
 #include "millrace/plugin.h"
 #include "millrace/stage.h"
 

@@ -2,7 +2,9 @@
 
 #include "base/library_folder.h"
 #include "millrace/backend/network.h"
+#include "millrace/batch.h"
 #include "millrace/error.h"
+#include "millrace/optimizer.h"
 
 namespace millrace::testkit {
 

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "millrace/backend/network.h"
+#include "millrace/batch.h"
+#include "millrace/optimizer.h"
 #include "millrace/plugin.h"
 
 namespace millrace::testkit {

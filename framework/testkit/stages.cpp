@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "millrace/batch.h"
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/batch.h"
 #include "millrace/plugin.h"
 #include "millrace/stage.h"
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "millrace/batch.h"
 #include "testkit/harness.h"
 
 namespace millrace::testkit {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "millrace/optimizer.h"
 #include "testkit/plain.h"
 #include "testkit/rules.h"
 

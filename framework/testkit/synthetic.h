@@ -10,6 +10,7 @@
 
 #include "millrace/backend/backend.h"
 #include "millrace/backend/network.h"
+#include "millrace/optimizer.h"
 #include "millrace/plugin.h"
 #include "testkit/harness.h"
 

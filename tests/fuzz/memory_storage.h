@@ -9,6 +9,7 @@
 #include "fuzz.h"
 #include "millrace/plugin.h"
 #include "millrace/sample.h"
+#include "millrace/storage.h"
 
 namespace millrace::fuzz {
 

@@ -2,6 +2,7 @@
 
 #include "drawing.h"
 #include "millrace/loss.h"
+#include "millrace/optimizer.h"
 
 namespace millrace::generator {
 

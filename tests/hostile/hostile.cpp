@@ -1,5 +1,6 @@
 // Stages, a layer and an update rule that break promises, each in one way. services.cpp has other kinds.
 #include <millrace/layer.h>
+#include <millrace/optimizer.h>
 #include <millrace/plugin.h>
 #include <unistd.h>
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "millrace/error.h"
+#include "millrace/storage.h"
 #include "testkit/plain.h"
 
 namespace {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "millrace/batch.h"
 #include "millrace/plugin.h"
 #include "testkit/graph_fixture.h"
 #include "testkit/stages.h"

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/batch.h"
 #include "millrace/plugin.h"
 #include "plugins/stages/decode_image/jpeg_images_fixture.h"
 #include "plugins/stages/decode_image/png_images_fixture.h"

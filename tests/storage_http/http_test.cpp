@@ -7,6 +7,7 @@
 #include "http_storage.h"
 #include "millrace/error.h"
 #include "millrace/sample.h"
+#include "millrace/storage.h"
 #include "server.h"
 
 namespace millrace::http::test {

@@ -14,6 +14,7 @@
 #include "base/waited_time.h"
 #include "millrace/error.h"
 #include "millrace/sample.h"
+#include "millrace/storage.h"
 #include "server.h"
 
 namespace millrace::s3::test {

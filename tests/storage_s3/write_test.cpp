@@ -5,6 +5,7 @@
 
 #include "millrace/error.h"
 #include "millrace/sample.h"
+#include "millrace/storage.h"
 #include "server.h"
 #include "upload.h"
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "millrace/error.h"
+#include "millrace/storage.h"
 #include "millrace/util/standard_error.h"
 #include "millrace/util/text.h"
 

@@ -5,7 +5,10 @@
 #include <cstdint>
 
 #include "millrace/backend/backend.h"
+#include "millrace/communicator.h"
 #include "millrace/loss.h"
+#include "millrace/observer.h"
+#include "millrace/optimizer.h"
 #include "network/load.h"
 #include "testkit/files.h"
 #include "text_table.h"

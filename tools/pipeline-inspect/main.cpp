@@ -11,7 +11,10 @@
 #include "config/zoo.h"
 #include "conformance.h"
 #include "inspect.h"
+#include "millrace/detail/types.h"
 #include "millrace/error.h"
+#include "millrace/observer.h"
+#include "millrace/optimizer.h"
 #include "millrace/util/text.h"
 #include "network/load.h"
 

@@ -2,6 +2,10 @@
 
 #include "inspect.h"
 #include "millrace/backend/backend.h"
+#include "millrace/communicator.h"
+#include "millrace/detail/types.h"
+#include "millrace/observer.h"
+#include "millrace/optimizer.h"
 #include "text_table.h"
 
 namespace millrace {

@@ -2,7 +2,8 @@
 //
 //   MILLRACE_PLUGIN("invert", "1.0", "Inverts colours.") { registry.add_stage<Invert>(); }  // a stage, see stage.h
 //
-// Whoever registers a layer or a loss includes layer.h or loss.h too; what registers the others comes with this header.
+// What a plugin registers stands in a header of its own: stage.h and source.h come with this one, layer.h, loss.h, optimizer.h,
+// observer.h, storage.h and communicator.h are included beside it.
 //
 // A plugin exports one symbol, a versioned descriptor, which MILLRACE_PLUGIN writes; the ABI number and the toolchain tag are
 // compared before anything else of the library is called. A library that has registered its types stays loaded until the program
@@ -16,24 +17,31 @@
 #include <utility>
 #include <vector>
 
-#include "millrace/communicator.h"
 #include "millrace/detail/catalogue.h"
 #include "millrace/detail/type_description.h"
-#include "millrace/detail/types.h"
-#include "millrace/observer.h"
-#include "millrace/optimizer.h"
 #include "millrace/source.h"
 #include "millrace/stage.h"
-#include "millrace/storage.h"
-#include "millrace/util/digest.h"
 
 namespace millrace {
 
 class Backend;
+class Storage;
+
+// What the framework keeps of each kind, made of a class by the header that declares its base.
+struct StageType;
+struct LayerType;
+struct LossType;
+struct RuleType;
+struct ObserverType;
+struct CommunicatorType;
 template <class T>
-LayerType layer_type();  // layer.h
+LayerType layer_type();
 template <class T>
-LossType loss_type();  // loss.h
+LossType loss_type();
+template <class T>
+RuleType rule_type();
+template <class T>
+ObserverType observer_type();
 
 inline constexpr std::uint32_t kAbiVersion = 18;
 inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
@@ -42,49 +50,6 @@ inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
 #define MILLRACE_TEXT_(x) #x
 #define MILLRACE_TEXT(x) MILLRACE_TEXT_(x)
 #define MILLRACE_TOOLCHAIN "gxx-abi" MILLRACE_TEXT(__GXX_ABI_VERSION) "-cxx11abi" MILLRACE_TEXT(_GLIBCXX_USE_CXX11_ABI)
-
-// The context of a stage as it is handed on: a site, and more where more is known. Lives as long as what it was made of.
-class AnyContext {
- public:
-  AnyContext(const StageSite& site) : site_(&site) {}  // NOLINT: each context is one
-  AnyContext(const DataContext& data) : site_(&data), data_(&data) {}  // NOLINT
-  AnyContext(const StepContext& step) : site_(&step), data_(&step), step_(&step) {}  // NOLINT
-
-  const StageSite& site() const { return *site_; }
-  bool has_data() const { return data_ != nullptr; }
-  // Both throw Error(usage) where the stage stands too early to be told that.
-  const DataContext& data() const;
-  const StepContext& step() const;
-
- private:
-  const StageSite* site_;
-  const DataContext* data_ = nullptr;
-  const StepContext* step_ = nullptr;
-};
-
-struct StageType : TypeDescription {
-  StageType();
-  StageType(const StageType&);
-  StageType(StageType&&) noexcept;
-  StageType& operator=(const StageType&);
-  StageType& operator=(StageType&&) noexcept;
-  ~StageType();
-
-  std::vector<Port> inputs, outputs;
-  Concurrency concurrency = Concurrency::parallel;
-  bool per_replica = false;
-  bool stepwise = false;
-  bool takes_rule = false;  // its table also holds the parameters of the update rule that its key `rule` names
-  bool takes_loss = false;  // its key `loss` is the table of a loss
-  RecipeRole recipe_role = RecipeRole::none;
-  enum class Role { stage, source, sample_transform, batcher } role = Role::stage;
-  // Reads the table as create() does and constructs nothing. `owner` names the table in messages: "[train.augment]".
-  std::function<void(const Value& table, const std::string& owner, Diagnostics& errors)> check;
-  // Adds what the stage wants of the network before that is compiled; empty: nothing. Throws Error(usage).
-  std::function<void(const Value& table, const DataContext& context, CompileRequest& request)> request;
-  // Reads the table (mistakes go to `errors`; then null) and constructs.
-  std::function<std::shared_ptr<Stage>(const Value& table, AnyContext context, Diagnostics& errors)> create;
-};
 
 struct BackendType : TypeDescription {
   std::function<std::shared_ptr<Backend>()> create;
@@ -147,13 +112,13 @@ class Registry {
   const Catalogue<StorageType>& storages() const;
 
   // Null when there is none.
-  const StageType* stage(std::string_view name) const { return stages().find(name); }
-  const BackendType* backend(std::string_view name) const { return backends().find(name); }
-  const CommunicatorType* communicator(std::string_view name) const { return communicators().find(name); }
-  const LayerType* layer(std::string_view name) const { return layers().find(name); }
-  const RuleType* rule(std::string_view name) const { return rules().find(name); }
-  const LossType* loss(std::string_view name) const { return losses().find(name); }
-  const ObserverType* observer(std::string_view name) const { return observers().find(name); }
+  const StageType* stage(std::string_view name) const;
+  const BackendType* backend(std::string_view name) const;
+  const CommunicatorType* communicator(std::string_view name) const;
+  const LayerType* layer(std::string_view name) const;
+  const RuleType* rule(std::string_view name) const;
+  const LossType* loss(std::string_view name) const;
+  const ObserverType* observer(std::string_view name) const;
 
   // The storage of the URL's scheme. Error(usage) when no plugin has it, with the nearest scheme that is there.
   Storage& storage(std::string_view url) const;

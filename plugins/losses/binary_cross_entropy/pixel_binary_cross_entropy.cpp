@@ -1,3 +1,4 @@
+#include "millrace/batch.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "millrace/util/class_weights.h"

@@ -1,4 +1,5 @@
 #include "dice_kernels.h"
+#include "millrace/batch.h"
 #include "millrace/plugin.h"
 #include "millrace/util/pixel_loss.h"
 

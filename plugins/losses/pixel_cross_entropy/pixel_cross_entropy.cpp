@@ -1,5 +1,6 @@
 #include "pixel_cross_entropy_kernels.h"
 
+#include "millrace/batch.h"
 #include "millrace/plugin.h"
 #include "millrace/util/class_weights.h"
 #include "millrace/util/pixel_loss.h"

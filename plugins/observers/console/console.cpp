@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "millrace/observer.h"
 #include "millrace/plugin.h"
 #include "millrace/util/standard_error.h"
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "millrace/observer.h"
 #include "millrace/plugin.h"
 #include "millrace/util/json_lines.h"
 

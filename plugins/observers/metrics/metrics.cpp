@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "millrace/observer.h"
 #include "millrace/plugin.h"
 #include "millrace/util/json_lines.h"
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "millrace/error.h"
+#include "millrace/observer.h"
 #include "millrace/plugin.h"
 #include "millrace/util/class_matrix.h"
 #include "millrace/util/json_lines.h"

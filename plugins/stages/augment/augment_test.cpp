@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "millrace/batch.h"
 #include "millrace/error.h"
 #include "testkit/harness.h"
 

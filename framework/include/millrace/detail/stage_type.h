@@ -1,20 +1,66 @@
-// How a stage's class becomes a StageType. Included by plugin.h.
+// What the framework knows of a type of stages, and how a class becomes one. Included by plugin.h.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "millrace/optimizer.h"
+#include "millrace/detail/type_description.h"
 #include "millrace/plugin.h"
 #include "millrace/source.h"
+#include "millrace/stage.h"
 
 namespace millrace {
 
 class Batcher;      // batch.h
 struct LossParams;  // loss.h
+struct RuleParams;  // optimizer.h
+
+// The context of a stage as it is handed on: a site, and more where more is known. Lives as long as what it was made of.
+class AnyContext {
+ public:
+  AnyContext(const StageSite& site) : site_(&site) {}  // NOLINT: each context is one
+  AnyContext(const DataContext& data) : site_(&data), data_(&data) {}  // NOLINT
+  AnyContext(const StepContext& step) : site_(&step), data_(&step), step_(&step) {}  // NOLINT
+
+  const StageSite& site() const { return *site_; }
+  bool has_data() const { return data_ != nullptr; }
+  // Both throw Error(usage) where the stage stands too early to be told that.
+  const DataContext& data() const;
+  const StepContext& step() const;
+
+ private:
+  const StageSite* site_;
+  const DataContext* data_ = nullptr;
+  const StepContext* step_ = nullptr;
+};
+
+struct StageType : TypeDescription {
+  StageType();
+  StageType(const StageType&);
+  StageType(StageType&&) noexcept;
+  StageType& operator=(const StageType&);
+  StageType& operator=(StageType&&) noexcept;
+  ~StageType();
+
+  std::vector<Port> inputs, outputs;
+  Concurrency concurrency = Concurrency::parallel;
+  bool per_replica = false;
+  bool stepwise = false;
+  bool takes_rule = false;  // its table also holds the parameters of the update rule that its key `rule` names
+  bool takes_loss = false;  // its key `loss` is the table of a loss
+  RecipeRole recipe_role = RecipeRole::none;
+  enum class Role { stage, source, sample_transform, batcher } role = Role::stage;
+  // Reads the table as create() does and constructs nothing. `owner` names the table in messages: "[train.augment]".
+  std::function<void(const Value& table, const std::string& owner, Diagnostics& errors)> check;
+  // Adds what the stage wants of the network before that is compiled; empty: nothing. Throws Error(usage).
+  std::function<void(const Value& table, const DataContext& context, CompileRequest& request)> request;
+  // Reads the table (mistakes go to `errors`; then null) and constructs.
+  std::function<std::shared_ptr<Stage>(const Value& table, AnyContext context, Diagnostics& errors)> create;
+};
 
 struct StageTypeAccess {
   // Shape, seed and name of the stage.
