@@ -19,6 +19,7 @@
 #include "millrace/random.h"
 #include "millrace/sample.h"
 #include "millrace/sha256.h"
+#include "millrace/text.h"
 
 namespace millrace {
 
@@ -29,12 +30,6 @@ namespace {
 constexpr std::string_view kFile = "file://";
 constexpr std::size_t kFewestDigits = 8, kAllDigits = 64;  // of a SHA-256
 constexpr std::size_t kLongestName = 100;                  // of a file in the cache folder, but for the hash before it
-
-std::string lower_case(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
 
 bool is_hex(char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; }
 
