@@ -101,6 +101,14 @@ std::string terminal_text(std::string_view text) {
   return escaped(text, [](char32_t code, std::string_view) { return code == '\n' || code == '\t' || !upsets_terminal(code); });
 }
 
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& letter : lower) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return lower;
+}
+
 std::string_view next_line(std::string_view& text) {
   const std::size_t end = std::min(text.find_first_of("\r\n"), text.size());
   const std::string_view line = text.substr(0, end);

@@ -47,6 +47,8 @@ TEST(Shown, IsCutBetweenCharacters) {
   EXPECT_EQ(shown(std::string(300, '\xb1'), 4), "\\xb1...") << "bytes that are no characters";
 }
 
+TEST(LowerCase, IsThatOfAsciiAlone) { EXPECT_EQ(lower_case("AbZ[@\xc3\x84 7"), "abz[@\xc3\x84 7"); }
+
 TEST(NextLine, KnowsAllThreeEnds) {
   std::string_view text = "a\r\nb\rc\n\nd";
   for (const char* line : {"a", "b", "c", "", "d"}) EXPECT_EQ(next_line(text), line);

@@ -20,6 +20,7 @@
 #include "millrace/util/cache_folder.h"
 #include "millrace/util/output_file.h"
 #include "millrace/util/sha256.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 
@@ -30,12 +31,6 @@ namespace {
 constexpr std::string_view kFile = "file://";
 constexpr std::size_t kFewestDigits = 8, kAllDigits = 64;  // of a SHA-256
 constexpr std::size_t kLongestName = 100;                  // of a file in the cache folder, but for the hash before it
-
-std::string lower_case(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
 
 bool is_hex(char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; }
 

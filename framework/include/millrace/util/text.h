@@ -30,6 +30,8 @@ std::string shown(std::string_view text, std::size_t most = 200);
 // The same as line_text(), but line breaks and tabs stay.
 std::string terminal_text(std::string_view text);
 
+std::string lower_case(std::string_view text);  // of ASCII's letters; others stay
+
 // Cuts the first line off `text`, and its end: LF, CR LF or CR. REQUIRES: text is not empty.
 std::string_view next_line(std::string_view& text);
 
