@@ -12,6 +12,7 @@
 #include "config/stop_plan.h"
 #include "millrace/backend/network.h"
 #include "millrace/detail/value.h"
+#include "millrace/observer.h"
 #include "millrace/plugin.h"
 #include "network/transfer.h"
 

@@ -1,5 +1,6 @@
 // What can be named in a pipeline, and who registered it.
 #include "millrace/communicator.h"
+#include "millrace/observer.h"
 #include "millrace/optimizer.h"
 #include "millrace/plugin.h"
 #include "millrace/storage.h"

@@ -7,6 +7,7 @@
 
 #include "millrace/communicator.h"
 #include "millrace/detail/types.h"
+#include "millrace/observer.h"
 #include "millrace/optimizer.h"
 #include "millrace/plugin.h"
 

@@ -6,6 +6,7 @@
 
 #include "config/plan.h"
 #include "millrace/detail/types.h"
+#include "millrace/observer.h"
 #include "millrace/optimizer.h"
 
 namespace millrace {

@@ -2,6 +2,7 @@
 
 #include "inspect.h"
 #include "millrace/loss.h"
+#include "millrace/observer.h"
 #include "millrace/optimizer.h"
 #include "text_table.h"
 
