@@ -1,4 +1,4 @@
-#include "millrace/output_file.h"
+#include "millrace/util/output_file.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "millrace/error.h"
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 #include "testkit/files.h"
 
 namespace millrace {
@@ -111,7 +111,7 @@ TEST(OutputFile, SaysWhyItsFolderCannotBeMade) {
 // Permissions alone would let root write there.
 TEST(OutputPath, RefusesAFolderThatTakesNothing) {
   const testkit::TestFolder folder;
-  const StageContext context;
+  const StepContext context;
   const std::string good = folder / "new/figures.csv";
   EXPECT_EQ(output_path(context, "file", good), good);
   EXPECT_TRUE(fs::is_empty(folder.path()));
@@ -122,7 +122,7 @@ TEST(OutputPath, RefusesAFolderThatTakesNothing) {
 // As a run that was killed in its evaluation leaves them, also outside of its own folder.
 TEST(OutputFolder, IsClearedOfWhatKilledProgramsDidNotFinishAndOfNothingElse) {
   const testkit::TestFolder folder;
-  const StageContext context;
+  const StageSite context;
   const std::string mine = std::to_string(getpid());
   const std::vector<std::string> stay = {"evaluation/figures.csv", "evaluation/a.csv.new-" + mine,
                                          "evaluation/notes.new-999999999", "evaluation/a.csv.new-x",

@@ -13,8 +13,10 @@
 #include "config/network_plan.h"
 #include "config/observer_plan.h"
 #include "config/overruled_keys.h"
-#include "millrace/bytes.h"
+#include "millrace/detail/types.h"
 #include "millrace/error.h"
+#include "millrace/optimizer.h"
+#include "millrace/util/bytes.h"
 
 namespace millrace {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "millrace/split.h"
+#include "millrace/detail/split.h"
 #include "run/batch_size.h"
 #include "run/wire.h"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "millrace/communicator.h"
+#include "millrace/detail/value.h"
 #include "millrace/error.h"
-#include "millrace/value.h"
 #include "run/build.h"
 
 namespace millrace {

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <ranges>
 
-#include "millrace/bytes.h"
+#include "millrace/util/bytes.h"
 #include "run/memory_limit.h"
 
 namespace millrace {

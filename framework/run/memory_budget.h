@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
-#include "millrace/network.h"
 
 namespace millrace {
 

@@ -6,8 +6,8 @@
 
 #include "base/out_of_memory.h"
 #include "config/document.h"
-#include "millrace/cache_folder.h"
 #include "millrace/error.h"
+#include "millrace/util/cache_folder.h"
 #include "run/batch_choice.h"
 #include "run/best.h"
 #include "run/changes.h"
@@ -110,12 +110,11 @@ std::optional<Usage> compared_usage(PreparedRun& run) {
 }
 
 // What is the same for all stages.
-StageContext shared_context(const PreparedRun& run) {
-  StageContext context;
+DataContext shared_context(const PreparedRun& run) {
+  DataContext context;
   context.seed = static_cast<std::uint64_t>(run.pipeline.run.seed);
   context.network = run.pipeline.network.get();
   if (run.pipeline.network) context.window = run.pipeline.network->input;
-  context.hash_input = run.options.hash_input;
   context.run = &run.audience.log();
   context.registry = &run.registry;
   context.group = run.options.group;
@@ -267,13 +266,16 @@ void warn_of_no_effect(PreparedRun& run) {
 void add_step_stages(PreparedRun& run) {
   const OpenDevices& devices = run.replicas.devices();
   for (const auto& build : run.builds) {
-    StageContext context = shared_context(run);
+    StepContext context;
     for (const auto& replica : run.replicas.here()) context.replicas.push_back(replica.get());
     for (const auto& device : devices.devices) context.devices.push_back(device.get());
     context.load = run.pipeline.run.load;
     if (context.load.empty()) context.load.assign(run.replicas.all(), 1.0);
     context.first_replica = static_cast<int>(devices.first_replica);
-    build->add_step_stages(context, run.steps.total, run.steps.end);
+    context.total_steps = run.steps.total;
+    context.last_step = run.steps.end;
+    context.hash_input = run.options.hash_input;
+    build->add_step_stages(std::move(context));
   }
 }
 

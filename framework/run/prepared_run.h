@@ -47,7 +47,7 @@ struct PreparedRun {
   Builds builds;
   std::optional<Usage> usage;          // of this run, for the weights that it saves; precision and batch as written
   std::string network_text;            // the network's file with what it extends; of a run with checkpoints
-  std::vector<double> median_weights;  // StageContext::median_weights
+  std::vector<double> median_weights;  // GraphBuild::set_median_weights()
   std::string batch_choice;            // where the file leaves the size of batches to the run: a line that says it, and why
   StepRange steps;                     // of the main graph
   std::unique_ptr<Workers> workers;

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "millrace/detail/split.h"
 #include "millrace/error.h"
-#include "millrace/split.h"
 #include "run/batch_statistics.h"
 #include "run/weights.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "config/plan.h"
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 #include "millrace/communicator.h"
 #include "run/build.h"
 #include "run/devices.h"

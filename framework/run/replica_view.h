@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
+#include "millrace/backend/network.h"
 #include "millrace/communicator.h"
-#include "millrace/network.h"
 
 namespace millrace {
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "millrace/run_events.h"
+#include "millrace/observer.h"
 #include "run/progress.h"
 #include "run/run_context.h"
 #include "run/run_log.h"

@@ -9,7 +9,8 @@
 #include <utility>
 
 #include "millrace/error.h"
-#include "millrace/run_events.h"
+#include "millrace/observer.h"
+#include "base/out_of_memory.h"
 #include "run/beside.h"
 
 namespace millrace {

@@ -8,8 +8,9 @@
 #include <set>
 #include <string_view>
 
+#include "millrace/detail/types.h"
 #include "millrace/error.h"
-#include "network/tensor_file.h"
+#include "millrace/util/text.h"
 #include "network/transfer.h"
 #include "run/usage.h"
 

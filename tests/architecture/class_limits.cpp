@@ -20,7 +20,6 @@ constexpr std::array kLarge = {
     ClassLimit{.name = "Registry", .public_functions = 38},
     ClassLimit{.name = "Sample", .public_functions = 20, .fields = 24},
     ClassLimit{.name = "Batch", .fields = 27},
-    ClassLimit{.name = "StageContext", .fields = 29},
     ClassLimit{.name = "Value", .public_functions = 30},
     ClassLimit{.name = "GraphBuild", .public_functions = 32},
     ClassLimit{.name = "Observers::Queue", .fields = 22},

@@ -5,6 +5,9 @@
 #include <string>
 
 #include "config/plan.h"
+#include "millrace/detail/types.h"
+#include "millrace/observer.h"
+#include "millrace/optimizer.h"
 
 namespace millrace {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <thread>
 
+#include "millrace/stage.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
-#include "millrace/run.h"
 #include "orientation.h"
 
 namespace millrace {
@@ -103,7 +103,7 @@ void DecodeImage::describe(StageDescription<Params>& d) {
       .in_recipes();
 }
 
-DecodeImage::DecodeImage(const Params& params, const StageContext& context)
+DecodeImage::DecodeImage(const Params& params, const DataContext& context)
     : rule_(params),
       filter_(resample_filter(params.filter)),
       channels_(static_cast<int>(params.channels)),
