@@ -102,10 +102,12 @@ std::size_t Session::checkpoint_bytes(const Replicas& replicas) const {
     if (std::ranges::find(states, copy) == states.end()) states.push_back(copy);
   }
   for (int p = 0; const Parameter& parameter : pipeline_.network->parameters) {
-    const auto kept = std::ranges::count_if(states, [&](const auto& state) { return is_saved(*replicas.front(), state, p); });
+    std::int64_t numbers = 0;
+    for (const std::string& state : states) {
+      if (is_saved(*replicas.front(), state, p)) numbers += replicas.front()->state_shape(state, p)->elements();
+    }
     ++p;
-    bytes += static_cast<std::size_t>(kept * parameter.shape.elements()) * sizeof(float) *
-             (parameter.statistic ? devices_.all_replicas : 1);
+    bytes += static_cast<std::size_t>(numbers) * sizeof(float) * (parameter.statistic ? devices_.all_replicas : 1);
   }
   return bytes;
 }
@@ -183,7 +185,7 @@ Checkpoints::Fetch Session::capture(std::vector<NamedTensor>& tensors) {
         copies.emplace_back();
       }
       for (std::size_t r = 0; r < copies.size(); ++r) {
-        tensors.push_back({tensor_name(parameter, state, r), parameter.shape, std::move(copies[r])});
+        tensors.push_back({tensor_name(parameter, state, r), *replicas_.front()->state_shape(state, p), std::move(copies[r])});
       }
     }
     ++p;
@@ -262,9 +264,11 @@ const NamedTensor* Session::saved_tensor(const std::map<std::string, const Named
     fail(ErrorKind::usage, "{}: the checkpoint '{}' has no '{}', which this network has", pipeline_.title(),
          resumed_->path.string(), name);
   }
-  if (found->second->shape == parameter.shape) return found->second;
+  const auto index = static_cast<int>(&parameter - pipeline_.network->parameters.data());
+  const Shape shape = *replicas_.front()->state_shape(state, index);
+  if (found->second->shape == shape) return found->second;
   fail(ErrorKind::usage, "{}: '{}' has shape {} in the checkpoint '{}', and {} in this network", pipeline_.title(), name,
-       to_string(found->second->shape), resumed_->path.string(), to_string(parameter.shape));
+       to_string(found->second->shape), resumed_->path.string(), to_string(shape));
 }
 
 // Those that other graphs saw at the checkpoint, as files of weights have them. Nothing: it is of another network.

@@ -22,7 +22,7 @@
 
 namespace millrace {
 
-inline constexpr std::uint32_t kAbiVersion = 17;
+inline constexpr std::uint32_t kAbiVersion = 18;
 inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
 
 // Compiler, its ABI-relevant settings and the standard library, as one text.
