@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what Millrace needs from Debian 12 or 13, or Ubuntu 24.04. Does nothing when all of it is there; asks nothing.
+# Installs what Millrace needs from Debian 12 or 13, or Ubuntu 24.04, and packages that are named besides. Does nothing when all of
+# it is there; asks nothing. usage: tools/install-deps.sh [PACKAGE...]
 set -euo pipefail
 
 packages=(  # under names that all of them have; libjpeg-dev is libjpeg-turbo in each
@@ -14,6 +15,7 @@ packages=(  # under names that all of them have; libjpeg-dev is libjpeg-turbo in
   libpugixml-dev                                                 # plugins/storage/s3
   graphviz                                                       # pipeline-inspect --svg
   libgtest-dev python3 openssl zlib1g-dev                        # the tests
+  "$@"
 )
 
 missing=()

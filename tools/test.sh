@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds everything, runs every test. usage: tools/test.sh [--sanitizers] [--debian RELEASE]
 #   --sanitizers       also builds parts of the project once more, under ThreadSanitizer (and without the libraries that only plugins
-#                      need) and under AddressSanitizer, and runs their tests
+#                      need) and under AddressSanitizer, and runs their tests; clang checks what mutexes guard
 #   --debian RELEASE   does all of it inside that release of Debian (12 or 13): see tools/in-debian.sh, which needs root
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -10,10 +10,11 @@ usage() { echo "test.sh: $1; usage: tools/test.sh [--sanitizers] [--debian RELEA
 
 select=(--label-exclude rebuild)
 options=()
+analysers=()
 release=
 while [ $# -gt 0 ]; do
   case $1 in
-    --sanitizers) select=(); options+=("$1") ;;
+    --sanitizers) select=(); options+=("$1"); analysers=(clang) ;;
     --debian) [ $# -ge 2 ] || usage "--debian needs a release"; release=$2; shift ;;
     *) usage "unknown argument '$1'" ;;
   esac
@@ -21,7 +22,7 @@ while [ $# -gt 0 ]; do
 done
 [ -z "$release" ] || exec tools/in-debian.sh "$release" tools/test.sh ${options[@]+"${options[@]}"}
 
-tools/install-deps.sh
+tools/install-deps.sh ${analysers[@]+"${analysers[@]}"}
 # Sources in batches, as users build: half the time. No two of a batch may give one name to different things.
 cmake --preset develop -DBUILD_TESTING=ON -DMILLRACE_UNITE=ON
 cmake --build --preset develop

@@ -37,6 +37,17 @@ MatrixShape matrix_of(const Parameter& parameter) {
   return {rows, parameter.shape.elements() / rows};
 }
 
+Shape shape_of_state(StateShape shape, const Parameter& parameter) {
+  const MatrixShape matrix = matrix_of(parameter);
+  switch (shape) {
+    case StateShape::element: return parameter.shape;
+    case StateShape::rows: return {matrix.rows};
+    case StateShape::columns: return {matrix.columns};
+    case StateShape::scalar: break;
+  }
+  return {1};
+}
+
 void ParameterPlan::place_all(const std::vector<int>& indices, std::size_t alignment) {
   for (const int index : indices) {
     offsets_[static_cast<std::size_t>(index)] = all_;
@@ -44,8 +55,9 @@ void ParameterPlan::place_all(const std::vector<int>& indices, std::size_t align
   }
 }
 
-void ParameterPlan::place(std::span<const std::size_t> elements, std::size_t alignment) {
+void ParameterPlan::place(std::span<const std::size_t> elements, std::span<const std::int64_t> widths, std::size_t alignment) {
   elements_.assign(elements.begin(), elements.end());
+  widths_.assign(widths.begin(), widths.end());
   offsets_.resize(elements_.size());
   check_update(update(), network_);
   const std::vector<double> until = backward_until(network_, options_.request);
@@ -88,8 +100,10 @@ void ParameterPlan::plan_stretches(std::size_t alignment) {
       if (stretches.empty() || stretches.back().rule != rule) stretches.push_back({.rule = rule});
       stretches.back().parameters.push_back(index);
       stretches.back().elements += round_up(elements(index), alignment);
+      stretches.back().rows += matrix_of(parameter(index)).rows;
+      stretches.back().column_packs += column_packs(widths_[static_cast<std::size_t>(index)]);
     }
-    for (Stretch& stretch : stretches) plan_states(stretch);
+    for (Stretch& stretch : stretches) plan_states(stretch, alignment);
   }
 }
 
@@ -99,15 +113,29 @@ ParameterPlan::State& ParameterPlan::state_named(const std::string& name) {
   return states_.emplace_back(State{.name = name, .places = std::vector<std::size_t>(elements_.size(), kNowhere)});
 }
 
-void ParameterPlan::plan_states(Stretch& stretch) {
-  const std::size_t first = offset(stretch.parameters.front());
+// Numbers of a reduced state lie side by side: rows one after the other, columns in whole packs.
+std::size_t ParameterPlan::numbers_of(StateShape shape, int index) const {
+  switch (shape) {
+    case StateShape::element: return elements(index);
+    case StateShape::rows: return static_cast<std::size_t>(matrix_of(parameter(index)).rows);
+    case StateShape::columns:
+      return static_cast<std::size_t>(column_packs(widths_[static_cast<std::size_t>(index)]) * kUpdatePack);
+    case StateShape::scalar: break;
+  }
+  return 1;
+}
+
+void ParameterPlan::plan_states(Stretch& stretch, std::size_t alignment) {
   for (const RuleState& kept : stretch.rule->states()) {
     State& state = state_named(kept.name);
+    const std::size_t begin = state.elements;
     for (const int index : stretch.parameters) {
-      state.places[static_cast<std::size_t>(index)] = state.elements + offset(index) - first;
+      state.places[static_cast<std::size_t>(index)] = state.elements;
+      const std::size_t numbers = numbers_of(kept.shape, index);
+      state.elements += kept.shape == StateShape::element ? round_up(numbers, alignment) : numbers;
     }
-    if (kept.initial != 0) state.initial.push_back({state.elements, stretch.elements, kept.initial});
-    state.elements += stretch.elements;
+    state.elements = round_up(state.elements, alignment);
+    if (kept.initial != 0) state.initial.push_back({begin, state.elements - begin, kept.initial});
     stretch.states.push_back(static_cast<std::size_t>(&state - states_.data()));
   }
 }
@@ -118,7 +146,9 @@ const std::vector<ParameterPlan::Stretch>& ParameterPlan::stretches(int bucket) 
 }
 
 bool ParameterPlan::needs_norms() const {
-  const auto has_norms = [](const Stretch& stretch) { return stretch.rule->scope() != RuleScope::element; };
+  const auto has_norms = [](const Stretch& stretch) {
+    return stretch.rule->scope() != RuleScope::element || stretch.rule->keeps_reduced();
+  };
   return std::ranges::any_of(stretches_, [&](const auto& stretches) { return std::ranges::any_of(stretches, has_norms); });
 }
 
@@ -136,6 +166,7 @@ UpdateSegment ParameterPlan::segment(int index, std::span<const double> rate_fac
   segment.decay = update().decay.empty() ? 0.0F : static_cast<float>(update().decay[i]);
   segment.rows = static_cast<std::int32_t>(shape.rows);
   segment.columns = static_cast<std::int32_t>(shape.columns);
+  segment.width = widths_[i];
   return segment;
 }
 
@@ -161,6 +192,18 @@ bool ParameterPlan::has_state(std::string_view name, int index) const {
   return found != states_.end() && found->places[static_cast<std::size_t>(index)] != kNowhere;
 }
 
+StateShape ParameterPlan::kind_of(std::string_view name, int index) const {
+  const auto found = std::ranges::find(states_, name, &State::name);
+  if (found == states_.end() || found->copy) return StateShape::element;
+  const Rule& rule = *update().rules[static_cast<std::size_t>(rule_of(index))];
+  return std::ranges::find(rule.states(), name, &RuleState::name)->shape;
+}
+
+std::optional<Shape> ParameterPlan::state_shape(std::string_view name, int index) const {
+  if (!has_state(name, index)) return std::nullopt;
+  return shape_of_state(kind_of(name, index), parameter(index));
+}
+
 int ParameterPlan::find_state(std::string_view name, int index) const {
   if (!has_state(name, index)) fail(ErrorKind::usage, "parameter '{}' has no state '{}' here", parameter(index).name, name);
   if (name == kValue) return kValues;
@@ -172,10 +215,12 @@ std::size_t ParameterPlan::place(int state, int index) const {
   return state < 0 ? offset(index) : states_[static_cast<std::size_t>(state)].places[static_cast<std::size_t>(index)];
 }
 
-void ParameterPlan::check_size(int index, std::span<const float> values) const {
-  const auto expected = static_cast<std::size_t>(parameter(index).shape.elements());
+void ParameterPlan::check_size(std::string_view state, int index, std::span<const float> values) const {
+  find_state(state, index);
+  const auto expected = static_cast<std::size_t>(state_shape(state, index)->elements());
   if (values.size() == expected) return;
-  fail(ErrorKind::usage, "parameter '{}' has {} values, not {}", parameter(index).name, expected, values.size());
+  fail(ErrorKind::usage, "state '{}' of parameter '{}' has {} values, not {}", state, parameter(index).name, expected,
+       values.size());
 }
 
 void ParameterPlan::written(int state) {

@@ -22,7 +22,7 @@ class WithMomentum {
     d.params.add("momentum", &Params::momentum);
   }
   explicit WithMomentum(const Params&) {}
-  NoKernel kernel(std::uint64_t) const { return {}; }
+  NoKernel kernel(const UpdateTime&) const { return {}; }
 };
 
 class WithBeta {
@@ -35,7 +35,7 @@ class WithBeta {
     d.params.add("beta", &Params::beta);
   }
   explicit WithBeta(const Params&) {}
-  NoKernel kernel(std::uint64_t) const { return {}; }
+  NoKernel kernel(const UpdateTime&) const { return {}; }
 };
 
 class Updates : public Stage {

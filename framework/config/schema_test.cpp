@@ -69,7 +69,7 @@ class Still {
     d.params.add("share", &Params::share).range(0, 1).text("of nothing");
   }
   explicit Still(const Params&) {}
-  StillKernel kernel(std::uint64_t) const { return {}; }
+  StillKernel kernel(const UpdateTime&) const { return {}; }
 };
 
 class Update : public Stage {

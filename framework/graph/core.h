@@ -5,9 +5,9 @@
 
 #include <atomic>
 #include <functional>
-#include <mutex>
 #include <optional>
 
+#include "base/mutex.h"
 #include "graph/tsan.h"
 #include "millrace/error.h"
 
@@ -22,7 +22,7 @@ class Credits {
   explicit Credits(tbb::flow::graph& graph) : graph_(&graph) {}
 
   void out() {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (abandoned_) return;
     ++out_;
     graph_->reserve_wait();
@@ -30,7 +30,7 @@ class Credits {
 
   void home() {
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       if (abandoned_) return;
       --out_;
     }
@@ -57,7 +57,7 @@ class Credits {
   void abandon() {
     int left = 0;
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       abandoned_ = true;
       left = std::exchange(out_, 0);
     }
@@ -66,15 +66,15 @@ class Credits {
 
  private:
   bool begin_stay() {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (!abandoned_) graph_->reserve_wait();
     return !abandoned_;
   }
 
-  std::mutex mutex_;
+  Mutex mutex_;
   tbb::flow::graph* graph_;
-  int out_ = 0;
-  bool abandoned_ = false;
+  int out_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  bool abandoned_ MILLRACE_GUARDED_BY(mutex_) = false;
 };
 
 struct Core {
@@ -91,7 +91,7 @@ struct Core {
   // Keeps the first error; from then on every node drops its packets. Thread-safe.
   void fail(Error error) {
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       if (error_) return;
       error_ = std::move(error);
     }
@@ -100,7 +100,7 @@ struct Core {
   }
 
   std::optional<Error> error() const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return error_;
   }
 
@@ -109,8 +109,8 @@ struct Core {
 
  private:
   std::atomic<bool> failed_{false};
-  mutable std::mutex mutex_;
-  std::optional<Error> error_;
+  mutable Mutex mutex_;
+  std::optional<Error> error_ MILLRACE_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::flow

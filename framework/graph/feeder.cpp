@@ -149,13 +149,14 @@ Feeder::~Feeder() {
 }
 
 void Feeder::allocate() {
+  const Lock lock(mutex_);
   home_.reserve(plan_.spec.buffers);  // so that home() never allocates
   for (std::uint32_t i = 0; i < plan_.spec.buffers; ++i) home_.push_back(new CirculatingBatch(weak_from_this(), plan_));
 }
 
 void Feeder::start(std::uint64_t first, std::uint64_t last) {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (first < next_) ++pass_;
     next_ = first;
     last_ = last;
@@ -169,13 +170,13 @@ void Feeder::stop() { stopped_ = true; }
 void Feeder::home(CirculatingBatch* batch) {
   const Credits::Stay stay(*credits_);
   if (!stay) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     home_.push_back(batch);
     return;
   }
   const bool lost = !stopped_ && gate_->any_entry() && !gate_->has_passed(batch->step);
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (lost && !lost_step_) lost_step_ = batch->step;
     home_.push_back(batch);
   }
@@ -188,7 +189,7 @@ void Feeder::home(CirculatingBatch* batch) {
 }
 
 std::optional<std::uint64_t> Feeder::lost_step() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return lost_step_;
 }
 
@@ -197,7 +198,7 @@ void Feeder::dispatch() {
     CirculatingBatch* batch = nullptr;
     std::uint64_t step = 0;
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       if (stopped_ || next_ == last_ || home_.empty()) return;
       batch = home_.back();
       home_.pop_back();

@@ -4,10 +4,10 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/mutex.h"
 #include "graph/gate.h"
 #include "graph/graph.h"
 #include "graph/order.h"
@@ -75,11 +75,11 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
   const SampleOrder order_;
   std::function<void()> filled_;
 
-  std::mutex mutex_;
-  std::vector<CirculatingBatch*> home_;
-  std::uint64_t next_ = 0, last_ = 0;
+  Mutex mutex_;
+  std::vector<CirculatingBatch*> home_ MILLRACE_GUARDED_BY(mutex_);
+  std::uint64_t next_ MILLRACE_GUARDED_BY(mutex_) = 0, last_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::atomic<std::uint64_t> pass_{0};  // Batch::pass
-  std::optional<std::uint64_t> lost_step_;
+  std::optional<std::uint64_t> lost_step_ MILLRACE_GUARDED_BY(mutex_);
   std::atomic<bool> stopped_{true};
   std::atomic<int> reading_{0};
 };

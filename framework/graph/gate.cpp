@@ -46,7 +46,7 @@ Gate::Gate(Core& core, std::shared_ptr<Credits> credits, std::uint64_t steps_per
 Gate::~Gate() { delete token_; }
 
 void Gate::start(std::uint64_t first, std::uint64_t last) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (token_) token_->home = weak_from_this();
   next_ = first;
   last_ = last;
@@ -56,15 +56,17 @@ void Gate::start(std::uint64_t first, std::uint64_t last) {
 }
 
 void Gate::resume() {
-  Lock lock(mutex_);
-  account();
-  open_ = true;
-  pass(std::move(lock));
+  {
+    const Lock lock(mutex_);
+    account();
+    open_ = true;
+  }
+  pass();
 }
 
 void Gate::stop() {
   std::map<std::uint64_t, Waiting> dropped;  // let go of after the lock
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   account();
   stopped_ = true;
   dropped.swap(waiting_);
@@ -74,13 +76,13 @@ void Gate::stop() {
 }
 
 bool Gate::has_passed(std::uint64_t step) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return stopped_ || step < next_;
 }
 
 void Gate::give_up() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     given_up_ = true;
   }
   stop();
@@ -123,54 +125,59 @@ std::vector<std::vector<std::vector<double>>> Gate::weigh(std::vector<Arrived> p
 void Gate::agreed(std::uint64_t step, Graph::StepAgreed answer) {
   if (answer.error) return core_.fail(*answer.error);
   if (!answer.go_on) return;  // the run stops this graph, which drops what waits here
-  Lock lock(mutex_);
-  account();
-  const auto found = waiting_.find(step);
-  if (found == waiting_.end()) return;  // dropped
-  found->second.agreed = true;
-  found->second.left_out = answer.leave_out;
-  found->second.weights = std::move(answer.weights);
-  found->second.weights.resize(found->second.packets.size());
-  auto* batch = dynamic_cast<Batch*>(found->second.packets.front().packet.payload.get());
-  if (batch != nullptr && batch->stream_hash != answer.stream_hash) batch->stream_hash = answer.stream_hash;
-  pass(std::move(lock));
+  {
+    const Lock lock(mutex_);
+    account();
+    const auto found = waiting_.find(step);
+    if (found == waiting_.end()) return;  // dropped
+    found->second.agreed = true;
+    found->second.left_out = answer.leave_out;
+    found->second.weights = std::move(answer.weights);
+    found->second.weights.resize(found->second.packets.size());
+    auto* batch = dynamic_cast<Batch*>(found->second.packets.front().packet.payload.get());
+    if (batch != nullptr && batch->stream_hash != answer.stream_hash) batch->stream_hash = answer.stream_hash;
+  }
+  pass();
 }
 
-void Gate::pass(Lock lock) {
-  while (token_ && open_ && !stopped_ && next_is_complete()) {
-    Waiting complete = std::move(waiting_.extract(next_).mapped());
-    std::vector<Arrived>& ready = complete.packets;
+void Gate::pass() {
+  while (pass_one()) continue;
+}
+
+bool Gate::pass_one() {
+  Waiting complete;  // let go of after the lock: the batch of a step that is left out goes home
+  Ref<Payload> token;
+  {
+    const Lock lock(mutex_);
+    if (!token_ || !open_ || stopped_ || !next_is_complete()) return false;
+    complete = std::move(waiting_.extract(next_).mapped());
     if (complete.left_out) {
       ++next_;
-      for (const auto& [link, packet] : ready) link->drop(packet);
-      lock.unlock();  // before the batch goes home
-      ready.clear();
-      lock.lock();
-      continue;
+      for (const auto& [link, packet] : complete.packets) link->drop(packet);
+      return true;
     }
     token_->weights = std::move(complete.weights);
-    for (std::size_t i = 0; i < ready.size(); ++i) ready[i].packet.weights = token_->weights[i];
+    for (std::size_t i = 0; i < complete.packets.size(); ++i) complete.packets[i].packet.weights = token_->weights[i];
     token_->step = next_;
     token_->epoch = next_ / steps_per_epoch_;
-    Ref<Payload> token(std::exchange(token_, nullptr));
+    token = Ref<Payload>(std::exchange(token_, nullptr));
     ++next_;
     credits_->out();
-    lock.unlock();
-    for (std::size_t i = 0; i < ready.size(); ++i) {
-      auto& [link, packet] = ready[i];
-      // No Ref stays here, so that the token goes home from the thread that finished the step, and not through this one.
-      packet.token = i + 1 < ready.size() ? token : std::move(token);
-      link->pass(std::move(packet));
-    }
-    lock.lock();
   }
+  for (std::size_t i = 0; i < complete.packets.size(); ++i) {
+    auto& [link, packet] = complete.packets[i];
+    // No Ref stays here, so that the token goes home from the thread that finished the step, and not through this one.
+    packet.token = i + 1 < complete.packets.size() ? token : std::move(token);
+    link->pass(std::move(packet));
+  }
+  return true;
 }
 
 void Gate::token_home(Token* token) {
   const std::uint64_t step = token->step;
   const Credits::Stay stay(*credits_);  // where it is none, the gate was given up before
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     account();
     token_ = token;
     open_ = false;  // until step_done has answered, or resume() was called
@@ -182,10 +189,12 @@ void Gate::token_home(Token* token) {
   } catch (...) {
     core_.fail(current_error().in("step " + std::to_string(step)));
   }
-  Lock lock(mutex_);
-  account();
-  if (go_on) open_ = true;
-  pass(std::move(lock));
+  {
+    const Lock lock(mutex_);
+    account();
+    if (go_on) open_ = true;
+  }
+  pass();
   credits_->home();
 }
 
@@ -205,7 +214,7 @@ void Gate::account() {
 }
 
 Gate::Waited Gate::waited() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return waited_;
 }
 

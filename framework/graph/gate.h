@@ -7,9 +7,9 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "graph/graph.h"
 #include "graph/node.h"
 #include "millrace/batch.h"
@@ -52,15 +52,15 @@ class Gate : public std::enable_shared_from_this<Gate> {
     bool agreed = false;                       // the weights are known, and all processes go on
     bool left_out = false;                     // StepAgreed::leave_out
   };
-  using Lock = std::unique_lock<std::mutex>;
 
   static std::vector<std::vector<std::vector<double>>> weigh(std::vector<Arrived> packets);
   void agreed(std::uint64_t step, Graph::StepAgreed answer);
 
   void token_home(Token* token);
-  void pass(Lock lock);  // every step that may go now
-  bool next_is_complete() const;
-  void account();  // adds the time since the last event to data or step, whichever was waited for
+  void pass();      // every step that may go now
+  bool pass_one();  // false: none may
+  bool next_is_complete() const MILLRACE_REQUIRES(mutex_);
+  void account() MILLRACE_REQUIRES(mutex_);  // adds the time since the last event to data or step, whichever was waited for
 
   Core& core_;
   std::shared_ptr<Credits> credits_;
@@ -69,15 +69,15 @@ class Gate : public std::enable_shared_from_this<Gate> {
   std::function<bool(std::uint64_t)> step_done_;
   Graph::Agree agree_;  // empty: this process is alone
 
-  mutable std::mutex mutex_;
-  std::map<std::uint64_t, Waiting> waiting_;  // by step
-  std::uint64_t next_ = 0, last_ = 0;
-  Token* token_;      // null while it is away
-  bool open_ = true;  // step_done's answer
-  bool stopped_ = false;
-  bool given_up_ = false;
-  std::uint64_t accounted_ = 0;
-  Waited waited_;
+  mutable Mutex mutex_;
+  std::map<std::uint64_t, Waiting> waiting_ MILLRACE_GUARDED_BY(mutex_);  // by step
+  std::uint64_t next_ MILLRACE_GUARDED_BY(mutex_) = 0, last_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  Token* token_ MILLRACE_GUARDED_BY(mutex_);      // null while it is away
+  bool open_ MILLRACE_GUARDED_BY(mutex_) = true;  // step_done's answer
+  bool stopped_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool given_up_ MILLRACE_GUARDED_BY(mutex_) = false;
+  std::uint64_t accounted_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  Waited waited_ MILLRACE_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::flow

@@ -6,8 +6,9 @@
 #pragma once
 
 #include <cstddef>
-#include <mutex>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace millrace::flow {
 
@@ -17,7 +18,7 @@ class Mailbox {
  public:
   // True: nothing is under way, and the caller must see that `message` is run. False: it waits for its turn.
   bool claim(const Message& message) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (!busy_) return busy_ = true;
     if (count_ == ring_.size()) grow();
     ring_[(first_ + count_++) % ring_.size()] = message;
@@ -26,7 +27,7 @@ class Mailbox {
 
   // When a message is done: true and the one to run next, or false when none is waiting.
   bool next(Message& message) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (count_ == 0) return busy_ = false;
     message = ring_[first_];
     first_ = (first_ + 1) % ring_.size();
@@ -35,17 +36,17 @@ class Mailbox {
   }
 
  private:
-  void grow() {
+  void grow() MILLRACE_REQUIRES(mutex_) {
     std::vector<Message> larger(ring_.empty() ? 8 : 2 * ring_.size());
     for (std::size_t i = 0; i < count_; ++i) larger[i] = ring_[(first_ + i) % ring_.size()];
     ring_.swap(larger);
     first_ = 0;
   }
 
-  std::mutex mutex_;
-  bool busy_ = false;
-  std::vector<Message> ring_;
-  std::size_t first_ = 0, count_ = 0;
+  Mutex mutex_;
+  bool busy_ MILLRACE_GUARDED_BY(mutex_) = false;
+  std::vector<Message> ring_ MILLRACE_GUARDED_BY(mutex_);
+  std::size_t first_ MILLRACE_GUARDED_BY(mutex_) = 0, count_ MILLRACE_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace millrace::flow

@@ -44,7 +44,7 @@ IoPool::~IoPool() { close(); }
 
 void IoPool::close() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     closing_ = true;
   }
   posted_.notify_all();
@@ -53,7 +53,7 @@ void IoPool::close() {
 
 void IoPool::post(std::function<void()> work) {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     work_.push_back(std::move(work));
   }
   posted_.notify_one();
@@ -65,8 +65,8 @@ void IoPool::loop() {
   while (true) {
     std::function<void()> work;
     {
-      std::unique_lock lock(mutex_);
-      posted_.wait(lock, [this] { return closing_ || !work_.empty(); });
+      Lock lock(mutex_);
+      while (!closing_ && work_.empty()) lock.wait(posted_);
       if (work_.empty()) return;
       work = std::move(work_.front());
       work_.pop_front();
@@ -91,22 +91,28 @@ void PinObserver::on_scheduler_exit(bool) { pthread_setaffinity_np(pthread_self(
 // here, all at once, after as many have been tried.
 void start_workers(tbb::task_arena& arena, int threads) {
   { const IoPool tried(threads, {}); }
-  constexpr auto kPatience = std::chrono::seconds(1);  // for what oneTBB may have reasons to leave out
+  static constexpr auto kPatience = std::chrono::seconds(1);  // for what oneTBB may have reasons to leave out
   struct Meeting {
-    std::mutex mutex;
+    Mutex mutex;
     std::condition_variable arrived;
-    int missing;
+    int missing MILLRACE_GUARDED_BY(mutex);
+    explicit Meeting(int threads) : missing(threads) {}
+    void wait() {
+      const auto end = std::chrono::steady_clock::now() + kPatience;
+      Lock lock(mutex);
+      while (missing > 0 && lock.wait_until(arrived, end)) continue;
+    }
+    void arrive() {
+      {
+        const Lock lock(mutex);
+        if (--missing <= 0) arrived.notify_all();
+      }
+      wait();
+    }
   };
-  const auto meeting = std::make_shared<Meeting>();
-  meeting->missing = threads;
-  const auto meet = [meeting, kPatience] {
-    std::unique_lock lock(meeting->mutex);
-    if (--meeting->missing <= 0) meeting->arrived.notify_all();
-    meeting->arrived.wait_for(lock, kPatience, [&] { return meeting->missing <= 0; });
-  };
-  for (int i = 0; i < threads; ++i) arena.enqueue(meet);
-  std::unique_lock lock(meeting->mutex);
-  meeting->arrived.wait_for(lock, kPatience, [&] { return meeting->missing <= 0; });
+  const auto meeting = std::make_shared<Meeting>(threads);
+  for (int i = 0; i < threads; ++i) arena.enqueue([meeting] { meeting->arrive(); });
+  meeting->wait();
 }
 
 Workers::State::State(int worker_threads, int io_threads, const std::vector<int>& cores)

@@ -8,10 +8,10 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "graph/graph.h"
 
 namespace millrace {
@@ -28,10 +28,10 @@ class IoPool {
   void loop();
   void close();
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable posted_;
-  std::deque<std::function<void()>> work_;
-  bool closing_ = false;
+  std::deque<std::function<void()>> work_ MILLRACE_GUARDED_BY(mutex_);
+  bool closing_ MILLRACE_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

@@ -33,7 +33,7 @@ class First {
   explicit First(const Params& params) {
     if (params.nesterov && params.momentum == 0) fail(ErrorKind::usage, "nesterov = true needs a momentum above 0");
   }
-  Kernel1 kernel(std::uint64_t) const { return {}; }
+  Kernel1 kernel(const UpdateTime&) const { return {}; }
 };
 
 class Second {
@@ -46,7 +46,7 @@ class Second {
     d.params.add("beta1", &Params::beta1).range(0, 1).text("share");
   }
   explicit Second(const Params&) {}
-  Kernel1 kernel(std::uint64_t) const { return {}; }
+  Kernel1 kernel(const UpdateTime&) const { return {}; }
 };
 
 class Update : public Stage {

@@ -57,7 +57,7 @@ class TestRule {
   explicit TestRule(const Params& params) : share_(params.share) {
     if (share_ > 1) fail(ErrorKind::usage, "share must be at most 1");
   }
-  Kernel kernel(std::uint64_t updates_done) const { return {static_cast<float>(share_ * static_cast<double>(updates_done))}; }
+  Kernel kernel(const UpdateTime& time) const { return {static_cast<float>(share_ * static_cast<double>(time.updates_done))}; }
 
  private:
   double share_;
@@ -121,8 +121,8 @@ std::shared_ptr<const Rule> made(const RuleType& type, const Value& parameters =
 }
 
 // `units`: how many are run at once.
-void update(const Rule& rule, const UpdateArguments& at, std::uint64_t updates_done, std::int64_t units = 1 << 30) {
-  rule.update(at, updates_done, [&](const Kernel& kernel, const void* element) {
+void update(const Rule& rule, const UpdateArguments& at, const UpdateTime& time, std::int64_t units = 1 << 30) {
+  rule.update(at, time, [&](const Kernel& kernel, const void* element) {
     const std::int64_t all = kernel.units(element);
     for (std::int64_t first = 0; first < all; first += units) kernel.run_on_host(element, first, std::min(first + units, all));
   });
@@ -131,7 +131,7 @@ void update(const Rule& rule, const UpdateArguments& at, std::uint64_t updates_d
 TEST(Rule, UpdatesBySegments) {
   Arrays arrays;
   const Arrays before = arrays;
-  update(*made(rule_type<TestRule<RuleScope::element>>()), arrays.arguments(), 3);
+  update(*made(rule_type<TestRule<RuleScope::element>>()), arrays.arguments(), {.updates_done = 3});
   for (std::size_t i = 0; i < Arrays::kSize; ++i) {
     const auto old = [&](int a) { return static_cast<double>(before.memory[a].data()->values[i]); };
     const UpdateSegment& segment = arrays.segments[i < 8 ? 0 : i < 4101 * 8 ? 1 : 2];
@@ -147,7 +147,7 @@ TEST(Rule, UpdatesBySegments) {
 TEST(Rule, KnowsTheNormsOfEachSegment) {
   Arrays arrays;
   const Arrays before = arrays;
-  update(*made(rule_type<TestRule<RuleScope::parameter>>()), arrays.arguments(), 0);
+  update(*made(rule_type<TestRule<RuleScope::parameter>>()), arrays.arguments(), {.updates_done = 0});
   const std::size_t ends[] = {0, 8, 4101 * 8, Arrays::kSize};
   for (std::size_t s = 0; s < 3; ++s) {
     double value = 0, gradient = 0;
@@ -171,7 +171,7 @@ TEST(Rule, KnowsTheNormOfItsDirection) {
   const float quarter = 0.25F;
   UpdateArguments at = arrays.arguments();
   at.scale = &quarter;
-  update(*made(rule_type<TestRule<RuleScope::parameter, DirectedTestKernel>>()), at, 3);
+  update(*made(rule_type<TestRule<RuleScope::parameter, DirectedTestKernel>>()), at, {.updates_done = 3});
   const std::size_t ends[] = {0, 8, 4101 * 8, Arrays::kSize};
   const auto old = [&](int a, std::size_t i) { return static_cast<double>(before.memory[a].data()->values[i]); };
   const auto first = [&](std::size_t i) { return 1.5 * old(2, i) + 0.25 * old(1, i); };
@@ -193,8 +193,8 @@ TEST(Rule, KnowsTheNormOfItsDirection) {
 TEST(Rule, HasTheSameBitsHoweverUnitsAreSharedOut) {
   const auto rule = made(rule_type<TestRule<RuleScope::parameter>>());
   Arrays whole, parts;
-  update(*rule, whole.arguments(), 1);
-  update(*rule, parts.arguments(), 1, 1);
+  update(*rule, whole.arguments(), {.updates_done = 1});
+  update(*rule, parts.arguments(), {.updates_done = 1}, 1);
   EXPECT_TRUE(whole.same_bits(parts));
 }
 
@@ -218,15 +218,15 @@ TEST(Rule, AScaleMultipliesTheGradientAndOfZeroSkipsTheUpdate) {
   for (std::size_t i = 0; i < Arrays::kSize; ++i) divided.array(1)[i] *= quarter;
   UpdateArguments at = scaled.arguments();
   at.scale = &quarter;
-  update(*rule, at, 1);
-  update(*rule, divided.arguments(), 1);
+  update(*rule, at, {.updates_done = 1});
+  update(*rule, divided.arguments(), {.updates_done = 1});
   for (const int a : {0, 2, 3}) {
     for (std::size_t i = 0; i < Arrays::kSize; ++i) ASSERT_NEAR(scaled.array(a)[i], divided.array(a)[i], 1e-4);
   }
   at = untouched.arguments();
   at.scale = &zero;
   untouched.array(1)[0] = NAN;  // as a step that is to be skipped may have
-  update(*rule, at, 1);
+  update(*rule, at, {.updates_done = 1});
   untouched.array(1)[0] = before.memory[1].data()->values[0];
   EXPECT_TRUE(untouched.same_bits(before));
 }
@@ -269,8 +269,8 @@ TEST(Rule, KeepsTheStatesThatItsParametersAskFor) {
   Arrays with, without;
   UpdateArguments at = without.arguments();
   at.states[1] = nullptr;
-  update(*both, with.arguments(), 1);
-  update(*one, at, 1);
+  update(*both, with.arguments(), {.updates_done = 1});
+  update(*one, at, {.updates_done = 1});
   EXPECT_EQ(std::memcmp(with.array(0), without.array(0), Arrays::kSize * sizeof(float)), 0);
 }
 

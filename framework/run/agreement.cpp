@@ -31,7 +31,7 @@ Agreement::Agreement(Group& group, std::uint32_t channel, Requests& requests, bo
 
 Agreement::~Agreement() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     ending_ = true;
   }
   changed_.notify_all();
@@ -39,7 +39,7 @@ Agreement::~Agreement() {
 }
 
 void Agreement::start(std::uint64_t first) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   waiting_.clear();
   next_ = first;
 }
@@ -47,7 +47,7 @@ void Agreement::start(std::uint64_t first) {
 void Agreement::step_is_ready(Graph::StepReady ready, std::function<void(Graph::StepAgreed)> answer) {
   ready.batch = nullptr;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     const std::uint64_t step = ready.step;
     waiting_.insert_or_assign(step, Waiting{std::move(ready), std::move(answer)});
   }
@@ -55,9 +55,9 @@ void Agreement::step_is_ready(Graph::StepReady ready, std::function<void(Graph::
 }
 
 void Agreement::loop() {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return ending_ || waiting_.contains(next_); });
+    while (!ending_ && !waiting_.contains(next_)) lock.wait(changed_);
     if (ending_) return;
     Waiting waiting = std::move(waiting_.extract(next_).mapped());
     ++next_;

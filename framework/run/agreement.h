@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <thread>
 
+#include "base/mutex.h"
 #include "graph/graph.h"
 #include "millrace/communicator.h"
 #include "run/requests.h"
@@ -41,13 +41,13 @@ class Agreement {
   const std::uint32_t channel_;
   Requests& requests_;
   const bool counts_;
-  bool stops_ = false;  // a process was asked to stop: no later step begins
+  bool stops_ = false;  // a process was asked to stop: no later step begins. Of the thread alone
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::uint64_t, Waiting> waiting_;  // by step
-  std::uint64_t next_ = 0;
-  bool ending_ = false;
+  std::map<std::uint64_t, Waiting> waiting_ MILLRACE_GUARDED_BY(mutex_);  // by step
+  std::uint64_t next_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  bool ending_ MILLRACE_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -19,7 +19,7 @@ RunState::BatchHash hash_of(const Batch& batch) {
 
 void BatchHashes::add(std::uint64_t step, const RunState::BatchHash& hash) {
   constexpr std::size_t kAhead = 64;  // batches that may be read ahead (`buffers` of batch)
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   hashes_[step] = hash;
   while (hashes_.size() > kMost + kAhead) hashes_.erase(hashes_.begin());
 }
@@ -30,7 +30,7 @@ void BatchHashes::restore(std::uint64_t done, const std::vector<RunState::BatchH
 }
 
 std::vector<RunState::BatchHash> BatchHashes::last(std::uint64_t done) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   std::vector<RunState::BatchHash> found;
   while (found.size() < std::min<std::uint64_t>(kMost, done)) {
     const auto hash = hashes_.find(done - found.size() - 1);

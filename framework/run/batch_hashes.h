@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "millrace/sample.h"
 #include "run/run_state.h"
 
@@ -29,8 +29,8 @@ class BatchHashes {
   std::vector<RunState::BatchHash> last(std::uint64_t done) const;
 
  private:
-  mutable std::mutex mutex_;
-  std::map<std::uint64_t, RunState::BatchHash> hashes_;  // by step
+  mutable Mutex mutex_;
+  std::map<std::uint64_t, RunState::BatchHash> hashes_ MILLRACE_GUARDED_BY(mutex_);  // by step
 };
 
 }  // namespace millrace

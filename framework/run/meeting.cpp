@@ -9,13 +9,13 @@ Meeting::Meeting(std::size_t first, std::size_t here, std::size_t all, Group* gr
     : first_(first), here_(here), all_(all), group_(group) {}
 
 void Meeting::gather(std::size_t replica, std::span<const double> mine, std::span<double> all) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   if (error_) throw Error(*error_);
   const std::shared_ptr<Round> round = round_;
   round->mine.resize(here_ * mine.size());
   std::copy(mine.begin(), mine.end(), round->mine.begin() + static_cast<std::ptrdiff_t>((replica - first_) * mine.size()));
   if (++round->arrived < here_) {
-    changed_.wait(lock, [&] { return round->done || error_; });
+    while (!round->done && !error_) lock.wait(changed_);
     if (!round->done) throw Error(*error_);
   } else {
     round_ = std::make_shared<Round>();  // nobody comes to it before this one is done
@@ -51,7 +51,7 @@ void Meeting::finish(Round& round) {
 }
 
 void Meeting::give_up() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (!error_) error_ = Error(ErrorKind::run, "another replica has failed");
   changed_.notify_all();
 }

@@ -3,10 +3,10 @@
 
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/mutex.h"
 #include "millrace/backend/backend.h"
 #include "millrace/communicator.h"
 #include "millrace/error.h"
@@ -32,10 +32,10 @@ class Meeting final : public Exchange {
 
   const std::size_t first_, here_, all_;
   Group* const group_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::shared_ptr<Round> round_ = std::make_shared<Round>();
-  std::optional<Error> error_;
+  std::shared_ptr<Round> round_ MILLRACE_GUARDED_BY(mutex_) = std::make_shared<Round>();
+  std::optional<Error> error_ MILLRACE_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace

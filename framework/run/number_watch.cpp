@@ -31,7 +31,7 @@ void NumberWatch::not_finite(std::uint64_t step, std::string_view what) { take({
 
 void NumberWatch::take(const WrongNumber& found) {
   const std::uint64_t step = found.step;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (!wrong_.try_emplace(step, found).second) return;  // the step's first one counts
   ++steps_;
   if (setting_.skips) warn();
@@ -66,12 +66,12 @@ void NumberWatch::warn() const {
 }
 
 std::optional<WrongNumber> NumberWatch::trouble() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return trouble_;
 }
 
 std::uint64_t NumberWatch::steps() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return steps_;
 }
 

@@ -5,11 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace millrace {
 
@@ -42,15 +43,15 @@ class NumberWatch {
   std::uint64_t steps() const;                     // how many had such a number
 
  private:
-  std::uint64_t in_a_row(std::uint64_t step) const;
+  std::uint64_t in_a_row(std::uint64_t step) const MILLRACE_REQUIRES(mutex_);
   void take(const WrongNumber& found);
-  void warn() const;
+  void warn() const MILLRACE_REQUIRES(mutex_);
 
   const Setting setting_;
-  mutable std::mutex mutex_;
-  std::map<std::uint64_t, WrongNumber> wrong_;  // by step; the newest
-  std::uint64_t steps_ = 0;
-  std::optional<WrongNumber> trouble_;
+  mutable Mutex mutex_;
+  std::map<std::uint64_t, WrongNumber> wrong_ MILLRACE_GUARDED_BY(mutex_);  // by step; the newest
+  std::uint64_t steps_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::optional<WrongNumber> trouble_ MILLRACE_GUARDED_BY(mutex_);
   std::atomic<bool> in_trouble_{false};
 };
 

@@ -6,11 +6,11 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <thread>
 
 #include "base/crash_stack.h"
+#include "base/mutex.h"
 #include "base/thread_name.h"
 #include "base/waited_time.h"
 #include "millrace/error.h"
@@ -47,7 +47,7 @@ class Observers::Queue {
   // Returns when all that was told is delivered.
   void close() {
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       closing_ = true;
     }
     changed_.notify_all();
@@ -62,7 +62,7 @@ class Observers::Queue {
   std::size_t behind() const { return behind_; }
 
   void push(const std::shared_ptr<const RunEvent>& event) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (failed_) return;
     if (is<TickEvent>(*event)) {
       if (tick_) ++dropped_;
@@ -77,7 +77,7 @@ class Observers::Queue {
   }
 
   void ask(Call call) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (failed_) return;
     facts_.push_back({nullptr, call});
     ++waiting_calls(call);
@@ -87,8 +87,11 @@ class Observers::Queue {
   enum class Until { started, flushed, synced, ended };
   void wait(Until until, const Waiting& waiting) {
     WaitedTime waited;
-    std::unique_lock lock(mutex_);
-    while (!changed_.wait_for(lock, kLook, [&] { return reached(until); })) {
+    Lock lock(mutex_);
+    while (true) {
+      const auto look = std::chrono::steady_clock::now() + kLook;
+      while (!reached(until) && lock.wait_until(changed_, look)) continue;
+      if (reached(until)) return;
       const bool late = waited.look() > kEndPatience;
       if (late && until == Until::ended && delivery_ == Delivery::latest) {
         drop_if([](const RunEvent& event) { return !is<RunEnd>(event); });
@@ -101,11 +104,11 @@ class Observers::Queue {
 
   // Of an observer of which nothing may be lost: in start(), or in end().
   std::optional<Error> start_error() const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return start_error_;
   }
   std::optional<Error> end_error() const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return end_error_;
   }
 
@@ -114,22 +117,22 @@ class Observers::Queue {
     std::shared_ptr<const RunEvent> event;
     Call call = Call::none;
   };
-  bool reached(Until until) const {
+  bool reached(Until until) const MILLRACE_REQUIRES(mutex_) {
     if (failed_) return said_;
     if (until == Until::flushed) return flushes_ == 0;
     if (until == Until::synced) return syncs_ == 0;
     return until == Until::started ? started_ : ended_;
   }
-  std::size_t& waiting_calls(Call call) { return call == Call::flush ? flushes_ : syncs_; }
+  std::size_t& waiting_calls(Call call) MILLRACE_REQUIRES(mutex_) { return call == Call::flush ? flushes_ : syncs_; }
 
-  void drop_oldest_step() {
+  void drop_oldest_step() MILLRACE_REQUIRES(mutex_) {
     const auto step =
         std::find_if(facts_.begin(), facts_.end(), [](const Fact& fact) { return fact.event && is<StepEvent>(*fact.event); });
     facts_.erase(step);
     --steps_;
     ++dropped_;
   }
-  void drop_if(const std::function<bool(const RunEvent&)>& useless) {
+  void drop_if(const std::function<bool(const RunEvent&)>& useless) MILLRACE_REQUIRES(mutex_) {
     dropped_ += std::erase_if(facts_, [&](const Fact& fact) { return fact.event && useless(*fact.event); });
     dropped_ += tick_ ? 1 : 0;
     tick_ = nullptr;
@@ -140,9 +143,9 @@ class Observers::Queue {
   void run() {
     name_this_thread(name_);
     use_crash_stack();
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     while (true) {
-      changed_.wait(lock, [this] { return !facts_.empty() || tick_ || closing_; });
+      while (facts_.empty() && !tick_ && !closing_) lock.wait(changed_);
       Fact fact;
       if (!facts_.empty()) {
         fact = std::move(facts_.front());
@@ -195,7 +198,7 @@ class Observers::Queue {
     return std::nullopt;
   }
 
-  void note(const Fact& fact, const std::optional<Error>& error) {
+  void note(const Fact& fact, const std::optional<Error>& error) MILLRACE_REQUIRES(mutex_) {
     if (fact.call != Call::none) --waiting_calls(fact.call);
     const bool starts = fact.event && is<RunStart>(*fact.event), ends = fact.event && is<RunEnd>(*fact.event);
     if (starts) started_ = true;
@@ -216,16 +219,17 @@ class Observers::Queue {
   Observers& all_;
   std::atomic<std::size_t> behind_{0};  // facts that wait
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Fact> facts_;
-  std::shared_ptr<const RunEvent> tick_;
-  std::size_t steps_ = 0;  // among the facts
-  std::size_t flushes_ = 0, syncs_ = 0;
-  std::uint64_t dropped_ = 0;
-  bool started_ = false, ended_ = false, failed_ = false, closing_ = false;
-  bool said_ = false;  // the others know that it failed: who waits for it goes on, and may close them
-  std::optional<Error> start_error_, end_error_;
+  std::deque<Fact> facts_ MILLRACE_GUARDED_BY(mutex_);
+  std::shared_ptr<const RunEvent> tick_ MILLRACE_GUARDED_BY(mutex_);
+  std::size_t steps_ MILLRACE_GUARDED_BY(mutex_) = 0;  // among the facts
+  std::size_t flushes_ MILLRACE_GUARDED_BY(mutex_) = 0, syncs_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::uint64_t dropped_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  bool started_ MILLRACE_GUARDED_BY(mutex_) = false, ended_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool failed_ MILLRACE_GUARDED_BY(mutex_) = false, closing_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool said_ MILLRACE_GUARDED_BY(mutex_) = false;  // the others know that it failed: who waits for it goes on, and may close them
+  std::optional<Error> start_error_ MILLRACE_GUARDED_BY(mutex_), end_error_ MILLRACE_GUARDED_BY(mutex_);
   std::thread thread_;  // last: it uses all of the above
 };
 

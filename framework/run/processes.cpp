@@ -72,7 +72,7 @@ Processes::~Processes() {
 }
 
 std::string Processes::fate(int rank) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto at = static_cast<std::size_t>(rank) - 1;
   if (at >= children_.size()) return {};
   for (int attempt = 0; !statuses_[at] && attempt < 100; ++attempt) {
@@ -87,7 +87,7 @@ std::string Processes::fate(int rank) const {
 }
 
 int Processes::stop_signal() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   for (const std::optional<int> status : statuses_) {
     if (!status || !WIFEXITED(*status)) continue;
     for (const int signal : {SIGHUP, SIGINT, SIGTERM, SIGXCPU}) {

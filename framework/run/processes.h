@@ -3,10 +3,11 @@
 
 #include <sys/types.h>
 
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace millrace {
 
@@ -27,7 +28,8 @@ class Processes {
   // "killed by signal 9", "ended with exit code 3", "": unknown. Rank 0 alone knows; waits a moment for the process to end.
   std::string fate(int rank) const;
   // Of the processes whose fate is known: the signal at which one stopped, since it came before there was anything to save (exit
-  // code 128 + SIGHUP, SIGINT, SIGTERM or SIGXCPU). 0: none did. A signal to one counts for all, and need not have reached this one first.
+  // code 128 + SIGHUP, SIGINT, SIGTERM or SIGXCPU). 0: none did. A signal to one counts for all, and need not have reached this
+  // one first.
   int stop_signal() const;
 
  private:
@@ -35,8 +37,9 @@ class Processes {
   const int size_;
   std::vector<int> sockets_;
   std::vector<pid_t> children_;  // by rank - 1
-  mutable std::mutex mutex_;
-  mutable std::vector<std::optional<int>> statuses_;  // by rank - 1, of those that have ended, as waitpid() tells
+  mutable Mutex mutex_;
+  mutable std::vector<std::optional<int>> statuses_
+      MILLRACE_GUARDED_BY(mutex_);  // by rank - 1, of those that have ended, as waitpid() tells
 };
 
 }  // namespace millrace

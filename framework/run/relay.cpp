@@ -38,7 +38,7 @@ void Reporter::send(const WarningEvent& event) {
 }
 
 void Reporter::send(std::span<const std::byte> message) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   group_.send(0, Group::kReports, message);
 }
 

@@ -4,11 +4,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "millrace/communicator.h"
 #include "millrace/observer.h"
 #include "millrace/stage.h"
@@ -26,7 +26,7 @@ class Reporter {
  private:
   void send(std::span<const std::byte> message);
   Group& group_;
-  std::mutex mutex_;
+  Mutex mutex_;  // of one message at a time
 };
 
 // Takes what happens in a process without observers of its own to rank 0.

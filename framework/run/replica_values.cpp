@@ -80,10 +80,12 @@ std::size_t checkpoint_bytes(const Network& network, const Replica& replica, con
   const std::vector<std::string> states = states_with(replica, copies);
   std::size_t bytes = 0;
   for (int p = 0; const Parameter& parameter : network.parameters) {
-    const auto kept = std::ranges::count_if(states, [&](const auto& state) { return is_saved(replica, state, p); });
+    std::int64_t numbers = 0;
+    for (const std::string& state : states) {
+      if (is_saved(replica, state, p)) numbers += replica.state_shape(state, p)->elements();
+    }
     ++p;
-    bytes +=
-        static_cast<std::size_t>(kept * parameter.shape.elements()) * sizeof(float) * (parameter.statistic ? all_replicas : 1);
+    bytes += static_cast<std::size_t>(numbers) * sizeof(float) * (parameter.statistic ? all_replicas : 1);
   }
   return bytes;
 }
@@ -106,7 +108,7 @@ FetchTensors capture_values(const ReplicaView& view, std::vector<NamedTensor>& t
         copies.emplace_back();
       }
       for (std::size_t r = 0; r < copies.size(); ++r)
-        tensors.push_back({tensor_name(parameter, state, r), parameter.shape, std::move(copies[r])});
+        tensors.push_back({tensor_name(parameter, state, r), *first.state_shape(state, p), std::move(copies[r])});
     }
     ++p;
   }
@@ -127,8 +129,8 @@ void restore_values(const ReplicaView& view, const FoundCheckpoint& from, const 
       for (const std::string& state : states) {
         if (!is_saved(*view.replicas[r], state, p)) continue;
         const bool is_copy = std::ranges::find(view.copies, state) != view.copies.end();
-        const NamedTensor* tensor = saved_tensor(tensors, tensor_name(parameter, state, saved_replica), parameter.shape, is_copy,
-                                                 from.path.string(), pipeline);
+        const NamedTensor* tensor = saved_tensor(tensors, tensor_name(parameter, state, saved_replica),
+                                                 *view.replicas[r]->state_shape(state, p), is_copy, from.path.string(), pipeline);
         if (tensor != nullptr) view.replicas[r]->write(state, p, tensor->values);
       }
       ++p;

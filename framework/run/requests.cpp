@@ -28,30 +28,30 @@ class Requests::Control final : public RunControl {
 };
 
 RunControl& Requests::control(const std::string& by) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return *controls_.emplace_back(std::make_unique<Control>(*this, by));
 }
 
 void Requests::ask(RequestEvent request) {
   request.state = RequestEvent::State::asked;
   tell_(request);  // before it can be honoured
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (shared_) return outside_.push_back(std::move(request));
   waiting_.push_back({std::move(request)});
 }
 
 std::vector<RequestEvent> Requests::take_outside() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return std::exchange(outside_, {});
 }
 
 void Requests::enter(RequestEvent request, std::uint64_t from) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   waiting_.push_back({std::move(request), from});
 }
 
 std::optional<RequestEvent> Requests::take(RequestKind kind, std::uint64_t done) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto found =
       std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.request.kind == kind && w.from <= done; });
   if (found == waiting_.end()) return std::nullopt;
@@ -61,7 +61,7 @@ std::optional<RequestEvent> Requests::take(RequestKind kind, std::uint64_t done)
 }
 
 bool Requests::waits(RequestKind kind, std::uint64_t done) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return std::any_of(waiting_.begin(), waiting_.end(),
                      [&](const Waiting& w) { return w.request.kind == kind && w.from <= done; });
 }
@@ -100,13 +100,13 @@ void Requests::honour_factors(std::uint64_t step) {
 }
 
 void Requests::set_factor(std::uint64_t step, double factor) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   factors_[step] = factor;
   if (factors_.size() > kKeptFactors) factors_.erase(factors_.begin());
 }
 
 double Requests::factor(std::uint64_t step) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto next = factors_.upper_bound(step);
   return next == factors_.begin() ? 1 : std::prev(next)->second;
 }

@@ -6,11 +6,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "millrace/observer.h"
 #include "run/observers.h"
 
@@ -41,7 +41,10 @@ class Requests {
   void honour_stops(std::uint64_t step);
 
   // Several processes: from here on requests wait outside.
-  void share() { shared_ = true; }
+  void share() {
+    const Lock lock(mutex_);
+    shared_ = true;
+  }
   std::vector<RequestEvent> take_outside();
   // Agreed upon: in force when so many steps are done.
   void enter(RequestEvent request, std::uint64_t from);
@@ -55,18 +58,18 @@ class Requests {
  private:
   class Control;
   Tell tell_;
-  mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<RunControl>> controls_;
+  mutable Mutex mutex_;
+  std::vector<std::unique_ptr<RunControl>> controls_ MILLRACE_GUARDED_BY(mutex_);
   struct Waiting {
     RequestEvent request;
     std::uint64_t from = kAtOnce;
   };
-  std::vector<Waiting> waiting_;
-  std::vector<RequestEvent> outside_;
-  bool shared_ = false;
+  std::vector<Waiting> waiting_ MILLRACE_GUARDED_BY(mutex_);
+  std::vector<RequestEvent> outside_ MILLRACE_GUARDED_BY(mutex_);
+  bool shared_ MILLRACE_GUARDED_BY(mutex_) = false;
   // Of more changes than there can be between a step and its last report.
   static constexpr std::size_t kKeptFactors = 100;
-  std::map<std::uint64_t, double> factors_;  // by the first step that each is for
+  std::map<std::uint64_t, double> factors_ MILLRACE_GUARDED_BY(mutex_);  // by the first step that each is for
 };
 
 }  // namespace millrace

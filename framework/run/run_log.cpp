@@ -119,7 +119,7 @@ void RunLog::report(const StepReport& report) {
 }
 
 void RunLog::report(int rank, const StepReport& report) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (!joint_) return take(report);
   if (const auto whole = joint_->add(rank, report)) take(whole->report);
 }
@@ -145,7 +145,7 @@ void RunLog::take(const StepReport& report) {
 void RunLog::scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) {
   if (graph != options_.stepping_graph) return;
   numbers_.look(step, name, value);
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   Pending& pending = pending_[step];
   pending.scalars[std::string(name)] = value;
   if (pending.promised.erase(std::string(name)) > 0) tell_step_if_whole(step);
@@ -153,7 +153,7 @@ void RunLog::scalar(std::string_view graph, std::uint64_t step, std::string_view
 
 void RunLog::promise_scalar(std::string_view graph, std::uint64_t step, std::string_view name) {
   if (graph != options_.stepping_graph) return;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   pending_[step].promised.emplace(name);
 }
 
@@ -162,13 +162,13 @@ void RunLog::not_finite(std::string_view graph, std::uint64_t step, std::string_
 }
 
 void RunLog::step_done(std::uint64_t step) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   pending_[step].done = true;
   tell_step_if_whole(step);
 }
 
 bool RunLog::has_told_until(std::uint64_t step) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return pending_.empty() || pending_.begin()->first >= step;
 }
 
@@ -194,14 +194,14 @@ void RunLog::tell_step_if_whole(std::uint64_t step) {
 
 void RunLog::rehearse(bool on) {
   rehearses_ = on;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   rehearsed_.clear();
 }
 
 void RunLog::tell_rehearsed() {
   std::vector<BadSampleEvent> events;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     events.swap(rehearsed_);
   }
   for (BadSampleEvent& event : events) bad_sample(std::move(event));
@@ -222,12 +222,12 @@ void RunLog::bad_sample(std::string_view graph, const Sample& sample, std::strin
   event.index = sample.key.index;
   event.attempt = sample.key.attempt;
   if (!rehearses_ || action == "fatal") return bad_sample(std::move(event));
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   rehearsed_.push_back(std::move(event));
 }
 
 void RunLog::bad_sample(BadSampleEvent event) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const RunState::BadSample sample{event.graph, event.epoch, event.position, event.attempt};
   bad_and_ahead_.insert(sample);
   if (event.action == "skipped") ++skipped_[event.graph];
@@ -237,20 +237,20 @@ void RunLog::bad_sample(BadSampleEvent event) {
 }
 
 void RunLog::save_bad_samples(RunState& state) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   state.bad_samples = bad_samples_;
   state.bad_and_ahead.assign(bad_and_ahead_.begin(), bad_and_ahead_.end());
 }
 
 void RunLog::restore_bad_samples(const RunState& state) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   bad_samples_ = state.bad_samples;
   bad_and_ahead_.insert(state.bad_and_ahead.begin(), state.bad_and_ahead.end());
   told_before_ = bad_and_ahead_;
 }
 
 void RunLog::samples_done(std::string_view graph, std::uint64_t epoch, std::uint64_t position) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto done = [&](const RunState::BadSample& sample) {
     return sample.graph == graph && std::pair(sample.epoch - 1, sample.position) < std::pair(epoch, position);
   };
@@ -259,28 +259,28 @@ void RunLog::samples_done(std::string_view graph, std::uint64_t epoch, std::uint
 }
 
 RunLog::Sums RunLog::sums(std::string_view graph, std::uint64_t epoch) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto found = epochs_.find({std::string(graph), epoch});
   return found == epochs_.end() ? Sums{} : found->second;
 }
 
 void RunLog::restore(std::string_view graph, std::uint64_t epoch, Sums sums) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   epochs_[{std::string(graph), epoch}] = std::move(sums);
 }
 
 void RunLog::forget(std::string_view graph, std::uint64_t epoch) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   epochs_.erase({std::string(graph), epoch});
 }
 
 std::uint64_t RunLog::bad_samples() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return bad_samples_;
 }
 
 std::uint64_t RunLog::skipped_samples(std::string_view graph) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto found = skipped_.find(graph);
   return found == skipped_.end() ? 0 : found->second;
 }

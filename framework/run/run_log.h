@@ -6,12 +6,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "millrace/detail/value.h"
 #include "millrace/stage.h"
 #include "run/number_watch.h"
@@ -112,8 +112,8 @@ class RunLog final : public RunServices {
     std::map<std::string, double, std::less<>> scalars;
     std::set<std::string, std::less<>> promised;  // that have not come yet
   };
-  void take(const StepReport& report);
-  void tell_step_if_whole(std::uint64_t step);
+  void take(const StepReport& report) MILLRACE_REQUIRES(mutex_);
+  void tell_step_if_whole(std::uint64_t step) MILLRACE_REQUIRES(mutex_);
 
   const Options options_;
   Observers& observers_;
@@ -123,15 +123,16 @@ class RunLog final : public RunServices {
   std::unique_ptr<JointReports> joint_;  // null: this process's reports are whole
   std::filesystem::path folder_;
   std::atomic<bool> rehearses_{false};
-  mutable std::mutex mutex_;
-  std::map<std::pair<std::string, std::uint64_t>, Sums> epochs_;
-  std::map<std::uint64_t, Pending> pending_;
-  std::uint64_t bad_samples_ = 0;
-  std::set<RunState::BadSample> bad_and_ahead_;                // of steps and passes that are not done
-  std::vector<BadSampleEvent> rehearsed_;                      // of the rehearsal under way
-  std::set<RunState::BadSample> told_before_;                  // the run went on: these were told, and have not come again yet
-  std::map<std::string, std::uint64_t, std::less<>> skipped_;  // by graph
-  double last_step_seconds_ = 0;
+  mutable Mutex mutex_;
+  std::map<std::pair<std::string, std::uint64_t>, Sums> epochs_ MILLRACE_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, Pending> pending_ MILLRACE_GUARDED_BY(mutex_);
+  std::uint64_t bad_samples_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::set<RunState::BadSample> bad_and_ahead_ MILLRACE_GUARDED_BY(mutex_);  // of steps and passes that are not done
+  std::vector<BadSampleEvent> rehearsed_ MILLRACE_GUARDED_BY(mutex_);        // of the rehearsal under way
+  std::set<RunState::BadSample> told_before_
+      MILLRACE_GUARDED_BY(mutex_);  // the run went on: these were told, and have not come again yet
+  std::map<std::string, std::uint64_t, std::less<>> skipped_ MILLRACE_GUARDED_BY(mutex_);  // by graph
+  double last_step_seconds_ MILLRACE_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace millrace

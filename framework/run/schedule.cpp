@@ -67,6 +67,19 @@ void ScheduleParams::describe(ParamSet<ScheduleParams>& set) {
       .text("the rate rises linearly to the schedule's own, or stays at `initial * start_factor` until then")
       .only_with("warmup_epochs")
       .only_with("warmup_steps");
+  set.add("cycle_momentum", &P::cycle_momentum)
+      .text(
+          "triangular, one_cycle: the momentum of update rules (beta1 of Adam's family) falls from `max_momentum` to "
+          "`base_momentum` while the rate rises, and rises while it falls")
+      .only_with("schedule", {"triangular", "one_cycle"});
+  set.add("base_momentum", &P::base_momentum)
+      .range(0, 1)
+      .text("of `cycle_momentum`: where the rate is at its peak; above 0")
+      .only_with("cycle_momentum");
+  set.add("max_momentum", &P::max_momentum)
+      .range(0, 1)
+      .text("of `cycle_momentum`: at the first and the last step; below 1")
+      .only_with("cycle_momentum");
 }
 
 namespace {
@@ -81,6 +94,14 @@ void check(const ScheduleParams& params) {
   if (warms_up && params.warmup == "constant" && params.start_factor == 0) {
     fail(ErrorKind::usage,
          "warmup = \"constant\" of learning_rate needs a start_factor above 0: the rate would be 0 in the warm-up");
+  }
+  if (params.cycle_momentum && (params.base_momentum <= 0 || params.max_momentum >= 1)) {
+    fail(ErrorKind::usage, "momentum of learning_rate must stay above 0 and below 1, and cycles between {:g} and {:g}",
+         params.base_momentum, params.max_momentum);
+  }
+  if (params.cycle_momentum && params.base_momentum > params.max_momentum) {
+    fail(ErrorKind::usage, "base_momentum = {:g} of learning_rate is above max_momentum = {:g}", params.base_momentum,
+         params.max_momentum);
   }
   const auto late = std::ranges::adjacent_find(params.drops, std::greater_equal());
   if (late != params.drops.end()) {
@@ -125,12 +146,8 @@ double Schedule::own(double t) const {
     factor = p.final_factor + (1 - p.final_factor) * (1 + std::cos(std::numbers::pi * q)) / 2;
   } else if (p.schedule == "polynomial") {
     factor = p.final_factor + (1 - p.final_factor) * std::pow(1 - q, p.power);
-  } else if (p.schedule == "triangular") {
-    const double x = std::min(t / total_steps_, 1.0);
-    factor = x < p.peak ? std::lerp(p.start_factor, 1.0, x / p.peak)
-                        : std::lerp(1.0, p.final_factor, p.peak < 1 ? (x - p.peak) / (1 - p.peak) : 0.0);
-  } else if (p.schedule == "one_cycle") {
-    factor = one_cycle(t);
+  } else if (p.schedule == "triangular" || p.schedule == "one_cycle") {
+    factor = cycle(t, p.start_factor, 1, p.final_factor);
   }
   return p.initial * factor;
 }
@@ -143,13 +160,23 @@ double Schedule::drops_until(double t) const {
   return static_cast<double>(std::ranges::upper_bound(params_.drops, epoch) - params_.drops.begin());
 }
 
-double Schedule::one_cycle(double t) const {
+std::optional<double> Schedule::momentum(std::uint64_t step) const {
+  if (!params_.cycle_momentum) return std::nullopt;
+  return cycle(static_cast<double>(step), params_.max_momentum, params_.base_momentum, params_.max_momentum);
+}
+
+double Schedule::cycle(double t, double first, double at_peak, double last) const {
+  const double peak = params_.peak;
+  if (params_.schedule == "triangular") {
+    const double x = std::min(t / total_steps_, 1.0);
+    return x < peak ? std::lerp(first, at_peak, x / peak) : std::lerp(at_peak, last, peak < 1 ? (x - peak) / (1 - peak) : 0.0);
+  }
   const auto along_cosine = [](double from, double to, double share) {
     return to + (from - to) * (1 + std::cos(std::numbers::pi * std::clamp(share, 0.0, 1.0))) / 2;
   };
-  const double top = params_.peak * total_steps_ - 1, last = total_steps_ - 1;
-  if (t < top) return along_cosine(params_.start_factor, 1, t / top);
-  return along_cosine(1, params_.final_factor, last > top ? (t - top) / (last - top) : 0);
+  const double top = peak * total_steps_ - 1, end = total_steps_ - 1;
+  if (t < top) return along_cosine(first, at_peak, t / top);
+  return along_cosine(at_peak, last, end > top ? (t - top) / (end - top) : 0);
 }
 
 }  // namespace millrace

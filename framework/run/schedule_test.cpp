@@ -93,6 +93,23 @@ TEST(Schedule, AListedDropHappensAtItsStepAlthoughEpochsDoNotDivide) {
   EXPECT_DOUBLE_EQ(thirds.rate(1), 0.1);
 }
 
+// one_cycle is compared with PyTorch in tests/reference.
+TEST(Schedule, CyclesTheMomentumAgainstTheRate) {
+  const ScheduleParams params{.schedule = "triangular", .peak = 0.25, .cycle_momentum = true};
+  const Schedule schedule(params, 10, 100);
+  EXPECT_DOUBLE_EQ(schedule.momentum(0).value(), 0.95);
+  EXPECT_DOUBLE_EQ(schedule.momentum(10).value(), 0.91);
+  EXPECT_DOUBLE_EQ(schedule.momentum(25).value(), 0.85);
+  EXPECT_DOUBLE_EQ(schedule.momentum(100).value(), 0.95);
+  EXPECT_EQ(Schedule({.schedule = "triangular"}, 10, 100).momentum(0), std::nullopt);
+  for (const auto& [base, max] : {std::pair{0.0, 0.9}, std::pair{0.9, 1.0}, std::pair{0.9, 0.8}}) {
+    ScheduleParams wrong = params;
+    wrong.base_momentum = base;
+    wrong.max_momentum = max;
+    EXPECT_THROW(Schedule(wrong, 10, 100), Error);
+  }
+}
+
 TEST(Schedule, KeysThatSayTheSameAreRefusedByName) {
   const auto mistake = [](const ScheduleParams& params) -> std::string {
     try {

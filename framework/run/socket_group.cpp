@@ -40,7 +40,7 @@ bool make_room(std::uint64_t bytes, std::vector<std::byte>& message) {
 // Another process.
 struct SocketGroup::Peer {
   int rank = 0, socket = -1;
-  std::mutex sending;
+  Mutex sending;                                                         // of one message at a time
   std::map<std::uint32_t, std::deque<std::vector<std::byte>>> messages;  // by channel
   bool ended = false;                                                    // in good order: nothing more will come
   std::vector<std::vector<std::byte>> spare;                             // memory of messages that were taken
@@ -75,19 +75,19 @@ SocketGroup::~SocketGroup() {
 void SocketGroup::send(int to, std::uint32_t channel, std::span<const std::byte> bytes) {
   Peer& peer = *peers_[static_cast<std::size_t>(to)];
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (lost_) throw Error(ErrorKind::peer, *lost_);
   }
   write(peer, channel, bytes);
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (lost_) throw Error(ErrorKind::peer, *lost_);
 }
 
 void SocketGroup::receive(int from, std::uint32_t channel, std::vector<std::byte>& into) {
   Peer& peer = *peers_[static_cast<std::size_t>(from)];
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   auto& messages = peer.messages[channel];
-  arrived_.wait(lock, [&] { return lost_ || peer.ended || !messages.empty(); });
+  while (!lost_ && !peer.ended && messages.empty()) lock.wait(arrived_);
   if (messages.empty()) throw Error(ErrorKind::peer, lost_ ? *lost_ : lost_text(peer, "it has ended before the others"));
   std::swap(into, messages.front());
   peer.spare.push_back(std::move(messages.front()));
@@ -96,7 +96,7 @@ void SocketGroup::receive(int from, std::uint32_t channel, std::vector<std::byte
 
 void SocketGroup::leave(std::string_view why) noexcept {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (std::exchange(left_, true)) return;
     if (!lost_) lost_ = "this process has left the run";
   }
@@ -109,7 +109,7 @@ void SocketGroup::leave(std::string_view why) noexcept {
 
 // Errors are the peer's loss.
 void SocketGroup::write(Peer& peer, std::uint32_t channel, std::span<const std::byte> bytes) {
-  const std::lock_guard lock(peer.sending);
+  const Lock lock(peer.sending);
   const Header header{channel, 0, bytes.size()};
   for (std::span<const std::byte> part : {std::as_bytes(std::span(&header, 1)), bytes}) {
     while (!part.empty()) {
@@ -152,7 +152,7 @@ void SocketGroup::listen(Peer& peer) {
   while (read(peer, &header, sizeof header)) {
     std::vector<std::byte> message;
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       if (!peer.spare.empty()) {
         message = std::move(peer.spare.back());
         peer.spare.pop_back();
@@ -166,18 +166,18 @@ void SocketGroup::listen(Peer& peer) {
     if (header.channel == kGoodbye) {
       const std::string why(reinterpret_cast<const char*>(message.data()), message.size());
       if (!why.empty()) return lose(peer, "it has ended: " + why);
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       peer.ended = true;
       return arrived_.notify_all();
     }
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     peer.messages[header.channel].push_back(std::move(message));
     arrived_.notify_all();
   }
 }
 
 void SocketGroup::lose(Peer& peer, const std::string& why) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (!lost_ && !peer.ended) lost_ = lost_text(peer, why);
   arrived_.notify_all();
 }
@@ -193,8 +193,11 @@ std::string SocketGroup::fate(int rank) const {
 
 void SocketGroup::keep_alive() {
   name_this_thread("to peers");
-  std::unique_lock lock(mutex_);
-  while (!leaving_.wait_for(lock, setting_.patience / kSignsInPatience, [this] { return left_; })) {
+  Lock lock(mutex_);
+  while (true) {
+    const auto next = std::chrono::steady_clock::now() + setting_.patience / kSignsInPatience;
+    while (!left_ && lock.wait_until(leaving_, next)) continue;
+    if (left_) return;
     lock.unlock();
     for (const auto& peer : peers_) {
       if (peer) write(*peer, kAlive, {});

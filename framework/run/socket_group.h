@@ -8,12 +8,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "millrace/communicator.h"
 
 namespace millrace {
@@ -49,10 +49,10 @@ class SocketGroup final : public Group {
 
   const Setting setting_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null for this one
-  std::mutex mutex_;                          // of what the peers have sent, and of `lost_`
+  Mutex mutex_;                               // also of what the peers have sent
   std::condition_variable arrived_;
-  std::optional<std::string> lost_;  // why nothing can go on
-  bool left_ = false;
+  std::optional<std::string> lost_ MILLRACE_GUARDED_BY(mutex_);  // why nothing can go on
+  bool left_ MILLRACE_GUARDED_BY(mutex_) = false;
   std::condition_variable leaving_;
   std::thread alive_;
 };

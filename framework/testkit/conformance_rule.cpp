@@ -34,24 +34,21 @@ class OneParameter {
     std::generate_n(array(which), kSize, [&] { return normal(generator); });
   }
   // `units`: how many are run in one call.
-  void update(std::uint64_t updates_done, float decay, std::int64_t units = kPacks) {
+  void update(const UpdateTime& time, float decay, std::int64_t units = kPacks) {
     UpdateSegment segment;
     segment.decay = decay;
-    segment.rows = 24;
-    segment.columns = kSize / 24;
     Squares squares[2];
     UpdateArguments at;
     at.value = array(0);
     at.gradient = array(1);
     for (std::size_t s = 2; s < arrays_.size(); ++s) at.states[s - 2] = array(s);
     at.packs = kPacks;
-    at.segments = &segment;
-    at.segment_count = 1;
+    testkit::set_matrix({24, kSize / 24}, segment, at);
     at.learning_rate = 0.125F;
     at.squares = squares;
     at.partial_squares = squares + 1;
     at.chunks = chunks_of_norms(kPacks);
-    testkit::update_on_host(rule_, at, updates_done, [&](const Kernel& kernel, const void* element) {
+    testkit::update_on_host(rule_, at, time, [&](const Kernel& kernel, const void* element) {
       const std::int64_t all = kernel.units(element);
       for (std::int64_t first = all; first > 0; first -= units) {  // in any order: from the last
         kernel.run_on_host(element, std::max<std::int64_t>(first - units, 0), first);
@@ -113,7 +110,7 @@ void rule_refusals(const Registry& registry, const std::string& name, Report& re
 void padding(const Registry& registry, const std::string& name, Report& report) {
   for (const auto& rule : rules_of(registry, name, report)) {
     OneParameter zeros(*rule);
-    for (std::uint64_t done = 0; done < 4; ++done) zeros.update(done, done % 2 == 0 ? 0.5F : 0);
+    for (std::uint64_t done = 0; done < 4; ++done) zeros.update({.updates_done = done}, done % 2 == 0 ? 0.5F : 0);
     const float* const values = zeros.array(0);
     report.expect(std::all_of(values, values + OneParameter::kSize, [](float x) { return x == 0; }),
                   "a value that is 0 and has no gradient does not stay 0");
@@ -127,7 +124,7 @@ OneParameter trained(const Rule& rule, InstructionSet set, std::int64_t units) {
   parameter.draw(0, 1);
   for (std::uint64_t done = 0; done < 3; ++done) {
     parameter.draw(1, 2 + done);
-    parameter.update(done, 0.25F, units);
+    parameter.update({.updates_done = done}, 0.25F, units);
   }
   use_instruction_set(before);
   return parameter;
@@ -151,11 +148,32 @@ void rule_state(const Registry& registry, const std::string& name, Report& repor
       if (done == 3) second.copy_arrays(whole);
       for (OneParameter* each : {&whole, &second}) {
         each->draw(1, 2 + done);
-        if (each == &whole || done >= 3) each->update(done, 0.25F);
+        if (each == &whole || done >= 3) each->update({.updates_done = done}, 0.25F);
       }
     }
     report.expect(whole.same_bits(second), "it does not go on from its states to the same bits");
   }
+}
+
+// The schedule's momentum takes the place of the rule's own, from step to step.
+void rule_momentum(const Registry& registry, const std::string& name, Report& report) {
+  bool has_any = false;
+  for (const auto& rule : rules_of(registry, name, report)) {
+    if (!rule->has_momentum()) continue;
+    has_any = true;
+    OneParameter own(*rule), cycled(*rule);
+    for (OneParameter* each : {&own, &cycled}) {
+      each->draw(0, 1);
+      for (std::uint64_t done = 0; done < 2; ++done) {
+        each->draw(1, 2 + done);
+        UpdateTime time{.updates_done = done};
+        if (each == &cycled) time.momentum = 0.75 + 0.125 * static_cast<double>(done);
+        each->update(time, 0.25F);
+      }
+    }
+    report.expect(!own.same_bits(cycled), "a schedule's momentum changes nothing");
+  }
+  if (!has_any) report.not_applicable("it has no momentum that a schedule may change");
 }
 
 constexpr Check kRuleChecks[] = {{"rule", "description", rule_description},
@@ -163,7 +181,8 @@ constexpr Check kRuleChecks[] = {{"rule", "description", rule_description},
                                  {"rule", "refusals", rule_refusals},
                                  {"rule", "padding", padding},
                                  {"rule", "bits", bits},
-                                 {"rule", "state", rule_state}};
+                                 {"rule", "state", rule_state},
+                                 {"rule", "momentum", rule_momentum}};
 
 }  // namespace
 

@@ -47,7 +47,10 @@ class LeastSquares : public Replica {
   Ref<Event> read_outputs(std::span<const OutputCopy>) override { return {}; }
   std::vector<float> logits() override { return {}; }
   std::vector<std::string> states() const override { return {std::string(kValue), std::string(kGradient)}; }
-  bool has_state(std::string_view state, int) const override { return state == kValue || state == kGradient; }
+  std::optional<Shape> state_shape(std::string_view state, int p) const override {
+    if (state != kValue && state != kGradient) return std::nullopt;
+    return Shape{static_cast<std::int64_t>(value_[static_cast<std::size_t>(p)].size())};
+  }
   std::vector<float> read(std::string_view state, int parameter) override {
     return (state == kGradient ? gradient_ : value_)[static_cast<std::size_t>(parameter)];
   }

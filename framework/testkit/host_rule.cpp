@@ -53,18 +53,28 @@ void orthogonalise_on_host(float* matrix, const Squares* squares, const MatrixSh
                 PlainProducts{shape.height(), shape.width()});
 }
 
-void update_on_host(const Rule& rule, UpdateArguments arguments, std::uint64_t updates_done, const Rule::Submit& submit) {
+void set_matrix(const MatrixShape& matrix, UpdateSegment& segment, UpdateArguments& arguments) {
+  segment.rows = static_cast<std::int32_t>(matrix.rows);
+  segment.columns = static_cast<std::int32_t>(matrix.columns);
+  segment.width = matrix.columns;
+  arguments.rows = matrix.rows;
+  arguments.column_packs = column_packs(matrix.columns);
+  arguments.segments = &segment;
+  arguments.segment_count = 1;
+}
+
+void update_on_host(const Rule& rule, UpdateArguments arguments, const UpdateTime& time, const Rule::Submit& submit) {
   const Rule::Submit run = submit ? submit : run_whole;
-  if (rule.scope() != RuleScope::matrix) return rule.update(arguments, updates_done, run);
+  if (rule.scope() != RuleScope::matrix) return rule.update(arguments, time, run);
   std::vector<Pack> directions(static_cast<std::size_t>(arguments.packs));
   arguments.direction = directions.data()->values;
-  rule.directions(arguments, updates_done, run);
+  rule.directions(arguments, time, run);
   for (std::int32_t s = 0; s < arguments.segment_count; ++s) {
     const UpdateSegment& segment = arguments.segments[s];
     orthogonalise_on_host(arguments.direction + segment.begin * kUpdatePack, arguments.squares + s,
                           {segment.rows, segment.columns}, rule.newton_schulz());
   }
-  rule.update(arguments, updates_done, run);
+  rule.update(arguments, time, run);
 }
 
 }  // namespace millrace::testkit

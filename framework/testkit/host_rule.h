@@ -7,8 +7,10 @@ namespace millrace::testkit {
 
 // As a backend does it, with products in double for rules of scope `matrix`. Segments of those are matrices in the network's
 // order. `submit` runs a kernel; null: whole. UpdateArguments::direction is brought.
-void update_on_host(const Rule& rule, UpdateArguments arguments, std::uint64_t updates_done,
-                    const Rule::Submit& submit = nullptr);
+void update_on_host(const Rule& rule, UpdateArguments arguments, const UpdateTime& time, const Rule::Submit& submit = nullptr);
+
+// `segment` becomes the only one, a matrix in the network's order. It outlives the arguments.
+void set_matrix(const MatrixShape& matrix, UpdateSegment& segment, UpdateArguments& arguments);
 
 // Makes one matrix orthogonal, as rules of scope `matrix` ask for. `squares`: of its elements.
 void orthogonalise_on_host(float* matrix, const Squares* squares, const MatrixShape& shape, const NewtonSchulz& how);

@@ -42,7 +42,7 @@ class PlainReplica : public Replica {
     full_state(kGradient);
     for (std::size_t p = 0; p < network_.parameters.size() && !request_.update.rules.empty(); ++p) {
       for (const RuleState& kept : rule_of(p).states()) {
-        state(kept.name)[p].assign(elements(network_.parameters[p].shape), kept.initial);
+        state(kept.name)[p].assign(elements(shape_of_state(kept.shape, network_.parameters[p])), kept.initial);
       }
     }
     for (const std::string& copy : request_.copies) full_state(copy);
@@ -158,9 +158,12 @@ class PlainReplica : public Replica {
     }
     return names;
   }
-  bool has_state(std::string_view name, int parameter) const override {
+  std::optional<Shape> state_shape(std::string_view name, int parameter) const override {
     const auto found = states_.find(std::string(name));
-    return found != states_.end() && !found->second[at(parameter)].empty();
+    if (found == states_.end() || found->second[at(parameter)].empty()) return std::nullopt;
+    const Parameter& own = network_.parameters[at(parameter)];
+    if (name == kValue || name == kGradient || is_copy(name)) return own.shape;
+    return shape_of_state(std::ranges::find(rule_of(at(parameter)).states(), name, &RuleState::name)->shape, own);
   }
   std::vector<float> read(std::string_view name, int parameter) override {
     if (name != kGradient) return state_of(name, parameter);
@@ -216,13 +219,14 @@ class PlainReplica : public Replica {
     arguments.gradient = arrays[0].data();
     arguments.value = arrays[1].data();
     for (std::size_t s = 2; s < arrays.size(); ++s) {
-      std::copy_n(state(kept[s - 2].name)[p].begin(), count, arrays[s].begin());
+      std::ranges::copy(state(kept[s - 2].name)[p], arrays[s].begin());
       arguments.states[s - 2] = arrays[s].data();
     }
     run_rule(arguments, p, step);
     state(kValue)[p].assign(arguments.value, arguments.value + count);
     for (std::size_t s = 2; s < arrays.size(); ++s) {
-      state(kept[s - 2].name)[p].assign(arguments.states[s - 2], arguments.states[s - 2] + count);
+      std::vector<float>& values = state(kept[s - 2].name)[p];
+      std::copy_n(arguments.states[s - 2], values.size(), values.begin());
     }
   }
 
@@ -231,19 +235,15 @@ class PlainReplica : public Replica {
     UpdateSegment segment;
     segment.rate_factor = static_cast<float>(!step.rate_factor.empty() ? step.rate_factor[p] : factors.empty() ? 1 : factors[p]);
     segment.decay = decay.empty() ? 0.0F : static_cast<float>(decay[p]);
-    const MatrixShape matrix = matrix_of(network_.parameters[p]);
-    segment.rows = static_cast<std::int32_t>(matrix.rows);
-    segment.columns = static_cast<std::int32_t>(matrix.columns);
+    set_matrix(matrix_of(network_.parameters[p]), segment, arguments);
     arguments.packs = static_cast<std::int64_t>(elements(network_.parameters[p].shape) + kUpdatePack - 1) / kUpdatePack;
-    arguments.segments = &segment;
-    arguments.segment_count = 1;
     arguments.learning_rate = static_cast<float>(step.learning_rate);
     arguments.scale = step.scale, arguments.wrong = step.wrong;
     arguments.chunks = chunks_of_norms(arguments.packs);
     std::vector<Squares> squares(at(static_cast<int>(arguments.chunks)) + 1);
     arguments.squares = squares.data();
     arguments.partial_squares = squares.data() + 1;
-    update_on_host(rule_of(p), arguments, step.updates_done);
+    update_on_host(rule_of(p), arguments, step);
   }
 
   std::pair<float*, float*> gradient_of(int parameter) {

@@ -173,7 +173,9 @@ class RecordedReplica : public Replica {
   }
 
   std::vector<std::string> states() const override { return inner_->states(); }
-  bool has_state(std::string_view state, int parameter) const override { return inner_->has_state(state, parameter); }
+  std::optional<Shape> state_shape(std::string_view state, int parameter) const override {
+    return inner_->state_shape(state, parameter);
+  }
 
   std::vector<float> read(std::string_view state, int parameter) override {
     finish();

@@ -18,9 +18,16 @@ TEST(Rules, HaveDeviceCodeWhereThereIsAToolkit) {
       ++kernels;
     };
     const auto rule = testkit::make_rule(name);
-    if (type.scope == RuleScope::matrix) rule->directions({}, 0, count);
-    rule->update({}, 0, count);
-    EXPECT_EQ(kernels, type.scope == RuleScope::element ? 1 : type.scope == RuleScope::parameter ? 3 : 4) << name;
+    float number = 0;
+    UpdateArguments at;
+    for (float*& state : at.states) state = &number;
+    if (type.scope == RuleScope::matrix) rule->directions(at, {}, count);
+    rule->update(at, {}, count);
+    int expected = type.scope == RuleScope::element ? 1 : type.scope == RuleScope::parameter ? 3 : 4;
+    for (const RuleState& state : rule->states()) {
+      expected += state.shape == StateShape::element ? 0 : state.shape == StateShape::scalar ? 2 : 1;
+    }
+    EXPECT_EQ(kernels, expected) << name;
   }
 }
 

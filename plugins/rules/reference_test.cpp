@@ -30,16 +30,14 @@ std::vector<float> trained(const Rule& rule, const nlohmann::json& file, std::ui
   std::vector<std::vector<Pack>> arrays(2 + rule.states().size(), std::vector<Pack>((size + kUpdatePack - 1) / kUpdatePack));
   UpdateSegment segment;
   segment.decay = parameter == 0 ? file["decay"].get<float>() : 0.0F;
-  segment.rows = file["rows"][parameter];
-  segment.columns = static_cast<std::int32_t>(size) / segment.rows;
+  const std::int64_t rows = file["rows"][parameter];
   Squares squares[2];
   UpdateArguments at;
   at.value = arrays[0].data()->values;
   at.gradient = arrays[1].data()->values;
   for (std::size_t s = 2; s < arrays.size(); ++s) at.states[s - 2] = arrays[s].data()->values;
   at.packs = static_cast<std::int64_t>(arrays[0].size());
-  at.segments = &segment;
-  at.segment_count = 1;
+  testkit::set_matrix({rows, size / rows}, segment, at);
   at.learning_rate = file["rate"].get<float>();
   at.squares = squares;
   at.partial_squares = squares + 1;
@@ -47,7 +45,7 @@ std::vector<float> trained(const Rule& rule, const nlohmann::json& file, std::ui
   for (std::uint32_t i = 0; i < size; ++i) at.value[i] = reference_value(i, parameter);
   for (std::uint32_t step = 0; step < file["steps"].get<std::uint32_t>(); ++step) {
     for (std::uint32_t i = 0; i < size; ++i) arrays[1].data()->values[i] = reference_value(i, 2 + 2 * step + parameter);
-    testkit::update_on_host(rule, at, step);
+    testkit::update_on_host(rule, at, {.updates_done = step});
   }
   return {at.value, at.value + size};
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/backend/parameter_plan.h"
 #include "millrace/optimizer.h"
 #include "millrace/plugin.h"
 #include "testkit/harness.h"
@@ -153,10 +154,14 @@ inline void expect_follows(RuleTrial& trial, const Rule& rule, const Formula& fo
       if (rule.scope() != RuleScope::matrix || shape_of(p).rank() > 1) body(p, size);
     });
   };
-  for_each_updated([&](int p, std::size_t size) {
+  for_each_updated([&](int p, std::size_t) {
     const std::vector<float> values = trial.replica().read(kValue, p);
     expected[p].value.assign(values.begin(), values.end());
-    for (const RuleState& state : rule.states()) expected[p].states[state.name].assign(size, state.initial);
+    const Parameter& parameter = trial.network().parameters[static_cast<std::size_t>(p)];
+    for (const RuleState& state : rule.states()) {
+      const auto numbers = static_cast<std::size_t>(shape_of_state(state.shape, parameter).elements());
+      expected[p].states[state.name].assign(numbers, state.initial);
+    }
   });
   for (int step = 0; step < 5; ++step) {
     trial.step(static_cast<std::uint64_t>(step));

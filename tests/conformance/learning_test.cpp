@@ -93,7 +93,7 @@ class Learning : public InPrecision<bool> {
     std::vector<double> factors(network_->parameters.size(), 1.0);
     const std::vector<double> last = until();
     for (std::size_t p = 0; p < factors.size(); ++p) factors[p] = static_cast<double>(epoch) < last[p] ? 1 : 0;
-    const UpdateStep update{.step = epoch, .learning_rate = 0.05, .rate_factor = factors};
+    const UpdateStep update{{.learning_rate = 0.05}, epoch, factors};
     for (std::size_t b = 0; b < filled.size(); ++b) replica.update(static_cast<int>(b), update, filled[b]);
     replica.finish();
     course.buckets.push_back(static_cast<int>(filled.size()));

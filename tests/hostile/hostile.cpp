@@ -184,7 +184,7 @@ class MovesPadding {
   struct Params {};
   static void describe(RuleDescription<Params>& d) { d.name("moves_padding").text("Breaks a promise."); }
   explicit MovesPadding(const Params&) {}
-  MovesPaddingKernel kernel(std::uint64_t) const { return {}; }
+  MovesPaddingKernel kernel(const UpdateTime&) const { return {}; }
 };
 
 // Keeps every promise: what is said of the others is not said of it.

@@ -7,7 +7,7 @@ values, phase 2 + 2 * step + parameter a step's gradient. Computed in float64, s
 and in float32, to say how far PyTorch's own rounding takes it from that. torch.optim has no LARS, LAMB and Lion, and
 its Muon computes in bf16: their updates are written down here, from the papers (arXiv 1708.03888, 1904.00962, 2302.06675) and from
 kellerjordan.github.io/posts/muon, in tensor operations of PyTorch. For Muon parameter p is a matrix of ROWS[p] rows; its products are in the
-type of the values.
+type of the values. torch.optim.Adafactor gets parameter 0 as a matrix of as many rows.
 """
 import torch
 
@@ -18,6 +18,7 @@ ROWS = [4, 1]
 STEPS = 20
 RATE = 0.02
 DECAY = 0.1
+EPSILON = torch.finfo(torch.float32).eps  # PyTorch's default in float32, also where it computes in float64
 
 CASES = {
     "sgd": [{}, {"momentum": 0.9}, {"momentum": 0.9, "nesterov": True}],
@@ -27,6 +28,7 @@ CASES = {
     "lars": [{}, {"momentum": 0.5, "trust": 0.02}],
     "lamb": [{}, {"beta1": 0.8, "beta2": 0.99, "epsilon": 1e-3}],
     "lion": [{}, {"beta1": 0.5, "beta2": 0.8}],
+    "adafactor": [{}, {"beta2_decay": -0.5, "epsilon1": 1e-2, "epsilon2": 0.5, "clip_threshold": 1.25}],
     "muon": [{}, {"momentum": 0.0, "nesterov": False}, {"momentum": 0.6, "steps": 3, "normalise": True}],
 }
 
@@ -121,14 +123,18 @@ def optimizer(rule, groups, options):
         options["betas"] = (options.pop("beta1"), options.pop("beta2"))
     if "epsilon" in options:
         options["eps"] = options.pop("epsilon")
+    if rule == "adafactor":
+        options["eps"] = (options.pop("epsilon1", EPSILON), options.pop("epsilon2", 1e-3))
+        options["d"] = options.pop("clip_threshold", 1.0)
     made = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "rmsprop": torch.optim.RMSprop, "lars": Lars,
-            "lamb": Lamb, "lion": Lion, "muon": Muon}
+            "lamb": Lamb, "lion": Lion, "muon": Muon, "adafactor": torch.optim.Adafactor}
     return made[rule](groups, lr=RATE, **options)
 
 
 def trained(rule, options, dtype):
     def values(p, phase):
-        return reference.values([SIZES[p]], phase, 1.0).to(dtype)
+        made = reference.values([SIZES[p]], phase, 1.0).to(dtype)
+        return made.view(ROWS[p], -1) if rule == "adafactor" and ROWS[p] > 1 else made
 
     parameters = [values(p, p).requires_grad_() for p in range(len(SIZES))]
     groups = [{"params": [parameters[0]], "weight_decay": DECAY}, {"params": [parameters[1]], "weight_decay": 0.0}]
@@ -137,7 +143,7 @@ def trained(rule, options, dtype):
         for p, parameter in enumerate(parameters):
             parameter.grad = values(p, 2 + 2 * step + p)
         rule_of.step()
-    return [parameter.detach() for parameter in parameters]
+    return [parameter.detach().flatten() for parameter in parameters]
 
 
 def run(rule, options):

@@ -1,4 +1,5 @@
-"""Writes schedules.json: the learning rates of PyTorch's schedulers over a run of 100 steps, 10 an epoch.
+"""Writes schedules.json: the learning rates of PyTorch's schedulers over a run of 100 steps, 10 an epoch, and the momentum that
+OneCycleLR cycles.
 
     python3 -m venv ../venv && ../venv/bin/pip install numpy torch && ../venv/bin/python tests/reference/make_schedules.py
 
@@ -70,6 +71,10 @@ CASES = [
     ("OneCycleLR", dict(schedule="one_cycle", start_factor=0.04, final_factor=4e-6, peak=0.3), one_cycle()),
     ("OneCycleLR with its options", dict(schedule="one_cycle", start_factor=0.1, final_factor=1e-3, peak=0.5),
      one_cycle(pct_start=0.5, div_factor=10, final_div_factor=100)),
+    ("OneCycleLR with momentum", dict(schedule="one_cycle", start_factor=0.04, final_factor=4e-6, peak=0.3, cycle_momentum=True), one_cycle()),
+    ("OneCycleLR with momentum and its options",
+     dict(schedule="one_cycle", start_factor=0.04, final_factor=4e-6, peak=0.25, cycle_momentum=True, base_momentum=0.5, max_momentum=0.9),
+     one_cycle(pct_start=0.25, base_momentum=0.5, max_momentum=0.9)),
     ("CosineAnnealingLR behind LinearLR", dict(schedule="cosine", start_factor=0.25, warmup_epochs=2), behind(linear(0.25, 20), 20, cosine(80))),
     ("CosineAnnealingLR behind ConstantLR", dict(schedule="cosine", start_factor=0.25, warmup_epochs=2, warmup="constant"),
      behind(constant(0.25, 20), 20, cosine(80))),
@@ -80,19 +85,23 @@ CASES = [
 ]
 
 
-def rates(scheduler):
-    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=RATE)
+def rates(scheduler, of="lr"):
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=RATE, momentum=0.9)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # SequentialLR steps its own parts in a way that PyTorch deprecates
         made = scheduler(optimizer)
         found = []
         for _ in range(STEPS):
-            found.append(float(f"{optimizer.param_groups[0]['lr']:.10g}"))
+            found.append(float(f"{optimizer.param_groups[0][of]:.10g}"))
             optimizer.step()
             made.step()
     return found
 
 
 if __name__ == "__main__":
-    cases = [dict(scheduler=name, learning_rate=dict(initial=RATE, **table), rates=rates(make)) for name, table, make in CASES]
+    cases = []
+    for name, table, make in CASES:
+        cases.append(dict(scheduler=name, learning_rate=dict(initial=RATE, **table), rates=rates(make)))
+        if table.get("cycle_momentum"):
+            cases[-1]["momenta"] = rates(make, "momentum")
     reference.write("schedules.json", cases, steps=STEPS, steps_per_epoch=STEPS_PER_EPOCH)

@@ -12,6 +12,7 @@ namespace millrace {
 namespace {
 
 Value value_of(const nlohmann::json& json) {
+  if (json.is_boolean()) return Value(json.get<bool>());
   if (json.is_string()) return Value(json.get<std::string>());
   if (json.is_number_integer()) return Value(json.get<std::int64_t>());
   if (json.is_number()) return Value(json.get<double>());
@@ -43,6 +44,10 @@ TEST(Schedule, AgreesWithPyTorchOverAHundredSteps) {
     ASSERT_EQ(rates.size(), file["steps"].get<std::size_t>());
     for (std::size_t step = 0; step < rates.size(); ++step)
       EXPECT_NEAR(schedule.rate(step), rates[step], 1e-6) << "step " << step;
+    const auto momenta = entry.value("momenta", std::vector<double>());
+    if (momenta.empty()) EXPECT_EQ(schedule.momentum(0), std::nullopt);
+    for (std::size_t step = 0; step < momenta.size(); ++step)
+      EXPECT_NEAR(schedule.momentum(step).value(), momenta[step], 1e-9) << "step " << step;
   }
 }
 

@@ -86,7 +86,7 @@ double run_steps(Replica& replica, const Ref<Batch>& batch, int steps) {
     replica.backward([](int, Ref<Event>) {});
     for (int bucket = 0; bucket < static_cast<int>(replica.buckets().size()); ++bucket) {
       const auto number = static_cast<std::uint64_t>(step);
-      replica.update(bucket, {.step = number, .updates_done = number, .learning_rate = 0.01}, nullptr);
+      replica.update(bucket, {{.updates_done = number, .learning_rate = 0.01}, number}, nullptr);
     }
   }
   replica.finish();

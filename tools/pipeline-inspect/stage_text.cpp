@@ -76,7 +76,8 @@ std::string describe_layer(const LayerType& type) {
 
 std::string describe_rule(const RuleType& type) {
   std::vector<std::string> states;
-  for (const RuleState& state : type.states) states.push_back(state.name);
+  static constexpr const char* kShapes[] = {"", " of rows", " of columns", " of the whole"};
+  for (const RuleState& state : type.states) states.push_back(state.name + kShapes[static_cast<int>(state.shape)]);
   TextTable facts({"", ""});
   facts.row({"plugin", type.plugin.empty() ? "-" : type.plugin});
   facts.row({"keeps", states.empty() ? "nothing" : fmt::format("{}, at most", fmt::join(states, ", "))});

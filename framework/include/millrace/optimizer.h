@@ -5,11 +5,11 @@
 //    public:
 //     struct Params { double momentum = 0.9; };
 //     static void describe(RuleDescription<Params>& d) {
-//       d.name("heavy_ball").text("Momentum, Polyak 1964.").state("momentum");
+//       d.name("heavy_ball").text("Momentum, Polyak 1964.").state("momentum").momentum(&Params::momentum);
 //       d.params.add("momentum", &Params::momentum).range(0, 1).text("share of the momentum that stays");
 //     }
 //     explicit HeavyBall(const Params& params) : params_(params) {}  // throws Error(usage) for parameters that do not fit
-//     HeavyBallKernel kernel(std::uint64_t updates_done) const { return {static_cast<float>(params_.momentum)}; }
+//     HeavyBallKernel kernel(const UpdateTime&) const { return {static_cast<float>(params_.momentum)}; }
 //    private:
 //     Params params_;
 //   };
@@ -17,8 +17,7 @@
 //
 // A rule of scope `matrix` also has `NewtonSchulz newton_schulz() const`.
 //
-// kernel() gives the numbers of one update; bias corrections are computed here, in double. `updates_done`: updates since the
-// states had their initial values.
+// kernel() gives the numbers of one update; bias corrections and whatever else depends on the step are computed here, in double.
 #pragma once
 
 #include <functional>
@@ -29,6 +28,7 @@
 #include "millrace/detail/type_description.h"
 #include "millrace/kernels/orthogonalise.h"
 #include "millrace/kernels/update_kernel.h"
+#include "millrace/kernels/update_time.h"
 #include "millrace/params.h"
 
 namespace millrace {
@@ -41,7 +41,8 @@ enum class RuleScope { element, parameter, matrix };
 
 struct RuleState {
   std::string name;   // "momentum"
-  float initial = 0;  // of every element
+  float initial = 0;  // of every number
+  StateShape shape = StateShape::element;
 };
 
 // A rule with its parameters. Immutable and thread-safe.
@@ -51,23 +52,27 @@ class Rule {
   const std::string& name() const { return name_; }
   RuleScope scope() const { return scope_; }
   const std::vector<RuleState>& states() const { return states_; }  // those that are kept with these parameters
+  bool keeps_reduced() const;                                       // some state is not of elements
+  bool has_momentum() const { return has_momentum_; }               // above 0, that UpdateTime::momentum replaces
 
   // Calls `submit` for each kernel of one update, in order; each reads what the ones before wrote. The element is copied.
-  // REQUIRES: one array for each of states(); squares for scope `parameter`; for scope `matrix` squares and directions, where
-  // directions() comes first and then every segment of them is made orthogonal, as newton_schulz() says (orthogonalise.h).
+  // REQUIRES: one array for each of states(); squares for scope `parameter` and with reduced states; for scope `matrix` squares
+  // and directions, where directions() comes first and then every segment of them is made orthogonal, as newton_schulz() says
+  // (orthogonalise.h).
   using Submit = std::function<void(const Kernel& kernel, const void* element)>;
-  virtual void update(const UpdateArguments& arguments, std::uint64_t updates_done, const Submit& submit) const = 0;
+  virtual void update(const UpdateArguments& arguments, const UpdateTime& time, const Submit& submit) const = 0;
   // Writes directions and changes states. REQUIRES: scope `matrix`.
-  virtual void directions(const UpdateArguments& arguments, std::uint64_t updates_done, const Submit& submit) const = 0;
+  virtual void directions(const UpdateArguments& arguments, const UpdateTime& time, const Submit& submit) const = 0;
   virtual NewtonSchulz newton_schulz() const = 0;
 
  protected:
-  Rule(std::string name, RuleScope scope, std::vector<RuleState> states);
+  Rule(std::string name, RuleScope scope, std::vector<RuleState> states, bool has_momentum);
 
  private:
   std::string name_;
   RuleScope scope_;
   std::vector<RuleState> states_;
+  bool has_momentum_;
 };
 
 struct RuleType : TypeDescription {
@@ -104,10 +109,16 @@ class RuleDescription {
   RuleDescription& scope(RuleScope value) { return scope_ = value, *this; }
   // In the order of the kernel's states. `kept` decides from the parameters whether the rule keeps the state; null: always.
   RuleDescription& state(std::string_view name, float initial = 0, Kept kept = nullptr) {
-    states_.push_back({std::string(name), initial});
+    return state(name, StateShape::element, initial, std::move(kept));
+  }
+  RuleDescription& state(std::string_view name, StateShape shape, float initial = 0, Kept kept = nullptr) {
+    states_.push_back({std::string(name), initial, shape});
     kept_.push_back(std::move(kept));
     return *this;
   }
+  // The parameter that a schedule may replace from step to step, as one-cycle does (UpdateTime::momentum): the rule is made anew
+  // with the schedule's value, above 0 and below 1.
+  RuleDescription& momentum(double Params::*value) { return momentum_ = value, *this; }
   ParamSet<Params> params;
 
  private:
@@ -116,6 +127,7 @@ class RuleDescription {
   RuleScope scope_ = RuleScope::element;
   std::vector<RuleState> states_;
   std::vector<Kept> kept_;
+  double Params::*momentum_ = nullptr;
 };
 
 // The type of a rule's class. For Registry::add_rule().

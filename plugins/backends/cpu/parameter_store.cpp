@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "kernels/kernels.h"
 #include "kernels/run_kernel.h"
@@ -43,8 +44,10 @@ void ParameterStore::set_layout(int index, const dnnl::memory::desc& layout, con
 
 void ParameterStore::finish_planning(const PrimitiveChecks& checks) {
   std::vector<std::size_t> elements;
+  std::vector<std::int64_t> widths;  // matrices are updated in the network's order
   for (const Entry& each : entries_) elements.push_back(each.elements);
-  plan_.place(elements, kFloatsPerLine);
+  for (const Parameter& each : network_.parameters) widths.push_back(matrix_of(each).columns);
+  plan_.place(elements, widths, kFloatsPerLine);
   for (Entry& target : entries_) {
     if (options_.precision != Precision::bf16 || target.layout.is_zero()) continue;
     target.bf16_offset = bf16_;
@@ -57,15 +60,32 @@ void ParameterStore::finish_planning(const PrimitiveChecks& checks) {
   }
   for (int index = 0; index < static_cast<int>(entries_.size()); ++index) {
     if (!plan_.is_matrix(index)) continue;
-    const Entry& each = entry(index);
     orthogonaliser_.add(matrix_of(parameter(index)), checks);
-    most_directions_ = std::max(most_directions_, round_up(each.elements, kFloatsPerLine));
-    if (has_layout(index)) most_rearranged_ = std::max(most_rearranged_, each.canonical.get_size() / sizeof(float));
+    most_directions_ = std::max(most_directions_, round_up(entry(index).elements, kFloatsPerLine));
+  }
+  plan_workspace();
+}
+
+// A parameter with a layout is rearranged where its rule works with rows and columns: directions of a matrix; value, gradient and
+// states of elements beside reduced states.
+void ParameterStore::plan_workspace() {
+  for (int bucket = 0; bucket < static_cast<int>(buckets().size()); ++bucket) {
+    for (const ParameterPlan::Stretch& stretch : plan_.stretches(bucket)) {
+      const Rule& rule = *stretch.rule;
+      std::size_t arrays = rule.scope() == RuleScope::matrix ? 1 : rule.keeps_reduced() ? 2 : 0;
+      for (const RuleState& state : rule.states()) {
+        if (rule.keeps_reduced() && state.shape == StateShape::element) ++arrays;
+      }
+      for (const int index : stretch.parameters) {
+        if (!has_layout(index)) continue;
+        most_rearranged_ = std::max(most_rearranged_, arrays * round_up(canonical_elements(index), kFloatsPerLine));
+      }
+    }
   }
 }
 
 void ParameterStore::append_to(MemoryPlan& plan) const {
-  const std::size_t directions = (most_directions_ + round_up(most_rearranged_, kFloatsPerLine)) * sizeof(float);
+  const std::size_t directions = (most_directions_ + most_rearranged_) * sizeof(float);
   plan_.append_to(plan, bf16_, norms_.size() * sizeof(Squares), directions + orthogonaliser_.bytes());
 }
 
@@ -75,7 +95,7 @@ void ParameterStore::start() {
   gradients_ = MemoryRegion(plan_.gradients() * sizeof(float));
   kept_gradients_ = MemoryRegion(plan_.kept_gradients() * sizeof(float));
   directions_ = MemoryRegion(most_directions_ * sizeof(float));
-  rearranged_ = MemoryRegion(round_up(most_rearranged_, kFloatsPerLine) * sizeof(float));
+  rearranged_ = MemoryRegion(most_rearranged_ * sizeof(float));
   orthogonaliser_.start();
   for (const ParameterPlan::State& state : plan_.states()) {
     const MemoryRegion& memory = states_.emplace_back(state.elements * sizeof(float));
@@ -102,6 +122,9 @@ UpdateArguments ParameterStore::arguments_of(int index, const ParameterPlan::Str
   arguments.direction = directions_.bytes() > 0 ? directions_.as<float>() : nullptr;
   arguments.bf16 = reinterpret_cast<Bf16*>(bf16_value(index));
   arguments.packs = static_cast<std::int64_t>(entry(index).elements + kUpdatePack - 1) / kUpdatePack;
+  const MatrixShape matrix = matrix_of(parameter(index));
+  arguments.rows = matrix.rows;
+  arguments.column_packs = column_packs(matrix.columns);
   if (norms_.empty()) return arguments;
   arguments.chunks = chunks_of_norms(arguments.packs);
   arguments.squares = norms_.data();
@@ -116,23 +139,60 @@ void* ParameterStore::computed_value(int index) {
 
 void ParameterStore::update(int bucket, const UpdateStep& step) {
   for (const ParameterPlan::Stretch& stretch : plan_.stretches(bucket)) {
-    const Rule& rule = *stretch.rule;
-    for (const int index : stretch.parameters) {
-      const UpdateSegment segment =
-          plan_.segment(index, step.rate_factor, step.learning_rate);  // of one parameter: the whole rate
-      UpdateArguments arguments = arguments_of(index, stretch);
-      arguments.learning_rate = 1;
-      arguments.scale = step.scale;
-      arguments.wrong = step.wrong;
-      arguments.segments = &segment;
-      arguments.segment_count = 1;
-      if (rule.scope() == RuleScope::matrix) {
-        rule.directions(arguments, step.updates_done, run_kernel);
-        orthogonalise(index, rule);
-      }
-      rule.update(arguments, step.updates_done, run_kernel);
-    }
+    for (const int index : stretch.parameters) update(index, stretch, step);
   }
+}
+
+void ParameterStore::update(int index, const ParameterPlan::Stretch& stretch, const UpdateStep& step) {
+  const Rule& rule = *stretch.rule;
+  const UpdateSegment segment = plan_.segment(index, step.rate_factor, step.learning_rate);  // of one parameter: the whole rate
+  UpdateArguments arguments = arguments_of(index, stretch);
+  arguments.learning_rate = 1;
+  arguments.scale = step.scale;
+  arguments.wrong = step.wrong;
+  arguments.segments = &segment;
+  arguments.segment_count = 1;
+  if (rule.scope() == RuleScope::matrix) {
+    rule.directions(arguments, step, run_kernel);
+    orthogonalise(index, rule);
+  }
+  if (!rule.keeps_reduced() || !has_layout(index)) return rule.update(arguments, step, run_kernel);
+  const UpdateArguments rows = in_rows(index, rule, arguments);
+  rule.update(rows, step, run_kernel);
+  put_back(index, rule, rows, arguments);
+}
+
+// Copies of what a rule with reduced states reads and writes, where rows are rows. Zeros behind the last element.
+UpdateArguments ParameterStore::in_rows(int index, const Rule& rule, const UpdateArguments& at) {
+  const Entry& own = entry(index);
+  const std::size_t elements = canonical_elements(index), stride = round_up(elements, kFloatsPerLine);
+  auto* free = rearranged_.as<float>();
+  const auto copy_of = [&](const float* array) {
+    float* const copy = std::exchange(free, free + stride);
+    rearrange(own.layout, array, own.canonical, copy, orthogonaliser_.engine());
+    std::fill(copy + elements, copy + stride, 0.0F);
+    return copy;
+  };
+  UpdateArguments rows = at;
+  rows.value = copy_of(at.value);
+  rows.gradient = copy_of(at.gradient);
+  for (std::size_t s = 0; s < rule.states().size(); ++s) {
+    if (rule.states()[s].shape == StateShape::element) rows.states[s] = copy_of(at.states[s]);
+  }
+  rows.bf16 = nullptr;
+  rows.packs = static_cast<std::int64_t>(elements + kUpdatePack - 1) / kUpdatePack;
+  rows.chunks = chunks_of_norms(rows.packs);
+  return rows;
+}
+
+void ParameterStore::put_back(int index, const Rule& rule, const UpdateArguments& from, const UpdateArguments& to) {
+  const Entry& own = entry(index);
+  const dnnl::engine& engine = orthogonaliser_.engine();
+  rearrange(own.canonical, from.value, own.layout, to.value, engine);
+  for (std::size_t s = 0; s < rule.states().size(); ++s) {
+    if (rule.states()[s].shape == StateShape::element) rearrange(own.canonical, from.states[s], own.layout, to.states[s], engine);
+  }
+  refresh_bf16(index);
 }
 
 // Directions lie as the parameter does; as the network has it, it is a matrix.
@@ -191,8 +251,8 @@ float* ParameterStore::state_of(std::string_view name, int index) const {
 
 std::vector<float> ParameterStore::read(std::string_view state, int index, const dnnl::engine& engine) {
   const float* source = state_of(state, index);
-  std::vector<float> values(static_cast<std::size_t>(parameter(index).shape.elements()));
-  if (has_layout(index)) {
+  std::vector<float> values(static_cast<std::size_t>(plan_.state_shape(state, index)->elements()));
+  if (has_layout(index) && plan_.kind_of(state, index) == StateShape::element) {
     rearrange(entry(index).layout, source, entry(index).canonical, values.data(), engine);
   } else {
     std::copy_n(source, values.size(), values.begin());
@@ -201,9 +261,9 @@ std::vector<float> ParameterStore::read(std::string_view state, int index, const
 }
 
 void ParameterStore::write(std::string_view state, int index, std::span<const float> values, const dnnl::engine& engine) {
-  plan_.check_size(index, values);
+  plan_.check_size(state, index, values);
   float* destination = state_of(state, index);
-  if (has_layout(index)) {
+  if (has_layout(index) && plan_.kind_of(state, index) == StateShape::element) {
     rearrange(entry(index).canonical, values.data(), entry(index).layout, destination, engine);
   } else {
     std::copy(values.begin(), values.end(), destination);

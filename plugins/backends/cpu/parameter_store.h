@@ -50,7 +50,7 @@ class ParameterStore {
   void zero_gradients();
 
   std::vector<std::string> states() const { return plan_.state_names(); }
-  bool has_state(std::string_view state, int parameter) const { return plan_.has_state(state, parameter); }
+  std::optional<Shape> state_shape(std::string_view state, int parameter) const { return plan_.state_shape(state, parameter); }
   std::vector<float> read(std::string_view state, int index, const dnnl::engine& engine);
   void write(std::string_view state, int index, std::span<const float> values, const dnnl::engine& engine);
 
@@ -65,7 +65,12 @@ class ParameterStore {
   Entry& entry(int index) { return entries_[static_cast<std::size_t>(index)]; }
   float* at(const MemoryRegion& region, int index) const { return region.as<float>() + plan_.offset(index); }
   float* state_of(std::string_view name, int index) const;  // a parameter's place in it
+  std::size_t canonical_elements(int index) const { return entry(index).canonical.get_size() / sizeof(float); }
+  void plan_workspace();
   UpdateArguments arguments_of(int index, const ParameterPlan::Stretch& stretch);
+  void update(int index, const ParameterPlan::Stretch& stretch, const UpdateStep& step);
+  UpdateArguments in_rows(int index, const Rule& rule, const UpdateArguments& at);
+  void put_back(int index, const Rule& rule, const UpdateArguments& from, const UpdateArguments& to);
   void orthogonalise(int index, const Rule& rule);
   void refresh_bf16(int index);
 
@@ -77,7 +82,7 @@ class ParameterStore {
   MemoryRegion values_, gradients_, kept_gradients_, bf16_values_;
   std::vector<MemoryRegion> states_;  // as the plan's
   std::vector<Squares> norms_;        // of the parameter that is updated, then of its chunks; empty: no rule needs them
-  std::size_t most_directions_ = 0, most_rearranged_ = 0;  // elements of a parameter of a rule of scope `matrix`
+  std::size_t most_directions_ = 0, most_rearranged_ = 0;  // elements that the update of one parameter takes
   MemoryRegion directions_, rearranged_;                   // as the parameter that is updated lies; as the network has it
   Orthogonaliser orthogonaliser_{options_.precision == Precision::bf16 ? DataType::bf16 : DataType::f32};
 };

@@ -46,7 +46,9 @@ class CpuReplica final : public Replica {
   std::vector<float> logits() override;
   std::vector<LayerTime> layer_times() override;
   std::vector<std::string> states() const override { return parameters_.states(); }
-  bool has_state(std::string_view state, int parameter) const override { return parameters_.has_state(state, parameter); }
+  std::optional<Shape> state_shape(std::string_view state, int parameter) const override {
+    return parameters_.state_shape(state, parameter);
+  }
   std::vector<float> read(std::string_view state, int parameter) override;
   void write(std::string_view state, int parameter, std::span<const float> values) override;
   void finish() override;

@@ -91,7 +91,7 @@ struct Machine {
   }
   void update(double rate, std::uint64_t step = 0) {
     for (int bucket = 0; bucket < static_cast<int>(replica->buckets().size()); ++bucket) {
-      replica->update(bucket, {.step = step, .learning_rate = rate, .rate_factor = {}}, nullptr);
+      replica->update(bucket, {{.learning_rate = rate}, step}, nullptr);
     }
   }
   std::vector<std::vector<float>> all(std::string_view state) {
@@ -288,7 +288,7 @@ TEST(Replica, AnUpdateWaitsForItsEvent) {
   Machine machine(kConvNet);
   machine.gradients(make_batch(*machine.network, 8), 0, 8, 8);
   const Ref<HostEvent> reduced = make_ref<HostEvent>();
-  const Ref<Event> updated = machine.replica->update(0, {.learning_rate = 0.1, .rate_factor = {}}, reduced);
+  const Ref<Event> updated = machine.replica->update(0, {{.learning_rate = 0.1}}, reduced);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_FALSE(updated->complete());
   reduced->signal();
@@ -347,7 +347,7 @@ TEST(Replica, KeepsAnErrorAndHangsNobody) {
     filled->wait();
     ++announced;
   });
-  machine.replica->update(0, {.learning_rate = 0.1, .rate_factor = {}}, nullptr)->wait();
+  machine.replica->update(0, {{.learning_rate = 0.1}}, nullptr)->wait();
   EXPECT_EQ(announced, static_cast<int>(machine.replica->buckets().size()));
   EXPECT_THROW(machine.replica->finish(), Error);
   EXPECT_THROW(machine.replica->ingest(batch, 0, 8), Error);

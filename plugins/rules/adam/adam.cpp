@@ -13,7 +13,7 @@ class Adam : public MomentsRule {
     d.name("adam").text("Adam, arXiv 1412.6980, as torch.optim.Adam: weight decay is added to the gradient.");
     describe_moments(d);
   }
-  AdamKernel kernel(std::uint64_t updates_done) const { return {moments(updates_done)}; }
+  AdamKernel kernel(const UpdateTime& time) const { return {moments(time)}; }
 };
 
 }  // namespace

@@ -13,7 +13,7 @@ class AdamW : public MomentsRule {
     d.name("adamw").text("AdamW, arXiv 1711.05101, as torch.optim.AdamW: Adam with weight decay apart from the gradient.");
     describe_moments(d);
   }
-  AdamWKernel kernel(std::uint64_t updates_done) const { return {moments(updates_done)}; }
+  AdamWKernel kernel(const UpdateTime& time) const { return {moments(time)}; }
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ class Lamb : public MomentsRule {
     d.scope(RuleScope::parameter);
     describe_moments(d);
   }
-  LambKernel kernel(std::uint64_t updates_done) const { return {moments(updates_done)}; }
+  LambKernel kernel(const UpdateTime& time) const { return {moments(time)}; }
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ class Lars {
     d.name("lars").text(
         "LARS for large batches, arXiv 1708.03888. Parameters that are not decayed are updated as by plain momentum.");
     d.scope(RuleScope::parameter);
-    d.state("momentum", 0, [](const Params& params) { return params.momentum != 0; });
+    d.state("momentum", 0, [](const Params& params) { return params.momentum != 0; }).momentum(&Params::momentum);
     d.params.add("momentum", &Params::momentum).range(0, 1).text("share of the momentum that stays from step to step; below 1");
     d.params.add("trust", &Params::trust)
         .range(0)
@@ -25,7 +25,7 @@ class Lars {
     if (params.momentum == 1) fail(ErrorKind::usage, "momentum must be below 1");
     if (static_cast<float>(params.trust) == 0) fail(ErrorKind::usage, "trust must be above 0, or nothing that is decayed learns");
   }
-  LarsKernel kernel(std::uint64_t) const {
+  LarsKernel kernel(const UpdateTime&) const {
     return {static_cast<float>(params_.momentum), static_cast<float>(params_.trust), static_cast<float>(params_.epsilon)};
   }
 

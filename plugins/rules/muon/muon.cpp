@@ -17,7 +17,8 @@ class Muon {
     d.name("muon").text(
         "Muon, kellerjordan.github.io/posts/muon: momentum made orthogonal, for matrices and filters; weight decay is apart from "
         "the gradient. Biases and normalisation need another rule: groups = [{ vectors = true, rule = \"adamw\" }].");
-    d.scope(RuleScope::matrix).state("momentum", 0, [](const Params& params) { return params.momentum != 0; });
+    d.scope(RuleScope::matrix).momentum(&Params::momentum);
+    d.state("momentum", 0, [](const Params& params) { return params.momentum != 0; });
     d.params.add("momentum", &Params::momentum).range(0, 1).text("share of the momentum that stays from step to step; below 1");
     d.params.add("nesterov", &Params::nesterov).text("looks one step of momentum ahead");
     d.params.add("steps", &Params::steps).range(1, 20).text("of Newton and Schulz, which make the momentum orthogonal");
@@ -29,7 +30,9 @@ class Muon {
     if (params.nesterov && params.momentum == 0) fail(ErrorKind::usage, "nesterov = true needs a momentum above 0");
   }
   NewtonSchulz newton_schulz() const { return {.steps = static_cast<int>(params_.steps)}; }
-  MuonKernel kernel(std::uint64_t) const { return {static_cast<float>(params_.momentum), params_.nesterov, params_.normalise}; }
+  MuonKernel kernel(const UpdateTime&) const {
+    return {static_cast<float>(params_.momentum), params_.nesterov, params_.normalise};
+  }
 
  private:
   Params params_;

@@ -13,7 +13,7 @@ class Sgd {
   };
   static void describe(RuleDescription<Params>& d) {
     d.name("sgd").text("Stochastic gradient descent, as torch.optim.SGD; with Nesterov's momentum, Sutskever et al. 2013.");
-    d.state("momentum", 0, [](const Params& params) { return params.momentum != 0; });
+    d.state("momentum", 0, [](const Params& params) { return params.momentum != 0; }).momentum(&Params::momentum);
     d.params.add("momentum", &Params::momentum).range(0, 1).text("share of the momentum that stays from step to step; below 1");
     d.params.add("nesterov", &Params::nesterov).text("looks one step of momentum ahead");
   }
@@ -21,7 +21,7 @@ class Sgd {
     if (params.momentum == 1) fail(ErrorKind::usage, "momentum must be below 1");
     if (params.nesterov && params.momentum == 0) fail(ErrorKind::usage, "nesterov = true needs a momentum above 0");
   }
-  SgdKernel kernel(std::uint64_t) const { return {static_cast<float>(params_.momentum), params_.nesterov}; }
+  SgdKernel kernel(const UpdateTime&) const { return {static_cast<float>(params_.momentum), params_.nesterov}; }
 
  private:
   Params params_;

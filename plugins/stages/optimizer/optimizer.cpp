@@ -87,6 +87,11 @@ void Optimizer::request(const Params& params, const StageSite& site, CompileRequ
   request.update.learns_until = groups.learns_until();
   for (const double factor : groups.decay_factors()) request.update.decay.push_back(params.weight_decay * factor);
   request_rules(params, site, groups, request.update);
+  if (!params.learning_rate.cycle_momentum) return;
+  const auto& rules = request.update.rules;
+  if (std::ranges::any_of(rules, [](const auto& rule) { return rule->has_momentum(); })) return;
+  fail(ErrorKind::usage, "cycle_momentum of learning_rate needs an update rule with a momentum above 0, and '{}' has none here",
+       rules.front()->name());
 }
 
 // The optimizer's rule is there already.
@@ -158,8 +163,13 @@ void Optimizer::restore(std::string_view saved) {
 void Optimizer::begin_step(std::uint64_t step) {
   step_.step = step;
   step_.learning_rate = schedule_->rate(step) * (context_.run ? context_.run->rate_factor(step) : 1);
+  step_.progress = static_cast<double>(step) / static_cast<double>(std::max<std::uint64_t>(context_.total_steps, 1));
+  step_.momentum = schedule_->momentum(step);
   step_.rate_factor = groups_->rate_factors(static_cast<double>(step) / context_.steps_per_epoch);
-  if (context_.replica == 0 && context_.run) context_.run->scalar(context_.graph, step, "learning_rate", step_.learning_rate);
+  if (context_.replica == 0 && context_.run) {
+    context_.run->scalar(context_.graph, step, "learning_rate", step_.learning_rate);
+    if (step_.momentum) context_.run->scalar(context_.graph, step, "momentum", *step_.momentum);
+  }
   if (params_.lookahead.every > 0 && !started_) replica().blend(kSlow, 0, true);  // the slow weights start as the weights are
   started_ = true;
 }

@@ -39,7 +39,7 @@ namespace millrace {
 // scale_with_batch: the rate is multiplied by batch / reference (arXiv 1706.02677), or by the square root of that, which keeps
 // the variance of the updates (arXiv 1404.5997).
 //
-// Reports "learning_rate" once a step.
+// Reports "learning_rate" once a step, and "momentum" where the schedule cycles it.
 class Optimizer : public Stage {
  public:
   struct Lookahead {

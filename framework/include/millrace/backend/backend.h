@@ -21,6 +21,7 @@
 #include "millrace/backend/parameter_states.h"
 #include "millrace/batch.h"
 #include "millrace/kernels/kernel.h"
+#include "millrace/kernels/update_time.h"
 
 namespace millrace {
 
@@ -95,11 +96,9 @@ struct GradientCopy {
 // Throws Error(usage) for a request for gradients that no network like this one has.
 void check_gradients(const Network& network, const CompileRequest& request);
 
-// Figures of one update.
-struct UpdateStep {
+// One update.
+struct UpdateStep : UpdateTime {
   std::uint64_t step = 0;
-  std::uint64_t updates_done = 0;  // since the rule's states had their initial values
-  double learning_rate = 0;
   std::span<const double> rate_factor = {};  // empty: those of UpdateRule. Read before update() returns
   const float* scale = nullptr;              // device memory: what gradients are multiplied by; 0: nothing is updated; null: 1
   std::uint32_t* wrong = nullptr;            // device memory, becomes 1 when a gradient is not finite; null: not checked
@@ -247,7 +246,9 @@ class Replica {
   // have begun, by blend() or write(). A parameter has the states of its own rule. Those that are not trained have neither
   // gradient nor states; those that are no statistics either have no copies.
   virtual std::vector<std::string> states() const = 0;
-  virtual bool has_state(std::string_view state, int parameter) const = 0;  // of a copy: also before it has begun
+  // Nothing: the parameter has no such state. A copy has its shape also before it has begun.
+  virtual std::optional<Shape> state_shape(std::string_view state, int parameter) const = 0;
+  bool has_state(std::string_view state, int parameter) const { return state_shape(state, parameter).has_value(); }
   // A state of a parameter or running statistic in the network's own layout, float32. Both wait for all submitted work. Throws
   // Error(usage) for a state that the parameter does not have.
   virtual std::vector<float> read(std::string_view state, int parameter) = 0;

@@ -6,12 +6,14 @@
 //
 // Within a bucket, parameters of one rule lie side by side. Such a stretch is a range of values, gradients and each of the rule's
 // states, so that an update runs over arrays side by side. The array of a rule's state holds the stretches of rules that have a
-// state of this name, and nothing else.
+// state of this name, and nothing else. Of a reduced state a stretch holds the parameters' rows, columns or single numbers in
+// place of their elements.
 //
 // Threading: one thread plans; afterwards it is read from any.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,8 +24,11 @@
 
 namespace millrace {
 
-// The parameter as rules of scope `matrix` see it: (out, all others).
+// The parameter as rules of scope `matrix` and reduced states see it: (out, all others). A filter is flattened as Muon's author
+// does.
 MatrixShape matrix_of(const Parameter& parameter);
+// Of a state of the parameter, as it is read and written: the parameter's own, (rows), (columns) or (1).
+Shape shape_of_state(StateShape shape, const Parameter& parameter);
 
 class ParameterPlan {
  public:
@@ -47,15 +52,17 @@ class ParameterPlan {
   struct Stretch {
     const Rule* rule = nullptr;
     std::vector<int> parameters = {};
-    std::size_t elements = 0;              // with padding
-    std::vector<std::size_t> states = {};  // of the rule, in its order: indices into states()
+    std::size_t elements = 0;                 // with padding
+    std::int64_t rows = 0, column_packs = 0;  // of all parameters, as in UpdateArguments
+    std::vector<std::size_t> states = {};     // of the rule, in its order: indices into states()
   };
 
   // `network` outlives the plan.
   ParameterPlan(const Network& network, const CompileOptions& options) : network_(network), options_(options) {}
 
-  // `elements`: of each parameter with the backend's padding. Places are multiples of `alignment` elements.
-  void place(std::span<const std::size_t> elements, std::size_t alignment);
+  // `elements`: of each parameter with the backend's padding; `widths`: of a row of its matrix in memory while it is updated
+  // (UpdateSegment::width). Places of parameters are multiples of `alignment` elements, itself one of whole packs.
+  void place(std::span<const std::size_t> elements, std::span<const std::int64_t> widths, std::size_t alignment);
 
   const Parameter& parameter(int index) const { return network_.parameters[static_cast<std::size_t>(index)]; }
   std::size_t offset(int index) const { return offsets_[static_cast<std::size_t>(index)]; }     // in elements
@@ -72,7 +79,7 @@ class ParameterPlan {
   const UpdateRule& update() const { return options_.request.update; }
   // Of a bucket, in the order of places. Error(usage) without a rule.
   const std::vector<Stretch>& stretches(int bucket) const;
-  bool needs_norms() const;             // some rule asks for norms of whole parameters
+  bool needs_norms() const;             // some rule asks for norms or means of whole parameters
   bool is_matrix(int parameter) const;  // it is trained by a rule of scope `matrix`
   // The parameter's numbers for its rule; `rate_factor` as in UpdateStep, `rate` multiplies it. Where it begins is left to the
   // backend.
@@ -81,15 +88,16 @@ class ParameterPlan {
   // Those of rules, then the copies.
   std::vector<State>& states() { return states_; }
   const std::vector<State>& states() const { return states_; }
-  std::vector<std::string> state_names() const;                // with kValue and kGradient; of copies those that have begun
-  bool has_state(std::string_view name, int parameter) const;  // of a copy: also before it has begun
+  std::vector<std::string> state_names() const;  // with kValue and kGradient; of copies those that have begun
+  std::optional<Shape> state_shape(std::string_view name, int parameter) const;  // as Replica::state_shape()
+  StateShape kind_of(std::string_view name, int parameter) const;                // REQUIRES: it has that state
   // Indices into states().
   std::size_t find_copy(std::string_view name) const;  // Error(usage) when it was not asked for
   static constexpr int kValues = -1, kGradients = -2;
   int find_state(std::string_view name, int parameter) const;  // or one of those; Error(usage) where the parameter has none
   std::size_t place(int state, int parameter) const;           // in elements. REQUIRES: it has that state
-  // REQUIRES: `values` as many as the parameter has, or Error(usage).
-  void check_size(int parameter, std::span<const float> values) const;
+  // REQUIRES: `values` as many as the parameter's state has, or Error(usage).
+  void check_size(std::string_view state, int parameter, std::span<const float> values) const;
   void written(int state);  // a copy that is written has begun
 
   // `bf16`: elements of a second copy of the values; `norms`, `workspace` of rules of scope `matrix`: bytes.
@@ -99,12 +107,15 @@ class ParameterPlan {
   void place_all(const std::vector<int>& indices, std::size_t alignment);
   int rule_of(int parameter) const;
   void plan_stretches(std::size_t alignment);
-  void plan_states(Stretch& stretch);
+  void plan_states(Stretch& stretch, std::size_t alignment);
+  std::size_t numbers_of(StateShape shape, int parameter) const;
+  bool has_state(std::string_view name, int parameter) const;
   State& state_named(const std::string& name);
 
   const Network& network_;
   const CompileOptions& options_;
   std::vector<std::size_t> offsets_, elements_;
+  std::vector<std::int64_t> widths_;
   std::vector<Bucket> buckets_;
   std::size_t trainable_ = 0, blended_ = 0, all_ = 0;  // elements; all_ grows while parameters are placed
   std::vector<std::vector<Stretch>> stretches_;        // by bucket

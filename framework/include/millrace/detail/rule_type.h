@@ -19,8 +19,8 @@ inline constexpr std::int64_t kUpdateUnit = 1024;  // packs in a unit of work
 // By way of local arrays: the loop has a known length and nothing can be the same memory, so it becomes vectors on every
 // instruction set, whatever the kernel. The detour costs nothing, since an update waits for memory.
 template <class K, std::size_t... S>
-MILLRACE_KERNEL void update_block(const UpdateArguments& at, const K& kernel, const UpdateNumbers& n, std::int64_t first,
-                                  std::int64_t count, std::index_sequence<S...>) {
+MILLRACE_KERNEL void update_block(const UpdateArguments& at, const K& kernel, const UpdateNumbers& n, std::int32_t segment,
+                                  std::int64_t first, std::int64_t count, std::index_sequence<S...>) {
   alignas(64) float value[kUpdateBlock] = {}, gradient[kUpdateBlock] = {}, states[state_slots<K>][kUpdateBlock] = {};
   const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
   memcpy(value, at.value + first, bytes);
@@ -30,7 +30,11 @@ MILLRACE_KERNEL void update_block(const UpdateArguments& at, const K& kernel, co
     for (const float element : gradient) wrong |= is_finite(element) ? 0U : 1U;
     if (wrong != 0) mark_wrong(at.wrong);
   }
-  ((at.states[S] == nullptr ? nullptr : memcpy(states[S], at.states[S] + first, bytes)), ...);
+  if constexpr (ReducingKernel<K>) {
+    (load_state(at, segment, static_cast<int>(S), first, count, states[S]), ...);
+  } else {
+    ((at.states[S] == nullptr ? nullptr : memcpy(states[S], at.states[S] + first, bytes)), ...);
+  }
   if (at.scale != nullptr && !MatrixKernel<K>) {
     for (float& element : gradient) element *= *at.scale;
   }
@@ -40,7 +44,7 @@ MILLRACE_KERNEL void update_block(const UpdateArguments& at, const K& kernel, co
     ((states[S][k] = own[S]), ...);
   }
   memcpy(at.value + first, value, bytes);
-  ((at.states[S] == nullptr ? nullptr : memcpy(at.states[S] + first, states[S], bytes)), ...);
+  ((is_stored<K>(at, static_cast<int>(S)) ? memcpy(at.states[S] + first, states[S], bytes) : nullptr), ...);
   if (at.bf16 == nullptr) return;
   alignas(64) Bf16 copy[kUpdateBlock];
   for (std::int64_t k = 0; k < kUpdateBlock; ++k) copy[k] = from_float<Bf16>(value[k]);
@@ -57,8 +61,8 @@ MILLRACE_KERNEL void update_packs(const UpdateElement<K>& element, std::int64_t 
     const UpdateNumbers n = numbers_of<K>(at, segment);
     const std::int64_t end = std::min(segment_end(at, segment), last) * kUpdatePack;
     std::int64_t i = first * kUpdatePack;
-    for (; i + kUpdateBlock <= end; i += kUpdateBlock) update_block(at, kernel, n, i, kUpdateBlock, states);
-    if (i < end) update_block(at, kernel, n, i, end - i, states);
+    for (; i + kUpdateBlock <= end; i += kUpdateBlock) update_block(at, kernel, n, segment, i, kUpdateBlock, states);
+    if (i < end) update_block(at, kernel, n, segment, i, end - i, states);
     first = end / kUpdatePack;
   }
 }
@@ -78,19 +82,26 @@ inline constexpr Kernel update_kernel{Element::kName,        sizeof(Element),   
                                       update_units<Element>, run_update<Element>, device_launcher<Element>};
 
 template <class R>
-using KernelOf = decltype(std::declval<const R&>().kernel(0));
+using KernelOf = decltype(std::declval<const R&>().kernel(UpdateTime()));
 
-// `kept[k]`: the place among the kernel's states of the k-th one that is kept.
+// `kept[k]`: the place among the kernel's states of the k-th one that is kept. `momentum`: null: the rule has none.
 template <class R>
 class RuleOf final : public Rule {
  public:
   using K = KernelOf<R>;
+  using Params = typename R::Params;
   static_assert(std::is_trivially_copyable_v<K> && K::kStates >= 0 && K::kStates <= kMostStates);
-  RuleOf(R rule, std::string name, RuleScope scope, std::vector<RuleState> states, std::vector<std::size_t> kept)
-      : Rule(std::move(name), scope, std::move(states)), rule_(std::move(rule)), kept_(std::move(kept)) {}
+  RuleOf(const Params& params, double Params::*momentum, std::string name, RuleScope scope, std::vector<RuleState> states,
+         std::vector<std::size_t> kept)
+      : Rule(std::move(name), scope, std::move(states), momentum != nullptr && params.*momentum > 0),
+        params_(params),
+        momentum_(momentum),
+        rule_(params),
+        kept_(std::move(kept)) {}
 
-  void update(const UpdateArguments& arguments, std::uint64_t updates_done, const Submit& submit) const override {
-    UpdateElement<K> element{with_states(arguments), rule_.kernel(updates_done)};
+  void update(const UpdateArguments& arguments, const UpdateTime& time, const Submit& submit) const override {
+    UpdateElement<K> element{with_states(arguments), kernel_at(time)};
+    if constexpr (ReducingKernel<K>) submit_reductions(element.at, element.kernel, submit);
     if (scope() == RuleScope::parameter) submit_squares(SquaresOf<K>::of(element.at, element.kernel), submit);
     if (scope() == RuleScope::element) element.at.squares = nullptr;
     if constexpr (MatrixKernel<K>) {
@@ -100,9 +111,9 @@ class RuleOf final : public Rule {
     submit(update_kernel<UpdateElement<K>>, &element);
   }
 
-  void directions(const UpdateArguments& arguments, std::uint64_t updates_done, const Submit& submit) const override {
+  void directions(const UpdateArguments& arguments, const UpdateTime& time, const Submit& submit) const override {
     if constexpr (MatrixKernel<K>) {
-      DirectionElement<K> element{with_states(arguments), rule_.kernel(updates_done)};
+      DirectionElement<K> element{with_states(arguments), kernel_at(time)};
       element.at.squares = nullptr;  // there are none yet
       submit(each_kernel<DirectionElement<K>>, &element);
       SquaresOfChunk chunks{arguments};
@@ -119,11 +130,35 @@ class RuleOf final : public Rule {
   }
 
  private:
+  K kernel_at(const UpdateTime& time) const {
+    if (!time.momentum || !has_momentum()) return rule_.kernel(time);
+    Params scheduled = params_;
+    scheduled.*momentum_ = *time.momentum;
+    return R(scheduled).kernel(time);
+  }
   UpdateArguments with_states(UpdateArguments arguments) const {
     const UpdateArguments given = arguments;
     for (float*& state : arguments.states) state = nullptr;
-    for (std::size_t k = 0; k < kept_.size(); ++k) arguments.states[kept_[k]] = given.states[k];
+    for (std::size_t k = 0; k < kept_.size(); ++k) {
+      arguments.states[kept_[k]] = given.states[k];
+      arguments.shapes[kept_[k]] = states()[k].shape;
+    }
     return arguments;
+  }
+  static void submit_reductions(const UpdateArguments& at, const K& kernel, const Submit& submit) {
+    const auto run = [&]<class Element>(const Element& element) { submit(group_kernel<Element>, &element); };
+    for (int s = 0; s < K::kStates; ++s) {
+      if (at.states[s] == nullptr) continue;
+      switch (at.shapes[s]) {
+        case StateShape::element: break;
+        case StateShape::rows: run(ReduceRow<K>{at, kernel, s}); break;
+        case StateShape::columns: run(ReduceColumns<K>{at, kernel, s}); break;
+        case StateShape::scalar:
+          run(MeasureChunk<K>{at, kernel, s});
+          run(ReduceParameter<K>{at, kernel, s});
+          break;
+      }
+    }
   }
   template <class Chunks>
   static void submit_squares(const Chunks& chunks, const Submit& submit) {
@@ -132,6 +167,8 @@ class RuleOf final : public Rule {
     submit(group_kernel<SquaresOfSegment>, &segments);
   }
 
+  Params params_;
+  double Params::*momentum_;
   R rule_;
   std::vector<std::size_t> kept_;
 };
@@ -151,6 +188,14 @@ struct RuleMaker {
     if ((d->scope_ == RuleScope::matrix) != MatrixKernel<detail::KernelOf<R>>) {
       fail(ErrorKind::usage, "rule '{}': before() belongs to kernels of scope `matrix`, and to all of them", d->name_);
     }
+    const bool reduces =
+        std::ranges::any_of(d->states_, [](const RuleState& state) { return state.shape != StateShape::element; });
+    if (reduces != ReducingKernel<detail::KernelOf<R>> || (reduces && d->scope_ == RuleScope::matrix)) {
+      fail(ErrorKind::usage,
+           "rule '{}': measure() and reduced() belong to kernels with states of rows, columns or the whole, and to all of them; "
+           "those of scope `matrix` keep states of elements alone",
+           d->name_);
+    }
     RuleType type{detail::description_of(d->name_, d->text_, d->params), d->scope_, d->states_, {}};
     type.create = [d](const Value& table, const std::string& owner, Diagnostics& errors) -> std::shared_ptr<const Rule> {
       return detail::make_from_table(d->params, table, owner, errors, [&](const Params& params) { return made<R>(*d, params); });
@@ -168,7 +213,7 @@ struct RuleMaker {
       states.push_back(d.states_[s]);
       kept.push_back(s);
     }
-    return std::make_shared<detail::RuleOf<R>>(R(params), d.name_, d.scope_, std::move(states), std::move(kept));
+    return std::make_shared<detail::RuleOf<R>>(params, d.momentum_, d.name_, d.scope_, std::move(states), std::move(kept));
   }
 };
 

@@ -29,6 +29,15 @@ template <class K>
 concept MatrixKernel = requires {
   &K::before;
 };
+// A kernel with reduced states.
+template <class K>
+concept ReducingKernel = requires {
+  &K::measure;
+};
+
+// What a state of a rule holds: one number for each element of the parameter; or, reduced, for each row or column of the
+// parameter as a matrix, or one for the whole.
+enum class StateShape { element, rows, columns, scalar };
 
 // ---- What an update reads and writes ----
 
@@ -42,7 +51,12 @@ struct UpdateSegment {
   std::int64_t first_chunk = 0;  // of its sums of squares, chunks_of_norms() each
   float rate_factor = 1, decay = 0;
   std::int32_t rows = 1, columns = 1;  // as in UpdateNumbers
+  // For reduced states. Element (r, c) of the matrix in memory is element r * width + c of the segment, where a backend may have
+  // put columns in another order and zeros between them.
+  std::int64_t width = 1;
+  std::int64_t first_row = 0, first_column = 0;  // in states of rows and of columns; whole packs of columns
 };
+constexpr std::int64_t column_packs(std::int64_t width) { return (width + kUpdatePack - 1) / kUpdatePack; }
 constexpr std::int64_t chunks_of_norms(std::int64_t packs) { return (packs + kNormChunk - 1) / kNormChunk; }
 
 struct Squares {
@@ -53,8 +67,9 @@ struct Squares {
 struct UpdateArguments {
   float* value = nullptr;
   const float* gradient = nullptr;
-  float* states[kMostStates] = {};  // in the order of Rule::states()
-  Bf16* bf16 = nullptr;             // a copy of the value, written; null: none
+  float* states[kMostStates] = {};      // in the order of Rule::states()
+  StateShape shapes[kMostStates] = {};  // set by the rule
+  Bf16* bf16 = nullptr;                 // a copy of the value, written; null: none
   std::int64_t packs = 0;
   const UpdateSegment* segments = nullptr;  // they cover the arrays
   std::int32_t segment_count = 0;
@@ -63,7 +78,8 @@ struct UpdateArguments {
   std::uint32_t* wrong = nullptr;  // becomes 1 when a gradient is not finite, else stays as it is; null: not checked
   // For rules of scope `matrix`: Rule::directions() writes them, update() reads them in place of the gradient.
   float* direction = nullptr;
-  // For rules of scope `parameter` and `matrix`; overwritten.
+  std::int64_t rows = 0, column_packs = 0;  // of all segments, for rules with reduced states
+  // For rules of scope `parameter` and `matrix`, and with reduced states; overwritten.
   Squares* partial_squares = nullptr;  // one for each chunk of all segments
   Squares* squares = nullptr;          // one for each segment
   std::int64_t chunks = 0;             // of all segments
@@ -93,14 +109,18 @@ MILLRACE_KERNEL std::int64_t segment_end(const UpdateArguments& at, std::int32_t
   return segment + 1 < at.segment_count ? at.segments[segment + 1].begin : at.packs;
 }
 
-template <class K>
-MILLRACE_KERNEL UpdateNumbers numbers_of(const UpdateArguments& at, std::int32_t segment) {
+MILLRACE_KERNEL UpdateNumbers numbers_without_norms(const UpdateArguments& at, std::int32_t segment) {
   const UpdateSegment& own = at.segments[segment];
   UpdateNumbers n;
   n.rate = own.rate_factor * at.learning_rate;
   n.decay = own.decay;
   n.rows = static_cast<float>(own.rows);
   n.columns = static_cast<float>(own.columns);
+  return n;
+}
+template <class K>
+MILLRACE_KERNEL UpdateNumbers numbers_of(const UpdateArguments& at, std::int32_t segment) {
+  UpdateNumbers n = numbers_without_norms(at, segment);
   if (at.squares == nullptr) return n;
   n.value_norm = static_cast<float>(sqrt(at.squares[segment].value));
   const auto other = static_cast<float>(sqrt(at.squares[segment].gradient));
@@ -145,6 +165,46 @@ MILLRACE_KERNEL void look_at(const UpdatePack<float>& gradient, std::uint32_t* w
   if (!finite) mark_wrong(wrong);
 }
 
+// Elements [first, first + count) of a state as the elements of the parameter see it; `first` counts from the arrays' begin, and
+// all are of one segment. Padding behind the last row has no state: it reads as 0.
+MILLRACE_KERNEL void load_state(const UpdateArguments& at, std::int32_t segment, int s, std::int64_t first, std::int64_t count,
+                                float* values) {
+  const UpdateSegment& own = at.segments[segment];
+  const float* const state = at.states[s];
+  std::int64_t row = (first - own.begin * kUpdatePack) / own.width, column = first - own.begin * kUpdatePack - row * own.width;
+  for (std::int64_t k = 0; k < count; ++k) {
+    if (state == nullptr) {
+      values[k] = 0;
+    } else if (at.shapes[s] == StateShape::element) {
+      values[k] = state[first + k];
+    } else if (at.shapes[s] == StateShape::rows) {
+      values[k] = row < own.rows ? state[own.first_row + row] : 0.0F;
+    } else if (at.shapes[s] == StateShape::columns) {
+      values[k] = state[own.first_column + column];
+    } else {
+      values[k] = state[segment];
+    }
+    const bool ends = ++column == own.width;
+    row += ends ? 1 : 0;
+    column = ends ? 0 : column;
+  }
+}
+template <class K>
+MILLRACE_KERNEL UpdatePack<float> state_pack(const UpdateArguments& at, std::int32_t segment, int s, std::int64_t i) {
+  UpdatePack<float> pack = {};
+  if constexpr (ReducingKernel<K>) {
+    load_state(at, segment, s, i * kUpdatePack, kUpdatePack, pack.values);
+  } else if (at.states[s] != nullptr) {
+    pack = pack_at(at.states[s], i);
+  }
+  return pack;
+}
+// Reduced states have changed before the elements are updated.
+template <class K>
+MILLRACE_KERNEL bool is_stored(const UpdateArguments& at, int s) {
+  return at.states[s] != nullptr && (!ReducingKernel<K> || at.shapes[s] == StateShape::element);
+}
+
 // An element of rule kernel K: one pack of values.
 template <class K>
 struct UpdateElement {
@@ -156,12 +216,11 @@ struct UpdateElement {
   std::int64_t size() const { return at.packs; }
   MILLRACE_KERNEL void operator()(std::int64_t i) const {
     if (at.scale != nullptr && *at.scale == 0) return;
-    const UpdateNumbers n = numbers_of<K>(at, segment_of(at, &UpdateSegment::begin, i));
+    const std::int32_t segment = segment_of(at, &UpdateSegment::begin, i);
+    const UpdateNumbers n = numbers_of<K>(at, segment);
     UpdatePack<float> value = pack_at(at.value, i), gradient = pack_at(at.gradient, i), states[state_slots<K>];
     look_at(gradient, at.wrong);
-    MILLRACE_UNROLL for (int s = 0; s < K::kStates; ++s) {
-      states[s] = at.states[s] == nullptr ? UpdatePack<float>{} : pack_at(at.states[s], i);
-    }
+    MILLRACE_UNROLL for (int s = 0; s < K::kStates; ++s) states[s] = state_pack<K>(at, segment, s, i);
     MILLRACE_UNROLL for (int k = 0; k < kUpdatePack; ++k) {
       if (at.scale != nullptr && !MatrixKernel<K>) gradient.values[k] *= *at.scale;
       float own[state_slots<K>];
@@ -171,7 +230,7 @@ struct UpdateElement {
     }
     pack_at(at.value, i) = value;
     MILLRACE_UNROLL for (int s = 0; s < K::kStates; ++s) {
-      if (at.states[s] != nullptr) pack_at(at.states[s], i) = states[s];
+      if (is_stored<K>(at, s)) pack_at(at.states[s], i) = states[s];
     }
     if (at.bf16 == nullptr) return;
     UpdatePack<Bf16> copy;
@@ -269,15 +328,11 @@ struct SquaresOfDirections {
     sum_squares(at, *this, group, chunk);
   }
   MILLRACE_KERNEL UpdatePack<float> pack(std::int64_t i, std::int32_t segment, const UpdatePack<float>& value) const {
-    UpdateNumbers n;
-    n.rate = at.segments[segment].rate_factor * at.learning_rate;
-    n.decay = at.segments[segment].decay;
+    const UpdateNumbers n = numbers_without_norms(at, segment);
     const float scale = at.scale != nullptr ? *at.scale : 1.0F;
     const UpdatePack<float> gradient = pack_at(at.gradient, i);
     UpdatePack<float> states[state_slots<K>], result;
-    MILLRACE_UNROLL for (int s = 0; s < K::kStates; ++s) {
-      states[s] = at.states[s] == nullptr ? UpdatePack<float>{} : pack_at(at.states[s], i);
-    }
+    MILLRACE_UNROLL for (int s = 0; s < K::kStates; ++s) states[s] = state_pack<K>(at, segment, s, i);
     MILLRACE_UNROLL for (int k = 0; k < kUpdatePack; ++k) {
       float own[state_slots<K>];
       MILLRACE_UNROLL for (int s = 0; s < K::kStates; ++s) own[s] = states[s].values[k];

@@ -27,16 +27,26 @@
 // orthogonal (orthogonalise.h), and operator() gets the result in place of the gradient.
 //
 // A state that the rule does not keep with its parameters (RuleDescription::state) reads as 0; writes are dropped.
+//
+// States are of elements, unless the rule says rows, columns or scalar: such a state is *reduced*, with one number for each row
+// or column of the parameter as a matrix of (out, all others), or one for the whole. A vector is a matrix of one column. A kernel
+// of a rule with reduced states has
+//   float measure(const UpdateNumbers& n, int state, float gradient, float value) const
+//   float reduced(const UpdateNumbers& n, int state, float mean, float before) const
+// Before any element is updated, the mean of measure() over a row, a column or the whole goes to reduced(), which returns the
+// state from now on. `state` is its index. operator() and direction() read it at each element; writes are dropped. measure() is 0
+// where value and gradient are 0. Norms are not known to these two functions. (Adafactor: rows and columns; NovoGrad: scalar.)
 #pragma once
 
 #include <math.h>
 
 #include <type_traits>
 
+#include "millrace/kernels/state_elements.h"
 #include "millrace/kernels/update_elements.h"
 
-// Stands behind a kernel in its header; MILLRACE_MATRIX_KERNEL behind one of scope `matrix`. Where KERNELS of
-// millrace_add_plugin() names the header, nvcc compiles the kernel.
+// Stands behind a kernel in its header; MILLRACE_MATRIX_KERNEL behind one of scope `matrix`, MILLRACE_REDUCING_KERNEL behind one
+// with reduced states. Where KERNELS of millrace_add_plugin() names the header, nvcc compiles the kernel.
 #if defined(MILLRACE_DEVICE_CODE)
 #define MILLRACE_UPDATE_KERNEL(...)                                                                      \
   MILLRACE_ELEMENTS(::millrace::UpdateElement<__VA_ARGS__>, ::millrace::SquaresOf<__VA_ARGS__>::Element, \
@@ -44,7 +54,12 @@
 #define MILLRACE_MATRIX_KERNEL(...)   \
   MILLRACE_UPDATE_KERNEL(__VA_ARGS__) \
   MILLRACE_ELEMENTS(::millrace::DirectionElement<__VA_ARGS__>)
+#define MILLRACE_REDUCING_KERNEL(...)                                                           \
+  MILLRACE_UPDATE_KERNEL(__VA_ARGS__)                                                           \
+  MILLRACE_ELEMENTS(::millrace::ReduceRow<__VA_ARGS__>, ::millrace::ReduceColumns<__VA_ARGS__>, \
+                    ::millrace::MeasureChunk<__VA_ARGS__>, ::millrace::ReduceParameter<__VA_ARGS__>)
 #else
 #define MILLRACE_UPDATE_KERNEL(...) static_assert(std::is_trivially_copyable_v<__VA_ARGS__>);
 #define MILLRACE_MATRIX_KERNEL(...) static_assert(::millrace::MatrixKernel<__VA_ARGS__>);
+#define MILLRACE_REDUCING_KERNEL(...) static_assert(::millrace::ReducingKernel<__VA_ARGS__>);
 #endif

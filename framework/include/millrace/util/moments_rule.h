@@ -7,7 +7,7 @@
 //       d.name("adam").text("...");
 //       describe_moments(d);
 //     }
-//     AdamKernel kernel(std::uint64_t updates_done) const { return {moments(updates_done)}; }
+//     AdamKernel kernel(const UpdateTime& time) const { return {moments(time)}; }
 //   };
 #pragma once
 
@@ -33,13 +33,13 @@ class MomentsRule {
   // P: Params or what derives from it.
   template <class P>
   static void describe_moments(RuleDescription<P>& d) {
-    d.state("momentum").state("variance");
+    d.state("momentum").state("variance").momentum(&Params::beta1);
     d.params.add("beta1", &Params::beta1).range(0, 1).text("share of the mean gradient that stays; below 1");
     d.params.add("beta2", &Params::beta2).range(0, 1).text("share of the mean squared gradient that stays; below 1");
     d.params.add("epsilon", &Params::epsilon).range(0).text("added to the root of the mean square; above 0");
   }
-  Moments moments(std::uint64_t updates_done) const {
-    const auto t = static_cast<double>(updates_done + 1);
+  Moments moments(const UpdateTime& time) const {
+    const auto t = static_cast<double>(time.updates_done + 1);
     const auto number = [](double value) { return static_cast<float>(value); };
     return {.beta1 = number(params_.beta1),
             .beta2 = number(params_.beta2),

@@ -28,9 +28,13 @@ namespace millrace {
 // or stays at initial * start_factor (warmup = "constant"); both are of arXiv 1706.02677. final_factor belongs to t = T, one past
 // the last step; that of one_cycle belongs to the last step.
 //
+// With cycle_momentum, triangular and one_cycle also say the momentum of the update rules: max_momentum at the first step, down
+// to base_momentum at the peak of the rate and up again to max_momentum, along the rate's own curves.
+//
 // They are PyTorch's StepLR and MultiStepLR (piecewise), ExponentialLR, CosineAnnealingLR and PolynomialLR; OneCycleLR with
 // start_factor = 1 / div_factor and final_factor = 1 / (div_factor * final_div_factor), whose defaults are 0.04 and 4e-6 with
-// peak = 0.3; and for warm-up LinearLR and ConstantLR.
+// peak = 0.3; and for warm-up LinearLR and ConstantLR. OneCycleLR cycles the momentum unless told otherwise; here it is asked
+// for.
 struct ScheduleParams {
   double initial = 0.01;
   std::string schedule = "constant";
@@ -45,6 +49,8 @@ struct ScheduleParams {
   std::optional<double> warmup_epochs = {};  // neither this nor the next: no warm-up
   std::optional<std::int64_t> warmup_steps = {};
   std::string warmup = "gradual";
+  bool cycle_momentum = false;
+  double base_momentum = 0.85, max_momentum = 0.95;
 
   static void describe(ParamSet<ScheduleParams>& set);
 };
@@ -54,12 +60,14 @@ class Schedule {
  public:
   Schedule(const ScheduleParams& params, double steps_per_epoch, std::uint64_t total_steps);
   double rate(std::uint64_t step) const;
-  double warmup_steps() const { return warmup_steps_; }  // 0: there is no warm-up
+  std::optional<double> momentum(std::uint64_t step) const;  // nothing: the rule's own
+  double warmup_steps() const { return warmup_steps_; }      // 0: there is no warm-up
 
  private:
   double own(double step) const;          // without warm-up
   double drops_until(double step) const;  // of a piecewise rate
-  double one_cycle(double step) const;    // the factor of `initial`
+  // Of triangular and one_cycle: from the first step to the peak, and from there to the end.
+  double cycle(double step, double first, double at_peak, double last) const;
 
   ScheduleParams params_;
   double steps_per_epoch_;

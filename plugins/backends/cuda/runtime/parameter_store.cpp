@@ -53,11 +53,13 @@ void ParameterStore::set_layout(int index, const WeightLayout& layout) {
 
 void ParameterStore::finish_planning(Machine& machine) {
   std::vector<std::size_t> elements;
+  std::vector<std::int64_t> widths;
   for (std::size_t i = 0; i < layouts_.size(); ++i) {
     if (layouts_[i].out == 0) layouts_[i] = WeightLayout::vector(network_.parameters[i].shape.elements());
     elements.push_back(layouts_[i].elements());
+    widths.push_back(matrix_in_memory(static_cast<int>(i)).columns);
   }
-  plan_.place(elements, kElementsAligned);
+  plan_.place(elements, widths, kElementsAligned);
   if (!plan_.update().rules.empty() && options_.train_batch > 0) plan_launches();
   for (int index = 0; index < static_cast<int>(layouts_.size()); ++index) {
     if (plan_.is_matrix(index)) orthogonaliser_.add(machine, matrix_in_memory(index));
@@ -79,11 +81,28 @@ void ParameterStore::plan_launches() {
   }
 }
 
-// Vectors lie as the network has them.
+// The parameter lies as the network has it, whatever its shape.
+bool ParameterStore::is_vector(int index) const {
+  return layouts_[static_cast<std::size_t>(index)] == WeightLayout::vector(parameter(index).shape.elements());
+}
+
 MatrixShape ParameterStore::matrix_in_memory(int index) const {
   const WeightLayout& layout = layouts_[static_cast<std::size_t>(index)];
-  if (layout == WeightLayout::vector(parameter(index).shape.elements())) return matrix_of(parameter(index));
+  if (is_vector(index)) return matrix_of(parameter(index));
   return {layout.out_pitch, layout.height * layout.width * layout.in_pitch};
+}
+
+// Columns of a matrix lie as they do in the weights, with their padding.
+WeightLayout ParameterStore::layout_of(std::string_view state, int index) const {
+  const WeightLayout& layout = layouts_[static_cast<std::size_t>(index)];
+  const auto exactly = [](std::int64_t numbers) { return WeightLayout{numbers, 1, 1, 1, numbers, 1}; };
+  switch (plan_.kind_of(state, index)) {
+    case StateShape::element: return layout;
+    case StateShape::rows: return exactly(matrix_of(parameter(index)).rows);
+    case StateShape::columns: return is_vector(index) ? exactly(matrix_of(parameter(index)).columns) : layout.of_columns();
+    case StateShape::scalar: break;
+  }
+  return exactly(1);
 }
 
 // The sums of squares of one launch at a time: of its chunks, then of its segments.
@@ -137,6 +156,8 @@ std::vector<UpdateSegment> ParameterStore::segments_of(const ParameterPlan::Stre
     if (!segments.empty()) {
       const UpdateSegment& before = segments.back();
       segment.first_chunk = before.first_chunk + chunks_of_norms(segment.begin - before.begin);
+      segment.first_row = before.first_row + before.rows;
+      segment.first_column = before.first_column + column_packs(before.width) * kUpdatePack;
     }
     segments.push_back(segment);
   }
@@ -170,6 +191,8 @@ UpdateArguments ParameterStore::arguments_of(const ParameterPlan::Stretch& stret
   }
   arguments.bf16 = mirrored() ? mirror_.as<Bf16>() + plan_.offset(first) : nullptr;
   arguments.packs = static_cast<std::int64_t>(stretch.elements) / kPack;
+  arguments.rows = stretch.rows;
+  arguments.column_packs = stretch.column_packs;
   arguments.segments = segments_.as<UpdateSegment>() + launch.first_segment;
   arguments.segment_count = static_cast<std::int32_t>(launch.segments);
   if (norms_.bytes() > 0) {
@@ -197,7 +220,7 @@ void ParameterStore::update(Queue& queue, const ParameterPlan::Stretch& stretch,
   arguments.scale = step.scale;
   arguments.wrong = step.wrong;
   if (rule.scope() == RuleScope::matrix) {
-    rule.directions(arguments, step.updates_done, run);
+    rule.directions(arguments, step, run);
     const std::size_t begin = plan_.offset(stretch.parameters.front());
     for (std::size_t k = 0; k < stretch.parameters.size(); ++k) {
       float* const direction = arguments.direction + (plan_.offset(stretch.parameters[k]) - begin);
@@ -205,7 +228,7 @@ void ParameterStore::update(Queue& queue, const ParameterPlan::Stretch& stretch,
       orthogonaliser_.run(queue, direction, arguments.squares + k, shape, rule.newton_schulz());
     }
   }
-  rule.update(arguments, step.updates_done, run);
+  rule.update(arguments, step, run);
 }
 
 void ParameterStore::blend(Queue& queue, std::string_view copy, double decay, bool write_back) {
@@ -280,20 +303,21 @@ void ParameterStore::in_pieces(std::size_t bytes, const Copy& copy) {
 
 std::vector<float> ParameterStore::read(Queue& queue, std::string_view state, int index) {
   const float* source = state_of(state, index);
-  std::vector<float> memory(layouts_[static_cast<std::size_t>(index)].elements());
+  const WeightLayout layout = layout_of(state, index);
+  std::vector<float> memory(layout.elements());
   in_pieces(memory.size() * sizeof(float), [&](std::size_t at, std::size_t count, std::byte* pinned) {
     queue.copy_out(pinned, reinterpret_cast<const std::byte*>(source) + at, count);
     queue.mark()->wait();
     machine_->host_access(pinned, count, false);
     std::memcpy(reinterpret_cast<std::byte*>(memory.data()) + at, pinned, count);
   });
-  return from_memory(layouts_[static_cast<std::size_t>(index)], memory);
+  return from_memory(layout, memory);
 }
 
 void ParameterStore::write(Queue& queue, std::string_view state, int index, std::span<const float> values) {
-  plan_.check_size(index, values);
+  plan_.check_size(state, index, values);
   float* destination = state_of(state, index);
-  const std::vector<float> memory = to_memory(layouts_[static_cast<std::size_t>(index)], values);
+  const std::vector<float> memory = to_memory(layout_of(state, index), values);
   in_pieces(memory.size() * sizeof(float), [&](std::size_t at, std::size_t count, std::byte* pinned) {
     machine_->host_access(pinned, count, true);
     std::memcpy(pinned, reinterpret_cast<const std::byte*>(memory.data()) + at, count);
@@ -342,7 +366,7 @@ std::unique_ptr<Snapshot> ParameterStore::capture(Queue& queue, std::span<const 
   std::vector<PinnedSnapshot::Part> parts;
   std::size_t bytes = 0;
   for (const StateOf& each : states) {
-    const WeightLayout& layout = layouts_[static_cast<std::size_t>(each.parameter)];
+    const WeightLayout layout = layout_of(each.state, each.parameter);
     parts.push_back({layout, bytes});
     bytes += layout.elements() * sizeof(float);
   }

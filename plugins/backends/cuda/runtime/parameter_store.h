@@ -21,6 +21,8 @@ struct WeightLayout {
 
   static WeightLayout vector(std::int64_t elements) { return {elements, 1, 1, 1, pitch_of(elements), 1}; }
   std::size_t elements() const { return static_cast<std::size_t>(out_pitch * height * width * in_pitch); }
+  // Of one number for each column of the matrix (out, all others).
+  WeightLayout of_columns() const { return {1, in, height, width, 1, in_pitch}; }
   friend bool operator==(const WeightLayout&, const WeightLayout&) = default;
 };
 // Between the two orders; padding becomes zero.
@@ -72,7 +74,7 @@ class ParameterStore {
   void zero_gradients(Queue& queue);
 
   std::vector<std::string> states() const { return plan_.state_names(); }
-  bool has_state(std::string_view state, int parameter) const { return plan_.has_state(state, parameter); }
+  std::optional<Shape> state_shape(std::string_view state, int parameter) const { return plan_.state_shape(state, parameter); }
   // Through `queue`; both wait for it. By way of pinned memory that is made with the first call and kept.
   std::vector<float> read(Queue& queue, std::string_view state, int index);
   void write(Queue& queue, std::string_view state, int index, std::span<const float> values);
@@ -87,7 +89,9 @@ class ParameterStore {
   };
   std::size_t norm_bytes() const;
   void plan_launches();
+  bool is_vector(int index) const;
   MatrixShape matrix_in_memory(int index) const;
+  WeightLayout layout_of(std::string_view state, int index) const;
   float* state_of(std::string_view name, int index) const;  // a parameter's place in it
   bool mirrored() const { return options_.precision == Precision::bf16; }
   void upload_segments(Queue& queue, std::span<const double> rate_factor);

@@ -237,7 +237,7 @@ TEST(RecordingTrial, TurnsRecordingsOffWhoseMarksDoNotHoldAndWarns) {
     replica->loss(testkit::cross_entropy(), kBatch, sums);
     std::vector<Ref<Event>> filled;
     replica->backward([&](int, Ref<Event> event) { filled.push_back(std::move(event)); });
-    for (std::size_t b = 0; b < filled.size(); ++b) replica->update(static_cast<int>(b), {.step = step}, filled[b]);
+    for (std::size_t b = 0; b < filled.size(); ++b) replica->update(static_cast<int>(b), {{}, step}, filled[b]);
   }
   replica->finish();
   for (const testkit::Violation& violation : machine->violations()) {

@@ -1,0 +1,148 @@
+// How reduced states follow the gradient, for every device: the means of what a kernel's measure() says, over rows, over columns
+// and over whole parameters. Submitted before the elements are updated.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "millrace/kernels/update_elements.h"
+
+namespace millrace {
+
+// What measure() says of an element. Padding says 0.
+template <class K>
+MILLRACE_KERNEL double measured(const UpdateArguments& at, const K& kernel, const UpdateNumbers& n, int state,
+                                std::int64_t element) {
+  const float gradient = at.scale != nullptr ? *at.scale * at.gradient[element] : at.gradient[element];
+  return static_cast<double>(kernel.measure(n, state, gradient, at.value[element]));
+}
+template <class K>
+MILLRACE_KERNEL void reduce(const K& kernel, const UpdateNumbers& n, int state, double mean, float& kept) {
+  kept = kernel.reduced(n, state, static_cast<float>(mean), kept);
+}
+
+// What they read and write. On the host.
+std::vector<MemoryUse> uses_of_reduction(const UpdateArguments& at, int state);
+std::vector<MemoryUse> uses_of_measures(const UpdateArguments& at);
+std::vector<MemoryUse> uses_of_measured_chunks(const UpdateArguments& at, int state);
+
+// One row. A lane adds up every eighth element of its packs apart, so that a processor's lane is as wide as its vectors.
+template <class K>
+struct ReduceRow {
+  static constexpr Form kForm = Form::groups;
+  static constexpr int kThreads = 32;
+  static constexpr const char* kName = "means of rows";
+  UpdateArguments at;
+  K kernel;
+  int state = 0;
+
+  std::int64_t size() const { return at.rows; }
+  template <class Group>
+  MILLRACE_KERNEL void operator()(const Group& group, std::int64_t i) const {
+    if (at.scale != nullptr && *at.scale == 0) return;
+    const std::int32_t segment = segment_of(at, &UpdateSegment::first_row, i);
+    const UpdateSegment& own = at.segments[segment];
+    const UpdateNumbers n = numbers_without_norms(at, segment);
+    const std::int64_t begin = own.begin * kUpdatePack + (i - own.first_row) * own.width;
+    double parts[kUpdatePack] = {};
+    for (std::int64_t column = group.lane() * kUpdatePack; column < own.width; column += group.size() * kUpdatePack) {
+      const std::int64_t count = own.width - column < kUpdatePack ? own.width - column : kUpdatePack;
+      for (std::int64_t k = 0; k < count; ++k) parts[k] += measured(at, kernel, n, state, begin + column + k);
+    }
+    double sum = 0;
+    MILLRACE_UNROLL for (int k = 0; k < kUpdatePack; ++k) sum += parts[k];
+    sum = group.sum(sum);
+    if (group.lane() == 0) reduce(kernel, n, state, sum / own.columns, at.states[state][i]);
+  }
+  std::vector<MemoryUse> uses() const { return uses_of_reduction(at, state); }
+};
+
+// A pack of columns.
+template <class K>
+struct ReduceColumns {
+  static constexpr Form kForm = Form::groups;
+  static constexpr int kThreads = 32;
+  static constexpr const char* kName = "means of columns";
+  UpdateArguments at;
+  K kernel;
+  int state = 0;
+
+  std::int64_t size() const { return at.column_packs; }
+  template <class Group>
+  MILLRACE_KERNEL void operator()(const Group& group, std::int64_t i) const {
+    if (at.scale != nullptr && *at.scale == 0) return;
+    const std::int32_t segment = segment_of(at, &UpdateSegment::first_column, i * kUpdatePack);
+    const UpdateSegment& own = at.segments[segment];
+    const UpdateNumbers n = numbers_without_norms(at, segment);
+    const std::int64_t column = i * kUpdatePack - own.first_column, begin = own.begin * kUpdatePack + column;
+    const std::int64_t count = own.width - column < kUpdatePack ? own.width - column : kUpdatePack;
+    double sums[kUpdatePack] = {};
+    for (std::int64_t row = group.lane(); row < own.rows; row += group.size()) {
+      for (std::int64_t k = 0; k < count; ++k) sums[k] += measured(at, kernel, n, state, begin + row * own.width + k);
+    }
+    for (std::int64_t k = 0; k < count; ++k) {
+      const double sum = group.sum(sums[k]);
+      if (group.lane() == 0) reduce(kernel, n, state, sum / own.rows, at.states[state][i * kUpdatePack + k]);
+    }
+  }
+  std::vector<MemoryUse> uses() const { return uses_of_reduction(at, state); }
+};
+
+// A whole parameter comes in two steps, as its norms do: sums of chunks, then their sum.
+template <class K>
+struct MeasureChunk {
+  static constexpr Form kForm = Form::groups;
+  static constexpr int kThreads = 256;
+  static constexpr const char* kName = "means of parameters";
+  UpdateArguments at;
+  K kernel;
+  int state = 0;
+
+  std::int64_t size() const { return at.chunks; }
+  template <class Group>
+  MILLRACE_KERNEL void operator()(const Group& group, std::int64_t chunk) const {
+    const std::int32_t segment = segment_of(at, &UpdateSegment::first_chunk, chunk);
+    const UpdateSegment& own = at.segments[segment];
+    const UpdateNumbers n = numbers_without_norms(at, segment);
+    const std::int64_t first = own.begin + (chunk - own.first_chunk) * kNormChunk, end = segment_end(at, segment);
+    const std::int64_t last = end - first < kNormChunk ? end : first + kNormChunk;
+    double parts[kUpdatePack] = {};
+    for (std::int64_t i = first + group.lane(); i < last; i += group.size()) {
+      MILLRACE_UNROLL for (int k = 0; k < kUpdatePack; ++k) parts[k] += measured(at, kernel, n, state, i * kUpdatePack + k);
+    }
+    double sum = 0;
+    MILLRACE_UNROLL for (int k = 0; k < kUpdatePack; ++k) sum += parts[k];
+    sum = group.sum(sum);
+    if (group.lane() == 0) at.partial_squares[chunk].value = sum;
+  }
+  std::vector<MemoryUse> uses() const { return uses_of_measures(at); }
+};
+
+template <class K>
+struct ReduceParameter {
+  static constexpr Form kForm = Form::groups;
+  static constexpr int kThreads = 32;
+  static constexpr const char* kName = "means of parameters, added up";
+  UpdateArguments at;
+  K kernel;
+  int state = 0;
+
+  std::int64_t size() const { return at.segment_count; }
+  template <class Group>
+  MILLRACE_KERNEL void operator()(const Group& group, std::int64_t i) const {
+    if (at.scale != nullptr && *at.scale == 0) return;
+    const auto segment = static_cast<std::int32_t>(i);
+    const UpdateSegment& own = at.segments[segment];
+    const std::int64_t last = segment + 1 < at.segment_count ? at.segments[segment + 1].first_chunk : at.chunks;
+    double sum = 0;
+    for (std::int64_t chunk = own.first_chunk + group.lane(); chunk < last; chunk += group.size()) {
+      sum += at.partial_squares[chunk].value;
+    }
+    sum = group.sum(sum);
+    const double elements = static_cast<double>(own.rows) * own.columns;
+    if (group.lane() == 0) reduce(kernel, numbers_without_norms(at, segment), state, sum / elements, at.states[state][i]);
+  }
+  std::vector<MemoryUse> uses() const { return uses_of_measured_chunks(at, state); }
+};
+
+}  // namespace millrace

@@ -1,0 +1,68 @@
+# Clang's analysis of what mutexes guard (framework/base/mutex.h), in the folders where threads meet. SOURCE, WORK, COMPILER, INCLUDES
+cmake_minimum_required(VERSION 3.25)
+if(NOT COMPILER)
+  message("skipped: clang++ is not installed")
+  return()
+endif()
+# Their classes still hold mutexes of the standard library.
+set(unsaid run/checkpoints.h run/session.h run/session_numbers.cpp run/training.h)
+
+set(flags -std=c++20 -fsyntax-only -w -Wthread-safety -Werror=thread-safety -DMILLRACE_VERSION="0"
+  -I${SOURCE}/framework/include -I${SOURCE}/framework)
+foreach(folder IN LISTS INCLUDES)
+  if(NOT folder STREQUAL "/usr/include")  # clang looks there anyway, behind the standard library
+    list(APPEND flags -isystem ${folder})
+  endif()
+endforeach()
+
+# Headers whose classes say what they guard, and the sources that see one of them.
+set(holders base/mutex.h)
+set(sources "")
+file(GLOB headers RELATIVE ${SOURCE}/framework ${SOURCE}/framework/graph/*.h ${SOURCE}/framework/run/*.h ${SOURCE}/framework/telemetry/*.h)
+file(GLOB files RELATIVE ${SOURCE}/framework ${SOURCE}/framework/graph/*.cpp ${SOURCE}/framework/run/*.cpp
+  ${SOURCE}/framework/telemetry/*.cpp)
+foreach(file IN LISTS headers files)
+  if(file MATCHES "_test\\.cpp$|_fixture\\.|line_of_stages")
+    continue()
+  endif()
+  file(READ ${SOURCE}/framework/${file} text)
+  string(REGEX MATCH "std::[a-z_]*mutex [a-z_]*_;" member "${text}")
+  if(member AND NOT file IN_LIST unsaid)
+    message(FATAL_ERROR "framework/${file}: '${member}' says nothing to clang: hold a Mutex of base/mutex.h, and say what it guards")
+  endif()
+  foreach(holder IN LISTS holders)
+    string(FIND "${text}" "#include \"${holder}\"" found)
+    if(found LESS 0)
+      continue()
+    elseif(file MATCHES "\\.h$")
+      list(APPEND holders ${file})
+    else()
+      list(APPEND sources ${SOURCE}/framework/${file})
+    endif()
+    break()
+  endforeach()
+endforeach()
+list(LENGTH sources count)
+message("${count} sources")
+if(count LESS 10)
+  message(FATAL_ERROR "these are fewer than there were: ${sources}")
+endif()
+execute_process(COMMAND ${COMPILER} ${flags} ${sources} COMMAND_ERROR_IS_FATAL ANY)
+
+# What it would find.
+set(class "#include \"base/mutex.h\"
+struct Planted {
+  int read() { @lock@ return count_; }
+  millrace::Mutex mutex_;
+  int count_ MILLRACE_GUARDED_BY(mutex_) = 0;
+};
+")
+string(REPLACE "@lock@" "" without "${class}")
+string(REPLACE "@lock@" "const millrace::Lock lock(mutex_);" with "${class}")
+file(WRITE ${WORK}/without_a_lock.cpp "${without}")
+file(WRITE ${WORK}/with_a_lock.cpp "${with}")
+execute_process(COMMAND ${COMPILER} ${flags} ${WORK}/with_a_lock.cpp COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${COMPILER} ${flags} ${WORK}/without_a_lock.cpp ERROR_VARIABLE said)
+if(NOT said MATCHES "reading variable 'count_' requires holding mutex 'mutex_'")
+  message(FATAL_ERROR "clang does not find what was planted:\n${said}")
+endif()
