@@ -138,12 +138,12 @@ void sync_files(const std::string& folder) {
 std::string output_path(const StageSite& site, std::string_view key, const std::string& file) {
   std::filesystem::path path = file;
   if (path.is_relative()) {
-    if (site.run == nullptr || site.run->folder().empty()) {
+    if (site.run == nullptr || site.run->output_folder().empty()) {
       fail(ErrorKind::usage,
            "{}: '{}' would lie in the run's folder, and this run has none: write a path that begins with '/', or set run.folder",
            key, file);
     }
-    path = site.run->folder() / path;
+    path = std::filesystem::path(site.run->output_folder()) / path;
   }
   const std::filesystem::path folder = nearest_folder(path.parent_path());
   if (!std::filesystem::is_directory(folder) || !takes_files(folder)) {

@@ -1,5 +1,5 @@
-#include "millrace/batch.h"
 #include "millrace/sample.h"
+#include "millrace/batch.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
-#include "millrace/batch.h"
 #include "millrace/stage.h"
+#include "millrace/batch.h"
 
 #include "millrace/detail/random.h"
 #include "millrace/error.h"

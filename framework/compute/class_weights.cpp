@@ -1,5 +1,5 @@
-#include "millrace/batch.h"
 #include "millrace/util/class_weights.h"
+#include "millrace/batch.h"
 
 #include <algorithm>
 

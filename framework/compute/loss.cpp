@@ -1,5 +1,5 @@
-#include "millrace/batch.h"
 #include "millrace/loss.h"
+#include "millrace/batch.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-#include "millrace/backend/backend.h"
 #include "millrace/backend/memory_planner.h"
+#include "millrace/backend/backend.h"
 
 #include <gtest/gtest.h>
 

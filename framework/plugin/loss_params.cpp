@@ -140,8 +140,7 @@ void AuxiliaryLoss::describe(ParamSet<AuxiliaryLoss>& set) {
   set.add("loss", &AuxiliaryLoss::loss).text("as the stage's `loss`, which it is by default");
 }
 
-std::vector<StageLoss> make_losses(const LossParams& params, const std::vector<AuxiliaryLoss>& auxiliary,
-                                   const StageSite& site) {
+std::vector<StageLoss> make_losses(const LossParams& params, const std::vector<AuxiliaryLoss>& auxiliary, const StageSite& site) {
   std::vector<StageLoss> losses = {make_loss(params, site)};
   for (const AuxiliaryLoss& each : auxiliary) {
     const bool own = each.loss.kind() != Value::Kind::table || !each.loss.table().empty();

@@ -60,7 +60,8 @@ class RunLog final : public RunServices {
   void promise_scalar(std::string_view graph, std::uint64_t step, std::string_view name) override;
   void not_finite(std::string_view graph, std::uint64_t step, std::string_view what) override;
   void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) override;
-  const std::filesystem::path& folder() const override { return folder_; }
+  std::string output_folder() const override { return folder_.string(); }
+  const std::filesystem::path& folder() const { return folder_; }
   void warn(std::string_view message) override { observers_.warn(std::string(message)); }
   double rate_factor(std::uint64_t step) const override {
     return requests_.factor(step) * (options_.rate_factor ? options_.rate_factor(step) : 1);

@@ -43,7 +43,7 @@ class RecordedRun : public RunServices {
   void promise_scalar(std::string_view, std::uint64_t, std::string_view) override {}
   void not_finite(std::string_view graph, std::uint64_t step, std::string_view what) override;
   void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) override;
-  const std::filesystem::path& folder() const override { return folder_; }
+  std::string output_folder() const override { return folder_.string(); }
   void warn(std::string_view message) override;
 
   void set_folder(std::filesystem::path folder) { folder_ = std::move(folder); }

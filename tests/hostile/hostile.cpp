@@ -33,7 +33,7 @@ int overflow(volatile char* before) {
    public:                                                                                               \
     struct Params {};                                                                                    \
     static void describe(StageDescription<Params>& d) { d.name(name_).text("Breaks a promise."); }       \
-    Class(const Params&, const StageSite&) {}                                                         \
+    Class(const Params&, const StageSite&) {}                                                            \
     void process([[maybe_unused]] Sample& sample, [[maybe_unused]] Draw& draw) override { __VA_ARGS__; } \
   };
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -61,7 +60,7 @@ class Warnings : public RunServices {
   void promise_scalar(std::string_view, std::uint64_t, std::string_view) override {}
   void not_finite(std::string_view, std::uint64_t, std::string_view) override {}
   void bad_sample(std::string_view, const Sample&, std::string_view) override {}
-  const std::filesystem::path& folder() const override { return none_; }
+  std::string output_folder() const override { return {}; }
   void warn(std::string_view message) override {
     const std::lock_guard lock(mutex_);
     if (said_.emplace(message).second && !quiet_) print_to_stderr("warning: {}\n", message);
@@ -69,7 +68,6 @@ class Warnings : public RunServices {
 
  private:
   const bool quiet_;
-  const std::filesystem::path none_;
   std::mutex mutex_;
   std::set<std::string> said_;
 };

@@ -1,6 +1,7 @@
 // What travels behind `batch`: batches of samples, the step's gradients and results, and what a network made of a batch.
 //
-// A sink of predictions asks for outputs of layers in its request() and writes in order of the source, on a thread that may block:
+// A sink of predictions asks for outputs of layers in its request() and writes in order of the source, on a thread that may
+// block:
 //
 //   class CountCats : public millrace::Stage {
 //    public:

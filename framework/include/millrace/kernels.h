@@ -12,9 +12,9 @@
 //   };
 //   MILLRACE_KERNELS(Softplus, SoftplusGradient)
 //
-// kernels/kernel.h has the marks, kernels/kernel_math.h the functions that a kernel may call, kernels/portable.h the four forms that
-// a kernel of a layer or a loss may have, kernels/update_kernel.h the form of an optimizer's kernel. Kernels of a loss are listed
-// with MILLRACE_LOSS_KERNELS, those of an optimizer with MILLRACE_UPDATE_KERNEL or MILLRACE_MATRIX_KERNEL.
+// kernels/kernel.h has the marks, kernels/kernel_math.h the functions that a kernel may call, kernels/portable.h the four forms
+// that a kernel of a layer or a loss may have, kernels/update_kernel.h the form of an optimizer's kernel. Kernels of a loss are
+// listed with MILLRACE_LOSS_KERNELS, those of an optimizer with MILLRACE_UPDATE_KERNEL or MILLRACE_MATRIX_KERNEL.
 #pragma once
 
 #include "millrace/kernels/kernel.h"

@@ -191,8 +191,7 @@ struct AuxiliaryLoss {
   static void describe(ParamSet<AuxiliaryLoss>& set);
 };
 // The stage's loss, then the auxiliary ones. Throws Error(usage) with all mistakes. REQUIRES: the site has a network.
-std::vector<StageLoss> make_losses(const LossParams& params, const std::vector<AuxiliaryLoss>& auxiliary,
-                                   const StageSite& site);
+std::vector<StageLoss> make_losses(const LossParams& params, const std::vector<AuxiliaryLoss>& auxiliary, const StageSite& site);
 // The value that `output` of an auxiliary loss names; nothing for the network's result. Throws Error(usage) where no layer has
 // the name, or another layer reads its output.
 std::optional<LayerPort> find_loss_output(const Network& network, const std::string& name);

@@ -1,6 +1,6 @@
 // Samples: images with labels, numbers or targets, on their way from the source to the network. All memory of a sample belongs to
-// its slot in a circulating Batch (batch.h) and is reused: in steady state nothing is allocated for a sample, nothing is gathered,
-// and no lock is taken.
+// its slot in a circulating Batch (batch.h) and is reused: in steady state nothing is allocated for a sample, nothing is
+// gathered, and no lock is taken.
 //
 //   void process(millrace::Sample& sample, millrace::Draw& draw) override {  // of a SampleTransform (stage.h)
 //     if (!draw.chance(0.5)) return;

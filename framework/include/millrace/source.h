@@ -8,15 +8,15 @@
 //       d.params.add("count", &Params::count).range(1).unit("images").text("in an epoch");
 //       millrace::SourceParams::describe(d.params);
 //     }
-//     Colours(const Params& params, const millrace::StageSite&) : Source(params), count_(static_cast<std::uint64_t>(params.count)) {}
+//     Colours(const Params& params, const millrace::StageSite&) : Source(params), count_(params.count) {}
 //     void open() override {}
-//     std::uint64_t size() const override { return count_; }
+//     std::uint64_t size() const override { return static_cast<std::uint64_t>(count_); }
 //     std::vector<std::string> classes() const override { return {"red", "green", "blue"}; }
 //     std::int32_t label(std::uint64_t index) const override { return static_cast<std::int32_t>(index % 3); }
 //     std::size_t largest_encoded() const override { return 0; }
 //     void read(millrace::Sample& sample) override { ... sample.set_image(image, millrace::SourceMap{8, 8, {}}); }
 //    private:
-//     const std::uint64_t count_;
+//     const std::int64_t count_;
 //   };
 //   MILLRACE_PLUGIN("colours", "1.0", "A source.") { registry.add_stage<Colours>(); }
 #pragma once

@@ -32,7 +32,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -75,20 +74,21 @@ enum class Concurrency {
 //   DataContext   also what the source lists and what arrives here: for stages behind a source
 //   StepContext   also the replicas, the steps and the batch's size: for stages behind `batch`
 //
-// A constructor that takes more than is known where the stage stands does not compile, or, for a stage that may stand anywhere, is
-// refused before the run. Each context may be copied and kept. What its pointers lead to is valid during the stage's whole life.
+// A constructor that takes more than is known where the stage stands does not compile, or, for a stage that may stand anywhere,
+// is refused before the run. Each context may be copied and kept. What its pointers lead to is valid during the stage's whole
+// life.
 
 struct StageSite {
-  std::string graph;                 // "train"
-  std::string name;                  // "augment": the table's name, not the stage's type
-  Position at;                       // of its table in the pipeline's file, or of its name in `flow`; none: there is no file
-  std::uint64_t seed = 0;            // of the run
-  const Network* network = nullptr;  // null in pipelines without a network
-  ImageShape window;                 // the network's input; larger images are cut to it, in the middle
-  bool predicts = false;             // a stage of the graph takes predictions: each sample is to come once
-  std::vector<bool> taken = {};      // by output port of this stage: whether a stage takes what it sends; see sends()
-  Group* group = nullptr;            // the processes of this run; null: this one is alone
-  RunServices* run = nullptr;        // never null while a pipeline runs
+  std::string graph;                   // "train"
+  std::string name;                    // "augment": the table's name, not the stage's type
+  Position at;                         // of its table in the pipeline's file, or of its name in `flow`; none: there is no file
+  std::uint64_t seed = 0;              // of the run
+  const Network* network = nullptr;    // null in pipelines without a network
+  ImageShape window;                   // the network's input; larger images are cut to it, in the middle
+  bool predicts = false;               // a stage of the graph takes predictions: each sample is to come once
+  std::vector<bool> taken = {};        // by output port of this stage: whether a stage takes what it sends; see sends()
+  Group* group = nullptr;              // the processes of this run; null: this one is alone
+  RunServices* run = nullptr;          // never null while a pipeline runs
   const Registry* registry = nullptr;  // never null while a pipeline runs; for looking up a part by name
 
   bool sends(std::size_t port) const { return port >= taken.size() || taken[port]; }
@@ -96,8 +96,8 @@ struct StageSite {
 };
 
 struct DataContext : StageSite {
-  ImageShape image;   // of the images that arrive; 0 where an extent varies; is_plain() without any_image()
-  TargetSpec target;  // of the samples that arrive
+  ImageShape image;                     // of the images that arrive; 0 where an extent varies; is_plain() without any_image()
+  TargetSpec target;                    // of the samples that arrive
   std::vector<std::string> classes;     // names by label, of the source or else of the weights
   std::vector<std::string> colours;     // of each class, "#804080", of the source or else of the weights
   std::uint64_t samples_per_epoch = 0;  // of the source
@@ -107,17 +107,17 @@ struct DataContext : StageSite {
 };
 
 struct StepContext : DataContext {
-  std::vector<Replica*> replicas;            // of this process; none in a graph without a network
-  std::vector<Device*> devices;              // of each of them
-  int replica = -1;                          // index into replicas, for a stage that has one instance per replica
-  std::vector<double> load;                  // share of each replica of all processes in a batch, relative; empty: all the same
-  int first_replica = 0;                     // number of replicas[0] among those of all processes
-  std::uint32_t batch_size = 0;              // global
+  std::vector<Replica*> replicas;  // of this process; none in a graph without a network
+  std::vector<Device*> devices;    // of each of them
+  int replica = -1;                // index into replicas, for a stage that has one instance per replica
+  std::vector<double> load;        // share of each replica of all processes in a batch, relative; empty: all the same
+  int first_replica = 0;           // number of replicas[0] among those of all processes
+  std::uint32_t batch_size = 0;    // global
   double steps_per_epoch = 0;
-  std::uint64_t total_steps = 0;             // of the run, as schedules count them
-  std::uint64_t last_step = 0;               // after which the run ends: total_steps, or stop.max_steps before it
-  bool hash_input = false;                   // stream hashes also cover what the network receives, hash_of_input()
-  const CompileRequest* request = nullptr;   // what the stages of this graph ask of the network
+  std::uint64_t total_steps = 0;            // of the run, as schedules count them
+  std::uint64_t last_step = 0;              // after which the run ends: total_steps, or stop.max_steps before it
+  bool hash_input = false;                  // stream hashes also cover what the network receives, hash_of_input()
+  const CompileRequest* request = nullptr;  // what the stages of this graph ask of the network
 
   std::size_t all_replicas() const { return load.empty() ? replicas.size() : load.size(); }  // of all processes
   // The slots of a batch that belong to the replica `replica`.
@@ -145,8 +145,8 @@ class RunServices {
   // run ends with it).
   virtual void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) = 0;
 
-  virtual const std::filesystem::path& folder() const = 0;  // of this run; empty when it writes none
-  virtual void warn(std::string_view message) = 0;          // tells observers (WarningEvent)
+  virtual std::string output_folder() const = 0;    // of this run; empty when it writes none. See output_path()
+  virtual void warn(std::string_view message) = 0;  // tells observers (WarningEvent)
 
   // What the learning rate of this step is multiplied by, as RunControl::rate_factor() asked for. Known when the step begins, and
   // the same for all replicas.

@@ -45,8 +45,7 @@ void ForwardBackward::describe(StageDescription<Params>& d) {
 }
 
 void ForwardBackward::request(const Params& params, const StageSite& site, CompileRequest& request) {
-  for (const StageLoss& each : make_losses(params, params.auxiliary, site))
-    request.losses.emplace_back(each.loss, each.output);
+  for (const StageLoss& each : make_losses(params, params.auxiliary, site)) request.losses.emplace_back(each.loss, each.output);
   if (params.sync_batch_norm && params.micro_batches > 1) {
     fail(ErrorKind::usage, "sync_batch_norm: replicas meet once a step, and micro_batches = {} computes a step in pieces",
          params.micro_batches);

@@ -47,7 +47,7 @@ double momentum_at(std::uint64_t step) { return one_cycle(step, 0.95, 0.85, 0.95
 class Cycled {
  public:
   explicit Cycled(const Value& parameters) : device_(testkit::make_plain_backend()->open(0, {})) {
-    StageContext context;
+    StepContext context;
     context.graph = "train";
     context.name = "optimizer";
     context.network = &network_;

@@ -41,8 +41,7 @@ void WriteMasks::request(const Params& params, const StageSite&, CompileRequest&
   request.needs_image = request.needs_image || params.picture == "overlay";
 }
 
-WriteMasks::WriteMasks(const Params& params, const DataContext& context)
-    : params_(params), context_(context), pictures_(params) {
+WriteMasks::WriteMasks(const Params& params, const DataContext& context) : params_(params), context_(context), pictures_(params) {
   if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose classes could be written");
   const Shape& output = context.network->output();
   if (output.rank() != 3 || output[0] < 2 || output[0] > kUnknownClass) {

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "millrace/error.h"
+#include "millrace/sample.h"
 #include "millrace/util/host_memory.h"
 #include "millrace/util/output_file.h"
-#include "millrace/sample.h"
 #include "millrace/util/text.h"
 #include "walk.h"
 

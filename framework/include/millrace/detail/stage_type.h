@@ -22,8 +22,8 @@ struct RuleParams;  // optimizer.h
 // The context of a stage as it is handed on: a site, and more where more is known. Lives as long as what it was made of.
 class AnyContext {
  public:
-  AnyContext(const StageSite& site) : site_(&site) {}  // NOLINT: each context is one
-  AnyContext(const DataContext& data) : site_(&data), data_(&data) {}  // NOLINT
+  AnyContext(const StageSite& site) : site_(&site) {}                                // NOLINT: each context is one
+  AnyContext(const DataContext& data) : site_(&data), data_(&data) {}                // NOLINT
   AnyContext(const StepContext& step) : site_(&step), data_(&step), step_(&step) {}  // NOLINT
 
   const StageSite& site() const { return *site_; }
@@ -133,8 +133,9 @@ struct StageTypeAccess {
     StageType type = described(*description, role_of<T>(), description->params.infos(), &defaults);
     type.takes_rule = std::is_base_of_v<RuleParams, Params>;
     type.takes_loss = std::is_base_of_v<LossParams, Params>;
-    constexpr bool kRequests =
-        requires(const DataContext& context, CompileRequest& request) { T::request(defaults, context, request); };
+    constexpr bool kRequests = requires(const DataContext& context, CompileRequest& request) {
+      T::request(defaults, context, request);
+    };
     if constexpr (kRequests || requires { &T::request; }) {
       static_assert(kRequests,
                     "request() is asked before the network is compiled: it takes (const Params&, const millrace::StageSite&, "
