@@ -9,6 +9,7 @@
 #include "base/crc64.h"
 #include "base/json.h"
 #include "millrace/error.h"
+#include "millrace/text.h"
 #include "network/safetensors.h"
 
 namespace millrace {

@@ -6,7 +6,7 @@
 
 #include "config/document.h"
 #include "millrace/error.h"
-#include "network/tensor_file.h"
+#include "millrace/text.h"
 #include "run/usage.h"
 #include "run/weights.h"
 

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "millrace/error.h"
-#include "network/tensor_file.h"
+#include "millrace/text.h"
 #include "network/transfer.h"
 #include "run/usage.h"
 
