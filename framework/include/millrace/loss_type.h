@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "millrace/detail/make_from_table.h"
 #include "millrace/error.h"
 #include "millrace/host_element.h"
 #include "millrace/loss.h"

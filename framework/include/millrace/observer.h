@@ -24,6 +24,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "millrace/detail/make_from_table.h"
 #include "millrace/detail/type_description.h"
 #include "millrace/error.h"
 #include "millrace/params.h"
