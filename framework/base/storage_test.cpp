@@ -31,7 +31,7 @@ TEST(Storage, ThatOnlyReadsSaysSo) {
       ADD_FAILURE() << "no error";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::usage);
-      EXPECT_STREQ(error.what(), "'https://host/a' cannot be written: the storage of https:// only reads");
+      EXPECT_STREQ(error.what(), "'https://me:***@host/a' cannot be written: the storage of https:// only reads");
     }
   }
 }

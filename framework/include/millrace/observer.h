@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/detail/make_from_table.h"
 #include "millrace/detail/type_description.h"
 #include "millrace/params.h"
 

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "millrace/bytes.h"
 #include "millrace/error.h"
 #include "millrace/util/sha256.h"
 
@@ -91,7 +92,7 @@ DiskCache::DiskCache(std::string folder, std::uint64_t limit)
   }
 }
 
-std::string DiskCache::name_of(const ObjectId& id) { return hex(id.data(), id.size()); }
+std::string DiskCache::name_of(const ObjectId& id) { return hex_text(id); }
 
 std::string DiskCache::name_of(const ObjectId& id, std::uint64_t offset, std::size_t size) {
   return fmt::format("{}-{}-{}", name_of(id), offset, size);

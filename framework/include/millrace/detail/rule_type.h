@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "millrace/detail/make_from_table.h"
 #include "millrace/error.h"
 #include "millrace/kernels/host_element.h"
 #include "millrace/optimizer.h"

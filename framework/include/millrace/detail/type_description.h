@@ -6,10 +6,8 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
-#include "millrace/error.h"
 #include "millrace/params.h"
 
 namespace millrace {
@@ -36,22 +34,6 @@ std::shared_ptr<T> constructed(const Params& params) {
     return std::make_shared<T>(params);
   else
     return std::make_shared<T>();
-}
-
-// What `make` gives for the table's parameters. Mistakes in the table go to `errors`, and so does an Error of `make`, with the
-// table's place; the result is null then.
-template <class Params, class Make>
-auto make_from_table(const ParamSet<Params>& set, const Value& table, const std::string& owner, Diagnostics& errors,
-                     const Make& make) -> decltype(make(std::declval<const Params&>())) {
-  const std::size_t before = errors.size();
-  const Params params = read_struct(set, table, owner, errors);
-  if (errors.size() != before) return nullptr;
-  try {
-    return make(params);
-  } catch (const Error& error) {
-    errors.add(table.at(), owner + ": " + error.message());
-    return nullptr;
-  }
 }
 
 }  // namespace detail
