@@ -12,8 +12,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "millrace/bytes.h"
 #include "millrace/error.h"
+#include "millrace/util/bytes.h"
 #include "millrace/util/sha256.h"
 
 namespace millrace::s3 {
