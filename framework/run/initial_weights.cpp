@@ -28,7 +28,7 @@ WeightsSource choose_weights(const Pipeline& pipeline, const GraphPlan& main, co
     fail(ErrorKind::usage,
          "{}: --from begins with a later step, and [network] weights = \"{}\" are for the first one: name the run's weights, "
          "--weights FILE",
-         pipeline.place_of("network.weights"), url_text(said.weights.file));
+         pipeline.place_of("network.weights"), said.weights.file);
   }
   WeightsSource from{.file = given ? options.file : said.weights.file,
                      .fresh = said.fresh,
@@ -83,7 +83,7 @@ InitialWeights read_weights(WeightsSource from, const WeightsOptions& options, c
       std::filesystem::remove(source.file, ignored);
       error.in("deleted, as it holds no weights");
     }
-    throw error.in(fmt::format("'{}'", url_text(source.url)));
+    throw error.in(fmt::format("'{}'", source.url));
   }
   return weights;
 }

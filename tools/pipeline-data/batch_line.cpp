@@ -76,7 +76,8 @@ bool changes_batches(const StageType& type) {
 }  // namespace
 
 BatchLine::BatchLine(const DataSet& data) : data_(data) {
-  StepContext context{data.context()};
+  StepContext context;
+  static_cast<DataContext&>(context) = data.context();
   context.graph = data.graph().name;
   context.image = data.build().image();
   context.target = data.build().target();

@@ -140,7 +140,7 @@ class HeavyBall {
     d.params.add("momentum", &Params::momentum).range(0, 1).text("share that stays");
   }
   explicit HeavyBall(const Params& params) : momentum_(static_cast<float>(params.momentum)) {}
-  HeavyBallKernel kernel(std::uint64_t) const { return {momentum_}; }
+  HeavyBallKernel kernel(const UpdateTime&) const { return {momentum_}; }
 
  private:
   float momentum_;
