@@ -8,10 +8,12 @@ import re
 import subprocess
 import sys
 
-# Lines that the compiler reads for each, without blank ones, at most. The table is printed: lower a bound when a header has shrunk.
+# Lines that the compiler reads for each, without blank ones, at most: what GCC 12 reads and a thirtieth more. The table is
+# printed: lower a bound when a header has shrunk.
 BOUNDS = {
-    "batch.h": 0, "communicator.h": 0, "error.h": 0, "kernels.h": 0, "layer.h": 0, "loss.h": 0, "observer.h": 0, "optimizer.h": 0,
-    "params.h": 0, "plugin.h": 0, "sample.h": 0, "source.h": 0, "stage.h": 0, "storage.h": 0,
+    "batch.h": 67000, "communicator.h": 67500, "error.h": 31000, "kernels.h": 23500, "layer.h": 106000, "loss.h": 106500,
+    "observer.h": 70000, "optimizer.h": 71000, "params.h": 58000, "plugin.h": 63000, "sample.h": 41500, "source.h": 63000,
+    "stage.h": 62500, "storage.h": 51000,
 }
 INCLUDE = re.compile(r'^\s*#include\s+["<](millrace/[^">]+)[">]', re.MULTILINE)
 

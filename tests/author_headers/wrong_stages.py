@@ -3,6 +3,7 @@
     wrong_stages.py ROOT COMPILER
 """
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -67,7 +68,8 @@ ANSWERS = [
 def main():
     root = pathlib.Path(sys.argv[1]).resolve()
     command = [sys.argv[2], "-std=c++20", "-fsyntax-only", "-I", str(root / "framework/include"), "-x", "c++", "-"]
-    run = subprocess.run(command, input=STAGES, capture_output=True, text=True, check=False)
+    run = subprocess.run(command, input=STAGES, capture_output=True, text=True, check=False,
+                         env={**os.environ, "LC_ALL": "C"})
     missing = [answer for answer in ANSWERS if answer not in run.stderr]
     if run.returncode == 0 or missing:
         print("the compiler does not say:", *missing, "it says:", run.stderr, sep="\n")
