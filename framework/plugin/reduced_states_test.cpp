@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <string_view>
+#include <vector>
 
 #include "millrace/optimizer.h"
 #include "millrace/plugin.h"
@@ -173,6 +175,59 @@ TEST(ReducedStates, AreMeansOverRowsColumnsAndTheWhole) {
       ASSERT_NEAR(parameters.array(0)[i], expected.value[i], 1e-5);
     });
   }
+}
+
+// A device's group, one lane after the other: the first one comes last and knows what the others have said.
+struct LaneInTurn {
+  static constexpr int kLanes = 4;
+  int number;
+  std::vector<double> (&said)[kLanes];
+
+  int lane() const { return number; }
+  int size() const { return kLanes; }
+  double sum(double value) const {
+    const std::size_t call = said[number].size();
+    said[number].push_back(value);
+    double sum = value;
+    for (int other = 1; number == 0 && other < kLanes; ++other) sum += said[other].at(call);
+    return sum;
+  }
+};
+template <class Element>
+void run_in_lanes(const Element& element) {
+  for (std::int64_t i = 0; i < element.size(); ++i) {
+    std::vector<double> said[LaneInTurn::kLanes];
+    for (int lane = LaneInTurn::kLanes - 1; lane >= 0; --lane) element(LaneInTurn{lane, said}, i);
+  }
+}
+
+// What a device's threads compute is the same, lane by lane and pack by pack.
+TEST(ReducedStates, ADevicesElementsComputeTheSame) {
+  TwoParameters parameters;
+  const ExpectedStates expected(parameters, 1);
+  UpdateArguments given = parameters.arguments();
+  made_of_four()->update(given, {}, [&](const Kernel& kernel, const void* element) {
+    if (const std::string_view name = kernel.name; name == ReduceRow<FourShapesKernel>::kName) {
+      run_in_lanes(*static_cast<const ReduceRow<FourShapesKernel>*>(element));
+    } else if (name == ReduceColumns<FourShapesKernel>::kName) {
+      run_in_lanes(*static_cast<const ReduceColumns<FourShapesKernel>*>(element));
+    } else if (name == MeasureChunk<FourShapesKernel>::kName) {
+      run_in_lanes(*static_cast<const MeasureChunk<FourShapesKernel>*>(element));
+    } else if (name == ReduceParameter<FourShapesKernel>::kName) {
+      run_in_lanes(*static_cast<const ReduceParameter<FourShapesKernel>*>(element));
+    } else if (name == UpdateElement<FourShapesKernel>::kName) {
+      const auto& packs = *static_cast<const UpdateElement<FourShapesKernel>*>(element);
+      for (std::int64_t i = 0; i < packs.size(); ++i) packs(i);
+    } else {
+      kernel.run_on_host(element, 0, kernel.units(element));
+    }
+  });
+  parameters.for_each([&](std::size_t s, std::size_t i, std::size_t row, std::size_t, std::size_t column) {
+    ASSERT_NEAR(parameters.array(2)[row], expected.rows[row], 1e-6);
+    ASSERT_NEAR(parameters.array(3)[column], expected.columns[column], 1e-6);
+    ASSERT_NEAR(parameters.array(4)[s], expected.all[s], 1e-6);
+    ASSERT_NEAR(parameters.array(0)[i], expected.value[i], 1e-5);
+  });
 }
 
 TEST(ReducedStates, LeaveThePaddingOfWeightsZero) {

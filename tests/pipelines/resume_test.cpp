@@ -101,19 +101,18 @@ TEST_P(ResumeTest, EndsAsIfItHadNotStopped) {
   EXPECT_TRUE(weights_in("whole") == weights_in("stopped")) << "the weights differ";
 }
 
+const std::string kCycle = "learning_rate={initial=0.01, schedule=\"one_cycle\", cycle_momentum=true}";
 const std::string kMicro = "train.forward_backward.micro_batches=3";
 INSTANTIATE_TEST_SUITE_P(
     All, ResumeTest,
-    testing::Values(
-        Setting{"momentum"}, Setting{"two_replicas", {}, {"--devices", "cpu*2"}},
-        Setting{"two_processes", {}, {"--devices", "cpu*2"}, {"--devices", "cpu*2", "--processes", "2"}},
-        Setting{"adamw_whose_momentum_cycles",
-                {"train.optimizer={rule=\"adamw\", learning_rate={initial=0.01, schedule=\"one_cycle\", cycle_momentum=true}}"}},
-        Setting{"states_of_rows_and_columns", {"train.optimizer={rule=\"adafactor\", learning_rate=0.05}"}},
-        Setting{"average", {"train.optimizer.ema={decay=0.5, every=2}", "run.best=validate.loss"}},
-        Setting{"average_that_has_not_begun", {"train.optimizer.ema={decay=0.5, every=7}"}},
-        Setting{"lookahead", {"train.optimizer.lookahead={every=2}"}},
-        Setting{"bfloat16_in_pieces", {"run.precision=bf16", kMicro}}),
+    testing::Values(Setting{"momentum"}, Setting{"two_replicas", {}, {"--devices", "cpu*2"}},
+                    Setting{"two_processes", {}, {"--devices", "cpu*2"}, {"--devices", "cpu*2", "--processes", "2"}},
+                    Setting{"adamw_in_a_cycle", {"train.optimizer={rule=\"adamw\", " + kCycle + "}"}},
+                    Setting{"adafactor", {"train.optimizer={rule=\"adafactor\", learning_rate=0.05}"}},
+                    Setting{"average", {"train.optimizer.ema={decay=0.5, every=2}", "run.best=validate.loss"}},
+                    Setting{"average_that_has_not_begun", {"train.optimizer.ema={decay=0.5, every=7}"}},
+                    Setting{"lookahead", {"train.optimizer.lookahead={every=2}"}},
+                    Setting{"bfloat16_in_pieces", {"run.precision=bf16", kMicro}}),
     [](const auto& test) { return test.param.name; });
 
 TEST_F(ResumeTest, TheSameCommandBeginsAndGoesOnAndHasNothingLeft) {

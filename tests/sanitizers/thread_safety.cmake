@@ -5,9 +5,9 @@ if(NOT COMPILER)
   return()
 endif()
 # Their classes still hold mutexes of the standard library.
-set(unsaid run/checkpoints.h run/session.h run/session_numbers.cpp run/training.h)
+set(unsaid run/checkpointer.h run/checkpoints.h run/progress.h run/replay.cpp run/session.h run/session_numbers.cpp run/training.h)
 
-set(flags -std=c++20 -fsyntax-only -w -Wthread-safety -Werror=thread-safety -DMILLRACE_VERSION="0"
+set(flags -std=c++20 -fsyntax-only -Wno-everything -Wthread-safety -Werror=thread-safety -DMILLRACE_VERSION="0"
   -I${SOURCE}/framework/include -I${SOURCE}/framework)
 foreach(folder IN LISTS INCLUDES)
   if(NOT folder STREQUAL "/usr/include")  # clang looks there anyway, behind the standard library
@@ -15,33 +15,24 @@ foreach(folder IN LISTS INCLUDES)
   endif()
 endforeach()
 
-# Headers whose classes say what they guard, and the sources that see one of them.
-set(holders base/mutex.h)
+# The sources of classes that hold a mutex, and all that stand around the graph's, which are templates or lie in headers. Others are
+# left out: clang 14 cannot read the views of libstdc++ 12.
 set(sources "")
-file(GLOB headers RELATIVE ${SOURCE}/framework ${SOURCE}/framework/graph/*.h ${SOURCE}/framework/run/*.h ${SOURCE}/framework/telemetry/*.h)
-file(GLOB files RELATIVE ${SOURCE}/framework ${SOURCE}/framework/graph/*.cpp ${SOURCE}/framework/run/*.cpp
-  ${SOURCE}/framework/telemetry/*.cpp)
-foreach(file IN LISTS headers files)
-  if(file MATCHES "_test\\.cpp$|_fixture\\.|line_of_stages")
-    continue()
-  endif()
+file(GLOB files RELATIVE ${SOURCE}/framework ${SOURCE}/framework/graph/*.h ${SOURCE}/framework/run/*.h ${SOURCE}/framework/telemetry/*.h
+  ${SOURCE}/framework/graph/*.cpp ${SOURCE}/framework/run/*.cpp ${SOURCE}/framework/telemetry/*.cpp)
+list(FILTER files EXCLUDE REGEX "_test\\.cpp$|_fixture\\.|line_of_stages")
+foreach(file IN LISTS files)
   file(READ ${SOURCE}/framework/${file} text)
   string(REGEX MATCH "std::[a-z_]*mutex [a-z_]*_;" member "${text}")
   if(member AND NOT file IN_LIST unsaid)
     message(FATAL_ERROR "framework/${file}: '${member}' says nothing to clang: hold a Mutex of base/mutex.h, and say what it guards")
   endif()
-  foreach(holder IN LISTS holders)
-    string(FIND "${text}" "#include \"${holder}\"" found)
-    if(found LESS 0)
-      continue()
-    elseif(file MATCHES "\\.h$")
-      list(APPEND holders ${file})
-    else()
-      list(APPEND sources ${SOURCE}/framework/${file})
-    endif()
-    break()
-  endforeach()
+  string(REGEX REPLACE "\\.h$" ".cpp" source ${file})
+  if((text MATCHES "base/mutex\\.h" OR file MATCHES "^graph/") AND EXISTS ${SOURCE}/framework/${source})
+    list(APPEND sources ${SOURCE}/framework/${source})
+  endif()
 endforeach()
+list(REMOVE_DUPLICATES sources)
 list(LENGTH sources count)
 message("${count} sources")
 if(count LESS 10)
