@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds everything, runs every test. usage: tools/test.sh [--sanitizers] [--debian RELEASE]
 #   --sanitizers       also builds parts of the project once more, under ThreadSanitizer (and without the libraries that only plugins
-#                      need) and under AddressSanitizer, and runs their tests; clang checks what mutexes guard
+#                      need) and under AddressSanitizer, and runs their tests; clang checks what mutexes guard; builds all programs
+#                      without CUDA
 #   --debian RELEASE   does all of it inside that release of Debian (12 or 13): see tools/in-debian.sh, which needs root
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -25,9 +26,16 @@ done
 tools/install-deps.sh ${analysers[@]+"${analysers[@]}"}
 # Sources in batches, as users build: half the time. No two of a batch may give one name to different things.
 cmake --preset develop -DBUILD_TESTING=ON -DMILLRACE_UNITE=ON
-cmake --build --preset develop
-cmake --build --preset develop --target benchmarks
-# As users without CUDA build.
+cmake --build --preset develop --target programs  # they need nothing of the tests
+cmake --build --preset develop --target all benchmarks
+# As users without CUDA and tests build, what is compiled otherwise there: a fifth of all. With --sanitizers all of it.
 cmake --preset release -DMILLRACE_CUDA=OFF -DBUILD_TESTING=OFF >/dev/null
-cmake --build --preset release --target programs
-ctest --preset develop --parallel 2 "${select[@]}"
+cmake --build --preset release --target kernels ${options[0]+programs}
+failed=0
+ctest --preset develop --parallel 2 "${select[@]}" || failed=$?
+
+echo "skipped, tests and why:"
+awk '/: Skipped$/ { getline reason; ++count[substr(reason, 1, 120)] } END { for (each in count) print count[each], each }' \
+  build/develop/Testing/Temporary/LastTest.log | sort -rn
+tools/check-commits.sh
+exit $failed

@@ -1,6 +1,7 @@
 #include "command.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -116,12 +117,20 @@ TemporaryFolder::~TemporaryFolder() {
 }
 
 const std::string& shapes() {
-  static const TemporaryFolder folder;
+  namespace fs = std::filesystem;
   static const std::string path = [] {
-    const Outcome made =
-        run_command({tool("pipeline-data"), "shapes", folder / "shapes", "--count", "400", "--validation", "130"});
+    const fs::path kept = fs::path(MILLRACE_BINARY_DIR) / "test-files";
+    const std::string made_by = std::to_string(fs::last_write_time(tool("pipeline-data")).time_since_epoch().count());
+    const fs::path whole = kept / ("shapes-" + made_by);
+    if (fs::exists(whole)) return whole.string();
+    const fs::path part = kept / fmt::format("shapes-{}.new-{}", made_by, getpid());  // others may draw them at this moment
+    fs::create_directories(kept);
+    const Outcome made = run_command({tool("pipeline-data"), "shapes", part.string(), "--count", "400", "--validation", "130"});
     EXPECT_EQ(made.code, 0) << made.err;
-    return folder / "shapes";
+    std::error_code taken;
+    fs::rename(part, whole, taken);
+    if (taken) fs::remove_all(part);
+    return whole.string();
   }();
   return path;
 }

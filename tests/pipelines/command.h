@@ -69,7 +69,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-// The shapes data set, made once for a test program: 40 training and 13 test images a class.
+// The shapes data set, drawn once for a build of pipeline-data: 40 training and 13 test images a class. Read it, or copy it.
 const std::string& shapes();
 
 // The lines of `--json` output with this event.
