@@ -225,39 +225,54 @@ TEST(HostileRun, NamesTheStageThatEndsTheProcess) {
   expect_run("overflows", 128 + 11, {"signal 11", " in stage 'train.overflows'"});
 }
 
-// A run beside one library that does harm while it is loaded.
-Outcome run_beside(const std::string& library, const Interruption& interruption) {
+// The programs, each as it loads plugins.
+const std::vector<std::vector<std::string>>& programs() {
+  static const std::string file = pipeline("quickstart.toml");
+  static const std::vector<std::vector<std::string>> commands = {{tool("pipeline-run"), file, "--check"},
+                                                                 {tool("pipeline-inspect")},
+                                                                 {tool("pipeline-data"), "check", file},
+                                                                 {tool("pipeline-profile"), file}};
+  return commands;
+}
+
+// A program beside one library that does harm while it is loaded.
+Outcome run_beside(const std::string& library, const Interruption& interruption, const std::vector<std::string>& command) {
   const TemporaryFolder folder;
   std::filesystem::copy_file(MILLRACE_BINARY_DIR "/tests/hostile_loading/" + library, folder / library);
   setenv("MILLRACE_PLUGIN_PATH", folder.path().c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
-  Outcome outcome = run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--check"}, interruption);
+  Outcome outcome = run_command(command, interruption);
   unsetenv("MILLRACE_PLUGIN_PATH");  // NOLINT(concurrency-mt-unsafe)
   return outcome;
 }
 
-TEST(HostileRun, NamesThePluginThatEndsTheProcessWhileItIsLoaded) {
+TEST(HostileProgram, NamesThePluginThatEndsTheProcessWhileItIsLoaded) {
   const auto expect = [](const char* library, int code, const std::string& what) {
-    const Outcome outcome = run_beside(library, limited());
-    EXPECT_EQ(outcome.code, code) << library << ": " << outcome.err;
-    EXPECT_NE(outcome.err.find(what + " while plugin '"), std::string::npos) << outcome.err;
-    EXPECT_NE(outcome.err.find(fmt::format("{}' was loaded", library)), std::string::npos) << outcome.err;
+    for (const std::vector<std::string>& command : programs()) {
+      const Outcome outcome = run_beside(library, limited(), command);
+      const std::string name = command[0].substr(command[0].rfind('/') + 1);
+      EXPECT_EQ(outcome.code, code) << library << ": " << outcome.err;
+      EXPECT_NE(outcome.err.find(fmt::format("{}: {} while plugin '", name, what)), std::string::npos) << outcome.err;
+      EXPECT_NE(outcome.err.find(fmt::format("{}' was loaded", library)), std::string::npos) << outcome.err;
+    }
   };
   expect("exits.so", 1, "a plugin ended the process by exit()");
   expect("exits_at_once.so", 1, "a plugin ended the process by _exit()");
-  expect("aborts.so", 128 + 6, "signal 6)");
-  expect("overflows.so", 128 + 11, "segmentation fault)");
+  expect("aborts.so", 128 + 6, "the process was aborted (signal 6)");
+  expect("overflows.so", 128 + 11, "the process crashed (signal 11, segmentation fault)");
 }
 
-TEST(HostileRun, NamesThePluginThatHangsWhileItIsLoaded) {
-  Interruption term = limited();
-  term.signal = SIGTERM;
-  const TemporaryFolder folder;
-  setenv("HOSTILE_HANGS", (folder / "hangs").c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
-  term.once = [&] { return !read_file(folder / "hangs").empty(); };
-  const Outcome outcome = run_beside("hangs.so", term);
-  unsetenv("HOSTILE_HANGS");  // NOLINT(concurrency-mt-unsafe)
-  EXPECT_EQ(outcome.code, 128 + SIGTERM) << outcome.err;
-  EXPECT_NE(outcome.err.find("stopped while plugin '"), std::string::npos) << outcome.err;
+TEST(HostileProgram, NamesThePluginThatHangsWhileItIsLoaded) {
+  for (const std::vector<std::string>& command : programs()) {
+    Interruption term = limited();
+    term.signal = SIGTERM;
+    const TemporaryFolder folder;
+    setenv("HOSTILE_HANGS", (folder / "hangs").c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
+    term.once = [&] { return !read_file(folder / "hangs").empty(); };
+    const Outcome outcome = run_beside("hangs.so", term, command);
+    unsetenv("HOSTILE_HANGS");  // NOLINT(concurrency-mt-unsafe)
+    EXPECT_EQ(outcome.code, 128 + SIGTERM) << command[0] << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find("stopped while plugin '"), std::string::npos) << outcome.err;
+  }
 }
 
 TEST(HostileRun, RefusesWhatAStageMakesOfSamples) {

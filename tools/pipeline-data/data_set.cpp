@@ -75,7 +75,7 @@ class Warnings : public RunServices {
 }  // namespace
 
 DataSet::DataSet(const DataSetOptions& options, Stages stages) {
-  registry_.load_all();
+  load_plugins(registry_);
   run_ = std::make_unique<Warnings>(options.quiet);
   pipeline_ = load_pipeline(options.file, options.overrides, registry_);
   graph_ = &graph_of(pipeline_, options.graph);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/arguments.h"
+#include "common/last_words.h"
 #include "config/plan.h"
 #include "millrace/plugin.h"
 #include "millrace/stage.h"
@@ -48,6 +49,7 @@ class DataSet {
   void load(const SampleKey& key, DataLine::Depth depth, Sample& sample) const;
 
  private:
+  const LastWords last_words_{"pipeline-data"};
   Registry registry_;
   std::unique_ptr<RunServices> run_;
   Pipeline pipeline_;

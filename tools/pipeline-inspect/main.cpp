@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "common/arguments.h"
+#include "common/last_words.h"
 #include "config/document.h"
 #include "config/schema.h"
 #include "config/zoo.h"
@@ -130,8 +131,9 @@ std::string inspect_kind(const std::string& kind, const std::string& name, const
 }
 
 std::string inspect(const Options& options) {
+  const LastWords last_words("pipeline-inspect");
   Registry registry;
-  registry.load_all();
+  load_plugins(registry);
   if (options.schema) return json_schema(registry);
   if (options.rest.empty()) return list_everything(registry);
   const std::string& what = options.rest[0];

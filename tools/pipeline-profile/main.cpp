@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "common/arguments.h"
+#include "common/last_words.h"
 #include "config/plan.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
@@ -45,8 +46,9 @@ int main(int argc, char** argv) {
     options.only_main = true;
     overrides.emplace_back("observe.console.quiet=true");
 
+    const millrace::LastWords last_words("pipeline-profile");
     millrace::Registry registry;
-    registry.load_all();
+    millrace::load_plugins(registry);
     const millrace::Pipeline pipeline = millrace::load_pipeline(files.front(), overrides, registry);
     millrace::Profile profile;
     options.hooks.on_tick = [&](const millrace::Graph::Figures& figures) { profile.add(figures); };

@@ -1,7 +1,5 @@
 // pipeline-run: runs a pipeline file.
-#include <dlfcn.h>
 #include <fmt/format.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -15,10 +13,10 @@
 
 #include "command_line.h"
 #include "common/arguments.h"
+#include "common/last_words.h"
 #include "config/plan.h"
 #include "find_rate.h"
 #include "image_count.h"
-#include "last_words.h"
 #include "millrace/plugin.h"
 #include "millrace/util/standard_error.h"
 #include "millrace/util/text.h"
@@ -196,12 +194,9 @@ void ignore_signals_of_files() {
 }
 
 int run(CommandLine& line) {
-  const LastWords last_words;
+  const LastWords last_words("pipeline-run");
   Registry registry;  // mistakes in the file are said once, so before other processes are made
-  {
-    const LoadingWords loading;
-    registry.load_all();
-  }
+  load_plugins(registry);
   if (!line.predict.empty()) {
     ignore_signals_of_files();
     return predict(line, registry);
@@ -233,23 +228,6 @@ int run(CommandLine& line) {
 
 }  // namespace
 }  // namespace millrace
-
-// A plugin that calls the C library's _exit() ends the process without a word, since no handler runs; one that calls exit() has
-// static objects destroyed while other threads still use them. So the program defines both, and plugins find these first.
-// Sanitizers bring theirs.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-extern "C" __attribute__((visibility("default"))) void _exit(int code) {  // NOLINT: the C library's name
-  const bool is_early = millrace::LastWords::of_plain_exit();
-  while (true) ::syscall(SYS_exit_group, is_early && code == 0 ? 1 : code);
-}
-
-extern "C" __attribute__((visibility("default"))) void exit(int code) noexcept {  // NOLINT: the C library's name
-  millrace::LastWords::of_exit();
-  const auto real = reinterpret_cast<void (*)(int)>(::dlsym(RTLD_NEXT, "exit"));  // NOLINT: dlsym gives a void*
-  if (real != nullptr) real(code);
-  _exit(code);
-}
-#endif
 
 int main(int argc, char** argv) {
   millrace::SignalWatch::block();

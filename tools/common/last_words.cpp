@@ -1,5 +1,6 @@
-#include "last_words.h"
+#include "common/last_words.h"
 
+#include <dlfcn.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 
 #include "base/crash_stack.h"
 #include "graph/graph.h"
+#include "millrace/plugin.h"
 #include "plugin/loading.h"
 
 namespace millrace {
@@ -22,8 +24,9 @@ constexpr int kCrashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 // one of the handlers that wait.
 constexpr int kExits = 64;
 
-std::atomic<bool> has_words{false};  // false: there is nothing to say
-std::atomic<pid_t> speaker{0};       // the thread that says it
+std::atomic<bool> has_words{false};         // false: there is nothing to say
+std::atomic<const char*> program_name{""};  // that says it
+std::atomic<pid_t> speaker{0};              // the thread that says it
 
 // Without handlers, and without the program's own _exit(), which threads that also leave wait in. Async-signal-safe.
 [[noreturn]] void end_process(int code) {
@@ -45,9 +48,15 @@ void say(const char* text) {
   if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) return;
 }
 
-void say_where(const char* what) {
-  say("\npipeline-run: ");
+void begin_sentence(const char* what) {
+  say("\n");
+  say(program_name);
+  say(": ");
   say(what);
+}
+
+void say_where(const char* what) {
+  begin_sentence(what);
   if (const char* const path = loading_plugin(); path != nullptr) {
     say(" while plugin '");
     say(path);
@@ -82,7 +91,8 @@ void on_exit() { LastWords::of_exit(); }
 
 }  // namespace
 
-LastWords::LastWords() {
+LastWords::LastWords(const char* program) {
+  program_name = program;
   has_words = true;
   use_crash_stack();
   for (int i = 0; i < kExits; ++i) std::atexit(on_exit);
@@ -117,8 +127,7 @@ constexpr unsigned kPatience = 10;  // seconds, from one word on a plugin that i
 constexpr int kEnds[] = {SIGHUP, SIGINT, SIGTERM};
 
 void say_loading(const char* what, const char* rest) {
-  say("\npipeline-run: ");
-  say(what);
+  begin_sentence(what);
   if (const char* const path = loading_plugin(); path != nullptr) {
     say(" plugin '");
     say(path);
@@ -140,7 +149,19 @@ void on_end(int signal) {
   end_process(128 + signal);
 }
 
-}  // namespace
+// While it lives, SIGHUP, SIGINT and SIGTERM end the process and say which plugin was loaded, and one that takes long is named
+// each ten seconds.
+class LoadingWords {
+ public:
+  LoadingWords();
+  ~LoadingWords();
+  LoadingWords(const LoadingWords&) = delete;
+  LoadingWords& operator=(const LoadingWords&) = delete;
+
+ private:
+  struct sigaction before_[std::size(kEnds)]{};
+  sigset_t mask_{};
+};
 
 LoadingWords::LoadingWords() {
   sigset_t set;
@@ -148,7 +169,7 @@ LoadingWords::LoadingWords() {
   for (std::size_t i = 0; i < std::size(kEnds); ++i) {
     struct sigaction action {};
     ::sigaction(kEnds[i], nullptr, &before_[i]);
-    if (before_[i].sa_handler != SIG_DFL) continue;  // NOLINT: a union of the system's
+    if (before_[i].sa_handler == SIG_IGN) continue;  // NOLINT: a union of the system's
     action.sa_handler = on_end;
     ::sigaction(kEnds[i], &action, nullptr);
     sigaddset(&set, kEnds[i]);
@@ -165,4 +186,28 @@ LoadingWords::~LoadingWords() {
   for (std::size_t i = 0; i < std::size(kEnds); ++i) ::sigaction(kEnds[i], &before_[i], nullptr);
 }
 
+}  // namespace
+
+void load_plugins(Registry& registry) {
+  const LoadingWords loading;
+  registry.load_all();
+}
+
 }  // namespace millrace
+
+// A plugin that calls the C library's _exit() ends the process without a word, since no handler runs; one that calls exit() has
+// static objects destroyed while other threads still use them. So each program defines both, and plugins find these before the C
+// library's (millrace_add_tool() exports them). Sanitizers bring theirs.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+extern "C" __attribute__((visibility("default"))) void _exit(int code) {  // NOLINT: the C library's name
+  const bool is_early = millrace::LastWords::of_plain_exit();
+  millrace::end_process(is_early && code == 0 ? 1 : code);
+}
+
+extern "C" __attribute__((visibility("default"))) void exit(int code) noexcept {  // NOLINT: the C library's name
+  millrace::LastWords::of_exit();
+  const auto real = reinterpret_cast<void (*)(int)>(::dlsym(RTLD_NEXT, "exit"));  // NOLINT: dlsym gives a void*
+  if (real != nullptr) real(code);
+  millrace::end_process(code);
+}
+#endif

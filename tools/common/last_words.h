@@ -1,16 +1,16 @@
-// What is said when a plugin ends the process, by a crash or by exit(), or keeps it waiting while it is loaded. It names the
-// plugin, or the stage that ran on the thread.
+// What a program says when a plugin ends the process, by a crash or by exit(), or keeps it waiting while it is loaded. It names
+// the plugin, or the stage that ran on the thread.
 #pragma once
 
-#include <csignal>
-
 namespace millrace {
+
+class Registry;
 
 // While it lives, exit() ends the process with code 1, and signals of crashes still end it as they do by default; both are
 // reported on standard error first. One at a time.
 class LastWords {
  public:
-  LastWords();
+  explicit LastWords(const char* program);  // a literal
   ~LastWords();
   LastWords(const LastWords&) = delete;
   LastWords& operator=(const LastWords&) = delete;
@@ -21,18 +21,8 @@ class LastWords {
   static void none() noexcept;     // the program ends itself
 };
 
-// While it lives, SIGHUP, SIGINT and SIGTERM end the process and say which plugin was loaded, and one that takes long is named
-// each ten seconds. REQUIRES: a LastWords lives, and the process has one thread.
-class LoadingWords {
- public:
-  LoadingWords();
-  ~LoadingWords();
-  LoadingWords(const LoadingWords&) = delete;
-  LoadingWords& operator=(const LoadingWords&) = delete;
-
- private:
-  struct sigaction before_[3]{};  // of the signals
-  sigset_t mask_{};
-};
+// Registry::load_all(). Meanwhile SIGHUP, SIGINT and SIGTERM end the process and say which plugin was loaded, and one that takes
+// long is named each ten seconds. REQUIRES: a LastWords lives, and the process has one thread.
+void load_plugins(Registry& registry);
 
 }  // namespace millrace
