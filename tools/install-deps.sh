@@ -6,10 +6,12 @@ packages=(  # under names that all of them have; libjpeg-dev is libjpeg-turbo in
   g++ cmake ninja-build
   libtbb-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev   # the framework
   libjpeg-dev                                                    # plugins/stages/decode_image, tools/pipeline-data
-  libpng-dev                                                     # plugins/stages/decode_image, tools/pipeline-data
+  libpng-dev                                                     # plugins/stages/decode_image, plugins/stages/png_file
   libre2-dev                                                     # plugins/sources/read_folder
   libdnnl-dev                                                    # plugins/backends/cpu
-  libcurl4-openssl-dev libssl-dev                                # plugins/storage/s3, plugins/storage/http, plugins/digests/sha256
+  libssl-dev                                                     # the framework (SHA-256), plugins/storage/s3
+  libcurl4-openssl-dev                                           # plugins/storage/s3, plugins/storage/http
+  libpugixml-dev                                                 # plugins/storage/s3
   graphviz                                                       # pipeline-inspect --svg
   libgtest-dev python3 openssl zlib1g-dev                        # the tests
 )

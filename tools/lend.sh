@@ -46,13 +46,13 @@ check_parts() {
   done
 }
 
-# Plugins that speak to networks, and digests, bring thirty libraries along for nothing that a visit does.
+# Plugins that speak to networks bring thirty libraries along for nothing that a visit does.
 gather_programs() {
   mkdir -p "$tree"/{bin,lib/millrace/plugins,lib/carried/cxx,share/millrace,tests}
   cp "$build"/bin/pipeline-{run,inspect,data,profile} "$tree/bin"
   cp -L "$build"/lib/libmillrace.so.[0-9] "$tree/lib"  # the name that programs ask for
   cp "$build"/lib/millrace/plugins/*.so "$tree/lib/millrace/plugins"
-  rm -f "$tree"/lib/millrace/plugins/{storage_{s3,http},digest_sha256}.so
+  rm -f "$tree"/lib/millrace/plugins/storage_{s3,http}.so
   cp -r pipelines "$tree/share/millrace"
   local program
   for program in gpu_backend_test gpu_step_bench gpu_questions conformance_test; do

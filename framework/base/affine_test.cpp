@@ -1,4 +1,4 @@
-#include "millrace/affine.h"
+#include "millrace/util/affine.h"
 
 #include <gtest/gtest.h>
 

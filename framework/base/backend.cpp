@@ -1,9 +1,9 @@
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 
 #include <algorithm>
 
 #include "millrace/error.h"
-#include "millrace/standard_error.h"
+#include "millrace/util/standard_error.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "millrace/bytes.h"
+#include "millrace/util/bytes.h"
 
 #include <charconv>
 #include <utility>
@@ -19,6 +19,14 @@ std::uint64_t parse_bytes(std::string_view text) {
     if (unit == name && value * factor < 9e18) return static_cast<std::uint64_t>(value * factor);
   }
   return 0;
+}
+
+std::string hex_text(std::span<const std::uint8_t> bytes) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  text.reserve(2 * bytes.size());
+  for (const std::uint8_t byte : bytes) text.append({kDigits[byte >> 4U], kDigits[byte & 15U]});
+  return text;
 }
 
 }  // namespace millrace

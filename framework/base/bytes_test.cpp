@@ -1,4 +1,4 @@
-#include "millrace/bytes.h"
+#include "millrace/util/bytes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "millrace/cache_folder.h"
+#include "millrace/util/cache_folder.h"
 
 #include <cstdlib>
 

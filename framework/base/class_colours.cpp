@@ -1,9 +1,9 @@
-#include "millrace/class_colours.h"
+#include "millrace/util/class_colours.h"
 
 #include <algorithm>
 
-#include "millrace/colour.h"
 #include "millrace/error.h"
+#include "millrace/util/colour.h"
 
 namespace millrace {
 namespace {

@@ -1,11 +1,11 @@
-#include "millrace/class_matrix.h"
+#include "millrace/util/class_matrix.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <iterator>
 
-#include "millrace/output_file.h"
+#include "millrace/util/output_file.h"
 
 namespace millrace {
 namespace {

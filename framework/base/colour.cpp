@@ -1,4 +1,4 @@
-#include "millrace/colour.h"
+#include "millrace/util/colour.h"
 
 #include <charconv>
 

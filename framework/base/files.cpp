@@ -1,14 +1,14 @@
-#include "millrace/files.h"
+#include "millrace/util/files.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
-#include "millrace/random.h"
 #include "millrace/sample.h"
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 
@@ -20,10 +20,10 @@ constexpr std::size_t kMostFolders = std::size_t{1} << 24;
 
 }  // namespace
 
-Storage& storage_for(const StageContext& context, std::string_view key, const std::string& url, Storage::Kind expected) {
+Storage& storage_for(const StageSite& site, std::string_view key, const std::string& url, Storage::Kind expected) {
   if (url.empty()) fail(ErrorKind::usage, "{}: expected a path or a URL, found an empty text", key);
   try {
-    Storage& storage = context.registry->storage(url);
+    Storage& storage = site.registry->storage(url);
     const Storage::Kind kind = storage.look(url);
     const bool known = kind != Storage::Kind::unknown && expected != Storage::Kind::unknown;
     if (known && kind != expected) {

@@ -1,4 +1,4 @@
-#include "millrace/files.h"
+#include "millrace/util/files.h"
 
 #include <gtest/gtest.h>
 
@@ -87,7 +87,7 @@ TEST(Fingerprint, FollowsNameSizeAndVersion) {
 
 TEST(StorageFor, NamesTheParameterThatIsWrong) {
   const Registry registry;
-  StageContext context;
+  StepContext context;
   context.registry = &registry;
   try {
     storage_for(context, "images", "s3://bucket/a");

@@ -1,4 +1,4 @@
-#include "millrace/json_lines.h"
+#include "millrace/util/json_lines.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -18,7 +18,7 @@
 #include "base/json.h"
 #include "base/secrets.h"
 #include "millrace/error.h"
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "millrace/json_lines.h"
+#include "millrace/util/json_lines.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "millrace/noise.h"
+#include "millrace/kernels/noise.h"
 
 #include <gtest/gtest.h>
 

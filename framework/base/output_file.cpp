@@ -1,4 +1,4 @@
-#include "millrace/output_file.h"
+#include "millrace/util/output_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -15,8 +15,8 @@
 #include "base/characters.h"
 #include "base/durable.h"
 #include "millrace/error.h"
-#include "millrace/run.h"
-#include "millrace/text.h"
+#include "millrace/stage.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 namespace {
@@ -135,15 +135,15 @@ void sync_files(const std::string& folder) {
   if (!synced) fail(ErrorKind::storage, "cannot write '{}': {}", folder, std::strerror(error));
 }
 
-std::string output_path(const StageContext& context, std::string_view key, const std::string& file) {
+std::string output_path(const StageSite& site, std::string_view key, const std::string& file) {
   std::filesystem::path path = file;
   if (path.is_relative()) {
-    if (context.run == nullptr || context.run->folder().empty()) {
+    if (site.run == nullptr || site.run->folder().empty()) {
       fail(ErrorKind::usage,
            "{}: '{}' would lie in the run's folder, and this run has none: write a path that begins with '/', or set run.folder",
            key, file);
     }
-    path = context.run->folder() / path;
+    path = site.run->folder() / path;
   }
   const std::filesystem::path folder = nearest_folder(path.parent_path());
   if (!std::filesystem::is_directory(folder) || !takes_files(folder)) {

@@ -1,4 +1,4 @@
-#include "millrace/output_file.h"
+#include "millrace/util/output_file.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "millrace/error.h"
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 #include "testkit/files.h"
 
 namespace millrace {
@@ -110,7 +110,7 @@ TEST(OutputFile, SaysWhyItsFolderCannotBeMade) {
 // Permissions alone would let root write there.
 TEST(OutputPath, RefusesAFolderThatTakesNothing) {
   const testkit::TestFolder folder;
-  const StageContext context;
+  const StepContext context;
   const std::string good = folder / "new/figures.csv";
   EXPECT_EQ(output_path(context, "file", good), good);
   EXPECT_TRUE(fs::is_empty(folder.path()));

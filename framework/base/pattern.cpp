@@ -1,4 +1,4 @@
-#include "millrace/pattern.h"
+#include "millrace/util/pattern.h"
 
 namespace millrace {
 

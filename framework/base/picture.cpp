@@ -1,11 +1,11 @@
-#include "millrace/picture.h"
+#include "millrace/util/picture.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
 #include "base/font.h"
-#include "millrace/resample.h"
+#include "millrace/util/resample.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "millrace/picture.h"
+#include "millrace/util/picture.h"
 
 #include <gtest/gtest.h>
 

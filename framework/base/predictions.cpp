@@ -1,4 +1,4 @@
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
 
 #include <fmt/format.h>
 
@@ -12,8 +12,9 @@
 #include <utility>
 
 #include "base/thread_name.h"
+#include "millrace/backend/network.h"
+#include "millrace/detail/types.h"
 #include "millrace/error.h"
-#include "millrace/network.h"
 #include "millrace/plugin.h"
 
 namespace millrace {
@@ -48,8 +49,8 @@ void Predictions::copy_target(std::size_t sample, std::uint8_t* to) const {
 namespace {
 
 // The place of a name among a layer's outputs.
-int find_port(const StageContext& context, std::string_view key, const Layer& layer, std::string_view name) {
-  const LayerType* const type = context.registry->layer(layer.op);
+int find_port(const StageSite& site, std::string_view key, const Layer& layer, std::string_view name) {
+  const LayerType* const type = site.registry->layer(layer.op);
   std::vector<std::string> names;
   for (int port = 0; type != nullptr && port < layer.output_count(); ++port) {
     const LayerOutput& output = type->outputs[static_cast<std::size_t>(port)];
@@ -62,8 +63,8 @@ int find_port(const StageContext& context, std::string_view key, const Layer& la
 
 }  // namespace
 
-LayerPort find_output(const StageContext& context, std::string_view key, std::string_view name) {
-  const std::vector<Layer>& layers = context.network->layers;
+LayerPort find_output(const StageSite& site, std::string_view key, std::string_view name) {
+  const std::vector<Layer>& layers = site.network->layers;
   const auto find = [&](std::string_view wanted) {
     return std::find_if(layers.begin(), layers.end(), [&](const Layer& layer) { return layer.name == wanted; });
   };
@@ -72,15 +73,15 @@ LayerPort find_output(const StageContext& context, std::string_view key, std::st
   if (colon != std::string_view::npos) {
     const auto layer = find(name.substr(0, colon));
     if (layer != layers.end()) {
-      return {static_cast<int>(layer - layers.begin()), find_port(context, key, *layer, name.substr(colon + 1))};
+      return {static_cast<int>(layer - layers.begin()), find_port(site, key, *layer, name.substr(colon + 1))};
     }
   }
   std::vector<std::string> names;
   for (const Layer& layer : layers) names.push_back(layer.name);
   const auto near = nearest_name(name, names);
-  fail(ErrorKind::usage, "{}: network '{}' has no layer '{}'{}", key, context.network->name, name,
+  fail(ErrorKind::usage, "{}: network '{}' has no layer '{}'{}", key, site.network->name, name,
        near ? fmt::format("; nearest is '{}'", *near)
-            : fmt::format("; `pipeline-inspect {}` lists its layers", context.network->name));
+            : fmt::format("; `pipeline-inspect {}` lists its layers", site.network->name));
 }
 
 struct PredictionLine::State {

@@ -1,4 +1,4 @@
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "millrace/resample.h"
+#include "millrace/util/resample.h"
 
 #include <algorithm>
 #include <cassert>

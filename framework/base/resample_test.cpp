@@ -1,4 +1,4 @@
-#include "millrace/resample.h"
+#include "millrace/util/resample.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/resample_kernels.h"
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
 
 namespace millrace {
 namespace {

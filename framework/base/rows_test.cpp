@@ -1,6 +1,7 @@
 // Rows of numbers, of which each sample of a batch has any number.
 #include <gtest/gtest.h>
 
+#include "millrace/batch.h"
 #include "testkit/harness.h"
 
 namespace millrace {

@@ -1,4 +1,4 @@
-#include "millrace/rule.h"
+#include "millrace/optimizer.h"
 
 namespace millrace {
 

@@ -1,3 +1,4 @@
+#include "millrace/batch.h"
 #include "millrace/sample.h"
 
 #include <algorithm>
@@ -8,9 +9,9 @@
 #include <vector>
 
 #include "base/slot_hash.h"
-#include "millrace/centre.h"
 #include "millrace/error.h"
-#include "millrace/text.h"
+#include "millrace/util/centre.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 

@@ -1,3 +1,4 @@
+#include "millrace/batch.h"
 #include "millrace/sample.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "millrace/centre.h"
+#include "millrace/util/centre.h"
 
 namespace millrace {
 namespace {

@@ -1,8 +1,9 @@
 #include "base/secrets.h"
 
 #include <algorithm>
-#include <cctype>
 #include <string_view>
+
+#include "millrace/util/text.h"
 
 namespace millrace {
 namespace {
@@ -11,8 +12,7 @@ constexpr std::string_view kMask = "***";
 constexpr std::string_view kEnds = " \t\r\n\"'<>`";  // braces and bars stand in URLs that are sent
 
 bool is_secret(std::string_view parameter) {
-  std::string name(parameter);
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::string name = lower_case(parameter);
   std::ranges::replace(name, '-', '_');
   for (const std::string_view whole :
        {"key", "sig", "auth", "authorization", "pass", "passwd", "passphrase", "pwd", "jwt", "policy"}) {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "millrace/error.h"
-#include "millrace/json_lines.h"
-#include "millrace/standard_error.h"
+#include "millrace/util/json_lines.h"
+#include "millrace/util/standard_error.h"
 
 namespace millrace {
 namespace {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "millrace/batch.h"
 #include "millrace/sample.h"
 
 namespace millrace {

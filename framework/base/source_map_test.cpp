@@ -1,6 +1,7 @@
 // Where a sample's pixels come from: right, or unknown.
 #include <gtest/gtest.h>
 
+#include "millrace/batch.h"
 #include "testkit/positions.h"
 
 namespace millrace {

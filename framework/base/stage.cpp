@@ -1,19 +1,20 @@
+#include "millrace/batch.h"
 #include "millrace/stage.h"
 
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
-#include "millrace/random.h"
 
 namespace millrace {
 
-Share StageContext::share_of(const Batch& batch) const {
+Share StepContext::share_of(const Batch& batch) const {
   const auto all = split(batch.global_count, all_replicas(), load);
   Share share = all[static_cast<std::size_t>(first_replica + replica)];
   share.begin -= batch.first_slot;
   return share;
 }
 
-std::string StageContext::place() const { return place_of_stage(at, graph, name); }
+std::string StageSite::place() const { return place_of_stage(at, graph, name); }
 
 std::string place_of_stage(const Position& at, std::string_view graph, std::string_view name) {
   return fmt::format("{}{}[{}.{}]", to_string(at), at.file ? ": " : "", graph, name);
@@ -57,7 +58,7 @@ void SampleTransform::refuse_image(const Sample& sample) {
        to_string(sample.image().shape));
 }
 
-void StageTypeAccess::place(SampleTransform& transform, const StageAttributes& attributes, const StageContext& context) {
+void StageTypeAccess::place(SampleTransform& transform, const StageAttributes& attributes, const DataContext& context) {
   transform.input_shape_ = context.image;
   transform.any_image_ = attributes.any_image_;
   transform.name_ = context.name;

@@ -1,4 +1,4 @@
-#include "millrace/standard_error.h"
+#include "millrace/util/standard_error.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

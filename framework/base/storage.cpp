@@ -7,7 +7,7 @@ namespace millrace {
 namespace {
 
 [[noreturn]] void only_reads(const std::string& url) {
-  fail(ErrorKind::usage, "'{}' cannot be written: the storage of {}:// only reads", url_text(url), url_scheme(url));
+  fail(ErrorKind::usage, "'{}' cannot be written: the storage of {}:// only reads", url, url_scheme(url));
 }
 
 }  // namespace
@@ -32,18 +32,6 @@ bool Storage::is_empty(const std::string& url) { only_reads(url); }
 std::string_view url_scheme(std::string_view url) {
   const std::size_t at = url.find("://");
   return at == url.npos ? std::string_view("file") : url.substr(0, at);
-}
-
-std::string url_text(std::string_view url) {
-  const std::size_t colon = url.find("://");
-  if (colon == url.npos) return std::string(url);
-  std::string_view rest = url.substr(colon + 3);
-  const std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
-  if (const std::size_t at = authority.rfind('@'); at != authority.npos) rest.remove_prefix(at + 1);
-  const std::string text(url.substr(0, colon + 3));
-  if (text != "http://" && text != "https://") return text + std::string(rest);
-  const std::size_t query = rest.find_first_of("?#");
-  return text + std::string(rest.substr(0, query)) + (query != rest.npos && rest[query] == '?' ? "?..." : "");
 }
 
 std::string join_url(std::string_view folder, std::string_view name) {

@@ -1,4 +1,4 @@
-#include "millrace/tensor.h"
+#include "millrace/detail/tensor.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 
 #include <fmt/format.h>
 
@@ -80,6 +80,13 @@ std::string line_text(std::string_view text) {
   return escaped(text, [](char32_t code, std::string_view) { return !upsets_terminal(code); });
 }
 
+std::string shown(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return line_text(text);
+  const auto is_inside = [&] { return most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0U) == 0x80; };
+  for (int steps = 0; steps < 3 && is_inside(); ++steps) --most;  // to the beginning of a character
+  return line_text(text.substr(0, most)) + "...";
+}
+
 std::string bytes_of(std::string_view text) {
   std::string bytes;
   while (!text.empty()) {
@@ -92,6 +99,14 @@ std::string bytes_of(std::string_view text) {
 
 std::string terminal_text(std::string_view text) {
   return escaped(text, [](char32_t code, std::string_view) { return code == '\n' || code == '\t' || !upsets_terminal(code); });
+}
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& letter : lower) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return lower;
 }
 
 std::string_view next_line(std::string_view& text) {

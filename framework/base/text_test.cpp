@@ -1,4 +1,4 @@
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 
 #include <gtest/gtest.h>
 
@@ -39,6 +39,15 @@ TEST(LineText, IsOneLineThatControlsNoTerminal) {
   for (const auto& [bytes, text] : cases) EXPECT_EQ(line_text(bytes), text);
   EXPECT_EQ(terminal_text("a\tb\n\xf1\x1b[2J\r"), "a\tb\n\\xf1\\x1b[2J\\x0d");
 }
+
+TEST(Shown, IsCutBetweenCharacters) {
+  EXPECT_EQ(shown("a\x1b[2Jb\n"), "a\\x1b[2Jb\\x0a");
+  EXPECT_EQ(shown("ni\xc3\xb1o", 5), "ni\xc3\xb1o");
+  EXPECT_EQ(shown("ni\xc3\xb1o", 3), "ni...");
+  EXPECT_EQ(shown(std::string(300, '\xb1'), 4), "\\xb1...") << "bytes that are no characters";
+}
+
+TEST(LowerCase, IsThatOfAsciiAlone) { EXPECT_EQ(lower_case("AbZ[@\xc3\x84 7"), "abz[@\xc3\x84 7"); }
 
 TEST(NextLine, KnowsAllThreeEnds) {
   std::string_view text = "a\r\nb\rc\n\nd";

@@ -1,4 +1,4 @@
-#include "millrace/value.h"
+#include "millrace/detail/value.h"
 
 #include <fmt/format.h>
 
@@ -6,6 +6,8 @@
 #include <cctype>
 #include <cmath>
 #include <utility>
+
+#include "millrace/util/text.h"
 
 namespace millrace {
 
@@ -205,12 +207,6 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
 
 namespace {
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
-
 // Names that differ in a digit are names of different things: "conv1" and "conv2".
 std::string digits_of(std::string_view text) {
   std::string digits;
@@ -229,14 +225,14 @@ bool has_part(const std::string& name, const std::string& part) {
 }  // namespace
 
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
-  const std::string wanted = lower(name);
+  const std::string wanted = lower_case(name);
   const std::size_t tolerance = wanted.size() < 2 ? 0 : wanted.size() < 5 ? 1 : std::max<std::size_t>(2, wanted.size() / 3);
   const std::string digits = digits_of(name);
   const std::string* best = nullptr;
   std::size_t least = tolerance + 1;
   for (const std::string& candidate : candidates) {
     if (std::max(wanted.size(), candidate.size()) - std::min(wanted.size(), candidate.size()) > least) continue;
-    const std::size_t distance = edit_distance(wanted, lower(candidate));
+    const std::size_t distance = edit_distance(wanted, lower_case(candidate));
     const bool is_likelier = best && distance == least && digits_of(*best) != digits && digits_of(candidate) == digits;
     if (distance < least || is_likelier) {
       least = distance;
@@ -247,7 +243,7 @@ std::optional<std::string> nearest_name(std::string_view name, const std::vector
   // A part of a name is nearer than two letters changed: "folder" means "read_folder" rather than "border".
   const std::string* longer = nullptr;
   for (const std::string& candidate : candidates) {
-    const bool inside = wanted.size() >= 4 && has_part(lower(candidate), wanted);
+    const bool inside = wanted.size() >= 4 && has_part(lower_case(candidate), wanted);
     if (inside && (!longer || candidate.size() < longer->size())) longer = &candidate;
   }
   if (longer) return *longer;

@@ -1,4 +1,4 @@
-#include "millrace/value.h"
+#include "millrace/detail/value.h"
 
 #include <gtest/gtest.h>
 

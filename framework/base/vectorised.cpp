@@ -1,4 +1,4 @@
-#include "millrace/vectorised.h"
+#include "millrace/kernels/vectorised.h"
 
 #include <atomic>
 

@@ -1,4 +1,5 @@
-#include "millrace/class_weights.h"
+#include "millrace/batch.h"
+#include "millrace/util/class_weights.h"
 
 #include <algorithm>
 

@@ -4,8 +4,9 @@
 #include <cmath>
 
 #include "compute/portable_fixture.h"
-#include "millrace/divider.h"
 #include "millrace/error.h"
+#include "millrace/kernels/divider.h"
+#include "millrace/layer.h"
 
 namespace millrace {
 namespace {

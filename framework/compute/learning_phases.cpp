@@ -1,4 +1,4 @@
-#include "millrace/learning_phases.h"
+#include "millrace/backend/learning_phases.h"
 
 #include <algorithm>
 #include <set>

@@ -1,3 +1,4 @@
+#include "millrace/batch.h"
 #include "millrace/loss.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "millrace/loss_plan.h"
+#include "millrace/backend/loss_plan.h"
 
 #include <algorithm>
 #include <span>

@@ -1,14 +1,14 @@
-#include "millrace/parameter_plan.h"
+#include "millrace/backend/parameter_plan.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
-#include "millrace/buckets.h"
+#include "millrace/backend/buckets.h"
+#include "millrace/backend/learning_phases.h"
+#include "millrace/backend/memory_planner.h"
 #include "millrace/error.h"
-#include "millrace/learning_phases.h"
-#include "millrace/memory_planner.h"
 
 namespace millrace {
 

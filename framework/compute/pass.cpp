@@ -3,7 +3,8 @@
 #include <span>
 
 #include "millrace/error.h"
-#include "millrace/portable.h"
+#include "millrace/kernels/portable.h"
+#include "millrace/layer.h"
 
 namespace millrace {
 namespace {

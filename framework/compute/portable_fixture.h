@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "millrace/portable.h"
+#include "millrace/kernels/portable.h"
 
 namespace millrace {
 

@@ -9,7 +9,7 @@
 
 #include "compute/gather_host.h"
 #include "compute/staging.h"
-#include "millrace/portable_element.h"
+#include "millrace/kernels/portable_element.h"
 
 namespace millrace::portable {
 namespace {

@@ -1,5 +1,5 @@
 // Portable kernels over tensors of every layout, against plain loops.
-#include "millrace/portable.h"
+#include "millrace/kernels/portable.h"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +8,7 @@
 
 #include "compute/portable_fixture.h"
 #include "millrace/error.h"
+#include "millrace/layer.h"
 
 namespace millrace {
 namespace {

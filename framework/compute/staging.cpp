@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "millrace/vectorised.h"
+#include "millrace/kernels/vectorised.h"
 
 namespace millrace::portable {
 namespace {

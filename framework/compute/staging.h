@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "millrace/portable_element.h"
+#include "millrace/kernels/portable_element.h"
 
 namespace millrace::portable {
 

@@ -1,4 +1,4 @@
-#include "millrace/verdicts.h"
+#include "millrace/backend/verdicts.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "millrace/window_check.h"
+#include "millrace/backend/window_check.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,8 +7,8 @@
 #include <cmath>
 #include <utility>
 
-#include "millrace/portable_element.h"
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
+#include "millrace/kernels/portable_element.h"
 
 namespace millrace {
 namespace {
@@ -328,6 +328,12 @@ WindowDifference WindowCheck::compare_bias(const float* data, double of_term) co
     }
   }
   return found;
+}
+
+std::vector<float> window_biases(std::size_t channels) {
+  std::vector<float> values(channels);
+  for (std::size_t i = 0; i < channels; ++i) values[i] = static_cast<float>(i % 7) - 3.0F;
+  return values;
 }
 
 void merge(WindowDifference& into, WindowDifference&& other) {

@@ -1,11 +1,11 @@
-#include "millrace/window_check.h"
+#include "millrace/backend/window_check.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <numeric>
 
-#include "millrace/kernel.h"
+#include "millrace/kernels/kernel.h"
 
 namespace millrace {
 namespace {

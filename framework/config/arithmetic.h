@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/value.h"
+#include "millrace/detail/value.h"
 
 namespace millrace {
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "millrace/backend/fusion.h"
 #include "millrace/error.h"
-#include "millrace/fusion.h"
 #include "millrace/loss.h"
 #include "plugin/loss_params.h"
 

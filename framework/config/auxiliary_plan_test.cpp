@@ -17,7 +17,7 @@ class Minimise : public Stage {
     LossParams::describe(d.params, "what is minimised");
     d.params.add_list("auxiliary", &Params::auxiliary, &AuxiliaryLoss::describe);
   }
-  Minimise(const Params&, const StageContext&) {}
+  Minimise(const Params&, const StageSite&) {}
   void process(int, Packet, Output&) override {}
 };
 

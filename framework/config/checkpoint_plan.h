@@ -9,8 +9,8 @@
 
 #include "config/every.h"
 #include "config/stop_plan.h"
+#include "millrace/detail/value.h"
 #include "millrace/params.h"
-#include "millrace/value.h"
 
 namespace millrace {
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "config/graph_plan.h"
+#include "millrace/backend/backend.h"
 
 namespace millrace {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "config/plan.h"
-#include "millrace/value.h"
+#include "millrace/detail/value.h"
 
 namespace millrace {
 

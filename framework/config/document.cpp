@@ -13,7 +13,7 @@
 
 #include "config/expression.h"
 #include "config/limits.h"
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 #include "network/variables.h"
 
 namespace millrace {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "millrace/detail/value.h"
 #include "millrace/params.h"
-#include "millrace/value.h"
 
 namespace millrace {
 

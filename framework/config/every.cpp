@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "config/quantity.h"
-#include "millrace/value.h"
+#include "millrace/detail/value.h"
 
 namespace millrace {
 

@@ -9,7 +9,7 @@
 
 #include "config/arithmetic.h"
 #include "config/limits.h"
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 

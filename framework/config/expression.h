@@ -14,8 +14,8 @@
 #include <string>
 #include <string_view>
 
+#include "millrace/detail/value.h"
 #include "millrace/params.h"
-#include "millrace/value.h"
 
 namespace millrace {
 

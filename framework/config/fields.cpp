@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <type_traits>
 
 #include "millrace/params.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 
@@ -149,11 +149,11 @@ std::string found_in_pair(const Value& value) {
 }
 
 // Of a text that is none of the choices.
-std::string hint_for(const ParamInfo& info, std::string text) {
+std::string hint_for(const ParamInfo& info, const std::string& text) {
   const auto nearest = nearest_name(text, info.choices);
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string lower = lower_case(text);
   for (const auto& [word, says] : info.hints) {
-    if (text.find(word) != std::string::npos) return "; " + says;
+    if (lower.find(word) != std::string::npos) return "; " + says;
   }
   return nearest ? fmt::format("; nearest is \"{}\"", *nearest) : "";
 }

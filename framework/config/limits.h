@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "millrace/value.h"
+#include "millrace/detail/value.h"
 
 namespace millrace {
 

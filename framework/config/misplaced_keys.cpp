@@ -12,6 +12,7 @@
 #include "config/checkpoint_plan.h"
 #include "config/plan.h"
 #include "config/stop_plan.h"
+#include "millrace/optimizer.h"
 #include "network/transfer.h"
 
 namespace millrace {

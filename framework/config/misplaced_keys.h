@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "millrace/detail/value.h"
 #include "millrace/plugin.h"
-#include "millrace/value.h"
 
 namespace millrace {
 

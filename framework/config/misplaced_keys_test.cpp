@@ -26,7 +26,7 @@ class Tune : public Stage {
         },
         "initial");
   }
-  Tune(const Params&, const StageContext&) {}
+  Tune(const Params&, const StageSite&) {}
   void process(int, Packet, Output&) override {}
 };
 

@@ -11,7 +11,7 @@
 #include "config/plan.h"
 #include "config/zoo.h"
 #include "millrace/error.h"
-#include "millrace/pattern.h"
+#include "millrace/util/pattern.h"
 #include "network/load.h"
 
 namespace millrace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "millrace/network.h"
+#include "millrace/backend/network.h"
 #include "millrace/plugin.h"
 #include "network/transfer.h"
 

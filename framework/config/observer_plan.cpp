@@ -5,13 +5,14 @@
 
 #include <algorithm>
 
+#include "millrace/observer.h"
+
 namespace millrace {
 namespace {
 
 std::string no_such_observer(const std::string& name, const Registry& registry) {
-  std::vector<std::string> names;
-  for (const auto& [known, type] : registry.observers()) names.push_back(known);
-  const auto nearest = nearest_name(name, names);
+  const std::vector<std::string> names = registry.observers().names();
+  const auto nearest = registry.observers().nearest(name);
   return fmt::format("[observe]: there is no observer '{}'; {}{}", name,
                      nearest         ? fmt::format("nearest is '{}'", *nearest)
                      : names.empty() ? std::string("no plugin brings one")

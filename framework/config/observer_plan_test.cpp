@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "config/plan_fixture.h"
 #include "config/schema.h"
+#include "millrace/observer.h"
 
 namespace millrace::plan_test {
 namespace {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "millrace/detail/types.h"
+#include "millrace/optimizer.h"
+
 namespace millrace {
 namespace {
 
@@ -21,10 +24,10 @@ template <class Kinds>
 void drop_keys_of_others(const std::vector<ParamInfo>& own, const Kinds& kinds, Value& table, const Overrules& overrules) {
   const Value* const rule = table.kind() == Value::Kind::table ? table.find("rule") : nullptr;
   if (rule == nullptr || rule->kind() != Value::Kind::text) return;
-  const auto named = kinds.find(rule->text());
-  if (named == kinds.end()) return;
+  const TypeDescription* const named = kinds.find(rule->text());
+  if (named == nullptr) return;
   const auto is_of_another = [&](const std::string& key) {
-    if (is_param(own, key) || is_param(named->second.params, key)) return false;
+    if (is_param(own, key) || is_param(named->params, key)) return false;
     return std::ranges::any_of(kinds, [&](const auto& kind) { return is_param(kind.second.params, key); });
   };
   const Position at = rule->at();

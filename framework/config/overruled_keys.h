@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "millrace/detail/value.h"
 #include "millrace/params.h"
 #include "millrace/plugin.h"
-#include "millrace/value.h"
 
 namespace millrace {
 

@@ -2,6 +2,7 @@
 
 #include "config/document.h"
 #include "config/plan_fixture.h"
+#include "millrace/optimizer.h"
 
 namespace millrace::plan_test {
 namespace {
@@ -55,7 +56,7 @@ class Updates : public Stage {
       rate.add("peak", &Rate::peak).only_with("schedule", {"triangular"});
     });
   }
-  Updates(const Params&, const StageContext&) {}
+  Updates(const Params&, const StageSite&) {}
   void process(int, Packet, Output&) override {}
 };
 

@@ -12,8 +12,8 @@
 #include "config/network_plan.h"
 #include "config/observer_plan.h"
 #include "config/overruled_keys.h"
-#include "millrace/bytes.h"
 #include "millrace/error.h"
+#include "millrace/util/bytes.h"
 
 namespace millrace {
 

@@ -10,9 +10,9 @@
 #include "config/checkpoint_plan.h"
 #include "config/every.h"
 #include "config/stop_plan.h"
-#include "millrace/network.h"
+#include "millrace/backend/network.h"
+#include "millrace/detail/value.h"
 #include "millrace/plugin.h"
-#include "millrace/value.h"
 #include "network/transfer.h"
 
 namespace millrace {

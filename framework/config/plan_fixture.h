@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "config/plan.h"
+#include "millrace/batch.h"
 #include "millrace/error.h"
 
 namespace millrace::plan_test {
@@ -27,7 +28,7 @@ class Read : public Source {
     d.params.add("path", &Params::path).required().text("folder of the images");
     SourceParams::describe(d.params);
   }
-  Read(const Params& params, const StageContext&) : Source(params) {}
+  Read(const Params& params, const StageSite&) : Source(params) {}
   void open() override {}
   std::uint64_t size() const override { return 0; }
   std::size_t largest_encoded() const override { return 0; }
@@ -38,7 +39,7 @@ class Decode : public SampleTransform {
  public:
   using Params = NoParams;
   static void describe(StageDescription<Params>& d) { d.name("decode_image").input(payload::kSampleChunk); }
-  Decode(const Params&, const StageContext&) {}
+  Decode(const Params&, const StageSite&) {}
   void process(Sample&, Draw&) override {}
 };
 
@@ -53,7 +54,7 @@ class Augment : public SampleTransform {
     d.params.add("flip_x", &Params::flip_x).range(0, 1).text("chance of mirroring");
     d.params.add("border", &Params::border).choices({"reflect", "constant"});
   }
-  Augment(const Params&, const StageContext&) {}
+  Augment(const Params&, const StageSite&) {}
   void process(Sample&, Draw&) override {}
 };
 
@@ -66,7 +67,7 @@ class Collect : public Batcher {
     d.name("batch").input(payload::kImageChunk).output(payload::kBatch);
     d.params.add("size", &Params::size).range(1).required();
   }
-  Collect(const Params&, const StageContext&) {}
+  Collect(const Params&, const StageSite&) {}
   BatchSpec spec() const override { return {}; }
   void process(int, Packet, Output&) override {}
 };
@@ -74,7 +75,7 @@ class Collect : public Batcher {
 class Plain : public Stage {
  public:
   using Params = NoParams;
-  Plain(const Params&, const StageContext&) {}
+  Plain(const Params&, const StageSite&) {}
   void process(int, Packet, Output&) override {}
 };
 

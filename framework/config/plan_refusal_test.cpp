@@ -15,7 +15,7 @@ class Write : public Stage {
     d.name("write").input(payload::kStepResult);
     d.params.add("file", &Params::file);
   }
-  Write(const Params&, const StageContext&) {}
+  Write(const Params&, const StageSite&) {}
   void process(int, Packet, Output&) override {}
 };
 

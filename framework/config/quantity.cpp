@@ -7,7 +7,7 @@
 #include <charconv>
 #include <iterator>
 
-#include "millrace/value.h"
+#include "millrace/detail/value.h"
 
 namespace millrace {
 

@@ -2,6 +2,9 @@
 
 #include "base/json.h"
 #include "config/plan.h"
+#include "millrace/detail/types.h"
+#include "millrace/observer.h"
+#include "millrace/optimizer.h"
 
 namespace millrace {
 

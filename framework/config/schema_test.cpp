@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "millrace/optimizer.h"
+
 namespace millrace {
 namespace {
 
@@ -22,7 +24,7 @@ class Blur : public SampleTransform {
     d.params.add("radius", &Params::radius).required().unit("pixels");
     d.params.add("only", &Params::only);
   }
-  Blur(const Params&, const StageContext&) {}
+  Blur(const Params&, const StageSite&) {}
   void process(Sample&, Draw&) override {}
 };
 
@@ -89,7 +91,7 @@ class Update : public Stage {
     };
     d.params.add_list("parts", &Params::parts, describe_part, &Part::rule_table);
   }
-  Update(const Params&, const StageContext&) {}
+  Update(const Params&, const StageSite&) {}
   void process(int, Packet, Output&) override {}
 };
 

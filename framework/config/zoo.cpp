@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/library_folder.h"
-#include "millrace/value.h"
+#include "millrace/detail/value.h"
 
 namespace millrace {
 

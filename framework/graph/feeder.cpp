@@ -4,7 +4,7 @@
 #include <cassert>
 
 #include "graph/guard.h"
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
 
 namespace millrace::flow {
 

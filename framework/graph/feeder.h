@@ -12,7 +12,7 @@
 #include "graph/graph.h"
 #include "graph/order.h"
 #include "graph/workers.h"
-#include "millrace/split.h"
+#include "millrace/detail/split.h"
 
 namespace millrace::flow {
 

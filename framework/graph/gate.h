@@ -12,7 +12,7 @@
 
 #include "graph/graph.h"
 #include "graph/node.h"
-#include "millrace/step.h"
+#include "millrace/batch.h"
 
 namespace millrace::flow {
 

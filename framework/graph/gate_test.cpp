@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "graph/line_of_stages.h"
-#include "millrace/step.h"
+#include "millrace/batch.h"
 
 namespace millrace {
 namespace {
@@ -104,7 +104,7 @@ class Weighing : public Stage {
  public:
   struct Params {};
   static void describe(StageDescription<Params>& d) { d.name("weighing").input(payload::kBatch).per_replica().stepwise(); }
-  Weighing(const Params&, const StageContext& context) : replica_(context.replica) {}
+  Weighing(const Params&, const StepContext& context) : replica_(context.replica) {}
   std::vector<double> weigh(const Batch& batch) const override { return {(replica_ + 1) * static_cast<double>(batch.count), 1}; }
   void process(int, Packet packet, Output&) override {
     sums.insert(sums.end(), packet.weights.begin(), packet.weights.end());
@@ -214,7 +214,7 @@ TEST(Gate, ServesEveryReplicaAndWaitsForAllOfThem) {
     static void describe(StageDescription<Params>& d) {
       d.name("forward").input(payload::kBatch).output(payload::kGradientBucket).per_replica().stepwise();
     }
-    Forward(const Params&, const StageContext& context) : replica_(context.replica) {}
+    Forward(const Params&, const StepContext& context) : replica_(context.replica) {}
     void process(int, Packet packet, Output& output) override {
       const Ref<GradientBucket> bucket = make_ref<GradientBucket>();
       bucket->token = Ref<StepToken>(static_cast<StepToken*>(packet.token.get()));
@@ -233,7 +233,7 @@ TEST(Gate, ServesEveryReplicaAndWaitsForAllOfThem) {
    public:
     struct Params {};
     static void describe(StageDescription<Params>& d) { d.name("update").input(payload::kGradientBucket).per_replica(); }
-    Update(const Params&, const StageContext& context) : replica_(context.replica) {}
+    Update(const Params&, const StepContext& context) : replica_(context.replica) {}
     void process(int, Packet packet, Output&) override {
       const auto& bucket = static_cast<const GradientBucket&>(*packet.payload);
       EXPECT_EQ(bucket.replica, replica_);

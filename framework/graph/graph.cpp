@@ -6,8 +6,8 @@
 #include "graph/gate.h"
 #include "graph/node.h"
 #include "graph/workers.h"
+#include "millrace/detail/split.h"
 #include "millrace/plugin.h"
-#include "millrace/split.h"
 
 namespace millrace {
 

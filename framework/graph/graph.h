@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "config/plan.h"
+#include "millrace/batch.h"
 #include "millrace/error.h"
-#include "millrace/run.h"
 #include "millrace/stage.h"
 
 namespace millrace {

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "graph/line_of_stages.h"
-#include "millrace/step.h"
+#include "millrace/batch.h"
 
 namespace millrace {
 namespace {
@@ -196,7 +196,7 @@ class BreaksAt : public SampleTransform {
     d.name("breaks_at");
     d.params.add("index", &Params::index);
   }
-  BreaksAt(const Params& params, const StageContext&) : params_(params) {}
+  BreaksAt(const Params& params, const StageSite&) : params_(params) {}
   void process(Sample& sample, Draw&) override {
     if (static_cast<std::int64_t>(sample.key.index) == params_.index) throw std::runtime_error("index is unlucky");
   }
@@ -259,7 +259,7 @@ TEST(GraphError, DoesNotWaitForWhatAJoinKeeps) {
    public:
     struct Params {};
     static void describe(StageDescription<Params>& d) { d.name("keeps").input(payload::kBatch).stepwise().serial(); }
-    Keeps(const Params&, const StageContext&) {}
+    Keeps(const Params&, const StageSite&) {}
     void process(int, Packet packet, Output&) override {
       kept_.push_back(std::move(packet));
       throw std::runtime_error("and fails");
@@ -283,7 +283,7 @@ TEST(GraphError, SaysWhenAStageSwallowsSamples) {
     static void describe(StageDescription<Params>& d) {
       d.name("swallows").input(payload::kImageChunk).output(payload::kImageChunk);
     }
-    Swallows(const Params&, const StageContext&) {}
+    Swallows(const Params&, const StageSite&) {}
     void process(int, Packet packet, Output& output) override {
       if (packet.sequence != 3 || packet.begin != 0) output.emit(0, std::move(packet));
     }

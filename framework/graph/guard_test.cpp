@@ -50,7 +50,7 @@ class Writes : public SampleTransform {
     d.params.add("index", &Params::index).text("of the sample");
     d.params.add("offset", &Params::offset).text("from the end of the image");
   }
-  Writes(const Params& params, const StageContext&) : params_(params) {}
+  Writes(const Params& params, const StageSite&) : params_(params) {}
   void process(Sample& sample, Draw&) override {
     if (static_cast<std::int64_t>(sample.key.index) != params_.index) return;
     const Image& image = sample.change_colours();

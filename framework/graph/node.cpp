@@ -7,6 +7,7 @@
 #include "base/crash_stack.h"
 #include "graph/guard.h"
 #include "graph/tsan.h"
+#include "millrace/batch.h"
 
 namespace millrace::flow {
 namespace {

@@ -19,7 +19,7 @@
 #include "graph/core.h"
 #include "graph/mailbox.h"
 #include "millrace/stage.h"
-#include "millrace/telemetry.h"
+#include "millrace/util/telemetry.h"
 
 namespace millrace::flow {
 

@@ -6,8 +6,9 @@
 #include <map>
 #include <numeric>
 
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "millrace/random.h"
+#include "millrace/source.h"
 
 namespace millrace {
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/source.h"
 #include "millrace/stage.h"
 
 namespace millrace {

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "millrace/error.h"
+#include "millrace/source.h"
 
 namespace millrace {
 namespace {

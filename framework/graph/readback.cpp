@@ -1,4 +1,4 @@
-#include "millrace/readback.h"
+#include "millrace/backend/readback.h"
 
 #include "millrace/error.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/crash_stack.h"
 #include "base/thread_name.h"
-#include "millrace/telemetry.h"
+#include "millrace/util/telemetry.h"
 
 namespace millrace {
 namespace {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "config/document.h"
-#include "millrace/fusion.h"
+#include "millrace/backend/fusion.h"
 #include "network/load.h"
 
 namespace millrace {

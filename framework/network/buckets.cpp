@@ -1,4 +1,4 @@
-#include "millrace/buckets.h"
+#include "millrace/backend/buckets.h"
 
 #include <algorithm>
 #include <functional>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "millrace/detail/types.h"
 #include "millrace/error.h"
 #include "network/variables.h"
 
@@ -19,13 +20,6 @@ const std::vector<std::string> kLayerKeys = {"name", "op", "from", "when", "othe
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-template <class Map>
-std::vector<std::string> keys_of(const Map& map) {
-  std::vector<std::string> keys;
-  for (const auto& [key, value] : map) keys.push_back(key);
-  return keys;
 }
 
 double elements(const Shape& shape) {
@@ -259,10 +253,10 @@ LayerPort Builder::place_layer(Frame& frame, const Entry& entry, const std::vect
   if (!type) {
     const std::string name = op.kind() == Value::Kind::text ? op.text() : found(op);
     const auto other_name = op_also_called(registry_, name);
-    const auto nearest = other_name ? other_name : nearest_name(name, keys_of(registry_.layers()));
+    const auto nearest = other_name ? other_name : registry_.layers().nearest(name);
     entry.errors.add(op.at(), fmt::format("there is no op '{}'{}", name,
                                           nearest ? fmt::format("; nearest is '{}'", *nearest)
-                                                  : fmt::format("; there are {}", fmt::join(keys_of(registry_.layers()), ", "))));
+                                                  : fmt::format("; there are {}", fmt::join(registry_.layers().names(), ", "))));
     return kUnknownLayer;
   }
   const std::string full_name = frame.prefix + entry.name;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/detail/types.h"
 #include "millrace/plugin.h"
 #include "network/frame.h"
 #include "network/network_document.h"

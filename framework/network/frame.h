@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/network.h"
+#include "millrace/backend/network.h"
+#include "millrace/detail/value.h"
 #include "millrace/params.h"
-#include "millrace/value.h"
 
 namespace millrace {
 

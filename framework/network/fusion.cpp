@@ -1,4 +1,4 @@
-#include "millrace/fusion.h"
+#include "millrace/backend/fusion.h"
 
 #include <algorithm>
 #include <limits>

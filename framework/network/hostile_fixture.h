@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "millrace/random.h"
 #include "network/tensor_file.h"
 
 namespace millrace::hostile {

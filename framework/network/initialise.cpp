@@ -9,9 +9,9 @@
 #include <cassert>
 #include <cmath>
 
+#include "millrace/backend/network.h"
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "millrace/network.h"
-#include "millrace/random.h"
 
 namespace millrace {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
-#include "millrace/network.h"
 
 namespace millrace {
 namespace {

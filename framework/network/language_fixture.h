@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "config/document.h"
+#include "millrace/backend/network.h"
 #include "network/load.h"
 
 namespace millrace::language_test {

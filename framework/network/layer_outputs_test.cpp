@@ -1,4 +1,5 @@
 // Layers with several outputs in the network language.
+#include "millrace/detail/types.h"
 #include "network/language_fixture.h"
 
 namespace millrace::language_test {

@@ -1,5 +1,6 @@
 // The network language: what it means, and how each mistake is answered.
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
+#include "millrace/detail/types.h"
 #include "network/language_fixture.h"
 #include "testkit/files.h"
 

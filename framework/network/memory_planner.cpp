@@ -1,4 +1,4 @@
-#include "millrace/memory_planner.h"
+#include "millrace/backend/memory_planner.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,5 @@
-#include "millrace/memory_planner.h"
+#include "millrace/backend/backend.h"
+#include "millrace/backend/memory_planner.h"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "millrace/detail/value.h"
 #include "millrace/params.h"
-#include "millrace/value.h"
 #include "network/variables.h"
 
 namespace millrace {

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "millrace/error.h"
+#include "millrace/util/text.h"
 #include "network/byte_cursor.h"
 #include "network/tensor_file.h"
 

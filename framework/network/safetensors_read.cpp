@@ -10,6 +10,7 @@
 #include <streambuf>
 
 #include "millrace/error.h"
+#include "millrace/util/text.h"
 #include "network/safetensors.h"
 
 namespace millrace {

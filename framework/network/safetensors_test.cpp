@@ -11,8 +11,8 @@
 #include <fstream>
 #include <limits>
 
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "millrace/random.h"
 
 namespace millrace {
 namespace {

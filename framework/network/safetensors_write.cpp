@@ -1,7 +1,7 @@
 #include <cassert>
 
 #include "base/json.h"
-#include "millrace/output_file.h"
+#include "millrace/util/output_file.h"
 #include "network/safetensors.h"
 
 namespace millrace {

@@ -1,4 +1,4 @@
-#include "millrace/segments.h"
+#include "millrace/backend/segments.h"
 
 #include <algorithm>
 #include <limits>

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "millrace/error.h"
+#include "millrace/util/text.h"
 #include "network/safetensors.h"
 #include "network/torch_file.h"
 
@@ -91,15 +92,6 @@ void keep_inside(TensorFile& file, const std::string& path, const std::string& p
 }
 
 }  // namespace
-
-std::string shown(std::string_view text) {
-  constexpr std::size_t kLongest = 80;
-  std::string start(text.substr(0, kLongest));
-  for (char& byte : start) {
-    if (static_cast<unsigned char>(byte) < ' ' || byte == '\x7f') byte = '?';
-  }
-  return text.size() > kLongest ? start + "..." : start;
-}
 
 std::uint64_t element_bytes(const std::string& type) {
   static const std::map<std::string, std::uint64_t> sizes = {

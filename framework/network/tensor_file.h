@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/tensor.h"
+#include "millrace/detail/tensor.h"
 
 namespace millrace {
 
@@ -45,9 +45,6 @@ TensorFile read_tensors(const std::string& path, const std::string& inside = {})
 std::map<std::string, std::string> read_tensors_metadata(const std::string& path);  // no value is read; PyTorch's have none
 
 // ---- For the readers. Types of elements have the names that safetensors gives them: "F32", "BF16", "I64", ... ----
-
-// A text of a file as messages show it: its first 80 bytes, and no characters that steer a terminal.
-std::string shown(std::string_view text);
 
 std::uint64_t element_bytes(const std::string& type);  // Throws Error(data) for a type that is not known
 bool is_floating(const std::string& type);             // F64, F32, F16, BF16

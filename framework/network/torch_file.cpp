@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "millrace/error.h"
+#include "millrace/util/text.h"
 #include "network/torch_stream.h"
 #include "network/torch_tensors.h"
 #include "network/zip_file.h"

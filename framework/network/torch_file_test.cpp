@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "millrace/random.h"
 #include "network/safetensors.h"
 #include "network/torch_file_fixture.h"
 

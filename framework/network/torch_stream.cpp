@@ -12,6 +12,7 @@
 #include <set>
 
 #include "millrace/error.h"
+#include "millrace/util/text.h"
 #include "network/byte_cursor.h"
 #include "network/torch_tensors.h"
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "millrace/error.h"
+#include "millrace/util/text.h"
 #include "network/tensor_file.h"
 
 namespace millrace {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "millrace/error.h"
+#include "millrace/util/text.h"
 #include "network/torch_tables.h"
 
 namespace millrace {

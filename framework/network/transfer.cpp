@@ -8,7 +8,8 @@
 #include <set>
 
 #include "millrace/error.h"
-#include "millrace/pattern.h"
+#include "millrace/util/pattern.h"
+#include "millrace/util/text.h"
 #include "network/tensor_file.h"
 
 namespace millrace {

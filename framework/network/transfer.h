@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/network.h"
+#include "millrace/backend/network.h"
 #include "millrace/params.h"
 
 namespace millrace {
@@ -21,7 +21,7 @@ struct RenameRule {
   std::optional<std::string> apply(std::string_view name) const;  // nothing: the rule does not fit this name
 };
 
-// Whether a pattern (millrace/pattern.h) fits a parameter's name or the name of a layer or block that it belongs to: "fc" and
+// Whether a pattern (util/pattern.h) fits a parameter's name or the name of a layer or block that it belongs to: "fc" and
 // "fc.*" both cover "fc.weight".
 bool covers(std::string_view pattern, std::string_view parameter);
 bool covers_any(const std::vector<std::string>& patterns, std::string_view parameter);

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "millrace/detail/value.h"
 #include "millrace/params.h"
-#include "millrace/value.h"
 
 namespace millrace {
 

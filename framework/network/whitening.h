@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "millrace/tensor.h"
+#include "millrace/detail/tensor.h"
 
 namespace millrace {
 

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "millrace/random.h"
 
 namespace millrace {
 namespace {

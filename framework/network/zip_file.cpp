@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "millrace/error.h"
+#include "millrace/util/text.h"
 #include "network/byte_cursor.h"
 #include "network/tensor_file.h"
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "millrace/batch.h"
 #include "testkit/graph_fixture.h"
 #include "testkit/stages.h"
 
@@ -24,7 +25,7 @@ class Deep : public SampleTransform {
     d.name("deep").text("Images of 16 bits.");
     d.params.add("tells", &Params::tells).text("that they have 16 bits");
   }
-  Deep(const Params& params, const StageContext&) : params_(params) {}
+  Deep(const Params& params, const StageSite&) : params_(params) {}
   ImageShape image_shape() const override { return params_.tells ? kDeep : ImageShape{4, 4, 3}; }
   void process(Sample& sample, Draw&) override {
     const Image image = sample.new_image(kDeep);
@@ -44,7 +45,7 @@ class Shallow : public SampleTransform {
  public:
   struct Params {};
   static void describe(StageDescription<Params>& d) { d.name("shallow").text("Images of 8 bits.").any_image(); }
-  Shallow(const Params&, const StageContext& context) : input_(context.image) {}
+  Shallow(const Params&, const DataContext& context) : input_(context.image) {}
   ImageShape image_shape() const override { return {input_.height, input_.width, input_.channels}; }
   void process(Sample& sample, Draw&) override {
     const ImageView from = sample.image();
@@ -66,13 +67,13 @@ class Plain : public SampleTransform {
  public:
   struct Params {};
   static void describe(StageDescription<Params>& d) { d.name("plain").text("Does nothing."); }
-  Plain(const Params&, const StageContext&) {}
+  Plain(const Params&, const StageSite&) {}
   void process(Sample&, Draw&) override {}
 };
 
 template <class T>
 std::string refusal_of(const ImageShape& image) {
-  StageContext context;
+  StepContext context;
   context.image = image;
   try {
     testkit::Harness harness(StageTypeAccess::make<T>(), {}, context);

@@ -6,11 +6,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "base/library_folder.h"
 #include "millrace/plugin.h"
 #include "plugin/library_file.h"
 #include "plugin/loading.h"
+#include "plugin/registry_content.h"
 #include "plugin/trust.h"
 
 namespace millrace {
@@ -117,45 +119,41 @@ void Registry::load(const std::string& path) {
 
   const std::shared_ptr<void> library = open_library(path);
   const PluginDescriptor& descriptor = checked_descriptor(library.get(), path);
-  for (const PluginInfo& loaded : plugins_) {
+  for (const PluginInfo& loaded : plugins()) {
     if (loaded.name == descriptor.name) {
       fail(ErrorKind::usage, "plugin '{}' from '{}' is loaded already from '{}'", loaded.name, path, loaded.path);
     }
   }
-  const Registry before = *this;
-  libraries_.push_back(library);
-  loading_ = library;
-  loading_name_ = descriptor.name;
+  content_->loading = descriptor.name;
   try {
     descriptor.register_types(*this);
   } catch (...) {
     Error error = current_error();
-    *this = before;  // all of a plugin or nothing
+    content_->remove_those_of(std::exchange(content_->loading, {}));  // all of a plugin or nothing
     throw error.in(fmt::format("plugin '{}' ({})", descriptor.name, path));
   }
-  loading_.reset();
-  loading_name_.clear();
-  // From here on it stays for good: an exception that its code threw may be caught when the registry and every object are gone.
+  content_->loading.clear();
+  // From here on it stays for good: objects and exceptions of its code may outlive the registry.
   if (void* pinned = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) dlclose(pinned);
-  plugins_.push_back({descriptor.name, descriptor.version, descriptor.text, path});
+  content_->plugins.push_back({descriptor.name, descriptor.version, descriptor.text, path});
 }
 
 void Registry::load_all() {
   const auto load_folder = [this](const fs::path& folder, std::error_code& error) {
     const std::vector<std::string> files = libraries_in(folder, error);
     if (const std::string reason = distrust(folder); !files.empty() && !reason.empty()) {
-      skipped_.push_back(std::string(kFolder) + reason);
+      content_->skipped.push_back(std::string(kFolder) + reason);
       return files.size();
     }
     for (const std::string& file : files) {
       const auto same_name = [&](const PluginInfo& plugin) {
         return fs::path(plugin.path).filename() == fs::path(file).filename();
       };
-      if (std::any_of(plugins_.begin(), plugins_.end(), same_name)) continue;  // an earlier folder has it
+      if (std::any_of(plugins().begin(), plugins().end(), same_name)) continue;  // an earlier folder has it
       try {
         load(file);
       } catch (const Error& problem) {
-        skipped_.emplace_back(problem.what());
+        content_->skipped.emplace_back(problem.what());
       }
     }
     return files.size();
@@ -164,20 +162,20 @@ void Registry::load_all() {
     std::error_code error;
     const std::size_t libraries = load_folder(folder, error);
     if (error) {
-      skipped_.push_back(fmt::format("MILLRACE_PLUGIN_PATH: '{}' cannot be read: {}", folder.string(), error.message()));
+      content_->skipped.push_back(fmt::format("MILLRACE_PLUGIN_PATH: '{}' cannot be read: {}", folder.string(), error.message()));
     } else if (libraries == 0) {
-      skipped_.push_back(without_plugins(folder));
+      content_->skipped.push_back(without_plugins(folder));
     }
   }
   std::error_code error;
   load_folder(own_plugin_folder(), error);
   if (!error || error == std::errc::no_such_file_or_directory) return;  // an install tree without plugins is one
-  skipped_.push_back(fmt::format("{}'{}' cannot be read: {}", kFolder, own_plugin_folder().string(), error.message()));
+  content_->skipped.push_back(fmt::format("{}'{}' cannot be read: {}", kFolder, own_plugin_folder().string(), error.message()));
 }
 
 std::string Registry::skipped_clause(std::string_view name) const {
   std::string clause;
-  for (const std::string& reason : skipped_) {
+  for (const std::string& reason : why_not()) {
     if (reason.starts_with("MILLRACE_PLUGIN_PATH") || reason.starts_with(kFolder) || reason.find(name) != std::string::npos)
       clause += "; skipped: " + reason;
   }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "millrace/backend/backend.h"
 #include "millrace/plugin.h"
 #include "testkit/files.h"
 
@@ -199,7 +200,7 @@ TEST(PluginLifetime, AStageKeepsItsLibraryLoaded) {
     Registry registry;
     registry.load(copy.string());
     Diagnostics errors;
-    stage = registry.stage("add_to_label")->create(Value(), StageContext{}, errors);
+    stage = registry.stage("add_to_label")->create(Value(), StepContext{}, errors);
     ASSERT_TRUE(stage) << errors.text();
   }
   EXPECT_TRUE(in_memory(copy.string()));

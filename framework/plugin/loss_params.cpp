@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
+#include "millrace/loss.h"
 
 namespace millrace {
 namespace {
@@ -37,9 +39,8 @@ Words take_words(Value& table, const std::string& owner, Diagnostics& errors) {
 const LossType* find(const std::string& name, const Position& at, const Registry& registry, const std::string& owner,
                      Diagnostics& errors) {
   if (const LossType* type = registry.loss(name)) return type;
-  std::vector<std::string> names;
-  for (const auto& [known, type] : registry.losses()) names.push_back(known);
-  const auto nearest = nearest_name(name, names);
+  const std::vector<std::string> names = registry.losses().names();
+  const auto nearest = registry.losses().nearest(name);
   errors.add(at, fmt::format("{}: there is no loss '{}'; {}{}", owner, name,
                              nearest         ? fmt::format("nearest is '{}'", *nearest)
                              : names.empty() ? std::string("no plugin brings one")
@@ -61,19 +62,14 @@ void refuse_misspelt_words(Value& table, const LossType& type, const std::string
   });
 }
 
-// Replaces the word by the numbers that it stands for; where they are not known, classes weigh the same.
-void put_median_weights(Value& table, const LossType& type, const std::vector<double>& weights) {
+// The run puts numbers in place of the word when it has counted; until then classes weigh the same.
+void drop_median_weights(Value& table, const LossType& type) {
   const Value* const written = table.find(kClassWeights);
   if (written == nullptr || type.info->target != LossTarget::classes || !is_median_frequency(*written)) return;
-  if (weights.empty()) {
-    table.erase(kClassWeights);
-    return;
-  }
-  table.set(kClassWeights, list_of(weights, written->at()));
+  table.erase(kClassWeights);
 }
 
-StageLoss read(const Value* written, const Registry& registry, const std::string& stage, Diagnostics& errors,
-               const std::vector<double>& median_weights = {}) {
+StageLoss read(const Value* written, const Registry& registry, const std::string& stage, Diagnostics& errors) {
   Value table = written == nullptr ? Value(Table{}) : *written;
   const std::string owner = stage + ": 'loss'";
   if (table.kind() == Value::Kind::text) table = Value(Table{{"rule", table.at(), table}}, table.at());
@@ -94,7 +90,7 @@ StageLoss read(const Value* written, const Registry& registry, const std::string
   const std::size_t before = errors.size();
   if (const LossType* type = find(words.rule, at, registry, owner, errors)) {
     refuse_misspelt_words(table, *type, owner, errors);
-    put_median_weights(table, *type, median_weights);
+    drop_median_weights(table, *type);
     made.loss = type->create(table, owner + " '" + words.rule + "'", errors);
   }
   if (errors.size() != before) made.loss = nullptr;
@@ -129,10 +125,10 @@ void check_loss_table(const Value& stage_table, const Registry& registry, const 
   }
 }
 
-StageLoss make_loss(const LossParams& params, const StageContext& context) {
-  if (context.registry == nullptr) fail(ErrorKind::usage, "a loss: there is no registry to find it in");
+StageLoss make_loss(const LossParams& params, const StageSite& site) {
+  if (site.registry == nullptr) fail(ErrorKind::usage, "a loss: there is no registry to find it in");
   Diagnostics errors;
-  StageLoss loss = read(&params.loss, *context.registry, StageTypeAccess::owner_of(context), errors, context.median_weights);
+  StageLoss loss = read(&params.loss, *site.registry, StageTypeAccess::owner_of(site), errors);
   errors.throw_if_any();
   return loss;
 }
@@ -145,12 +141,12 @@ void AuxiliaryLoss::describe(ParamSet<AuxiliaryLoss>& set) {
 }
 
 std::vector<StageLoss> make_losses(const LossParams& params, const std::vector<AuxiliaryLoss>& auxiliary,
-                                   const StageContext& context) {
-  std::vector<StageLoss> losses = {make_loss(params, context)};
+                                   const StageSite& site) {
+  std::vector<StageLoss> losses = {make_loss(params, site)};
   for (const AuxiliaryLoss& each : auxiliary) {
     const bool own = each.loss.kind() != Value::Kind::table || !each.loss.table().empty();
-    StageLoss loss = own ? make_loss({each.loss}, context) : losses.front();
-    loss.output = find_loss_output(*context.network, each.output);
+    StageLoss loss = own ? make_loss({each.loss}, site) : losses.front();
+    loss.output = find_loss_output(*site.network, each.output);
     loss.weight = each.weight;
     loss.name = each.output.empty() ? loss.loss->info().name : each.output;
     losses.push_back(std::move(loss));

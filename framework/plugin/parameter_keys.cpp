@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "config/document.h"
+#include "layers/definition.h"
 #include "millrace/error.h"
-#include "network/op_support.h"
 
 namespace millrace {
 namespace {

@@ -2,7 +2,8 @@
 // are trained, and their factors of rate and decay.
 #pragma once
 
-#include "millrace/network.h"
+#include "millrace/backend/network.h"
+#include "millrace/detail/types.h"
 
 namespace millrace {
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "millrace/error.h"
+#include "millrace/optimizer.h"
 
 namespace millrace {
 namespace {
@@ -26,9 +27,8 @@ struct RuleTable {
 
   const RuleType* find(const std::string& name, const Position& at, Diagnostics& errors) const {
     if (const RuleType* type = registry.rule(name)) return type;
-    std::vector<std::string> names;
-    for (const auto& [known, type] : registry.rules()) names.push_back(known);
-    const auto nearest = nearest_name(name, names);
+    const std::vector<std::string> names = registry.rules().names();
+    const auto nearest = registry.rules().nearest(name);
     errors.add(at, fmt::format("{}: there is no update rule '{}'; {}{}", owner, name,
                                nearest         ? fmt::format("nearest is '{}'", *nearest)
                                : names.empty() ? std::string("no plugin brings one")
@@ -104,11 +104,11 @@ void check_rule(const StageType& stage, const Value& table, const Registry& regi
   if (type != nullptr) reader.read(*type, take_other_keys(stage.params, own), errors);
 }
 
-std::shared_ptr<const Rule> make_rule(const RuleParams& params, const StageContext& context, std::string_view list) {
-  if (context.registry == nullptr) fail(ErrorKind::usage, "update rule '{}': there is no registry to find it in", params.rule);
+std::shared_ptr<const Rule> make_rule(const RuleParams& params, const StageSite& site, std::string_view list) {
+  if (site.registry == nullptr) fail(ErrorKind::usage, "update rule '{}': there is no registry to find it in", params.rule);
   Diagnostics errors;
-  const std::string owner = list.empty() ? StageTypeAccess::owner_of(context) : fmt::format("'{}'", list);
-  const RuleTable reader{*context.registry, owner, {}};
+  const std::string owner = list.empty() ? StageTypeAccess::owner_of(site) : fmt::format("'{}'", list);
+  const RuleTable reader{*site.registry, owner, {}};
   std::shared_ptr<const Rule> rule;
   if (params.rule.empty() && !list.empty()) {
     reader.refuse(params.rule_table, errors);

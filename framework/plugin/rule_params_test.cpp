@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "config/document.h"
+#include "millrace/batch.h"
 #include "millrace/error.h"
+#include "millrace/optimizer.h"
 
 namespace millrace {
 namespace {
@@ -69,14 +71,14 @@ class Update : public Stage {
     };
     d.params.add_list("parts", &Params::parts, describe_part, &Part::rule_table).text("with rules of their own");
   }
-  static void request(const Params& params, const StageContext& context, CompileRequest& request) {
+  static void request(const Params& params, const StageSite& context, CompileRequest& request) {
     request.update.rules = {make_rule(params, context)};
     request.update.decay = {params.weight_decay};
     for (const Part& part : params.parts) {
       if (auto rule = make_rule(RuleParams{part.rule, part.rule_table}, context, "parts")) request.update.rules.push_back(rule);
     }
   }
-  Update(const Params&, const StageContext&) {}
+  Update(const Params&, const StageSite&) {}
   void process(int, Packet, Output&) override {}
 };
 
@@ -102,7 +104,7 @@ class RuleTable : public testing::Test {
     return errors.text();
   }
   CompileRequest request(const std::string& text) const {
-    StageContext context;
+    StepContext context;
     context.graph = "train";
     context.name = "update";
     context.registry = &registry_;
@@ -173,7 +175,7 @@ TEST_F(RuleTable, MistakesInSuchTablesHaveTheirPlace) {
 }
 
 TEST_F(RuleTable, AStageIsNotMadeFromMistakes) {
-  StageContext context;
+  StepContext context;
   context.graph = "train";
   context.name = "update";
   context.registry = &registry_;

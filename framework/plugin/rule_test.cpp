@@ -1,5 +1,5 @@
 // Update rules as an author writes them, and what the framework makes of them.
-#include "millrace/rule.h"
+#include "millrace/optimizer.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <cmath>
 #include <random>
 
+#include "millrace/detail/tensor.h"
 #include "millrace/plugin.h"
-#include "millrace/tensor.h"
 #include "testkit/harness.h"
 
 namespace millrace {

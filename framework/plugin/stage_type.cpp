@@ -48,6 +48,16 @@ StageType& StageType::operator=(const StageType&) = default;
 StageType& StageType::operator=(StageType&&) noexcept = default;
 StageType::~StageType() = default;
 
+const DataContext& AnyContext::data() const {
+  if (data_ == nullptr) fail(ErrorKind::usage, "this stage needs to know the samples that arrive: put it behind a source");
+  return *data_;
+}
+
+const StepContext& AnyContext::step() const {
+  if (step_ == nullptr) fail(ErrorKind::usage, "this stage needs to know replicas and steps: put it behind 'batch' in flow");
+  return *step_;
+}
+
 void StageTypeAccess::check_image(const StageAttributes& attributes, const ImageShape& image) {
   if (image.is_plain() || attributes.any_image_) return;
   fail(ErrorKind::usage,
@@ -58,8 +68,7 @@ void StageTypeAccess::check_image(const StageAttributes& attributes, const Image
 StageType StageTypeAccess::described(const StageAttributes& attributes, StageType::Role role,
                                      const std::vector<ParamInfo>& params, const void* defaults) {
   StageType type;
-  type.name = attributes.name_;
-  type.text = attributes.text_;
+  static_cast<TypeDescription&>(type) = {attributes.name_, attributes.text_, {}, params, write_params(params, defaults)};
   type.inputs = attributes.inputs_;
   type.outputs = attributes.outputs_;
   type.concurrency = attributes.concurrency_;
@@ -67,8 +76,6 @@ StageType StageTypeAccess::described(const StageAttributes& attributes, StageTyp
   type.stepwise = attributes.stepwise_;
   type.recipe_role = attributes.recipe_role_;
   type.role = role;
-  type.params = params;
-  type.defaults = write_params(params, defaults);
   const bool transforms = role == StageType::Role::sample_transform;
   if (transforms && type.inputs.empty()) type.inputs.push_back({"in", std::string(payload::kImageChunk)});
   if (transforms && type.outputs.empty()) type.outputs.push_back({"out", std::string(payload::kImageChunk)});

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "millrace/backend/fusion.h"
+#include "millrace/detail/split.h"
 #include "millrace/error.h"
-#include "millrace/fusion.h"
-#include "millrace/split.h"
 
 namespace millrace {
 namespace {

@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "millrace/backend.h"
-#include "millrace/network.h"
+#include "millrace/backend/backend.h"
+#include "millrace/backend/network.h"
 
 namespace millrace {
 

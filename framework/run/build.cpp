@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "graph/order.h"
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
-#include "millrace/random.h"
+#include "run/median_weights.h"
 
 namespace millrace {
 
@@ -61,14 +63,18 @@ bool loses_results(const GraphPlan& plan) {
   return makes && !trains(plan) && !has_reports(plan) && !has_predictions(plan);
 }
 
-GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&plan), context_(std::move(context)) {
+GraphBuild::GraphBuild(const GraphPlan& plan, DataContext context) : plan_(&plan), context_(std::move(context)) {
   context_.graph = plan.name;
   context_.predicts = has_predictions(plan);
   stages_.resize(plan.stages.size());
   while (made_ < stages_.size()) {
-    make(made_, context_, 1);
-    const Stage& stage = *stages_[made_].front();
     const StageType::Role role = plan.stages[made_].type->role;
+    if (role == StageType::Role::source) {
+      make<StageSite>(made_, context_, 1);
+    } else {
+      make(made_, context_, 1);
+    }
+    const Stage& stage = *stages_[made_].front();
     ++made_;
     if (stage.image_shape() != ImageShape{}) context_.image = stage.image_shape();
     if (const auto target = stage.target()) context_.target = *target;
@@ -197,19 +203,21 @@ std::string GraphBuild::place(std::size_t index) const {
   return place_of_stage(stage.table_at(), plan_->name, stage.name);
 }
 
-void GraphBuild::make(std::size_t index, const StageContext& shared, std::size_t instances) {
+template <class Context>
+void GraphBuild::make(std::size_t index, const Context& shared, std::size_t instances) {
   const StagePlan& stage = plan_->stages[index];
-  StageContext context = shared;
-  context.graph = plan_->name;
+  Context context = shared;
   context.name = stage.name;
   context.at = stage.table_at();
   context.taken = taken_ports(*plan_, index);
   for (std::size_t instance = 0; instance < instances; ++instance) {
-    context.replica = stage.type->per_replica ? static_cast<int>(instance) : -1;
+    if constexpr (std::is_same_v<Context, StepContext>) {
+      context.replica = stage.type->per_replica ? static_cast<int>(instance) : -1;
+    }
     Diagnostics errors;
     std::shared_ptr<Stage> made;
     try {
-      made = stage.type->create(stage.table, context, errors);
+      made = stage.type->create(table(index), context, errors);
     } catch (...) {
       throw current_error().in(place(index));
     }
@@ -218,16 +226,18 @@ void GraphBuild::make(std::size_t index, const StageContext& shared, std::size_t
   }
 }
 
+Value GraphBuild::table(std::size_t index) const { return with_median_weights(plan_->stages[index].table, median_weights_); }
+
 void GraphBuild::add_requests(CompileRequest& request) const {
   for (std::size_t index = 0; index < stages_.size(); ++index) {
     const StagePlan& stage = plan_->stages[index];
     if (!stage.type->request) continue;
-    StageContext context = context_;
+    DataContext context = context_;
     context.name = stage.name;
     context.at = stage.table_at();
     context.taken = taken_ports(*plan_, index);
     try {
-      stage.type->request(stage.table, context, request);
+      stage.type->request(table(index), context, request);
     } catch (...) {
       throw current_error().in(place(index));
     }
@@ -262,25 +272,20 @@ void GraphBuild::require_use_of_gradients() const {
   }
 }
 
-void GraphBuild::add_step_stages(const StageContext& context, std::uint64_t total_steps, std::uint64_t last_step) {
+void GraphBuild::add_step_stages(StepContext context) {
   require_sums(context.all_replicas());
   require_use_of_gradients();
-  context_.replicas = context.replicas;
-  context_.devices = context.devices;
-  context_.load = context.load;
-  context_.first_replica = context.first_replica;
-  context_.batch_size = batch_.size;
-  context_.steps_per_epoch = static_cast<double>(steps_per_epoch());
-  context_.total_steps = total_steps;
-  context_.last_step = last_step;
   if (context_.network != nullptr) add_requests(request_);
-  context_.request = &request_;
+  static_cast<DataContext&>(context) = context_;
+  context.batch_size = batch_.size;
+  context.steps_per_epoch = static_cast<double>(steps_per_epoch());
+  context.request = &request_;
   for (; made_ < stages_.size(); ++made_) {
     const bool per_replica = plan_->stages[made_].type->per_replica;
-    if (per_replica && context_.replicas.empty()) {
+    if (per_replica && context.replicas.empty()) {
       fail(ErrorKind::usage, "{} works on a network, and the file has no [network]", place(made_));
     }
-    make(made_, context_, per_replica ? context_.replicas.size() : 1);
+    make(made_, context, per_replica ? context.replicas.size() : 1);
   }
 }
 

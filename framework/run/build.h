@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "config/plan.h"
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 #include "millrace/stage.h"
 
 namespace millrace {
@@ -27,8 +27,8 @@ bool loses_results(const GraphPlan& plan);
 class GraphBuild {
  public:
   // Makes and opens the source, and makes every stage up to the Batcher (all stages where there is none).
-  // `context` holds what is the same for every stage: seed, network, window, run.
-  GraphBuild(const GraphPlan& plan, StageContext context);
+  // `context` holds what is the same for every stage: seed, network, window, run; and the classes that the weights name.
+  GraphBuild(const GraphPlan& plan, DataContext context);
 
   void require_steps() const;    // ErrorKind::data when an epoch has not one batch
   void require_targets() const;  // ErrorKind::usage when a loss cannot take what is read or what the network makes of it
@@ -38,8 +38,8 @@ class GraphBuild {
 
   void add_requests(CompileRequest& request) const;  // what the stages want of the network
 
-  // Makes the stages behind the Batcher. `context` is the constructor's with replicas, devices and load.
-  void add_step_stages(const StageContext& context, std::uint64_t total_steps, std::uint64_t last_step);
+  // Makes the stages behind the Batcher. `context` holds what is the same for all graphs: replicas, devices, load, steps.
+  void add_step_stages(StepContext context);
   void open_stages();  // all but the source, which is open already
 
   const GraphPlan& plan() const { return *plan_; }
@@ -56,7 +56,7 @@ class GraphBuild {
   ImageShape image() const { return image_; }                              // of the batches' pixels
   const TargetSpec& target() const { return target_; }
   std::uint64_t fingerprint() const { return context_.fingerprint; }  // of what arrives at `batch`; 0: the source has none
-  void set_median_weights(std::vector<double> weights) { context_.median_weights = std::move(weights); }
+  void set_median_weights(std::vector<double> weights) { median_weights_ = std::move(weights); }
   std::uint64_t samples() const { return samples_; }  // of an epoch
   // Of all that the source lists, whatever is chosen of it: samples by class, as classes() has them, and Source::listing_hash().
   const std::vector<std::uint64_t>& class_counts() const { return class_counts_; }
@@ -70,7 +70,9 @@ class GraphBuild {
   const std::vector<std::vector<std::shared_ptr<Stage>>>& stages() const { return stages_; }
 
  private:
-  void make(std::size_t index, const StageContext& context, std::size_t instances);
+  template <class Context>
+  void make(std::size_t index, const Context& shared, std::size_t instances);
+  Value table(std::size_t index) const;  // of a stage, with numbers in place of words that the data decide
   void count_classes(const SampleOrder& order);
   void require_sums(std::size_t replicas) const;
   void require_use_of_gradients() const;
@@ -79,7 +81,8 @@ class GraphBuild {
   std::string place(std::size_t index) const;  // of a stage, for messages
 
   const GraphPlan* plan_;
-  StageContext context_;
+  DataContext context_;                                      // what is known of the data so far
+  std::vector<double> median_weights_;                       // of the classes; empty: not counted
   CompileRequest request_;                                   // of this graph alone
   std::vector<std::vector<std::shared_ptr<Stage>>> stages_;  // instances by stage
   std::size_t made_ = 0;

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <set>
 
-#include "millrace/storage.h"
+#include "base/secrets.h"
 
 namespace millrace {
 namespace {
@@ -64,7 +64,7 @@ std::string own_sizes_text(const GraphBuild& build) {
 
 std::string describe_weights(const WeightsSource& source) {
   if (source.file.empty()) return "";
-  const std::string from = source.url.empty() ? source.file : fmt::format("{} in {}", url_text(source.url), source.file);
+  const std::string from = source.url.empty() ? source.file : fmt::format("{} in {}", without_secrets(source.url), source.file);
   return fmt::format("weights  {}{}{}\n", from, source.inside.empty() ? "" : fmt::format(", inside '{}'", source.inside),
                      source.fresh.empty() ? "" : fmt::format(", new: {}", fmt::join(source.fresh, ", ")));
 }

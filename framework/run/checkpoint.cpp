@@ -18,7 +18,7 @@
 #include "base/durable.h"
 #include "base/folder_names.h"
 #include "millrace/error.h"
-#include "millrace/output_file.h"
+#include "millrace/util/output_file.h"
 #include "network/safetensors.h"
 #include "run/checkpoint_format.h"
 

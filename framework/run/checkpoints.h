@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "millrace/run_events.h"
+#include "millrace/observer.h"
 #include "run/checkpoint.h"
 #include "run/checkpoint_place.h"
 

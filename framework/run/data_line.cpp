@@ -6,8 +6,8 @@
 #include <mutex>
 #include <thread>
 
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "millrace/random.h"
 
 namespace millrace {
 namespace {

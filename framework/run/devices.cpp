@@ -69,9 +69,8 @@ const DeviceInfo& find_uuid(const std::string& uuid, const std::vector<DeviceInf
 
 std::shared_ptr<Backend> make_backend(const std::string& name, const Registry& registry) {
   if (const BackendType* type = registry.backend(name)) return type->create();
-  std::vector<std::string> names;
-  for (const auto& [known, type] : registry.backends()) names.push_back(known);
-  const auto near = nearest_name(name, names);
+  const std::vector<std::string> names = registry.backends().names();
+  const auto near = registry.backends().nearest(name);
   fail(ErrorKind::usage, "no backend '{}' for devices; there {} {}{}{}", name, names.size() == 1 ? "is" : "are",
        names.empty() ? "none: no backend plugin was found" : fmt::format("{}", fmt::join(names, ", ")),
        near ? fmt::format("; nearest is '{}'", *near) : "", registry.skipped_clause(name));

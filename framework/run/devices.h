@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 #include "millrace/plugin.h"
 
 namespace millrace {

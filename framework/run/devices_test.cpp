@@ -103,7 +103,7 @@ ErrorKind kind_of_refusal(std::string_view text, const Registry& registry, std::
 
 TEST(OpenDevices, SaysWhyABackendHasNoDevice) {
   Registry registry;
-  registry.add(BackendType{.name = "cuda", .text = "", .plugin = "", .create = [] { return std::make_shared<NoDevices>(); }});
+  registry.add(BackendType{{"cuda"}, [] { return std::make_shared<NoDevices>(); }});
   std::string what;
   for (const std::string text : {"cuda", "cuda:1", "cuda:GPU-8f"}) {
     EXPECT_EQ(kind_of_refusal(text, registry, what), ErrorKind::device) << text;
@@ -146,8 +146,7 @@ class TwoDevices : public Backend {
 };
 
 void add_backend(Registry& registry, const std::string& name) {
-  registry.add(
-      BackendType{.name = name, .text = "", .plugin = "", .create = [name] { return std::make_shared<TwoDevices>(name); }});
+  registry.add(BackendType{{name}, [name] { return std::make_shared<TwoDevices>(name); }});
 }
 
 TEST(OpenDevices, AllMeansEveryGpu) {
@@ -155,7 +154,7 @@ TEST(OpenDevices, AllMeansEveryGpu) {
   std::string what;
   EXPECT_EQ(kind_of_refusal("all", registry, what), ErrorKind::device);
   EXPECT_EQ(what, "devices = \"all\" means every GPU, and there is none: no plugin with a backend for GPUs was found");
-  registry.add(BackendType{.name = "cuda", .text = "", .plugin = "", .create = [] { return std::make_shared<NoDevices>(); }});
+  registry.add(BackendType{{"cuda"}, [] { return std::make_shared<NoDevices>(); }});
   add_backend(registry, "cpu");
   EXPECT_EQ(kind_of_refusal("all", registry, what), ErrorKind::device);
   EXPECT_EQ(what, "devices = \"all\" means every GPU, and there is none: backend 'cuda': no NVIDIA driver was found");

@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <utility>
 
+#include "millrace/backend/fusion.h"
+#include "millrace/detail/split.h"
 #include "millrace/error.h"
-#include "millrace/fusion.h"
 #include "millrace/loss.h"
-#include "millrace/split.h"
 #include "run/build.h"
 #include "run/fetched_weights.h"
 #include "run/run_log.h"

@@ -10,14 +10,17 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <vector>
 
-#include "millrace/cache_folder.h"
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "millrace/output_file.h"
-#include "millrace/random.h"
 #include "millrace/sample.h"
+#include "millrace/storage.h"
+#include "millrace/util/bytes.h"
+#include "millrace/util/cache_folder.h"
+#include "millrace/util/output_file.h"
+#include "millrace/util/sha256.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 
@@ -28,12 +31,6 @@ namespace {
 constexpr std::string_view kFile = "file://";
 constexpr std::size_t kFewestDigits = 8, kAllDigits = 64;  // of a SHA-256
 constexpr std::size_t kLongestName = 100;                  // of a file in the cache folder, but for the hash before it
-
-std::string lower_case(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
 
 bool is_hex(char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; }
 
@@ -68,7 +65,7 @@ class FileLock {
 class Fetch {
  public:
   Fetch(const WeightsRequest& request, const Registry& registry, const std::function<void(std::string)>& doing)
-      : url_(request.weights), told_(url_text(url_)), registry_(registry), doing_(doing) {
+      : url_(request.weights), registry_(registry), doing_(doing) {
     expected_ = request.sha256.empty() && is_remote(url_) ? hash_in_name(url_) : lower_case(request.sha256);
     who_ = request.sha256.empty() ? "its name says" : "[network] sha256 says";
   }
@@ -83,21 +80,18 @@ class Fetch {
     Storage& storage = registry_.storage(url_);
     const std::string path = cached_weights(url_);
     const FileLock lock(path + ".lock",
-                        [&] { doing_(fmt::format("waiting for another process that fetches the weights '{}'", told_)); });
+                        [&] { doing_(fmt::format("waiting for another process that fetches the weights '{}'", url_)); });
     std::error_code ignored;
     if (fs::is_regular_file(path, ignored)) {
       if (is_expected(sum_of(path))) return path;  // else a good file takes its place, if there is one: the sum may be wrong
       doing_(fmt::format("'{}' has another SHA-256 than it must have, and is fetched again", path));
     }
-    require_digest();  // not after a long wait
-    doing_(fmt::format("fetching the weights '{}'", told_));
+    require_sha256();  // not after a long wait
+    doing_(fmt::format("fetching the weights '{}'", url_));
     ByteBuffer bytes;
     storage.read(url_, bytes);
-    if (bytes.size() == 0) fail(ErrorKind::data, "'{}' is empty", told_);
-    if (const auto digest = new_digest()) {
-      digest->add(bytes.data(), bytes.size());
-      compare(digest->finish());
-    }
+    if (bytes.size() == 0) fail(ErrorKind::data, "'{}' is empty", url_);
+    if (!expected_.empty()) compare(hex_text(sha256(bytes.data(), bytes.size())));
     OutputFile file(path);
     file.write(bytes.data(), bytes.size());
     file.commit();
@@ -105,43 +99,36 @@ class Fetch {
   }
 
  private:
-  void require_digest() const {
-    if (expected_.empty() || registry_.digest("sha256") != nullptr) return;
-    fail(ErrorKind::usage, "'{}' is to be checked, and nothing here computes SHA-256: the plugin digest_sha256 is missing{}",
-         told_, registry_.skipped_clause("digest_sha256"));
-  }
-
-  // Null: there is nothing to compare with.
-  std::unique_ptr<Digest> new_digest() const {
-    if (expected_.empty()) return nullptr;
-    require_digest();
-    return registry_.digest("sha256")->create();
+  void require_sha256() const {
+    if (expected_.empty() || has_sha256()) return;
+    fail(ErrorKind::usage, "'{}' is to be checked, and this build of Millrace computes no SHA-256: it was made without OpenSSL",
+         url_);
   }
 
   // Empty when it is compared with nothing, or when the file cannot be read: who reads it says why.
   std::string sum_of(const std::string& path) const {
-    const auto digest = new_digest();
-    if (!digest) return {};
+    if (expected_.empty()) return {};
+    require_sha256();
     doing_(fmt::format("computing the SHA-256 of '{}'", path));
     std::ifstream file(path, std::ios::binary);
     if (!file) return {};
+    Sha256 sum;
     std::vector<char> buffer(std::size_t{1} << 20);
     while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || file.gcount() > 0) {
-      digest->add(buffer.data(), static_cast<std::size_t>(file.gcount()));
+      sum.add(buffer.data(), static_cast<std::size_t>(file.gcount()));
     }
-    return digest->finish();
+    return hex_text(sum.finish());
   }
 
   bool is_expected(const std::string& sum) const { return sum.empty() || sum.starts_with(expected_); }
 
   void compare(const std::string& sum) const {
     if (is_expected(sum)) return;
-    fail(ErrorKind::data, "'{}' has the SHA-256 {}, and {} {}{}", told_, sum, who_, expected_,
+    fail(ErrorKind::data, "'{}' has the SHA-256 {}, and {} {}{}", url_, sum, who_, expected_,
          expected_.size() < kAllDigits ? "...; [network] sha256 = \"...\" holds whatever the name says" : "");
   }
 
   const std::string& url_;
-  const std::string told_;
   const Registry& registry_;
   const std::function<void(std::string)>& doing_;
   std::string expected_;  // the beginning of the sum, or all of it; empty: any
@@ -167,7 +154,7 @@ std::string cached_weights(const std::string& url) {
   const fs::path folder = cache_folder("weights");
   if (folder.empty()) {
     fail(ErrorKind::usage, "'{}': there is no folder to fetch it into: none of MILLRACE_CACHE, XDG_CACHE_HOME and HOME is set",
-         url_text(url));
+         url);
   }
   std::string name(last_part(url));
   if (name.size() > kLongestName) name.erase(0, name.size() - kLongestName);  // the ending stays

@@ -30,7 +30,7 @@ struct WeightsRequest {
 // with the one given or, for what is remote, with hash_in_name(). `doing` is told what takes time. A file in
 // the cache whose sum is another one is damaged, or was another one on the server: it is fetched again. Throws Error(data) that
 // names both sums when they differ then, and keeps nothing. Throws Error(usage) when there is no storage for the URL,
-// no cache folder, or nothing that computes SHA-256; and what the storage throws.
+// no cache folder, or no SHA-256 in this build; and what the storage throws.
 std::string local_weights(const WeightsRequest& request, const Registry& registry, const std::function<void(std::string)>& doing);
 
 }  // namespace millrace

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "graph/order.h"
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "millrace/label_values.h"
-#include "millrace/random.h"
-#include "millrace/text.h"
+#include "millrace/util/label_values.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 

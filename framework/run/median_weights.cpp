@@ -9,9 +9,9 @@
 #include <sstream>
 #include <string_view>
 
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "millrace/output_file.h"
-#include "millrace/random.h"
+#include "millrace/util/output_file.h"
 #include "plugin/loss_params.h"
 #include "run/data_line.h"
 #include "run/pixel_counts.h"

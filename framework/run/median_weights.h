@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "millrace/value.h"
+#include "millrace/detail/value.h"
 #include "run/build.h"
 
 namespace millrace {

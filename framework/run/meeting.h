@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 #include "millrace/communicator.h"
 #include "millrace/error.h"
 

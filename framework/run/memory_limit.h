@@ -2,14 +2,11 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <string>
 
-namespace millrace {
+#include "millrace/util/host_memory.h"
 
-// What the machine has, or what this process's control group (version 1 or 2) or one above it allows where that is less. 0: the
-// system does not say. `root`: of the file system, for tests.
-std::size_t host_memory(const std::filesystem::path& root = "/");
+namespace millrace {
 
 // How much of addresses this process may have (`ulimit -v`), and so of memory; 0: there is no limit.
 std::size_t address_limit();

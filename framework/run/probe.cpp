@@ -1,7 +1,7 @@
 #include "run/probe.h"
 
-#include "millrace/centre.h"
 #include "millrace/error.h"
+#include "millrace/util/centre.h"
 #include "network/whitening.h"
 #include "run/data_line.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "millrace/network.h"
+#include "millrace/backend/network.h"
 #include "run/build.h"
 
 namespace millrace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 
 namespace millrace {
 

@@ -11,7 +11,7 @@
 
 #include "millrace/communicator.h"
 #include "millrace/observer.h"
-#include "millrace/run.h"
+#include "millrace/stage.h"
 
 namespace millrace {
 

@@ -12,7 +12,7 @@
 #include "base/durable.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
-#include "millrace/output_file.h"
+#include "millrace/util/output_file.h"
 #include "run/run_name.h"
 
 namespace millrace {

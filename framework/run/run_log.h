@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/run.h"
-#include "millrace/value.h"
+#include "millrace/detail/value.h"
+#include "millrace/stage.h"
 #include "run/number_watch.h"
 #include "run/observers.h"
 #include "run/relay.h"

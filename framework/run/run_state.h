@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 
 namespace millrace {
 

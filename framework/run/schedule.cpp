@@ -1,4 +1,4 @@
-#include "millrace/schedule.h"
+#include "millrace/util/schedule.h"
 
 #include <algorithm>
 #include <cmath>

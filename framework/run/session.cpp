@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "base/out_of_memory.h"
-#include "millrace/cache_folder.h"
+#include "millrace/detail/split.h"
 #include "millrace/error.h"
-#include "millrace/split.h"
+#include "millrace/util/cache_folder.h"
 #include "run/median_weights.h"
 #include "run/stop_rules.h"
 #include "run/training.h"
@@ -67,13 +67,16 @@ void Session::make() {
   place_steps();
   warn_of_no_effect();
   for (const auto& build : builds_) {
-    StageContext context = shared_context();
+    StepContext context;
     for (const auto& replica : replicas_) context.replicas.push_back(replica.get());
     for (const auto& device : devices_.devices) context.devices.push_back(device.get());
     context.load = pipeline_.run.load;
     if (context.load.empty()) context.load.assign(devices_.all_replicas, 1.0);
     context.first_replica = static_cast<int>(devices_.first_replica);
-    build->add_step_stages(context, total_steps_, last_step_);
+    context.total_steps = total_steps_;
+    context.last_step = last_step_;
+    context.hash_input = options_.hash_input;
+    build->add_step_stages(std::move(context));
   }
   check_on_nan();
 }
@@ -141,12 +144,11 @@ void Session::warn_of_no_effect() {
   for (std::string& text : without_effect(pipeline_, length)) observers_.warn(std::move(text));
 }
 
-StageContext Session::shared_context() const {
-  StageContext context;
+DataContext Session::shared_context() const {
+  DataContext context;
   context.seed = static_cast<std::uint64_t>(pipeline_.run.seed);
   context.network = pipeline_.network.get();
   if (pipeline_.network) context.window = pipeline_.network->input;
-  context.hash_input = options_.hash_input;
   context.run = log_.get();
   context.registry = &registry_;
   context.group = options_.group;

@@ -266,7 +266,7 @@ class Session {
   std::filesystem::path rescue_folder(const std::filesystem::path& run) const;
   RunResult train();
   void end_observers(RunEnd end);
-  StageContext shared_context() const;
+  DataContext shared_context() const;
   void doing(std::string what) const;  // before the first step
 
   const Pipeline& pipeline_;
@@ -305,7 +305,7 @@ class Session {
   std::string evaluated_;            // CompileRequest::evaluated
   std::vector<std::string> copies_;  // CompileRequest::copies
   std::vector<std::unique_ptr<GraphBuild>> builds_;
-  std::vector<double> median_weights_;       // StageContext::median_weights
+  std::vector<double> median_weights_;       // GraphBuild::set_median_weights()
   std::vector<std::int32_t> resident_sets_;  // of each build: which one devices keep, or -1
   // While a batch's size is chosen: how much may be used, and why the size that was tried last does not fit.
   std::size_t host_limit_ = 0;

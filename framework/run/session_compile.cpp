@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "config/document.h"
-#include "millrace/split.h"
+#include "millrace/detail/split.h"
 #include "run/batch_size.h"
 #include "run/batch_statistics.h"
 #include "run/label_values.h"

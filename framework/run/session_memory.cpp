@@ -5,8 +5,8 @@
 #include <iterator>
 #include <ranges>
 
-#include "millrace/bytes.h"
-#include "millrace/split.h"
+#include "millrace/detail/split.h"
+#include "millrace/util/bytes.h"
 #include "run/check.h"
 #include "run/memory_limit.h"
 #include "run/session.h"

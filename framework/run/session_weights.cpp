@@ -41,7 +41,7 @@ void Session::choose_weights() {
     fail(ErrorKind::usage,
          "{}: --from goes on with a run, and [network] weights = \"{}\" begins one: name that run's weights, "
          "--weights FILE",
-         pipeline_.place_of("network.weights"), url_text(said.weights.file));
+         pipeline_.place_of("network.weights"), said.weights.file);
   }
   weights_from_ = {.file = given ? options_.weights : said.weights.file,
                    .fresh = said.fresh,
@@ -98,7 +98,7 @@ void Session::read_weights() {
       std::filesystem::remove(weights_from_.file, ignored);
       error.in("deleted, as it holds no weights");
     }
-    throw error.in(fmt::format("'{}'", url_text(weights_from_.url)));
+    throw error.in(fmt::format("'{}'", weights_from_.url));
   }
 }
 

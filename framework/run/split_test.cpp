@@ -1,4 +1,4 @@
-#include "millrace/split.h"
+#include "millrace/detail/split.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "millrace/run_events.h"
+#include "millrace/observer.h"
 
 namespace millrace {
 

@@ -10,7 +10,7 @@
 
 #include "config/plan.h"
 #include "millrace/communicator.h"
-#include "millrace/run_events.h"
+#include "millrace/observer.h"
 #include "run/best_weights.h"
 #include "run/build.h"
 #include "run/requests.h"

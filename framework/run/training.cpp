@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/out_of_memory.h"
-#include "millrace/run_events.h"
+#include "millrace/observer.h"
 #include "run/beside.h"
 
 namespace millrace {

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/waited_time.h"
-#include "millrace/run_events.h"
+#include "millrace/observer.h"
 #include "run/check.h"
 #include "run/training.h"
 

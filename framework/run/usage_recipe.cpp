@@ -8,6 +8,7 @@
 #include <set>
 #include <string_view>
 
+#include "millrace/detail/types.h"
 #include "millrace/error.h"
 #include "network/tensor_file.h"
 #include "network/transfer.h"

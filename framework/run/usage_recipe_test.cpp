@@ -1,8 +1,8 @@
 // What a recipe in a file of weights may say.
 #include <gtest/gtest.h>
 
+#include "millrace/batch.h"
 #include "millrace/error.h"
-#include "millrace/predictions.h"
 #include "run/usage.h"
 
 namespace millrace {
@@ -20,7 +20,7 @@ class Shrink : public SampleTransform {
     d.params.add("mode", &Params::mode).choices({"mean", "first"}).text("of pixels").in_recipes();
     d.params.add("table", &Params::table).text("a file of factors");
   }
-  Shrink(const Params&, const StageContext&) {}
+  Shrink(const Params&, const StageSite&) {}
   void process(Sample&, Draw&) override {}
 };
 
@@ -29,7 +29,7 @@ class Stain : public SampleTransform {
  public:
   struct Params {};
   static void describe(StageDescription<Params>& d) { d.name("stain").text("Spoils images."); }
-  Stain(const Params&, const StageContext&) {}
+  Stain(const Params&, const StageSite&) {}
   void process(Sample&, Draw&) override {}
 };
 
@@ -45,7 +45,7 @@ class Scribe : public Stage {
     d.params.add("file", &Params::file).text("where to");
     d.params.add("top", &Params::top).range(1).text("classes").in_recipes();
   }
-  Scribe(const Params&, const StageContext&) {}
+  Scribe(const Params&, const StageSite&) {}
   void process(int, Packet, Output&) override {}
 };
 constexpr char kClasses[] = "write_classes", kOther[] = "write_notes";
@@ -56,7 +56,7 @@ class Guess : public Stage {
   static void describe(StageDescription<Params>& d) {
     d.name("forward").text("Guesses.").input(payload::kBatch).output(payload::kPredictions).in_recipes(RecipeRole::inference);
   }
-  Guess(const Params&, const StageContext&) {}
+  Guess(const Params&, const StageSite&) {}
   void process(int, Packet, Output&) override {}
 };
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
+#include "millrace/backend/network.h"
 #include "millrace/communicator.h"
-#include "millrace/network.h"
 #include "network/tensor_file.h"
 
 namespace millrace {

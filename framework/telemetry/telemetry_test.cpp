@@ -1,4 +1,4 @@
-#include "millrace/telemetry.h"
+#include "millrace/util/telemetry.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,10 @@
 #include <algorithm>
 
 #include "config/document.h"
+#include "millrace/detail/types.h"
 #include "millrace/error.h"
+#include "millrace/observer.h"
+#include "millrace/optimizer.h"
 #include "testkit/synthetic.h"
 
 namespace millrace::conformance {
@@ -61,7 +64,6 @@ std::vector<Subject> registered_by(const Registry& registry, std::string_view pl
   append(all, "observer", registry.observers(), plugin);
   append(all, "backend", registry.backends(), plugin);
   append(all, "storage", registry.storages(), plugin);
-  append(all, "digest", registry.digests(), plugin);
   return all;
 }
 

@@ -41,7 +41,7 @@ class Report {
 };
 
 struct Check {
-  const char* kind;  // "stage", "layer", "loss", "rule", "observer", "backend", "storage", "digest"
+  const char* kind;  // "stage", "layer", "loss", "rule", "observer", "backend", "storage"
   const char* name;  // "determinism"
   void (*run)(const Registry& registry, const std::string& name, Report& report);
 };
@@ -57,7 +57,7 @@ std::span<const Check> compute_checks();  // of layers and losses
 std::span<const Check> rule_checks();
 std::span<const Check> observer_checks();
 std::span<const Check> backend_checks();
-std::span<const Check> service_checks();  // of storages and digests
+std::span<const Check> service_checks();  // of storages
 std::vector<Check> checks_of(std::string_view kind);
 
 // Asks one check. What it throws is a complaint.

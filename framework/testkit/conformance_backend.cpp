@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "millrace/error.h"
+#include "millrace/optimizer.h"
 #include "testkit/conformance.h"
 #include "testkit/gradient_check.h"
 #include "testkit/losses.h"

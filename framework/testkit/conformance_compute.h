@@ -4,6 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "millrace/backend/backend.h"
+#include "millrace/backend/network.h"
 #include "millrace/plugin.h"
 #include "testkit/harness.h"
 

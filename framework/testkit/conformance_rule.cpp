@@ -6,7 +6,7 @@
 #include <set>
 
 #include "millrace/error.h"
-#include "millrace/vectorised.h"
+#include "millrace/kernels/vectorised.h"
 #include "testkit/conformance.h"
 #include "testkit/host_rule.h"
 #include "testkit/synthetic.h"

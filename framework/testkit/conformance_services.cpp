@@ -1,4 +1,4 @@
-// What digests and storages have to do. A storage is asked about files of this machine; one that reads others is not.
+// What storages have to do. A storage is asked about files of this machine; one that reads others is not.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "millrace/error.h"
+#include "millrace/storage.h"
 #include "testkit/conformance.h"
 #include "testkit/conformance_stage.h"
 #include "testkit/synthetic.h"
@@ -16,76 +17,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// ---- digests ----
-
-std::string digest_of(const DigestType& type, std::string_view bytes, std::size_t piece) {
-  const std::unique_ptr<Digest> digest = type.create();
-  for (std::size_t at = 0; at < bytes.size(); at += piece) {
-    digest->add(bytes.data() + at, std::min(piece, bytes.size() - at));
-    digest->add(bytes.data(), 0);
-  }
-  return digest->finish();
-}
-
-std::string some_bytes(std::size_t count) {
-  std::string bytes(count, '\0');
-  for (std::size_t i = 0; i < count; ++i) bytes[i] = static_cast<char>((i * 131 + i / 251) & 0xff);
-  return bytes;
-}
-
-void digest_description(const Registry& registry, const std::string& name, Report& report) {
-  const DigestType& type = *registry.digest(name);
-  check_description(type.name, type.text, type.plugin, {}, report);
-}
-
-void digest_determinism(const Registry& registry, const std::string& name, Report& report) {
-  const DigestType& type = *registry.digest(name);
-  std::string bytes = some_bytes(10'000);
-  const std::string first = digest_of(type, bytes, bytes.size());
-  report.expect(digest_of(type, bytes, bytes.size()) == first, "the same bytes have another digest the second time");
-  bytes.back() ^= 1;
-  report.expect(digest_of(type, bytes, bytes.size()) != first, "bytes that differ in the last bit have the same digest");
-  bytes.back() ^= 1;
-  bytes.pop_back();
-  report.expect(digest_of(type, bytes, bytes.size()) != first, "bytes without the last one have the same digest");
-}
-
-void digest_pieces(const Registry& registry, const std::string& name, Report& report) {
-  const DigestType& type = *registry.digest(name);
-  const std::string bytes = some_bytes(10'000);
-  const std::string whole = digest_of(type, bytes, bytes.size());
-  for (const std::size_t piece : {1, 63, 64, 65, 4096}) {
-    report.expect(digest_of(type, bytes, piece) == whole,
-                  fmt::format("pieces of {} bytes have another digest than the whole", piece));
-  }
-  const std::unique_ptr<Digest> one = type.create(), other = type.create();  // side by side
-  for (std::size_t at = 0; at < bytes.size(); at += 1000) {
-    one->add(bytes.data() + at, 1000);
-    other->add("x", 1);
-  }
-  report.expect(one->finish() == whole, "a digest changes with what another one is given");
-}
-
-void digest_digits(const Registry& registry, const std::string& name, Report& report) {
-  const DigestType& type = *registry.digest(name);
-  const std::string empty = digest_of(type, "", 1);
-  report.expect(!empty.empty(), "the digest of no bytes is empty");
-  for (const std::size_t count : {0, 1, 64, 10'000}) {
-    const std::string text = digest_of(type, some_bytes(count), 10'000);
-    report.expect(text.find_first_not_of("0123456789abcdef") == std::string::npos,
-                  fmt::format("'{}' is not written in lower-case hexadecimal digits", text));
-    report.expect(text.size() == empty.size(),
-                  fmt::format("the digest of {} bytes has {} digits, and that of none has {}", count, text.size(), empty.size()));
-  }
-}
-
-// ---- storages ----
-
 // A storage of this machine, and the URL of image_folder() there.
 class LocalStorage {
  public:
   LocalStorage(const Registry& registry, const std::string& scheme, Report& report)
-      : type_(registry.storages().find(scheme)->second), folder_(fmt::format("{}://{}", scheme, image_folder().string())) {
+      : type_(*registry.storages().find(scheme)), folder_(fmt::format("{}://{}", scheme, image_folder().string())) {
     try {
       is_local_ = type_.storage->look(folder_) != Storage::Kind::unknown;
       if (!is_local_) report.not_applicable("look() does not know folders of this machine, and no network is asked");
@@ -135,8 +71,8 @@ std::string read_part(Storage& storage, const std::string& url, std::size_t offs
 }
 
 void storage_description(const Registry& registry, const std::string& scheme, Report& report) {
-  const StorageType& type = registry.storages().find(scheme)->second;
-  check_description(type.scheme, type.text, type.plugin, {}, report);
+  const StorageType& type = *registry.storages().find(scheme);
+  check_description(type.name, type.text, type.plugin, {}, report);
   report.expect(type.storage != nullptr, "it has no storage");
 }
 
@@ -229,11 +165,7 @@ void storage_threads(const Registry& registry, const std::string& scheme, Report
   on_threads(read_on, report);
 }
 
-constexpr Check kServiceChecks[] = {{"digest", "description", digest_description},
-                                    {"digest", "determinism", digest_determinism},
-                                    {"digest", "pieces", digest_pieces},
-                                    {"digest", "digits", digest_digits},
-                                    {"storage", "description", storage_description},
+constexpr Check kServiceChecks[] = {{"storage", "description", storage_description},
                                     {"storage", "listing", storage_listing},
                                     {"storage", "reading", storage_reading},
                                     {"storage", "refusals", storage_refusals},

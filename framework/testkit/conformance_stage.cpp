@@ -149,7 +149,7 @@ void wrong_table(const Registry& registry, const std::string& name, Report& repo
   Value wrong = stage.table();
   wrong.set("no_such_key_at_all", Value(true));
   Diagnostics errors;
-  StageContext context = stage.context();
+  StepContext context = stage.context();
   context.name = "instance";
   report.expect(stage.type().create(wrong, context, errors) == nullptr, "it is made of a table with a key that it does not have");
   report.expect(errors.text().find("[test.instance] has no key 'no_such_key_at_all'") != std::string::npos,

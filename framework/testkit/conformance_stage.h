@@ -24,7 +24,7 @@ class Workable {
 
   const StageType& type() const { return type_; }
   const Value& table() const { return *table_; }
-  const StageContext& context() const { return bench_.context(); }
+  const StepContext& context() const { return bench_.context(); }
   std::string_view input() const;  // payload of the first port; "" without one
   testkit::Harness harness() const { return testkit::Harness(type_, *table_, context()); }
 

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "millrace/error.h"
+#include "millrace/source.h"
 #include "millrace/stage.h"
 
 namespace millrace::testkit {

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 
 namespace millrace::gpu {
 

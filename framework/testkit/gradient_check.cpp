@@ -5,8 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include "millrace/detail/random.h"
 #include "millrace/loss.h"
-#include "millrace/random.h"
 #include "testkit/losses.h"
 
 namespace millrace::testkit {

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "millrace/backend.h"
-#include "millrace/network.h"
+#include "millrace/backend/backend.h"
+#include "millrace/backend/network.h"
 
 namespace millrace::testkit {
 

@@ -1,6 +1,7 @@
 #include "testkit/graph_fixture.h"
 
 #include "graph/order.h"
+#include "millrace/batch.h"
 
 namespace millrace::testkit {
 
@@ -8,7 +9,7 @@ TestGraph::TestGraph(std::uint64_t seed, int replicas) : seed_(seed), replicas_(
 
 Stage& TestGraph::add(const std::string& name, StageType type, const Value& table) {
   const StageType& kept = types_.emplace_back(std::move(type));
-  StageContext context;
+  StepContext context;
   context.graph = plan_.name;
   context.name = name;
   context.seed = seed_;

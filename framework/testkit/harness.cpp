@@ -3,6 +3,8 @@
 #include <chrono>
 #include <thread>
 
+#include "millrace/batch.h"
+
 namespace millrace::testkit {
 
 void RecordedRun::report(const StepReport& report) {
@@ -97,7 +99,7 @@ void CollectingOutput::wait_until_free() {
   while (holds() > 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
 }
 
-Harness::Harness(const StageType& type, const Value& table, StageContext context) : context_(std::move(context)) {
+Harness::Harness(const StageType& type, const Value& table, StepContext context) : context_(std::move(context)) {
   if (context_.graph.empty()) context_.graph = "test";
   if (context_.name.empty()) context_.name = type.name;
   if (context_.run == nullptr) context_.run = &run_;

@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/batch.h"
 #include "millrace/plugin.h"
-#include "millrace/run.h"
 #include "millrace/stage.h"
 
 namespace millrace::testkit {
@@ -87,7 +87,7 @@ class Harness {
  public:
   // Makes the stage as a pipeline would. What the context leaves open is filled in: graph "test", the stage's own name, a
   // RecordedRun. Throws Error(usage) for mistakes in the table. Does not call open().
-  explicit Harness(const StageType& type, const Value& table = {}, StageContext context = {});
+  explicit Harness(const StageType& type, const Value& table = {}, StepContext context = {});
   explicit Harness(std::shared_ptr<Stage> stage);
   ~Harness();
 
@@ -105,7 +105,7 @@ class Harness {
 
  private:
   RecordedRun run_;
-  StageContext context_;
+  StepContext context_;
   CollectingOutput output_;
   std::shared_ptr<Stage> stage_;
 };

@@ -1,7 +1,7 @@
 // An update on the calling thread, in plain loops.
 #pragma once
 
-#include "millrace/rule.h"
+#include "millrace/optimizer.h"
 
 namespace millrace::testkit {
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "millrace/detail/types.h"
+
 namespace millrace::testkit {
 namespace {
 

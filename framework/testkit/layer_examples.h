@@ -3,7 +3,8 @@
 
 #include <string>
 
-#include "millrace/network.h"
+#include "millrace/backend/network.h"
+#include "millrace/detail/types.h"
 
 namespace millrace::testkit {
 

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "config/document.h"
+#include "millrace/backend/network.h"
 #include "network/load.h"
 
 namespace millrace::testkit {

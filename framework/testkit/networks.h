@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "millrace/backend/network.h"
 #include "millrace/plugin.h"
 
 namespace millrace::testkit {

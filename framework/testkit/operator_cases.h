@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-#include "millrace/tensor.h"
+#include "millrace/detail/tensor.h"
 
 namespace millrace::testkit {
 

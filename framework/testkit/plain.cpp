@@ -8,10 +8,10 @@
 #include <set>
 #include <utility>
 
-#include "millrace/buckets.h"
+#include "millrace/backend/buckets.h"
+#include "millrace/backend/loss_plan.h"
+#include "millrace/backend/parameter_plan.h"
 #include "millrace/error.h"
-#include "millrace/loss_plan.h"
-#include "millrace/parameter_plan.h"
 #include "testkit/host_rule.h"
 #include "testkit/plain_input.h"
 #include "testkit/plain_stream.h"

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 
 namespace millrace::testkit {
 

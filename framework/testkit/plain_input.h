@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 
 namespace millrace::testkit {
 

@@ -1,7 +1,8 @@
 // What tests may ask of a backend on this machine: a processor without AVX-512 has no bf16.
 #pragma once
 
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
+#include "millrace/plugin.h"
 
 namespace millrace::testkit {
 

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "millrace/network.h"
-#include "millrace/predictions.h"
+#include "millrace/backend/network.h"
+#include "millrace/batch.h"
 #include "testkit/files.h"
 #include "testkit/harness.h"
 #include "testkit/plain.h"
@@ -75,7 +75,7 @@ class PredictionsTest : public testing::Test {
   TestFolder folder_;
   RecordedRun run_;
   Network network_;
-  StageContext context_;
+  StepContext context_;
   std::deque<std::vector<float>> values_;
 };
 

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <string>
 
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 #include "testkit/recording.h"
 #include "testkit/recording_queue.h"
 

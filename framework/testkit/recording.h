@@ -19,7 +19,7 @@
 #include <memory>
 #include <vector>
 
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 #include "testkit/recording_order.h"
 
 namespace millrace::testkit {

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 #include "testkit/recording_order.h"
 
 namespace millrace::testkit {

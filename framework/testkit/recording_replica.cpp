@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
 #include "testkit/harness.h"
 #include "testkit/recorder.h"
 

@@ -1,7 +1,10 @@
 #include "testkit/rules.h"
 
 #include "base/library_folder.h"
+#include "millrace/backend/network.h"
+#include "millrace/batch.h"
 #include "millrace/error.h"
+#include "millrace/optimizer.h"
 
 namespace millrace::testkit {
 

@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "millrace/backend/network.h"
+#include "millrace/batch.h"
+#include "millrace/optimizer.h"
 #include "millrace/plugin.h"
 
 namespace millrace::testkit {

@@ -5,8 +5,9 @@
 #include <stdexcept>
 #include <thread>
 
+#include "millrace/batch.h"
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "millrace/random.h"
 
 namespace millrace::testkit {
 namespace {
@@ -111,14 +112,14 @@ void CountingBatcher::process(int, Packet packet, Output& output) {
     const Sample& sample = batch.samples[slot];
     if (sample.fault && params_.replace) {
       if (sample.key.attempt == kMostAttempts) fail(ErrorKind::data, "no good sample in {} attempts", kMostAttempts);
-      if (context_.run) context_.run->bad_sample(context_.graph, sample, "replaced");
+      if (site_.run) site_.run->bad_sample(site_.graph, sample, "replaced");
       Packet again = packet;
       again.begin = slot;
       again.count = 1;
       output.emit(1, std::move(again));
       continue;
     }
-    if (sample.fault && context_.run) context_.run->bad_sample(context_.graph, sample, "skipped");
+    if (sample.fault && site_.run) site_.run->bad_sample(site_.graph, sample, "skipped");
     batch.records[slot] = sample.record;
     if (batch.source_maps) batch.source_maps[slot] = sample.source_map();
     batch.labels[slot] = sample.fault ? -1 : sample.label;

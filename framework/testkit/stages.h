@@ -12,8 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "millrace/batch.h"
 #include "millrace/plugin.h"
-#include "millrace/run.h"
+#include "millrace/stage.h"
 
 namespace millrace::testkit {
 
@@ -32,7 +33,7 @@ class CountingSource : public Source {
     std::int64_t sleep_microseconds = 0;  // in each read
   };
   static void describe(StageDescription<Params>& d);
-  CountingSource(const Params& params, const StageContext&) : Source(params.sampling), params_(params) {}
+  CountingSource(const Params& params, const StageSite&) : Source(params.sampling), params_(params) {}
 
   void open() override {}
   std::uint64_t size() const override { return static_cast<std::uint64_t>(params_.size); }
@@ -51,7 +52,7 @@ class Paint : public SampleTransform {
     double bad = 0;  // chance of throwing ErrorKind::content
   };
   static void describe(StageDescription<Params>& d);
-  Paint(const Params& params, const StageContext&) : params_(params) {}
+  Paint(const Params& params, const StageSite&) : params_(params) {}
   void process(Sample& sample, Draw& draw) override;
   ImageShape image_shape() const override;
 
@@ -68,13 +69,13 @@ class CountingBatcher : public Batcher {
     bool replace = true;
   };
   static void describe(StageDescription<Params>& d);
-  CountingBatcher(const Params& params, const StageContext& context) : params_(params), context_(context) {}
+  CountingBatcher(const Params& params, const StageSite& site) : params_(params), site_(site) {}
   BatchSpec spec() const override;
   void process(int port, Packet packet, Output& output) override;
 
  private:
   Params params_;
-  StageContext context_;
+  StageSite site_;
 };
 
 // A serial, stepwise end of the line: notes each batch, and can be told what to do with it.
@@ -91,7 +92,7 @@ class BatchLog : public Stage {
     bool had_token = false;
   };
   static void describe(StageDescription<Params>& d);
-  BatchLog(const Params& params, const StageContext&) : params_(params) {}
+  BatchLog(const Params& params, const StageSite&) : params_(params) {}
   void process(int port, Packet packet, Output& output) override;
 
   std::vector<Entry> entries() const;
@@ -110,7 +111,7 @@ class Jitter : public Stage {
     std::int64_t most_microseconds = 200;
   };
   static void describe(StageDescription<Params>& d);
-  Jitter(const Params& params, const StageContext& context) : params_(params), seed_(context.seed) {}
+  Jitter(const Params& params, const StageSite& site) : params_(params), seed_(site.seed) {}
   void process(int port, Packet packet, Output& output) override;
 
  private:
@@ -124,7 +125,7 @@ class Turnstile : public Stage {
  public:
   struct Params {};
   static void describe(StageDescription<Params>& d);
-  Turnstile(const Params&, const StageContext&) {}
+  Turnstile(const Params&, const StageSite&) {}
   void process(int port, Packet packet, Output& output) override;
 
   std::size_t wait_for(std::size_t packets);  // until this many are kept; returns how many are
@@ -153,7 +154,7 @@ class Fault : public Stage {
     std::string kind = "run";  // "usage", "data", "content", "storage", "device", "run", or "foreign": a std::runtime_error
   };
   static void describe(StageDescription<Params>& d);
-  Fault(const Params& params, const StageContext& context) : params_(params), seed_(context.seed) {}
+  Fault(const Params& params, const StageSite& site) : params_(params), seed_(site.seed) {}
   void process(int port, Packet packet, Output& output) override;
 
  private:

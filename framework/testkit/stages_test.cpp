@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "millrace/batch.h"
 #include "testkit/harness.h"
 
 namespace millrace::testkit {
@@ -46,7 +47,7 @@ TEST(SampleTransform, SkipsSamplesThatAreBadAlready) {
 }
 
 TEST(SampleTransform, MarksASampleWhoseContentIsBadAndGoesOn) {
-  StageContext context;
+  StepContext context;
   context.name = "colour";
   Harness harness(StageTypeAccess::make<Paint>(), table({{"bad", Value(1.0)}}), context);
   const Ref<Batch> batch = make_batch(2, {4, 4, 3});

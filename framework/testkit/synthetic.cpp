@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "millrace/optimizer.h"
 #include "testkit/plain.h"
 #include "testkit/rules.h"
 
@@ -122,8 +123,8 @@ Bench::Bench(const Registry& registry, bool with_replicas) : network_(testkit::s
   context_.total_steps = context_.last_step = 4;
 }
 
-std::optional<Value> workable_table(const StageType& type, const StageContext& context, std::string& why) {
-  StageContext own = context;
+std::optional<Value> workable_table(const StageType& type, const StepContext& context, std::string& why) {
+  StepContext own = context;
   own.name = type.name;
   const Value required = plausible_table(type.params);
   std::vector<Value> candidates{required};

@@ -8,6 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "millrace/backend/backend.h"
+#include "millrace/backend/network.h"
+#include "millrace/optimizer.h"
 #include "millrace/plugin.h"
 #include "testkit/harness.h"
 
@@ -33,7 +36,7 @@ Value plausible(const ParamInfo& info);
 class Bench {
  public:
   Bench(const Registry& registry, bool with_replicas);
-  const StageContext& context() const { return context_; }
+  const StepContext& context() const { return context_; }
 
  private:
   std::shared_ptr<Backend> backend_;
@@ -41,12 +44,12 @@ class Bench {
   Network network_;
   std::vector<std::unique_ptr<Replica>> replicas_;
   testkit::RecordedRun run_;
-  StageContext context_;
+  StepContext context_;
 };
 
 // The smallest table that the stage can be made from: what it requires, or that and one more parameter. Nothing when none
 // is accepted; `why` then holds the last refusal.
-std::optional<Value> workable_table(const StageType& type, const StageContext& context, std::string& why);
+std::optional<Value> workable_table(const StageType& type, const StepContext& context, std::string& why);
 
 // The rule with its defaults; and with every number at 0.5 and every switch on, where it accepts that.
 std::vector<std::shared_ptr<const Rule>> workable_rules(const RuleType& type);

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "millrace/loss_plan.h"
+#include "millrace/backend/loss_plan.h"
 #include "testkit/harness.h"
 #include "testkit/losses.h"
 

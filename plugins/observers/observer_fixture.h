@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/observer.h"
 #include "millrace/plugin.h"
 #include "testkit/files.h"
 

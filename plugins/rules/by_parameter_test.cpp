@@ -1,4 +1,5 @@
 // Rules by parameter: one for weights, another one for biases and batch norm.
+#include "millrace/optimizer.h"
 #include "rule_fixture.h"
 
 namespace millrace {

@@ -1,6 +1,7 @@
 // A kernel that nvcc never saw would otherwise be found out by a launch, on a device.
 #include <gtest/gtest.h>
 
+#include "millrace/optimizer.h"
 #include "testkit/rules.h"
 
 namespace millrace {

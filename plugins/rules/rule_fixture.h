@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/optimizer.h"
 #include "millrace/plugin.h"
 #include "testkit/harness.h"
 #include "testkit/networks.h"

@@ -86,6 +86,8 @@ TEST(WallsCheck, SeesADeviceInTheFramework) {
 TEST(WallsCheck, SeesALibraryOutsideItsFolder) {
   EXPECT_EQ(includes_with("framework/run/a.h", "#include <oneapi/tbb/task_arena.h>\n"),
             "framework/run/a.h:1: includes oneapi/tbb/task_arena.h: oneTBB stays in framework/graph\n");
+  EXPECT_EQ(includes_with("framework/run/a.h", "#include <openssl/evp.h>\n"),
+            "framework/run/a.h:1: includes openssl/evp.h: OpenSSL stays in framework/base/sha256.cpp\n");
   EXPECT_EQ(includes_with("framework/run/a.h", "#include <toml++/toml.h>\n"),
             "framework/run/a.h:1: includes toml++/toml.h: toml++ stays in framework/config\n");
   EXPECT_NE(includes_with("plugins/stages/crop/crop.h", "#include <tbb/parallel_for.h>\n"), "");
@@ -110,6 +112,11 @@ TEST(WallsCheck, SeesAPluginThatLooksIntoTheFramework) {
   EXPECT_NE(includes_with("plugins/stages/resize/a.cpp", "#include <config/plan.h>\n"), "");
   EXPECT_NE(includes_with("plugins/stages/resize/a.cpp", "#include \"testkit/harness.h\"\n"), "");
   EXPECT_EQ(includes_with("plugins/stages/resize/a_test.cpp", "#include \"testkit/harness.h\"\n"), "");
+}
+
+TEST(WallsCheck, SeesAPluginThatIncludesAPartOfAPublicHeader) {
+  EXPECT_EQ(includes_with("plugins/stages/resize/a.cpp", "#include \"millrace/detail/tensor.h\"\n"),
+            "plugins/stages/resize/a.cpp:1: includes millrace/detail/tensor.h: it comes with the header that it is a part of\n");
 }
 
 TEST(WallsCheck, SeesAToolOrTheFrameworkThatLooksIntoAPlugin) {
@@ -153,7 +160,7 @@ TEST(WallsCheck, SeesAToolThatEndsWhereStandardErrorIsGone) {
   PlantedTree tree;
   tree.write("tools/pipeline-run/a.cpp", "print_to_stderr(1);\nisatty(STDERR_FILENO);\nfmt::print(stderr, 1);");
   EXPECT_EQ(text(check_streams(tree.root())),
-            "tools/pipeline-run/a.cpp:3: standard error may be gone; use millrace/standard_error.h\n");
+            "tools/pipeline-run/a.cpp:3: standard error may be gone; use millrace/util/standard_error.h\n");
 }
 
 TEST(WallsCheck, ReadsWhatALibraryNeeds) {

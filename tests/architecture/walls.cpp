@@ -82,7 +82,7 @@ Findings check_streams(const fs::path& root) {
       for (std::size_t i = 0; i < code.size(); ++i) {
         if (!std::regex_search(code[i], speaks ? may_throw : any)) continue;
         findings.push_back(name + ":" + std::to_string(i + 1) +
-                           (speaks ? ": standard error may be gone; use millrace/standard_error.h"
+                           (speaks ? ": standard error may be gone; use millrace/util/standard_error.h"
                                    : ": writes to standard error; warn through the run instead"));
       }
     }
@@ -91,7 +91,7 @@ Findings check_streams(const fs::path& root) {
 }
 
 Findings check_link_lines(const fs::path& framework_library, const fs::path& plugins) {
-  static const std::regex device(R"(^lib(dnnl|mkl|gomp|cu|nccl|nv|jpeg|turbojpeg|png|webp|tiff|curl|ssl|crypto|aws|mpi).*)");
+  static const std::regex device(R"(^lib(dnnl|mkl|gomp|cu|nccl|nv|jpeg|turbojpeg|png|webp|tiff|curl|ssl|aws|mpi).*)");
   Findings findings;
   for (const std::string& library : needed_libraries(framework_library)) {
     if (std::regex_match(library, device)) findings.push_back(framework_library.filename().string() + ": needs " + library);

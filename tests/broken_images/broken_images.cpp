@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
 #include "plugins/stages/decode_image/jpeg_images_fixture.h"
 #include "plugins/stages/decode_image/png_images_fixture.h"
 

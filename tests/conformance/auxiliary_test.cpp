@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "millrace/backend/fusion.h"
 #include "millrace/error.h"
-#include "millrace/fusion.h"
 #include "replicas.h"
 
 namespace millrace::conformance {

@@ -7,8 +7,8 @@
 #include <mutex>
 
 #include "discovered.h"
-#include "millrace/host_element.h"
-#include "millrace/loss_elements.h"
+#include "millrace/kernels/host_element.h"
+#include "millrace/kernels/loss_elements.h"
 #include "testkit/losses.h"
 #include "testkit/plain.h"
 #include "testkit/rules.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "millrace/step.h"
+#include "millrace/batch.h"
 #include "replicas.h"
 #include "testkit/harness.h"
 
@@ -54,7 +54,7 @@ class Clipping : public testing::TestWithParam<const char*> {
   std::pair<Gradients, Gradients> clipped(const Value& table) {
     results(*network_, *made_.replica, batch_of(*network_));
     const Gradients before = gradients_of(*network_, *made_.replica);
-    StageContext context;
+    StepContext context;
     context.graph = "train";
     context.network = network_.get();
     context.replicas = {made_.replica.get()};

@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include "discovered.h"
+#include "millrace/communicator.h"
+#include "millrace/observer.h"
 
 namespace millrace::conformance {
 namespace {

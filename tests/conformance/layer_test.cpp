@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "millrace/error.h"
-#include "millrace/portable.h"
+#include "millrace/kernels/portable.h"
+#include "millrace/layer.h"
 #include "replicas.h"
 #include "testkit/gradient_check.h"
 #include "testkit/layer_examples.h"

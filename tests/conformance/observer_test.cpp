@@ -1,5 +1,6 @@
 // What every observer has to say about itself, and how it answers wrong parameters.
 #include "discovered.h"
+#include "millrace/observer.h"
 
 namespace millrace::conformance {
 namespace {

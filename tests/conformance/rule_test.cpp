@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "discovered.h"
+#include "millrace/optimizer.h"
 #include "testkit/plain.h"
 
 namespace millrace::conformance {

@@ -2,8 +2,9 @@
 #include <cstring>
 
 #include "fuzz.h"
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "millrace/random.h"
+#include "millrace/sample.h"
 #include "tar_index.h"
 
 namespace millrace::fuzz {

@@ -9,6 +9,7 @@
 #include "fuzz.h"
 #include "millrace/plugin.h"
 #include "millrace/sample.h"
+#include "millrace/storage.h"
 
 namespace millrace::fuzz {
 
@@ -42,10 +43,10 @@ class MemoryStorage : public Storage {
 struct Bench {
   std::shared_ptr<MemoryStorage> storage = std::make_shared<MemoryStorage>();
   Registry registry;
-  StageContext context;
+  StepContext context;
 
   Bench() {
-    registry.add(StorageType{"file", "objects", {}, storage});
+    registry.add(StorageType{{"file", "objects"}, storage});
     context.registry = &registry;
   }
 };

@@ -10,7 +10,7 @@
 #include <iterator>
 
 #include "fuzz.h"
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
 
 namespace millrace::fuzz {
 namespace {

@@ -1,6 +1,8 @@
 #include <algorithm>
 
 #include "drawing.h"
+#include "millrace/loss.h"
+#include "millrace/optimizer.h"
 
 namespace millrace::generator {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "drawn_images.h"
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
 
 namespace millrace::generator {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
 
 namespace millrace::generator {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "millrace/detail/random.h"
+#include "millrace/detail/value.h"
 #include "millrace/params.h"
-#include "millrace/random.h"
-#include "millrace/value.h"
 
 namespace millrace::generator {
 

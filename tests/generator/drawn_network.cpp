@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "millrace/detail/types.h"
 #include "millrace/error.h"
 
 namespace millrace::generator {

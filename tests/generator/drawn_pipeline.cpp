@@ -9,6 +9,8 @@
 #include "config/stop_plan.h"
 #include "drawing.h"
 #include "millrace/layer.h"
+#include "millrace/observer.h"
+#include "millrace/optimizer.h"
 
 namespace millrace::generator {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/value.h"
+#include "millrace/detail/value.h"
 
 namespace millrace::generator {
 

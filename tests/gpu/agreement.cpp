@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "millrace/backend/backend.h"
+#include "millrace/backend/network.h"
+
 namespace millrace::gpu {
 namespace {
 

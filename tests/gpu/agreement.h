@@ -11,6 +11,8 @@
 #include <string>
 
 #include "gpu_fixture.h"
+#include "millrace/backend/backend.h"
+#include "millrace/backend/network.h"
 
 namespace millrace::gpu {
 

@@ -3,6 +3,8 @@
 
 #include "agreement.h"
 #include "config/document.h"
+#include "millrace/backend/backend.h"
+#include "millrace/backend/network.h"
 #include "network/load.h"
 
 namespace millrace::gpu {

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/backend/backend.h"
+#include "millrace/backend/network.h"
 #include "millrace/plugin.h"
 
 namespace millrace::gpu {

@@ -3,6 +3,8 @@
 #include <iterator>
 
 #include "agreement.h"
+#include "millrace/backend/backend.h"
+#include "millrace/backend/network.h"
 #include "testkit/networks.h"
 
 namespace millrace::gpu {

@@ -8,10 +8,10 @@
 #include <string>
 #include <utility>
 
+#include "millrace/batch.h"
+#include "millrace/detail/random.h"
+#include "millrace/detail/split.h"
 #include "millrace/plugin.h"
-#include "millrace/random.h"
-#include "millrace/split.h"
-#include "millrace/step.h"
 #include "testkit/plain.h"
 
 namespace millrace::testkit {
@@ -198,7 +198,7 @@ class Training {
   }
 
   std::shared_ptr<Stage> make(const char* name, const Value& table, int replica) {
-    StageContext context = context_;
+    StepContext context = context_;
     context.name = name;
     context.replica = replica;
     Diagnostics errors;
@@ -223,7 +223,7 @@ class Training {
   const Network network_;
   Registry registry_;
   RecordedRun services_;
-  StageContext context_;
+  StepContext context_;
   Home token_home_, batch_home_;
   CirculatingToken token_{token_home_};
   std::vector<double> weights_;  // of the step whose token is held

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "millrace/backend.h"
-#include "millrace/value.h"
+#include "millrace/backend/backend.h"
+#include "millrace/detail/value.h"
 #include "testkit/harness.h"
 
 namespace millrace::testkit {

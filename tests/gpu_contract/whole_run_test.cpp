@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "millrace/batch.h"
 #include "millrace/error.h"
-#include "millrace/run.h"
-#include "millrace/step.h"
+#include "millrace/stage.h"
 #include "run/session.h"
 #include "testkit/recording.h"
 #include "testkit/stages.h"
@@ -89,7 +89,7 @@ class PromisesInVain : public Stage {
     d.name("promises_in_vain").text("Breaks a promise.");
     d.input(payload::kGradientBucket).output(payload::kGradientBucket).per_replica();
   }
-  PromisesInVain(const Params&, const StageContext& context) : context_(context) {}
+  PromisesInVain(const Params&, const StepContext& context) : context_(context) {}
   void process(int, Packet packet, Output& output) override {
     const std::uint64_t step = static_cast<const GradientBucket&>(*packet.payload).step;
     if (step == 2 && context_.replica == 0) context_.run->promise_scalar(context_.graph, step, "fairness");
@@ -97,7 +97,7 @@ class PromisesInVain : public Stage {
   }
 
  private:
-  const StageContext context_;
+  const StepContext context_;
 };
 
 // Notes what it is told.
@@ -126,7 +126,7 @@ class WholeRun : public testing::Test {
     }
     add_stages(registry_);
     registry_.add_stage<PromisesInVain>();
-    registry_.add(BackendType{.name = "recording", .text = "", .plugin = "", .create = [this] { return recording_; }});
+    registry_.add(BackendType{{"recording"}, [this] { return recording_; }});
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 

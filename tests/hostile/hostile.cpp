@@ -1,5 +1,6 @@
 // Stages, a layer and an update rule that break promises, each in one way. services.cpp has other kinds.
 #include <millrace/layer.h>
+#include <millrace/optimizer.h>
 #include <millrace/plugin.h>
 #include <unistd.h>
 
@@ -32,7 +33,7 @@ int overflow(volatile char* before) {
    public:                                                                                               \
     struct Params {};                                                                                    \
     static void describe(StageDescription<Params>& d) { d.name(name_).text("Breaks a promise."); }       \
-    Class(const Params&, const StageContext&) {}                                                         \
+    Class(const Params&, const StageSite&) {}                                                         \
     void process([[maybe_unused]] Sample& sample, [[maybe_unused]] Draw& draw) override { __VA_ARGS__; } \
   };
 
@@ -60,7 +61,7 @@ class ConstructorThrows : public SampleTransform {
     d.name("constructor_throws").text("Breaks a promise.");
     d.params.add("number", &Params::number).text("a number instead of an exception");
   }
-  ConstructorThrows(const Params& params, const StageContext&) { params.number ? throw_number() : throw_error(); }
+  ConstructorThrows(const Params& params, const StageSite&) { params.number ? throw_number() : throw_error(); }
   void process(Sample&, Draw&) override {}
 };
 
@@ -68,7 +69,7 @@ class DestructorThrows : public SampleTransform {
  public:
   struct Params {};
   static void describe(StageDescription<Params>& d) { d.name("destructor_throws").text("Breaks a promise."); }
-  DestructorThrows(const Params&, const StageContext&) {}
+  DestructorThrows(const Params&, const StageSite&) {}
   ~DestructorThrows() override { throw_error(); }
   void process(Sample&, Draw&) override {}
 };
@@ -79,7 +80,7 @@ class Leaks : public SampleTransform {
  public:
   struct Params {};
   static void describe(StageDescription<Params>& d) { d.name("leaks").text("Breaks a promise."); }
-  Leaks(const Params&, const StageContext&) {}
+  Leaks(const Params&, const StageSite&) {}
   void process(Sample&, Draw&) override { last_ = new std::uint8_t[256]; }
 
  private:
@@ -91,7 +92,7 @@ class KeepsASample : public SampleTransform {
  public:
   struct Params {};
   static void describe(StageDescription<Params>& d) { d.name("keeps_a_sample").text("Breaks a promise."); }
-  KeepsASample(const Params&, const StageContext&) {}
+  KeepsASample(const Params&, const StageSite&) {}
   void process(Sample& sample, Draw&) override {
     if (Sample* const before = before_.exchange(&sample)) before->label = 1 - before->label;
   }
@@ -105,7 +106,7 @@ class SharesAPlace : public SampleTransform {
  public:
   struct Params {};
   static void describe(StageDescription<Params>& d) { d.name("shares_a_place").text("Breaks a promise."); }
-  SharesAPlace(const Params&, const StageContext&) {}
+  SharesAPlace(const Params&, const StageSite&) {}
   void process(Sample& sample, Draw&) override {
     const Image& image = sample.change_colours();
     place_ = image.data[1];
@@ -126,7 +127,7 @@ class BadDefault : public SampleTransform {
     d.name("bad_default").text("Breaks a promise.");
     d.params.add("chance", &Params::chance).range(0, 1).text("for each image");
   }
-  BadDefault(const Params&, const StageContext&) {}
+  BadDefault(const Params&, const StageSite&) {}
   void process(Sample&, Draw&) override {}
 };
 
@@ -139,7 +140,7 @@ class WithoutText : public SampleTransform {
     d.name("without_text").text("Breaks a promise.");
     d.params.add("chance", &Params::chance).range(0, 1);
   }
-  WithoutText(const Params&, const StageContext&) {}
+  WithoutText(const Params&, const StageSite&) {}
   void process(Sample&, Draw&) override {}
 };
 
@@ -147,7 +148,7 @@ class ForgetsItsState : public SampleTransform {
  public:
   struct Params {};
   static void describe(StageDescription<Params>& d) { d.name("forgets_its_state").text("Breaks a promise."); }
-  ForgetsItsState(const Params&, const StageContext&) {}
+  ForgetsItsState(const Params&, const StageSite&) {}
   void process(Sample&, Draw&) override {}
   std::string save() const override { return restored_ ? "nothing" : "something"; }
   void restore(std::string_view) override { restored_ = true; }

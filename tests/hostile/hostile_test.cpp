@@ -57,11 +57,6 @@ struct Promise {
 
 // In services.cpp.
 constexpr Promise kOfServices[] = {
-    {"digest 'counts_pieces'", "determinism", "passed"},
-    {"digest 'counts_pieces'", "pieces", "failed: pieces of 1 bytes have another digest than the whole"},
-    {"digest 'in_capitals'", "digits", "failed: 'A0000000' is not written in lower-case hexadecimal digits"},
-    {"digest 'short_digests'", "digits", "failed: the digest of 64 bytes has 8 digits, and that of none has 1"},
-    {"digest 'shares_a_sum'", "pieces", "failed: a digest changes with what another one is given"},
     {"storage 'muddle'", "description", "passed"},
     {"storage 'muddle'", "listing", "failed: it lists '"},
     {"storage 'muddle'", "reading", "failed: "},  // of the first file, whichever that is

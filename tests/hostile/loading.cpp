@@ -65,7 +65,7 @@ class Harmless : public millrace::SampleTransform {
  public:
   struct Params {};
   static void describe(millrace::StageDescription<Params>& d) { d.name("harmless").text("Does nothing."); }
-  Harmless(const Params&, const millrace::StageContext&) {}
+  Harmless(const Params&, const millrace::StageSite&) {}
   void process(millrace::Sample&, millrace::Draw&) override {}
 };
 

@@ -1,4 +1,4 @@
-// Digests, a storage and backends that break promises, each in one way.
+// A storage and backends that break promises, each in one way.
 #include <millrace/plugin.h>
 
 #include <algorithm>
@@ -12,40 +12,12 @@
 #include <utility>
 
 #include "millrace/error.h"
+#include "millrace/storage.h"
 #include "testkit/plain.h"
 
 namespace {
 
 using namespace millrace;
-
-// Adds up bytes; `Broken` breaks one promise.
-enum class Broken { pieces, digits, length, shared };
-
-template <Broken kBroken>
-class Sum : public Digest {
- public:
-  void add(const void* data, std::size_t bytes) override {
-    for (std::size_t i = 0; i < bytes; ++i) sum() = sum() * 31 + static_cast<const unsigned char*>(data)[i];
-    if (kBroken == Broken::pieces) sum() += 1;
-  }
-  std::string finish() override {
-    const std::uint32_t found = std::exchange(sum(), 0);
-    if (kBroken == Broken::length) return fmt::format("{:x}", found);
-    return kBroken == Broken::digits ? fmt::format("{:08X}", found | 0xa0000000U) : fmt::format("{:08x}", found);
-  }
-
- private:
-  std::uint32_t& sum() {
-    static std::uint32_t of_all = 0;
-    return kBroken == Broken::shared ? of_all : sum_;
-  }
-  std::uint32_t sum_ = 0;
-};
-
-template <Broken kBroken>
-DigestType digest(const char* name) {
-  return {name, "Breaks a promise.", {}, [] { return std::make_unique<Sum<kBroken>>(); }};
-}
 
 // Files of this machine. It lists them backwards, begins parts one byte too early, says that the network failed where a file is
 // missing, and keeps the name of what it reads in a place that all threads share.
@@ -146,20 +118,16 @@ class OtherBackend : public Backend {
 
 template <Compiles kCompiles>
 BackendType backend(const char* name) {
-  return {name, "Breaks a promise.", {}, [name] { return std::make_shared<OtherBackend<kCompiles>>(name); }};
+  return {{name, "Breaks a promise."}, [name] { return std::make_shared<OtherBackend<kCompiles>>(name); }};
 }
 
 }  // namespace
 
 MILLRACE_PLUGIN("services", "1.0", "Breaks promises.") {
-  registry.add(digest<Broken::pieces>("counts_pieces"));
-  registry.add(digest<Broken::digits>("in_capitals"));
-  registry.add(digest<Broken::length>("short_digests"));
-  registry.add(digest<Broken::shared>("shares_a_sum"));
-  registry.add(StorageType{"muddle", "Breaks promises.", {}, std::make_shared<Muddle>()});
+  registry.add(StorageType{{"muddle", "Breaks promises."}, std::make_shared<Muddle>()});
   registry.add(backend<Compiles::other_inputs>("other_inputs"));
   registry.add(backend<Compiles::other_rates>("other_rates"));
   registry.add(backend<Compiles::another_second>("another_second"));
   // As the test kit has it: its device says that it is of backend "plain", and opens whatever number is asked for.
-  registry.add(BackendType{"any_device", "Breaks promises.", {}, testkit::make_plain_backend});
+  registry.add(BackendType{{"any_device", "Breaks promises."}, testkit::make_plain_backend});
 }

@@ -1,10 +1,10 @@
 // pipeline-data over sets of every sort: images of any size, files that cannot be read, label images, numbers, odd names.
 #include <gtest/gtest.h>
+#include <png_file.h>
 
 #include <fstream>
 #include <regex>
 
-#include "../../tools/pipeline-data/image_bytes.h"
 #include "command.h"
 #include "running_program.h"
 

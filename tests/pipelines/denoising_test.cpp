@@ -1,11 +1,11 @@
 // Pipelines whose images have noise and whose targets do not.
 #include <gtest/gtest.h>
+#include <png_file.h>
 
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
 
-#include "../../tools/pipeline-data/image_bytes.h"
 #include "command.h"
 
 namespace millrace::test {

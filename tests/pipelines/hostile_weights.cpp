@@ -6,7 +6,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
 #include "network/torch_file_fixture.h"
 
 namespace millrace::test {

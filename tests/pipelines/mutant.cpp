@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
 
 namespace millrace::test {
 namespace {

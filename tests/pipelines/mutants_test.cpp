@@ -17,8 +17,8 @@
 
 #include "command.h"
 #include "config/plan.h"
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "millrace/random.h"
 #include "mutant.h"
 #include "network/load.h"
 

@@ -8,6 +8,7 @@
 #include <regex>
 
 #include "command.h"
+#include "millrace/observer.h"
 #include "network/safetensors.h"
 #include "run/checkpoint.h"
 #include "running_program.h"

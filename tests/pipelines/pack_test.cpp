@@ -1,12 +1,12 @@
 // pipeline-data pack as a user meets it: what comes out of the shards is what went in.
 #include <gtest/gtest.h>
+#include <png_file.h>
 
 #include <algorithm>
 #include <array>
 #include <fstream>
 #include <iterator>
 
-#include "../../tools/pipeline-data/image_bytes.h"
 #include "command.h"
 
 namespace millrace::test {

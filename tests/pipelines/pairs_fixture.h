@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <png_file.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -10,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "../../tools/pipeline-data/image_bytes.h"
 #include "command.h"
 
 namespace millrace::test {

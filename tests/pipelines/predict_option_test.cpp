@@ -1,10 +1,10 @@
 // pipeline-run --predict: what it takes, what it leaves behind, and figures beside labels.
 #include <gtest/gtest.h>
+#include <png_file.h>
 
 #include <fstream>
 #include <sstream>
 
-#include "../../tools/pipeline-data/image_bytes.h"
 #include "command.h"
 
 namespace millrace::test {

@@ -1,11 +1,11 @@
 // Photographs of a user, given to networks that were trained to restore or enlarge images.
 #include <gtest/gtest.h>
 #include <png.h>
+#include <png_file.h>
 
 #include <cmath>
 #include <fstream>
 
-#include "../../tools/pipeline-data/image_bytes.h"
 #include "command.h"
 
 namespace millrace::test {

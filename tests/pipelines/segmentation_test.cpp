@@ -1,14 +1,14 @@
 // Pipelines that say which class each pixel has: weights of classes, figures by class, masks.
 #include <gtest/gtest.h>
 #include <png.h>
+#include <png_file.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 
-#include "../../tools/pipeline-data/image_bytes.h"
 #include "command.h"
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
 
 namespace millrace::test {
 namespace {

@@ -1,15 +1,15 @@
 // pipeline-data show where stages behind `batch` change the images.
 #include <gtest/gtest.h>
 #include <png.h>
+#include <png_file.h>
 
 #include <fstream>
 #include <set>
 #include <stdexcept>
 
 #include "../../tools/pipeline-data/batch_line.h"
-#include "../../tools/pipeline-data/image_bytes.h"
 #include "command.h"
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
 
 namespace millrace::test {
 namespace {

@@ -1,11 +1,11 @@
 // Pipelines whose targets have several times the size of their images.
 #include <gtest/gtest.h>
+#include <png_file.h>
 
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
 
-#include "../../tools/pipeline-data/image_bytes.h"
 #include "command.h"
 
 namespace millrace::test {

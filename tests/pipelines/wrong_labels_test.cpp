@@ -1,10 +1,10 @@
 // Labels that mean something else than is meant, and names that are no text: what a run says of them, and what it stores.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <png_file.h>
 
 #include <fstream>
 
-#include "../../tools/pipeline-data/image_bytes.h"
 #include "command.h"
 
 namespace millrace::test {

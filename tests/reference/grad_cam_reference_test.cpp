@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "millrace/backend/backend.h"
+#include "millrace/backend/network.h"
 #include "reference_fixture.h"
 #include "testkit/networks.h"
 

@@ -2,6 +2,7 @@
 // float32. tests/reference/README.md, layers.json.
 #include <gtest/gtest.h>
 
+#include "millrace/backend/network.h"
 #include "millrace/loss.h"
 #include "reference_fixture.h"
 #include "testkit/losses.h"

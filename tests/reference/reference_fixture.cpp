@@ -7,6 +7,8 @@
 #include <fstream>
 #include <numeric>
 
+#include "millrace/backend/backend.h"
+#include "millrace/backend/network.h"
 #include "testkit/reference_value.h"
 
 namespace millrace::reference {

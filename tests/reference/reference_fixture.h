@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "millrace/backend/backend.h"
+#include "millrace/backend/network.h"
 #include "millrace/plugin.h"
 #include "testkit/harness.h"
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "millrace/schedule.h"
+#include "millrace/util/schedule.h"
 
 namespace millrace {
 namespace {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "millrace/backend/network.h"
 #include "network/load.h"
 
 namespace millrace {

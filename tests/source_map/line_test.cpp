@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "millrace/batch.h"
 #include "millrace/plugin.h"
 #include "testkit/graph_fixture.h"
 #include "testkit/stages.h"
@@ -17,7 +18,7 @@ class Placed : public SampleTransform {
  public:
   struct Params {};
   static void describe(StageDescription<Params>& d) { d.name("placed").text("Images of a known place."); }
-  Placed(const Params&, const StageContext&) {}
+  Placed(const Params&, const StageSite&) {}
   ImageShape image_shape() const override { return {4, 4, 3}; }
   void process(Sample& sample, Draw&) override {
     const Image image = sample.new_image(image_shape());

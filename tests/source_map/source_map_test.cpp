@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/batch.h"
 #include "millrace/plugin.h"
 #include "plugins/stages/decode_image/jpeg_images_fixture.h"
 #include "plugins/stages/decode_image/png_images_fixture.h"
@@ -85,7 +86,7 @@ class Line {
   }
 
   void add(const char* stage, const Value& parameters = {}) {
-    StageContext context;
+    StepContext context;
     context.name = stage;
     context.seed = seed_;
     context.image = {0, 0, 3};
@@ -106,7 +107,7 @@ class Line {
   Picture end(SourceMap& source) {
     const ImageShape stored = sample().image().shape, window = window_.is_static() ? window_ : stored;
     const Ref<Batch> batch = testkit::make_batch(1, stored, window);
-    StageContext context;
+    StepContext context;
     context.image = stored;
     context.window = window;
     const Image image = batch->samples[0].new_image(stored);

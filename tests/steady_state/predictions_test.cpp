@@ -5,8 +5,8 @@
 
 #include "config/plan.h"
 #include "counting.h"
+#include "millrace/batch.h"
 #include "millrace/plugin.h"
-#include "millrace/predictions.h"
 #include "pipelines/command.h"
 #include "run/session.h"
 #include "run/weights.h"
@@ -24,7 +24,7 @@ class CountingSink : public Stage {
   static void describe(StageDescription<Params>& d) {
     d.name("counting_sink").text("Counts.").input(payload::kPredictions).serial();
   }
-  CountingSink(const Params&, const StageContext&) {}
+  CountingSink(const Params&, const StageSite&) {}
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
   void stop() noexcept override { line_.stop(); }
 

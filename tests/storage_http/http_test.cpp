@@ -5,7 +5,9 @@
 #include <fstream>
 
 #include "http_storage.h"
+#include "millrace/error.h"
 #include "millrace/sample.h"
+#include "millrace/storage.h"
 #include "server.h"
 
 namespace millrace::http::test {
@@ -193,9 +195,7 @@ TEST_F(HttpServer, TellsAPasswordToTheHostThatItIsForAlone) {
   EXPECT_EQ(read(from, at("to/http:%2F%2Flocalhost" + port + "%2Fecho")), "nobody");
   setenv("HOME", home.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
   const std::string said = complaint(ErrorKind::usage, [&] { read(from, "http://me:secret@127.0.0.1/x?signature=y"); });
-  EXPECT_SAYS(said, "'http://127.0.0.1/x?...': a URL with a name or a password in it is refused");
-  EXPECT_EQ(said.find("secret"), said.npos) << said;
-  EXPECT_EQ(said.find("signature"), said.npos) << said;
+  EXPECT_SAYS(said, "'http://me:***@127.0.0.1/x?signature=***': a URL with a name or a password in it is refused");
 }
 
 TEST_F(HttpServer, IsAProxyWhereTheEnvironmentSaysSo) {

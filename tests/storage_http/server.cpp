@@ -7,7 +7,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "digest.h"
+#include "millrace/util/bytes.h"
+#include "millrace/util/sha256.h"
 
 namespace millrace::http::test {
 
@@ -43,6 +44,6 @@ void put(const std::filesystem::path& file, const std::string& content) {
   std::ofstream(file, std::ios::binary) << content;
 }
 
-std::string sha256(const std::string& bytes) { return s3::hex(s3::sha256(bytes)); }
+std::string sha256(const std::string& bytes) { return hex_text(millrace::sha256(bytes)); }
 
 }  // namespace millrace::http::test

@@ -12,7 +12,9 @@
 #include <thread>
 
 #include "base/waited_time.h"
+#include "millrace/error.h"
 #include "millrace/sample.h"
+#include "millrace/storage.h"
 #include "server.h"
 
 namespace millrace::s3::test {

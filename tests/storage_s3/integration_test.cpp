@@ -9,6 +9,7 @@
 
 #include "millrace/plugin.h"
 #include "millrace/sample.h"
+#include "millrace/storage.h"
 #include "server.h"
 
 namespace millrace::s3::test {

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "millrace/error.h"
 #include "millrace/sample.h"
 #include "server.h"
 

@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "millrace/sample.h"
+#include "millrace/storage.h"
 #include "uri.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/storage.h"
 #include "s3.h"
 
 namespace millrace::s3::test {

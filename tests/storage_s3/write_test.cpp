@@ -3,7 +3,9 @@
 
 #include <fstream>
 
+#include "millrace/error.h"
 #include "millrace/sample.h"
+#include "millrace/storage.h"
 #include "server.h"
 #include "upload.h"
 

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
 #include "testkit/graph_fixture.h"
 #include "testkit/stages.h"
 #include "training_stages.h"

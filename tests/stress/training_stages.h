@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/batch.h"
 #include "millrace/plugin.h"
-#include "millrace/step.h"
 
 namespace millrace::stress {
 
@@ -33,7 +33,7 @@ class Forward : public Stage {
     std::int64_t fails_at = -1;  // on the device's thread, at this step
   };
   static void describe(StageDescription<Params>& d);
-  Forward(const Params& params, const StageContext& context) : params_(params), replica_(context.replica) {}
+  Forward(const Params& params, const StepContext& context) : params_(params), replica_(context.replica) {}
   ~Forward() override;
   void process(int port, Packet packet, Output& output) override;
   void stop() noexcept override;
@@ -63,7 +63,7 @@ class Join : public Stage {
     std::int64_t replicas = 1;
   };
   static void describe(StageDescription<Params>& d);
-  Join(const Params& params, const StageContext&) : params_(params) {}
+  Join(const Params& params, const StageSite&) : params_(params) {}
   void process(int port, Packet packet, Output& output) override;
   void stop() noexcept override { waiting_.clear(); }
 
@@ -76,7 +76,7 @@ class Update : public Stage {
  public:
   struct Params {};
   static void describe(StageDescription<Params>& d);
-  Update(const Params&, const StageContext&) {}
+  Update(const Params&, const StageSite&) {}
   void process(int, Packet, Output&) override { ++updates; }
   std::atomic<std::uint64_t> updates{0};
 };

@@ -60,7 +60,7 @@ int run(int count, char** arguments) {
   registry.load_all();
   const GraphPlan plan = make_plan(registry, arguments[1], batch);
   Workers workers(threads, threads);
-  StageContext context;
+  DataContext context;
   context.registry = &registry;
   GraphBuild build(plan, context);
   build.require_steps();

@@ -15,7 +15,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/run_kernel.h"
-#include "millrace/portable.h"
+#include "millrace/kernels/portable.h"
 
 namespace millrace::cpu {
 namespace {

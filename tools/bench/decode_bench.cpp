@@ -28,8 +28,8 @@
 
 #include "common/arguments.h"
 #include "graph/graph.h"
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "millrace/random.h"
 #include "run/build.h"
 
 namespace {
@@ -198,7 +198,7 @@ class DataGraph {
     add("decode_image", decode);
     add("batch", batch);
     plan_.edges = {{0, 0, 1, 0}, {1, 0, 2, 0}};
-    StageContext context;
+    StepContext context;
     context.registry = &registry_;
     build_ = std::make_unique<GraphBuild>(plan_, context);
     GraphOptions options;

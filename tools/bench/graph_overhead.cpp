@@ -50,7 +50,7 @@ class Pump : public Stage {
   static void describe(StageDescription<Params>& d) {
     d.name("pump").input(payload::kImageChunk).output(payload::kImageChunk).output("Nothing", "chain");
   }
-  Pump(const Params&, const StageContext&) {}
+  Pump(const Params&, const StageSite&) {}
   void process(int, Packet packet, Output& output) override {
     for (int i = 0; i < kPackets; ++i) output.emit(1, packet);
     output.emit(0, std::move(packet));
@@ -61,7 +61,7 @@ class Pass : public Stage {
  public:
   struct Params {};
   static void describe(StageDescription<Params>& d) { d.name("pass").input("Nothing").output("Nothing"); }
-  Pass(const Params&, const StageContext&) {}
+  Pass(const Params&, const StageSite&) {}
   void process(int, Packet packet, Output& output) override { output.emit(0, std::move(packet)); }
 };
 

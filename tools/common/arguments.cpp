@@ -11,9 +11,9 @@
 #include <cstring>
 
 #include "base/out_of_memory.h"
+#include "millrace/detail/value.h"
 #include "millrace/error.h"
-#include "millrace/standard_error.h"
-#include "millrace/value.h"
+#include "millrace/util/standard_error.h"
 #include "run/memory_limit.h"
 
 namespace millrace {

@@ -76,7 +76,7 @@ bool changes_batches(const StageType& type) {
 }  // namespace
 
 BatchLine::BatchLine(const DataSet& data) : data_(data) {
-  StageContext context = data.context();
+  StepContext context{data.context()};
   context.graph = data.graph().name;
   context.image = data.build().image();
   context.target = data.build().target();
@@ -94,7 +94,7 @@ BatchLine::BatchLine(const DataSet& data) : data_(data) {
   }
 }
 
-std::shared_ptr<Stage> BatchLine::make(const StagePlan& plan, StageContext context) const {
+std::shared_ptr<Stage> BatchLine::make(const StagePlan& plan, StepContext context) const {
   context.name = plan.name;
   context.at = plan.table_at();
   Diagnostics errors;

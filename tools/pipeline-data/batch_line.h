@@ -24,7 +24,7 @@ class BatchLine {
   Ref<Batch> load(std::uint64_t epoch, std::uint64_t number, unsigned threads) const;
 
  private:
-  std::shared_ptr<Stage> make(const StagePlan& plan, StageContext context) const;
+  std::shared_ptr<Stage> make(const StagePlan& plan, StepContext context) const;
   void fill(Batch& batch, std::uint32_t slot, const SampleKey& key) const;
 
   const DataSet& data_;

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "millrace/picture.h"
+#include "millrace/util/picture.h"
 
 namespace millrace {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/picture.h"
+#include "millrace/util/picture.h"
 
 namespace millrace {
 

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "millrace/standard_error.h"
+#include "millrace/util/standard_error.h"
 
 namespace millrace {
 

@@ -9,8 +9,9 @@
 #include <thread>
 
 #include "millrace/error.h"
-#include "millrace/standard_error.h"
-#include "millrace/text.h"
+#include "millrace/storage.h"
+#include "millrace/util/standard_error.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 

@@ -8,7 +8,7 @@
 #include "common/arguments.h"
 #include "config/plan.h"
 #include "millrace/plugin.h"
-#include "millrace/run.h"
+#include "millrace/stage.h"
 #include "run/data_line.h"
 
 namespace millrace {
@@ -36,7 +36,7 @@ class DataSet {
 
   const Registry& registry() const { return registry_; }
   const GraphPlan& graph() const { return *graph_; }        // the whole graph, of which build() has the beginning
-  const StageContext& context() const { return context_; }  // what is the same for all stages
+  const DataContext& context() const { return context_; }  // what is the same for all stages
   const GraphBuild& build() const { return *build_; }
   const DataLine& line() const { return *line_; }
   // What the network sees of an image. None without a network, and where images may have any size.
@@ -53,7 +53,7 @@ class DataSet {
   Pipeline pipeline_;
   const GraphPlan* graph_ = nullptr;
   GraphPlan plan_;  // its beginning
-  StageContext context_;
+  DataContext context_;
   std::unique_ptr<GraphBuild> build_;
   std::unique_ptr<DataLine> line_;
 };

@@ -1,7 +1,5 @@
 #include "image_bytes.h"
 
-#include <png.h>
-
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -9,24 +7,9 @@
 // jpeglib.h needs FILE and size_t before it
 #include <jpeglib.h>
 
-namespace millrace {
+#include "millrace/error.h"
 
-std::string png_bytes(const ImageView& image) {
-  constexpr png_uint_32 kFormats[] = {PNG_FORMAT_GRAY, PNG_FORMAT_GA, PNG_FORMAT_RGB, PNG_FORMAT_RGBA};
-  png_image info{};
-  info.version = PNG_IMAGE_VERSION;
-  info.height = static_cast<png_uint_32>(image.shape.height);
-  info.width = static_cast<png_uint_32>(image.shape.width);
-  info.format = kFormats[image.shape.channels - 1];
-  png_alloc_size_t size = 0;
-  const bool sized = png_image_write_to_memory(&info, nullptr, &size, 0, image.data, 0, nullptr) != 0;
-  std::string bytes(size, '\0');
-  if (!sized || png_image_write_to_memory(&info, bytes.data(), &size, 0, image.data, 0, nullptr) == 0) {
-    fail(ErrorKind::run, "cannot write an image of {}: {}", to_string(image.shape), info.message);
-  }
-  bytes.resize(size);
-  return bytes;
-}
+namespace millrace {
 
 std::string jpeg_bytes(const ImageView& image, int quality) {
   jpeg_compress_struct info{};

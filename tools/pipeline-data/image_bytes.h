@@ -1,4 +1,4 @@
-// Pixels as the bytes of an image file.
+// Pixels as the bytes of a JPEG file (<png_file.h> makes PNG files), and what the bytes of a file are.
 #pragma once
 
 #include <string>
@@ -7,7 +7,6 @@
 
 namespace millrace {
 
-std::string png_bytes(const ImageView& image);                // REQUIRES: 1 to 4 channels. Throws ErrorKind::run.
 std::string jpeg_bytes(const ImageView& image, int quality);  // REQUIRES: 1 or 3 channels
 
 // "jpg" or "png", by the first bytes; empty for anything else.

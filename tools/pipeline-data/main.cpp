@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/arguments.h"
+#include "millrace/detail/value.h"
 #include "millrace/error.h"
-#include "millrace/value.h"
 #include "verbs.h"
 
 namespace millrace {

@@ -6,9 +6,9 @@
 
 #include "counter.h"
 #include "data_set.h"
-#include "millrace/bytes.h"
 #include "millrace/error.h"
-#include "millrace/standard_error.h"
+#include "millrace/util/bytes.h"
+#include "millrace/util/standard_error.h"
 #include "pack_members.h"
 #include "shard_writer.h"
 #include "stop_signal.h"

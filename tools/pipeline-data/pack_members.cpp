@@ -1,6 +1,7 @@
 #include "pack_members.h"
 
 #include <fmt/format.h>
+#include <png_file.h>
 
 #include <algorithm>
 #include <cmath>
@@ -18,7 +19,7 @@ constexpr int kQuality = 90;
 std::shared_ptr<SampleTransform> make_decoder(const Registry& registry, const TargetSpec& target) {
   const StageType* type = registry.stage("decode_image");
   if (type == nullptr) fail(ErrorKind::usage, "images cannot be decoded: there is no plugin with the stage decode_image");
-  StageContext context;
+  StepContext context;
   context.graph = "pack";
   context.name = "decode_image";
   context.target = target;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "millrace/plugin.h"
-#include "millrace/resample.h"
+#include "millrace/util/resample.h"
 
 namespace millrace {
 

@@ -9,7 +9,7 @@
 #include "base/secrets.h"
 #include "data_set.h"
 #include "millrace/error.h"
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 #include "verbs.h"
 
 namespace millrace {

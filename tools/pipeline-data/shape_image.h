@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/random.h"
+#include "millrace/detail/random.h"
 
 namespace millrace {
 

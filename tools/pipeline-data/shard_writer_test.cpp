@@ -1,6 +1,7 @@
 #include "shard_writer.h"
 
 #include <gtest/gtest.h>
+#include <png_file.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // pipeline-data show: a contact sheet of what the network will see.
 #include <fmt/format.h>
+#include <png_file.h>
 
 #include <algorithm>
 #include <set>
@@ -9,10 +10,9 @@
 #include "class_overlay.h"
 #include "contact_sheet.h"
 #include "data_set.h"
-#include "image_bytes.h"
 #include "millrace/error.h"
-#include "millrace/output_file.h"
-#include "millrace/standard_error.h"
+#include "millrace/util/output_file.h"
+#include "millrace/util/standard_error.h"
 #include "verbs.h"
 
 namespace millrace {

@@ -10,8 +10,8 @@
 #include <set>
 
 #include "data_set.h"
+#include "millrace/detail/value.h"
 #include "millrace/error.h"
-#include "millrace/value.h"
 #include "verbs.h"
 
 namespace millrace {

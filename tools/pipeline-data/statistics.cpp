@@ -10,7 +10,7 @@
 #include "counter.h"
 #include "data_set.h"
 #include "millrace/error.h"
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 #include "run/pixel_counts.h"
 #include "target_statistics.h"
 #include "verbs.h"

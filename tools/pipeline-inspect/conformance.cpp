@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "millrace/communicator.h"
 #include "millrace/error.h"
 #include "testkit/apart.h"
 #include "testkit/conformance.h"

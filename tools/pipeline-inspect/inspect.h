@@ -5,6 +5,8 @@
 #include <string>
 
 #include "config/plan.h"
+#include "millrace/detail/types.h"
+#include "millrace/optimizer.h"
 
 namespace millrace {
 

@@ -4,6 +4,11 @@
 
 #include <cstdint>
 
+#include "millrace/backend/backend.h"
+#include "millrace/communicator.h"
+#include "millrace/loss.h"
+#include "millrace/observer.h"
+#include "millrace/optimizer.h"
 #include "network/load.h"
 #include "testkit/files.h"
 #include "text_table.h"
@@ -21,7 +26,7 @@ class Read : public Source {
     d.params.add("path", &Params::path).required().text("folder of the images");
     SourceParams::describe(d.params);
   }
-  Read(const Params& params, const StageContext&) : Source(params) {}
+  Read(const Params& params, const StageSite&) : Source(params) {}
   void open() override {}
   std::uint64_t size() const override { return 0; }
   std::size_t largest_encoded() const override { return 0; }
@@ -31,7 +36,7 @@ class Read : public Source {
 class Plain : public Stage {
  public:
   struct Params {};
-  Plain(const Params&, const StageContext&) {}
+  Plain(const Params&, const StageSite&) {}
   void process(int, Packet, Output&) override {}
 };
 
@@ -51,7 +56,7 @@ class Collect : public Batcher {
     d.params.add_table("window", &Params::window,
                        [](ParamSet<Window>& w) { w.add("x", &Window::x).range(-9, 9).unit("pixels"); });
   }
-  Collect(const Params&, const StageContext&) {}
+  Collect(const Params&, const StageSite&) {}
   BatchSpec spec() const override { return {}; }
   void process(int, Packet, Output&) override {}
 };
@@ -274,14 +279,16 @@ TEST_F(Inspect, ListsWhatThereIs) {
   EXPECT_NE(text.find("layer types"), std::string::npos) << text;
 }
 
-TEST_F(Inspect, ListsDigestsWithTheirPlugin) {
-  registry_.add(DigestType{"crc9", "Nine bits.", "sums", [] { return std::unique_ptr<Digest>(); }});
-  EXPECT_NE(list_everything(registry_).find("digests\n  crc9  Nine bits.\n"), std::string::npos) << list_everything(registry_);
+TEST_F(Inspect, ListsEachKindWithItsPlugin) {
+  registry_.add(StorageType{{"crate", "Boxes.", "boxes"}, nullptr});
+  registry_.add(CommunicatorType{{"drums", "Far away.", "boxes"}, "", {}});
+  const std::string said = "communicators\n  drums  Far away.\n\nstorage\n  crate  Boxes.\n";
+  EXPECT_NE(list_everything(registry_).find("storage\n  crate  Boxes.\n"), std::string::npos) << list_everything(registry_);
   PluginInfo plugin;
-  plugin.name = "sums";
-  EXPECT_NE(describe_plugin(plugin, registry_).find("digests\n  crc9  Nine bits.\n"), std::string::npos);
+  plugin.name = "boxes";
+  EXPECT_TRUE(describe_plugin(plugin, registry_).ends_with(said)) << describe_plugin(plugin, registry_);
   plugin.name = "others";
-  EXPECT_EQ(describe_plugin(plugin, registry_).find("crc9"), std::string::npos);
+  EXPECT_EQ(describe_plugin(plugin, registry_).find("crate"), std::string::npos);
 }
 
 class Bell : public RunObserver {
@@ -322,8 +329,7 @@ class Backends : public Backend {
 };
 
 void add_backend(Registry& registry, const std::string& name, std::vector<DeviceInfo> devices) {
-  registry.add(
-      BackendType{.name = name, .text = "", .plugin = "", .create = [devices] { return std::make_shared<Backends>(devices); }});
+  registry.add(BackendType{{name}, [devices] { return std::make_shared<Backends>(devices); }});
 }
 
 TEST_F(Inspect, ShowsDevicesAndWhyThereAreNone) {

@@ -11,8 +11,11 @@
 #include "config/zoo.h"
 #include "conformance.h"
 #include "inspect.h"
+#include "millrace/detail/types.h"
 #include "millrace/error.h"
-#include "millrace/text.h"
+#include "millrace/observer.h"
+#include "millrace/optimizer.h"
+#include "millrace/util/text.h"
 #include "network/load.h"
 
 namespace {
@@ -107,9 +110,7 @@ std::string inspect_name(const std::string& name, const Registry& registry) {
 }
 
 [[noreturn]] void fail_to_find(const char* what, const std::string& name, const auto& types) {
-  std::vector<std::string> names;
-  append_names(types, names);
-  const auto nearest = nearest_name(name, names);
+  const auto nearest = types.nearest(name);
   fail(ErrorKind::usage, "there is no {} '{}'{}", what, name, nearest ? fmt::format("; nearest is '{}'", *nearest) : "");
 }
 
@@ -157,7 +158,7 @@ int main(int count, char** words) {
         "[PLUGIN | STAGE | LAYER | loss LOSS | rule RULE | observer OBSERVER | NETWORK | FILE.toml | WEIGHTS | devices] "
         "[options]",
         "Shows what there is: without an argument all plugins, stages, backends, layer types, losses, update rules,\n"
-        "observers, storage and digests; with a name that one's ports and parameters, or a network as a table of\n"
+        "observers and storage; with a name that one's ports and parameters, or a network as a table of\n"
         "layers; with a file its network, or the pipeline's graphs, or what the weights (.safetensors, .pth) hold.");
     arguments
         .repeated("--set", "KEY=VALUE", "changes a key of the file (or a network's variable) before it is read", options.sets)

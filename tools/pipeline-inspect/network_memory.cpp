@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "inspect.h"
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
-#include "millrace/rule.h"
+#include "millrace/optimizer.h"
 #include "run/check.h"
 #include "text_table.h"
 

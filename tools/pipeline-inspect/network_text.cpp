@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "inspect.h"
-#include "millrace/json_lines.h"
+#include "millrace/util/json_lines.h"
 #include "text_table.h"
 
 namespace millrace {

@@ -1,7 +1,8 @@
 #include <fmt/format.h>
 
+#include "base/secrets.h"
 #include "inspect.h"
-#include "network/tensor_file.h"
+#include "millrace/util/text.h"
 #include "text_table.h"
 
 namespace millrace {
@@ -71,8 +72,8 @@ std::string describe_pipeline(const Pipeline& pipeline) {
                        network.layers.size(), to_string(network.input), to_string(network.output()));
     if (!params.weights.file.empty()) {
       const std::string& inside = params.weights.inside;
-      out +=
-          fmt::format("weights {}{}\n", url_text(params.weights.file), inside.empty() ? "" : ", inside '" + shown(inside) + "'");
+      out += fmt::format("weights {}{}\n", without_secrets(params.weights.file),
+                         inside.empty() ? "" : ", inside '" + shown(inside) + "'");
     }
     out += covered("new", params.fresh, network) + covered("frozen", params.freeze, network);
   }

@@ -1,6 +1,11 @@
 #include <fmt/format.h>
 
 #include "inspect.h"
+#include "millrace/backend/backend.h"
+#include "millrace/communicator.h"
+#include "millrace/detail/types.h"
+#include "millrace/observer.h"
+#include "millrace/optimizer.h"
 #include "text_table.h"
 
 namespace millrace {
@@ -17,11 +22,40 @@ std::string section(const char* title, const TextTable& table) {
   return table.empty() ? "" : fmt::format("\n{}\n{}", title, table.text());
 }
 
-void add_stage(TextTable& table, const StageType& type) {
-  table.row({type.name, payload_list(type.inputs), "->", payload_list(type.outputs), type.text});
-}
+// The types that a plugin has registered; null: all there are.
+class Types {
+ public:
+  Types(const Registry& registry, const PluginInfo* plugin) : registry_(registry), plugin_(plugin) {}
 
-TextTable stage_table() { return TextTable({"", "", "", "", ""}); }
+  std::string text() const {
+    return stages() + section_of("backends", registry_.backends()) + section_of("communicators", registry_.communicators()) +
+           section_of("layer types", registry_.layers()) + section_of("losses", registry_.losses()) +
+           section_of("update rules", registry_.rules()) + section_of("observers", registry_.observers()) +
+           section_of("storage", registry_.storages());
+  }
+
+ private:
+  bool are_asked_for(const TypeDescription& type) const { return plugin_ == nullptr || type.plugin == plugin_->name; }
+
+  std::string stages() const {
+    TextTable table({"", "", "", "", ""});
+    for (const auto& [name, type] : registry_.stages()) {
+      if (are_asked_for(type)) table.row({name, payload_list(type.inputs), "->", payload_list(type.outputs), type.text});
+    }
+    return section("stages", table);
+  }
+
+  std::string section_of(const char* title, const auto& types) const {
+    TextTable table({"", ""});
+    for (const auto& [name, type] : types) {
+      if (are_asked_for(type)) table.row({name, type.text});
+    }
+    return section(title, table);
+  }
+
+  const Registry& registry_;
+  const PluginInfo* const plugin_;
+};
 
 // A plugin that is not there may be one that could not be loaded.
 std::string skipped(const Registry& registry) {
@@ -35,58 +69,16 @@ std::string gigabytes(std::size_t bytes) { return fmt::format("{:.1f} GiB", stat
 }  // namespace
 
 std::string list_everything(const Registry& registry) {
-  TextTable plugins({"", "", "", ""}), stages = stage_table(), backends({"", ""}), communicators({"", ""}), layers({"", ""}),
-                                       rules({"", ""}), losses({"", ""}), observers({"", ""}), storages({"", ""}),
-                                       digests({"", ""});
+  TextTable plugins({"", "", "", ""});
   for (const PluginInfo& plugin : registry.plugins()) plugins.row({plugin.name, plugin.version, plugin.text, plugin.path});
-  for (const auto& [name, type] : registry.stages()) add_stage(stages, type);
-  for (const auto& [name, type] : registry.backends()) backends.row({name, type.text});
-  for (const auto& [name, type] : registry.communicators()) communicators.row({name, type.text});
-  for (const auto& [name, type] : registry.layers()) layers.row({name, type.text});
-  for (const auto& [name, type] : registry.rules()) rules.row({name, type.text});
-  for (const auto& [name, type] : registry.losses()) losses.row({name, type.text});
-  for (const auto& [name, type] : registry.observers()) observers.row({name, type.text});
-  for (const auto& [name, type] : registry.storages()) storages.row({name, type.text});
-  for (const auto& [name, type] : registry.digests()) digests.row({name, type.text});
   std::string out = "plugins\n" + plugins.text();
   if (plugins.empty()) out += "  none was found; MILLRACE_PLUGIN_PATH names the folders that are searched first\n";
-  out += section("stages", stages) + section("backends", backends) + section("communicators", communicators) +
-         section("layer types", layers) + section("losses", losses) + section("update rules", rules) +
-         section("observers", observers) + section("storage", storages) + section("digests", digests);
-  return out + skipped(registry);
+  return out + Types(registry, nullptr).text() + skipped(registry);
 }
 
 std::string describe_plugin(const PluginInfo& plugin, const Registry& registry) {
-  std::string out = fmt::format("{} {}: {}\n  {}\n", plugin.name, plugin.version, plugin.text, plugin.path);
-  TextTable stages = stage_table(), backends({"", ""}), layers({"", ""}), rules({"", ""}), losses({"", ""}), observers({"", ""}),
-            storages({"", ""}), digests({"", ""});
-  for (const auto& [name, type] : registry.stages()) {
-    if (type.plugin == plugin.name) add_stage(stages, type);
-  }
-  for (const auto& [name, type] : registry.backends()) {
-    if (type.plugin == plugin.name) backends.row({name, type.text});
-  }
-  for (const auto& [name, type] : registry.layers()) {
-    if (type.plugin == plugin.name) layers.row({name, type.text});
-  }
-  for (const auto& [name, type] : registry.rules()) {
-    if (type.plugin == plugin.name) rules.row({name, type.text});
-  }
-  for (const auto& [name, type] : registry.losses()) {
-    if (type.plugin == plugin.name) losses.row({name, type.text});
-  }
-  for (const auto& [name, type] : registry.observers()) {
-    if (type.plugin == plugin.name) observers.row({name, type.text});
-  }
-  for (const auto& [name, type] : registry.storages()) {
-    if (type.plugin == plugin.name) storages.row({name, type.text});
-  }
-  for (const auto& [name, type] : registry.digests()) {
-    if (type.plugin == plugin.name) digests.row({name, type.text});
-  }
-  return out + section("stages", stages) + section("backends", backends) + section("layer types", layers) +
-         section("losses", losses) + section("update rules", rules) + section("observers", observers) +
-         section("storage", storages) + section("digests", digests);
+  return fmt::format("{} {}: {}\n  {}\n", plugin.name, plugin.version, plugin.text, plugin.path) +
+         Types(registry, &plugin).text();
 }
 
 std::string describe_devices(const Registry& registry) {

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include "inspect.h"
+#include "millrace/loss.h"
+#include "millrace/optimizer.h"
 #include "text_table.h"
 
 namespace millrace {

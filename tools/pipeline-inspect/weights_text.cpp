@@ -1,7 +1,8 @@
 #include <fmt/format.h>
 
 #include "inspect.h"
-#include "millrace/json_lines.h"
+#include "millrace/util/json_lines.h"
+#include "millrace/util/text.h"
 #include "network/tensor_file.h"
 #include "run/usage.h"
 #include "run/weights.h"

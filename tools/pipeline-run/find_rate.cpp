@@ -1,6 +1,7 @@
 #include "find_rate.h"
 
 #include <fmt/format.h>
+#include <png_file.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +9,7 @@
 #include <utility>
 
 #include "millrace/error.h"
-#include "millrace/output_file.h"
+#include "millrace/util/output_file.h"
 #include "rate_picture.h"
 
 namespace millrace {
@@ -116,7 +117,7 @@ std::string FindRate::write_files() const {
   if (picture_.empty() || curve_.points().empty()) return {};
   if (curve_.lowest() == nullptr) return "no picture: no loss is a number\n";
   OutputFile file(picture_);
-  file.write(png_of(rate_picture(curve_)));
+  file.write(png_bytes(rate_picture(curve_).view()));
   file.commit();
   return fmt::format("picture: {}\n", picture_);
 }

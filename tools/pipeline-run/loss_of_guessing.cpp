@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "millrace/loss_plan.h"
+#include "millrace/backend/loss_plan.h"
 
 namespace millrace {
 namespace {

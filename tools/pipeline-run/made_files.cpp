@@ -4,7 +4,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "millrace/output_file.h"
+#include "millrace/util/output_file.h"
 
 namespace millrace {
 

@@ -6,7 +6,7 @@
 
 #include "loss_of_guessing.h"
 #include "millrace/error.h"
-#include "millrace/schedule.h"
+#include "millrace/util/schedule.h"
 #include "run/number_watch.h"
 
 namespace millrace {

@@ -42,7 +42,7 @@ std::vector<Seen> look_at_all(const Pipeline& pipeline, const Registry& registry
   const auto batcher = [](const StagePlan& stage) { return stage.type->role == StageType::Role::batcher; };
   plan.stages.erase(std::find_if(plan.stages.begin(), plan.stages.end(), batcher), plan.stages.end());
   plan.edges.clear();
-  StageContext context;
+  DataContext context;
   context.seed = static_cast<std::uint64_t>(pipeline.run.seed);
   context.network = pipeline.network.get();
   context.registry = &registry;

@@ -8,8 +8,8 @@
 
 #include "config/plan.h"
 #include "millrace/error.h"
-#include "millrace/output_file.h"
-#include "millrace/text.h"
+#include "millrace/util/output_file.h"
+#include "millrace/util/text.h"
 #include "network/load.h"
 #include "network/tensor_file.h"
 #include "photograph_sizes.h"

@@ -1,11 +1,12 @@
 #include "predict_source.h"
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <initializer_list>
 
 #include "millrace/error.h"
+#include "millrace/loss.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 
@@ -13,9 +14,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-bool ends_with_any(std::string text, std::initializer_list<const char*> ends) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return std::any_of(ends.begin(), ends.end(), [&](const char* end) { return text.ends_with(end); });
+bool ends_with_any(const std::string& text, std::initializer_list<const char*> ends) {
+  const std::string lower = lower_case(text);
+  return std::any_of(ends.begin(), ends.end(), [&](const char* end) { return lower.ends_with(end); });
 }
 
 // The first entry of such a name; "" where there is none, or the folder cannot be read: its source says so.

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "millrace/value.h"
+#include "millrace/detail/value.h"
 #include "run/usage.h"
 
 namespace millrace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/second_signal.h"
-#include "millrace/standard_error.h"
+#include "millrace/util/standard_error.h"
 
 namespace millrace {
 namespace {

@@ -3,7 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "millrace/standard_error.h"
+#include "millrace/util/standard_error.h"
 
 namespace millrace {
 namespace {

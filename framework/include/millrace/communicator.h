@@ -1,4 +1,22 @@
 // The processes of a run, and sums over its replicas. Communicators are plugins; `allreduce` asks for one by name.
+//
+//   class Pair : public millrace::Communicator {  // two replicas of one process, by streams of their devices (backend/backend.h)
+//    public:
+//     explicit Pair(std::span<millrace::Device* const> devices) : stream_(devices[0]->make_stream("sum")) {}
+//     void all_reduce(std::span<const millrace::Ref<millrace::GradientBucket>> buckets) override {
+//       for (const auto& bucket : buckets) stream_->wait(bucket->ready);
+//       const float* const both[] = {buckets[0]->data, buckets[1]->data};
+//       stream_->sum(buckets[0]->data, both, buckets[0]->elements);
+//       stream_->copy(buckets[1]->data, buckets[0]->data, buckets[0]->elements);
+//       for (const auto& bucket : buckets) bucket->ready = stream_->record();
+//     }
+//    private:
+//     std::unique_ptr<millrace::Stream> stream_;
+//   };
+//   MILLRACE_PLUGIN("pair", "1.0", "Sums of two replicas.") {
+//     registry.add(millrace::CommunicatorType{
+//         {"pair", "Two replicas."}, "cpu", [](const auto& setting) { return std::make_unique<Pair>(setting.devices); }});
+//   }
 #pragma once
 
 #include <cstddef>
@@ -10,10 +28,12 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/backend.h"
-#include "millrace/step.h"
+#include "millrace/batch.h"
+#include "millrace/detail/type_description.h"
 
 namespace millrace {
+
+class Device;
 
 // The processes that train together; this one is number rank() of size(). Replicas are numbered through all processes, in order
 // of rank. What one sends on a channel the other receives on the same channel, in order.
@@ -58,9 +78,7 @@ class Communicator {
   virtual void check() {}
 };
 
-struct CommunicatorType {
-  std::string name;  // "local"
-  std::string text;
+struct CommunicatorType : TypeDescription {
   std::string backend;  // whose devices it is made for; empty: it needs no more than Stream
   // One device per local replica. `group`: the processes of the run, or null; the replicas of all of them number
   // `replicas`, and this process has those from `first_replica` on. Throws Error(usage) for a group that it cannot serve.

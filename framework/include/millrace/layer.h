@@ -1,20 +1,35 @@
-// Describing and registering a layer with a portable operation.
+// Layers: parts of a network, written once as kernels of values (kernels.h) and computed on every backend.
+//
+//   struct Slope {  // y = x for x > 0, else slope * x                             in leaky_relu_kernels.h
+//     float slope;
+//     MILLRACE_KERNEL float operator()(float x) const { return x > 0 ? x : slope * x; }
+//   };
+//   struct SlopeGradient {
+//     float slope;
+//     MILLRACE_KERNEL float operator()(float x, float dy) const { return x > 0 ? dy : slope * dy; }
+//   };
+//   MILLRACE_KERNELS(Slope, SlopeGradient)
 //
 //   class LeakyRelu : public PortableLayer {
 //    public:
-//     struct Params {
-//       double slope = 0.01;
-//     };
+//     struct Params { double slope = 0.01; };
 //     static void describe(LayerDescription<Params>& d) {
 //       d.name("leaky_relu").text("x where it is positive, else slope * x.").example("slope = 0.2", {{8, 5, 7}});
 //       d.params.add("slope", &Params::slope).text("of negative values");
 //     }
-//     explicit LeakyRelu(const Params& params);  // throws Error(usage) for what the declaration cannot say
-//     ...
+//     explicit LeakyRelu(const Params& params) : slope_(static_cast<float>(params.slope)) {}
+//     void forward(Pass& pass) const override { pass.each(Slope{slope_}, pass.in(), pass.out()); }
+//     void backward(Pass& pass) const override { pass.each(SlopeGradient{slope_}, pass.in(), pass.d_out(), pass.d_in()); }
+//    private:
+//     const float slope_;
 //   };
 //   MILLRACE_PLUGIN("leaky_relu", "1.0", "The activation leaky_relu.") { registry.add_layer<LeakyRelu>(); }
+//
+// A constructor throws Error(usage) for what the declaration cannot say. A layer with weights overrides plan() and names them in
+// LayerPlan::parameters (detail/layer_plan.h); its kernels read pass.parameter(i) and write pass.d_parameter(i).
 #pragma once
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <string>
@@ -22,10 +37,53 @@
 #include <utility>
 #include <vector>
 
-#include "millrace/plugin.h"
-#include "millrace/portable.h"
+#include "millrace/detail/layer_plan.h"
+#include "millrace/detail/types.h"
+#include "millrace/kernels/portable.h"
+#include "millrace/params.h"
 
 namespace millrace {
+
+// What a layer computes. A layer is asked once, when it is compiled; its calls are computed in every step. Gradients that are
+// not needed are left out, and so are calls that make nothing else. Each gradient is written by one call. An input whose
+// gradient no call writes gets none from this layer.
+class Pass : public PassCalls {
+ public:
+  explicit Pass(std::vector<Shape> inputs) : inputs_(std::move(inputs)) {}
+
+  const Shape& input_shape(int index = 0) const { return inputs_[static_cast<std::size_t>(index)]; }
+  PassTensor in(int index = 0) const { return {PassTensor::Kind::input, index}; }
+  PassTensor out(int index = 0) const { return {PassTensor::Kind::output, index}; }
+  PassTensor d_out(int index = 0) const { return {PassTensor::Kind::d_output, index}; }
+  PassTensor d_in(int index = 0) const { return {PassTensor::Kind::d_input, index}; }
+  PassTensor parameter(int index) const { return {PassTensor::Kind::parameter, index}; }  // in the order of LayerPlan
+  PassTensor d_parameter(int index) const { return {PassTensor::Kind::d_parameter, index}; }
+  // One float32 a place, written by forward and read by backward.
+  PassTensor places(int index) {
+    places_ = std::max(places_, index + 1);
+    return {PassTensor::Kind::places, index};
+  }
+
+  int place_count() const { return places_; }
+
+ private:
+  const std::vector<Shape> inputs_;
+  int places_ = 0;
+};
+
+// A layer whose operation is portable. Immutable and thread-safe.
+class PortableLayer {
+ public:
+  virtual ~PortableLayer() = default;
+
+  // The output's shape and the parameters; unless overridden, a shape inferred from the first input's and no parameters. Both
+  // throw Error(usage) about shapes; name and position are added by the caller. A layer that computes differently for some shapes
+  // gives back another one in LayerPlan::portable.
+  virtual LayerPlan plan(const std::vector<Shape>& inputs) const;
+  virtual Shape infer(const Shape& input) const { return input; }
+  virtual void forward(Pass& pass) const = 0;
+  virtual void backward(Pass& pass) const = 0;
+};
 
 // What a layer type says about itself, in `static void describe(LayerDescription<Params>&)`.
 class LayerAttributes {
@@ -44,7 +102,7 @@ class LayerAttributes {
 
  protected:
   LayerType type_;
-  friend class Registry;
+  friend struct LayerMaker;
 };
 
 template <class Params>
@@ -53,30 +111,10 @@ class LayerDescription : public LayerAttributes {
   ParamSet<Params> params;
 };
 
+// The type of a layer's class. For Registry::add_layer().
 template <class T>
-void Registry::add_layer() {
-  using Params = typename T::Params;
-  auto description = std::make_shared<LayerDescription<Params>>();
-  T::describe(*description);
-  LayerType type = description->type_;
-  type.params = description->params.infos();
-  const Params defaults{};
-  type.defaults = write_params(type.params, &defaults);
-  type.plan = [description](const Value& table, const std::vector<Shape>& inputs, Diagnostics& errors) {
-    const std::size_t before = errors.size();
-    const Params params = read_struct(description->params, table, "op '" + description->type_.name + "'", errors);
-    if (errors.size() != before) return LayerPlan{};
-    std::shared_ptr<const T> layer;
-    if constexpr (std::is_constructible_v<T, const Params&>)
-      layer = std::make_shared<const T>(params);
-    else
-      layer = std::make_shared<const T>();
-    if (inputs.empty()) return LayerPlan{};
-    LayerPlan plan = layer->plan(inputs);
-    plan.portable = layer;
-    return plan;
-  };
-  add(std::move(type));
-}
+LayerType layer_type();
 
 }  // namespace millrace
+
+#include "millrace/detail/layer_type.h"

@@ -47,14 +47,18 @@
 #include <string>
 #include <vector>
 
+#include "millrace/detail/layer_plan.h"
+#include "millrace/detail/split.h"
+#include "millrace/detail/types.h"
+#include "millrace/kernels/portable.h"
 #include "millrace/params.h"
-#include "millrace/portable.h"
 #include "millrace/sample.h"
-#include "millrace/split.h"
 
 namespace millrace {
 
-struct StageContext;
+class Batch;
+class Network;
+struct StageSite;
 
 // What the output is compared with.
 enum class LossTarget {
@@ -157,22 +161,6 @@ void check_labels(const Loss& loss, const Batch& batch, std::uint32_t begin, std
 // Pixels of each class in the target images of these slots as the network sees them, weighted by the samples' weights.
 std::vector<double> count_target_classes(const Batch& batch, Share slots);
 
-// A table of a loss with the output's shape. Gradient checks, conformance tests and documentation are made from them.
-struct LossExample {
-  std::string table;  // in TOML
-  Shape output;
-};
-
-struct LossType {
-  std::shared_ptr<const LossInfo> info;
-  std::string name, text, plugin;
-  std::vector<LossExample> examples;  // at least one
-  std::vector<ParamInfo> params;
-  Value defaults;  // of params, as a table
-  // Reads the table; mistakes go to `errors`, those of the constructor too, and the result is null then.
-  std::function<std::shared_ptr<const Loss>(const Value& table, const std::string& owner, Diagnostics& errors)> create;
-};
-
 // Parameters of a stage that works with a loss: its Params derive from this and its describe() calls
 // LossParams::describe(d.params). The table `loss` holds `rule`, the loss's name, `reduction` and the loss's own keys.
 struct LossParams {
@@ -192,7 +180,7 @@ struct StageLoss {
   std::string name = {};                 // of its figure: the layer, or else the loss
 };
 // The loss that the stage asks for. Throws Error(usage) with all mistakes in the table.
-StageLoss make_loss(const LossParams& params, const StageContext& context);
+StageLoss make_loss(const LossParams& params, const StageSite& site);
 
 // A loss that a training stage minimises beside the one of LossParams, in its list `auxiliary`.
 struct AuxiliaryLoss {
@@ -202,9 +190,9 @@ struct AuxiliaryLoss {
 
   static void describe(ParamSet<AuxiliaryLoss>& set);
 };
-// The stage's loss, then the auxiliary ones. Throws Error(usage) with all mistakes. REQUIRES: the context has a network.
+// The stage's loss, then the auxiliary ones. Throws Error(usage) with all mistakes. REQUIRES: the site has a network.
 std::vector<StageLoss> make_losses(const LossParams& params, const std::vector<AuxiliaryLoss>& auxiliary,
-                                   const StageContext& context);
+                                   const StageSite& site);
 // The value that `output` of an auxiliary loss names; nothing for the network's result. Throws Error(usage) where no layer has
 // the name, or another layer reads its output.
 std::optional<LayerPort> find_loss_output(const Network& network, const std::string& name);
@@ -237,4 +225,4 @@ LossType loss_type();
 
 }  // namespace millrace
 
-#include "millrace/loss_type.h"
+#include "millrace/detail/loss_type.h"

@@ -1,24 +1,25 @@
-// The data plane's payloads. All memory of a sample belongs to its slot in a circulating Batch and is reused: in steady state
-// nothing is allocated for a sample, nothing is gathered, and no lock is taken.
+// Samples: images with labels, numbers or targets, on their way from the source to the network. All memory of a sample belongs to
+// its slot in a circulating Batch (batch.h) and is reused: in steady state nothing is allocated for a sample, nothing is gathered,
+// and no lock is taken.
 //
-// A chunk is not an object of its own: it is a Packet that holds the Batch and a range of its slots.
+//   void process(millrace::Sample& sample, millrace::Draw& draw) override {  // of a SampleTransform (stage.h)
+//     if (!draw.chance(0.5)) return;
+//     const millrace::Image& image = sample.change_colours();
+//     for (std::size_t i = 0; i < image.shape.bytes(); ++i) image.data[i] = static_cast<std::uint8_t>(255 - image.data[i]);
+//   }
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "millrace/affine_map.h"
-#include "millrace/error.h"
-#include "millrace/packet.h"
-#include "millrace/random.h"
-#include "millrace/tensor.h"
+#include "millrace/detail/affine_map.h"
+#include "millrace/detail/random.h"
+#include "millrace/detail/tensor.h"
 
 namespace millrace {
 
@@ -223,82 +224,8 @@ class Sample {
   bool resident_ = false;
 };
 
-// One global step's samples. Owned by the graph, which makes a fixed number of them ("credits"); a batch whose last Ref is gone
-// returns to the source. Filled slot by slot by many threads, read-only once `batch` has emitted it.
-class Batch : public Payload {
- public:
-  std::uint64_t epoch = 0;
-  std::uint64_t step = 0;   // global, from 0; Packet::sequence of its chunks
-  std::uint64_t pass = 0;   // how often the graph has begun again from a step that it had done, as validation does
-  std::uint32_t count = 0;  // slots in use, <= capacity; less only in an epoch's last batch
-  // Of several processes each has a part of the global batch: this one's slots are first_slot ... first_slot + count - 1 of
-  // global_count. Alone: 0 and count.
-  std::uint32_t first_slot = 0;
-  std::uint32_t global_count = 0;
-  double weight = 0;  // sum of weights[0 ... count); valid when complete
-  std::uint64_t stream_hash =
-      0;  // sum over the global batch's samples; valid when a stepwise stage sees it, before that over its own
-
-  ImageShape image;                      // of every slot's pixels; is_plain()
-  ImageShape window;                     // what the network sees after ingest
-  std::span<Sample> samples;             // capacity
-  const std::uint8_t* pixels = nullptr;  // (capacity, H, W, C), pinned where the device wants it; see change_pixels()
-  // The number in CompileOptions::resident_sets of the set that the images belong to, each by its sample's index: a device that
-  // keeps the set reads `pixels` only of those that it does not have yet. -1: none. Slots without weight are black.
-  std::int32_t resident_set = -1;
-  TargetSpec target;
-  std::uint8_t* targets = nullptr;  // (capacity, target.shape(image)); null without targets. Pending records hold for them as
-                                    // well, by target_record()
-  std::uint32_t numbers_per_sample = 0;
-  // (capacity, numbers_per_sample). Where row_offsets is not null, a sample has any number of rows: (row_offsets[count],
-  // numbers_per_sample), of which those of slot n begin at row row_offsets[n]. Valid when complete; a slot without weight has
-  // none.
-  float* numbers = nullptr;
-  std::uint32_t* row_offsets = nullptr;   // (capacity + 1)
-  AugmentationRecord* records = nullptr;  // (capacity)
-  // (capacity): where `pixels` come from, before `records` are executed; see seen_source(). Null: not known, as where a stage
-  // behind `batch` changed pixels. Only for the host.
-  SourceMap* source_maps = nullptr;
-  std::int32_t* labels = nullptr;         // (capacity)
-  std::int32_t* second_labels = nullptr;  // (capacity) of mixed images, and the share of `labels` in them, 0 ... 1 (1: it is not
-  float* shares = nullptr;                // mixed); both null where no stage mixes images
-  float* weights = nullptr;               // (capacity): 1, or 0 for a skipped sample and for unused slots
-
-  std::atomic<std::uint32_t> missing{0};    // slots not yet arrived; `batch` counts down
-  std::atomic<std::uint32_t> in_flight{0};  // device reads under way; must be 0 before the batch is filled again
-
-  // For a stage behind `batch` that changes pixels in their slots: from then on they are this step's own, and devices read them.
-  // Where they come from is not known any more, in any slot.
-  std::uint8_t* change_pixels() {
-    source_maps = nullptr;
-    return change_colours();
-  }
-  // The same for changes after which every pixel still shows the same place: source_maps stay.
-  std::uint8_t* change_colours() {
-    resident_set = -1;
-    return const_cast<std::uint8_t*>(pixels);  // the batch's own memory
-  }
-
-  // Makes `numbers` and `row_offsets` of the samples' rows; `batch` calls it when every slot has arrived. Memory grows with the
-  // largest batch so far. REQUIRES: row_offsets.
-  void gather_rows();
-
-  std::size_t target_bytes() const { return target.shape(image).bytes(); }  // of one sample
-  std::uint32_t capacity() const { return static_cast<std::uint32_t>(samples.size()); }
-  std::span<Sample> chunk(const Packet& packet) const { return samples.subspan(packet.begin, packet.count); }
-
- private:
-  std::vector<float> rows_;  // what `numbers` points to where there are row_offsets
-};
-
 // Where the pixels come from that the network sees: from pixels of the window to pixels of the source image, the record included.
 // Unknown where source_map() is. For masks and boxes at the size of the source image.
 SourceMap seen_source(const Sample& sample, ImageShape window);  // a window that is not static: the whole image
-SourceMap seen_source(const Batch& batch, std::uint32_t slot);   // of a complete batch; unknown for slots without weight
-
-// Hash of what the network receives of a complete batch: every slot in use as its record shows it, with target, numbers, labels,
-// shares and weight. The same whatever device executes the records. Executes all of them on the host: for comparing, not for
-// speed.
-std::uint64_t hash_of_input(const Batch& batch);
 
 }  // namespace millrace

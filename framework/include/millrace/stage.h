@@ -1,6 +1,6 @@
 // Stages: the nodes of a pipeline. Four shapes cover what a training graph needs:
 //
-//   Source            samples come from here; the framework does order, shuffling, credits, chunks and retries
+//   Source            samples come from here (source.h); the framework does order, shuffling, credits, chunks and retries
 //   SampleTransform   changes one sample at a time (decode, resize, augment); the framework does the rest
 //   Transform, Sink   take whole payloads (Batch, GradientBucket, StepResult, or one of your own)
 //   Stage             the general form that the others are made of: packets in, packets out
@@ -14,7 +14,7 @@
 //       d.name("invert").text("Inverts the colours of some images.");
 //       d.params.add("chance", &Params::chance).range(0, 1).text("chance for each image");
 //     }
-//     Invert(const Params& params, const millrace::StageContext&) : params_(params) {}
+//     Invert(const Params& params, const millrace::StageSite&) : params_(params) {}
 //     void process(millrace::Sample& sample, millrace::Draw& draw) override {
 //       if (!draw.chance(params_.chance)) return;
 //       const millrace::Image& image = sample.change_colours();
@@ -32,19 +32,23 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "millrace/packet.h"
+#include "millrace/detail/packet.h"
+#include "millrace/detail/split.h"
+#include "millrace/error.h"
 #include "millrace/params.h"
 #include "millrace/sample.h"
-#include "millrace/split.h"
 
 namespace millrace {
 
+class Batch;
 struct CompileRequest;
 class Device;
 class Group;
@@ -63,48 +67,93 @@ enum class Concurrency {
   serial,    // one at a time, in order of arrival
 };
 
-// What a stage may know about where it stands. Valid during the stage's whole life; not owned.
-struct StageContext {
-  std::string graph;  // "train"
-  std::string name;   // "augment": the table's name, not the stage's type
-  Position at;        // of its table in the pipeline's file, or of its name in `flow`; none: there is no file
-  std::uint64_t seed = 0;
-  ImageShape image;                     // of the images that arrive; 0 where an extent varies; is_plain() without any_image()
-  ImageShape window;                    // the network's input; larger images are cut to it, in the middle
-  TargetSpec target;                    // of the source; known after it
-  const Network* network = nullptr;     // null in graphs without a network
-  std::vector<Replica*> replicas;       // of this process; known after `batch`; none in a graph without a network
-  std::vector<Device*> devices;         // of each of them
-  int replica = -1;                     // index into replicas, for a stage that has one instance per replica
-  std::vector<double> load;             // share of each replica of all processes in a batch, relative; empty: all the same
-  int first_replica = 0;                // number of replicas[0] among those of all processes
-  Group* group = nullptr;               // the processes of this run; null: this one is alone
-  std::uint64_t samples_per_epoch = 0;  // of the source; known after it
-  std::uint64_t fingerprint = 0;        // of what arrives, before any draw: the source's listing, what its targets are, and the
-                                        // tables of all stages so far; 0 when the source has none
-  std::uint32_t batch_size = 0;         // global; known after `batch`
-  double steps_per_epoch = 0;           // known after `batch`
-  std::uint64_t total_steps = 0;        // of the run, as schedules count them; known after `batch`
-  std::uint64_t last_step = 0;          // after which the run ends: total_steps, or stop.max_steps before it
-  bool hash_input = false;              // stream hashes also cover what the network receives, hash_of_input()
-  RunServices* run = nullptr;           // never null while a pipeline runs
-  const Registry* registry = nullptr;   // never null while a pipeline runs; for looking up a part by name
+// ---- What a stage is told when it is made ----
+//
+// Three contexts, each of which is true when it is given. A constructor takes the least that it needs:
+//
+//   StageSite     where the stage stands, and the run. Known from the file alone: every stage may take it, and a source takes it
+//   DataContext   also what the source lists and what arrives here: for stages behind a source
+//   StepContext   also the replicas, the steps and the batch's size: for stages behind `batch`
+//
+// A constructor that takes more than is known where the stage stands does not compile, or, for a stage that may stand anywhere, is
+// refused before the run. Each context may be copied and kept. What its pointers lead to is valid during the stage's whole life.
+
+struct StageSite {
+  std::string graph;                 // "train"
+  std::string name;                  // "augment": the table's name, not the stage's type
+  Position at;                       // of its table in the pipeline's file, or of its name in `flow`; none: there is no file
+  std::uint64_t seed = 0;            // of the run
+  const Network* network = nullptr;  // null in pipelines without a network
+  ImageShape window;                 // the network's input; larger images are cut to it, in the middle
+  bool predicts = false;             // a stage of the graph takes predictions: each sample is to come once
+  std::vector<bool> taken = {};      // by output port of this stage: whether a stage takes what it sends; see sends()
+  Group* group = nullptr;            // the processes of this run; null: this one is alone
+  RunServices* run = nullptr;        // never null while a pipeline runs
+  const Registry* registry = nullptr;  // never null while a pipeline runs; for looking up a part by name
+
+  bool sends(std::size_t port) const { return port >= taken.size() || taken[port]; }
+  std::string place() const;  // see place_of_stage()
+};
+
+struct DataContext : StageSite {
+  ImageShape image;   // of the images that arrive; 0 where an extent varies; is_plain() without any_image()
+  TargetSpec target;  // of the samples that arrive
+  std::vector<std::string> classes;     // names by label, of the source or else of the weights
+  std::vector<std::string> colours;     // of each class, "#804080", of the source or else of the weights
+  std::uint64_t samples_per_epoch = 0;  // of the source
+  // Of what arrives, before any draw: the source's listing, what its targets are, and the tables of all stages so far; 0 when the
+  // source has none.
+  std::uint64_t fingerprint = 0;
+};
+
+struct StepContext : DataContext {
+  std::vector<Replica*> replicas;            // of this process; none in a graph without a network
+  std::vector<Device*> devices;              // of each of them
+  int replica = -1;                          // index into replicas, for a stage that has one instance per replica
+  std::vector<double> load;                  // share of each replica of all processes in a batch, relative; empty: all the same
+  int first_replica = 0;                     // number of replicas[0] among those of all processes
+  std::uint32_t batch_size = 0;              // global
+  double steps_per_epoch = 0;
+  std::uint64_t total_steps = 0;             // of the run, as schedules count them
+  std::uint64_t last_step = 0;               // after which the run ends: total_steps, or stop.max_steps before it
+  bool hash_input = false;                   // stream hashes also cover what the network receives, hash_of_input()
+  const CompileRequest* request = nullptr;   // what the stages of this graph ask of the network
 
   std::size_t all_replicas() const { return load.empty() ? replicas.size() : load.size(); }  // of all processes
   // The slots of a batch that belong to the replica `replica`.
   Share share_of(const Batch& batch) const;
+};
 
-  // What the stages of this graph ask of the network; known after `batch`.
-  const CompileRequest* request = nullptr;
-  std::vector<std::string> classes;    // names by label, of the source or else of the weights; known after the source
-  std::vector<std::string> colours;    // of each class, "#804080", of the source or else of the weights; known after the source
-  std::vector<bool> taken;             // by output port of this stage: whether a stage takes what it sends; see sends()
-  std::vector<double> median_weights;  // of the classes of the main graph's label images, where a loss asks for them; known after
-                                       // `batch` in a run, unknown where it is only checked
-  bool predicts = false;               // a stage of the graph takes predictions: each sample is to come once
+// What a running pipeline offers its stages, as StageSite::run. Thread-safe.
+class RunServices {
+ public:
+  virtual ~RunServices() = default;
 
-  bool sends(std::size_t port) const { return port >= taken.size() || taken[port]; }
-  std::string place() const;  // see place_of_stage()
+  struct StepReport;  // batch.h
+  virtual void report(const StepReport& report) = 0;
+
+  // A figure of one step, such as "learning_rate"; observers are told it with the step (StepEvent::scalars).
+  virtual void scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) = 0;
+  // scalar() will bring this figure when a device knows it: the StepEvent waits for it. Said before the stage lets go of the
+  // step's token.
+  virtual void promise_scalar(std::string_view graph, std::uint64_t step, std::string_view name) = 0;
+
+  // A number of this step that scalar() does not bring is not finite: "a gradient". It is treated as such a figure is.
+  virtual void not_finite(std::string_view graph, std::uint64_t step, std::string_view what) = 0;
+
+  // Tells observers of a bad sample, which the ledger quarantine.jsonl then names. `action`: "replaced", "skipped", "fatal" (the
+  // run ends with it).
+  virtual void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) = 0;
+
+  virtual const std::filesystem::path& folder() const = 0;  // of this run; empty when it writes none
+  virtual void warn(std::string_view message) = 0;          // tells observers (WarningEvent)
+
+  // What the learning rate of this step is multiplied by, as RunControl::rate_factor() asked for. Known when the step begins, and
+  // the same for all replicas.
+  virtual double rate_factor(std::uint64_t /*step*/) const { return 1; }
+
+  // A graph's first batches are tried before the first epoch: what comes now is not counted, and comes again.
+  virtual bool rehearses() const { return false; }
 };
 
 // How messages name a stage: "mine.toml:14:1: [train.augment]"; without a position the table alone.
@@ -154,10 +203,10 @@ class Stage {
   // graph adds these up, in order of replicas, over all replicas of all processes; the sums come as Packet::weights. Any thread.
   virtual std::vector<double> weigh(const Batch& /*batch*/) const { return {}; }
 
-  // The shape of the images it emits, given StageContext::image, element type and frames included.
+  // The shape of the images it emits, given DataContext::image, element type and frames included.
   virtual ImageShape image_shape() const { return {}; }
 
-  // What the samples have besides their image, given StageContext::target.
+  // What the samples have besides their image, given DataContext::target.
   virtual std::optional<TargetSpec> target() const { return {}; }  // none: as it arrives
 
   // Host memory this stage holds beyond the circulating batches, at most. For --check.
@@ -180,73 +229,6 @@ class Stage {
   // Called while no step is under way; restore() before the first packet, with what save() said, and not where that was "".
   virtual std::string save() const { return {}; }
   virtual void restore(std::string_view /*saved*/) {}
-};
-
-// Keys that every source takes: which samples, in which order. The framework applies them by index.
-struct SourceParams {
-  std::string shuffle = "never";
-  std::optional<std::int64_t> limit;
-  Range part = {0, 1};
-  std::int64_t part_seed = 0;
-  std::vector<std::string> only;
-  bool balance = false;
-  std::vector<double> class_weights;
-
-  template <class Params>
-  static void describe(ParamSet<Params>& set) {
-    set.add("shuffle", &Params::shuffle)
-        .choices({"never", "once", "every-epoch"})
-        .text("order of samples: as listed, one fixed permutation, or a new permutation each epoch");
-    set.add("limit", &Params::limit).range(1).unit("samples").text("at most so many, spread evenly over the listing");
-    set.add("part", &Params::part)
-        .text(
-            "the part of each class to take: [0, 0.9] here and [0.9, 1] in another graph share no sample. Who belongs where is "
-            "drawn from part_seed");
-    set.add("part_seed", &Params::part_seed).text("draws who belongs to which part; not run.seed, so that a test set stays one");
-    set.add("only", &Params::only).text("only samples of these classes; labels are numbered in this order");
-    set.add("balance", &Params::balance).text("every class equally often in an epoch, which keeps its length");
-    set.add("class_weights", &Params::class_weights)
-        .text("how often each class comes in an epoch, in proportion; instead of balance");
-  }
-};
-
-// Samples with stable indices 0 ... size()-1.
-class Source : public Stage {
- public:
-  explicit Source(SourceParams sampling) : sampling_(std::move(sampling)) {}
-
-  void open() override = 0;                                        // lists the samples; ErrorKind::data when there are none
-  virtual std::uint64_t size() const = 0;                          // valid after open()
-  virtual std::vector<std::string> classes() const { return {}; }  // names by label
-  virtual std::vector<std::string> colours() const { return {}; }  // of each class in pictures, "#804080"; empty: none are named
-  virtual std::int32_t label(std::uint64_t) const { return -1; }   // of a sample, without reading it; -1 when not known
-  virtual std::size_t largest_encoded() const = 0;                 // bytes of the largest sample; bounds the memory
-  virtual std::uint32_t numbers() const { return 0; }              // that each sample has to be predicted
-  // Whether a sample has any number of rows of numbers() each, such as boxes or several labels, instead of one row.
-  virtual bool has_rows() const { return false; }
-  // Of the listing, with sizes and versions: another number when a sample may have changed. 0: it cannot tell.
-  virtual std::uint64_t fingerprint() const { return 0; }
-  // Of what each index stands for: another number when samples have other names below the root, other labels, or another order.
-  // The same where the data have been moved or copied. A run goes on with the same listing. By default of the labels alone.
-  virtual std::uint64_t listing_hash() const;
-
-  // A source made of others: their samples come one after the other, each part as often in an epoch as its weight says.
-  struct Part {
-    std::uint64_t size = 0;
-    double weight = 1;
-  };
-  virtual std::vector<Part> parts() const { return {}; }
-
-  // Fills url, encoded, label and all else that the source knows of the sample key.index. Runs on several I/O threads at once and
-  // may block. Throws ErrorKind::content for a bad sample, as read_sample_file() (files.h) does for a missing file. Any other
-  // error ends the run.
-  virtual void read(Sample& sample) = 0;
-
-  const SourceParams& sampling() const { return sampling_; }
-  void process(int, Packet, Output&) final {}  // the framework drives read() itself
-
- private:
-  SourceParams sampling_;
 };
 
 // A SampleTransform that remembers samples in the state in which they reach it. The framework asks the cache before it reads. A
@@ -282,28 +264,6 @@ class SampleTransform : public Stage {
   std::string name_;
   std::uint64_t seed_ = 0;
   std::uint64_t name_hash_ = 0;
-};
-
-// How many samples a step has, how many batches circulate, and what happens to bad samples. Part of the `batch` stage.
-struct BatchSpec {
-  std::uint32_t size = 0;     // global; 0: the run chooses the largest that its memory holds, as for the key `size` = "auto"
-  std::uint32_t buffers = 3;  // circulating batches: the bound of every data edge
-  enum class Last {
-    drop,
-    keep,
-    wrap
-  } last = Last::drop;  // an epoch's incomplete last batch: left out; smaller; filled up with
-                        // the epoch's first samples
-
-  std::uint64_t steps(std::uint64_t samples, std::uint32_t global_size) const {  // of an epoch
-    return (samples + (last == Last::drop ? 0 : global_size - 1)) / global_size;
-  }
-};
-
-// A stage that counts samples into batches. A graph with a Source has exactly one; the framework makes the batches it asks for.
-class Batcher : public Stage {
- public:
-  virtual BatchSpec spec() const = 0;
 };
 
 // One In in, any number of Outs out.

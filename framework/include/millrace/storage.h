@@ -1,5 +1,21 @@
 // Where bytes come from, and where some storages take them: one Storage for each URL scheme ("file", "s3", "https"). Sources name
 // what they read by URL and never open files themselves. A URL without "://" is a path of the scheme "file".
+//
+//   class Hello : public millrace::Storage {  // the URL hello://anything holds one object of five bytes
+//    public:
+//     void list(const std::string&, const std::function<void(Object)>& found) override { found(object()); }
+//     Object stat(const std::string&) override { return object(); }
+//     void read(const std::string&, millrace::ByteBuffer& out) override { std::memcpy(out.resize(5), "hello", 5); }
+//     void read(const std::string& url, std::uint64_t offset, std::size_t size, std::uint8_t* out) override {
+//       if (offset + size > 5) millrace::fail(millrace::ErrorKind::storage, "'{}' has 5 bytes", url);
+//       std::memcpy(out, "hello" + offset, size);
+//     }
+//    private:
+//     static Object object() { return {.name = "hello.txt", .bytes = 5, .version = "1"}; }
+//   };
+//   MILLRACE_PLUGIN("hello", "1.0", "Five bytes.") {
+//     registry.add(millrace::StorageType{{"hello", "Five bytes."}, std::make_shared<Hello>()});
+//   }
 #pragma once
 
 #include <cstddef>
@@ -71,13 +87,5 @@ class Storage {
 
 std::string_view url_scheme(std::string_view url);                     // "s3" of "s3://bucket/key"; "file" where there is none
 std::string join_url(std::string_view folder, std::string_view name);  // one '/' between them
-// For messages: without a name and a password, and http(s) without the query, in which signatures stand: "https://host/a?...".
-std::string url_text(std::string_view url);
-
-// What a plugin registers: registry.add(StorageType{"s3", "...", {}, std::make_shared<S3>()}).
-struct StorageType {
-  std::string scheme, text, plugin;
-  std::shared_ptr<Storage> storage;
-};
 
 }  // namespace millrace

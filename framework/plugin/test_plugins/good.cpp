@@ -1,4 +1,5 @@
 // A plugin as it should be: one stage that adds a number to a label, and one backend without devices.
+#include "millrace/backend/backend.h"
 #include "millrace/plugin.h"
 
 namespace {
@@ -14,7 +15,7 @@ class AddToLabel : public SampleTransform {
     d.name("add_to_label").text("Adds a number to each label.");
     d.params.add("amount", &Params::amount).range(0, 9).text("what is added");
   }
-  AddToLabel(const Params& params, const StageContext&) : params_(params) {}
+  AddToLabel(const Params& params, const StageSite&) : params_(params) {}
   void process(Sample& sample, Draw&) override { sample.label += static_cast<std::int32_t>(params_.amount); }
 
  private:
@@ -33,5 +34,5 @@ class NoDevices : public Backend {
 
 MILLRACE_PLUGIN("good", "1.2", "A stage and a backend.") {
   registry.add_stage<AddToLabel>();
-  registry.add(BackendType{"no_devices", "Nothing.", {}, [] { return std::make_shared<NoDevices>(); }});
+  registry.add(BackendType{{"no_devices", "Nothing."}, [] { return std::make_shared<NoDevices>(); }});
 }

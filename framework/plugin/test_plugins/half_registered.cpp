@@ -9,7 +9,7 @@ class Twice : public SampleTransform {
  public:
   struct Params {};
   static void describe(StageDescription<Params>& d) { d.name("twice").text("Does nothing."); }
-  Twice(const Params&, const StageContext&) {}
+  Twice(const Params&, const StageSite&) {}
   void process(Sample&, Draw&) override {}
 };
 

@@ -4,8 +4,8 @@
 // Environment: OMP_WAIT_POLICY=passive must be set before this plugin is loaded, or idle teams keep their processors busy.
 #pragma once
 
-#include "millrace/backend.h"
-#include "millrace/verdicts.h"
+#include "millrace/backend/backend.h"
+#include "millrace/backend/verdicts.h"
 
 namespace millrace::cpu {
 

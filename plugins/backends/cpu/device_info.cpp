@@ -2,7 +2,6 @@
 
 #include <omp.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -16,6 +15,7 @@
 #include <utility>
 
 #include "millrace/error.h"
+#include "millrace/util/host_memory.h"
 
 namespace millrace::cpu {
 namespace {
@@ -103,7 +103,7 @@ DeviceInfo describe_processor() {
   DeviceInfo info;
   info.backend = "cpu";
   info.name = cpu.model;
-  info.memory = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  info.memory = host_memory();
   info.bf16 = contains(isa, dnnl::cpu_isa::avx512_core);
   info.native_bf16 = contains(isa, dnnl::cpu_isa::avx512_core_bf16);
   const auto has = [&](const char* flag) { return std::string(cpu.flags.contains(flag) ? "yes" : "no"); };

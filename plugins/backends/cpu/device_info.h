@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 
 namespace millrace::cpu {
 

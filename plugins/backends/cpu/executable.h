@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "kernels/ingest.h"
-#include "millrace/executable_plan.h"
+#include "millrace/backend/executable_plan.h"
 #include "operation.h"
 
 namespace millrace::cpu {

@@ -1,6 +1,6 @@
 // Operations with several inputs or outputs: addition that no batch normalisation took in, concatenation of channels, and split.
 #include "kernels/rearrange.h"
-#include "millrace/joining_operation.h"
+#include "millrace/backend/joining_operation.h"
 #include "simple_operations.h"
 
 namespace millrace::cpu {

@@ -24,12 +24,6 @@ auto share_rows(std::int64_t rows, const Work& work) {
   return results;
 }
 
-std::vector<float> bias_values(std::size_t size) {
-  std::vector<float> values(size);
-  for (std::size_t i = 0; i < size; ++i) values[i] = static_cast<float>(i % 7) - 3.0F;
-  return values;
-}
-
 std::string to_text(const WindowDifference& found, const char* what) {
   if (found.wrong == 0) return {};
   return fmt::format("{} of {} {} are wrong: {}", found.wrong, found.of, what, found.first);
@@ -67,7 +61,7 @@ Fault find_fault(const Trial& trial, MemoryRegion& scratch, const std::function<
     });
   }
   const bool adds_bias = trial.bias && trial.result == WindowOperand::y;
-  const std::vector<float> bias = bias_values(adds_bias ? channels : 0);
+  const std::vector<float> bias = window_biases(adds_bias ? channels : 0);
   std::copy(bias.begin(), bias.end(), memory.bias);
 
   kernel(memory);

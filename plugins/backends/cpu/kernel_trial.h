@@ -1,12 +1,12 @@
-// Runs a kernel once on scratch memory and compares all of its results with what is known beforehand (millrace/window_check.h).
+// Runs a kernel once on scratch memory and compares all of its results with what is known beforehand (backend/window_check.h).
 #pragma once
 
 #include <functional>
 #include <string>
 
 #include "memory_region.h"
-#include "millrace/verdicts.h"
-#include "millrace/window_check.h"
+#include "millrace/backend/verdicts.h"
+#include "millrace/backend/window_check.h"
 
 namespace millrace::cpu {
 

@@ -10,7 +10,7 @@
 #include "kernels/ingest.h"
 #include "kernels/map.h"
 #include "memory_region.h"
-#include "millrace/loss_plan.h"
+#include "millrace/backend/loss_plan.h"
 
 namespace millrace::cpu {
 

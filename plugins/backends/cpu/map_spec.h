@@ -5,8 +5,8 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "kernels/map.h"
-#include "millrace/portable_element.h"
-#include "millrace/tensor.h"
+#include "millrace/backend/network.h"
+#include "millrace/kernels/portable_element.h"
 
 namespace millrace::cpu {
 

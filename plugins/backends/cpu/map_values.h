@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "map_spec.h"
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 
 namespace millrace::cpu {
 

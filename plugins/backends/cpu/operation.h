@@ -1,5 +1,5 @@
 // One node of a compiled network: what it computes, from where to where. An executable plans all its operations, binds them to
-// memory (millrace/planned_operation.h), then runs them again and again: forward(), perhaps recompute(), and backward(), all on
+// memory (backend/planned_operation.h), then runs them again and again: forward(), perhaps recompute(), and backward(), all on
 // the replica's thread.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "kernels/kernels.h"
-#include "millrace/planned_operation.h"
+#include "millrace/backend/planned_operation.h"
 #include "parameter_store.h"
 #include "planner.h"
 #include "primitive_checks.h"

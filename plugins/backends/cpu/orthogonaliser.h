@@ -1,4 +1,4 @@
-// Makes matrices orthogonal (millrace/orthogonalise.h) with oneDNN's products.
+// Makes matrices orthogonal (millrace/kernels/orthogonalise.h) with oneDNN's products.
 //
 // Every replica has to compute the same bits, and replicas may have teams of different sizes. So products are cut into blocks of
 // rows that depend on the shape alone, and each block is computed by one thread.
@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "memory_region.h"
-#include "millrace/orthogonalise.h"
-#include "millrace/tensor.h"
+#include "millrace/backend/network.h"
+#include "millrace/kernels/orthogonalise.h"
 #include "primitive_checks.h"
 
 namespace millrace::cpu {

@@ -1,4 +1,4 @@
-// All parameters of one replica, as millrace/parameter_plan.h orders them, in the layouts in which the convolutions read them.
+// All parameters of one replica, as backend/parameter_plan.h orders them, in the layouts in which the convolutions read them.
 // Padding is zero, and stays so.
 //
 // Threading: planning and values on the replica's thread alone; buckets() from any thread after start().
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "memory_region.h"
-#include "millrace/parameter_plan.h"
+#include "millrace/backend/parameter_plan.h"
 #include "orthogonaliser.h"
 
 namespace millrace::cpu {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "map_spec.h"
-#include "millrace/memory_planner.h"
+#include "millrace/backend/memory_planner.h"
 
 namespace millrace::cpu {
 

@@ -3,8 +3,6 @@
 #include "backend.h"
 
 MILLRACE_PLUGIN("cpu", "0.1.0", "the processor as a device: convolutions through oneDNN, everything else by kernels of our own") {
-  registry.add(
-      millrace::BackendType{.name = "cpu", .text = "this machine's processor, in float32 or bf16", .plugin = "cpu", .create = [] {
-                              return std::make_shared<millrace::cpu::CpuBackend>();
-                            }});
+  registry.add(millrace::BackendType{{"cpu", "this machine's processor, in float32 or bf16"},
+                                     [] { return std::make_shared<millrace::cpu::CpuBackend>(); }});
 }

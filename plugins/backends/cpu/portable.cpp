@@ -1,5 +1,5 @@
 // Layers that this backend has no operation of its own for: their portable kernels, over this backend's maps and threads.
-#include "millrace/portable_operation.h"
+#include "millrace/backend/portable_operation.h"
 
 #include "kernels/run_kernel.h"
 #include "simple_operations.h"

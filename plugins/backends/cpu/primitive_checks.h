@@ -4,7 +4,7 @@
 //
 // It is run on fewer samples than the network has, one for each thread of the team, as long as oneDNN takes the same
 // implementation for them: what is known of wrong kernels depends on rows, channels and windows. Verdicts are remembered
-// (millrace/verdicts.h). oneDNN's reference loops, the last resort, are taken at their word where running them would take long.
+// (backend/verdicts.h). oneDNN's reference loops, the last resort, are taken at their word where running them would take long.
 //
 // Threading: on the replica's thread, with its team.
 #pragma once
@@ -12,7 +12,7 @@
 #include <memory>
 
 #include "kernel_trial.h"
-#include "millrace/verdicts.h"
+#include "millrace/backend/verdicts.h"
 #include "window_sum.h"
 
 namespace millrace::cpu {

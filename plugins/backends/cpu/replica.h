@@ -9,8 +9,8 @@
 
 #include "executable.h"
 #include "losses.h"
-#include "millrace/executables.h"
-#include "millrace/learning_phases.h"
+#include "millrace/backend/executables.h"
+#include "millrace/backend/learning_phases.h"
 #include "parameter_store.h"
 #include "work_queue.h"
 

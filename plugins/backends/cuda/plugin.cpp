@@ -6,12 +6,8 @@
 
 MILLRACE_PLUGIN("cuda", "0.1.0", "NVIDIA devices: cuDNN, cuBLASLt and NCCL, everything else by kernels of our own") {
   millrace::cuda::set_nccl_environment();  // programs load their plugins before they start threads
-  registry.add(
-      millrace::BackendType{.name = "cuda", .text = "NVIDIA devices, in float32, TF32 or bf16", .plugin = "cuda", .create = [] {
-                              return std::make_shared<millrace::cuda::CudaBackend>();
-                            }});
-  registry.add(millrace::CommunicatorType{.name = "nccl",
-                                          .text = "sums over the NVIDIA devices of this machine, by NCCL",
-                                          .backend = "cuda",
-                                          .create = &millrace::cuda::make_nccl_communicator});
+  registry.add(millrace::BackendType{{"cuda", "NVIDIA devices, in float32, TF32 or bf16"},
+                                     [] { return std::make_shared<millrace::cuda::CudaBackend>(); }});
+  registry.add(millrace::CommunicatorType{
+      {"nccl", "sums over the NVIDIA devices of this machine, by NCCL"}, "cuda", &millrace::cuda::make_nccl_communicator});
 }

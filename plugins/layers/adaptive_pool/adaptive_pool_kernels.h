@@ -1,8 +1,8 @@
 // Poolings whose windows follow from the output's size, as in PyTorch (ATen/native/AdaptivePooling.h).
 #pragma once
 
-#include "millrace/divider.h"
-#include "millrace/kernel_math.h"
+#include "millrace/kernels/divider.h"
+#include "millrace/kernels/kernel_math.h"
 
 namespace millrace::layers {
 

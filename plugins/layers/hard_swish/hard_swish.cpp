@@ -1,6 +1,7 @@
 #include "hard_swish_kernels.h"
 
 #include "millrace/layer.h"
+#include "millrace/plugin.h"
 
 namespace millrace::layers {
 namespace {

@@ -1,6 +1,7 @@
 #include "layer_scale_kernels.h"
 
 #include "millrace/layer.h"
+#include "millrace/plugin.h"
 
 namespace millrace::layers {
 namespace {

@@ -1,5 +1,6 @@
 #include "leaky_relu_kernels.h"
 #include "millrace/layer.h"
+#include "millrace/plugin.h"
 
 namespace millrace::layers {
 namespace {

@@ -2,8 +2,8 @@
 // window in x: the first of equal ones, the last NaN, as in PyTorch (ATen/native/cpu/MaxPoolKernel.cpp).
 #pragma once
 
-#include "millrace/divider.h"
-#include "millrace/kernel_math.h"
+#include "millrace/kernels/divider.h"
+#include "millrace/kernels/kernel_math.h"
 
 namespace millrace::layers {
 

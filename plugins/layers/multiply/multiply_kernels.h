@@ -1,6 +1,6 @@
 #pragma once
 
-#include "millrace/kernel_math.h"
+#include "millrace/kernels/kernel_math.h"
 
 namespace millrace::layers {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "millrace/divider.h"
+#include "millrace/kernels/divider.h"
 
 namespace millrace::layers {
 

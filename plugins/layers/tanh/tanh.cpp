@@ -1,6 +1,7 @@
 #include "tanh_kernels.h"
 
 #include "millrace/layer.h"
+#include "millrace/plugin.h"
 
 namespace millrace::layers {
 namespace {

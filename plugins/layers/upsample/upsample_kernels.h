@@ -1,8 +1,8 @@
 // Maps of another height and width. PyTorch's formulas (ATen/native/UpSample.h) with align_corners = false.
 #pragma once
 
-#include "millrace/divider.h"
-#include "millrace/kernel_math.h"
+#include "millrace/kernels/divider.h"
+#include "millrace/kernels/kernel_math.h"
 
 namespace millrace::layers {
 

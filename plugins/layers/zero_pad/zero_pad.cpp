@@ -2,6 +2,7 @@
 
 #include "millrace/error.h"
 #include "millrace/layer.h"
+#include "millrace/plugin.h"
 
 namespace millrace::layers {
 namespace {

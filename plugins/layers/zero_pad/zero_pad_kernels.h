@@ -1,6 +1,6 @@
 #pragma once
 
-#include "millrace/window_kernels.h"
+#include "millrace/kernels/window_kernels.h"
 
 namespace millrace::layers {
 

@@ -1,6 +1,7 @@
 #include "binary_cross_entropy_kernels.h"
 
 #include "millrace/error.h"
+#include "millrace/loss.h"
 #include "millrace/plugin.h"
 
 namespace millrace::losses {

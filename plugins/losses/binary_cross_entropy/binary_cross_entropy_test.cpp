@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "loss_fixture.h"
+#include "millrace/batch.h"
 #include "millrace/error.h"
 #include "testkit/files.h"
 

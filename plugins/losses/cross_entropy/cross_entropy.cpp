@@ -1,7 +1,7 @@
 #include "cross_entropy_kernels.h"
 
-#include "millrace/labelled_loss.h"
 #include "millrace/plugin.h"
+#include "millrace/util/labelled_loss.h"
 
 namespace millrace::losses {
 namespace {

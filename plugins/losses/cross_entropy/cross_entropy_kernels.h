@@ -1,8 +1,8 @@
 #pragma once
 
-#include "millrace/labelled_row.h"
-#include "millrace/loss_elements.h"
-#include "millrace/portable.h"
+#include "millrace/kernels/labelled_row.h"
+#include "millrace/kernels/loss_elements.h"
+#include "millrace/kernels/portable.h"
 
 namespace millrace::losses {
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "loss_fixture.h"
+#include "millrace/batch.h"
 #include "millrace/error.h"
 
 namespace millrace::losses {

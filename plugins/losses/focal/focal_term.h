@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "millrace/kernel.h"
+#include "millrace/kernels/kernel.h"
 
 namespace millrace::losses {
 

@@ -1,6 +1,7 @@
-#include "millrace/class_weights.h"
-#include "millrace/pixel_loss.h"
+#include "millrace/batch.h"
 #include "millrace/plugin.h"
+#include "millrace/util/class_weights.h"
+#include "millrace/util/pixel_loss.h"
 #include "pixel_focal_kernels.h"
 
 namespace millrace::losses {

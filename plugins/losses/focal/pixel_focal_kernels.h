@@ -3,9 +3,9 @@
 #include <math.h>
 
 #include "focal_term.h"
-#include "millrace/loss_elements.h"
-#include "millrace/pixel_row.h"
-#include "millrace/portable.h"
+#include "millrace/kernels/loss_elements.h"
+#include "millrace/kernels/pixel_row.h"
+#include "millrace/kernels/portable.h"
 
 namespace millrace::losses {
 

@@ -1,6 +1,7 @@
 #include "huber_kernels.h"
 
 #include "millrace/error.h"
+#include "millrace/loss.h"
 #include "millrace/plugin.h"
 
 namespace millrace::losses {

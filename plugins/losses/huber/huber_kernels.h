@@ -1,8 +1,8 @@
 #pragma once
 
-#include "millrace/kernel_math.h"
-#include "millrace/loss_elements.h"
-#include "millrace/portable.h"
+#include "millrace/kernels/kernel_math.h"
+#include "millrace/kernels/loss_elements.h"
+#include "millrace/kernels/portable.h"
 
 namespace millrace::losses {
 

@@ -1,5 +1,6 @@
 #include "l1_kernels.h"
 
+#include "millrace/loss.h"
 #include "millrace/plugin.h"
 
 namespace millrace::losses {

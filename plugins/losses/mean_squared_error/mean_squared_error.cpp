@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "millrace/loss.h"
 #include "millrace/plugin.h"
 
 namespace millrace::losses {

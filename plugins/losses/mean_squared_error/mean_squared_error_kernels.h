@@ -1,7 +1,7 @@
 #pragma once
 
-#include "millrace/loss_elements.h"
-#include "millrace/portable.h"
+#include "millrace/kernels/loss_elements.h"
+#include "millrace/kernels/portable.h"
 
 namespace millrace::losses {
 

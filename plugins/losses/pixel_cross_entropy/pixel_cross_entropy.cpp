@@ -1,8 +1,9 @@
 #include "pixel_cross_entropy_kernels.h"
 
-#include "millrace/class_weights.h"
-#include "millrace/pixel_loss.h"
+#include "millrace/batch.h"
 #include "millrace/plugin.h"
+#include "millrace/util/class_weights.h"
+#include "millrace/util/pixel_loss.h"
 
 namespace millrace::losses {
 namespace {

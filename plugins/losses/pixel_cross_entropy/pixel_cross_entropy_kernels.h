@@ -1,9 +1,9 @@
 #pragma once
 
-#include "millrace/kernel_math.h"
-#include "millrace/loss_elements.h"
-#include "millrace/pixel_row.h"
-#include "millrace/portable.h"
+#include "millrace/kernels/kernel_math.h"
+#include "millrace/kernels/loss_elements.h"
+#include "millrace/kernels/pixel_row.h"
+#include "millrace/kernels/portable.h"
 
 namespace millrace::losses {
 

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "loss_fixture.h"
+#include "millrace/batch.h"
 #include "millrace/error.h"
 
 namespace millrace::losses {

@@ -7,8 +7,9 @@
 #include <chrono>
 #include <cmath>
 
+#include "millrace/observer.h"
 #include "millrace/plugin.h"
-#include "millrace/standard_error.h"
+#include "millrace/util/standard_error.h"
 
 namespace millrace {
 namespace {

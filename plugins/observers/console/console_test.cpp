@@ -9,6 +9,7 @@
 #include <limits>
 #include <thread>
 
+#include "millrace/observer.h"
 #include "observer_fixture.h"
 
 namespace millrace::observer_test {

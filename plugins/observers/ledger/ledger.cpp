@@ -4,8 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "millrace/json_lines.h"
+#include "millrace/observer.h"
 #include "millrace/plugin.h"
+#include "millrace/util/json_lines.h"
 
 namespace millrace {
 namespace {

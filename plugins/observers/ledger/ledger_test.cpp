@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "millrace/observer.h"
 #include "observer_fixture.h"
 
 namespace millrace::observer_test {

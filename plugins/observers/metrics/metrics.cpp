@@ -6,8 +6,9 @@
 #include <cstring>
 #include <optional>
 
-#include "millrace/json_lines.h"
+#include "millrace/observer.h"
 #include "millrace/plugin.h"
+#include "millrace/util/json_lines.h"
 
 namespace millrace {
 namespace {

@@ -1,3 +1,4 @@
+#include "millrace/observer.h"
 #include "observer_fixture.h"
 
 namespace millrace::observer_test {

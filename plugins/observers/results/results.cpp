@@ -13,11 +13,12 @@
 #include <set>
 #include <utility>
 
-#include "millrace/class_matrix.h"
 #include "millrace/error.h"
-#include "millrace/json_lines.h"
-#include "millrace/output_file.h"
+#include "millrace/observer.h"
 #include "millrace/plugin.h"
+#include "millrace/util/class_matrix.h"
+#include "millrace/util/json_lines.h"
+#include "millrace/util/output_file.h"
 
 namespace millrace {
 namespace {

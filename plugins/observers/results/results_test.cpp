@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "millrace/observer.h"
 #include "observer_fixture.h"
 #include "testkit/small_files.h"
 

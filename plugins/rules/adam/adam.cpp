@@ -1,6 +1,6 @@
 #include "adam_kernels.h"
-#include "millrace/moments_rule.h"
 #include "millrace/plugin.h"
+#include "millrace/util/moments_rule.h"
 
 namespace millrace {
 namespace {

@@ -3,7 +3,7 @@
 //   w = w - rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
 #pragma once
 
-#include "millrace/moments.h"
+#include "millrace/kernels/moments.h"
 
 namespace millrace {
 

@@ -4,7 +4,7 @@
 // |w| / |r| is 1 where the parameter is not decayed (biases, normalisation) and where one of the norms is 0.
 #pragma once
 
-#include "millrace/moments.h"
+#include "millrace/kernels/moments.h"
 
 namespace millrace {
 

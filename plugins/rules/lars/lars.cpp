@@ -1,4 +1,5 @@
 #include "lars_kernels.h"
+#include "millrace/optimizer.h"
 #include "millrace/plugin.h"
 
 namespace millrace {

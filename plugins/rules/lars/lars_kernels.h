@@ -3,7 +3,7 @@
 // l is 1 where the parameter is not decayed (biases, normalisation) and where one of the norms is 0.
 #pragma once
 
-#include "millrace/update_kernel.h"
+#include "millrace/kernels/update_kernel.h"
 
 namespace millrace {
 

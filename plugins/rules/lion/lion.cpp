@@ -1,4 +1,5 @@
 #include "lion_kernels.h"
+#include "millrace/optimizer.h"
 #include "millrace/plugin.h"
 
 namespace millrace {

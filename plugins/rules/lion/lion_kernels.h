@@ -2,7 +2,7 @@
 //   c = beta1 * m + (1 - beta1) * gradient;  w = w - rate * (sign(c) + decay * w);  m = beta2 * m + (1 - beta2) * gradient
 #pragma once
 
-#include "millrace/update_kernel.h"
+#include "millrace/kernels/update_kernel.h"
 
 namespace millrace {
 

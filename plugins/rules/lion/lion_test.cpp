@@ -1,3 +1,4 @@
+#include "millrace/optimizer.h"
 #include "rule_fixture.h"
 
 namespace millrace {

@@ -4,7 +4,7 @@
 // normalise: w = w * sqrt(rows) / |w| comes first.
 #pragma once
 
-#include "millrace/update_kernel.h"
+#include "millrace/kernels/update_kernel.h"
 
 namespace millrace {
 

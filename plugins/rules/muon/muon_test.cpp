@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "millrace/optimizer.h"
 #include "rule_fixture.h"
 
 namespace millrace {

@@ -3,7 +3,7 @@
 //   b = momentum * b + g / (sqrt(centred ? v - m^2 : v) + epsilon);  w = w - rate * b
 #pragma once
 
-#include "millrace/update_kernel.h"
+#include "millrace/kernels/update_kernel.h"
 
 namespace millrace {
 

@@ -1,3 +1,4 @@
+#include "millrace/optimizer.h"
 #include "millrace/plugin.h"
 #include "sgd_kernels.h"
 

@@ -2,7 +2,7 @@
 //   g = gradient + decay * w;  v = momentum * v + g;  w = w - rate * (nesterov ? g + momentum * v : v)
 #pragma once
 
-#include "millrace/update_kernel.h"
+#include "millrace/kernels/update_kernel.h"
 
 namespace millrace {
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "millrace/files.h"
 #include "millrace/plugin.h"
-#include "millrace/run.h"
+#include "millrace/stage.h"
+#include "millrace/util/files.h"
 
 namespace millrace {
 
@@ -37,13 +37,13 @@ void ReadCifar::describe(StageDescription<Params>& d) {
   SourceParams::describe(d.params);
 }
 
-ReadCifar::ReadCifar(const Params& params, const StageContext& context)
+ReadCifar::ReadCifar(const Params& params, const StageSite& site)
     : Source(params),
       path_(params.path),
       train_(params.set != "test"),
       fine_(params.labels == "fine"),
-      run_(context.run),
-      storage_(storage_for(context, "path", params.path)) {
+      run_(site.run),
+      storage_(storage_for(site, "path", params.path)) {
   if (is_file(path_) && params.set) fail(ErrorKind::usage, "set: '{}' is one file; `set` chooses among those of a folder", path_);
 }
 

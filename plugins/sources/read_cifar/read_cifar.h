@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/source.h"
 #include "millrace/stage.h"
 #include "millrace/storage.h"
 #include "records.h"
@@ -33,7 +34,7 @@ class ReadCifar : public Source {
   };
   static void describe(StageDescription<Params>& description);
 
-  ReadCifar(const Params& params, const StageContext& context);
+  ReadCifar(const Params& params, const StageSite& site);
 
   void open() override;
   std::uint64_t size() const override { return labels_.size(); }

@@ -61,7 +61,7 @@ class ReadCifarTest : public testing::Test {
             fmt::format("millrace_read_cifar_{}_{}", getpid(), testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::remove_all(root_);  // of a test that was killed
     fs::create_directories(root_);
-    registry_.add(StorageType{"file", "files", {}, std::make_shared<LocalFiles>()});
+    registry_.add(StorageType{{"file", "files"}, std::make_shared<LocalFiles>()});
     context_.registry = &registry_;
   }
   ~ReadCifarTest() override { fs::remove_all(root_); }
@@ -94,7 +94,7 @@ class ReadCifarTest : public testing::Test {
 
   fs::path root_;
   Registry registry_;
-  StageContext context_;
+  StepContext context_;
 };
 
 TEST_F(ReadCifarTest, ReadsTheFilesOfASetOneAfterTheOther) {

@@ -1,7 +1,7 @@
 #include "records.h"
 
 #include "millrace/error.h"
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/tensor.h"
+#include "millrace/sample.h"
 
 namespace millrace {
 

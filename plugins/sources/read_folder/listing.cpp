@@ -5,9 +5,9 @@
 #include <string>
 
 #include "millrace/error.h"
-#include "millrace/pattern.h"
-#include "millrace/random.h"
-#include "millrace/text.h"
+#include "millrace/sample.h"
+#include "millrace/util/pattern.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/files.h"
+#include "millrace/util/files.h"
 
 namespace millrace {
 

@@ -2,9 +2,9 @@
 
 #include "millrace/error.h"
 #include "millrace/plugin.h"
-#include "millrace/random.h"
-#include "millrace/run.h"
-#include "millrace/text.h"
+#include "millrace/sample.h"
+#include "millrace/stage.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 
@@ -56,14 +56,14 @@ void ReadFolder::describe(StageDescription<Params>& d) {
   SourceParams::describe(d.params);
 }
 
-ReadFolder::ReadFolder(const Params& params, const StageContext& context)
+ReadFolder::ReadFolder(const Params& params, const StageSite& site)
     : Source(params),
       options_{
           params.path,     Extensions(params.extensions), params.classes, label_pattern(params.label), params.labels == "path",
           params.leave_out},
       root_(join_url(params.path, "")),
-      run_(context.run),
-      storage_(storage_for(context, "path", params.path, Storage::Kind::folder)) {
+      run_(site.run),
+      storage_(storage_for(site, "path", params.path, Storage::Kind::folder)) {
   ClassNumbers twice(params.classes);  // throws
   if (!options_.labelled && options_.label) {
     fail(ErrorKind::usage, "`label` and labels = \"none\" exclude each other: take one of them out");

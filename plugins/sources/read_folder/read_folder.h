@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "listing.h"
+#include "millrace/source.h"
 #include "millrace/stage.h"
 
 namespace millrace {
@@ -50,7 +51,7 @@ class ReadFolder : public Source {
   };
   static void describe(StageDescription<Params>& description);
 
-  ReadFolder(const Params& params, const StageContext& context);
+  ReadFolder(const Params& params, const StageSite& site);
 
   void open() override;
   std::uint64_t size() const override { return listing_.labels.size(); }

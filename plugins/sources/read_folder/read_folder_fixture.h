@@ -51,7 +51,7 @@ class ReadFolderTest : public testing::Test {
   testkit::TestFolder root_;
   Registry registry_;
   testkit::RecordedRun warnings_;
-  StageContext context_;
+  StepContext context_;
 };
 
 }  // namespace millrace

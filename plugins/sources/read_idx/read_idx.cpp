@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "millrace/files.h"
 #include "millrace/plugin.h"
-#include "millrace/run.h"
+#include "millrace/stage.h"
+#include "millrace/util/files.h"
 
 namespace millrace {
 
@@ -36,18 +36,18 @@ void ReadIdx::describe(StageDescription<Params>& d) {
   SourceParams::describe(d.params);
 }
 
-ReadIdx::ReadIdx(const Params& params, const StageContext& context)
+ReadIdx::ReadIdx(const Params& params, const StageSite& site)
     : Source(params),
       path_(params.path),
-      run_(context.run),
+      run_(site.run),
       set_(params.set == "test" ? "t10k" : "train"),
       labels_path_(params.labels),
-      storage_(storage_for(context, "path", params.path, params.labels.empty() ? Storage::Kind::unknown : Storage::Kind::object)),
+      storage_(storage_for(site, "path", params.path, params.labels.empty() ? Storage::Kind::unknown : Storage::Kind::object)),
       is_file_(is_file(params, storage_)),
       classes_(params.classes) {
   if (is_file_ && params.set) fail(ErrorKind::usage, "set: '{}' is one file; `set` chooses among those of a folder", path_);
   const ClassNumbers twice(classes_);  // throws
-  if (!labels_path_.empty() && &storage_for(context, "labels", labels_path_, Storage::Kind::object) != &storage_) {
+  if (!labels_path_.empty() && &storage_for(site, "labels", labels_path_, Storage::Kind::object) != &storage_) {
     fail(ErrorKind::usage, "labels: '{}' is not of the scheme of path '{}'", labels_path_, path_);
   }
 }

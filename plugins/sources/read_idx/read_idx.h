@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "idx_header.h"
+#include "millrace/source.h"
 #include "millrace/stage.h"
 #include "millrace/storage.h"
 
@@ -36,7 +37,7 @@ class ReadIdx : public Source {
   };
   static void describe(StageDescription<Params>& description);
 
-  ReadIdx(const Params& params, const StageContext& context);
+  ReadIdx(const Params& params, const StageSite& site);
 
   void open() override;
   std::uint64_t size() const override { return labels_.size(); }

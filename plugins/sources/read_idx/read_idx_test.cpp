@@ -75,7 +75,7 @@ TEST(IdxHeader, OfOtherFilesIsRefused) {
 class ReadIdxTest : public testing::Test {
  protected:
   ReadIdxTest() {
-    registry_.add(StorageType{"file", "objects", {}, objects_});
+    registry_.add(StorageType{{"file", "objects"}, objects_});
     context_.registry = &registry_;
     files()["train-images-idx3-ubyte"] = idx({3, 2, 2}, "abcdefghijkl");
     files()["train-labels-idx1-ubyte"] = idx({3}, {4, 0, 1});
@@ -113,7 +113,7 @@ class ReadIdxTest : public testing::Test {
 
   std::shared_ptr<Objects> objects_ = std::make_shared<Objects>();
   Registry registry_;
-  StageContext context_;
+  StepContext context_;
 };
 
 TEST_F(ReadIdxTest, GivesPixelsAndLabels) {

@@ -8,8 +8,8 @@
 #include <unordered_map>
 
 #include "millrace/error.h"
-#include "millrace/random.h"
-#include "millrace/text.h"
+#include "millrace/sample.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 

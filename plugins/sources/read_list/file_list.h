@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/files.h"
+#include "millrace/util/files.h"
 #include "table.h"
 
 namespace millrace {

@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "millrace/error.h"
-#include "millrace/random.h"
-#include "millrace/text.h"
+#include "millrace/sample.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 

@@ -6,8 +6,8 @@
 
 #include "millrace/error.h"
 #include "millrace/plugin.h"
-#include "millrace/random.h"
-#include "millrace/run.h"
+#include "millrace/sample.h"
+#include "millrace/stage.h"
 
 namespace millrace {
 
@@ -54,17 +54,17 @@ void ReadList::describe(StageDescription<Params>& d) {
   SourceParams::describe(d.params);
 }
 
-ReadList::ReadList(const Params& params, const StageContext& context)
+ReadList::ReadList(const Params& params, const StageSite& site)
     : Source(params),
-      registry_(context.registry),
-      run_(context.run),
+      registry_(site.registry),
+      run_(site.run),
       path_(params.path),
       root_(join_url(params.root.value_or(""), "")),
       format_(params.format),
       columns_{params.file, params.label, params.numbers, params.join, params.ending},
       header_(params.columns),
       given_classes_(params.classes),
-      storage_(storage_for(context, "path", params.path)) {
+      storage_(storage_for(site, "path", params.path)) {
   const bool labelled = params.labels == "column";
   if (!labelled && columns_.label) {
     fail(ErrorKind::usage, "`label` and labels = \"none\" exclude each other: take one of them out");
@@ -74,7 +74,7 @@ ReadList::ReadList(const Params& params, const StageContext& context)
     fail(ErrorKind::usage, "classes: there are none without `label`, the column that tells them");
   }
   const ClassNumbers twice(given_classes_);  // throws
-  if (params.root) storage_for(context, "root", *params.root, Storage::Kind::folder);
+  if (params.root) storage_for(site, "root", *params.root, Storage::Kind::folder);
   if (storage_.look(path_) == Storage::Kind::object) kind_of(format_, path_);
 }
 

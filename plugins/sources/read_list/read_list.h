@@ -52,7 +52,7 @@ class ReadList : public Source {
   };
   static void describe(StageDescription<Params>& description);
 
-  ReadList(const Params& params, const StageContext& context);
+  ReadList(const Params& params, const StageSite& site);
 
   void open() override;
   std::uint64_t size() const override { return list_.paths.size(); }

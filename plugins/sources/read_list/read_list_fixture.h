@@ -51,7 +51,7 @@ class ReadListTest : public testing::Test {
  protected:
   ReadListTest() {
     registry_.load(MILLRACE_PLUGINS "/storage_file.so");
-    registry_.add(StorageType{"net", "", "test", remote_});
+    registry_.add(StorageType{{"net", "", "test"}, remote_});
     context_.registry = &registry_;
     context_.run = &run_;
   }
@@ -88,7 +88,7 @@ class ReadListTest : public testing::Test {
   std::shared_ptr<Remote> remote_ = std::make_shared<Remote>();
   Registry registry_;
   testkit::RecordedRun run_;
-  StageContext context_;
+  StepContext context_;
 };
 
 }  // namespace millrace

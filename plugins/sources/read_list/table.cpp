@@ -8,8 +8,8 @@
 
 #include "csv.h"
 #include "millrace/error.h"
-#include "millrace/text.h"
-#include "millrace/value.h"
+#include "millrace/params.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 

@@ -7,9 +7,9 @@
 #include <unordered_set>
 
 #include "millrace/error.h"
-#include "millrace/pattern.h"
-#include "millrace/random.h"
-#include "millrace/text.h"
+#include "millrace/sample.h"
+#include "millrace/util/pattern.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 

@@ -2,12 +2,12 @@
 
 #include <cstring>
 
-#include "millrace/colour.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
-#include "millrace/random.h"
-#include "millrace/run.h"
-#include "millrace/text.h"
+#include "millrace/sample.h"
+#include "millrace/stage.h"
+#include "millrace/util/colour.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 
@@ -149,11 +149,11 @@ void ReadPairs::describe(StageDescription<Params>& d) {
   SourceParams::describe(d.params);
 }
 
-ReadPairs::ReadPairs(const Params& params, const StageContext& context)
+ReadPairs::ReadPairs(const Params& params, const StageSite& site)
     : Source(params),
-      run_(context.run),
-      table_(fmt::format("{}.{}", context.graph, context.name)),
-      images_{storage_for(context, "images", params.images, Storage::Kind::folder), params.images, params.image_suffix,
+      run_(site.run),
+      table_(fmt::format("{}.{}", site.graph, site.name)),
+      images_{storage_for(site, "images", params.images, Storage::Kind::folder), params.images, params.image_suffix,
               params.image_folder},
       rule_{Extensions(params.extensions), params.leave_out, params.pair == "name", params.image_suffix.empty()},
       skip_unpaired_(params.unpaired == "skip"),
@@ -165,7 +165,7 @@ ReadPairs::ReadPairs(const Params& params, const StageContext& context)
   refuse_what_needs_labels(params);
   refuse_choices_by_class(params);
   if (params.labels) {
-    targets_.emplace(PairingFolder{storage_for(context, "labels", *params.labels, Storage::Kind::folder), *params.labels,
+    targets_.emplace(PairingFolder{storage_for(site, "labels", *params.labels, Storage::Kind::folder), *params.labels,
                                    params.suffix, params.label_folder});
   }
   for (const Class& entry : params.classes) classes_.push_back(entry.name);

@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "millrace/label_values.h"
+#include "millrace/source.h"
 #include "millrace/stage.h"
+#include "millrace/util/label_values.h"
 #include "pairing.h"
 
 namespace millrace {
@@ -68,7 +69,7 @@ class ReadPairs : public Source, public NamesLabelValues {
   };
   static void describe(StageDescription<Params>& description);
 
-  ReadPairs(const Params& params, const StageContext& context);
+  ReadPairs(const Params& params, const StageSite& site);
 
   void open() override;
   std::uint64_t size() const override { return pairs_.images.size(); }

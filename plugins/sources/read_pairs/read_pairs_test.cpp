@@ -63,7 +63,7 @@ class ReadPairsTest : public testing::Test {
   testkit::TestFolder folder_;
   Registry registry_;
   testkit::RecordedRun run_;
-  StageContext context_;
+  StepContext context_;
 };
 
 TEST_F(ReadPairsTest, MatchesFilesByTheirPathsWithoutExtension) {

@@ -4,7 +4,7 @@
 
 #include "millrace/error.h"
 #include "millrace/sample.h"
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 

@@ -5,8 +5,9 @@
 #include <numeric>
 
 #include "millrace/error.h"
-#include "millrace/files.h"
-#include "millrace/random.h"
+#include "millrace/sample.h"
+#include "millrace/util/files.h"
+#include "millrace/util/text.h"
 #include "tar_reader.h"
 
 namespace millrace {
@@ -46,8 +47,8 @@ class Builder {
     const Role role = role_of(parts.extension);
     if (role == Role::none) return pass_over(member, parts.extension);
     if (member.kind == TarMember::Kind::link) {
-      fail(ErrorKind::data, "member '{}' at byte {} is a link: pack it with --dereference --hard-dereference",
-           printable(member.name), member.header);
+      fail(ErrorKind::data, "member '{}' at byte {} is a link: pack it with --dereference --hard-dereference", shown(member.name),
+           member.header);
     }
     if (!open_ || parts.key != key_) begin(parts.key, member);
     take(role, member);
@@ -125,8 +126,8 @@ class Builder {
     if (!open_) return;
     const std::size_t wanted = writer_.size() == 0 ? sample_.numbers.size() : numbers_;
     if (!settings_.numbers.empty() && (sample_.numbers.empty() || sample_.numbers.size() != wanted)) {
-      fail(ErrorKind::data, "sample '{}' has {} numbers in '{}' of its .json, expected {}", printable(key_),
-           sample_.numbers.size(), settings_.numbers, wanted == 0 ? "at least one" : std::to_string(wanted));
+      fail(ErrorKind::data, "sample '{}' has {} numbers in '{}' of its .json, expected {}", shown(key_), sample_.numbers.size(),
+           settings_.numbers, wanted == 0 ? "at least one" : std::to_string(wanted));
     }
     numbers_ = wanted;
     writer_.add(sample_);
@@ -136,24 +137,24 @@ class Builder {
   void take(Role role, const TarMember& member) {
     const unsigned bit = 1U << static_cast<unsigned>(role);
     if ((taken_ & bit) != 0) {
-      fail(ErrorKind::data, "sample '{}' has two {}: member '{}' at byte {} is one too many", printable(key_),
+      fail(ErrorKind::data, "sample '{}' has two {}: member '{}' at byte {} is one too many", shown(key_),
            role == Role::image    ? "images"
            : role == Role::target ? "targets"
                                   : "labels",
-           printable(member.name), member.header);
+           shown(member.name), member.header);
     }
     taken_ |= bit;
     if (role == Role::image || role == Role::target) {
       if (member.bytes > std::numeric_limits<std::uint32_t>::max()) {
-        fail(ErrorKind::data, "member '{}' at byte {} has {} bytes: no image is that large", printable(member.name),
-             member.header, member.bytes);
+        fail(ErrorKind::data, "member '{}' at byte {} has {} bytes: no image is that large", shown(member.name), member.header,
+             member.bytes);
       }
       (role == Role::image ? sample_.image : sample_.target) = {member.offset, static_cast<std::uint32_t>(member.bytes)};
       if (role == Role::image) sample_.name = member.name;
       return;
     }
     if (member.bytes > kLargestText) {
-      fail(ErrorKind::data, "member '{}' at byte {} has {} bytes: no label is that long", printable(member.name), member.header,
+      fail(ErrorKind::data, "member '{}' at byte {} has {} bytes: no label is that long", shown(member.name), member.header,
            member.bytes);
     }
     const auto content = shard_.at(member.offset, static_cast<std::size_t>(member.bytes));
@@ -171,7 +172,7 @@ class Builder {
     fail(ErrorKind::data,
          "sample '{}' is there twice, or its members do not stand together: at byte {} and again at byte {}; pack the shard "
          "anew, sorted by name (tar --sort=name)",
-         printable(twice->key), twice->header, std::next(twice)->header);
+         shown(twice->key), twice->header, std::next(twice)->header);
   }
 
   Window& shard_;

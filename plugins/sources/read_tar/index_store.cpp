@@ -10,9 +10,9 @@
 #include <memory>
 #include <optional>
 
-#include "millrace/cache_folder.h"
 #include "millrace/error.h"
-#include "millrace/random.h"
+#include "millrace/sample.h"
+#include "millrace/util/cache_folder.h"
 
 namespace millrace {
 

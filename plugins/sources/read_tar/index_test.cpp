@@ -5,7 +5,7 @@
 
 #include "index_store.h"
 #include "millrace/error.h"
-#include "millrace/random.h"
+#include "millrace/sample.h"
 #include "tar_files_fixture.h"
 
 namespace millrace {

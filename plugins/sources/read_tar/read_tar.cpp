@@ -11,11 +11,11 @@
 #include <thread>
 
 #include "class_list.h"
-#include "millrace/files.h"
 #include "millrace/plugin.h"
-#include "millrace/random.h"
-#include "millrace/run.h"
-#include "millrace/text.h"
+#include "millrace/sample.h"
+#include "millrace/stage.h"
+#include "millrace/util/files.h"
+#include "millrace/util/text.h"
 #include "tar_reader.h"
 
 namespace millrace {
@@ -111,12 +111,12 @@ void ReadTar::describe(StageDescription<Params>& d) {
   SourceParams::describe(d.params);
 }
 
-ReadTar::ReadTar(const Params& params, const StageContext& context)
+ReadTar::ReadTar(const Params& params, const StageSite& site)
     : Source(params),
       settings_{params.label, params.numbers, target_name(params), params.key_ends == "last-dot"},
       classes_(params.classes),
-      registry_(context.registry),
-      run_(context.run),
+      registry_(site.registry),
+      run_(site.run),
       labels_(params.labels != "none") {
   if (params.path.empty() == params.paths.empty()) {
     fail(ErrorKind::usage, "path: expected shards in one of `path` and `paths`, found {}",
@@ -142,7 +142,7 @@ ReadTar::ReadTar(const Params& params, const StageContext& context)
   }
   const ClassNumbers twice(classes_);  // throws
   const char* key = params.path.empty() ? "paths" : "path";
-  for (const ShardPath& path : paths_) storage_for(context, key, std::string(where_to_look(path)));
+  for (const ShardPath& path : paths_) storage_for(site, key, std::string(where_to_look(path)));
   // target() is asked for before open().
   if (params.target == "classes" && classes_.empty()) {
     LeftOut ignored;

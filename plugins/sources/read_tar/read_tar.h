@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "index_store.h"
+#include "millrace/plugin.h"
+#include "millrace/source.h"
 #include "millrace/stage.h"
 
 namespace millrace {
@@ -56,7 +58,7 @@ class ReadTar : public Source {
   };
   static void describe(StageDescription<Params>& description);
 
-  ReadTar(const Params& params, const StageContext& context);
+  ReadTar(const Params& params, const StageSite& site);
 
   void open() override;
   std::uint64_t size() const override { return shards_.empty() ? 0 : shards_.back().end; }

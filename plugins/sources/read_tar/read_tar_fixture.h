@@ -15,7 +15,7 @@ namespace millrace {
 class ReadTarTest : public testing::Test {
  protected:
   ReadTarTest() {
-    registry_.add(StorageType{"file", "files", {}, storage_});
+    registry_.add(StorageType{{"file", "files"}, storage_});
     context_.registry = &registry_;
     context_.run = &run_;
   }
@@ -53,7 +53,7 @@ class ReadTarTest : public testing::Test {
   std::shared_ptr<testing_tar::LocalFiles> storage_ = std::make_shared<testing_tar::LocalFiles>();
   Registry registry_;
   testkit::RecordedRun run_;
-  StageContext context_;
+  StepContext context_;
 };
 
 }  // namespace millrace

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "millrace/error.h"
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 

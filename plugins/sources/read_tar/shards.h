@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/files.h"
 #include "millrace/storage.h"
+#include "millrace/util/files.h"
 
 namespace millrace {
 

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "millrace/error.h"
-#include "millrace/random.h"
+#include "millrace/sample.h"
 
 namespace millrace {
 

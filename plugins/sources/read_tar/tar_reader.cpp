@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "millrace/error.h"
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 
@@ -86,11 +86,6 @@ std::uint64_t padded(std::uint64_t bytes) { return (bytes + kBlock - 1) / kBlock
 
 }  // namespace
 
-std::string printable(std::string_view name) {
-  constexpr std::size_t kMost = 200;
-  return line_text(name.substr(0, kMost)) + (name.size() > kMost ? "..." : "");
-}
-
 bool TarReader::next(TarMember& member) {
   Extension own;
   std::string long_name;
@@ -115,9 +110,8 @@ bool TarReader::next(TarMember& member) {
         extended = true;
         continue;
       case 'g': read_pax(content(bytes), all_); continue;
-      case 'S':
-        fail(ErrorKind::data, "member '{}' at byte {} is sparse: pack it without --sparse", printable(member.name), first);
-      case 'M': fail(ErrorKind::data, "member '{}' at byte {} goes on from another volume", printable(member.name), first);
+      case 'S': fail(ErrorKind::data, "member '{}' at byte {} is sparse: pack it without --sparse", shown(member.name), first);
+      case 'M': fail(ErrorKind::data, "member '{}' at byte {} goes on from another volume", shown(member.name), first);
       default: break;
     }
     member.header = first;
@@ -156,7 +150,7 @@ bool TarReader::read_header(TarMember& member, std::uint64_t& bytes, char& type)
     if (!checksum_fits(block)) fail(ErrorKind::data, "no tar header at byte {}, where one must be: its checksum is wrong", at_);
     const auto size = number_of(bytes_of(block, kSize));
     member.name = name_of(block);
-    if (!size) fail(ErrorKind::data, "the size of member '{}' at byte {} is no number", printable(member.name), at_);
+    if (!size) fail(ErrorKind::data, "the size of member '{}' at byte {} is no number", shown(member.name), at_);
     bytes = *size;
     type = static_cast<char>(block[kType]);
     member.header = at_;
@@ -212,7 +206,7 @@ void TarReader::pass(std::uint64_t bytes) {
 
 void TarReader::truncated(const TarMember& member, std::uint64_t bytes) const {
   fail(ErrorKind::data, "truncated: member '{}' has {} bytes from byte {} on, and the archive ends at byte {}",
-       printable(member.name), bytes, at_, window_->object_bytes());
+       shown(member.name), bytes, at_, window_->object_bytes());
 }
 
 }  // namespace millrace

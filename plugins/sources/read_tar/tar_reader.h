@@ -19,9 +19,6 @@ struct TarMember {
   Kind kind = Kind::file;
 };
 
-// For messages: as line_text() has it (text.h), and long names are cut.
-std::string printable(std::string_view name);
-
 // Reads ustar, GNU tar and pax archives, and those of the seventh edition of Unix. Blocks of zeros are passed over, so that
 // archives put one behind the other count as one.
 //

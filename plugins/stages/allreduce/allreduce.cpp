@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "millrace/backend/backend.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 
@@ -39,7 +40,7 @@ void Allreduce::describe(StageDescription<Params>& d) {
   d.params.add("communicator", &Params::communicator).text("who adds up: \"auto\", \"local\", or one that a plugin brings");
 }
 
-Allreduce::Allreduce(const Params& params, const StageContext& context) : context_(context) {
+Allreduce::Allreduce(const Params& params, const StepContext& context) : context_(context) {
   if (!context.registry) return;
   type_ = params.communicator == "auto" ? choose(*context.registry, context.devices, context.group == nullptr)
                                         : named(*context.registry, params.communicator);

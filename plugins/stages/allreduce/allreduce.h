@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/batch.h"
 #include "millrace/communicator.h"
 #include "millrace/stage.h"
-#include "millrace/step.h"
 
 namespace millrace {
 
@@ -25,7 +25,7 @@ class Allreduce : public Stage {
     std::string communicator = "auto";
   };
   static void describe(StageDescription<Params>& d);
-  Allreduce(const Params& params, const StageContext& context);  // throws Error(usage) for a communicator nobody registered
+  Allreduce(const Params& params, const StepContext& context);  // throws Error(usage) for a communicator nobody registered
 
   void open() override;
   void process(int port, Packet packet, Output& output) override;
@@ -39,7 +39,7 @@ class Allreduce : public Stage {
 
   void check_when(const Ref<Event>& sum, Output& output);
 
-  const StageContext context_;
+  const StepContext context_;
   const CommunicatorType* type_ = nullptr;
   std::unique_ptr<Communicator> communicator_;           // null with one replica
   std::map<std::pair<std::uint64_t, int>, Joint> open_;  // by (step, bucket)

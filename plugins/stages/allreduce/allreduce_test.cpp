@@ -37,7 +37,7 @@ class AllreduceTest : public testing::Test {
 
   Registry registry_;
   std::vector<std::unique_ptr<Device>> devices_;
-  StageContext context_;
+  StepContext context_;
   std::unique_ptr<testkit::Harness> harness_;
 };
 
@@ -112,10 +112,9 @@ class Failing : public Communicator {
 };
 
 TEST_F(AllreduceTest, ASumThatFailsAfterTheLastStepWasSubmittedEndsTheRun) {
-  registry_.add(
-      CommunicatorType{.name = "failing", .text = "", .backend = "", .create = [this](const CommunicatorType::Setting& setting) {
-                         return std::make_unique<Failing>(registry_.communicator("local")->create(setting));
-                       }});
+  registry_.add(CommunicatorType{{"failing"}, "", [this](const CommunicatorType::Setting& setting) {
+                                   return std::make_unique<Failing>(registry_.communicator("local")->create(setting));
+                                 }});
   start(2, testkit::table({{"communicator", Value(std::string("failing"))}}));
   std::vector<float> a = {1}, b = {2};
   feed(0, 0, 0, a);

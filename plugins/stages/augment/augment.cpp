@@ -24,7 +24,7 @@ void Augment::describe(StageDescription<Params>& d) {
   millrace::describe(d.params);
 }
 
-Augment::Augment(const Params& params, const StageContext& context)
+Augment::Augment(const Params& params, const DataContext& context)
     : geometry_(params, context.image.channels, combine(context.seed, hash_text(context.name + " alternating flip")),
                 context.target.scale),
       policies_(params),

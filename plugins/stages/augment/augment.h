@@ -55,7 +55,7 @@ class Augment : public SampleTransform {
 
   static void describe(StageDescription<Params>& description);
 
-  Augment(const Params& params, const StageContext& context);
+  Augment(const Params& params, const DataContext& context);
   void process(Sample& sample, Draw& draw) override;
   bool is_random() const override { return true; }
   ImageShape image_shape() const override { return crop_ ? crop_->image_shape() : SampleTransform::image_shape(); }

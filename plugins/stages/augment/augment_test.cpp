@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "millrace/batch.h"
 #include "millrace/error.h"
 #include "testkit/harness.h"
 
@@ -41,7 +42,7 @@ class AugmentTest : public testing::Test {
     return "nothing was thrown";
   }
 
-  StageContext context_;
+  StepContext context_;
   Augment::Params params_;
 };
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "millrace/centre.h"
+#include "millrace/util/centre.h"
 
 namespace millrace {
 

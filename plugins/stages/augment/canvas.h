@@ -1,7 +1,7 @@
 #pragma once
 
-#include "millrace/affine.h"
 #include "millrace/sample.h"
+#include "millrace/util/affine.h"
 
 namespace millrace {
 

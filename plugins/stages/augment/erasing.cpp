@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "millrace/centre.h"
+#include "millrace/util/centre.h"
 
 namespace millrace {
 

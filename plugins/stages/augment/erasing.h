@@ -1,7 +1,7 @@
 #pragma once
 
 #include "canvas.h"
-#include "millrace/random.h"
+#include "millrace/sample.h"
 #include "parameters.h"
 
 namespace millrace {

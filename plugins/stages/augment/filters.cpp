@@ -7,7 +7,7 @@
 #include <numbers>
 #include <vector>
 
-#include "millrace/random.h"
+#include "millrace/sample.h"
 #include "wide.h"
 
 namespace millrace::filters {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "canvas.h"
-#include "millrace/random.h"
 #include "millrace/sample.h"
 #include "parameters.h"
 

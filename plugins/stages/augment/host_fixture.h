@@ -66,7 +66,7 @@ class HostTest : public testing::Test {
     return seen(sample.image(), sample.record, context_.window);
   }
 
-  StageContext context_;
+  StepContext context_;
   Augment::Params params_;
   TargetSpec classes_;
 };

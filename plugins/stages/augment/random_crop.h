@@ -1,8 +1,8 @@
 #pragma once
 
 #include "canvas.h"
-#include "millrace/random.h"
-#include "millrace/resample.h"
+#include "millrace/sample.h"
+#include "millrace/util/resample.h"
 #include "parameters.h"
 
 namespace millrace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "millrace/plugin.h"
-#include "millrace/run.h"
+#include "millrace/stage.h"
 
 namespace millrace {
 
@@ -111,7 +111,7 @@ void BatchSamples::describe(StageDescription<Params>& d) {
       .may_change();
 }
 
-BatchSpec::Last BatchSamples::last_of(const Params& params, const StageContext& context) {
+BatchSpec::Last BatchSamples::last_of(const Params& params, const DataContext& context) {
   if (context.predicts && (params.last == "drop" || params.last == "wrap")) {
     fail(ErrorKind::usage, "last = \"{}\": predictions are made of each image once; set last = \"keep\"", params.last);
   }
@@ -119,7 +119,7 @@ BatchSpec::Last BatchSamples::last_of(const Params& params, const StageContext& 
   return params.last == "wrap" ? BatchSpec::Last::wrap : BatchSpec::Last::drop;
 }
 
-BatchSamples::Policy BatchSamples::policy_of(const Params& params, const StageContext& context) {
+BatchSamples::Policy BatchSamples::policy_of(const Params& params, const DataContext& context) {
   if (context.predicts && params.bad_samples == "replace") {
     fail(ErrorKind::usage, "bad_samples = \"replace\": predictions are made of each image once; set \"skip\" or \"fail\"");
   }
@@ -127,7 +127,7 @@ BatchSamples::Policy BatchSamples::policy_of(const Params& params, const StageCo
   return params.bad_samples == "skip" || context.predicts ? Policy::skip : Policy::replace;
 }
 
-BatchSamples::BatchSamples(const Params& params, const StageContext& context)
+BatchSamples::BatchSamples(const Params& params, const DataContext& context)
     : spec_{static_cast<std::uint32_t>(params.size), static_cast<std::uint32_t>(params.buffers), last_of(params, context)},
       policy_(policy_of(params, context)),
       graph_(context.graph),

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "millrace/batch.h"
 #include "millrace/stage.h"
 
 namespace millrace {
@@ -46,7 +47,7 @@ class BatchSamples : public Batcher {
 
   static void describe(StageDescription<Params>& description);
 
-  BatchSamples(const Params& params, const StageContext& context);
+  BatchSamples(const Params& params, const DataContext& context);
   BatchSpec spec() const override { return spec_; }
   void process(int port, Packet packet, Output& output) override;
   ImageShape image_shape() const override { return image_; }
@@ -56,8 +57,8 @@ class BatchSamples : public Batcher {
  private:
   enum class Policy { replace, skip, fail };
 
-  static BatchSpec::Last last_of(const Params& params, const StageContext& context);
-  static Policy policy_of(const Params& params, const StageContext& context);
+  static BatchSpec::Last last_of(const Params& params, const DataContext& context);
+  static Policy policy_of(const Params& params, const DataContext& context);
   void take(Batch& batch, std::uint32_t slot) const;
   void check_pixels(Batch& batch, std::uint32_t slot) const;
   void check_target(Batch& batch, std::uint32_t slot) const;

@@ -67,7 +67,7 @@ class BatchTest : public testing::Test {
 
   testkit::RecordedRun run_;
   testkit::CollectingOutput output_;
-  StageContext context_;
+  StepContext context_;
   BatchSamples::Params params_;
 };
 

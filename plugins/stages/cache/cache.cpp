@@ -1,8 +1,8 @@
 #include "cache.h"
 
-#include "millrace/bytes.h"
 #include "millrace/plugin.h"
-#include "millrace/run.h"
+#include "millrace/stage.h"
+#include "millrace/util/bytes.h"
 
 namespace millrace {
 
@@ -40,7 +40,7 @@ void EncodedCache::describe(StageDescription<Params>& d) {
   describe_params(d);
 }
 
-Cache::Cache(const Params& params, const StageContext& context)
+Cache::Cache(const Params& params, const DataContext& context)
     : samples_(context.samples_per_epoch),
       fingerprint_(context.fingerprint),
       on_device_(params.device),

@@ -54,7 +54,7 @@ class Cache : public SampleTransform, public SampleCache {
   };
   static constexpr const char* kDefaultMemory = "1 GiB";  // where neither is said
 
-  Cache(const Params& params, const StageContext& context);
+  Cache(const Params& params, const DataContext& context);
   void open() override;
   void process(Sample& sample, Draw& draw) override;
   bool fetch(Sample& sample) override;

@@ -12,7 +12,7 @@
 
 #include "entry.h"
 #include "millrace/error.h"
-#include "millrace/random.h"
+#include "millrace/sample.h"
 
 namespace millrace {
 

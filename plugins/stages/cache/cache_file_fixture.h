@@ -74,7 +74,7 @@ class CacheFileTest : public testing::Test {
 
   fs::path folder_;
   testkit::RecordedRun run_;
-  StageContext context_;
+  StepContext context_;
   Cache::Params params_;
   Sample sample_;
 };

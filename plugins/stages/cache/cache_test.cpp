@@ -31,7 +31,7 @@ class CountedSource : public Source {
     d.params.add("bad", &Params::bad);
     SourceParams::describe(d.params);
   }
-  CountedSource(const Params& params, const StageContext&) : Source(params), params_(params) {}
+  CountedSource(const Params& params, const StageSite&) : Source(params), params_(params) {}
   void open() override {}
   std::uint64_t size() const override { return static_cast<std::uint64_t>(params_.size); }
   std::size_t largest_encoded() const override { return 100; }
@@ -54,7 +54,7 @@ class Plain : public SampleTransform {
  public:
   struct Params {};
   static void describe(StageDescription<Params>& d) { d.name("plain").input(payload::kSampleChunk).output(payload::kImageChunk); }
-  Plain(const Params&, const StageContext&) {}
+  Plain(const Params&, const StageSite&) {}
   ImageShape image_shape() const override { return {3, 4, 3}; }
   void process(Sample& sample, Draw&) override {
     ++made;
@@ -134,7 +134,7 @@ class Watch : public SampleTransform {
  public:
   struct Params {};
   static void describe(StageDescription<Params>& d) { d.name("watch").input(payload::kImageChunk).output(payload::kImageChunk); }
-  Watch(const Params&, const StageContext&) {}
+  Watch(const Params&, const StageSite&) {}
   void process(Sample& sample, Draw&) override { ++(sample.resident() ? resident : others); }
   std::atomic<int> resident{0}, others{0};
 };

@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "millrace/error.h"
-#include "millrace/host_element.h"
+#include "millrace/kernels/host_element.h"
 #include "millrace/plugin.h"
-#include "millrace/run.h"
+#include "millrace/stage.h"
 
 namespace millrace {
 namespace {
@@ -36,7 +36,7 @@ void ClipGradients::describe(StageDescription<Params>& d) {
       .alternative("bound");
 }
 
-void ClipGradients::request(const Params& params, const StageContext&, CompileRequest& request) {
+void ClipGradients::request(const Params& params, const StageSite&, CompileRequest& request) {
   if (way_of(params) == Way::global_norm) request.reads_all_gradients = true;
 }
 
@@ -44,7 +44,7 @@ ClipGradients::Way ClipGradients::way_of(const Params& params) {
   return params.value ? Way::value : params.norm ? Way::norm : Way::global_norm;
 }
 
-ClipGradients::ClipGradients(const Params& params, const StageContext& context)
+ClipGradients::ClipGradients(const Params& params, const StepContext& context)
     : way_(way_of(params)),
       limit_(way_ == Way::value  ? *params.value
              : way_ == Way::norm ? *params.norm

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "clip_kernels.h"
-#include "millrace/readback.h"
+#include "millrace/backend/readback.h"
+#include "millrace/batch.h"
 #include "millrace/stage.h"
-#include "millrace/step.h"
 
 namespace millrace {
 
@@ -38,8 +38,8 @@ class ClipGradients : public Stage {
     std::optional<double> value;
   };
   static void describe(StageDescription<Params>& d);
-  static void request(const Params& params, const StageContext& context, CompileRequest& request);
-  ClipGradients(const Params& params, const StageContext& context);
+  static void request(const Params& params, const StageSite& site, CompileRequest& request);
+  ClipGradients(const Params& params, const StepContext& context);
 
   void open() override;
   void process(int port, Packet packet, Output& output) override;
@@ -57,7 +57,7 @@ class ClipGradients : public Stage {
 
   const Way way_;
   const double limit_;
-  const StageContext context_;
+  const StepContext context_;
   std::vector<std::int64_t> first_chunk_;                 // by bucket; one past the last at the end
   std::vector<std::vector<ParameterChunks>> parameters_;  // by bucket, by `norm`
   std::shared_ptr<std::byte> squares_, result_;

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "millrace/error.h"
-#include "millrace/host_element.h"
+#include "millrace/kernels/host_element.h"
 #include "testkit/harness.h"
 #include "testkit/plain.h"
 
@@ -209,7 +209,7 @@ class ClipGradientsTest : public testing::Test {
   Network network_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Replica> replica_;
-  StageContext context_;
+  StepContext context_;
   std::unique_ptr<testkit::Harness> harness_;
 };
 

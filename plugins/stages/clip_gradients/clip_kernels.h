@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "millrace/kernel.h"
+#include "millrace/kernels/kernel.h"
 
 namespace millrace {
 

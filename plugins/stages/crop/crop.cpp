@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "millrace/affine_map.h"
-#include "millrace/centre.h"
 #include "millrace/plugin.h"
+#include "millrace/sample.h"
+#include "millrace/util/centre.h"
 
 namespace millrace {
 
@@ -14,7 +14,7 @@ void Crop::describe(StageDescription<Params>& d) {
   d.params.add("position", &Params::position).choices({"centre", "random"}).text("where the piece is cut out").in_recipes();
 }
 
-Crop::Crop(const Params& params, const StageContext& context)
+Crop::Crop(const Params& params, const DataContext& context)
     : piece_{0, 0, context.image.channels}, random_(params.position == "random"), window_(context.window) {
   constexpr std::int64_t kLargest = 65'535;
   const Size& size = params.size;

@@ -14,7 +14,7 @@ namespace millrace {
 //
 // Ports: in, out: ImageChunk, uint8. A pending augmentation record is applied first. The same piece is cut out of a target.
 // Order of draws: for "random" the row, then the column, each evenly among all that fit. "centre" draws nothing; where the
-// middle of an odd difference is, millrace/centre.h says.
+// middle of an odd difference is, millrace/util/centre.h says.
 // Threading: parallel.
 // Errors: images known to be smaller than the piece: ErrorKind::usage, in the constructor; one smaller image: ErrorKind::content.
 class Crop : public SampleTransform {
@@ -25,7 +25,7 @@ class Crop : public SampleTransform {
   };
   static void describe(StageDescription<Params>& description);
 
-  Crop(const Params& params, const StageContext& context);
+  Crop(const Params& params, const DataContext& context);
   void process(Sample& sample, Draw& draw) override;
   bool is_random() const override { return random_; }
   ImageShape image_shape() const override { return piece_; }

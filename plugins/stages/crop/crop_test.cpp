@@ -42,7 +42,7 @@ class CropTest : public testing::Test {
     return {top, left};
   }
 
-  StageContext context_;
+  StepContext context_;
   Crop::Params params_;
   Sample sample_;
 };

@@ -98,7 +98,7 @@ void DecodeImage::describe(StageDescription<Params>& d) {
       .in_recipes();
 }
 
-DecodeImage::DecodeImage(const Params& params, const StageContext& context)
+DecodeImage::DecodeImage(const Params& params, const DataContext& context)
     : rule_(params),
       filter_(resample_filter(params.filter)),
       channels_(static_cast<int>(params.channels)),

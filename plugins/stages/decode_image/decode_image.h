@@ -53,7 +53,7 @@ class DecodeImage : public SampleTransform {
   };
   static void describe(StageDescription<Params>& description);
 
-  DecodeImage(const Params& params, const StageContext& context);
+  DecodeImage(const Params& params, const DataContext& context);
   void process(Sample& sample, Draw& draw) override;
   bool is_random() const override { return rule_.is_random(); }
   ImageShape image_shape() const override { return {rule_.height(), rule_.width(), channels_}; }

@@ -45,7 +45,7 @@ class DecodeImageTest : public testing::Test {
     return "nothing was thrown";
   }
 
-  StageContext context_;
+  StepContext context_;
   Sample sample_;
 };
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "millrace/centre.h"
 #include "millrace/error.h"
+#include "millrace/util/centre.h"
 
 namespace millrace {
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "millrace/params.h"
-#include "millrace/random.h"
-#include "millrace/resample.h"
+#include "millrace/sample.h"
+#include "millrace/util/resample.h"
 
 namespace millrace {
 

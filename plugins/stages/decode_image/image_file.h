@@ -6,7 +6,7 @@
 
 #include "excerpt.h"
 #include "jpeg_decoder.h"
-#include "millrace/resample.h"
+#include "millrace/util/resample.h"
 #include "png_decoder.h"
 
 namespace millrace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "image_file.h"
-#include "millrace/random.h"
+#include "millrace/sample.h"
 
 namespace millrace {
 

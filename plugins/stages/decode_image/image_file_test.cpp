@@ -11,7 +11,7 @@
 #include "image_file_fixture.h"
 #include "jpeg_images_fixture.h"
 #include "millrace/error.h"
-#include "millrace/random.h"
+#include "millrace/sample.h"
 #include "png_images_fixture.h"
 
 namespace millrace {

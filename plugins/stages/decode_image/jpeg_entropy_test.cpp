@@ -10,7 +10,7 @@
 #include "jpeg_images_fixture.h"
 #include "jpeg_reference.h"
 #include "millrace/error.h"
-#include "millrace/random.h"
+#include "millrace/sample.h"
 
 namespace millrace {
 namespace {

@@ -6,7 +6,7 @@
 // jpeglib.h needs FILE and size_t before it
 #include <jpeglib.h>
 
-#include "millrace/random.h"
+#include "millrace/sample.h"
 
 namespace millrace::testing_jpeg {
 

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "excerpt.h"
-#include "millrace/resample.h"
+#include "millrace/util/resample.h"
 
 namespace millrace {
 

@@ -2,7 +2,7 @@
 
 #include <png.h>
 
-#include "millrace/random.h"
+#include "millrace/sample.h"
 
 namespace millrace::testing_png {
 

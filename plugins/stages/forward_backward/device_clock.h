@@ -5,9 +5,9 @@
 #include <memory>
 #include <mutex>
 
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 #include "millrace/stage.h"
-#include "millrace/telemetry.h"
+#include "millrace/util/telemetry.h"
 
 namespace millrace {
 

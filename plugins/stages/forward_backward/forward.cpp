@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "millrace/split.h"
+#include "millrace/stage.h"
 #include "submit.h"
 
 namespace millrace {
@@ -46,13 +46,13 @@ void Forward::describe(StageDescription<Params>& d) {
       .in_recipes();
 }
 
-void Forward::request(const Params& params, const StageContext& context, CompileRequest& request) {
-  if (context.sends(kResultPort)) request.losses.push_back(make_loss(params, context).loss);
-  if (context.sends(kPredictionsPort)) request.read(context.network->result());
+void Forward::request(const Params& params, const StageSite& site, CompileRequest& request) {
+  if (site.sends(kResultPort)) request.losses.push_back(make_loss(params, site).loss);
+  if (site.sends(kPredictionsPort)) request.read(site.network->result());
   if (!is_one_view(test_time_views(params.test_time))) request.sums_views = true;
 }
 
-Forward::Forward(const Params& params, const StageContext& context)
+Forward::Forward(const Params& params, const StepContext& context)
     : context_(context),
       loss_(context.sends(kResultPort) ? make_loss(params, context).loss : nullptr),
       views_(test_time_views(params.test_time)) {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "device_clock.h"
+#include "millrace/batch.h"
 #include "millrace/loss.h"
 #include "millrace/stage.h"
-#include "millrace/step.h"
 #include "prediction_pool.h"
 
 namespace millrace {
@@ -32,8 +32,8 @@ class Forward : public Stage {
     std::string test_time = "none";
   };
   static void describe(StageDescription<Params>& d);
-  static void request(const Params& params, const StageContext& context, CompileRequest& request);
-  Forward(const Params& params, const StageContext& context);
+  static void request(const Params& params, const StageSite& site, CompileRequest& request);
+  Forward(const Params& params, const StepContext& context);
 
   void open() override;
   void process(int port, Packet packet, Output& output) override;
@@ -44,7 +44,7 @@ class Forward : public Stage {
   std::uint32_t largest_share() const;
   Ref<Predictions> begin_predictions(const Ref<Batch>& of, const Share& share);
 
-  const StageContext context_;
+  const StepContext context_;
   const std::shared_ptr<const Loss> loss_;  // null: nothing is measured
   const std::vector<View> views_;
   std::vector<Predictions::Values> values_;  // that predictions have; empty: none are sent

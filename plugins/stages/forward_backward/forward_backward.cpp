@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "millrace/split.h"
+#include "millrace/stage.h"
 #include "submit.h"
 
 namespace millrace {
@@ -44,8 +44,8 @@ void ForwardBackward::describe(StageDescription<Params>& d) {
       .text("batch normalisation takes the mean and variance of the whole batch, not of each replica's share of it");
 }
 
-void ForwardBackward::request(const Params& params, const StageContext& context, CompileRequest& request) {
-  for (const StageLoss& each : make_losses(params, params.auxiliary, context))
+void ForwardBackward::request(const Params& params, const StageSite& site, CompileRequest& request) {
+  for (const StageLoss& each : make_losses(params, params.auxiliary, site))
     request.losses.emplace_back(each.loss, each.output);
   if (params.sync_batch_norm && params.micro_batches > 1) {
     fail(ErrorKind::usage, "sync_batch_norm: replicas meet once a step, and micro_batches = {} computes a step in pieces",
@@ -55,7 +55,7 @@ void ForwardBackward::request(const Params& params, const StageContext& context,
   request.micro_batches = std::max(request.micro_batches, static_cast<std::uint32_t>(params.micro_batches));
 }
 
-ForwardBackward::ForwardBackward(const Params& params, const StageContext& context)
+ForwardBackward::ForwardBackward(const Params& params, const StepContext& context)
     : losses_(make_losses(params, params.auxiliary, context)),
       micro_batches_(static_cast<std::uint32_t>(params.micro_batches)),
       context_(context) {}

@@ -3,10 +3,9 @@
 #include <vector>
 
 #include "device_clock.h"
+#include "millrace/batch.h"
 #include "millrace/loss.h"
-#include "millrace/split.h"
 #include "millrace/stage.h"
-#include "millrace/step.h"
 
 namespace millrace {
 
@@ -38,8 +37,8 @@ class ForwardBackward : public Stage {
     bool sync_batch_norm = false;
   };
   static void describe(StageDescription<Params>& d);
-  static void request(const Params& params, const StageContext& context, CompileRequest& request);
-  ForwardBackward(const Params& params, const StageContext& context);
+  static void request(const Params& params, const StageSite& site, CompileRequest& request);
+  ForwardBackward(const Params& params, const StepContext& context);
 
   void process(int port, Packet packet, Output& output) override;
   std::vector<double> weigh(const Batch& batch) const override;      // by loss
@@ -58,7 +57,7 @@ class ForwardBackward : public Stage {
 
   const std::vector<StageLoss> losses_;  // the main one first
   const std::uint32_t micro_batches_;
-  const StageContext context_;
+  const StepContext context_;
   DeviceClock clock_;
 };
 

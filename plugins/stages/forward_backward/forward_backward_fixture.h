@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "millrace/step.h"
+#include "millrace/batch.h"
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
 #include "testkit/losses.h"
@@ -32,8 +32,8 @@ struct Replicas {
     context.load = std::move(load);
   }
 
-  StageContext context_of(int replica) const {
-    StageContext result = context;
+  StepContext context_of(int replica) const {
+    StepContext result = context;
     result.replica = replica;
     return result;
   }
@@ -41,7 +41,7 @@ struct Replicas {
   Network network;
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<std::unique_ptr<Replica>> replicas;
-  StageContext context;
+  StepContext context;
 };
 
 inline Ref<Batch> random_batch(std::uint32_t size) {

@@ -80,7 +80,7 @@ TEST(Forward, AMirroredImageGivesTheSameWithFlip) {
 }
 
 // Which of the outputs are taken: the result, the predictions.
-StageContext taking(StageContext context, bool result, bool predictions) {
+StepContext taking(StepContext context, bool result, bool predictions) {
   context.taken = {result, predictions};
   context.batch_size = 7;
   context.steps_per_epoch = 5;  // random_batch() is of the last step
@@ -92,7 +92,7 @@ constexpr int kPredictions = 1;
 TEST(Forward, SendsWhatTheNetworkMakesOfEachSample) {
   testkit::Replicas replicas(2);
   CompileRequest request;
-  StageContext context = taking(replicas.context_of(1), true, true);
+  StepContext context = taking(replicas.context_of(1), true, true);
   const StageType type = StageTypeAccess::make<Forward>();
   type.request({}, context, request);
   EXPECT_EQ(request.losses.size(), 1U);
@@ -135,7 +135,7 @@ TEST(Forward, SendsWhatTheNetworkMakesOfEachSample) {
 
 TEST(Forward, MeasuresNothingAndNeedsNoLabelsWhereNobodyTakesTheResult) {
   testkit::Replicas replicas(1);
-  const StageContext context = taking(replicas.context_of(0), false, true);
+  const StepContext context = taking(replicas.context_of(0), false, true);
   const StageType type = StageTypeAccess::make<Forward>();
   CompileRequest request;
   type.request({}, context, request);
@@ -151,7 +151,7 @@ TEST(Forward, MeasuresNothingAndNeedsNoLabelsWhereNobodyTakesTheResult) {
 
 TEST(Forward, ReadsNothingBackWhereNobodyTakesPredictions) {
   testkit::Replicas replicas(1);
-  const StageContext context = taking(replicas.context_of(0), true, false);
+  const StepContext context = taking(replicas.context_of(0), true, false);
   const StageType type = StageTypeAccess::make<Forward>();
   CompileRequest request;
   type.request({}, context, request);
@@ -166,7 +166,7 @@ TEST(Forward, ReadsNothingBackWhereNobodyTakesPredictions) {
 TEST(Forward, KeepsTheBatchWhileAStageNeedsItsImages) {
   testkit::Replicas replicas(2);
   for (const bool needed : {false, true}) {
-    StageContext context = taking(replicas.context_of(1), false, true);
+    StepContext context = taking(replicas.context_of(1), false, true);
     CompileRequest request;
     request.needs_image = needed;
     context.request = &request;
@@ -234,7 +234,7 @@ TEST(Forward, SendsGradientsOfScores) {
   request.read_gradient({1, 0});
   request.read_gradient({1, ScoreGradient::kPredicted});
   ASSERT_EQ(request.gradients.size(), 2U);
-  StageContext context = taking(replicas.context_of(0), false, true);
+  StepContext context = taking(replicas.context_of(0), false, true);
   context.request = &request;
   Harness harness(StageTypeAccess::make<Forward>(), {}, context);
   harness.stage().open();
@@ -259,7 +259,7 @@ TEST(Forward, SendsGradientsOfScores) {
 
 TEST(Forward, RefusesSeveralViewsOfALayersOutput) {
   testkit::Replicas replicas(1);
-  StageContext context = taking(replicas.context_of(0), false, true);
+  StepContext context = taking(replicas.context_of(0), false, true);
   CompileRequest request;
   request.read(1);
   context.request = &request;

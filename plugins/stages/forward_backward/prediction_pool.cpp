@@ -3,6 +3,8 @@
 #include <cassert>
 #include <utility>
 
+#include "millrace/backend/backend.h"
+
 namespace millrace {
 namespace {
 

@@ -6,7 +6,8 @@
 #include <mutex>
 #include <vector>
 
-#include "millrace/predictions.h"
+#include "millrace/backend/backend.h"
+#include "millrace/batch.h"
 
 namespace millrace {
 

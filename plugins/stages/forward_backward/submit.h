@@ -7,15 +7,15 @@
 #include <string>
 #include <utility>
 
+#include "millrace/backend/backend.h"
+#include "millrace/backend/network.h"
+#include "millrace/batch.h"
 #include "millrace/error.h"
-#include "millrace/network.h"
-#include "millrace/split.h"
 #include "millrace/stage.h"
-#include "millrace/step.h"
 
 namespace millrace {
 
-inline Replica& replica_of(const StageContext& context) { return *context.replicas[static_cast<std::size_t>(context.replica)]; }
+inline Replica& replica_of(const StepContext& context) { return *context.replicas[static_cast<std::size_t>(context.replica)]; }
 
 // The packet's own references, so that the step's token and the batch's credit are let go of before the packet is.
 inline Ref<StepToken> take_token(Packet& packet) {
@@ -26,7 +26,7 @@ inline Ref<Batch> take_batch(Packet& packet) {
 }
 
 inline Ref<StepResult> make_result(const Batch& batch, const Share& share, const std::shared_ptr<const Loss>& loss,
-                                   const StageContext& context) {
+                                   const StepContext& context) {
   Ref<StepResult> result = make_ref<StepResult>();
   result->loss = loss;
   for (std::uint32_t slot = share.begin; slot < share.begin + share.count; ++slot)

@@ -3,7 +3,7 @@
 #include <atomic>
 
 #include "millrace/error.h"
-#include "millrace/run.h"
+#include "millrace/stage.h"
 
 namespace millrace {
 
@@ -12,8 +12,8 @@ struct Metrics::Joint {
   std::vector<Ref<StepResult>> results;  // by replica
   std::size_t arrived = 0;
 
-  void report(const StageContext& context) const {
-    RunServices::StepReport report{.graph = context.graph,
+  void report(const StageSite& site) const {
+    RunServices::StepReport report{.graph = site.graph,
                                    .epoch = results[0]->epoch,
                                    .step = results[0]->step,
                                    .stream_hash = results[0]->stream_hash,
@@ -26,7 +26,7 @@ struct Metrics::Joint {
         for (const StepSums& sums : pieces) report.auxiliary[name].add(sums);
       }
     }
-    context.run->report(report);
+    site.run->report(report);
   }
 };
 
@@ -35,7 +35,7 @@ void Metrics::describe(StageDescription<Params>& d) {
   d.input(payload::kStepResult).serial();
 }
 
-Metrics::Metrics(const Params&, const StageContext& context) : context_(context) {}
+Metrics::Metrics(const Params&, const StageSite& site) : site_(site) {}
 
 void Metrics::process(int, Packet packet, Output& output) {
   Ref<StepResult> result(static_cast<StepResult*>(packet.payload.get()));
@@ -57,7 +57,7 @@ void Metrics::process(int, Packet packet, Output& output) {
     arrived->ready->then([this, joint, waiting, hold, &output]() mutable {
       if (waiting->fetch_sub(1) == 1) {
         try {
-          joint->report(context_);
+          joint->report(site_);
         } catch (...) {
           output.fail(current_error());
         }

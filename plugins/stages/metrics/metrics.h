@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/batch.h"
 #include "millrace/stage.h"
-#include "millrace/step.h"
 
 namespace millrace {
 
@@ -18,7 +18,7 @@ class Metrics : public Stage {
  public:
   struct Params {};
   static void describe(StageDescription<Params>& d);
-  Metrics(const Params& params, const StageContext& context);
+  Metrics(const Params& params, const StageSite& site);
 
   void process(int port, Packet packet, Output& output) override;
   void stop() noexcept override { open_.clear(); }  // of a run that ended in the middle of a step
@@ -26,7 +26,7 @@ class Metrics : public Stage {
  private:
   struct Joint;
 
-  const StageContext context_;
+  const StageSite site_;
   std::map<std::uint64_t, std::shared_ptr<Joint>> open_;  // by step; until every replica's result has come
 };
 

@@ -55,11 +55,11 @@ void take_weight(Value& table, Child& child, Diagnostics& errors) {
   table.erase("weight");
 }
 
-void make_child(Value table, const StageContext& mixture, Child& child, Diagnostics& errors) {
-  StageContext context = mixture;
-  context.name += "." + child.name;
-  context.at = table.at();
-  const std::string owner = fmt::format("[{}.{}]", context.graph, context.name);
+void make_child(Value table, const StageSite& mixture, Child& child, Diagnostics& errors) {
+  StageSite site = mixture;
+  site.name += "." + child.name;
+  site.at = table.at();
+  const std::string owner = fmt::format("[{}.{}]", site.graph, site.name);
   if (table.kind() != Value::Kind::table || table.find("stage") == nullptr) {
     errors.add(table.at(),
                fmt::format("{} must be a table with a `stage`, such as {{ stage = \"read_folder\", path = \"...\" }}", owner));
@@ -77,7 +77,7 @@ void make_child(Value table, const StageContext& mixture, Child& child, Diagnost
   table.erase("stage");
   if (type == nullptr) return;
   try {
-    child.source = std::static_pointer_cast<Source>(type->create(table, context, errors));
+    child.source = std::static_pointer_cast<Source>(type->create(table, site, errors));
   } catch (Error& error) {
     throw error.in(child.name);
   }
@@ -85,7 +85,7 @@ void make_child(Value table, const StageContext& mixture, Child& child, Diagnost
 
 }  // namespace
 
-std::vector<Child> make_children(const Value& list, const StageContext& context, Diagnostics& errors) {
+std::vector<Child> make_children(const Value& list, const StageSite& site, Diagnostics& errors) {
   std::vector<Child> children;
   if (list.kind() != Value::Kind::array || list.array().empty()) {
     errors.add(list.at(), fmt::format("'sources' must be a list of tables, found {}",
@@ -95,7 +95,7 @@ std::vector<Child> make_children(const Value& list, const StageContext& context,
   for (const Value& table : list.array()) {
     Child& child = children.emplace_back();
     child.name = fmt::format("sources[{}]", children.size() - 1);
-    make_child(table, context, child, errors);
+    make_child(table, site, child, errors);
   }
   return children;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/source.h"
 #include "millrace/stage.h"
 
 namespace millrace {
@@ -19,7 +20,7 @@ struct Child {
 
 // Makes a source of each table in `list`: `stage` names its type, `weight` is the mixture's, and the rest are its parameters.
 // Mistakes go to `errors`, at their places in the file; then the result is of no use.
-std::vector<Child> make_children(const Value& list, const StageContext& context, Diagnostics& errors);
+std::vector<Child> make_children(const Value& list, const StageSite& site, Diagnostics& errors);
 
 // The classes of all, and each child's `labels`: one list when all have the same, otherwise every name once, sorted bytewise.
 // Throws ErrorKind::usage where only some have classes.

@@ -5,7 +5,7 @@
 
 #include "millrace/error.h"
 #include "millrace/plugin.h"
-#include "millrace/random.h"
+#include "millrace/sample.h"
 
 namespace millrace {
 
@@ -31,9 +31,9 @@ void Mix::describe(StageDescription<Params>& d) {
   SourceParams::describe(d.params);
 }
 
-Mix::Mix(const Params& params, const StageContext& context) : Source(params) {
+Mix::Mix(const Params& params, const StageSite& site) : Source(params) {
   Diagnostics errors;
-  children_ = make_children(params.sources, context, errors);
+  children_ = make_children(params.sources, site, errors);
   errors.throw_if_any();
   require_same_targets();
 }

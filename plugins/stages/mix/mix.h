@@ -4,8 +4,9 @@
 #include <vector>
 
 #include "children.h"
-#include "millrace/label_values.h"
+#include "millrace/source.h"
 #include "millrace/stage.h"
+#include "millrace/util/label_values.h"
 
 namespace millrace {
 
@@ -37,7 +38,7 @@ class Mix : public Source, public NamesLabelValues {
   };
   static void describe(StageDescription<Params>& description);
 
-  Mix(const Params& params, const StageContext& context);
+  Mix(const Params& params, const StageSite& site);
 
   void open() override;
   void stop() noexcept override;

@@ -74,7 +74,7 @@ class MixTest : public testing::Test {
   testkit::TestFolder folder_;
   Registry registry_;
   testkit::RecordedRun run_;
-  StageContext context_;
+  StepContext context_;
 };
 
 TEST_F(MixTest, HasTheSamplesOfAllSourcesOneAfterTheOther) {

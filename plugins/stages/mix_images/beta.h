@@ -1,6 +1,6 @@
 #pragma once
 
-#include "millrace/random.h"
+#include "millrace/sample.h"
 
 namespace millrace {
 

@@ -4,7 +4,8 @@
 #include <cstring>
 #include <vector>
 
-#include "millrace/centre.h"
+#include "millrace/batch.h"
+#include "millrace/util/centre.h"
 
 namespace millrace {
 

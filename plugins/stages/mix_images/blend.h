@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "millrace/batch.h"
 #include "millrace/sample.h"
 
 namespace millrace {

@@ -6,8 +6,8 @@
 
 #include "beta.h"
 #include "blend.h"
-#include "millrace/centre.h"
 #include "millrace/plugin.h"
+#include "millrace/util/centre.h"
 
 namespace millrace {
 
@@ -43,7 +43,7 @@ void MixImages::describe(StageDescription<Params>& d) {
   d.params.add_table("cutmix", &Params::cutmix, describe_rule).text("a rectangle of the other picture");
 }
 
-MixImages::MixImages(const Params& params, const StageContext& context)
+MixImages::MixImages(const Params& params, const DataContext& context)
     : seed_(context.seed), name_hash_(hash_text(context.name)) {
   if (!params.mixup && !params.cutmix) fail(ErrorKind::usage, "how to mix: expected 'mixup', 'cutmix' or both, found neither");
   if (params.mixup) mixup_ = *params.mixup;

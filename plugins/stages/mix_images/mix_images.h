@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "millrace/batch.h"
 #include "millrace/stage.h"
 
 namespace millrace {
@@ -43,7 +44,7 @@ class MixImages : public Transform<Batch, Batch> {
   };
   static void describe(StageDescription<Params>& description);
 
-  MixImages(const Params& params, const StageContext& context);
+  MixImages(const Params& params, const DataContext& context);
   using Transform<Batch, Batch>::process;
   void process(Batch& batch, const Packet& packet, Output& output) override;
 

@@ -50,7 +50,7 @@ class MixImagesTest : public testing::Test {
   }
   static Value rule(double chance, double alpha) { return testkit::table({{"chance", Value(chance)}, {"alpha", Value(alpha)}}); }
 
-  StageContext context_;
+  StepContext context_;
   Value table_;
 };
 

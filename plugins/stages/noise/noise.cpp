@@ -28,8 +28,8 @@ void Noise::describe(StageDescription<Params>& d) {
       .in_recipes();
 }
 
-Noise::Noise(const Params& params, const StageContext& context)
-    : params_(params), seed_(context.seed), name_hash_(hash_text(context.name)) {}
+Noise::Noise(const Params& params, const StageSite& site)
+    : params_(params), seed_(site.seed), name_hash_(hash_text(site.name)) {}
 
 void Noise::process(Sample& sample, Draw& draw) {
   if (params_.every_epoch) return add_noise(sample, params_.deviation, draw);

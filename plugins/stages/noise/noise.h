@@ -27,7 +27,7 @@ class Noise : public SampleTransform {
     bool every_epoch = true;
   };
   static void describe(StageDescription<Params>& d);
-  Noise(const Params& params, const StageContext& context);
+  Noise(const Params& params, const StageSite& site);
 
   using SampleTransform::process;
   void process(Sample& sample, Draw& draw) override;

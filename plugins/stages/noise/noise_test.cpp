@@ -27,7 +27,7 @@ class NoiseTest : public testing::Test {
     return sample_.noise_seed;
   }
 
-  StageContext context_;
+  StepContext context_;
   Noise::Params params_;
   Sample sample_;
 };

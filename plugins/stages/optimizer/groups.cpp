@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
-#include "millrace/buckets.h"
+#include "millrace/backend/buckets.h"
 #include "millrace/error.h"
-#include "millrace/pattern.h"
+#include "millrace/util/pattern.h"
 
 namespace millrace {
 

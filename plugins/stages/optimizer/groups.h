@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "millrace/network.h"
+#include "millrace/backend/network.h"
 
 namespace millrace {
 
 // One entry of `groups`. A parameter belongs to the first group of which a pattern fits its name, or that takes all vectors.
 struct GroupParams {
-  std::vector<std::string> match = {};   // patterns, see millrace/pattern.h
+  std::vector<std::string> match = {};   // patterns, see millrace/util/pattern.h
   bool vectors = false;                  // every parameter of one dimension: biases, and scales and shifts of normalisation
   std::optional<std::string> rule = {};  // none: the optimizer's
   Value rule_table = {};                 // the rule's keys

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "millrace/buckets.h"
+#include "millrace/backend/buckets.h"
 #include "millrace/error.h"
 
 namespace millrace {

@@ -10,7 +10,7 @@
 
 #include "millrace/error.h"
 #include "millrace/plugin.h"
-#include "millrace/run.h"
+#include "millrace/stage.h"
 #include "without_effect.h"
 
 namespace millrace {
@@ -70,9 +70,9 @@ void Optimizer::describe(StageDescription<Params>& d) {
       .text("mean of the weights at several places of the run's end (SWA), used in validation and saved instead of them");
 }
 
-void Optimizer::request(const Params& params, const StageContext& context, CompileRequest& request) {
+void Optimizer::request(const Params& params, const StageSite& site, CompileRequest& request) {
   if (!request.update.rules.empty()) fail(ErrorKind::usage, "the network has one optimizer already");
-  request.update.rules.push_back(make_rule(params, context));
+  request.update.rules.push_back(make_rule(params, site));
   if (params.lookahead.every > 0) request.copies.emplace_back(kSlow);
   if (params.ema.decay > 0 && params.average) {
     fail(ErrorKind::usage, "ema and average both make the weights that are validated and saved: give one");
@@ -81,27 +81,27 @@ void Optimizer::request(const Params& params, const StageContext& context, Compi
     request.copies.emplace_back(kAverage);
     request.evaluated = kAverage;
   }
-  if (!context.network) return;
-  const Groups groups(params.groups, *context.network);
+  if (!site.network) return;
+  const Groups groups(params.groups, *site.network);
   request.update.rate_factor = groups.rate_factors(0);
   request.update.learns_until = groups.learns_until();
   for (const double factor : groups.decay_factors()) request.update.decay.push_back(params.weight_decay * factor);
-  request_rules(params, context, groups, request.update);
+  request_rules(params, site, groups, request.update);
 }
 
 // The optimizer's rule is there already.
-void Optimizer::request_rules(const Params& params, const StageContext& context, const Groups& groups, UpdateRule& update) {
+void Optimizer::request_rules(const Params& params, const StageSite& site, const Groups& groups, UpdateRule& update) {
   std::vector<int> of_group;
   for (const GroupParams& group : params.groups) {
-    const auto rule = make_rule(RuleParams{group.rule.value_or(""), group.rule_table}, context, "groups");
+    const auto rule = make_rule(RuleParams{group.rule.value_or(""), group.rule_table}, site, "groups");
     of_group.push_back(rule ? static_cast<int>(update.rules.size()) : 0);
     if (rule) update.rules.push_back(rule);
   }
   for (const int group : groups.group_of()) update.rule_of.push_back(group < 0 ? 0 : of_group[static_cast<std::size_t>(group)]);
-  check_update(update, *context.network);
+  check_update(update, *site.network);
 }
 
-Optimizer::Optimizer(const Params& params, const StageContext& context) : params_(params), context_(context) {
+Optimizer::Optimizer(const Params& params, const StepContext& context) : params_(params), context_(context) {
   ScheduleParams rate = params.learning_rate;
   if (const ScaleWithBatch& scale = params.scale_with_batch; scale.reference > 0) {
     const double ratio = context.batch_size / scale.reference;
@@ -197,7 +197,7 @@ bool Optimizer::joins_average(std::uint64_t done) const {
   return places_until(done, *params_.average, context_) > places_until(done - 1, *params_.average, context_);
 }
 
-std::uint64_t Optimizer::places_until(std::uint64_t done, const Average& average, const StageContext& context) {
+std::uint64_t Optimizer::places_until(std::uint64_t done, const Average& average, const StepContext& context) {
   const auto ends = [&](std::uint64_t steps) {
     if (average.every > 0) return steps / static_cast<std::uint64_t>(average.every);
     // An epoch may end within a step: the margin lets the step count that ends with it.

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "groups.h"
-#include "millrace/readback.h"
-#include "millrace/rule.h"
-#include "millrace/schedule.h"
+#include "millrace/backend/readback.h"
+#include "millrace/batch.h"
+#include "millrace/optimizer.h"
 #include "millrace/stage.h"
-#include "millrace/step.h"
+#include "millrace/util/schedule.h"
 
 namespace millrace {
 
@@ -70,8 +70,8 @@ class Optimizer : public Stage {
     std::optional<Average> average;
   };
   static void describe(StageDescription<Params>& d);
-  static void request(const Params& params, const StageContext& context, CompileRequest& request);
-  Optimizer(const Params& params, const StageContext& context);
+  static void request(const Params& params, const StageSite& site, CompileRequest& request);
+  Optimizer(const Params& params, const StepContext& context);
 
   void open() override;
   void process(int port, Packet packet, Output& output) override;
@@ -79,10 +79,10 @@ class Optimizer : public Stage {
   void restore(std::string_view saved) override;
 
   // Of `average`, in the first `done` steps.
-  static std::uint64_t places_until(std::uint64_t done, const Average& average, const StageContext& context);
+  static std::uint64_t places_until(std::uint64_t done, const Average& average, const StepContext& context);
 
  private:
-  static void request_rules(const Params& params, const StageContext& context, const Groups& groups, UpdateRule& update);
+  static void request_rules(const Params& params, const StageSite& site, const Groups& groups, UpdateRule& update);
   void begin_step(std::uint64_t step);
   void end_step();
   Ref<Event> behind_report(const Ref<Event>& ready);
@@ -92,7 +92,7 @@ class Optimizer : public Stage {
   Replica& replica() const { return *context_.replicas[static_cast<std::size_t>(context_.replica)]; }
 
   const Params params_;
-  const StageContext context_;
+  const StepContext context_;
   std::optional<Schedule> schedule_;
   std::optional<Groups> groups_;
   UpdateStep step_;

@@ -71,7 +71,7 @@ class OptimizerTest : public testing::Test {
   Network network_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Replica> replica_;
-  StageContext context_;
+  StepContext context_;
   const float* scale_ = nullptr;  // of the gradients that are fed
   std::unique_ptr<testkit::Harness> harness_;
 };

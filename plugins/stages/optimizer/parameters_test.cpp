@@ -44,7 +44,7 @@ TEST(OptimizerParameters, APlateauIsNoSchedule) {
 std::vector<std::string> warnings(const Value& parameters, int replica = 0) {
   Network network = testkit::small_network({2, 2, 1}, 3, 2);
   network.parameters[0].trainable = false;
-  StageContext context;
+  StepContext context;
   context.graph = "train";
   context.at = {std::make_shared<const std::string>("p.toml"), 7, 1};
   context.network = &network;

@@ -11,7 +11,7 @@ namespace {
 
 class Search {
  public:
-  Search(const Optimizer::Params& params, const StageContext& context) : params_(params), context_(context) {}
+  Search(const Optimizer::Params& params, const StepContext& context) : params_(params), context_(context) {}
 
   void schedule(const Schedule& schedule) {
     const double warm_up = schedule.warmup_steps();
@@ -88,14 +88,14 @@ class Search {
   }
 
   const Optimizer::Params& params_;
-  const StageContext& context_;
+  const StepContext& context_;
   std::vector<std::string> said_;
 };
 
 }  // namespace
 
 std::vector<std::string> without_effect(const Optimizer::Params& params, const Schedule& schedule, const Groups* groups,
-                                        const StageContext& context) {
+                                        const StepContext& context) {
   Search search(params, context);
   search.schedule(schedule);
   search.lookahead();

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "millrace/affine.h"
 #include "millrace/plugin.h"
+#include "millrace/util/affine.h"
 
 namespace millrace {
 
@@ -26,7 +26,7 @@ void Pad::describe(StageDescription<Params>& d) {
   d.params.add("fill", &Params::fill).text("0 ... 255; one for all channels or one for each").in_recipes();
 }
 
-Pad::Pad(const Params& params, const StageContext& context)
+Pad::Pad(const Params& params, const DataContext& context)
     : size_(params.size),
       margin_(params.margin),
       border_(border_named(params.border)),

@@ -33,7 +33,7 @@ class Pad : public SampleTransform {
 
   static void describe(StageDescription<Params>& description);
 
-  Pad(const Params& params, const StageContext& context);
+  Pad(const Params& params, const DataContext& context);
   void process(Sample& sample, Draw& draw) override;
   ImageShape image_shape() const override;
 

@@ -39,7 +39,7 @@ class PadTest : public testing::Test {
     return "nothing was thrown";
   }
 
-  StageContext context_;
+  StepContext context_;
   Pad::Params params_;
   Sample sample_;
 };

@@ -18,7 +18,7 @@ void Resize::describe(StageDescription<Params>& d) {
       .in_recipes();
 }
 
-Resize::Resize(const Params& params, const StageContext& context)
+Resize::Resize(const Params& params, const DataContext& context)
     : params_(params), filter_(resample_filter(params.filter)), input_(context.image), window_(context.window) {
   if (params.size.has_value() == params.short_side.has_value()) {
     fail(ErrorKind::usage, "expected either `size = [height, width]` or `short_side`, found {}",

@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
-#include "millrace/resample.h"
 #include "millrace/stage.h"
+#include "millrace/util/resample.h"
 
 namespace millrace {
 
@@ -31,7 +31,7 @@ class Resize : public SampleTransform {
 
   static void describe(StageDescription<Params>& description);
 
-  Resize(const Params& params, const StageContext& context);
+  Resize(const Params& params, const DataContext& context);
   void process(Sample& sample, Draw& draw) override;
   ImageShape image_shape() const override;
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "millrace/error.h"
-#include "millrace/resample.h"
+#include "millrace/util/resample.h"
 #include "testkit/harness.h"
 #include "testkit/positions.h"
 
@@ -45,7 +45,7 @@ class ResizeTest : public testing::Test {
     EXPECT_EQ(draw.hash(), 0U);
     return sample_.image().shape;
   }
-  static std::string mistake(const Value& table, const StageContext& context = {}) {
+  static std::string mistake(const Value& table, const StepContext& context = {}) {
     try {
       testkit::Harness harness(StageTypeAccess::make<Resize>(), table, context);
     } catch (const Error& error) {
@@ -55,7 +55,7 @@ class ResizeTest : public testing::Test {
     return "nothing was thrown";
   }
 
-  StageContext context_;
+  StepContext context_;
   Resize::Params params_;
   Sample sample_;
 };

@@ -8,11 +8,11 @@
 #include <limits>
 
 #include "boundary_f1.h"
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
-#include "millrace/network.h"
-#include "millrace/output_file.h"
 #include "millrace/plugin.h"
+#include "millrace/util/output_file.h"
 
 namespace millrace {
 
@@ -26,9 +26,9 @@ void WriteBoundaries::describe(StageDescription<Params>& d) {
       .text("how far a boundary may be from where it belongs, as a share of the image's diagonal");
 }
 
-void WriteBoundaries::request(const Params&, const StageContext&, CompileRequest& request) { request.needs_image = true; }
+void WriteBoundaries::request(const Params&, const StageSite&, CompileRequest& request) { request.needs_image = true; }
 
-WriteBoundaries::WriteBoundaries(const Params& params, const StageContext& context) : params_(params), context_(context) {
+WriteBoundaries::WriteBoundaries(const Params& params, const DataContext& context) : params_(params), context_(context) {
   if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose classes could be compared");
   const Shape& output = context.network->output();
   if (output.rank() != 3 || output[0] < 2 || output[0] > 255) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
 #include "millrace/stage.h"
 
 namespace millrace {
@@ -36,8 +36,8 @@ class WriteBoundaries : public Stage {
     double tolerance = 0.0075;
   };
   static void describe(StageDescription<Params>& d);
-  static void request(const Params& params, const StageContext& context, CompileRequest& request);
-  WriteBoundaries(const Params& params, const StageContext& context);
+  static void request(const Params& params, const StageSite& site, CompileRequest& request);
+  WriteBoundaries(const Params& params, const DataContext& context);
 
   void open() override;
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
@@ -54,7 +54,7 @@ class WriteBoundaries : public Stage {
   void finish();
 
   const Params params_;
-  const StageContext context_;
+  const DataContext context_;
   ImageShape map_;  // of the label images, one channel
   std::string folder_;
 

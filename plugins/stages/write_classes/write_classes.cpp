@@ -8,10 +8,10 @@
 #include <limits>
 #include <numeric>
 
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
-#include "millrace/network.h"
 #include "millrace/plugin.h"
-#include "millrace/run.h"
+#include "millrace/stage.h"
 
 namespace millrace {
 namespace {
@@ -51,7 +51,7 @@ void WriteClasses::describe(StageDescription<Params>& d) {
       .in_recipes();
 }
 
-WriteClasses::WriteClasses(const Params& params, const StageContext& context)
+WriteClasses::WriteClasses(const Params& params, const DataContext& context)
     : params_(params),
       context_(context),
       json_(writes_json(params)),

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/output_file.h"
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
 #include "millrace/stage.h"
+#include "millrace/util/output_file.h"
 
 namespace millrace {
 
@@ -42,7 +42,7 @@ class WriteClasses : public Stage {
     std::int64_t top = 5;
   };
   static void describe(StageDescription<Params>& d);
-  WriteClasses(const Params& params, const StageContext& context);
+  WriteClasses(const Params& params, const DataContext& context);
 
   void open() override;
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
@@ -59,7 +59,7 @@ class WriteClasses : public Stage {
   std::string_view name_of(std::int32_t label);
 
   const Params params_;
-  const StageContext context_;
+  const DataContext context_;
   const bool json_, probabilities_;
   std::size_t top_ = 0;
   std::vector<std::string> classes_;  // by label

@@ -71,7 +71,7 @@ class WriteClassesTest : public testing::Test {
   testkit::TestFolder folder_;
   testkit::RecordedRun run_;
   Network network_;
-  StageContext context_;
+  StepContext context_;
   std::deque<std::vector<float>> values_;
 };
 

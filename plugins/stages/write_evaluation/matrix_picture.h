@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/class_matrix.h"
-#include "millrace/picture.h"
+#include "millrace/util/class_matrix.h"
+#include "millrace/util/picture.h"
 
 namespace millrace {
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "millrace/output_file.h"
+#include "millrace/util/output_file.h"
 
 namespace millrace {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/picture.h"
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
+#include "millrace/util/picture.h"
 
 namespace millrace {
 

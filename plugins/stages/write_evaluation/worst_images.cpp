@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "millrace/loss.h"
-#include "millrace/output_file.h"
+#include "millrace/util/output_file.h"
 
 namespace millrace {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "millrace/class_colours.h"
-#include "millrace/picture.h"
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
+#include "millrace/util/class_colours.h"
+#include "millrace/util/picture.h"
 #include "pixel_verdict.h"
 
 namespace millrace {

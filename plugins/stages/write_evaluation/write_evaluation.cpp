@@ -1,16 +1,16 @@
 #include "write_evaluation.h"
 
 #include <fmt/format.h>
-#include <png.h>
+#include <png_file.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
 
 #include "matrix_picture.h"
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
-#include "millrace/network.h"
 #include "millrace/plugin.h"
 
 namespace millrace {
@@ -28,25 +28,10 @@ std::string calibration_csv(const Calibration& calibration) {
   return text;
 }
 
-std::string png_bytes(const Picture& picture) {
-  png_image info{};
-  info.version = PNG_IMAGE_VERSION;
-  info.height = static_cast<png_uint_32>(picture.height());
-  info.width = static_cast<png_uint_32>(picture.width());
-  info.format = PNG_FORMAT_RGB;
-  png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(info);
-  std::string bytes(size, '\0');
-  if (png_image_write_to_memory(&info, bytes.data(), &size, 0, picture.pixels().data(), 0, nullptr) == 0) {
-    fail(ErrorKind::run, "cannot make a PNG file of {} x {} pixels: {}", info.height, info.width, info.message);
-  }
-  bytes.resize(size);
-  return bytes;
-}
-
 bool gives_map(const Network& network) { return network.output().elements() != network.output()[0]; }
 
 // Those of the pictures of a map; of vectors none are needed.
-ClassColours colours_for(const StageContext& context) {
+ClassColours colours_for(const DataContext& context) {
   if (context.network == nullptr || !gives_map(*context.network)) return {};
   return class_colours(context.colours, static_cast<std::size_t>(context.network->output()[0]));
 }
@@ -71,12 +56,12 @@ void WriteEvaluation::describe(StageDescription<Params>& d) {
       .in_recipes();
 }
 
-void WriteEvaluation::request(const Params& params, const StageContext& context, CompileRequest& request) {
-  const bool of_map = context.network != nullptr && gives_map(*context.network);
+void WriteEvaluation::request(const Params& params, const StageSite& site, CompileRequest& request) {
+  const bool of_map = site.network != nullptr && gives_map(*site.network);
   request.needs_image = request.needs_image || params.mistakes > 0 || of_map;
 }
 
-WriteEvaluation::WriteEvaluation(const Params& params, const StageContext& context)
+WriteEvaluation::WriteEvaluation(const Params& params, const DataContext& context)
     : params_(params),
       context_(context),
       probabilities_(context.network != nullptr && context.network->layers.back().op == "softmax"),
@@ -192,10 +177,11 @@ void WriteEvaluation::add_tables(OutputFiles& files, const ClassMatrix& matrix) 
 
 void WriteEvaluation::add_pictures(OutputFiles& files, const ClassMatrix& matrix) const {
   if (classes_ <= kMostDrawnClasses)
-    files.add(path("confusion.png"), png_bytes(matrix_picture(matrix, names_, is_map() ? "pixels" : "images")));
+    files.add(path("confusion.png"), png_bytes(matrix_picture(matrix, names_, is_map() ? "pixels" : "images").view()));
   if (params_.mistakes == 0) return;
   files.add(path(is_map() ? "worst.csv" : "mistakes.csv"), is_map() ? worst_.csv() : mistakes_.csv(names_));
-  files.add(path(is_map() ? "worst.png" : "mistakes.png"), png_bytes(is_map() ? worst_.sheet() : mistakes_.sheet(names_)));
+  files.add(path(is_map() ? "worst.png" : "mistakes.png"),
+            png_bytes((is_map() ? worst_.sheet() : mistakes_.sheet(names_)).view()));
 }
 
 }  // namespace millrace

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "calibration.h"
-#include "millrace/class_matrix.h"
-#include "millrace/output_file.h"
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
 #include "millrace/stage.h"
+#include "millrace/util/class_matrix.h"
+#include "millrace/util/output_file.h"
 #include "mistakes.h"
 #include "pixel_verdict.h"
 #include "worst_images.h"
@@ -62,8 +62,8 @@ class WriteEvaluation : public Stage {
     std::int64_t mistakes = 36;
   };
   static void describe(StageDescription<Params>& d);
-  static void request(const Params& params, const StageContext& context, CompileRequest& request);
-  WriteEvaluation(const Params& params, const StageContext& context);
+  static void request(const Params& params, const StageSite& site, CompileRequest& request);
+  WriteEvaluation(const Params& params, const DataContext& context);
 
   void open() override;
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
@@ -84,7 +84,7 @@ class WriteEvaluation : public Stage {
   std::string path(const char* name) const { return folder_ + "/" + name; }
 
   const Params params_;
-  const StageContext context_;
+  const DataContext context_;
   const bool probabilities_;
   std::size_t classes_ = 0;
   std::vector<std::string> names_;  // of the classes; of those without a name their numbers

@@ -6,10 +6,10 @@
 #include <limits>
 #include <vector>
 
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
-#include "millrace/network.h"
 #include "millrace/plugin.h"
-#include "millrace/run.h"
+#include "millrace/stage.h"
 
 namespace millrace {
 namespace {
@@ -59,11 +59,11 @@ void WriteFeatures::describe(StageDescription<Params>& d) {
           "(images, channels, height, width) or (images, channels)");
 }
 
-void WriteFeatures::request(const Params& params, const StageContext& context, CompileRequest& request) {
-  request.read(find_output(context, "layer", params.layer));
+void WriteFeatures::request(const Params& params, const StageSite& site, CompileRequest& request) {
+  request.read(find_output(site, "layer", params.layer));
 }
 
-WriteFeatures::WriteFeatures(const Params& params, const StageContext& context)
+WriteFeatures::WriteFeatures(const Params& params, const DataContext& context)
     : params_(params), context_(context), numpy_(writes_numpy(params.file)) {
   if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose layers could be written");
   port_ = find_output(context, "layer", params.layer);

@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "millrace/output_file.h"
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
 #include "millrace/stage.h"
+#include "millrace/util/output_file.h"
 
 namespace millrace {
 
@@ -31,8 +31,8 @@ class WriteFeatures : public Stage {
     std::string file = "features.safetensors";
   };
   static void describe(StageDescription<Params>& d);
-  static void request(const Params& params, const StageContext& context, CompileRequest& request);
-  WriteFeatures(const Params& params, const StageContext& context);
+  static void request(const Params& params, const StageSite& site, CompileRequest& request);
+  WriteFeatures(const Params& params, const DataContext& context);
 
   void open() override;
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
@@ -47,7 +47,7 @@ class WriteFeatures : public Stage {
   std::string header(std::uint64_t rows) const;  // as long for each number of rows
 
   const Params params_;
-  const StageContext context_;
+  const DataContext context_;
   const bool numpy_;
   LayerPort port_ = 0;
   Shape shape_;  // of one image

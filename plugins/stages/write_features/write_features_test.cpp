@@ -81,7 +81,7 @@ class WriteFeaturesTest : public testing::Test {
   testkit::RecordedRun run_;
   Registry registry_;
   Network network_;
-  StageContext context_;
+  StepContext context_;
   std::deque<std::vector<float>> values_;
   std::int32_t next_ = 0;
 };

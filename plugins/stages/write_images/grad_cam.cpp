@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "millrace/backend/fusion.h"
 #include "millrace/error.h"
-#include "millrace/fusion.h"
 
 namespace millrace {
 

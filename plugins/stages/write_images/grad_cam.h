@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "millrace/affine_map.h"
-#include "millrace/network.h"
+#include "millrace/backend/network.h"
+#include "millrace/sample.h"
 
 namespace millrace {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
-#include "millrace/network.h"
 
 namespace millrace {
 namespace {
@@ -18,9 +18,9 @@ std::uint8_t pixel_of(float value) {
 
 }  // namespace
 
-OutputPixels::OutputPixels(const StageContext& context, bool normalised) {
-  if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose result could be written");
-  const Network& network = *context.network;
+OutputPixels::OutputPixels(const StageSite& site, bool normalised) {
+  if (site.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose result could be written");
+  const Network& network = *site.network;
   const Shape& output = network.output();
   if (output.rank() != 3 || (output[0] != 1 && output[0] != 3)) {
     fail(ErrorKind::usage, "the network's result is {}: a picture has 1 or 3 channels, height and width", to_string(output));

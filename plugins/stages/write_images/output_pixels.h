@@ -14,7 +14,7 @@ class OutputPixels {
  public:
   // Throws Error(usage) without a network, for a result that is no picture, and where the input has other channels than the
   // result.
-  OutputPixels(const StageContext& context, bool normalised);
+  OutputPixels(const StageSite& site, bool normalised);
 
   ImageShape shape() const { return shape_; }
   void draw(std::span<const float> values, std::vector<std::uint8_t>& pixels) const;  // from (C, H, W) to (H, W, C)

@@ -1,36 +1,20 @@
 #include "picture_folder.h"
 
 #include <fmt/format.h>
-#include <png.h>
+#include <png_file.h>
 
 #include <filesystem>
 #include <string_view>
 #include <utility>
 
 #include "millrace/error.h"
-#include "millrace/output_file.h"
-#include "millrace/random.h"
-#include "millrace/run.h"
+#include "millrace/sample.h"
+#include "millrace/stage.h"
 #include "millrace/storage.h"
+#include "millrace/util/output_file.h"
 
 namespace millrace {
 namespace {
-
-std::string png_bytes(const ImageView& image, const std::uint8_t* palette) {
-  png_image info{};
-  info.version = PNG_IMAGE_VERSION;
-  info.height = static_cast<png_uint_32>(image.shape.height);
-  info.width = static_cast<png_uint_32>(image.shape.width);
-  info.format = palette != nullptr ? PNG_FORMAT_RGB_COLORMAP : image.shape.channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
-  info.colormap_entries = palette != nullptr ? 256 : 0;
-  png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(info);
-  std::string bytes(size, '\0');
-  if (png_image_write_to_memory(&info, bytes.data(), &size, 0, image.data, 0, palette) == 0) {
-    fail(ErrorKind::run, "cannot make a PNG file of {}: {}", to_string(image.shape), info.message);
-  }
-  bytes.resize(size);
-  return bytes;
-}
 
 std::string_view last_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }  // none: rfind() + 1 is 0
 
@@ -51,7 +35,7 @@ std::string inside(const std::string& path) {
 
 }  // namespace
 
-void PictureFolder::open(const StageContext& context) {
+void PictureFolder::open(const DataContext& context) {
   const std::filesystem::path some_file = output_path(context, "folder", params_.folder + "/1.png");
   folder_ = some_file.parent_path().string();
   run_ = context.run;

@@ -4,8 +4,9 @@
 #include <string>
 #include <unordered_set>
 
+#include "millrace/batch.h"
 #include "millrace/params.h"
-#include "millrace/predictions.h"
+#include "millrace/stage.h"
 
 namespace millrace {
 
@@ -37,7 +38,7 @@ class PictureFolder {
  public:
   explicit PictureFolder(const PictureParams& params) : params_(params) {}
 
-  void open(const StageContext& context);  // throws where nothing can be written; makes nothing
+  void open(const DataContext& context);  // throws where nothing can be written; makes nothing
   // `palette`: 256 colours of three bytes, where the image's values are indices into it; otherwise null.
   void write(const Predictions::Sample& sample, const ImageView& image, const std::uint8_t* palette = nullptr);
   void end_pass();

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "millrace/affine.h"
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
-#include "millrace/network.h"
+#include "millrace/util/affine.h"
 
 namespace millrace {
 
@@ -13,19 +13,19 @@ AffineMap PictureFrame::from_map(int map_height, int map_width, ImageShape windo
   return AffineMap::scale(x, y).then(AffineMap::translation((x - 1) / 2, (y - 1) / 2)).then(from_input);
 }
 
-PictureFrame frame_of(const StageContext& context, const std::string& size, const Predictions::Sample& sample) {
-  if (size == "network") return {{}, context.window.height, context.window.width};
+PictureFrame frame_of(const StageSite& site, const std::string& size, const Predictions::Sample& sample) {
+  if (size == "network") return {{}, site.window.height, site.window.width};
   if (sample.source.is_known()) return {sample.source.map, sample.source.height, sample.source.width};
   std::string place;
   sample.append_place(place);
   fail(ErrorKind::usage,
        "size: \"source\" needs to know where the pixels of '{}' lie in its file, and a stage of [{}] does not tell; set size = "
        "\"network\"",
-       place, context.graph);
+       place, site.graph);
 }
 
-void require_colours(const StageContext& context) {
-  const int channels = context.network->input.channels;
+void require_colours(const StageSite& site) {
+  const int channels = site.network->input.channels;
   if (channels == 1 || channels == 3) return;
   fail(ErrorKind::usage, "colours are laid over images of 1 or 3 channels, and the network's have {}", channels);
 }

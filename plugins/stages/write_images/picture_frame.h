@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "millrace/affine_map.h"
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
+#include "millrace/sample.h"
 #include "millrace/stage.h"
 
 namespace millrace {
@@ -23,10 +23,10 @@ struct PictureFrame {
 
 // `size`: "network", that of the network's input; "source", that of the image in its file. Throws Error(usage) for a sample whose
 // place in its source image is not known.
-PictureFrame frame_of(const StageContext& context, const std::string& size, const Predictions::Sample& sample);
+PictureFrame frame_of(const StageSite& site, const std::string& size, const Predictions::Sample& sample);
 
 // Throws Error(usage) for a network whose images cannot be drawn in colours.
-void require_colours(const StageContext& context);
+void require_colours(const StageSite& site);
 
 // Draws images as the network saw them, in R, G, B: black where it saw nothing. REQUIRES: the predictions' batch.
 class SeenImage {

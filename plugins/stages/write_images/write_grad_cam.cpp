@@ -4,20 +4,20 @@
 
 #include <algorithm>
 
+#include "millrace/backend/fusion.h"
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
-#include "millrace/fusion.h"
-#include "millrace/network.h"
+#include "millrace/params.h"
 #include "millrace/plugin.h"
-#include "millrace/run.h"
-#include "millrace/value.h"
+#include "millrace/stage.h"
 
 namespace millrace {
 namespace {
 
-LayerPort features_of(const WriteGradCam::Params& params, const StageContext& context) {
-  const Network& network = *context.network;
+LayerPort features_of(const WriteGradCam::Params& params, const StageSite& site) {
+  const Network& network = *site.network;
   if (params.features.empty()) return default_features(network);
-  const LayerPort features = find_output(context, "features", params.features);
+  const LayerPort features = find_output(site, "features", params.features);
   const Shape& shape = network.shape_of(features);
   if (shape.rank() != 3) {
     fail(ErrorKind::usage, "features: the output of layer '{}' has shape {}: Grad-CAM takes maps, C x H x W", params.features,
@@ -29,7 +29,7 @@ LayerPort features_of(const WriteGradCam::Params& params, const StageContext& co
   return features;
 }
 
-int class_of(const WriteGradCam::Params& params, const StageContext& context) {
+int class_of(const WriteGradCam::Params& params, const DataContext& context) {
   if (params.classes == "predicted") return ScoreGradient::kPredicted;
   if (params.classes == "label") return ScoreGradient::kLabel;
   const std::vector<std::string>& names = context.classes;
@@ -41,7 +41,7 @@ int class_of(const WriteGradCam::Params& params, const StageContext& context) {
        params.classes, near ? fmt::format("; nearest is '{}'", *near) : "");
 }
 
-ScoreGradient gradient_of(const WriteGradCam::Params& params, const StageContext& context) {
+ScoreGradient gradient_of(const WriteGradCam::Params& params, const DataContext& context) {
   if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose features could be drawn");
   const Shape& result = context.network->output();
   if (result.elements() != result[0]) {
@@ -68,14 +68,14 @@ void WriteGradCam::describe(StageDescription<Params>& d) {
   d.params.add("opacity", &Params::opacity).range(0, 1).text("of the colours where the map is largest");
 }
 
-void WriteGradCam::request(const Params& params, const StageContext& context, CompileRequest& request) {
+void WriteGradCam::request(const Params& params, const DataContext& context, CompileRequest& request) {
   const ScoreGradient gradient = gradient_of(params, context);
   request.read(gradient.by);
   request.read_gradient(gradient);
   request.needs_image = true;
 }
 
-WriteGradCam::WriteGradCam(const Params& params, const StageContext& context)
+WriteGradCam::WriteGradCam(const Params& params, const DataContext& context)
     : params_(params), context_(context), gradient_(gradient_of(params, context)), pictures_(params) {
   require_colours(context);
   const Shape& shape = context.network->shape_of(gradient_.by);

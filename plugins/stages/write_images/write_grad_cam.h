@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "grad_cam.h"
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
 #include "millrace/stage.h"
 #include "picture_folder.h"
 #include "picture_frame.h"
@@ -44,8 +44,8 @@ class WriteGradCam : public Stage {
     double opacity = 0.7;
   };
   static void describe(StageDescription<Params>& d);
-  static void request(const Params& params, const StageContext& context, CompileRequest& request);
-  WriteGradCam(const Params& params, const StageContext& context);
+  static void request(const Params& params, const DataContext& context, CompileRequest& request);
+  WriteGradCam(const Params& params, const DataContext& context);
 
   void open() override { pictures_.open(context_); }
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
@@ -61,7 +61,7 @@ class WriteGradCam : public Stage {
   void end_pass();
 
   const Params params_;
-  const StageContext context_;
+  const DataContext context_;
   const ScoreGradient gradient_;
 
   // Of the line's thread.

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 #include "pictures_fixture.h"
 #include "testkit/reference_value.h"
 

@@ -13,7 +13,7 @@ void WriteImages::describe(StageDescription<Params>& d) {
       .in_recipes();
 }
 
-WriteImages::WriteImages(const Params& params, const StageContext& context)
+WriteImages::WriteImages(const Params& params, const DataContext& context)
     : context_(context), result_(context, params.normalised), pictures_(params) {}
 
 void WriteImages::write(const Predictions& share) {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
 #include "millrace/stage.h"
 #include "output_pixels.h"
 #include "picture_folder.h"
@@ -33,7 +33,7 @@ class WriteImages : public Stage {
     bool normalised = true;
   };
   static void describe(StageDescription<Params>& d);
-  WriteImages(const Params& params, const StageContext& context);
+  WriteImages(const Params& params, const DataContext& context);
 
   void open() override { pictures_.open(context_); }
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
@@ -45,7 +45,7 @@ class WriteImages : public Stage {
  private:
   void write(const Predictions& share);
 
-  const StageContext context_;
+  const DataContext context_;
   const OutputPixels result_;
 
   // Of the line's thread.

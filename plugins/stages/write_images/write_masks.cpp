@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "millrace/affine.h"
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
-#include "millrace/network.h"
 #include "millrace/plugin.h"
+#include "millrace/util/affine.h"
 
 namespace millrace {
 
@@ -37,11 +37,11 @@ void WriteMasks::describe(StageDescription<Params>& d) {
   d.params.add("opacity", &Params::opacity).range(0, 1).text("of the colours of an overlay").in_recipes();
 }
 
-void WriteMasks::request(const Params& params, const StageContext&, CompileRequest& request) {
+void WriteMasks::request(const Params& params, const StageSite&, CompileRequest& request) {
   request.needs_image = request.needs_image || params.picture == "overlay";
 }
 
-WriteMasks::WriteMasks(const Params& params, const StageContext& context)
+WriteMasks::WriteMasks(const Params& params, const DataContext& context)
     : params_(params), context_(context), pictures_(params) {
   if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose classes could be written");
   const Shape& output = context.network->output();

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "millrace/class_colours.h"
-#include "millrace/predictions.h"
+#include "millrace/batch.h"
 #include "millrace/stage.h"
+#include "millrace/util/class_colours.h"
 #include "picture_folder.h"
 #include "picture_frame.h"
 
@@ -47,8 +47,8 @@ class WriteMasks : public Stage {
     double opacity = 0.5;
   };
   static void describe(StageDescription<Params>& d);
-  static void request(const Params& params, const StageContext& context, CompileRequest& request);
-  WriteMasks(const Params& params, const StageContext& context);
+  static void request(const Params& params, const StageSite& site, CompileRequest& request);
+  WriteMasks(const Params& params, const DataContext& context);
 
   void open() override { pictures_.open(context_); }
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
@@ -66,7 +66,7 @@ class WriteMasks : public Stage {
   void blend();
 
   const Params params_;
-  const StageContext context_;
+  const DataContext context_;
   ClassColours colours_{};
   std::vector<std::uint8_t> labels_;  // by class; empty: numbers are written
   ImageShape map_;                    // of the network's output, one channel

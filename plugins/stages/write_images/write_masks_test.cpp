@@ -1,6 +1,6 @@
 #include "write_masks.h"
 
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 #include "pictures_fixture.h"
 
 namespace millrace {

@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "millrace/error.h"
-#include "millrace/noise.h"
+#include "millrace/kernels/noise.h"
 #include "millrace/plugin.h"
 
 namespace millrace {
@@ -31,9 +31,9 @@ void WriteQuality::describe(StageDescription<Params>& d) {
       .in_recipes();
 }
 
-void WriteQuality::request(const Params&, const StageContext&, CompileRequest& request) { request.needs_image = true; }
+void WriteQuality::request(const Params&, const StageSite&, CompileRequest& request) { request.needs_image = true; }
 
-WriteQuality::WriteQuality(const Params& params, const StageContext& context)
+WriteQuality::WriteQuality(const Params& params, const DataContext& context)
     : params_(params), context_(context), result_(context, params.normalised) {
   if (context.target.kind != TargetSpec::Kind::image) {
     fail(ErrorKind::usage, "pictures are compared with target images, and the source of [{}] has none", context.graph);

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "image_quality.h"
-#include "millrace/output_file.h"
-#include "millrace/predictions.h"
-#include "millrace/resample.h"
+#include "millrace/batch.h"
 #include "millrace/stage.h"
+#include "millrace/util/output_file.h"
+#include "millrace/util/resample.h"
 #include "output_pixels.h"
 
 namespace millrace {
@@ -46,8 +46,8 @@ class WriteQuality : public Stage {
     std::string baseline = "none";
   };
   static void describe(StageDescription<Params>& d);
-  static void request(const Params& params, const StageContext& context, CompileRequest& request);
-  WriteQuality(const Params& params, const StageContext& context);
+  static void request(const Params& params, const StageSite& site, CompileRequest& request);
+  WriteQuality(const Params& params, const DataContext& context);
 
   void open() override;
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
@@ -69,7 +69,7 @@ class WriteQuality : public Stage {
   void draw_baseline(const Predictions& share, std::size_t sample);  // into pixels_
 
   const Params params_;
-  const StageContext context_;
+  const DataContext context_;
   const OutputPixels result_;
   std::string folder_;
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "millrace/noise.h"
+#include "millrace/kernels/noise.h"
 #include "pictures_fixture.h"
 #include "testkit/reference_value.h"
 

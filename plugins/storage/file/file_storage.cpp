@@ -9,9 +9,10 @@
 #include <utility>
 
 #include "millrace/error.h"
-#include "millrace/output_file.h"
+#include "millrace/util/host_memory.h"
+#include "millrace/util/output_file.h"
 #include "millrace/sample.h"
-#include "millrace/text.h"
+#include "millrace/util/text.h"
 #include "walk.h"
 
 namespace millrace {
@@ -21,13 +22,6 @@ namespace {
 void require_file(const struct stat& status, const char* path) {
   if (S_ISREG(status.st_mode)) return;
   fail(ErrorKind::data, "'{}' is {}, not a file", line_text(path), S_ISDIR(status.st_mode) ? "a folder" : "a device");
-}
-
-// Asked once: the system counts its pages for each call, which takes as long as opening a small file.
-std::size_t memory_of_machine() {
-  static const std::size_t bytes =
-      static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return bytes;
 }
 
 // An open file; closed with the object.
@@ -116,7 +110,7 @@ Storage::Object FileStorage::stat(const std::string& url) {
 void FileStorage::read(const std::string& url, ByteBuffer& out) {
   const File file(path_of(url));
   const auto size = static_cast<std::size_t>(file.status().st_size);
-  if (size > memory_of_machine()) {  // a sparse file may be of any size
+  if (!fits_in_host_memory(size)) {  // a sparse file may be of any size
     fail(ErrorKind::data, "'{}' has {} bytes, more than this machine has memory", line_text(path_of(url)), size);
   }
   try {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "millrace/sample.h"
 #include "millrace/storage.h"
 
 namespace millrace {

@@ -2,6 +2,6 @@
 #include "file_storage.h"
 
 MILLRACE_PLUGIN("storage_file", "1.0", "Files of this machine.") {
-  registry.add(millrace::StorageType{
-      "file", "files of this machine: a path, or file:///path", {}, std::make_shared<millrace::FileStorage>()});
+  registry.add(millrace::StorageType{{"file", "files of this machine: a path, or file:///path"},
+                                     std::make_shared<millrace::FileStorage>()});
 }

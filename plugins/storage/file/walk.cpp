@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "millrace/error.h"
-#include "millrace/text.h"
-#include "millrace/value.h"
+#include "millrace/params.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 

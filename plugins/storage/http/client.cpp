@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "millrace/storage.h"
+#include "millrace/util/text.h"
 #include "url.h"
 
 namespace millrace::http {
@@ -53,11 +54,11 @@ web::HttpReply Client::follow(web::HttpRequest request, std::string& at) {
     const std::string location(reply.head.header("location"));
     const std::string next = resolved(at, location);
     if (next.empty()) {
-      throw Refusal{ErrorKind::storage, fmt::format("HTTP {} that leads to '{}', which is no http or https URL", status,
-                                                    url_text(web::printable(location)))};
+      throw Refusal{ErrorKind::storage,
+                    fmt::format("HTTP {} that leads to '{}', which is no http or https URL", status, shown(location))};
     }
     if (at.starts_with("https:") && !next.starts_with("https:")) {
-      throw Refusal{ErrorKind::storage, fmt::format("HTTP {} that leads from https to '{}'", status, url_text(next))};
+      throw Refusal{ErrorKind::storage, fmt::format("HTTP {} that leads from https to '{}'", status, next)};
     }
     at = next;
   }
@@ -73,7 +74,7 @@ Client::Attempt Client::try_once(const std::string& url, Task& task) {
   request.stall = settings_.stall;
   request.longest_text = kLongestText;
   request.place = [&](const web::HttpHead& head) { return task.place(head); };
-  const auto where = [&] { return at == url ? std::string() : fmt::format(", redirected to '{}'", url_text(at)); };
+  const auto where = [&] { return at == url ? std::string() : fmt::format(", redirected to '{}'", at); };
   try {
     attempt.reply = follow(std::move(request), at);
     if (!attempt.reply.broken.empty()) {
@@ -111,7 +112,7 @@ void Client::run(const std::string& url, Task& task) {
       web::wait(*time);
     }
   } catch (const Refusal& refusal) {
-    fail(refusal.kind, "cannot {} '{}': {}", task.verb(), url_text(url), refusal.cause);
+    fail(refusal.kind, "cannot {} '{}': {}", task.verb(), url, refusal.cause);
   }
 }
 

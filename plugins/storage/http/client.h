@@ -32,7 +32,7 @@ class Task {
   virtual std::uint64_t done() const { return 0; }  // bytes that the next attempt need not ask for
 };
 
-// Thread-safe. Errors name the URL given (url_text()), the cause, and for what was tried again the number of attempts and the
+// Thread-safe. Errors name the URL given, the cause, and for what was tried again the number of attempts and the
 // time they took.
 class Client {
  public:

@@ -26,7 +26,7 @@ void HttpStorage::list(const std::string& url, const std::function<void(Object)>
   sendable(url);
   fail(ErrorKind::usage,
        "cannot list '{}': a web server has no folders; name the files one by one, in a list (read_list) or as shards (read_tar)",
-       url_text(url));
+       url);
 }
 
 Storage::Object HttpStorage::stat(const std::string& url) {

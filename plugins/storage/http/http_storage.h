@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "client.h"
+#include "millrace/sample.h"
 #include "millrace/storage.h"
 
 namespace millrace::http {

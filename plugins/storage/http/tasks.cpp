@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "millrace/util/text.h"
+
 namespace millrace::http {
 
 namespace {
@@ -17,7 +19,7 @@ namespace {
 std::optional<std::uint64_t> length_of(const web::HttpHead& head) {
   const std::string_view text = head.header("content-length");
   const auto bytes = web::parse_number(text);
-  if (!text.empty() && !bytes) again(fmt::format("the reply's Content-Length is '{}'", web::printable(text)));
+  if (!text.empty() && !bytes) again(fmt::format("the reply's Content-Length is '{}'", shown(text)));
   if (bytes) web::checked_size(*bytes);
   return bytes;
 }
@@ -25,7 +27,7 @@ std::optional<std::uint64_t> length_of(const web::HttpHead& head) {
 web::ContentRange range_of(const web::HttpHead& head) {
   const std::string_view text = head.header("content-range");
   const auto range = web::parse_content_range(text);
-  if (!range) again(fmt::format("the reply's Content-Range is '{}'", web::printable(text)));
+  if (!range) again(fmt::format("the reply's Content-Range is '{}'", shown(text)));
   web::checked_size(range->total);
   return *range;
 }
@@ -126,11 +128,11 @@ web::Room Download::part(const web::HttpHead& head) {
   const std::uint64_t first = offset_ + done_, end = size_ ? offset_ + *size_ : range.total;
   if (!range.inside || range.first != first || range.last + 1 != end) {
     again(fmt::format("asked for the bytes {} to {}, the reply's Content-Range is '{}'", first, end - 1,
-                      web::printable(head.header("content-range"))));
+                      shown(head.header("content-range"))));
   }
   if (const auto length = length_of(head); length && *length != end - first) {
     again(fmt::format("the reply's Content-Length {} and Content-Range '{}' disagree", *length,
-                      web::printable(head.header("content-range"))));
+                      shown(head.header("content-range"))));
   }
   validator_ = validator;
   total_ = range.total;

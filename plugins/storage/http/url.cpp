@@ -66,12 +66,11 @@ std::string sendable(const std::string& url) {
   std::string sent = encoded(without_fragment(url));
   ParsedUrl parsed;
   const bool has_host = sent.find(":///") == std::string::npos;  // libcurl would take what comes after
-  if (!has_host || !parsed.add(sent) || !parsed.is_web())
-    fail(ErrorKind::usage, "'{}': expected https://host/name", url_text(url));
+  if (!has_host || !parsed.add(sent) || !parsed.is_web()) fail(ErrorKind::usage, "'{}': expected https://host/name", url);
   if (parsed.has_user()) {
     fail(ErrorKind::usage,
          "'{}': a URL with a name or a password in it is refused, since runs keep copies of their files: put them into ~/.netrc",
-         url_text(url));
+         url);
   }
   return sent;
 }

@@ -12,8 +12,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "digest.h"
 #include "millrace/error.h"
+#include "millrace/util/sha256.h"
 
 namespace millrace::s3 {
 
@@ -27,7 +27,7 @@ constexpr std::int64_t kAbandoned = 3600;  // seconds; an unfinished file this o
 struct EntryHead {
   char magic[8];
   std::uint64_t bytes;
-  Digest digest;
+  Sha256Sum digest;
 };
 static_assert(sizeof(EntryHead) == 48);
 
@@ -75,7 +75,7 @@ bool is_unfinished(const fs::path& path) { return path.extension() == ".part"; }
 }  // namespace
 
 ObjectId object_id(const std::string& http_url, const std::string& etag) {
-  const Digest digest = sha256(http_url + "\n" + etag);
+  const Sha256Sum digest = sha256(http_url + "\n" + etag);
   ObjectId id;
   std::copy_n(digest.begin(), id.size(), id.begin());
   return id;

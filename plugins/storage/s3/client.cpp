@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
-#include "digest.h"
 #include "millrace/error.h"
+#include "millrace/util/bytes.h"
+#include "millrace/util/sha256.h"
+#include "millrace/util/text.h"
 
 namespace millrace::s3 {
 
@@ -18,7 +20,7 @@ Part promised(const HttpHead& head, std::uint64_t offset, std::size_t size, cons
   if (!etag.empty() && part.etag != etag) refuse("the object was replaced while it was being read: its ETag has changed");
   const std::string_view length = head.header("content-length");
   const auto bytes = parse_number(length);
-  if (!length.empty() && !bytes) refuse(fmt::format("the reply's Content-Length is '{}'", printable(length)));
+  if (!length.empty() && !bytes) refuse(fmt::format("the reply's Content-Length is '{}'", shown(length)));
   if (head.status == 200) {  // the whole object, which a server may answer with
     if (offset != 0 || !bytes || *bytes > size) refuse("the server does not answer ranges");
     part.total = *bytes;
@@ -27,16 +29,16 @@ Part promised(const HttpHead& head, std::uint64_t offset, std::size_t size, cons
   }
   const std::string_view header = head.header("content-range");
   const auto range = parse_content_range(header);
-  if (!range || !range->inside) refuse(fmt::format("the reply's Content-Range is '{}'", printable(header)));
+  if (!range || !range->inside) refuse(fmt::format("the reply's Content-Range is '{}'", shown(header)));
   const std::uint64_t last = std::min<std::uint64_t>(offset + size, range->total) - 1;
   if (range->first != offset || range->last != last) {
-    refuse(fmt::format("asked for the bytes {} to {}, the reply's Content-Range is '{}'", offset, offset + size - 1,
-                       printable(header)));
+    refuse(
+        fmt::format("asked for the bytes {} to {}, the reply's Content-Range is '{}'", offset, offset + size - 1, shown(header)));
   }
   part.total = checked_size(range->total);
   part.bytes = static_cast<std::size_t>(last - offset + 1);
   if (bytes && *bytes != part.bytes) {
-    refuse(fmt::format("the reply's Content-Length {} and Content-Range '{}' disagree", *bytes, printable(header)));
+    refuse(fmt::format("the reply's Content-Length {} and Content-Range '{}' disagree", *bytes, shown(header)));
   }
   return part;
 }
@@ -95,7 +97,7 @@ Part Client::read(const std::string& url, std::uint64_t offset, std::size_t size
 }
 
 HttpReply Client::send(Call call) {
-  if (!call.body.empty()) call.body_hash = hex(sha256(call.body.data(), call.body.size()));
+  if (!call.body.empty()) call.body_hash = hex_text(sha256(call.body.data(), call.body.size()));
   Retry retry(settings_.retry);
   while (true) {
     const Credentials used = credentials();

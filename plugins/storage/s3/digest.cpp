@@ -3,19 +3,16 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
+#include <array>
+#include <cstdint>
+
 #include "millrace/error.h"
+#include "millrace/util/bytes.h"
 
 namespace millrace::s3 {
 
-Digest sha256(const void* data, std::size_t size) {
-  Digest digest;
-  if (EVP_Digest(data, size, digest.data(), nullptr, EVP_sha256(), nullptr) != 1)
-    fail(ErrorKind::run, "libcrypto has no SHA-256");
-  return digest;
-}
-
-Digest hmac_sha256(std::string_view key, std::string_view text) {
-  Digest digest;
+Sha256Sum hmac_sha256(std::string_view key, std::string_view text) {
+  Sha256Sum digest;
   const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
   if (!HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), bytes, text.size(), digest.data(), nullptr)) {
     fail(ErrorKind::run, "libcrypto has no HMAC-SHA256");
@@ -26,15 +23,7 @@ Digest hmac_sha256(std::string_view key, std::string_view text) {
 std::string md5_hex(std::string_view bytes) {
   std::array<std::uint8_t, 16> digest;
   if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), nullptr, EVP_md5(), nullptr) != 1) return {};
-  return hex(digest.data(), digest.size());
-}
-
-std::string hex(const std::uint8_t* data, std::size_t size) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  text.reserve(2 * size);
-  for (std::size_t i = 0; i < size; ++i) text.append({kDigits[data[i] >> 4], kDigits[data[i] & 15]});
-  return text;
+  return hex_text(digest);
 }
 
 }  // namespace millrace::s3

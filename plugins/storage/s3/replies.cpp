@@ -1,69 +1,119 @@
 #include "replies.h"
 
+#include <pugixml.hpp>
+
 #include "digest.h"
 #include "millrace/error.h"
+#include "millrace/util/text.h"
 #include "uri.h"
-#include "xml.h"
 
 namespace millrace::s3 {
 
 namespace {
 
+std::string_view local_name(const pugi::xml_node& element) {
+  const std::string_view full = element.name();
+  return full.substr(full.find(':') + 1);  // npos + 1 is 0
+}
+
+pugi::xml_node child(const pugi::xml_node& element, std::string_view name) {
+  return element.find_child([&](const pugi::xml_node& each) { return local_name(each) == name; });
+}
+
+// All of it: comments and CDATA sections may stand in between.
+std::string text_in(const pugi::xml_node& element) {
+  std::string text;
+  for (const pugi::xml_node& part : element) {
+    if (part.type() == pugi::node_pcdata || part.type() == pugi::node_cdata) text += part.value();
+  }
+  return text;
+}
+
+std::string text_of(const pugi::xml_node& element, std::string_view name) { return text_in(child(element, name)); }
+
+// A reply that is one whole document. Throws ErrorKind::storage otherwise, and for a document type: nothing of S3 has one.
+// References are never expanded beyond the five names and the numbers that XML itself has.
+class Reply {
+ public:
+  explicit Reply(std::string_view xml) {
+    constexpr unsigned kOptions = pugi::parse_default | pugi::parse_doctype | pugi::parse_ws_pcdata_single;
+    const pugi::xml_parse_result result = document_.load_buffer(xml.data(), xml.size(), kOptions, pugi::encoding_utf8);
+    if (!result) wrong(result.description(), result.offset, xml.size());
+    root_ = document_.document_element();
+    for (const pugi::xml_node& part : document_) {
+      if (part.type() == pugi::node_doctype) wrong("a document type", part.offset_debug(), xml.size());
+      if (part.type() == pugi::node_element && part != root_) wrong("a second root element", part.offset_debug(), xml.size());
+    }
+  }
+  const pugi::xml_node& root() const { return root_; }
+
+ private:
+  [[noreturn]] static void wrong(std::string_view what, std::ptrdiff_t at, std::size_t size) {
+    fail(ErrorKind::storage, "the reply is no XML: {} at byte {} of {}", what, at, size);
+  }
+
+  pugi::xml_document document_;
+  pugi::xml_node root_;
+};
+
 [[noreturn]] void inconsistent(std::string_view what) { fail(ErrorKind::storage, "the listing is not consistent: {}", what); }
 
-ListedObject read_object(const XmlElement& element, bool encoded) {
+ListedObject read_object(const pugi::xml_node& element, bool encoded) {
   ListedObject object;
-  const XmlElement* key = element.child("Key");
+  const pugi::xml_node key = child(element, "Key");
   if (!key) inconsistent("an object without a key");
-  std::optional<std::string> name = encoded ? percent_decode(key->text, true) : key->text;
+  std::optional<std::string> name = encoded ? percent_decode(text_in(key), true) : text_in(key);
   if (!name || name->empty()) inconsistent("a key that is not URL-encoded as asked");
   object.key = std::move(*name);
-  const auto bytes = parse_number(element.text_of("Size"));
+  const auto bytes = parse_number(text_of(element, "Size"));
   if (!bytes) inconsistent("an object without a size");
   object.bytes = checked_size(*bytes);
-  object.etag = unquoted(element.text_of("ETag"));
+  object.etag = unquoted(text_of(element, "ETag"));
   return object;
 }
 
 }  // namespace
 
 ListPage parse_list_page(std::string_view xml) {
-  const XmlElement root = parse_xml(xml);
-  if (root.name != "ListBucketResult") {
-    fail(ErrorKind::storage, "the reply to a listing is a '{}' instead of a 'ListBucketResult'", printable(root.name));
+  const Reply reply(xml);
+  const pugi::xml_node& root = reply.root();
+  if (local_name(root) != "ListBucketResult") {
+    fail(ErrorKind::storage, "the reply to a listing is a '{}' instead of a 'ListBucketResult'", shown(local_name(root)));
   }
-  const std::string_view encoding = root.text_of("EncodingType");
+  const std::string encoding = text_of(root, "EncodingType");
   if (!encoding.empty() && encoding != "url") inconsistent("an unknown encoding of keys");
   ListPage page;
-  for (const XmlElement& element : root.children) {
-    if (element.name == "Contents") page.objects.push_back(read_object(element, encoding == "url"));
+  for (const pugi::xml_node& element : root) {
+    if (local_name(element) == "Contents") page.objects.push_back(read_object(element, encoding == "url"));
   }
-  if (root.child("KeyCount") && parse_number(root.text_of("KeyCount")) != page.objects.size()) {
+  if (child(root, "KeyCount") && parse_number(text_of(root, "KeyCount")) != page.objects.size()) {
     inconsistent("it holds another number of keys than it says");
   }
-  const std::string_view truncated = root.text_of("IsTruncated");
+  const std::string truncated = text_of(root, "IsTruncated");
   if (truncated != "true" && truncated != "false") inconsistent("it does not say whether more follows");
   if (truncated == "true") {
-    page.next = root.text_of("NextContinuationToken");
+    page.next = text_of(root, "NextContinuationToken");
     if (page.next.empty()) inconsistent("more follows, and there is no token to go on with");
   }
   return page;
 }
 
 std::string parse_upload_id(std::string_view xml) {
-  const XmlElement root = parse_xml(xml);
-  const std::string id(root.text_of("UploadId"));
-  if (root.name != "InitiateMultipartUploadResult" || id.empty()) {
-    fail(ErrorKind::storage, "the reply to the beginning of an upload is a '{}' without an UploadId", printable(root.name));
+  const Reply reply(xml);
+  const pugi::xml_node& root = reply.root();
+  std::string id = text_of(root, "UploadId");
+  if (local_name(root) != "InitiateMultipartUploadResult" || id.empty()) {
+    fail(ErrorKind::storage, "the reply to the beginning of an upload is a '{}' without an UploadId", shown(local_name(root)));
   }
   return id;
 }
 
 void check_completed(std::string_view xml) {
-  const XmlElement root = parse_xml(xml);
-  if (root.name == "CompleteMultipartUploadResult") return;
-  fail(ErrorKind::storage, "the reply to the end of an upload is a '{}': {} {}", printable(root.name),
-       printable(root.text_of("Code")), printable(root.text_of("Message")));
+  const Reply reply(xml);
+  const pugi::xml_node& root = reply.root();
+  if (local_name(root) == "CompleteMultipartUploadResult") return;
+  fail(ErrorKind::storage, "the reply to the end of an upload is a '{}': {} {}", shown(local_name(root)),
+       shown(text_of(root, "Code")), shown(text_of(root, "Message")));
 }
 
 std::string completion(const std::vector<std::string>& etags) {
@@ -88,10 +138,11 @@ std::string etag_of_parts(const std::vector<std::string>& etags) {
 
 ServerError parse_server_error(std::string_view xml) {
   try {
-    const XmlElement root = parse_xml(xml);
-    if (root.name != "Error") return {};
-    return {printable(root.text_of("Code")), printable(root.text_of("Message")), printable(root.text_of("Region")),
-            printable(root.text_of("Endpoint"))};
+    const Reply reply(xml);
+    const pugi::xml_node& root = reply.root();
+    if (local_name(root) != "Error") return {};
+    return {shown(text_of(root, "Code")), shown(text_of(root, "Message")), shown(text_of(root, "Region")),
+            shown(text_of(root, "Endpoint"))};
   } catch (const Error&) {
     return {};  // of a proxy, in HTML; the status has to do
   }

@@ -5,6 +5,7 @@
 
 #include "millrace/error.h"
 #include "millrace/sample.h"
+#include "millrace/util/text.h"
 #include "parts.h"
 #include "upload.h"
 
@@ -97,8 +98,8 @@ void S3::list(const std::string& url, const std::function<void(Object)>& found) 
     }
     for (ListedObject& object : page.objects) {
       if (!object.key.starts_with(prefix) || object.key <= last) {
-        fail(ErrorKind::storage, "cannot list '{}': the server names '{}' {}", url, printable(object.key),
-             object.key.starts_with(prefix) ? "after '" + printable(last) + "'" : "which lies elsewhere");
+        fail(ErrorKind::storage, "cannot list '{}': the server names '{}' {}", url, shown(object.key),
+             object.key.starts_with(prefix) ? "after '" + shown(last) + "'" : "which lies elsewhere");
       }
       const std::string name = object.key.substr(prefix.size());
       if (!name.empty() && !is_hidden(name)) {

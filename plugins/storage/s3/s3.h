@@ -8,6 +8,7 @@
 
 #include "cache.h"
 #include "client.h"
+#include "millrace/sample.h"
 #include "millrace/storage.h"
 
 namespace millrace::s3 {

@@ -1,7 +1,7 @@
 #include "settings.h"
 
-#include "millrace/bytes.h"
 #include "millrace/error.h"
+#include "millrace/util/bytes.h"
 
 namespace millrace::s3 {
 

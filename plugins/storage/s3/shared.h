@@ -20,7 +20,6 @@ using web::Milliseconds;
 using web::parse_content_range;
 using web::parse_number;
 using web::Place;
-using web::printable;
 using web::process_environment;
 using web::Retry;
 using web::RetryPolicy;

@@ -6,6 +6,7 @@
 
 #include "digest.h"
 #include "millrace/error.h"
+#include "millrace/util/bytes.h"
 
 namespace millrace::s3 {
 
@@ -23,7 +24,7 @@ std::string trimmed(const std::string& value) {
   return text;
 }
 
-std::string_view view(const Digest& digest) { return {reinterpret_cast<const char*>(digest.data()), digest.size()}; }
+std::string_view view(const Sha256Sum& digest) { return {reinterpret_cast<const char*>(digest.data()), digest.size()}; }
 
 std::string joined_names(const Headers& headers) {
   std::string names;
@@ -49,20 +50,20 @@ std::string authorization(const Signable& request, const Credentials& credential
 
   const std::string where = day + "/" + scope.region + "/" + scope.service + "/aws4_request";
   const std::string to_sign =
-      std::string(kAlgorithm) + "\n" + time + "\n" + where + "\n" + hex(sha256(canonical_request(request, headers)));
-  Digest key = hmac_sha256("AWS4" + credentials.secret, day);
+      std::string(kAlgorithm) + "\n" + time + "\n" + where + "\n" + hex_text(sha256(canonical_request(request, headers)));
+  Sha256Sum key = hmac_sha256("AWS4" + credentials.secret, day);
   for (const std::string_view part :
        {std::string_view(scope.region), std::string_view(scope.service), std::string_view("aws4_request")}) {
     key = hmac_sha256(view(key), part);
   }
   return fmt::format("{} Credential={}/{}, SignedHeaders={}, Signature={}", kAlgorithm, credentials.id, where,
-                     joined_names(headers), hex(hmac_sha256(view(key), to_sign)));
+                     joined_names(headers), hex_text(hmac_sha256(view(key), to_sign)));
 }
 
 Headers sign(const std::string& method, const std::string& host, const std::string& path, const Query& query,
              const Credentials& credentials, const SigningScope& scope, std::chrono::system_clock::time_point now,
              const std::string& body_hash) {
-  Signable request{method, path, query, {}, body_hash.empty() ? hex(sha256("")) : body_hash};
+  Signable request{method, path, query, {}, body_hash.empty() ? hex_text(sha256("")) : body_hash};
   const auto seconds = std::chrono::time_point_cast<std::chrono::seconds>(now);
   request.headers = {{"host", host},
                      {"x-amz-content-sha256", request.payload_hash},

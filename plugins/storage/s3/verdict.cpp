@@ -1,5 +1,6 @@
 #include "verdict.h"
 
+#include "millrace/util/text.h"
 #include "replies.h"
 
 namespace millrace::s3 {
@@ -28,7 +29,7 @@ bool may_pass(int status, const std::string& code) {
 
 // The region in which the server says that the bucket lies; empty when it says nothing else than what was asked.
 std::string other_region(const HttpReply& reply, const ServerError& error, const Asked& asked) {
-  std::string region = error.region.empty() ? printable(reply.head.header("x-amz-bucket-region")) : error.region;
+  std::string region = error.region.empty() ? shown(reply.head.header("x-amz-bucket-region")) : error.region;
   return region == asked.region ? std::string() : region;
 }
 
@@ -38,7 +39,7 @@ std::string forbidden_hint(const HttpReply& reply, const ServerError& error, con
   }
   if (error.code == "InvalidAccessKeyId") return fmt::format("the server does not know the key id '{}'", asked.key_id);
   if (error.code == "RequestTimeTooSkewed") {
-    return fmt::format("this machine's clock is wrong; the server's says {}", printable(reply.head.header("date")));
+    return fmt::format("this machine's clock is wrong; the server's says {}", shown(reply.head.header("date")));
   }
   if (asked.writes) return fmt::format("the key id '{}' may not write there", asked.key_id);
   return fmt::format("the key id '{}' may not read it, or it does not exist and the key may not list the bucket", asked.key_id);
@@ -69,7 +70,7 @@ Verdict judge(const HttpReply& reply, const Asked& asked) {
     }
   }
   if (redirected) {
-    const std::string where = error.endpoint.empty() ? printable(reply.head.header("location")) : error.endpoint;
+    const std::string where = error.endpoint.empty() ? shown(reply.head.header("location")) : error.endpoint;
     return never(ErrorKind::data, fmt::format("{} ({} sends elsewhere{}: is AWS_REGION or AWS_ENDPOINT_URL right?)", text,
                                               asked.host, where.empty() ? "" : ", to " + where));
   }

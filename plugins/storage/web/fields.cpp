@@ -17,14 +17,6 @@ std::string_view unquoted(std::string_view etag) {
   return etag;
 }
 
-std::string printable(std::string_view text) {
-  static constexpr std::size_t kLongest = 300;
-  std::string result;
-  for (const char c : text.substr(0, kLongest)) result += c >= ' ' && c < 0x7f ? c : ' ';
-  if (text.size() > kLongest) result += "...";
-  return result;
-}
-
 std::optional<ContentRange> parse_content_range(std::string_view value) {
   static constexpr std::string_view kUnit = "bytes ";
   const std::size_t slash = value.find('/');

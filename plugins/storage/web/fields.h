@@ -8,9 +8,6 @@
 
 namespace millrace::web {
 
-// Text that came over the network, made fit for a message: printable, not too long.
-std::string printable(std::string_view text);
-
 // "bytes 0-99/1234", or "bytes */1234" for a range outside the object.
 struct ContentRange {
   bool inside = false;

@@ -1,9 +1,8 @@
 #include "sizes.h"
 
-#include <unistd.h>
-
 #include "millrace/error.h"
 #include "millrace/sample.h"
+#include "millrace/util/host_memory.h"
 
 namespace millrace::web {
 
@@ -17,8 +16,7 @@ std::uint8_t* room_for_file(ByteBuffer& out, std::uint64_t bytes) {
     fail(ErrorKind::data, "the server says that it has {} bytes; a file of more than {} is not read as a whole", bytes,
          kLargestRead);
   }
-  const auto memory = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  if (bytes > memory) {
+  if (!fits_in_host_memory(bytes)) {
     fail(ErrorKind::data, "the server says that it has {} bytes, more than this machine has memory", bytes);
   }
   return out.resize(static_cast<std::size_t>(bytes));

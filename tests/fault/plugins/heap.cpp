@@ -1,5 +1,6 @@
 // An observer that says how many bytes of the heap are in use.
 #include <malloc.h>
+#include <millrace/observer.h>
 #include <millrace/plugin.h>
 
 #include <fstream>

@@ -6,6 +6,7 @@
 
 #include "cudnn/descriptor.h"
 #include "kernels.h"
+#include "millrace/backend/backend.h"
 #include "millrace/error.h"
 #include "questions.h"
 

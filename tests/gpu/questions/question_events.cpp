@@ -1,6 +1,8 @@
 // Is a wait for an event that a recording sets ordered behind the launch before it, each time the recording is launched?
 // The backend counts on it (plugins/backends/cuda/device/marks.cpp, record_external), with these very calls.
 #include "kernels.h"
+#include "millrace/backend/backend.h"
+#include "millrace/batch.h"
 #include "questions.h"
 
 namespace millrace::gpu {

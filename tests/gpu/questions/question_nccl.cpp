@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "millrace/backend/backend.h"
 #include "millrace/error.h"
 #include "nccl/group.h"
 #include "questions.h"

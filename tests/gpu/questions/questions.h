@@ -14,6 +14,8 @@
 #include <string>
 
 #include "errors.h"
+#include "millrace/backend/backend.h"
+#include "millrace/batch.h"
 
 namespace millrace::gpu {
 

@@ -1,5 +1,6 @@
 // An observer outside the project: writes what happened into a text file.
 #include <fmt/format.h>
+#include <millrace/observer.h>
 #include <millrace/plugin.h>
 
 #include <fstream>

@@ -1,6 +1,7 @@
 #include "mish_kernels.h"
 
 #include <millrace/layer.h>
+#include <millrace/plugin.h>
 
 class MishLayer final : public millrace::PortableLayer {
  public:

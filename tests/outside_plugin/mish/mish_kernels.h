@@ -1,7 +1,7 @@
 // y = x tanh(log(1 + e^x)), Misra 2019, arXiv 1908.08681.
 #pragma once
 
-#include <millrace/kernel_math.h>
+#include <millrace/kernels.h>
 
 struct Mish {
   MILLRACE_KERNEL static float softplus(float x) { return x > 20 ? x : millrace::math::log1p(millrace::math::exp(x)); }

@@ -1,4 +1,5 @@
 // A loss in a separate project.
+#include <millrace/loss.h>
 #include <millrace/plugin.h>
 
 #include "poly_kernels.h"

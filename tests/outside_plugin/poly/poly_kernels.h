@@ -1,9 +1,7 @@
 // PolyLoss, Leng et al., arXiv 2204.12511: -log p + epsilon (1 - p), with p the softmax's probability of the label.
 #pragma once
 
-#include <millrace/kernel_math.h>
-#include <millrace/loss_elements.h>
-#include <millrace/portable.h>
+#include <millrace/kernels.h>
 
 // output, weight, label -> gradient, loss, weight, correct
 struct PolyKernel {

@@ -1,4 +1,5 @@
 // An update rule in a separate project.
+#include <millrace/optimizer.h>
 #include <millrace/plugin.h>
 
 #include "qhm_kernels.h"

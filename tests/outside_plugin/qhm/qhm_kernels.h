@@ -1,7 +1,7 @@
 // Quasi-hyperbolic momentum, Ma and Yarats, arXiv 1810.06801.
 #pragma once
 
-#include <millrace/update_kernel.h>
+#include <millrace/kernels.h>
 
 struct QhmKernel {
   static constexpr int kStates = 1;  // momentum

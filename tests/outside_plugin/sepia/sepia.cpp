@@ -17,7 +17,7 @@ class Sepia : public SampleTransform {
     d.params.add("chance", &Params::chance).range(0, 1).text("chance for each image");
     d.params.add("strength", &Params::strength).range(0, 1).text("0 leaves colours as they are, 1 leaves only brown");
   }
-  Sepia(const Params& params, const StageContext& context) : params_(params), window_(context.window) {
+  Sepia(const Params& params, const DataContext& context) : params_(params), window_(context.window) {
     if (context.image.channels != 3) fail(ErrorKind::usage, "expected colour images, found {} channels", context.image.channels);
   }
 

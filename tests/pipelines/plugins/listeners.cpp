@@ -1,4 +1,5 @@
 // Observers for tests: two that take their time, one that asks something of the run, two that note what ticks say.
+#include <millrace/observer.h>
 #include <millrace/plugin.h>
 
 #include <atomic>

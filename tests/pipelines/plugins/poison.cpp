@@ -1,13 +1,14 @@
 // Stages, a layer and losses that plant numbers which are not finite, at one step or in one sample.
-#include <millrace/backend.h>
+#include <millrace/backend/backend.h>
+#include <millrace/backend/network.h>
+#include <millrace/batch.h>
 #include <millrace/error.h>
-#include <millrace/kernel_math.h>
+#include <millrace/kernels/kernel_math.h>
+#include <millrace/kernels/loss_elements.h>
+#include <millrace/kernels/portable.h>
 #include <millrace/layer.h>
-#include <millrace/loss_elements.h>
-#include <millrace/network.h>
+#include <millrace/loss.h>
 #include <millrace/plugin.h>
-#include <millrace/portable.h>
-#include <millrace/step.h>
 
 #include <algorithm>
 #include <limits>
@@ -29,7 +30,7 @@ class Poison : public millrace::Stage {
     d.params.add("step", &Params::step).text("from 1; 0: never");
     d.params.add("parameter", &Params::parameter).text("where; \"\": all gradients");
   }
-  Poison(const Params& params, const millrace::StageContext& context) : params_(params), context_(context) {}
+  Poison(const Params& params, const millrace::StepContext& context) : params_(params), context_(context) {}
 
   void process(int, millrace::Packet packet, millrace::Output& output) override {
     const auto& bucket = static_cast<const millrace::GradientBucket&>(*packet.payload);
@@ -53,7 +54,7 @@ class Poison : public millrace::Stage {
   }
 
   const Params params_;
-  const millrace::StageContext context_;
+  const millrace::StepContext context_;
 };
 
 constexpr std::int32_t kMarked = 9;  // the class of the sample in which losses and gradients are made wrong
@@ -72,7 +73,7 @@ class PoisonInput : public millrace::SampleTransform {
     d.params.add("position", &Params::position).text("in the first epoch, of the sample that gets the class");
     d.params.add("noise_at", &Params::noise_at).text("in the first epoch, the position of the sample that gets the noise");
   }
-  PoisonInput(const Params& params, const millrace::StageContext&) : params_(params) {}
+  PoisonInput(const Params& params, const millrace::StageSite&) : params_(params) {}
   void process(millrace::Sample& sample, millrace::Draw&) override {
     const std::int64_t position = sample.key.epoch == 0 ? static_cast<std::int64_t>(sample.key.position) : -2;
     if (static_cast<std::int64_t>(sample.key.index) == params_.index || position == params_.noise_at) {

@@ -1,8 +1,8 @@
 // A sink of predictions that sleeps over each share, and refuses one that comes out of order. Of the first one it says that it is
 // there, on standard error.
+#include <millrace/batch.h>
 #include <millrace/error.h>
 #include <millrace/plugin.h>
-#include <millrace/predictions.h>
 
 #include <chrono>
 #include <cstdio>
@@ -19,7 +19,7 @@ class SlowSink : public millrace::Stage {
     d.name("slow_sink").text("Sleeps over predictions.").input(millrace::payload::kPredictions).serial();
     d.params.add("milliseconds", &Params::milliseconds).text("of sleep");
   }
-  SlowSink(const Params& params, const millrace::StageContext&) : pause_(params.milliseconds) {}
+  SlowSink(const Params& params, const millrace::StageSite&) : pause_(params.milliseconds) {}
   void process(int, millrace::Packet packet, millrace::Output& output) override { line_.add(std::move(packet), output); }
   void stop() noexcept override { line_.stop(); }
 

@@ -16,7 +16,7 @@ class Stuck : public millrace::SampleTransform {
     d.name("stuck").text("Blocks for ever.");
     d.params.add("where", &Params::where).choices({"create", "open", "process"}).text("what does not return");
   }
-  Stuck(const Params& params, const millrace::StageContext&) : where_(params.where) { stay("create"); }
+  Stuck(const Params& params, const millrace::StageSite&) : where_(params.where) { stay("create"); }
   void open() override { stay("open"); }
   void process(millrace::Sample&, millrace::Draw&) override { stay("process"); }
 

@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-#include "millrace/noise.h"
+#include "millrace/kernels/noise.h"
 
 namespace millrace::cpu {
 namespace {

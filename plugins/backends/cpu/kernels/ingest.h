@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "millrace/backend.h"
-#include "millrace/network.h"
+#include "millrace/backend/backend.h"
+#include "millrace/backend/network.h"
 #include "millrace/sample.h"
 
 namespace millrace::cpu {

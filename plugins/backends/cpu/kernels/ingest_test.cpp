@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "kernels_fixture.h"
-#include "millrace/noise.h"
+#include "millrace/kernels/noise.h"
 
 namespace millrace::cpu {
 namespace {

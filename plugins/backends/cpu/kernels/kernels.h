@@ -15,7 +15,7 @@
 #include <cstdint>
 
 #include "kernels/map.h"
-#include "millrace/activation.h"
+#include "millrace/backend/activation.h"
 
 namespace millrace::cpu {
 

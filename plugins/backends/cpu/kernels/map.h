@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "millrace/tensor.h"
+#include "millrace/backend/network.h"
 
 namespace millrace::cpu {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "millrace/random.h"
+#include "millrace/sample.h"
 
 namespace millrace::cpu {
 namespace {

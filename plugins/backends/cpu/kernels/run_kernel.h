@@ -1,7 +1,7 @@
 // Kernels of plugins on this backend's threads.
 #pragma once
 
-#include "millrace/kernel.h"
+#include "millrace/kernels/kernel.h"
 
 namespace millrace::cpu {
 

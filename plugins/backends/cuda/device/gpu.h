@@ -9,7 +9,7 @@
 #include <string>
 
 #include "memory_table.h"
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 #include "runtime/tried.h"
 
 namespace millrace::cuda {

@@ -7,7 +7,7 @@
 #include "kernels/chunks.h"
 #include "kernels/columns.h"
 #include "kernels/last_block.h"
-#include "millrace/device_grid.h"
+#include "millrace/kernels/device_grid.h"
 
 namespace millrace::cuda {
 

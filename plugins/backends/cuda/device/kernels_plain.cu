@@ -1,7 +1,7 @@
 // Element by element: conversions, sums, activations, dropout, the optimizer.
 #include "kernels/elements.h"
 #include "launch.cuh"
-#include "millrace/matrix_elements.h"
+#include "millrace/kernels/matrix_elements.h"
 
 namespace millrace::cuda {
 

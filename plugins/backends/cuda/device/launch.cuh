@@ -4,7 +4,7 @@
 
 #include "grid.h"
 #include "kernels/kernel.h"
-#include "millrace/device_code.cuh"
+#include "millrace/kernels/device_code.cuh"
 
 namespace millrace::cuda {
 

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 
 namespace millrace::cuda {
 

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <utility>
 
-#include "millrace/cache_folder.h"
+#include "millrace/util/cache_folder.h"
 
 namespace millrace::cuda {
 namespace {

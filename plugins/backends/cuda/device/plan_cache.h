@@ -14,7 +14,7 @@
 
 namespace millrace::cuda {
 
-// Where choices are kept: "plans" in the user's cache folder (millrace/cache_folder.h). Empty when there is none: choices are then
+// Where choices are kept: "plans" in the user's cache folder (util/cache_folder.h). Empty when there is none: choices are then
 // made again in each process.
 std::filesystem::path default_plan_folder();
 

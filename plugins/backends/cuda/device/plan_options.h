@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 
 namespace millrace::cuda {
 

@@ -5,7 +5,7 @@
 
 #include <type_traits>
 
-#include "millrace/activation.h"
+#include "millrace/backend/activation.h"
 #include "portable.h"
 
 namespace millrace::cuda {

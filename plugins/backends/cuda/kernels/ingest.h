@@ -5,12 +5,12 @@
 
 #include "portable.h"
 
-#include "millrace/noise.h"
+#include "millrace/kernels/noise.h"
 #include "millrace/sample.h"
 
 namespace millrace::cuda {
 
-// A pixel (n, i, j) of the window. As in millrace/backend.h's View: the record's window is looked at shifted by (dx, dy) and
+// A pixel (n, i, j) of the window. As in backend/backend.h's View: the record's window is looked at shifted by (dx, dy) and
 // mirrored.
 template <class T>
 struct Ingest {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kSamples = 18;
 
-struct Look {  // as View in millrace/backend.h
+struct Look {  // as View in millrace/backend/backend.h
   int dx = 0, dy = 0;
   bool flip_x = false;
   Border border = Border::reflect;

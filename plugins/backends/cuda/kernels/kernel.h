@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "millrace/kernel.h"
+#include "millrace/kernels/kernel.h"
 #include "run_on_host.h"
 
 namespace millrace::cuda {

@@ -1,4 +1,4 @@
-// The random bits of millrace/random.h (Philox 4x32-10 and its mixing of words) for host and device.
+// The random bits of millrace/detail/random.h (Philox 4x32-10 and its mixing of words) for host and device.
 #pragma once
 
 #include "portable.h"

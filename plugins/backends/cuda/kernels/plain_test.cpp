@@ -1,7 +1,7 @@
 #include "plain.h"
 
 #include "kernels_fixture.h"
-#include "millrace/random.h"
+#include "millrace/sample.h"
 
 namespace millrace::cuda {
 namespace {

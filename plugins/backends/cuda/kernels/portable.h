@@ -36,7 +36,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "millrace/kernel.h"
+#include "millrace/kernels/kernel.h"
 
 #if defined(__CUDACC__)
 #define MILLRACE_HD MILLRACE_KERNEL

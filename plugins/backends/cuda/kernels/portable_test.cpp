@@ -1,6 +1,5 @@
 #include "kernels_fixture.h"
-#include "millrace/random.h"
-#include "millrace/tensor.h"
+#include "millrace/sample.h"
 #include "philox.h"
 
 namespace millrace::cuda {

@@ -1,4 +1,4 @@
-// Copies of the weights that follow them. Update rules bring their own elements (millrace/update_elements.h).
+// Copies of the weights that follow them. Update rules bring their own elements (millrace/kernels/update_elements.h).
 #pragma once
 
 #include "portable.h"

@@ -1,5 +1,5 @@
 // Operations with several inputs or outputs: addition that no batch normalisation took in, concatenation of channels, and split.
-#include "millrace/joining_operation.h"
+#include "millrace/backend/joining_operation.h"
 
 #include "operation.h"
 

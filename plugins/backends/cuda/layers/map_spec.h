@@ -3,9 +3,9 @@
 #pragma once
 
 #include "kernels/portable.h"
-#include "millrace/memory_planner.h"
-#include "millrace/portable_element.h"
-#include "millrace/tensor.h"
+#include "millrace/backend/memory_planner.h"
+#include "millrace/backend/network.h"
+#include "millrace/kernels/portable_element.h"
 
 namespace millrace::cuda {
 

@@ -1,7 +1,7 @@
 // Where a max pooling is computed with the batch normalisation in front of it, and where it is not.
 #include <gtest/gtest.h>
 
-#include "millrace/fusion.h"
+#include "millrace/backend/fusion.h"
 #include "testkit/networks.h"
 
 namespace millrace::cuda {

@@ -1,5 +1,5 @@
 // One node of a compiled network: what it computes, from where to where. An executable plans all its operations, binds them to
-// memory (millrace/planned_operation.h), then submits them again and again: forward(), perhaps recompute(), and backward() submit
+// memory (backend/planned_operation.h), then submits them again and again: forward(), perhaps recompute(), and backward() submit
 // to a queue and never wait.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "map_spec.h"
-#include "millrace/planned_operation.h"
+#include "millrace/backend/planned_operation.h"
 #include "runtime/machine.h"
 #include "runtime/parameter_store.h"
 #include "runtime/shortcuts.h"

@@ -3,7 +3,7 @@
 
 #include "kernels/pool.h"
 #include "map_spec.h"
-#include "millrace/network.h"
+#include "millrace/backend/network.h"
 
 namespace millrace::cuda {
 

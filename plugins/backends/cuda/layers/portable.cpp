@@ -1,5 +1,5 @@
 // Layers that this backend has no operation of its own for: their portable kernels, over this backend's maps.
-#include "millrace/portable_operation.h"
+#include "millrace/backend/portable_operation.h"
 
 #include "operation.h"
 

@@ -51,12 +51,6 @@ WindowOperand result_of(Kind kind) {
 
 DataType type_of_weights(Kind kind, DataType type) { return kind == Kind::weight_gradient ? DataType::f32 : type; }
 
-std::vector<float> bias_values(std::int64_t size) {
-  std::vector<float> values(static_cast<std::size_t>(size));
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 7) - 3.0F;
-  return values;
-}
-
 }  // namespace
 
 EngineCheck::EngineCheck(const ConvolutionShape& s, std::size_t most_held)
@@ -75,7 +69,7 @@ EngineCheck::EngineCheck(const ConvolutionShape& s, std::size_t most_held)
   x_.elements = {s.type, map_axes(pitch_of(s.c), s.h, s.w)};
   w_.elements = {type_of_weights(s.kind, s.type), weight_axes(s)};
   y_.elements = {s.type, map_axes(pitch_of(s.k), s.out_h, s.out_w)};
-  if (s.bias && s.kind == Kind::forward) bias_ = bias_values(s.k);
+  if (s.bias && s.kind == Kind::forward) bias_ = window_biases(static_cast<std::size_t>(s.k));
   bias_.resize(bias_.empty() ? 0 : static_cast<std::size_t>(pitch_of(s.k)));
   set_samples(s.n, most_held);
 }
@@ -91,7 +85,7 @@ EngineCheck::EngineCheck(const LinearShape& s, std::size_t most_held)
   x_.elements = {s.type, map_axes(s.in, 1, 1)};
   w_.elements = {type_of_weights(s.kind, s.type), {{0}, axis(s.out, s.in), axis(s.in, 1), {0}, {0}}};
   y_.elements = {s.kind == Kind::forward ? s.result : s.type, map_axes(s.out, 1, 1)};
-  if (s.bias && s.kind == Kind::forward) bias_ = bias_values(s.out);
+  if (s.bias && s.kind == Kind::forward) bias_ = window_biases(static_cast<std::size_t>(s.out));
   set_samples(s.rows, most_held);
 }
 

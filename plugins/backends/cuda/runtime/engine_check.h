@@ -1,4 +1,4 @@
-// What an engine computes, beside what is known beforehand (millrace/window_check.h), and whether it stays in its memory.
+// What an engine computes, beside what is known beforehand (millrace/backend/window_check.h), and whether it stays in its memory.
 //
 // Where operands are large, one image is repeated for all samples, and the first and the last sample of a result are compared.
 #pragma once
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "machine.h"
-#include "millrace/verdicts.h"
-#include "millrace/window_check.h"
+#include "millrace/backend/verdicts.h"
+#include "millrace/backend/window_check.h"
 
 namespace millrace::cuda {
 

@@ -8,7 +8,7 @@
 
 #include "layers/map_spec.h"
 #include "millrace/error.h"
-#include "millrace/random.h"
+#include "millrace/sample.h"
 
 namespace millrace::cuda {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "layers/operation.h"
-#include "millrace/executable_plan.h"
+#include "millrace/backend/executable_plan.h"
 
 namespace millrace::cuda {
 

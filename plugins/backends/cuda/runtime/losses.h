@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "layers/operation.h"
-#include "millrace/loss_plan.h"
+#include "millrace/backend/loss_plan.h"
 #include "staging.h"
 #include "sums_event.h"
 

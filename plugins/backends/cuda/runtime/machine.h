@@ -14,7 +14,7 @@
 
 #include "kernels/elements.h"
 #include "kernels/kernel.h"
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 #include "tried.h"
 
 namespace millrace::cuda {

@@ -1,4 +1,4 @@
-// Makes matrices orthogonal (millrace/orthogonalise.h) with the products of the machine's library, as linear layers have them.
+// Makes matrices orthogonal (kernels/orthogonalise.h) with the products of the machine's library, as linear layers have them.
 #pragma once
 
 #include <map>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "machine.h"
-#include "millrace/orthogonalise.h"
+#include "millrace/kernels/orthogonalise.h"
 
 namespace millrace::cuda {
 

@@ -1,4 +1,4 @@
-// All parameters of one replica in device memory, as millrace/parameter_plan.h orders them: an update of a bucket is one launch
+// All parameters of one replica in device memory, as backend/parameter_plan.h orders them: an update of a bucket is one launch
 // over arrays side by side for each of its rules. In bf16 a mirror of the values, with the same places, is what convolutions and
 // products read. Padding is zero, and stays so.
 #pragma once
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "machine.h"
-#include "millrace/parameter_plan.h"
+#include "millrace/backend/parameter_plan.h"
 #include "orthogonaliser.h"
 
 namespace millrace::cuda {

@@ -1,4 +1,4 @@
-// Marks keep what millrace/backend.h promises of events.
+// Marks keep what millrace/backend/backend.h promises of events.
 #include <atomic>
 #include <thread>
 

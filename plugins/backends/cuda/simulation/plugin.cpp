@@ -60,8 +60,6 @@ class SimulatedBackend final : public Backend {
 }  // namespace millrace::cuda
 
 MILLRACE_PLUGIN("simulated", "0.1.0", "backend cuda's devices, acted out on the host") {
-  registry.add(millrace::BackendType{.name = "simulated",
-                                     .text = "a GPU acted out on the host, which reports every missing wait",
-                                     .plugin = "simulated",
-                                     .create = [] { return std::make_shared<millrace::cuda::SimulatedBackend>(); }});
+  registry.add(millrace::BackendType{{"simulated", "a GPU acted out on the host, which reports every missing wait"},
+                                     [] { return std::make_shared<millrace::cuda::SimulatedBackend>(); }});
 }

@@ -87,7 +87,7 @@ class NcclCommunicator : public Communicator {
   std::thread thread_;
 };
 
-// For Registry::add(CommunicatorType{.name = "nccl", .backend = "cuda", ...}). With one device NCCL is not even opened and
+// For Registry::add(CommunicatorType{{"nccl", ...}, "cuda", ...}). With one device NCCL is not even opened and
 // buckets stay as they are. Throws Error(usage) for devices of another backend and for two replicas on one device, which NCCL
 // cannot do, and for several processes.
 std::unique_ptr<Communicator> make_nccl_communicator(const CommunicatorType::Setting& setting);

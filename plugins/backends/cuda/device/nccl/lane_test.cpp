@@ -4,6 +4,8 @@
 #include <cstdlib>
 
 #include "communicator.h"
+#include "millrace/backend/backend.h"
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
 
 namespace millrace::cuda {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "millrace/backend.h"
+#include "millrace/backend/backend.h"
 
 struct CUstream_st;
 

@@ -1,0 +1,91 @@
+// The part that backends share of operations with several inputs (addition, concatenation of channels), and of the split of
+// channels.
+//
+// Base: a backend's Operation, with types Map and GradientTarget, `plan_output(Planner&, DataType)`, and functions map_of,
+// gradient_of and target_of beside it, which say where a planned value, its gradient or a contribution to it lies.
+#pragma once
+
+#include <vector>
+
+#include "millrace/backend/planned_operation.h"
+
+namespace millrace {
+
+template <class Base>
+class JoiningOperation : public Base {
+ public:
+  using Base::Base;
+  using typename Base::Planner;
+
+  void plan(Planner& planner) override {
+    this->plan_output(planner, planner.value(this->input()).spec.type);
+    for (const LayerPort from : this->node_.inputs) planner.use(planner.value(from).tensor);
+  }
+
+  void bind(const Planner& planner, const Binding& binding) override {
+    y_ = map_of(planner, binding, this->node_.output);
+    x_.clear();
+    for (const LayerPort from : this->node_.inputs) x_.push_back(map_of(planner, binding, from));
+    d_inputs_.assign(this->node_.inputs.size(), {});
+    if (contributions_.empty()) return;
+    dy_ = gradient_of(planner, binding, this->node_.output);
+    for (std::size_t i = 0; i < contributions_.size(); ++i) {
+      if (contributions_[i].tensor == kNoTensor) continue;
+      d_inputs_[i] = target_of(planner, binding, this->node_.inputs[i], contributions_[i]);
+    }
+  }
+
+ protected:
+  // False when there is nothing to do in backward.
+  bool begin_backward(Planner& planner) {
+    const TensorId gradient = planner.value(this->node_.output).gradient;
+    if (gradient == kNoTensor) return false;
+    planner.use(gradient);
+    contributions_.assign(this->node_.inputs.size(), {});
+    return true;
+  }
+
+  typename Base::Map y_, dy_;
+  std::vector<typename Base::Map> x_;
+  std::vector<typename Planner::Contribution> contributions_;
+  std::vector<typename Base::GradientTarget> d_inputs_;
+};
+
+// `contribute`: how the backend plans the gradient of the input.
+template <class Base>
+class SplitOperation : public Base {
+ public:
+  using Base::Base;
+  using typename Base::Planner;
+
+  void plan(Planner& planner) override {
+    const DataType type = planner.value(this->input()).spec.type;
+    for (int port = 0; port < kOutputs; ++port) this->plan_output(planner, type, kNoResidual, port);
+    planner.use(planner.value(this->input()).tensor);
+  }
+
+  void plan_backward(Planner& planner) override {
+    if (!this->wants_gradient(planner, this->input())) return;
+    for (int port = 0; port < kOutputs; ++port) planner.use(planner.value(output(port)).gradient);
+    contribution_ = this->contribute(planner, this->input());
+  }
+
+  void bind(const Planner& planner, const Binding& binding) override {
+    x_ = map_of(planner, binding, this->input());
+    for (int port = 0; port < kOutputs; ++port) y_[port] = map_of(planner, binding, output(port));
+    if (contribution_.tensor == kNoTensor) return;
+    for (int port = 0; port < kOutputs; ++port) dy_[port] = gradient_of(planner, binding, output(port));
+    d_input_ = target_of(planner, binding, this->input(), contribution_);
+  }
+
+ protected:
+  static constexpr int kOutputs = 2;
+  typename Base::Map x_, y_[kOutputs], dy_[kOutputs];
+  typename Base::GradientTarget d_input_;
+
+ private:
+  LayerPort output(int port) const { return {this->node_.output, port}; }
+  typename Planner::Contribution contribution_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,32 @@
+// Copies a few bytes from a device to the host, and calls a function when they are there. The caller does not wait.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "millrace/backend/backend.h"
+#include "millrace/stage.h"
+
+namespace millrace {
+
+// Used by one thread at a time. Destroyed after its stream's work is done.
+class Readback {
+ public:
+  // `device` outlives the readback.
+  Readback(Device& device, std::size_t bytes) : device_(device), bytes_(bytes) {}
+
+  // Copies the bytes at `source`, memory of the device, as work on `stream` that has been submitted leaves them. Then calls
+  // `known` with the copy, on a thread of the device; what it throws ends the run. The graph does not end before.
+  void read(Stream& stream, const void* source, Output& output, std::function<void(const std::uint8_t* bytes)> known);
+
+ private:
+  std::shared_ptr<std::uint8_t[]> free_place();
+
+  Device& device_;
+  const std::size_t bytes_;
+  std::vector<std::shared_ptr<std::uint8_t[]>> places_;  // on the host; as many as reads were under way at once
+};
+
+}  // namespace millrace

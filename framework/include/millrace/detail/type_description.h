@@ -1,0 +1,58 @@
+// What every type that a pipeline can name says about itself: stages, layers, losses, update rules, observers, backends,
+// communicators and storages. Each kind adds what it needs to make objects.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "millrace/error.h"
+#include "millrace/params.h"
+
+namespace millrace {
+
+struct TypeDescription {
+  std::string name = {}, text = {};
+  std::string plugin = {};             // that registered it: set by the registry; empty for built-in ones
+  std::vector<ParamInfo> params = {};  // empty for what is made without a table
+  Value defaults = {};                 // of params, as a table
+};
+
+namespace detail {
+
+template <class Params>
+TypeDescription description_of(std::string_view name, std::string_view text, const ParamSet<Params>& set) {
+  const Params defaults{};
+  return {std::string(name), std::string(text), {}, set.infos(), write_params(set.infos(), &defaults)};
+}
+
+// A class without parameters may do without the argument.
+template <class T, class Params>
+std::shared_ptr<T> constructed(const Params& params) {
+  if constexpr (std::is_constructible_v<T, const Params&>)
+    return std::make_shared<T>(params);
+  else
+    return std::make_shared<T>();
+}
+
+// What `make` gives for the table's parameters. Mistakes in the table go to `errors`, and so does an Error of `make`, with the
+// table's place; the result is null then.
+template <class Params, class Make>
+auto make_from_table(const ParamSet<Params>& set, const Value& table, const std::string& owner, Diagnostics& errors,
+                     const Make& make) -> decltype(make(std::declval<const Params&>())) {
+  const std::size_t before = errors.size();
+  const Params params = read_struct(set, table, owner, errors);
+  if (errors.size() != before) return nullptr;
+  try {
+    return make(params);
+  } catch (const Error& error) {
+    errors.add(table.at(), owner + ": " + error.message());
+    return nullptr;
+  }
+}
+
+}  // namespace detail
+}  // namespace millrace

@@ -1,0 +1,88 @@
+// The kernel's half of labelled_loss.h. A kernel of a LabelledLoss has these tensors:
+//   reads   0: output, 1: weight of the sample, 2: label, 3: second label, 4: share of the label, 5: weights of classes
+//   writes  0: gradient, 1: loss, 2: weight, 3: correct, 4: correct5, 5: images
+//
+//   struct HingeKernel {
+//     static constexpr int kReads = kLabelledReads, kWrites = kLabelledWrites;
+//     template <class Row>
+//     MILLRACE_KERNEL void operator()(Row& row) const {
+//       const LabelledRow<Row> at(row);
+//       if (at.counts == 0) return at.put_nothing();
+//       at.put(...);                                             // the sums, before the gradient
+//       row.each([&](auto c) { row.out(0, c, static_cast<float>(at.scale() * ...)); });
+//     }
+//   };
+#pragma once
+
+#include <math.h>
+
+#include "millrace/kernels/kernel.h"
+
+namespace millrace {
+
+inline constexpr int kLabelledReads = 6, kLabelledWrites = 6;
+
+// A place as a kernel sees it. Sums are in double, since a thousand classes are added up.
+template <class Row>
+struct LabelledRow {
+  Row& row;
+  double counts = 0;                   // the sample's weight
+  std::int64_t label = 0, second = 0;  // the same unless the image is mixed
+  double share = 1;                    // of `label`; the other label has the rest
+
+  MILLRACE_KERNEL explicit LabelledRow(Row& of) : row(of), counts(static_cast<double>(of.place_in(1))) {
+    if (counts == 0) return;  // its labels may be anything
+    share = static_cast<double>(row.place_in(4));
+    label = static_cast<std::int64_t>(row.place_in(2));
+    second = share < 1 ? static_cast<std::int64_t>(row.place_in(3)) : label;
+  }
+
+  template <class Channel>
+  MILLRACE_KERNEL double output(Channel c) const {
+    return static_cast<double>(row.in(0, c));
+  }
+  template <class Channel>
+  MILLRACE_KERNEL double class_weight(Channel c) const {
+    return static_cast<double>(row.in(5, c));
+  }
+  // share * of_label + (1 - share) * of_second
+  MILLRACE_KERNEL double mixed(double of_label, double of_second) const {
+    return share < 1 ? share * of_label + (1 - share) * of_second : of_label;
+  }
+  // The logarithm of the sum of exp(output): of the softmax, log p[c] = output(c) - log_total().
+  MILLRACE_KERNEL double log_total() const {
+    const double largest = static_cast<double>(row.largest([&](auto c) { return row.in(0, c); }));
+    return largest + log(row.sum([&](auto c) { return exp(output(c) - largest); }));
+  }
+  MILLRACE_KERNEL double scale() const { return counts / row.divisor(); }  // of the gradient
+
+  // The sums. `loss`: with weights of classes, without the sample's.
+  MILLRACE_KERNEL void put(double loss) const {
+    const auto images = static_cast<float>(counts);
+    const std::int32_t before = rank();
+    row.place_out(1, static_cast<float>(counts * loss));
+    row.place_out(2, static_cast<float>(counts * mixed(class_weight(label), class_weight(second))));
+    row.place_out(3, before < 1 ? images : 0.0F);
+    row.place_out(4, before < 5 ? images : 0.0F);
+    row.place_out(5, images);
+  }
+  MILLRACE_KERNEL void put_nothing() const {
+    row.each([&](auto c) { row.out(0, c, 0.0F); });
+    for (int i = 1; i < kLabelledWrites; ++i) row.place_out(i, 0.0F);
+  }
+
+ private:
+  // How many outputs come before the label's when sorted from the largest; equal ones keep their order. A NaN ranks above
+  // everything, so that a diverged network does not look right. Of a mixed image the label with the larger share counts, of equal
+  // ones the first.
+  MILLRACE_KERNEL std::int32_t rank() const {
+    const std::int64_t named = share < 0.5 ? second : label;
+    const float mine = row.in(0, named);
+    return row.sum([&](auto c) -> std::int32_t {
+      const float value = row.in(0, c);
+      return !(value <= mine) || (c < named && value == mine) ? 1 : 0;
+    });
+  }
+};
+
+}  // namespace millrace

@@ -1,0 +1,100 @@
+// Sums of what a loss writes for each place, as elements (kernel.h). Chunks depend on the number of places alone, so results do
+// not depend on threads or devices.
+#pragma once
+
+#include <cstdint>
+
+#include "millrace/kernels/kernel.h"
+
+namespace millrace {
+
+inline constexpr std::int64_t kChunkOfPlaces = 4096;
+constexpr std::int64_t chunks_of_places(std::int64_t places) { return (places + kChunkOfPlaces - 1) / kChunkOfPlaces; }
+
+// One chunk of one figure.
+struct SumPlaces {
+  static constexpr Form kForm = Form::groups;
+  static constexpr int kThreads = 256;
+  static constexpr const char* kName = "sum figures";
+  const float* figures = nullptr;  // (count, places)
+  double* sums = nullptr;          // (count, chunks), written
+  std::int64_t count = 0, places = 0;
+
+  std::int64_t size() const { return count * chunks_of_places(places); }
+  template <class Group>
+  MILLRACE_KERNEL void operator()(const Group& group, std::int64_t i) const {
+    const std::int64_t chunks = chunks_of_places(places), begin = i % chunks * kChunkOfPlaces;
+    const std::int64_t end = places - begin < kChunkOfPlaces ? places : begin + kChunkOfPlaces;
+    const float* const values = figures + i / chunks * places;
+    double total = 0;
+    for (std::int64_t place = begin + group.lane(); place < end; place += group.size())
+      total += static_cast<double>(values[place]);
+    total = group.sum(total);
+    if (group.lane() == 0) sums[i] = total;
+  }
+  std::vector<MemoryUse> uses() const;
+};
+
+// The chunks of one sum.
+struct JoinSums {
+  static constexpr Form kForm = Form::groups;
+  static constexpr int kThreads = 32;
+  static constexpr const char* kName = "sum figures, joined";
+  const double* chunks = nullptr;  // (count, each)
+  double* sums = nullptr;          // (count), written
+  std::int64_t count = 0, each = 0;
+
+  std::int64_t size() const { return count; }
+  template <class Group>
+  MILLRACE_KERNEL void operator()(const Group& group, std::int64_t i) const {
+    double total = 0;
+    for (std::int64_t chunk = group.lane(); chunk < each; chunk += group.size()) total += chunks[i * each + chunk];
+    total = group.sum(total);
+    if (group.lane() == 0) sums[i] = total;
+  }
+  std::vector<MemoryUse> uses() const;
+};
+
+// How many places of one chunk have each pair of classes. Places whose class is -1 count nowhere.
+struct CountPairs {
+  static constexpr Form kForm = Form::groups;
+  static constexpr int kThreads = 256;
+  static constexpr const char* kName = "class matrix";
+  const float *classes = nullptr, *predicted = nullptr;  // (places)
+  double* pairs = nullptr;                               // (number, number, chunks), written
+  std::int64_t number = 0, places = 0;
+
+  std::int64_t size() const { return chunks_of_places(places); }
+  template <class Group>
+  MILLRACE_KERNEL void operator()(const Group& group, std::int64_t chunk) const {
+    const std::int64_t chunks = chunks_of_places(places), begin = chunk * kChunkOfPlaces;
+    const std::int64_t end = places - begin < kChunkOfPlaces ? places : begin + kChunkOfPlaces;
+    for (std::int64_t pair = group.lane(); pair < number * number; pair += group.size()) pairs[pair * chunks + chunk] = 0;
+    if (group.size() == 1) {
+      for (std::int64_t place = begin; place < end; ++place) {
+        if (classes[place] >= 0) pairs[pair_at(place) * chunks + chunk] += 1;
+      }
+      return;
+    }
+    // A lane takes some pairs and looks at all places, so that no two write the same number.
+    for (std::int64_t pair = group.lane(); pair < number * number; pair += group.size()) {
+      const auto of = static_cast<float>(pair / number), as = static_cast<float>(pair % number);
+      std::int64_t count = 0;
+      for (std::int64_t place = begin; place < end; ++place) count += classes[place] == of && predicted[place] == as ? 1 : 0;
+      pairs[pair * chunks + chunk] = static_cast<double>(count);
+    }
+  }
+  std::vector<MemoryUse> uses() const;
+
+ private:
+  MILLRACE_KERNEL std::int64_t pair_at(std::int64_t place) const {
+    return static_cast<std::int64_t>(classes[place]) * number + static_cast<std::int64_t>(predicted[place]);
+  }
+};
+
+}  // namespace millrace
+
+// Lists the kernels of a loss for nvcc, as MILLRACE_KERNELS does, and what adds up their figures.
+#define MILLRACE_LOSS_KERNELS(...) \
+  MILLRACE_KERNELS(__VA_ARGS__)    \
+  MILLRACE_ELEMENTS(::millrace::SumPlaces, ::millrace::JoinSums, ::millrace::CountPairs)

@@ -1,0 +1,108 @@
+// Portable kernels as backends see them: an author's functor and the tensors that it is computed over, as data.
+//
+// A functor works on values only. The framework handles addresses, element types, layouts, padding and accumulation
+// (framework/compute on the host, portable_device.cuh on a GPU). All arithmetic is float32.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "millrace/detail/tensor.h"
+#include "millrace/kernels/kernel.h"
+
+namespace millrace {
+
+// One tensor: element (n, pixel, c) lies at data[n * stride_n + pixel * stride_pixel + c / 16 * stride_block + c % 16], where
+// pixel = y * width + x. A stride of 0 means the same values for all. Strides count elements. Owns nothing.
+struct TensorView {
+  void* data = nullptr;  // null: of a row, what is written is lost
+  std::int64_t stride_n = 0, stride_pixel = 0, stride_block = 16;
+  std::int64_t padded = 0;                           // channels of a place in memory; zeros are written behind the last one
+  DataType type = DataType::f32;                     // f32 or bf16
+  bool by_channel = true;                            // false: one number for all channels of a place
+  bool add = false;                                  // when written: added to what is there
+  std::int32_t channels = 0, height = 1, width = 1;  // of one image; only a gather reads them
+};
+
+enum class PortableForm {
+  each,    // one value from values
+  row,     // the channels of one place
+  sum,     // by channel, the sum of one term over places
+  gather,  // one value from any values of the same image
+};
+
+struct PortableKernel;
+
+// One call of a kernel. A sum is computed in two rounds, each an element of its own: first each chunk of places into `partial`,
+// then the chunks, in order and in double, into the tensor that is written.
+struct PortableElement {
+  static constexpr int kMostTensors = 12;
+  static constexpr std::size_t kMostBytes = 64;
+
+  const PortableKernel* kernel = nullptr;  // host memory
+  alignas(8) std::array<std::byte, kMostBytes> functor{};
+  std::int64_t n = 0, pixels = 0, channels = 0;  // of a gather: of what is written
+  std::int32_t reads = 0, writes = 0;
+  double divisor = 1;  // of a loss: what the sum of weighted losses is divided by; changes from call to call
+  std::array<TensorView, kMostTensors> tensors{};  // what is read, then what is written
+  float* partial = nullptr;                        // of a sum: (groups, chunks, channels)
+  bool by_sample = false;                          // of a sum: one result for each sample; otherwise one for all
+
+  const TensorView& written(int index) const { return tensors[static_cast<std::size_t>(reads + index)]; }
+
+  // Of a sum. Functions of the extents alone, so that results do not depend on threads or devices.
+  MILLRACE_KERNEL std::int64_t groups() const { return by_sample ? n : 1; }
+  MILLRACE_KERNEL std::int64_t rows() const { return by_sample ? pixels : n * pixels; }  // of a group
+  MILLRACE_KERNEL std::int64_t chunk_rows() const {
+    const std::int64_t wanted = (rows() + 63) / 64;
+    return wanted < 32 ? 32 : wanted < 512 ? wanted : 512;
+  }
+  MILLRACE_KERNEL std::int64_t chunks() const { return (rows() + chunk_rows() - 1) / chunk_rows(); }
+  std::size_t partial_bytes() const { return static_cast<std::size_t>(groups() * chunks() * channels) * sizeof(float); }
+};
+
+// The channels of one place on the host, as plain arrays.
+struct RowArrays {
+  std::int64_t channels = 0;
+  double divisor = 1;
+  std::array<const float*, PortableElement::kMostTensors> in{};
+  std::array<float*, PortableElement::kMostTensors> out{};
+  std::array<float, PortableElement::kMostTensors> place_in{};  // of tensors that are not by channel
+  std::array<float, PortableElement::kMostTensors> place_out{};
+};
+
+// What a gather computes at once on the host: some channels of neighbouring places of one image.
+struct GatherPatch {
+  const PortableElement* element = nullptr;
+  std::int64_t sample = 0;
+  std::int32_t first_pixel = 0, pixels = 0;      // of the result
+  std::int32_t first_channel = 0, channels = 0;  // where `in_blocks`: of one block of 16
+  bool in_blocks = false;                        // what is read may hold its blocks of channels apart, or be of several types
+};
+
+struct PortableKernel {
+  PortableForm form;
+  int reads, writes;
+  // The functor over arrays in the host's memory, compiled for each instruction set. One of them, by form.
+  void (*each)(const void* functor, const float* const* in, float* out, std::int64_t count);
+  void (*each_bf16)(const void* functor, const Bf16* const* in, Bf16* out, std::int64_t count);
+  void (*row)(const void* functor, RowArrays& row);
+  // totals[c] += the term at in[...][r * channels + c], for r in order
+  void (*sum)(const void* functor, const float* const* in, std::int64_t rows, std::int64_t channels, float* totals);
+  // out[pixel * patch.channels + c] = the value of that place and channel of the patch
+  void (*gather)(const GatherPatch& patch, float* out);
+  Kernel first, second;  // what is submitted; the second one of a sum alone
+};
+
+// Of an element that holds a PortableElement: what Kernel asks for.
+namespace portable {
+std::vector<MemoryUse> uses(const void* element);
+std::int64_t units(const void* element);
+void run_on_host(const void* element, std::int64_t first, std::int64_t last);
+std::vector<MemoryUse> finish_uses(const void* element);
+std::int64_t finish_units(const void* element);
+void finish_on_host(const void* element, std::int64_t first, std::int64_t last);
+}  // namespace portable
+
+}  // namespace millrace

@@ -1,0 +1,119 @@
+// What sources of files have in common: where they read from, which files are images, what they do not take, paths in little
+// memory, and classes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "millrace/stage.h"
+#include "millrace/storage.h"
+
+namespace millrace {
+
+// The storage of `url`, which a stage has as its parameter `key`. What can be known to be wrong at once is found here: nothing is
+// there, or it is not what is expected. REQUIRES: site.registry; it owns the storage.
+Storage& storage_for(const StageSite& site, std::string_view key, const std::string& url,
+                     Storage::Kind expected = Storage::Kind::unknown);
+
+// Reads the whole file of one sample. A file that is missing, empty or unreadable is a bad sample: ErrorKind::content. A storage
+// fault that outlived its retries stays ErrorKind::storage.
+void read_sample_file(Storage& storage, const std::string& url, ByteBuffer& out);
+
+// Differs when the object's name, size or version differs. For Source::fingerprint().
+std::uint64_t fingerprint_of(const Storage::Object& object);
+
+// Decides by its extension whether a file is an image. Case does not matter.
+class Extensions {
+ public:
+  explicit Extensions(const std::vector<std::string>& names);  // "jpg", ".PNG"; ErrorKind::usage for none, or an empty one
+  bool match(std::string_view name) const;
+  std::string text() const;  // ".jpg, .png"
+
+ private:
+  std::vector<std::string> names_;  // lower case, with the dot
+};
+
+// Whether a file whose ending no source takes seems to be an image all the same: it has the ending of another kind of image
+// ("a.webp"), text behind an image's ending ("a.jpg.1", "a.png~"), or no ending and a number ("IMG_0001").
+bool seems_to_be_an_image(std::string_view name);
+
+// What a source does not take of what it finds, and why: one line for RunServices::warn() when it has listed its samples.
+//
+//   left_out.add({"link that leads nowhere", "links that lead nowhere"}, "cat/1.jpg");
+//   left_out.text("data")   "left out of 'data': 2 links that lead nowhere, such as 'cat/1.jpg'; 1 empty file, 'cow/7.jpg'"
+class LeftOut {
+ public:
+  struct Reason {
+    std::string one, several;
+  };
+  void add(const Reason& reason, std::string_view example, std::uint64_t count = 1);
+  bool empty() const { return entries_.empty(); }
+  std::string text(std::string_view where) const;  // reasons in the order in which they were met
+  std::string list() const;                        // the same behind the colon
+
+ private:
+  struct Entry {
+    Reason reason;
+    std::string example;
+    std::uint64_t count = 0;
+  };
+  std::vector<Entry> entries_;
+};
+
+// Many paths: a million take about 30 MB, because a folder's name is kept once. Read-only after finish(); then thread-safe.
+class PathList {
+ public:
+  void add(std::string_view path);  // parts separated by '/'; REQUIRES: no zero byte in it
+  void finish();                    // lets go of what only add() needs
+
+  std::size_t size() const { return files_.size(); }
+  void append(std::size_t index, std::string& to) const;  // REQUIRES: index < size()
+  std::string operator[](std::size_t index) const;
+  std::uint64_t hash() const;  // of all paths, in their order. For Source::listing_hash()
+  std::size_t memory() const;  // bytes
+
+ private:
+  struct File {
+    std::uint64_t name : 40;    // where it starts in names_; it ends with a zero
+    std::uint64_t folder : 24;  // index into folders_
+  };
+  std::uint64_t folder_number(std::string_view folder);
+
+  std::vector<char> names_;
+  std::vector<std::string> folders_{std::string()};  // with the last '/'; the first is none
+  std::vector<File> files_;
+  std::unordered_map<std::string, std::uint32_t> known_;  // folders, while paths are added
+};
+
+// For RunServices::warn(): "class 'cow' has no image in 'data'", and of several "3 of the 10 classes have no image in 'data',
+// such as 'cow'". "" where each has some. `what`: "image". `counts`: by class.
+std::string classes_without(std::string_view what, const std::vector<std::string>& classes,
+                            const std::vector<std::uint64_t>& counts, std::string_view where);
+
+// Numbers classes: by their place in a list that the user gives, or by the bytewise order of all that are found. A name that is
+// no UTF-8 becomes its utf8_text() (text.h), by which files, checkpoints and weights can name it.
+class ClassNumbers {
+ public:
+  explicit ClassNumbers(std::vector<std::string> given = {});  // ErrorKind::usage for a name that stands there twice
+
+  // A number that becomes a label through finish(); -1 for a name that is not among the given ones.
+  std::int32_t add(std::string_view name);
+  std::string hint(std::string_view name) const;  // ": did you mean 'cat'?", or nothing
+
+  // Every number in `labels` becomes the label; negative ones stay. names() and counts() are then as the labels are.
+  void finish(std::vector<std::int32_t>& labels);
+  const std::vector<std::string>& names() const { return names_; }
+  const std::vector<std::uint64_t>& counts() const { return counts_; }  // how often each label is in `labels`
+
+ private:
+  bool given_;
+  std::vector<std::string> names_;
+  std::map<std::string, std::int32_t, std::less<>> numbers_;
+  std::vector<std::uint64_t> counts_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,67 @@
+// What losses of images with one class each share: weights of classes, mixed images, and the figures accuracy and top5. The
+// kernel's half is in labelled_row.h.
+//
+//   class Hinge final : public LabelledLoss {
+//    public:
+//     struct Params : LabelledLoss::Params { double margin = 1; };
+//     static void describe(LossDescription<Params>& d) {
+//       d.name("hinge").text("...").example("", {10});
+//       describe_labelled(d);
+//       d.params.add("margin", &Params::margin).text("...");
+//     }
+//     explicit Hinge(const Params& params) : LabelledLoss(params), margin_(params.margin) {}
+//     void compute(LossPass& pass) const override { row(pass, HingeKernel{margin_}); }
+//     ...
+//   };
+#pragma once
+
+#include "millrace/util/class_weights.h"
+
+namespace millrace {
+
+// Immutable and thread-safe.
+class LabelledLoss : public Loss {
+ public:
+  struct Params {
+    std::vector<double> class_weights;
+  };
+
+  std::vector<float> constants(std::int64_t channels) const override { return weights_.constants(channels); }
+  void check(const LossSetting& setting) const override { weights_.check(setting); }
+  double weight(const Batch& batch, Share slots, std::int64_t /*places*/) const override {
+    return weights_.of_labels(batch, slots);
+  }
+
+ protected:
+  explicit LabelledLoss(const Params& params) : weights_(params.class_weights) {}
+
+  // Sums, figures and `class_weights`. D: a LossDescription of parameters that derive from Params.
+  template <class D>
+  static void describe_labelled(D& d) {
+    d.target(LossTarget::labels).sum("correct").sum("correct5").sum("images");
+    d.params.add("class_weights", &Params::class_weights).text(ClassWeights::kText);
+    d.figure({.name = "accuracy",
+              .text = "images whose class has the largest output",
+              .better = LossFigure::Better::higher,
+              .percent = true,
+              .finish = [](std::span<const double> sums) { return quotient(sums[kCorrect], sums[kImages]); }});
+    d.figure({.name = "top5",
+              .text = "images whose class is among the five largest outputs",
+              .better = LossFigure::Better::higher,
+              .percent = true,
+              .finish = [](std::span<const double> sums) { return quotient(sums[kCorrect5], sums[kImages]); }});
+  }
+  // One kernel that computes everything, on the tensors that labelled_row.h lists.
+  template <class Kernel>
+  static void row(LossPass& pass, const Kernel& kernel) {
+    pass.row(kernel, {pass.output(), pass.weight(), pass.label(), pass.second_label(), pass.share(), pass.constant()},
+             {pass.d_output(), pass.figure(kLoss), pass.figure(kWeight), pass.figure(kCorrect), pass.figure(kCorrect5),
+              pass.figure(kImages)});
+  }
+
+ private:
+  static constexpr int kCorrect = 2, kCorrect5 = 3, kImages = 4;
+  const ClassWeights weights_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,40 @@
+// SHA-256 (FIPS 180-4), from OpenSSL's libcrypto.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+struct evp_md_ctx_st;
+
+namespace millrace {
+
+// Whether this build has libcrypto. All below throws Error(run) where it has none, or where libcrypto refuses.
+bool has_sha256();
+
+using Sha256Sum = std::array<std::uint8_t, 32>;
+
+// The sum of the bytes that it was given, one after the other. Not thread-safe.
+class Sha256 {
+ public:
+  Sha256();
+  void add(const void* data, std::size_t bytes);
+  Sha256Sum finish();  // nothing may follow
+
+ private:
+  struct Free {
+    void operator()(evp_md_ctx_st* context) const;
+  };
+  std::unique_ptr<evp_md_ctx_st, Free> context_;
+};
+
+inline Sha256Sum sha256(const void* data, std::size_t bytes) {
+  Sha256 sum;
+  sum.add(data, bytes);
+  return sum.finish();
+}
+inline Sha256Sum sha256(std::string_view text) { return sha256(text.data(), text.size()); }
+
+}  // namespace millrace

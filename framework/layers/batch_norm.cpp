@@ -1,0 +1,53 @@
+// Batch normalisation, arXiv 1502.03167.
+#include "layers/definition.h"
+#include "layers/native_layers.h"
+#include "millrace/detail/types.h"
+
+namespace millrace::ops {
+namespace {
+
+struct BatchNormParams : WeightParams, BatchNormAttributes {};
+
+void describe_batch_norm(ParamSet<BatchNormParams>& set) {
+  set.add("epsilon", &BatchNormParams::epsilon).range(0).text("added to the variance");
+  set.add("momentum", &BatchNormParams::momentum).range(0, 1).text("share of the new value in the running statistics");
+  set.add("scale", &BatchNormParams::scale).text("whether each channel has a trained factor (its weight); otherwise it is 1");
+  set.add("shift", &BatchNormParams::shift).text("whether each channel has a trained shift (its bias); otherwise it is 0");
+  WeightParams::describe(set);
+}
+
+Parameter statistic(const char* name, const Shape& shape, double value) {
+  Parameter result;
+  result.name = name;
+  result.shape = shape;
+  result.initialiser = {"constant", value};
+  result.trainable = false;
+  result.statistic = true;
+  return result;
+}
+
+LayerPlan infer_batch_norm(const BatchNormParams& params, const std::vector<Shape>& inputs) {
+  const Shape channels = {inputs[0][0]};
+  LayerPlan plan;
+  plan.output = inputs[0];
+  if (params.scale) plan.parameters.push_back(weight_parameter(params, channels, {"constant", 1}));
+  if (params.shift) plan.parameters.push_back(bias_parameter(params, channels, {"constant", 0}));
+  plan.parameters.push_back(statistic("running_mean", channels, 0));
+  plan.parameters.push_back(statistic("running_var", channels, 1));
+  plan.attributes = attributes(BatchNormAttributes(params));
+  return plan;
+}
+
+}  // namespace
+
+LayerType batch_norm_type() {
+  return make_layer_type<BatchNormParams>(
+      {.name = "batch_norm",
+       .text = "Batch normalisation of each channel.",
+       .examples = {{"", {{8, 5, 7}}}, {"scale = false", {{20, 4, 4}}}, {"", {{9}}}},
+       .describe = describe_batch_norm,
+       .check = [](const BatchNormParams& params, Diagnostics& errors) { check_initialisers(params, 1, errors); },
+       .infer = infer_batch_norm});
+}
+
+}  // namespace millrace::ops

@@ -1,0 +1,151 @@
+// conv and transposed_conv.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "layers/definition.h"
+#include "layers/native_layers.h"
+#include "millrace/backend/network.h"
+#include "millrace/detail/types.h"
+
+namespace millrace::ops {
+namespace {
+
+struct ConvParams : WeightParams {
+  std::int64_t out = 0;
+  Size kernel;
+  Size stride = {1, 1};
+  Size dilation = {1, 1};
+  Value padding = Value(std::int64_t{0});
+  std::int64_t groups = 1;
+  bool bias = true;
+};
+
+template <class Params>
+void describe_window(ParamSet<Params>& set, const char* padding) {
+  set.add("out", &ConvParams::out).required().range(1, kMostChannels).text("number of filters");
+  set.add("kernel", &ConvParams::kernel).required().range(1, 4096).unit("pixels").text("size of the filters");
+  set.add("stride", &ConvParams::stride).range(1, 4096).unit("pixels").text("step from one place to the next");
+  set.add("dilation", &ConvParams::dilation).range(1, 4096).unit("pixels").text("step from one weight of a filter to the next");
+  set.add("padding", &ConvParams::padding)
+      .unit("pixels")
+      .text(fmt::format("{}: a number, [height, width], [top, left, bottom, right], \"same\" or \"valid\"", padding));
+}
+
+template <class Params>
+void describe_filters(ParamSet<Params>& set) {
+  set.add("groups", &ConvParams::groups).range(1, kMostChannels).text("parts that channels and filters are divided into");
+  set.add("bias", &ConvParams::bias).text("whether each filter has a bias");
+  WeightParams::describe(set);
+}
+
+void describe_conv(ParamSet<ConvParams>& set) {
+  describe_window(set, "zeros around the input");
+  describe_filters(set);
+}
+
+void check_conv(const ConvParams& params, Diagnostics& errors) {
+  read_padding(params.padding, errors);
+  check_initialisers(params, 4, errors);
+}
+
+void require_groups(const ConvParams& params, const Shape& input) {
+  require_maps(input);
+  if (input[0] % params.groups == 0 && params.out % params.groups == 0) return;
+  fail(ErrorKind::usage, "groups = {} must divide both the {} channels of its input and the {} filters", params.groups, input[0],
+       params.out);
+}
+
+LayerPlan infer_conv(const ConvParams& params, const std::vector<Shape>& inputs) {
+  const Shape& input = inputs[0];
+  require_groups(params, input);
+  Diagnostics checked;
+  const Placement placement =
+      place({params.kernel, params.stride, params.dilation, read_padding(params.padding, checked)}, input);
+  const std::int64_t in = input[0] / params.groups;
+  const std::int64_t fan_in = in * params.kernel.height * params.kernel.width;
+
+  LayerPlan plan;
+  plan.output = {params.out, placement.height, placement.width};
+  plan.parameters.push_back(
+      weight_parameter(params, {params.out, in, params.kernel.height, params.kernel.width}, kDefaultWeight));
+  if (params.bias) plan.parameters.push_back(bias_parameter(params, {params.out}, default_bias(fan_in)));
+  if (plan.parameters[0].initialiser.rule == "whiten" && params.out != 2 * fan_in) {
+    fail(ErrorKind::usage, "the initialiser 'whiten' makes {} filters, two for each value of a patch: out = {} cannot be filled",
+         2 * fan_in, params.out);
+  }
+  plan.multiply_adds = static_cast<std::uint64_t>(plan.output.elements()) * static_cast<std::uint64_t>(fan_in);
+  plan.attributes = attributes(
+      ConvAttributes{params.out, params.kernel, params.stride, params.dilation, placement.padding, params.groups, params.bias});
+  return plan;
+}
+
+struct TransposedConvParams : ConvParams {
+  Size output_padding;
+};
+
+void describe_transposed_conv(ParamSet<TransposedConvParams>& set) {
+  describe_window(set, "rows and columns cut off around the output");
+  set.add("output_padding", &TransposedConvParams::output_padding)
+      .range(0, 4095)
+      .unit("pixels")
+      .text("rows and columns more at the end of the output; fewer than the stride");
+  describe_filters(set);
+}
+
+void check_transposed_conv(const TransposedConvParams& params, Diagnostics& errors) {
+  check_conv(params, errors);
+  Diagnostics checked;
+  if (read_initialiser(params.initialiser, {}, 4, checked).rule == "whiten") {
+    errors.add(params.initialiser.at(), "the initialiser 'whiten' is for the weights of a conv");
+  }
+}
+
+// PyTorch's ConvTranspose2d: weights (in, out / groups, height, width). Its fan in is that of these weights' second extent, so
+// the channels that a group makes times the kernel, and not what one output sums over.
+LayerPlan infer_transposed_conv(const TransposedConvParams& params, const std::vector<Shape>& inputs) {
+  const Shape& input = inputs[0];
+  require_groups(params, input);
+  Diagnostics checked;
+  const Window window{params.kernel, params.stride, params.dilation, read_padding(params.padding, checked)};
+  const Placement placement = place_transposed(window, params.output_padding, input);
+  const std::int64_t out = params.out / params.groups;
+  const std::int64_t fan_in = out * params.kernel.height * params.kernel.width;
+
+  LayerPlan plan;
+  plan.output = {params.out, placement.height, placement.width};
+  plan.parameters.push_back(weight_parameter(params, {input[0], out, params.kernel.height, params.kernel.width}, kDefaultWeight));
+  if (params.bias) plan.parameters.push_back(bias_parameter(params, {params.out}, default_bias(fan_in)));
+  plan.multiply_adds = static_cast<std::uint64_t>(input.elements()) * static_cast<std::uint64_t>(fan_in);
+  plan.attributes = attributes(ConvAttributes{params.out, params.kernel, params.stride, params.dilation, placement.padding,
+                                              params.groups, params.bias, /*transposed=*/true});
+  return plan;
+}
+
+}  // namespace
+
+LayerType conv_type() {
+  return make_layer_type<ConvParams>({.name = "conv",
+                                      .text = "Convolution over maps.",
+                                      .examples = {{"out = 9\nkernel = 3\npadding = 1", {{8, 5, 7}}},
+                                                   {"out = 8\nkernel = [3, 2]\nstride = 2\nbias = false", {{20, 6, 5}}},
+                                                   {"out = 16\nkernel = 3\ngroups = 4\ndilation = 2\npadding = 2", {{8, 6, 6}}}},
+                                      .describe = describe_conv,
+                                      .check = check_conv,
+                                      .infer = infer_conv});
+}
+
+LayerType transposed_conv_type() {
+  return make_layer_type<TransposedConvParams>(
+      {.name = "transposed_conv",
+       .text = "Transposed convolution over maps: each value of the input adds a multiple of the filters to the output.",
+       .examples = {{"out = 9\nkernel = 2\nstride = 2", {{8, 5, 7}}},
+                    {"out = 8\nkernel = [3, 4]\nstride = [2, 3]\npadding = [1, 0, 0, 1]\noutput_padding = 1\nbias = false",
+                     {{20, 4, 3}}},
+                    {"out = 16\nkernel = 3\ngroups = 4\ndilation = 2\npadding = 2", {{8, 6, 6}}}},
+       .describe = describe_transposed_conv,
+       .check = check_transposed_conv,
+       .infer = infer_transposed_conv});
+}
+
+}  // namespace millrace::ops

@@ -1,0 +1,146 @@
+// What the native layers share: weights' parameters, windows that slide over maps, and the making of a LayerType from a struct of
+// parameters and a function that infers shapes.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "millrace/backend/network.h"
+#include "millrace/detail/types.h"
+#include "millrace/error.h"
+#include "millrace/plugin.h"
+
+namespace millrace::ops {
+
+// ---- Weights and biases ----
+
+// What every op with parameters takes beside its own figures.
+struct WeightParams {
+  Value initialiser;  // an empty table: the op's own
+  Value bias_initialiser;
+  bool trainable = true;
+  bool bias_trainable = true;
+  double rate_factor = 1, bias_rate_factor = 1;
+  double decay_factor = 1, bias_decay_factor = 1;
+
+  template <class Params>
+  static void describe(ParamSet<Params>& set) {
+    set.add("initialiser", &Params::initialiser).text("of the weights: a rule's name, a number, or { rule = ..., value = ... }");
+    set.add("bias_initialiser", &Params::bias_initialiser).text("of the biases: a rule, a number or a table, as above");
+    set.add("trainable", &Params::trainable).text("false: the weights keep their first values");
+    set.add("bias_trainable", &Params::bias_trainable).text("false: the biases keep their first values");
+    set.add("rate_factor", &Params::rate_factor).range(0).text("of the learning rate, for the weights");
+    set.add("bias_rate_factor", &Params::bias_rate_factor).range(0).text("of the learning rate, for the biases");
+    set.add("decay_factor", &Params::decay_factor).range(0).text("of the weight decay, for the weights");
+    set.add("bias_decay_factor", &Params::bias_decay_factor).range(0).text("of the weight decay, for the biases");
+  }
+};
+
+// What `value` says (`otherwise` when it is the empty table). `rank`: of the parameter: rules that need a fan-in refuse vectors.
+Initialiser read_initialiser(const Value& value, const Initialiser& otherwise, int rank, Diagnostics& errors);
+
+// "weight" and "bias" of a layer. REQUIRES: the initialisers were checked before.
+Parameter weight_parameter(const WeightParams& params, const Shape& shape, const Initialiser& otherwise);
+Parameter bias_parameter(const WeightParams& params, const Shape& shape, const Initialiser& otherwise);
+
+// PyTorch's defaults for conv and linear layers: weights and biases uniform within 1 / sqrt(fan in).
+inline const Initialiser kDefaultWeight{"fan_in_uniform", 0};
+Initialiser default_bias(std::int64_t fan_in);
+
+// `rank`: of the weights.
+void check_initialisers(const WeightParams& params, int rank, Diagnostics& errors);
+
+inline constexpr double kMostChannels = 1 << 24;
+
+// ---- Windows ----
+
+// `padding`: an integer, [height, width], [top, left, bottom, right], "same" or "valid".
+struct PaddingRule {
+  bool same = false;
+  Padding fixed;
+};
+PaddingRule read_padding(const Value& value, Diagnostics& errors);
+
+struct Window {
+  Size kernel, stride;
+  Size dilation = {1, 1};
+  PaddingRule padding;
+  bool round_up = false;  // a last window that begins inside the input may end outside
+};
+
+struct Placement {
+  Padding padding;                     // as the window then meets it; round_up makes bottom and right larger
+  std::int64_t height = 0, width = 0;  // of the output
+};
+
+// REQUIRES: maps(input). Throws Error(usage) when the window does not fit.
+Placement place(const Window& window, const Shape& input);
+
+// Where the window stands that goes from the output of a transposed convolution to its input: the padding is cut off around the
+// output, and "same" makes the output the input times the stride. `output_padding`: rows and columns that the output has more at
+// its end, since a stride leaves several outputs that would become such an input.
+// REQUIRES: maps(input). Throws Error(usage) when there is no such output.
+Placement place_transposed(const Window& window, const Size& output_padding, const Shape& input);
+
+// Throws Error(usage) unless the shape is of maps, (C, H, W).
+void require_maps(const Shape& input);
+
+// ---- Making a LayerType ----
+
+struct NoParams {};  // of ops that take none
+
+// `infer(params, inputs)` throws Error(usage) for impossible shapes; `check(params, errors)` reports values that are wrong
+// whatever the shapes are.
+template <class Params>
+struct Definition {
+  const char* name;
+  const char* text;
+  std::vector<LayerExample> examples;
+  int least_inputs = 1, most_inputs = 1;
+  std::vector<LayerOutput> outputs = {{"out"}};
+  void (*describe)(ParamSet<Params>& set);
+  void (*check)(const Params& params, Diagnostics& errors) = nullptr;
+  LayerPlan (*infer)(const Params& params, const std::vector<Shape>& inputs);
+};
+
+template <class Params>
+LayerType make_layer_type(const Definition<Params>& definition) {
+  auto set = std::make_shared<ParamSet<Params>>();
+  definition.describe(*set);
+  LayerType type;
+  static_cast<TypeDescription&>(type) = detail::description_of(definition.name, definition.text, *set);
+  type.examples = definition.examples;
+  type.least_inputs = definition.least_inputs;
+  type.most_inputs = definition.most_inputs;
+  type.outputs = definition.outputs;
+  type.plan = [set, definition](const Value& table, const std::vector<Shape>& inputs, Diagnostics& errors) {
+    const std::size_t before = errors.size();
+    const Params params = read_struct(*set, table, "op '" + std::string(definition.name) + "'", errors);
+    if (errors.size() == before && definition.check) definition.check(params, errors);
+    if (errors.size() != before || inputs.empty()) return LayerPlan{};
+    return definition.infer(params, inputs);
+  };
+  return type;
+}
+
+// Of a layer without parameters.
+struct PlainDefinition {
+  const char* name;
+  const char* text;
+  std::vector<LayerExample> examples;
+  int least_inputs = 1, most_inputs = 1;
+  LayerPlan (*infer)(const NoParams& params, const std::vector<Shape>& inputs);
+};
+LayerType make_layer_type(const PlainDefinition& definition);
+
+LayerPlan same_shape(const NoParams& params, const std::vector<Shape>& inputs);  // as its first input
+
+// Attributes behind the type-erased pointer of a LayerPlan.
+template <class Attributes>
+std::shared_ptr<const void> attributes(Attributes values) {
+  return std::make_shared<const Attributes>(std::move(values));
+}
+
+}  // namespace millrace::ops

@@ -1,0 +1,68 @@
+// dropout, of Srivastava et al. 2014, "Dropout"; of whole channels Tompson et al. 2015, arXiv 1411.4280; of whole samples, which
+// is stochastic depth, Huang et al. 2016, arXiv 1603.09382.
+#include "layers/definition.h"
+#include "layers/native_layers.h"
+#include "millrace/detail/types.h"
+
+namespace millrace::ops {
+namespace {
+
+constexpr double kMostDropped = 0.999;
+
+struct DropoutParams {
+  double probability = 0.5;
+  std::string drops = "values";
+};
+
+LayerPlan infer_dropout(const DropoutParams& params, const std::vector<Shape>& inputs) {
+  LayerPlan plan;
+  plan.output = inputs[0];
+  plan.attributes = attributes(DropoutAttributes{params.probability, params.drops != "samples", params.drops == "values"});
+  return plan;
+}
+
+struct StochasticDepthParams {
+  double probability = 0;
+};
+
+LayerPlan infer_stochastic_depth(const StochasticDepthParams& params, const std::vector<Shape>& inputs) {
+  return infer_dropout({params.probability, "samples"}, inputs);
+}
+
+}  // namespace
+
+LayerType dropout_type() {
+  return make_layer_type<DropoutParams>(
+      {.name = "dropout",
+       .text = "In training, zeroes values by chance and scales up the others.",
+       .examples = {{"", {{8, 5, 7}}},
+                    {"probability = 0.3", {{9}}},
+                    {"drops = 'channels'", {{20, 3, 4}}},
+                    {"drops = 'samples'\nprobability = 0.3", {{8, 5, 7}}}},
+       .describe =
+           [](ParamSet<DropoutParams>& set) {
+             set.add("probability", &DropoutParams::probability).range(0, kMostDropped).text("chance to be zeroed");
+             set.add("drops", &DropoutParams::drops)
+                 .choices({"values", "channels", "samples"})
+                 .text("what is zeroed together: each value alone, whole channels of a sample (Dropout2d), or whole samples");
+           },
+       .infer = infer_dropout});
+}
+
+LayerType stochastic_depth_type() {
+  return make_layer_type<StochasticDepthParams>(
+      {.name = "stochastic_depth",
+       .text = "In training, zeroes whole samples by chance and scales up the others: for a branch, before it is added. The same "
+               "as dropout with drops = \"samples\".",
+       .examples = {{"probability = 0.2", {{8, 5, 7}}}},
+       .describe =
+           [](ParamSet<StochasticDepthParams>& set) {
+             set.add("probability", &StochasticDepthParams::probability)
+                 .required()
+                 .range(0, kMostDropped)
+                 .text("chance of each sample to be zeroed");
+           },
+       .infer = infer_stochastic_depth});
+}
+
+}  // namespace millrace::ops

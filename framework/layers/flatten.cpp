@@ -1,0 +1,22 @@
+// flatten: maps to a vector.
+#include "layers/definition.h"
+#include "layers/native_layers.h"
+#include "millrace/detail/types.h"
+
+namespace millrace::ops {
+namespace {
+
+LayerPlan infer_flatten(const NoParams&, const std::vector<Shape>& inputs) {
+  LayerPlan plan;
+  plan.output = {inputs[0].elements()};
+  return plan;
+}
+
+}  // namespace
+
+LayerType flatten_type() {
+  return make_layer_type(PlainDefinition{
+      .name = "flatten", .text = "The same values as a vector.", .examples = {{"", {{9, 3, 4}}}}, .infer = infer_flatten});
+}
+
+}  // namespace millrace::ops

@@ -1,0 +1,95 @@
+// add, concat and split: where ways meet and part.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "layers/definition.h"
+#include "layers/native_layers.h"
+#include "millrace/detail/types.h"
+
+namespace millrace::ops {
+namespace {
+
+constexpr int kAny = std::numeric_limits<int>::max();
+
+std::string list(const std::vector<Shape>& shapes) {
+  std::vector<std::string> texts;
+  for (const Shape& shape : shapes) texts.push_back(to_string(shape));
+  return fmt::format("{}", fmt::join(texts, " and "));
+}
+
+LayerPlan infer_add(const NoParams&, const std::vector<Shape>& inputs) {
+  if (!std::all_of(inputs.begin(), inputs.end(), [&](const Shape& shape) { return shape == inputs[0]; })) {
+    fail(ErrorKind::usage, "its inputs are {}, but only equal shapes can be added: give both ways the same channels and strides",
+         list(inputs));
+  }
+  LayerPlan plan;
+  plan.output = inputs[0];
+  return plan;
+}
+
+LayerPlan infer_concat(const NoParams&, const std::vector<Shape>& inputs) {
+  LayerPlan plan;
+  plan.output = inputs[0];
+  for (std::size_t i = 1; i < inputs.size(); ++i) {
+    bool fits = inputs[i].rank() == inputs[0].rank();
+    for (int axis = 1; fits && axis < inputs[0].rank(); ++axis) fits = inputs[i][axis] == inputs[0][axis];
+    if (!fits) {
+      fail(ErrorKind::usage, "its inputs are {}, but channels can only be joined when height and width are equal", list(inputs));
+    }
+    plan.output[0] += inputs[i][0];
+  }
+  return plan;
+}
+
+LayerPlan infer_split(const SplitAttributes& params, const std::vector<Shape>& inputs) {
+  const std::int64_t channels = inputs[0][0], first = params.channels > 0 ? params.channels : channels / 2;
+  if (first >= channels || first == 0 || (params.channels == 0 && channels % 2 != 0)) {
+    fail(ErrorKind::usage,
+         "its input is {}: 'channels' must leave some of the {} to the second output, and without it both get "
+         "half of them",
+         to_string(inputs[0]), channels);
+  }
+  LayerPlan plan;
+  plan.output = plan.more_outputs.emplace_back(inputs[0]);
+  plan.output[0] = first;
+  plan.more_outputs[0][0] = channels - first;
+  plan.attributes = attributes(params);
+  return plan;
+}
+
+}  // namespace
+
+LayerType add_type() {
+  return make_layer_type(PlainDefinition{.name = "add",
+                                         .text = "The sum of its inputs.",
+                                         .examples = {{"", {{9, 3, 4}, {9, 3, 4}}}, {"", {{9}, {9}, {9}}}},
+                                         .least_inputs = 2,
+                                         .most_inputs = kAny,
+                                         .infer = infer_add});
+}
+
+LayerType concat_type() {
+  return make_layer_type(PlainDefinition{.name = "concat",
+                                         .text = "The channels of its inputs, one after another.",
+                                         .examples = {{"", {{9, 3, 4}, {16, 3, 4}}}, {"", {{9}, {5}, {16}}}},
+                                         .least_inputs = 2,
+                                         .most_inputs = kAny,
+                                         .infer = infer_concat});
+}
+
+LayerType split_type() {
+  return make_layer_type<SplitAttributes>(
+      {.name = "split",
+       .text = "The first channels and the others: two outputs.",
+       .examples = {{"", {{8, 5, 7}}}, {"channels = 5", {{21, 4, 3}}}, {"channels = 3", {{9}}}},
+       .outputs = {{"first"}, {"second"}},
+       .describe =
+           [](ParamSet<SplitAttributes>& set) {
+             set.add("channels", &SplitAttributes::channels).range(0).text("of the output 'first'; 0: half of them");
+           },
+       .infer = infer_split});
+}
+
+}  // namespace millrace::ops

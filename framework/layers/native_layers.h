@@ -1,0 +1,33 @@
+// The layers that backends compute by kernels of their own, with libraries where there are some. Their types are defined here,
+// each in the file of its name; those that portable kernels compute are in plugins/layers.
+#pragma once
+
+#include "millrace/detail/types.h"
+#include "millrace/plugin.h"
+
+namespace millrace {
+
+void register_native_layers(Registry& registry);  // called by the registry's constructor
+
+namespace ops {
+
+LayerType conv_type();
+LayerType transposed_conv_type();
+LayerType linear_type();
+LayerType batch_norm_type();
+LayerType lrn_type();
+LayerType max_pool_type();
+LayerType average_pool_type();
+LayerType global_average_pool_type();
+LayerType relu_type();
+LayerType gelu_type();
+LayerType dropout_type();
+LayerType stochastic_depth_type();
+LayerType scale_type();
+LayerType flatten_type();
+LayerType add_type();
+LayerType concat_type();
+LayerType split_type();
+
+}  // namespace ops
+}  // namespace millrace

@@ -1,0 +1,94 @@
+// max_pool, average_pool and global_average_pool.
+#include "layers/definition.h"
+#include "layers/native_layers.h"
+#include "millrace/backend/network.h"
+#include "millrace/detail/types.h"
+
+namespace millrace::ops {
+namespace {
+
+struct PoolParams {
+  std::optional<Size> kernel;
+  std::optional<Size> stride;
+  Value padding = Value(std::int64_t{0});
+  bool ceil_mode = false;
+  bool count_padding = false;
+};
+
+void describe_window(ParamSet<PoolParams>& set) {
+  set.add("stride", &PoolParams::stride).range(1, 4096).unit("pixels").text("step from one window to the next; default: kernel");
+  set.add("padding", &PoolParams::padding)
+      .unit("pixels")
+      .text("around the input: a number, [height, width], [top, left, bottom, right], \"same\" or \"valid\"");
+  set.add("ceil_mode", &PoolParams::ceil_mode).text("a last window that begins inside the input may end outside");
+}
+
+void describe_max(ParamSet<PoolParams>& set) {
+  set.add("kernel", &PoolParams::kernel).required().range(1, 4096).unit("pixels").text("size of the window");
+  describe_window(set);
+}
+
+void describe_average(ParamSet<PoolParams>& set) {
+  set.add("kernel", &PoolParams::kernel).range(1, 4096).unit("pixels").text("size of the window; default: the whole map");
+  describe_window(set);
+  set.add("count_padding", &PoolParams::count_padding)
+      .text("divide by the window's size rather than by the pixels of the input inside it");
+}
+
+void check_pool(const PoolParams& params, Diagnostics& errors) {
+  read_padding(params.padding, errors);
+  if (params.ceil_mode && params.count_padding) {
+    errors.add(params.padding.at(), "'ceil_mode' and 'count_padding' do not go together: leave one of them out");
+  }
+}
+
+LayerPlan infer_pool(const PoolParams& params, const std::vector<Shape>& inputs) {
+  require_maps(inputs[0]);
+  Diagnostics checked;
+  const Size kernel = params.kernel.value_or(Size{inputs[0][1], inputs[0][2]});
+  const Size stride = params.stride.value_or(kernel);
+  const Placement placement = place({kernel, stride, {1, 1}, read_padding(params.padding, checked), params.ceil_mode}, inputs[0]);
+  LayerPlan plan;
+  plan.output = {inputs[0][0], placement.height, placement.width};
+  plan.attributes = attributes(PoolAttributes{kernel, stride, placement.padding, params.count_padding});
+  return plan;
+}
+
+LayerPlan infer_global(const NoParams&, const std::vector<Shape>& inputs) {
+  require_maps(inputs[0]);
+  LayerPlan plan;
+  plan.output = {inputs[0][0]};
+  return plan;
+}
+
+}  // namespace
+
+LayerType max_pool_type() {
+  return make_layer_type<PoolParams>(
+      {.name = "max_pool",
+       .text = "The largest value of each window.",
+       .examples = {{"kernel = 2", {{8, 6, 7}}}, {"kernel = 3\nstride = 2\npadding = 1\nceil_mode = true", {{20, 6, 7}}}},
+       .describe = describe_max,
+       .check = check_pool,
+       .infer = infer_pool});
+}
+
+LayerType average_pool_type() {
+  return make_layer_type<PoolParams>({.name = "average_pool",
+                                      .text = "The mean of each window.",
+                                      .examples = {{"kernel = 2", {{8, 6, 7}}},
+                                                   {"kernel = 3\nstride = 1\npadding = 1\ncount_padding = true", {{9, 5, 5}}},
+                                                   {"", {{20, 3, 4}}}},
+                                      .describe = describe_average,
+                                      .check = check_pool,
+                                      .infer = infer_pool});
+}
+
+LayerType global_average_pool_type() {
+  return make_layer_type(PlainDefinition{.name = "global_average_pool",
+                                         .text = "The mean of each channel; makes a vector.",
+                                         .examples = {{"", {{9, 5, 7}}}},
+                                         .infer = infer_global});
+}
+
+}  // namespace millrace::ops

@@ -1,0 +1,27 @@
+// scale: a constant factor.
+#include "layers/definition.h"
+#include "layers/native_layers.h"
+#include "millrace/detail/types.h"
+
+namespace millrace::ops {
+namespace {
+
+LayerPlan infer_scale(const ScaleAttributes& params, const std::vector<Shape>& inputs) {
+  LayerPlan plan;
+  plan.output = inputs[0];
+  plan.attributes = attributes(params);
+  return plan;
+}
+
+}  // namespace
+
+LayerType scale_type() {
+  return make_layer_type<ScaleAttributes>(
+      {.name = "scale",
+       .text = "Multiplies by a constant.",
+       .examples = {{"factor = 0.25", {{8, 5, 7}}}, {"factor = -2.0", {{9}}}},
+       .describe = [](ParamSet<ScaleAttributes>& set) { set.add("factor", &ScaleAttributes::factor).text("the constant"); },
+       .infer = infer_scale});
+}
+
+}  // namespace millrace::ops

@@ -1,0 +1,40 @@
+// What a registry holds.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "millrace/communicator.h"
+#include "millrace/detail/types.h"
+#include "millrace/optimizer.h"
+#include "millrace/plugin.h"
+
+namespace millrace {
+
+struct Registry::Content {
+  Catalogue<StageType> stages{"stage"};
+  Catalogue<BackendType> backends{"backend"};
+  Catalogue<CommunicatorType> communicators{"communicator"};
+  Catalogue<LayerType> layers{"layer type"};
+  Catalogue<RuleType> rules{"update rule"};
+  Catalogue<LossType> losses{"loss"};
+  Catalogue<ObserverType> observers{"observer"};
+  Catalogue<StorageType> storages{"storage"};
+  std::vector<PluginInfo> plugins;
+  std::vector<std::string> skipped;
+  std::string loading;  // the plugin whose registration runs: types that are added meanwhile are its own
+
+  template <class Type>
+  void add(Catalogue<Type>& types, Type type) {
+    if (!loading.empty()) type.plugin = loading;
+    types.add(std::move(type));
+  }
+
+  void remove_those_of(std::string_view plugin) {
+    const auto remove = [&](auto&... all) { (all.remove_those_of(plugin), ...); };
+    remove(stages, backends, communicators, layers, rules, losses, observers, storages);
+  }
+};
+
+}  // namespace millrace
