@@ -19,8 +19,7 @@
 //   when       false leaves the entry out; its name then means what `otherwise` names (default: its own input)
 // and one with `block`
 //   repeat     that many instances in a row, "layer1.0", "layer1.1", ...; without it the instance is called "layer1". A '#' in
-//   the
-//              name stands for the instance's number from 1 on instead: "layer#" makes "layer1", "layer2", ...
+//              the name stands for the instance's number from 1 on instead: "layer#" makes "layer1", "layer2", ...
 //   first      parameters that are different in the first of them
 //   inline     true: the block's layers stand among the entry's neighbours, "conv1" rather than "layer1.conv1"
 // All other keys are the op's or the block's parameters. Inside a block ${...} sees the block's parameters and the network's

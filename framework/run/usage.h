@@ -1,7 +1,6 @@
 // What weights need to be used as the run that wrote them used them: the network, how images are prepared for it, and what its
 // result means. It stands in the metadata of a file of weights, under the key "usage", as TOML:
 //
-// clang-format off
 //   version   = 1
 //   graph     = "validate"                  # whose preparation this is
 //   seed      = 1                           # of the run: stages that draw, such as `noise`, draw the same again
@@ -20,7 +19,6 @@
 //   [sinks.write_masks]                     # of stages that write predictions, the keys in_recipes(), as the file says them
 //   [network]                               # the variables
 //   [document]                              # the network's file, with what it extends
-// clang-format on
 //
 // The names of the classes stand under the key "classes" of the metadata (weights.h).
 //

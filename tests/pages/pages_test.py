@@ -1,6 +1,7 @@
 """The checks of pages find what is planted in a small tree.   pages_test.py COMPILER"""
 
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -69,6 +70,17 @@ class PagesTest(unittest.TestCase):
         self.assertEqual(keys.parameters(text), [
             ("size", "integer", ">= 1 pixels", "required", "of it"), ("border", "text", "edge | fill", '"edge"', ""),
             ("crop", "table", "", "", "a part"), ("crop.area", "number", "", "0.5", "of it")])
+
+    def test_a_subject_that_is_no_imperative_is_found(self):
+        def fault(subject):
+            (self.root / "message").write_text(subject + "\n\nIt says why.\n")
+            script = pathlib.Path(__file__).resolve().parents[2] / "tools/check-commits.sh"
+            return subprocess.run([script, self.root / "message"], capture_output=True, text=True, check=False).stderr
+        for subject in ("augment: add RandAugment", "cpu: pass channels", "Embed kernels", "x" * 72):
+            self.assertEqual(fault(subject), "")
+        for subject in ("augment: adds RandAugment", "tests: the shell is named", "Added kernels", "run: fixing it"):
+            self.assertIn("is no imperative", fault(subject))
+        self.assertIn("73 characters", fault("x" * 73))
 
 
 if __name__ == "__main__":

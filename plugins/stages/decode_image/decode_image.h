@@ -24,8 +24,8 @@ namespace millrace {
 //   short_side = 256
 //   crop       = "centre"
 //
-//   [train.decode_image]                                # super-resolution: the source has target_scale = 2 and targets that are
-//   as shrink = "bicubic"                                  # large as their images, such as the images themselves
+//   [train.decode_image]                                # super-resolution: the source has target_scale = 2 and targets that
+//   shrink = "bicubic"                                  # are as large as their images, such as the images themselves
 //
 // Ports: in, SampleChunk; out, ImageChunk: (height, width, channels) uint8, in the batch's slot where the size is the batch's.
 // Samples that hold pixels already (Sample::decoded) go the same way. A target of kind `image` is decoded like the image; one of

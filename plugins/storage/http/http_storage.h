@@ -16,10 +16,10 @@ namespace millrace::http {
 //
 // Settings come from the environment, at the first call:
 //
-//   MILLRACE_HTTP_TIMEOUT                     seconds until a read is given up that no attempt brings on by 1 MiB (120)
-//   MILLRACE_HTTP_ATTEMPTS                    so many of which may fail in a row (10)
+//   MILLRACE_HTTP_TIMEOUT                           seconds until a read is given up that no attempt brings on by 1 MiB (120)
+//   MILLRACE_HTTP_ATTEMPTS                          so many of which may fail in a row (10)
 //   MILLRACE_HTTP_CONNECT_TIMEOUT, _STALL_TIMEOUT   seconds for connecting (5), below 1 kB/s before an attempt is given up (20)
-//   CURL_CA_BUNDLE, SSL_CERT_FILE             certificates that https trusts; default: the system's
+//   CURL_CA_BUNDLE, SSL_CERT_FILE                   certificates that https trusts; default: the system's
 //   http_proxy, https_proxy, all_proxy, no_proxy    proxies, as libcurl reads them
 //
 // A name and a password for a host come from ~/.netrc. A URL that holds them is refused.

@@ -22,8 +22,7 @@ namespace millrace {
 //   polynomial   initial * (f + (1 - f) * (1 - q) ^ power)
 //   triangular   initial * (start_factor -> 1 for t = 0 ... peak * T, then 1 -> final_factor for t = peak * T ... T, linearly)
 //   one_cycle    initial * (start_factor -> 1 for t = 0 ... peak * T - 1, then 1 -> final_factor up to t = T - 1), each along
-//   half
-//                a cosine (Smith and Topin, arXiv 1708.07120)
+//                half a cosine (Smith and Topin, arXiv 1708.07120)
 //
 // For t < W the rate rises linearly from initial * start_factor at t = 0 to what the schedule says at t = W (warmup = "gradual"),
 // or stays at initial * start_factor (warmup = "constant"); both are of arXiv 1706.02677. final_factor belongs to t = T, one past

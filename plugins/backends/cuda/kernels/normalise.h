@@ -2,8 +2,9 @@
 //
 //   Moments, FinishMoments, Normalise                                  forward in training
 //   RunningMoments, Normalise                                          inference
-//   NormaliseMaxPool                                                   instead of Normalise where a max pooling comes behind the
-//   ReLU NormaliseBackwardSums, FinishSums, NormaliseBackward               backward
+//   NormaliseMaxPool                                                   instead of Normalise where a max pooling comes behind
+//                                                                      the ReLU
+//   NormaliseBackwardSums, FinishSums, NormaliseBackward               backward
 //
 // Sums are finished by a kernel of their own (FinishMoments, FinishSums) or, given tickets, by their own last block
 // (last_block.h).

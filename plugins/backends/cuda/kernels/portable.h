@@ -9,7 +9,8 @@
 //                    MILLRACE_HD void operator()(std::int64_t i) const; };
 //   struct Rows    { static constexpr Form kForm = Form::groups; static constexpr int kThreads = 32 or 256;
 //                    std::int64_t size() const;                                    // groups; a group of threads computes
-//                    together template <class Group> MILLRACE_HD void operator()(const Group& group, std::int64_t i) const; };
+//                                                                                  // together
+//                    template <class Group> MILLRACE_HD void operator()(const Group& group, std::int64_t i) const; };
 //   struct Columns { static constexpr Form kForm = Form::columns;                  // eight channels of many rows; see columns.h
 //                    std::int64_t rows, packs;
 //                    template <class Use> auto with_column(const Use& use) const; };

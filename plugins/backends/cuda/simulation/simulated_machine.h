@@ -18,8 +18,7 @@
 //   "illegal address"           memory that is not the device's, or was released, or ends before the work does; the work fails
 //   "written out of bounds"     the bytes around an allocation have changed (seen by finish() and release)
 //   "inside a recording"        what a recording cannot hold: a wait for outside, a plain mark, memory that is not pinned, and
-//   what
-//                               the recording thread may not ask the device for meanwhile
+//                               what the recording thread may not ask the device for meanwhile
 //   "two threads in a queue"    a queue is given work by two threads at a time
 // Violation::operation.step is the running number of the piece of work within the simulation.
 //
