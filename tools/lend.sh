@@ -23,9 +23,10 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 
-most_mib=60         # of what travels: the working tree and build/lend; 64 is the machines' limit
-newest_glibc=2.39   # that a lent machine has
+most_mib=60  # of what travels: the working tree and build/lend; 64 is the machines' limit
+newest=(GLIBC_2.39 GLIBCXX_3.4.33)  # of its libraries that a lent machine has
 lend=build/lend
+tests=(gpu_backend_test gpu_kernels_test gpu_step_bench gpu_questions conformance_test)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tree=$work/programs
@@ -33,29 +34,28 @@ tree=$work/programs
 build_programs() {
   cmake --preset develop -B "$build" -DMILLRACE_CUDA=ON -DMILLRACE_CUDA_ARCHITECTURES=90 >"$work/configure.log" ||
     { cat "$work/configure.log" >&2; exit 1; }
-  cmake --build "$build" --parallel "$jobs" --target programs gpu_backend_test gpu_step_bench gpu_questions conformance_test >&2 ||
+  cmake --build "$build" --parallel "$jobs" --target programs "${tests[@]}" >&2 ||
     refuse "the build failed; is a CUDA 13 toolkit with the headers of cuDNN 9 and NCCL here?"
 }
 
 # What a visit cannot do without.
 check_parts() {
   local part
-  for part in lib/millrace/plugins/cuda.so lib/millrace/plugins/cpu.so bin/pipeline-run tests/gpu_backend_test tests/gpu_step_bench \
-    tests/gpu_questions tests/conformance_test; do
+  for part in lib/millrace/plugins/cuda.so lib/millrace/plugins/cpu.so bin/pipeline-run "${tests[@]/#/tests/}"; do
     [ -s "$tree/$part" ] || refuse "$part is missing in $build: that was built without CUDA, or without the tests"
   done
 }
 
 # Plugins that speak to networks bring thirty libraries along for nothing that a visit does.
 gather_programs() {
-  mkdir -p "$tree"/{bin,lib/millrace/plugins,lib/carried/cxx,share/millrace,tests}
+  mkdir -p "$tree"/{bin,lib/millrace/plugins,lib/carried,share/millrace,tests}
   cp "$build"/bin/pipeline-{run,inspect,data,profile} "$tree/bin"
   cp -L "$build"/lib/libmillrace.so.[0-9] "$tree/lib"  # the name that programs ask for
   cp "$build"/lib/millrace/plugins/*.so "$tree/lib/millrace/plugins"
   rm -f "$tree"/lib/millrace/plugins/storage_{s3,http}.so
   cp -r pipelines "$tree/share/millrace"
   local program
-  for program in gpu_backend_test gpu_step_bench gpu_questions conformance_test; do
+  for program in "${tests[@]}"; do
     if [ -e "$build/tests/$program" ]; then cp "$build/tests/$program" "$tree/tests"; fi
   done
   cp -r tests/gpu/peers tests/gpu/pipelines "$tree/tests"
@@ -64,8 +64,8 @@ gather_programs() {
   find "$tree" -type f \( -perm -u+x -o -name '*.so*' \) ! -name '*.py' -exec strip --strip-unneeded {} +
 }
 
-# What comes with the machine: the C library and its relatives, the driver, and everything of CUDA.
-from_the_machine='^(linux-vdso|ld-linux.*|libc|libm|libdl|librt|libpthread|libutil|libresolv|libanl|libmvec|libnss_.*)\.so|^libcu(da|dnn|blas)|^libnv|^libnccl'
+# What comes with the machine: the libraries of C and C++ and their relatives, the driver, and everything of CUDA.
+from_the_machine='^(linux-vdso|ld-linux.*|libc|libm|libdl|librt|libpthread|libutil|libresolv|libanl|libmvec|libnss_.*|libstdc\+\+|libgcc_s)\.so|^libcu(da|dnn|blas)|^libnv|^libnccl'
 
 # Every other library that a file of the tree needs, itself or through others: "name path" lines.
 needed_libraries() {
@@ -76,23 +76,22 @@ needed_libraries() {
 }
 
 carry_libraries() {
-  local library path folder
+  local library path
   while read -r library path; do
     [ "$path" != missing ] || refuse "$library, which a program of the build needs, is not on this machine"
-    folder=$tree/lib/carried
-    # The machine's own, where it is newer, is the better choice: visit.py takes these only where programs do not start.
-    case $library in libstdc++.so.6 | libgcc_s.so.1) folder=$folder/cxx ;; esac
-    cp -L "$path" "$folder/$library"
-    strip --strip-unneeded "$folder/$library"
+    cp -L "$path" "$tree/lib/carried/$library"
+    strip --strip-unneeded "$tree/lib/carried/$library"
   done < <(needed_libraries)
 }
 
-check_glibc() {
-  local newest
-  newest=$(find "$tree" -type f \( -perm -u+x -o -name '*.so*' \) ! -name '*.py' -exec objdump -T {} + 2>/dev/null |
-    grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -uV | tail -n 1)
-  [ "$(printf '%s\n' "$newest" "$newest_glibc" | sort -V | tail -n 1)" = "$newest_glibc" ] ||
-    refuse "the programs need glibc $newest, and a lent machine has $newest_glibc: build on an older release (tools/in-debian.sh)"
+check_versions() {
+  local symbols most needed
+  symbols=$(find "$tree" -type f \( -perm -u+x -o -name '*.so*' \) ! -name '*.py' -exec objdump -T {} + 2>/dev/null)
+  for most in "${newest[@]}"; do
+    needed=$(grep -ow "${most%_*}_[0-9.]*" <<<"$symbols" | sort -uV | tail -n 1)
+    [ "$(printf '%s\n' "$needed" "$most" | sort -V | tail -n 1)" = "$most" ] ||
+      refuse "the programs need $needed, and a lent machine has $most: build on an older release (tools/in-debian.sh)"
+  done
 }
 
 # gzip, which every Python reads; the same files make the same archive.
@@ -129,7 +128,7 @@ rm -rf "$lend" && mkdir -p "$lend"
 gather_programs
 check_parts
 carry_libraries
-check_glibc
+check_versions
 pack programs.tar.gz "$tree" .
 pack_cifar10
 cp tests/gpu/visit*.py "$lend"

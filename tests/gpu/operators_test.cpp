@@ -3,8 +3,6 @@
 #include <gtest/gtest-spi.h>
 
 #include <algorithm>
-#include <regex>
-#include <set>
 
 #include "agreement.h"
 #include "testkit/gradient_check.h"
@@ -65,48 +63,6 @@ class GpuLayers : public GpuTest {
 
 TEST_F(GpuLayers, AgreeInFloat32) { expect_agreement(Precision::fp32); }
 TEST_F(GpuLayers, AgreeInBf16) { expect_agreement(Precision::bf16); }
-
-// Every kernel of our own and none of cuDNN's, for compute-sanitizer: the cases and examples above, with a batch norm instead of
-// each convolution, as far as their shapes allow that.
-class GpuKernels : public GpuTest {
- protected:
-  std::set<std::string> networks() {
-    std::set<std::string> texts;
-    const auto add = [&](const std::string& text) {
-      static const std::regex convolution(R"(op = "(?:transposed_)?conv"[^}]*?((?:, from = "[^"]*")?) \})");
-      std::string ours = std::regex_replace(text, convolution, R"(op = "batch_norm"$1 })");
-      if (ours.find("conv\"") != std::string::npos || ours.find("\"linear\"") == std::string::npos)
-        return;  // it gives the classes
-      try {
-        testkit::network_from_text(ours, registry());
-        texts.insert(std::move(ours));
-      } catch (const Error&) {  // shapes that only a convolution brings together
-      }
-    };
-    for (const auto& cases : {testkit::operator_cases(), testkit::dropout_cases()}) {
-      for (const OperatorCase& tested : cases) add(testkit::image_network_text(tested));
-    }
-    for (const auto& [name, type] : registry().layers()) {
-      for (const LayerExample& example : type.examples) add(testkit::example_network(type, example, true));
-    }
-    return texts;
-  }
-
-  void expect_agreement(Precision precision) {
-    const std::set<std::string> texts = networks();
-    EXPECT_GT(texts.size(), 60U);
-    for (const std::string& text : texts) {
-      SCOPED_TRACE(text);
-      Comparison comparison(testkit::network_from_text(text, registry()), {.batch = kSamples, .steps = 1}, 7);
-      // Three channels are few: in bf16 one element that goes another way behind a ReLU is much of a bias's gradient.
-      const bool each = precision == Precision::fp32;
-      comparison.expect_like_oracle(comparison.train(device(), {.precision = precision}), oracle(), precision, each);
-    }
-  }
-};
-
-TEST_F(GpuKernels, AgreeInFloat32) { expect_agreement(Precision::fp32); }
-TEST_F(GpuKernels, AgreeInBf16) { expect_agreement(Precision::bf16); }
 
 // The comparison itself: it would be worth nothing if it let a wrong result pass.
 class GpuComparison : public GpuTest {};

@@ -45,7 +45,9 @@ TEST(Schedule, AgreesWithPyTorchOverAHundredSteps) {
     for (std::size_t step = 0; step < rates.size(); ++step)
       EXPECT_NEAR(schedule.rate(step), rates[step], 1e-6) << "step " << step;
     const auto momenta = entry.value("momenta", std::vector<double>());
-    if (momenta.empty()) EXPECT_EQ(schedule.momentum(0), std::nullopt);
+    if (momenta.empty()) {
+      EXPECT_EQ(schedule.momentum(0), std::nullopt);
+    }
     for (std::size_t step = 0; step < momenta.size(); ++step)
       EXPECT_NEAR(schedule.momentum(step).value(), momenta[step], 1e-9) << "step " << step;
   }

@@ -110,7 +110,7 @@ def outcomes(events):
 
 def killed_visit():
     process = visit("state", FIRST)
-    while not any(e["event"] == "begin" and e["part"] == "bits" for e in journal(FIRST)):
+    while not any(e["event"] == "begin" and e["part"] == "replica" for e in journal(FIRST)):
         expect(process.poll() is None, "the visit has ended before its last part")
         time.sleep(0.1)
     time.sleep(20 * scale())
