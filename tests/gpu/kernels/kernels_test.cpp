@@ -286,8 +286,10 @@ class GpuKernels : public testing::Test {
     std::vector<Ref<Event>> filled;
     replica->backward([&](int, Ref<Event> event) { filled.push_back(std::move(event)); });
     replica->finish();
+    UpdateStep step;
+    step.learning_rate = 0.01;
     for (std::size_t bucket = 0; bucket < filled.size(); ++bucket) {
-      replica->update(static_cast<int>(bucket), {.learning_rate = 0.01}, filled[bucket]);
+      replica->update(static_cast<int>(bucket), step, filled[bucket]);
     }
     replica->blend("slow", 0.5, true);
     replica->exchange("slow");
