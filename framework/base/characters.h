@@ -24,6 +24,6 @@ bool upsets_terminal(char32_t code);
 // @ where a cell begins, unless the text is a number. bytes_of() turns it back. A cell may also begin behind a semicolon, which
 // separates cells where numbers have a comma. Source: OWASP, CSV Injection, which would put an apostrophe in front; an apostrophe
 // could not be told from one of the name's own.
-std::string cell_text(std::string_view text);
+void append_cell(std::string& line, std::string_view text);
 
 }  // namespace millrace

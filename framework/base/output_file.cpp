@@ -162,14 +162,14 @@ std::string output_folder(const StageSite& site, std::string_view key, const std
   return path.parent_path().string();
 }
 
+// Without memory of its own: it runs for each sample.
 void append_csv(std::string& line, std::string_view field) {
-  const std::string cell = cell_text(field);
-  if (cell.find_first_of(",\"") == std::string::npos) {
-    line += cell;
-    return;
-  }
-  line += '"';
-  for (const char c : cell) line.append(c == '"' ? 2 : 1, c);
+  const std::size_t begin = line.size();
+  append_cell(line, field);
+  if (line.find_first_of(",\"", begin) == std::string::npos) return;
+  for (std::size_t quote = line.find('"', begin); quote != std::string::npos; quote = line.find('"', quote + 2))
+    line.insert(quote, 1, '"');
+  line.insert(begin, 1, '"');
   line += '"';
 }
 

@@ -61,8 +61,7 @@ bool begins_formula(char32_t code) {
 }
 
 template <class Stays>
-std::string escaped(std::string_view text, const Stays& stays) {
-  std::string out;
+void append_escaped(std::string& out, std::string_view text, const Stays& stays) {
   while (!text.empty()) {
     const Character character = first_character(text);
     const std::string_view bytes = text.substr(0, std::max<std::size_t>(character.bytes, 1));
@@ -73,6 +72,12 @@ std::string escaped(std::string_view text, const Stays& stays) {
     }
     text.remove_prefix(bytes.size());
   }
+}
+
+template <class Stays>
+std::string escaped(std::string_view text, const Stays& stays) {
+  std::string out;
+  append_escaped(out, text, stays);
   return out;
 }
 
@@ -96,15 +101,20 @@ std::string line_text(std::string_view text) {
   return escaped(text, [](char32_t code, std::string_view) { return !upsets_terminal(code); });
 }
 
-std::string cell_text(std::string_view text) {
-  if (is_numeric(text)) return std::string(text);
+void append_cell(std::string& line, std::string_view text) {
+  if (is_numeric(text)) {
+    line += text;
+    return;
+  }
   const auto stays = [begin = text.data()](char32_t code, std::string_view rest) {
     const bool may_begin = rest.data() == begin || rest.data()[-1] == ';';
     return !upsets_terminal(code) && !(may_begin && begins_formula(code));
   };
-  std::string cell = escaped(text, stays);
-  if (cell == text) return cell;
-  return escaped(text, [&](char32_t code, std::string_view rest) { return stays(code, rest) && escaped_byte(rest) < 0; });
+  const std::size_t begin = line.size();
+  append_escaped(line, text, stays);
+  if (std::string_view(line).substr(begin) == text) return;
+  line.resize(begin);
+  append_escaped(line, text, [&](char32_t code, std::string_view rest) { return stays(code, rest) && escaped_byte(rest) < 0; });
 }
 
 std::string shown(std::string_view text, std::size_t most) {

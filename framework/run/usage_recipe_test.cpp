@@ -142,7 +142,7 @@ constexpr Way kWays[] = {
     {"conv_${filters}", "${filters", "'name' is \"${filters\""},
     {"[document]\n", "[document]\nextends = \"/net.toml\"\n", "its network has the key 'extends'"},
     {"[document]\n", "[document]\nblock = { \"a/b\" = { layers = [] } }\n", "has the key 'a/b'"},
-    {"graph = \"validate\"", "graph = \"x\\n[run]\"", "'graph' must be a name of letters, found \"x?[run]\""},
+    {"graph = \"validate\"", "graph = \"x\\n[run]\"", "'graph' must be a name of letters, found \"x\\x0a[run]\""},
     {"output = \"classes\"", "output = \"shell\"", "its output is \"shell\""},
     {"batch = 50", "batch = 2000000", "'batch' must be an integer from 0 to 1048576, found 2000000"},
     {"height = 32, width", "height = 70000, width", "'input.height' must be an integer from 1 to 65536"},

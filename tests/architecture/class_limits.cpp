@@ -14,16 +14,16 @@ namespace fs = std::filesystem;
 
 // Those that are larger, with what they have. Public headers first: contracts of a backend, and values with many accessors.
 constexpr std::array kLarge = {
-    ClassLimit{.name = "Replica", .public_functions = 24},
+    ClassLimit{.name = "Replica", .public_functions = 25},
     ClassLimit{.name = "ExecutablePlan", .public_functions = 20},
-    ClassLimit{.name = "ParameterPlan", .public_functions = 27},
+    ClassLimit{.name = "ParameterPlan", .public_functions = 28},
     ClassLimit{.name = "Registry", .public_functions = 38},
     ClassLimit{.name = "Sample", .public_functions = 20, .fields = 24},
     ClassLimit{.name = "Batch", .fields = 27},
     ClassLimit{.name = "Value", .public_functions = 30},
     ClassLimit{.name = "GraphBuild", .public_functions = 32},
     ClassLimit{.name = "Observers::Queue", .fields = 22},
-    ClassLimit{.name = "RunLog", .public_functions = 29},
+    ClassLimit{.name = "RunLog", .public_functions = 30},
     ClassLimit{.name = "RunState", .fields = 21},
 };
 
