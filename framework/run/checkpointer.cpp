@@ -21,14 +21,14 @@ namespace {
 
 bool is_first(const ReplicaView& view) { return view.group == nullptr || view.group->rank() == 0; }
 
-void warn_of_changes(const FoundCheckpoint& from, const ReplicaView& view, Observers& observers) {
+void warn_of_changes(const FoundCheckpoint& from, const ReplicaView& view, const std::function<void(std::string text)>& warn) {
   const RunState& state = from.checkpoint.state;
   if (const std::string changes = version_changes(state.versions, versions_of(view.devices)); !changes.empty()) {
-    observers.warn(fmt::format("the checkpoint '{}' was written on other terms, and bits may differ from here on: {}",
-                               from.path.string(), changes));
+    warn(fmt::format("the checkpoint '{}' was written on other terms, and bits may differ from here on: {}", from.path.string(),
+                     changes));
   }
   if (state.replicas == view.all_replicas) return;
-  observers.warn(fmt::format(
+  warn(fmt::format(
       "the checkpoint '{}' is of {} replica{}, and {} resume: every step keeps its samples; sums over replicas and their "
       "statistics differ from here on, and with them the bits of the weights",
       from.path.string(), state.replicas, state.replicas == 1 ? "" : "s", view.all_replicas));
@@ -37,8 +37,8 @@ void warn_of_changes(const FoundCheckpoint& from, const ReplicaView& view, Obser
 }  // namespace
 
 void restore_run(FoundCheckpoint& from, const ReplicaView& view, const SavedStages& stages, const std::string& pipeline,
-                 Observers& observers) {
-  if (is_first(view)) warn_of_changes(from, view, observers);
+                 const std::function<void(std::string text)>& warn) {
+  if (is_first(view)) warn_of_changes(from, view, warn);
   restore_values(view, from, pipeline);
   from.checkpoint.tensors = {};
   const std::map<std::string, std::string>& saved = from.checkpoint.state.stages;
@@ -49,8 +49,8 @@ void restore_run(FoundCheckpoint& from, const ReplicaView& view, const SavedStag
   }
 }
 
-Checkpointer::Checkpointer(Run run, const ReplicaView& replicas, WeightsWriter& weights, Observers& observers)
-    : run_(std::move(run)), replicas_(replicas), weights_(weights), observers_(observers) {}
+Checkpointer::Checkpointer(Run run, const ReplicaView& replicas, WeightsWriter& weights, Listener listener)
+    : run_(std::move(run)), replicas_(replicas), weights_(weights), listener_(std::move(listener)) {}
 
 Checkpointer::~Checkpointer() = default;
 
@@ -68,23 +68,22 @@ void Checkpointer::open(const fs::path& run, ResumePoint* from, const fs::path& 
   };
   std::function<void(const Checkpoint*)> attempted;
   if (run_.pipeline.best) attempted = [this](const Checkpoint* best) { export_best(best); };
-  checkpoints_ =
-      std::make_unique<Checkpoints>(Checkpoints::Setting{.folder = run_.places.checkpoint_folder(run),
-                                                         .storage = run_.places.storage(),
-                                                         .lock = run,
-                                                         .resumes = from != nullptr,
-                                                         .keep = plan.keep,
-                                                         .keep_every = std::move(period),
-                                                         .rescue = rescue,
-                                                         .seconds = plan.seconds,
-                                                         .sync = [this] { observers_.sync(); },
-                                                         .attempted = std::move(attempted),
-                                                         .tell =
-                                                             [this](CheckpointEvent event) {
-                                                               know(event.path);
-                                                               observers_.tell(std::move(event));
-                                                             },
-                                                         .warn = [this](std::string text) { observers_.warn(std::move(text)); }});
+  checkpoints_ = std::make_unique<Checkpoints>(Checkpoints::Setting{.folder = run_.places.checkpoint_folder(run),
+                                                                    .storage = run_.places.storage(),
+                                                                    .lock = run,
+                                                                    .resumes = from != nullptr,
+                                                                    .keep = plan.keep,
+                                                                    .keep_every = std::move(period),
+                                                                    .rescue = rescue,
+                                                                    .seconds = plan.seconds,
+                                                                    .sync = listener_.sync,
+                                                                    .attempted = std::move(attempted),
+                                                                    .tell =
+                                                                        [this](CheckpointEvent event) {
+                                                                          know(event.path);
+                                                                          listener_.tell(std::move(event));
+                                                                        },
+                                                                    .warn = listener_.warn});
   if (from != nullptr) take_over(*from);
 }
 
@@ -98,13 +97,12 @@ void Checkpointer::take_over(ResumePoint& from) {
          "another process has resumed the run in '{}' since this one chose '{}': the newest checkpoint is '{}' now; start again",
          folder_.string(), from.path.string(), latest);
   }
-  const auto warn = [this](std::string text) { observers_.warn(std::move(text)); };
   remove_unfinished(folder_, from.path);
   place->remove_unfinished(from.path.filename().string());
-  point_to_used(*place, from, from.was_named, warn);
+  point_to_used(*place, from, from.was_named, listener_.warn);
   const std::optional<FigurePlan>& figure = best_figure(run_.pipeline);
   if (!figure) return;
-  const auto best = mend_best(*place, from, figure->text(), weights_.best_there(), warn);
+  const auto best = mend_best(*place, from, figure->text(), weights_.best_there(), listener_.warn);
   if (!run_.pipeline.best) return;
   weights_.prepare_export();
   std::optional<WeightsFile::Fetch> values;
@@ -121,7 +119,7 @@ void Checkpointer::export_best(const Checkpoint* best) {
 }
 
 void Checkpointer::restore(FoundCheckpoint& from, std::uint64_t first_step) {
-  restore_run(from, replicas_, run_.stages, run_.pipeline.title(), observers_);
+  restore_run(from, replicas_, run_.stages, run_.pipeline.title(), listener_.warn);
   const RunState& state = from.checkpoint.state;
   if (state.step != first_step) return;       // epochs have another length
   const bool has_sums = is_first(replicas_);  // the others add to them

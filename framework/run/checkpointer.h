@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,11 +12,11 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "millrace/run_events.h"
 #include "millrace/stage.h"
 #include "run/batch_hashes.h"
 #include "run/changes.h"
 #include "run/checkpoints.h"
-#include "run/observers.h"
 #include "run/replica_view.h"
 #include "run/resume.h"
 #include "run/weights_writer.h"
@@ -32,7 +33,7 @@ using SavedStages = std::vector<SavedStage>;
 // Writes the values of a checkpoint into replicas that have started, and what stages have saved into these. Warns of versions
 // and replicas that are others now. The tensors are moved away. `pipeline`: for messages.
 void restore_run(FoundCheckpoint& from, const ReplicaView& view, const SavedStages& stages, const std::string& pipeline,
-                 Observers& observers);
+                 const std::function<void(std::string text)>& warn);
 
 // Every process of a run has one, since all capture together; that of rank 0 writes. One thread uses it, but for newest(), which
 // is thread-safe, and the gate that watch() puts a hash before. It goes before the replicas, and after the graphs.
@@ -48,7 +49,13 @@ class Checkpointer {
     std::map<std::string, std::string> metadata;  // names of the weights' classes
     RunRecord record;
   };
-  Checkpointer(Run run, const ReplicaView& replicas, WeightsWriter& weights, Observers& observers);
+  // Where it tells what happens; on any thread.
+  struct Listener {
+    std::function<void(std::string text)> warn;
+    std::function<void(CheckpointEvent event)> tell;
+    std::function<void()> sync;  // brings what was told onto the disk, before a checkpoint behind it becomes the newest
+  };
+  Checkpointer(Run run, const ReplicaView& replicas, WeightsWriter& weights, Listener listener);
   ~Checkpointer();  // when what was handed over is written
 
   // Of rank 0: locks the folder of `run` and starts the thread. The files of a run that resumes become those behind `from`; null:
@@ -85,7 +92,7 @@ class Checkpointer {
   const Run run_;
   const ReplicaView replicas_;
   WeightsWriter& weights_;
-  Observers& observers_;
+  const Listener listener_;
   BatchHashes batches_;           // of the main graph, here
   std::filesystem::path folder_;  // of the run; "": open() was not called
   std::filesystem::path rescued_;

@@ -14,6 +14,7 @@
 #include "run/build.h"
 #include "run/fetched_weights.h"
 #include "run/replay.h"
+#include "run/run_folder.h"
 #include "run/run_log.h"
 
 namespace millrace {

@@ -120,7 +120,8 @@ void replay(PreparedRun& run, std::uint64_t from, const std::function<bool(Batch
   run.open_graphs();
   start_replicas(run);
   if (run.resume_point) {
-    restore_run(*run.resume_point, run.view(), saved_stages(run.main()), run.pipeline.title(), run.audience.observers());
+    restore_run(*run.resume_point, run.view(), saved_stages(run.main()), run.pipeline.title(),
+                [&run](std::string text) { run.audience.observers().warn(std::move(text)); });
     run.audience.requests().set_factor(run.steps.first, run.resume_point->checkpoint.state.rate_factor);
   }
   if (run.steps.first >= run.steps.end) return;

@@ -8,7 +8,7 @@
 #include "base/folder_names.h"
 #include "millrace/error.h"
 #include "run/checkpoint_format.h"
-#include "run/run_log.h"
+#include "run/run_folder.h"
 
 namespace millrace {
 

@@ -8,7 +8,9 @@
 #include "base/out_of_memory.h"
 #include "millrace/error.h"
 #include "run/batch_choice.h"
+#include "run/run_folder.h"
 #include "run/shell.h"
+#include "run/stop_rules.h"
 #include "run/training.h"
 #include "run/weights.h"
 
@@ -116,24 +118,39 @@ void Run::make_writers(const fs::path& folder) {
   if (!pipeline.network) return;
   fs::path rescue;
   if (!run_.options.rescue.empty() && !folder.empty()) rescue = fs::path(run_.options.rescue) / run_.places.name_of(folder);
-  weights_ =
-      std::make_unique<WeightsWriter>(run_.view(),
-                                      WeightsWriter::Setting{.folder = folder,
-                                                             .rescue = rescue,
-                                                             .writes = !pipeline.run.folder.empty() && !run_.options.only_main,
-                                                             .metadata = [this] { return weights_metadata(run_); },
-                                                             .advise = [this](const Error& error) { return with_advice(error); }},
-                                      run_.audience.observers(), run_.audience.requests());
+  Observers& observers = run_.audience.observers();
+  const auto warn = [&observers](std::string text) { observers.warn(std::move(text)); };
+  const auto tell_best = [&requests = run_.audience.requests()](const Best& best, const std::string& file,
+                                                                const std::string& why) {
+    RequestEvent request{.kind = RequestKind::save, .by = StopRules::kBest, .text = {}};
+    if (why.empty()) {
+      requests.honour(std::move(request), best.step, file);
+    } else {
+      requests.refuse(std::move(request), why);
+    }
+  };
+  weights_ = std::make_unique<WeightsWriter>(
+      run_.view(), WeightsWriter::Setting{.folder = folder,
+                                          .rescue = rescue,
+                                          .writes = !pipeline.run.folder.empty() && !run_.options.only_main,
+                                          .metadata = [this] { return weights_metadata(run_); },
+                                          .advise = [this](const Error& error) { return with_advice(error); },
+                                          .warn = warn,
+                                          .tell_best = tell_best});
   if (!run_.saves_checkpoints()) return;
   std::map<std::string, std::string> classes;
   if (run_.weights.from.fresh.empty()) classes = metadata_of(classes_from(run_.weights.metadata));
-  checkpointer_ = std::make_unique<Checkpointer>(Checkpointer::Run{.pipeline = pipeline,
-                                                                   .places = run_.places,
-                                                                   .stages = saved_stages(run_.main()),
-                                                                   .steps_per_epoch = run_.main().steps_per_epoch(),
-                                                                   .metadata = std::move(classes),
-                                                                   .record = run_.record()},
-                                                 run_.view(), *weights_, run_.audience.observers());
+  checkpointer_ = std::make_unique<Checkpointer>(
+      Checkpointer::Run{.pipeline = pipeline,
+                        .places = run_.places,
+                        .stages = saved_stages(run_.main()),
+                        .steps_per_epoch = run_.main().steps_per_epoch(),
+                        .metadata = std::move(classes),
+                        .record = run_.record()},
+      run_.view(), *weights_,
+      Checkpointer::Listener{.warn = warn,
+                             .tell = [&observers](CheckpointEvent event) { observers.tell(std::move(event)); },
+                             .sync = [&observers] { observers.sync(); }});
   if (!run_.options.is_first()) return;
   checkpointer_->open(folder, run_.resume_point ? &*run_.resume_point : nullptr,
                       rescue.empty() ? rescue : rescue / "checkpoints");

@@ -13,7 +13,6 @@
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/util/output_file.h"
-#include "run/run_name.h"
 
 namespace millrace {
 namespace {
@@ -21,39 +20,6 @@ namespace {
 constexpr std::size_t kFiguresOfAStep = 2;  // a class matrix of one step says little
 
 }  // namespace
-
-std::filesystem::path make_run_folder(const std::filesystem::path& parent, const std::string& name) {
-  namespace fs = std::filesystem;
-  const fs::path base = parent / name;
-  std::error_code error;
-  fs::create_directories(base, error);
-  std::vector<RunName> there;
-  std::error_code ignored;
-  for (fs::directory_iterator entry(base, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
-    if (const auto run = read_run_name(entry->path().filename().string())) there.push_back(*run);
-  }
-  for (RunName run = next_run_name(std::time(nullptr), there); !error; ++run.number) {
-    const fs::path folder = base / run.text();
-    if (fs::create_directory(folder, error)) return folder;
-  }
-  fail(ErrorKind::usage, "the run folder cannot be made in '{}': {}; choose another with run.folder", base.string(),
-       error.message());
-}
-
-void require_run_folder(std::string_view asked, const std::filesystem::path& folder, bool may_be_gone) {
-  const auto exists = [](const std::filesystem::path& path) {
-    std::error_code ignored;
-    return std::filesystem::exists(path, ignored);
-  };
-  const std::filesystem::path plain = folder.has_filename() ? folder : folder.parent_path();  // "RUN/checkpoints/"
-  const std::filesystem::path run = plain.has_parent_path() ? plain.parent_path() : ".";
-  if (plain.filename() == "checkpoints" && exists(run / "pipeline.toml")) {
-    fail(ErrorKind::usage, "{}: '{}' holds the checkpoints of a run: name the run, '{}', or one of them, '{}/step-...'", asked,
-         plain.string(), run.string(), plain.string());
-  }
-  if (may_be_gone || exists(folder / "pipeline.toml") || exists(folder / "checkpoints")) return;
-  fail(ErrorKind::usage, "{}: '{}' is no folder of a run", asked, folder.string());
-}
 
 RunLog::RunLog(Options options, Observers& observers, const Requests& requests)
     : options_(std::move(options)),

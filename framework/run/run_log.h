@@ -22,12 +22,6 @@
 
 namespace millrace {
 
-// Makes runs/<name>/<date>T<time>/ (a number is added when it exists). Throws Error(usage) naming the folder.
-std::filesystem::path make_run_folder(const std::filesystem::path& parent, const std::string& name);
-// Throws Error(usage), which begins with `asked`, where no run has left its pipeline or checkpoints in this folder.
-// `may_be_gone`: its checkpoints lie elsewhere.
-void require_run_folder(std::string_view asked, const std::filesystem::path& folder, bool may_be_gone);
-
 // Thread-safe.
 class RunLog final : public RunServices {
  public:

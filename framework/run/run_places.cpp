@@ -8,7 +8,7 @@
 #include "millrace/error.h"
 #include "millrace/storage.h"
 #include "run/fetched_weights.h"
-#include "run/run_name.h"
+#include "run/run_folder.h"
 
 namespace millrace {
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "millrace/error.h"
-#include "run/stop_rules.h"
 
 namespace millrace {
 
@@ -94,22 +93,21 @@ bool WeightsWriter::write_best(const Best& best, WeightsFile weights) {
     waiting_ = Waiting{best, std::move(weights), error.what()};
   }
   if (!std::exchange(told_, true)) {
-    observers_.warn(
+    setting_.warn(
         fmt::format("the best weights, after step {}, wait in memory and are tried again: {}", best.step, waiting_->cause));
   }
   return false;
 }
 
 void WeightsWriter::save_best(const Best& best) {
-  RequestEvent request{.kind = RequestKind::save, .by = StopRules::kBest, .text = {}};
   try {
     with_weights(
         [&](WeightsFile& weights) {
-          if (write_best(best, std::move(weights))) requests_.honour(request, best.step, best_path().string());
+          if (write_best(best, std::move(weights))) setting_.tell_best(best, best_path().string(), "");
         },
         metadata_of(best));
   } catch (const Error& error) {
-    requests_.refuse(std::move(request), error.what());
+    setting_.tell_best(best, best_path().string(), error.what());
   }
 }
 
@@ -129,14 +127,13 @@ void WeightsWriter::resume_best(const std::optional<Best>& known, const std::opt
   if (there && rewinds_history) {
     try {
       const fs::path aside = set_aside(path, *there);
-      observers_.warn(
-          fmt::format("the best weights of an abandoned branch of the run, {} = {} after step {}, are in '{}' now; {}",
-                      there->figure, there->value, there->step, aside.string(),
-                      known && values ? fmt::format("'{}' holds those after step {} again", path.string(), known->step)
-                                      : "the next figure is the best so far"));
+      setting_.warn(fmt::format("the best weights of an abandoned branch of the run, {} = {} after step {}, are in '{}' now; {}",
+                                there->figure, there->value, there->step, aside.string(),
+                                known && values ? fmt::format("'{}' holds those after step {} again", path.string(), known->step)
+                                                : "the next figure is the best so far"));
     } catch (const Error& error) {
-      return observers_.warn(fmt::format("'{}' holds the best weights of an abandoned branch of the run, after step {}: {}",
-                                         path.string(), there->step, error.what()));
+      return setting_.warn(fmt::format("'{}' holds the best weights of an abandoned branch of the run, after step {}: {}",
+                                       path.string(), there->step, error.what()));
     }
   }
   if (known && values) export_best(*known, *values);
@@ -150,9 +147,9 @@ void WeightsWriter::retry_best() {
     waiting_->cause = error.what();
     return;
   }
-  const std::uint64_t step = waiting_->best.step;
+  const Best written = waiting_->best;
   waiting_.reset();
-  requests_.honour({.kind = RequestKind::save, .by = StopRules::kBest, .text = {}}, step, best_path().string());
+  setting_.tell_best(written, best_path().string(), "");
 }
 
 void WeightsWriter::finish_best() {

@@ -6,11 +6,11 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "millrace/error.h"
 #include "run/best_weights.h"
-#include "run/observers.h"
 #include "run/replica_view.h"
-#include "run/requests.h"
 #include "run/weights.h"
 
 namespace millrace {
@@ -28,9 +28,11 @@ class WeightsWriter {
     bool writes = true;            // some process of the run writes weights
     std::function<Metadata()> metadata;
     std::function<Error(const Error& error)> advise;  // adds what to do about values that are not finite
+    std::function<void(std::string text)> warn;
+    // Of best weights that save_best() or retry_best() has written, and why they are not; "": they are.
+    std::function<void(const Best& best, const std::string& file, const std::string& cause)> tell_best;
   };
-  WeightsWriter(const ReplicaView& view, Setting setting, Observers& observers, Requests& requests)
-      : view_(view), setting_(std::move(setting)), observers_(observers), requests_(requests) {}
+  WeightsWriter(const ReplicaView& view, Setting setting) : view_(view), setting_(std::move(setting)) {}
 
   // Writes the weights that other graphs see, from the replicas. All processes call it. Returns the file; "": this process writes
   // none. Throws Error(storage), and Error(run) for values that are not finite.
@@ -38,7 +40,7 @@ class WeightsWriter {
   // save() at the end of a run. Files that the run's folder does not take go to the rescue; lost() says so.
   std::string save_last();
 
-  // Of a run without checkpoints: writes the best weights from the replicas, and tells observers. All processes call it.
+  // Of a run without checkpoints: writes the best weights from the replicas. All processes call it.
   void save_best(const Best& best);
   // Of a run with checkpoints: writes the best weights from values of a checkpoint. Their metadata are those of the last
   // prepare_export(), which the thread of the run calls.
@@ -68,8 +70,6 @@ class WeightsWriter {
 
   const ReplicaView view_;
   const Setting setting_;
-  Observers& observers_;
-  Requests& requests_;
   Metadata export_metadata_;
   std::optional<Waiting> waiting_;
   bool told_ = false;  // that best weights wait

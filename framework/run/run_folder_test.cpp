@@ -1,4 +1,4 @@
-#include "run/run_name.h"
+#include "run/run_folder.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,10 @@
-// The names of the folders that runs get, by which the newest run is found.
+// The folders that runs get, and their names, by which the newest run is found.
 #pragma once
 
 #include <compare>
 #include <cstdint>
 #include <ctime>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,5 +26,11 @@ RunName run_name_at(std::time_t time);
 RunName next_run_name(std::time_t now, const std::vector<RunName>& there);
 // Nothing: no run gets this name. Such a folder is a user's, as a copy of a run is.
 std::optional<RunName> read_run_name(std::string_view name);
+
+// Makes runs/<name>/<date>T<time>/ (a number is added when it exists). Throws Error(usage) naming the folder.
+std::filesystem::path make_run_folder(const std::filesystem::path& parent, const std::string& name);
+// Throws Error(usage), which begins with `asked`, where no run has left its pipeline or checkpoints in this folder.
+// `may_be_gone`: its checkpoints lie elsewhere.
+void require_run_folder(std::string_view asked, const std::filesystem::path& folder, bool may_be_gone);
 
 }  // namespace millrace
