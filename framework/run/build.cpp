@@ -132,6 +132,7 @@ GraphBuild::GraphBuild(const GraphPlan& plan, DataContext context) : plan_(&plan
       batch_ = static_cast<const Batcher&>(stage).spec();
       chooses_batch_ = batch_.size == 0;
       batcher_at_ = made_ - 1;
+      refuse_changes_behind_device_cache();
       break;
     }
   }
@@ -212,6 +213,25 @@ void GraphBuild::refuse_random_before_cache() const {
         ErrorKind::usage,
         "{}: '{}' before it changes images at random, and that would be the same change in every epoch: move the cache before it",
         place(made_ - 1), plan_->stages[index].name);
+  }
+}
+
+// Devices keep the images as the cache has them, and would train on those.
+void GraphBuild::refuse_changes_behind_device_cache() const {
+  std::string cache;
+  for (std::size_t index = 0; index < made_; ++index) {
+    const Stage* const stage = stages_[index].front().get();
+    const auto* const kept = dynamic_cast<const SampleCache*>(stage);
+    const auto* const transform = dynamic_cast<const SampleTransform*>(stage);
+    if (kept != nullptr && kept->on_device()) {
+      cache = plan_->stages[index].name;
+    } else if (!cache.empty() && transform != nullptr && transform->changes_pixels()) {
+      fail(ErrorKind::usage,
+           "{}: it changes pixels, and '{}' before it has `device = true`, by which devices keep each image as the cache has it "
+           "(flips and shifts by whole pixels are made there and change none): move it before the cache if it changes an image "
+           "alike each time, else set `device = false`",
+           place(index), cache);
+    }
   }
 }
 

@@ -77,6 +77,7 @@ class GraphBuild {
   void require_sums(std::size_t replicas) const;
   void require_use_of_gradients() const;
   void refuse_random_before_cache() const;
+  void refuse_changes_behind_device_cache() const;
   void require_each_once() const;
   std::string place(std::size_t index) const;  // of a stage, for messages
 

@@ -283,6 +283,17 @@ TEST_F(Mistakes, ACacheFileThatIsSomethingElse) {
 TEST_F(Mistakes, ChanceBeforeACache) {
   expect("\"augment\",", "\"augment\", \"cache\",", 2, {"[train.cache]: 'augment' before it", "move the cache before it"});
 }
+// Flips are the device's; what recolours or moves pixels on the host would not reach it.
+TEST_F(Mistakes, ChangesOfPixelsBehindACacheOfDevices) {
+  const auto refuse = [&](const std::string& stages, const std::string& keys, const std::string& which) {
+    const std::string flow = "flow = [\"read\", \"decode_image\", \"augment\",";
+    expect(flow, "cache.device = true\n" + keys + "\nflow = [\"read\", \"decode_image\", \"cache\", " + stages, 2,
+           {which + ": it changes pixels, and 'cache' before it has `device = true`"});
+  };
+  refuse("\"noise\", \"resize\", \"augment\",", "noise.deviation = 5\nresize.size = [40, 40]", "[train.resize]");
+  refuse("\"pad\", \"augment\",", "pad.margin = 2", "[train.pad]");
+  refuse("\"augment\", \"colours\",", "colours = { stage = \"augment\", brightness = [0.5, 1.5] }", "[train.colours]");
+}
 TEST_F(Mistakes, ATableThatNeedsAValue) {
   expect("flip_x = 0.5", "random_resized_crop = {}", 2, {"t.toml:22:", "'random_resized_crop' needs 'size'"});
 }

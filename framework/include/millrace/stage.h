@@ -255,6 +255,9 @@ class SampleTransform : public Stage {
 
   // Whether it may draw, with these parameters: such a stage before a cache is refused before the run, instead of in it.
   virtual bool is_random() const { return false; }
+  // Whether it may change pixels itself, with these parameters, and not by the record alone: such a stage behind a cache that is
+  // on_device() is refused before the run, instead of in it.
+  virtual bool changes_pixels() const { return false; }
 
  private:
   friend struct StageTypeAccess;

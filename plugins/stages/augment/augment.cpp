@@ -37,7 +37,8 @@ Augment::Augment(const Params& params, const DataContext& context)
     check_size(context.image, target_scale_, ErrorKind::usage);
     check_size(context.window, target_scale_, ErrorKind::usage);
   }
-  on_host_ = geometry_.may_warp() || crop_ || policies_.any() || jitter_.any() || erasing_;
+  changes_pixels_ = geometry_.may_warp() || crop_ || policies_.any() || jitter_.any() || (erasing_ && params.erase->chance > 0);
+  on_host_ = changes_pixels_ || erasing_;  // which draws all the same
 }
 
 void Augment::process(Sample& sample, Draw& draw) {

@@ -58,6 +58,7 @@ class Augment : public SampleTransform {
   Augment(const Params& params, const DataContext& context);
   void process(Sample& sample, Draw& draw) override;
   bool is_random() const override { return true; }
+  bool changes_pixels() const override { return changes_pixels_; }
   ImageShape image_shape() const override { return crop_ ? crop_->image_shape() : SampleTransform::image_shape(); }
 
  private:
@@ -69,6 +70,7 @@ class Augment : public SampleTransform {
   Jitter jitter_;
   std::optional<Erasing> erasing_;
   bool on_host_;  // anything that needs pixels
+  bool changes_pixels_;
   ImageShape window_;
   int target_scale_;
 };

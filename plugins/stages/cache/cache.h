@@ -41,9 +41,9 @@ namespace millrace {
 // Samples are kept by index, with the hash of their encoded bytes: an epoch's stream hash is the same with and without a cache.
 // Bad samples are not kept: they are read, and counted, again. Threading: parallel; finding a sample takes no lock, and
 // keeping one takes none but when a block of memory is full. Errors: random changes before a cache would be frozen:
-// ErrorKind::usage when a sample with draws arrives. Images that do not fit on a device, or that a later stage changes:
-// ErrorKind::usage, from the device and from `batch`. A file that cannot be used is replaced, with a warning. A disk that is
-// full: ErrorKind::storage.
+// ErrorKind::usage when a sample with draws arrives. Images that do not fit on a device: ErrorKind::usage, from the device. A
+// stage behind that changes them: ErrorKind::usage, before the run where its SampleTransform::changes_pixels() says so, else from
+// `batch`. A file that cannot be used is replaced, with a warning. A disk that is full: ErrorKind::storage.
 class Cache : public SampleTransform, public SampleCache {
  public:
   struct Params {

@@ -15,7 +15,7 @@ void Crop::describe(StageDescription<Params>& d) {
 }
 
 Crop::Crop(const Params& params, const DataContext& context)
-    : piece_{0, 0, context.image.channels}, random_(params.position == "random"), window_(context.window) {
+    : piece_{0, 0, context.image.channels}, random_(params.position == "random"), changes_(true), window_(context.window) {
   constexpr std::int64_t kLargest = 65'535;
   const Size& size = params.size;
   if (size.height < 1 || size.width < 1 || size.height > kLargest || size.width > kLargest) {
@@ -24,6 +24,7 @@ Crop::Crop(const Params& params, const DataContext& context)
   piece_.height = static_cast<std::int32_t>(size.height);
   piece_.width = static_cast<std::int32_t>(size.width);
   const ImageShape& image = context.image;
+  changes_ = image.height != piece_.height || image.width != piece_.width;
   if (image.is_static() && (image.height < piece_.height || image.width < piece_.width)) {
     fail(ErrorKind::usage, "size: a piece of {} x {} cannot be cut out of images of {} x {}: resize them before", piece_.height,
          piece_.width, image.height, image.width);

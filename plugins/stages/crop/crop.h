@@ -28,11 +28,13 @@ class Crop : public SampleTransform {
   Crop(const Params& params, const DataContext& context);
   void process(Sample& sample, Draw& draw) override;
   bool is_random() const override { return random_; }
+  bool changes_pixels() const override { return changes_; }
   ImageShape image_shape() const override { return piece_; }
 
  private:
   ImageShape piece_;
   bool random_;
+  bool changes_;  // or images are of this size
   ImageShape window_;
 };
 

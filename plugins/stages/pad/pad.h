@@ -35,6 +35,7 @@ class Pad : public SampleTransform {
 
   Pad(const Params& params, const DataContext& context);
   void process(Sample& sample, Draw& draw) override;
+  bool changes_pixels() const override { return !input_.is_static() || result(input_) != input_; }
   ImageShape image_shape() const override;
 
  private:

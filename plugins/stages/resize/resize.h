@@ -34,6 +34,7 @@ class Resize : public SampleTransform {
 
   Resize(const Params& params, const DataContext& context);
   void process(Sample& sample, Draw& draw) override;
+  bool changes_pixels() const override { return !input_.is_static() || result(input_) != input_; }
   ImageShape image_shape() const override;
 
  private:
