@@ -106,7 +106,7 @@ class NetworkReader {
     if (const auto file = existing_file(*weights)) *weights = Value(*file, weights->at());
   }
 
-  // Whether the file is there turns out when it is fetched (run/fetched_weights.h).
+  // Whether the file is there turns out when it is fetched (weights/fetched_weights.h).
   void check_url(const Value& url) {
     try {
       registry_.storage(url.text());

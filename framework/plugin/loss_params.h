@@ -14,7 +14,7 @@ std::vector<AuxiliaryEntry> auxiliary_entries(const Value& stage_table);
 // Adds what is wrong with the losses in a stage's table. `owner` names the stage's table: "[train.forward_backward]".
 void check_loss_table(const Value& stage_table, const Registry& registry, const std::string& owner, Diagnostics& errors);
 
-// `class_weights = "median-frequency"` of a loss of images of classes: the numbers depend on the data (run/median_weights.h).
+// `class_weights = "median-frequency"` of a loss of images of classes: the numbers depend on the data (stages/median_weights.h).
 inline constexpr const char* kClassWeights = "class_weights";
 bool is_median_frequency(const Value& value);
 Value list_of(const std::vector<double>& numbers, const Position& at);

@@ -2,7 +2,7 @@
 
 #include "base/thread_name.h"
 #include "millrace/error.h"
-#include "run/wire.h"
+#include "ranks/wire.h"
 
 namespace millrace {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/mutex.h"
 #include "graph/graph.h"
 #include "millrace/communicator.h"
-#include "run/requests.h"
+#include "report/requests.h"
 
 namespace millrace {
 

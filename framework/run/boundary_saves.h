@@ -7,10 +7,10 @@
 #include <string>
 
 #include "millrace/error.h"
+#include "prepare/stop_rules.h"
 #include "run/run_context.h"
 #include "run/run_meter.h"
 #include "run/stop_request.h"
-#include "run/stop_rules.h"
 
 namespace millrace {
 

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "millrace/storage.h"
-#include "run/memory_budget.h"
-#include "run/memory_limit.h"
+#include "prepare/memory_budget.h"
+#include "prepare/memory_limit.h"
 #include "base/secrets.h"
 
 namespace millrace {

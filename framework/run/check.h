@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "run/prepared_run.h"
+#include "prepare/prepared_run.h"
 
 namespace millrace {
 

@@ -7,15 +7,15 @@
 #include <filesystem>
 #include <utility>
 
+#include "checkpoint/run_folder.h"
 #include "millrace/backend/fusion.h"
 #include "millrace/detail/split.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
-#include "run/build.h"
-#include "run/fetched_weights.h"
+#include "report/run_log.h"
 #include "run/replay.h"
-#include "run/run_folder.h"
-#include "run/run_log.h"
+#include "stages/build.h"
+#include "weights/fetched_weights.h"
 
 namespace millrace {
 namespace {

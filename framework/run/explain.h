@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "run/prepared_run.h"
+#include "prepare/prepared_run.h"
 
 namespace millrace {
 

@@ -7,9 +7,9 @@
 #include <thread>
 #include <utility>
 
+#include "checkpoint/checkpointer.h"
 #include "millrace/error.h"
 #include "run/beside.h"
-#include "run/checkpointer.h"
 
 namespace millrace {
 namespace {

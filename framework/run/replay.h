@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "graph/graph.h"
-#include "run/prepared_run.h"
+#include "prepare/prepared_run.h"
 
 namespace millrace {
 

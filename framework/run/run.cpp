@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "base/out_of_memory.h"
+#include "base/shell.h"
+#include "checkpoint/run_folder.h"
 #include "millrace/error.h"
-#include "run/batch_choice.h"
-#include "run/run_folder.h"
-#include "run/shell.h"
-#include "run/stop_rules.h"
+#include "prepare/batch_choice.h"
+#include "prepare/stop_rules.h"
 #include "run/training.h"
-#include "run/weights.h"
+#include "weights/weights.h"
 
 namespace millrace {
 

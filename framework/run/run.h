@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/checkpointer.h"
+#include "prepare/prepared_run.h"
 #include "run/agreement.h"
-#include "run/checkpointer.h"
-#include "run/prepared_run.h"
 #include "run/run_result.h"
-#include "run/weights_writer.h"
+#include "weights/weights_writer.h"
 
 namespace millrace {
 

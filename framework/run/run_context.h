@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/checkpointer.h"
+#include "prepare/prepared_run.h"
 #include "run/agreement.h"
-#include "run/checkpointer.h"
-#include "run/prepared_run.h"
-#include "run/weights_writer.h"
+#include "weights/weights_writer.h"
 
 namespace millrace {
 

@@ -8,7 +8,7 @@
 
 #include "base/waited_time.h"
 #include "millrace/loss.h"
-#include "run/memory_limit.h"
+#include "prepare/memory_limit.h"
 
 namespace millrace {
 namespace {

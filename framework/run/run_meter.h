@@ -7,12 +7,12 @@
 #include <set>
 #include <string>
 
+#include "checkpoint/run_state.h"
 #include "millrace/observer.h"
+#include "prepare/stop_rules.h"
+#include "report/run_log.h"
 #include "run/progress.h"
 #include "run/run_context.h"
-#include "run/run_log.h"
-#include "run/run_state.h"
-#include "run/stop_rules.h"
 
 namespace millrace {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "run/run_log.h"
+#include "report/run_log.h"
 
 namespace millrace {
 

@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "millrace/observer.h"
+#include "prepare/stop_rules.h"
 #include "run/progress.h"
 #include "run/run_context.h"
-#include "run/stop_rules.h"
 
 namespace millrace {
 

@@ -4,16 +4,16 @@
 #include <cstdint>
 #include <functional>
 
+#include "checkpoint/run_state.h"
+#include "prepare/stop_rules.h"
 #include "run/boundary_saves.h"
 #include "run/other_graphs.h"
 #include "run/progress.h"
 #include "run/run_context.h"
 #include "run/run_meter.h"
 #include "run/run_result.h"
-#include "run/run_state.h"
 #include "run/stall.h"
 #include "run/stop_request.h"
-#include "run/stop_rules.h"
 
 namespace millrace {
 

@@ -96,6 +96,13 @@ TEST(WallsCheck, SeesALibraryOutsideItsFolder) {
   EXPECT_NE(includes_with("plugins/stages/crop/crop.h", "#include <tbb/parallel_for.h>\n"), "");
 }
 
+TEST(WallsCheck, SeesAFolderThatLooksUp) {
+  const std::string said = "framework/checkpoint/a.cpp:1: includes run/a.h: run stands on this folder, which does not see it\n";
+  EXPECT_EQ(includes_with("framework/checkpoint/a.cpp", "#include \"run/a.h\"\n").find(said), 0U);
+  EXPECT_NE(includes_with("framework/graph/a.h", "#include \"stages/build.h\"\n").find("stages stands on"), std::string::npos);
+  EXPECT_EQ(includes_with("framework/run/a.cpp", "#include \"weights/a.h\"\n").find("stands on"), std::string::npos);
+}
+
 TEST(WallsCheck, SeesAPublicHeaderThatIncludesAnInternalOne) {
   EXPECT_EQ(includes_with("framework/include/millrace/a.h", "#include \"config/plan.h\"\n"),
             "framework/include/millrace/a.h:1: includes config/plan.h: a public header includes public headers only\n");

@@ -15,6 +15,10 @@ constexpr std::array<std::string_view, 19> kDeviceLibraries = {
     "dnnl",      "oneapi/dnnl", "mkl",    "omp.h", "cuda", "cudnn", "cublas", "nccl", "nvjpeg", "driver_types.h",
     "jpeglib.h", "turbojpeg",   "jerror", "png",   "webp", "tiff",  "curl",   "aws",  "mpi.h"};
 
+// Each may include those before it.
+constexpr std::array<std::string_view, 8> kRooms = {"ranks",  "weights", "checkpoint", "report",
+                                                    "stages", "recipe",  "prepare",    "run"};
+
 bool starts_with_any(std::string_view name, const auto& prefixes) {
   return std::any_of(prefixes.begin(), prefixes.end(), [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
@@ -48,10 +52,23 @@ class IncludeCheck {
       if (is_openssl(include.name) && file != root_ / "framework/base/sha256.cpp")
         note(file, include, "OpenSSL stays in framework/base/sha256.cpp");
       if (!include.quoted) continue;
+      note_room(file, include);
       if (is_public && !include.name.starts_with("millrace/"))
         note(file, include, "a public header includes public headers only");
       if (!in_framework(include.name)) note(file, include, "the framework includes its own files only");
     }
+  }
+
+  // The folders of a run stand on each other in one order, and on all other folders, which do not see them.
+  void note_room(const fs::path& file, const Include& include) {
+    if (is_test(file)) return;
+    const auto room_of = [](const fs::path& path) {
+      return std::ranges::find(kRooms, path.begin()->string()) - kRooms.begin();  // the number of rooms: another folder
+    };
+    const auto own = room_of(fs::relative(file, root_ / "framework")), other = room_of(include.name);
+    const auto outside = static_cast<std::ptrdiff_t>(kRooms.size());
+    if (other == outside || other == own || (own != outside && other < own)) return;
+    note(file, include, std::string(kRooms[static_cast<std::size_t>(other)]) + " stands on this folder, which does not see it");
   }
 
   void plugin(const fs::path& file) {

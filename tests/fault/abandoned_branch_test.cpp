@@ -5,7 +5,7 @@
 
 #include "fault_runner.h"
 #include "network/safetensors.h"
-#include "run/best_weights.h"
+#include "weights/best_weights.h"
 
 namespace millrace::test {
 namespace {

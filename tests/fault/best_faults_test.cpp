@@ -6,9 +6,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "checkpoint/checkpoint.h"
 #include "pipelines/command.h"
 #include "replay_log.h"
-#include "run/checkpoint.h"
 
 namespace millrace::test {
 namespace {

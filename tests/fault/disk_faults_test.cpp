@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "checkpoint/checkpoint.h"
 #include "pipelines/command.h"
 #include "replay_log.h"
-#include "run/checkpoint.h"
 
 namespace millrace::test {
 namespace {

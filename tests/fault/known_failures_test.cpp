@@ -6,9 +6,9 @@
 #include <map>
 #include <random>
 
+#include "checkpoint/checkpoint.h"
 #include "fault_runner.h"
 #include "replay_disk.h"
-#include "run/checkpoint.h"
 
 namespace millrace::test {
 namespace {

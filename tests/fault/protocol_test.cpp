@@ -7,9 +7,9 @@
 #include <map>
 #include <random>
 
+#include "checkpoint/checkpoint.h"
 #include "pipelines/command.h"
 #include "replay_disk.h"
-#include "run/checkpoint.h"
 
 namespace millrace::test {
 namespace {

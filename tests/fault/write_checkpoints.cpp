@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-#include "run/checkpoints.h"
+#include "checkpoint/checkpoints.h"
 
 namespace {
 

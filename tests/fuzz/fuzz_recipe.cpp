@@ -4,7 +4,7 @@
 #include "fuzz.h"
 #include "millrace/error.h"
 #include "network/load.h"
-#include "run/usage.h"
+#include "recipe/usage.h"
 
 namespace millrace::fuzz {
 

@@ -7,10 +7,10 @@
 #include <fstream>
 #include <regex>
 
+#include "checkpoint/checkpoint.h"
 #include "command.h"
 #include "millrace/observer.h"
 #include "network/safetensors.h"
-#include "run/checkpoint.h"
 #include "running_program.h"
 
 namespace millrace::test {

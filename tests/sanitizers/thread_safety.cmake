@@ -5,7 +5,7 @@ if(NOT COMPILER)
   return()
 endif()
 # Their classes still hold mutexes of the standard library.
-set(unsaid run/checkpointer.h run/checkpoints.h run/progress.h run/replay.cpp run/session.h run/session_numbers.cpp run/training.h)
+set(unsaid checkpoint/checkpointer.h checkpoint/checkpoints.h run/progress.h run/replay.cpp)
 
 set(flags -std=c++20 -fsyntax-only -Wno-everything -Wthread-safety -Werror=thread-safety -DMILLRACE_VERSION="0"
   -I${SOURCE}/framework/include -I${SOURCE}/framework)
@@ -18,8 +18,10 @@ endforeach()
 # The sources of classes that hold a mutex, and all that stand around the graph's, which are templates or lie in headers. Others are
 # left out: clang 14 cannot read the views of libstdc++ 12.
 set(sources "")
-file(GLOB files RELATIVE ${SOURCE}/framework ${SOURCE}/framework/graph/*.h ${SOURCE}/framework/run/*.h ${SOURCE}/framework/telemetry/*.h
-  ${SOURCE}/framework/graph/*.cpp ${SOURCE}/framework/run/*.cpp ${SOURCE}/framework/telemetry/*.cpp)
+foreach(folder checkpoint graph prepare ranks report run telemetry)
+  list(APPEND patterns ${SOURCE}/framework/${folder}/*.h ${SOURCE}/framework/${folder}/*.cpp)
+endforeach()
+file(GLOB files RELATIVE ${SOURCE}/framework ${patterns})
 list(FILTER files EXCLUDE REGEX "_test\\.cpp$|_fixture\\.|line_of_stages")
 foreach(file IN LISTS files)
   file(READ ${SOURCE}/framework/${file} text)

@@ -9,8 +9,8 @@
 #include "millrace/plugin.h"
 #include "pipelines/command.h"
 #include "run/run.h"
-#include "run/weights.h"
 #include "testkit/files.h"
+#include "weights/weights.h"
 
 namespace millrace::test {
 namespace {

@@ -14,7 +14,7 @@
 #include "common/arguments.h"
 #include "graph/graph.h"
 #include "millrace/error.h"
-#include "run/build.h"
+#include "stages/build.h"
 
 namespace {
 

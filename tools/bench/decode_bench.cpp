@@ -30,7 +30,7 @@
 #include "graph/graph.h"
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "run/build.h"
+#include "stages/build.h"
 
 namespace {
 

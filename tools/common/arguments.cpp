@@ -14,7 +14,7 @@
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
 #include "millrace/util/standard_error.h"
-#include "run/memory_limit.h"
+#include "prepare/memory_limit.h"
 
 namespace millrace {
 

@@ -9,7 +9,7 @@
 #include "millrace/error.h"
 #include "millrace/util/json_lines.h"
 #include "millrace/util/standard_error.h"
-#include "run/label_values.h"
+#include "stages/label_values.h"
 #include "stop_signal.h"
 #include "verbs.h"
 

@@ -11,8 +11,8 @@
 #include "common/arguments.h"
 #include "jpeg_file.h"
 #include "millrace/error.h"
-#include "run/data_line.h"
 #include "shape_image.h"
+#include "stages/data_line.h"
 #include "verbs.h"
 
 namespace millrace {

@@ -11,7 +11,7 @@
 #include "data_set.h"
 #include "millrace/error.h"
 #include "millrace/util/text.h"
-#include "run/pixel_counts.h"
+#include "stages/pixel_counts.h"
 #include "target_statistics.h"
 #include "verbs.h"
 

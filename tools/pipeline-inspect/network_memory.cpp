@@ -11,7 +11,7 @@
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/optimizer.h"
-#include "run/memory_limit.h"
+#include "prepare/memory_limit.h"
 #include "text_table.h"
 
 namespace millrace {

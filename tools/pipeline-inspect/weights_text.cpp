@@ -4,8 +4,8 @@
 #include "millrace/util/json_lines.h"
 #include "millrace/util/text.h"
 #include "network/tensor_file.h"
-#include "run/usage.h"
-#include "run/weights.h"
+#include "recipe/usage.h"
+#include "weights/weights.h"
 
 namespace millrace {
 namespace {

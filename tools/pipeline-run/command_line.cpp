@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/shell.h"
 #include "common/arguments.h"
 #include "millrace/error.h"
-#include "run/shell.h"
 
 namespace millrace {
 namespace {

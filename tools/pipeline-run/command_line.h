@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "run/run_options.h"
+#include "prepare/run_options.h"
 
 namespace millrace {
 

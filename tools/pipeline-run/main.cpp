@@ -23,12 +23,12 @@
 #include "overfit.h"
 #include "predict.h"
 #include "prediction_folder.h"
+#include "prepare/prepared_run.h"
+#include "ranks/processes.h"
+#include "ranks/socket_group.h"
 #include "run/check.h"
 #include "run/explain.h"
-#include "run/prepared_run.h"
-#include "run/processes.h"
 #include "run/rollback.h"
-#include "run/socket_group.h"
 #include "signal_watch.h"
 
 namespace millrace {

@@ -7,7 +7,7 @@
 #include "loss_of_guessing.h"
 #include "millrace/error.h"
 #include "millrace/util/schedule.h"
-#include "run/number_watch.h"
+#include "report/number_watch.h"
 
 namespace millrace {
 namespace {

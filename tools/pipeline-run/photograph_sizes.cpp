@@ -10,7 +10,7 @@
 
 #include "millrace/error.h"
 #include "network/load.h"
-#include "run/data_line.h"
+#include "stages/data_line.h"
 
 namespace millrace {
 namespace {

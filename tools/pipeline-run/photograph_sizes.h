@@ -7,7 +7,7 @@
 
 #include "config/plan.h"
 #include "millrace/plugin.h"
-#include "run/usage.h"
+#include "recipe/usage.h"
 
 namespace millrace {
 

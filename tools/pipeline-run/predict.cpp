@@ -15,8 +15,8 @@
 #include "photograph_sizes.h"
 #include "predict_source.h"
 #include "prediction_folder.h"
-#include "run/fetched_weights.h"
-#include "run/usage.h"
+#include "recipe/usage.h"
+#include "weights/fetched_weights.h"
 
 namespace millrace {
 

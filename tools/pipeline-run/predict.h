@@ -1,4 +1,4 @@
-// --predict: pipelines made from a file of weights, which says how images are prepared for it (run/usage.h).
+// --predict: pipelines made from a file of weights, which says how images are prepared for it (recipe/usage.h).
 #pragma once
 
 #include <string>

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "millrace/detail/value.h"
-#include "run/usage.h"
+#include "recipe/usage.h"
 
 namespace millrace {
 

@@ -9,7 +9,7 @@
 #include <functional>
 #include <thread>
 
-#include "run/activity.h"
+#include "report/activity.h"
 
 namespace millrace {
 

@@ -10,7 +10,7 @@
 #include "config/plan.h"
 #include "millrace/loss.h"
 #include "millrace/observer.h"
-#include "run/prepared_run.h"
+#include "prepare/prepared_run.h"
 #include "trial_progress.h"
 
 namespace millrace {

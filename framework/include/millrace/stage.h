@@ -284,7 +284,7 @@ class Sink : public Stage {
   void process(int, Packet packet, Output& output) final { process(static_cast<In&>(*packet.payload), output); }
 };
 
-// What a recipe may use a stage type for. A recipe stands in a file of weights (run/usage.h) and may come from anywhere, so it is
+// What a recipe may use a stage type for. A recipe stands in a file of weights (recipe/usage.h) and may come from anywhere, so it is
 // data and nothing more: it makes stages of the role that fits their place, with keys that are ParamRef::in_recipes().
 enum class RecipeRole {
   none,         // no recipe makes the stage

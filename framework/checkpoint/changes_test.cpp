@@ -1,0 +1,98 @@
+#include "checkpoint/changes.h"
+
+#include <gtest/gtest.h>
+
+#include "millrace/error.h"
+#include "testkit/files.h"
+
+namespace millrace {
+namespace {
+
+std::string text_of(const std::vector<Difference>& differences) {
+  std::string text;
+  for (const Difference& each : differences) text += each.key + " was " + each.then + ", is " + each.now + "\n";
+  return text;
+}
+
+TEST(Changes, OfTheDataAreTheNumberOfSamplesAndTheClasses) {
+  using Data = std::map<std::string, RunState::Data>;
+  const Data then = {{"train.read", {240, {"circle", "ring"}}}, {"validate.read", {60, {}}}};
+  EXPECT_EQ(text_of(data_differences(then, then, {})), "");
+  EXPECT_EQ(text_of(data_differences({}, then, {})), "") << "an older checkpoint";
+  EXPECT_EQ(text_of(data_differences(then, {{"train.read", {270, {"aaa", "circle"}}}}, {})),
+            "train.read.samples was 240, is 270\ntrain.read.classes was class 0 'circle', is class 0 'aaa'\n");
+  EXPECT_EQ(text_of(data_differences(then, {{"train.read", {240, {"circle"}}}}, {})),
+            "train.read.classes was 2 classes, is 1 classes\n");
+}
+
+TEST(Changes, OfTheDataAreAnotherListingOfAsManySamples) {
+  using Data = std::map<std::string, RunState::Data>;
+  const auto differences = [](const RunState::Data& then, const RunState::Data& now) {
+    return text_of(data_differences({{"train.read", then}}, {{"train.read", now}}, {{"train.read", "mine.toml:14:1"}}));
+  };
+  const std::vector<std::string> classes = {"circle", "ring"};
+  const RunState::Data then = {240, classes, {120, 120}, 0xfedcba9876543210};
+  EXPECT_EQ(differences(then, then), "");
+  EXPECT_EQ(differences({240, classes}, then), "") << "an older checkpoint";
+  const std::string what = "(mine.toml:14:1: names of samples, their labels or their order have changed)\n";
+  EXPECT_EQ(differences(then, {240, classes, {120, 120}, 1}),
+            "train.read.listing was fedcba9876543210, is 0000000000000001 " + what);
+  EXPECT_EQ(differences(then, {240, classes, {120, 119}, 1}), "train.read.listing was 120 of class 'ring', is 119 " + what);
+  EXPECT_EQ(differences(then, {241, classes, {120, 121}, 1}), "train.read.samples was 240, is 241\n") << "that says it";
+  EXPECT_EQ(text_of(data_differences(Data{{"train.read", then}}, Data{{"train.read", {240, classes, {120, 120}, 1}}}, {})),
+            "train.read.listing was fedcba9876543210, is 0000000000000001 (names of samples, their labels or their order have "
+            "changed)\n");
+}
+
+TEST(Changes, AreThoseOfFileNetworkDataAndDevices) {
+  FoundCheckpoint from{"runs/x/checkpoints/step-000000004", {}};
+  from.checkpoint.pipeline = "[run]\nepochs = 3\nthreads = 1\nseed = 1\ndevices = \"cpu\"\n[network]\nuse = \"a.toml\"\n";
+  from.checkpoint.state.network = "layers = [{ op = \"dropout\", probability = 0.3 }]\n";
+  from.checkpoint.state.data = {{"train.read", {240, {"circle"}}}};
+  from.checkpoint.state.backend = "cpu";
+  from.checkpoint.state.precision = "fp32";
+  from.checkpoint.state.replicas = 1;
+  RunRecord now;
+  now.pipeline = from.checkpoint.pipeline;
+  now.network = from.checkpoint.state.network;
+  now.data = from.checkpoint.state.data;
+  now.backend = "cpu";
+  now.precision = "fp32";
+  now.replicas = 1;
+  const Pipeline plan;
+  EXPECT_EQ(text_of(compare_with_checkpoint(from, now, plan).differences), "");
+  now.pipeline = "[run]\nepochs = 4\nthreads = 8\nseed = 1\ndevices = \"cpu*2\"\n[network]\nuse = \"b.toml\"\n";
+  EXPECT_EQ(text_of(compare_with_checkpoint(from, now, plan).differences), "run.epochs was 3, is 4\n");
+  now.network = "layers = [{ op = \"dropout\", probability = 0.5 }]\n";
+  now.data["train.read"].samples = 270;
+  now.precision = "bf16";
+  now.replicas = 2;
+  const RunComparison changed = compare_with_checkpoint(from, now, plan);
+  EXPECT_EQ(text_of(changed.differences),
+            "run.epochs was 3, is 4\nnetwork.use.layers[0].probability was 0.3, is 0.5\ntrain.read.samples was 240, is 270\n"
+            "run.precision was fp32, is bf16\nrun.devices was cpu*1, is cpu*2\n");
+  const Error refused = testkit::error_of([&] {
+    require_allowed(changed, {"network", "train.read.samples", "run.epochs"}, "x.toml", "C");
+  });
+  EXPECT_EQ(refused.message(),
+            "x.toml: the checkpoint 'C' was made by another pipeline; --allow-change KEY allows a change:\n"
+            "  run.precision was fp32, is bf16\n  run.devices was cpu*1, is cpu*2");
+  EXPECT_NO_THROW(require_allowed(changed, {"run", "network.use", "train.read.samples"}, "x.toml", "C"));
+}
+
+TEST(Changes, MayBeAllowedOfKeysThatThereAre) {
+  const Value layer(Table{{"probability", {}, Value(0.5)}});
+  const Value network(Table{{"layers", {}, Value(Array{layer, layer})}});
+  std::vector<std::string> keys;
+  add_keys("network.use", network, keys);
+  add_possible_keys({}, keys);
+  EXPECT_NO_THROW(require_keys({"network.use", "network.use.layers", "network.use.layers[1].probability", "run.epochs", "stop",
+                                "stop.max_steps", "plateau.factor"},
+                               keys));
+  const Error error = testkit::error_of([&] { require_keys({"run.epochs", "run.epoch"}, keys); });
+  EXPECT_EQ(error.kind(), ErrorKind::usage);
+  EXPECT_STREQ(error.what(), "--allow-change run.epoch: there is no such key; nearest is 'run.epochs'");
+}
+
+}  // namespace
+}  // namespace millrace

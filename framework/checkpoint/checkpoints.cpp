@@ -1,0 +1,264 @@
+#include "checkpoint/checkpoints.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/durable.h"
+#include "base/thread_name.h"
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kMostFailures = 3;  // that make the wait for the next attempt longer: one in eight is made then
+
+Checkpoints::Clock::duration as_duration(double seconds) {
+  return std::chrono::duration_cast<Checkpoints::Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+double seconds_of(Checkpoints::Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+Checkpoints::Checkpoints(Setting setting)
+    : setting_(std::move(setting)),
+      place_(checkpoint_place(setting_.folder, setting_.storage)),
+      next_(Clock::now() + as_duration(setting_.seconds)) {
+  const std::filesystem::path& here = setting_.storage == nullptr ? setting_.folder : setting_.lock;
+  std::error_code error;
+  make_folder(here, error);
+  if (error) {
+    fail(ErrorKind::usage, "the folder of checkpoints '{}' cannot be made: {}; choose another with checkpoint.folder",
+         here.string(), error.message());
+  }
+  lock_folder(here);
+  try {
+    place_->open();
+  } catch (...) {
+    if (folder_ >= 0) ::close(folder_);
+    throw;
+  }
+  thread_ = std::thread([this] { run(); });
+}
+
+// A file system that has no locks is no reason to fail.
+void Checkpoints::lock_folder(const std::filesystem::path& folder) {
+  folder_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder_ < 0 || ::flock(folder_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  ::close(folder_);
+  fail(ErrorKind::usage, "another process writes checkpoints into '{}': its run has not ended", folder.string());
+}
+
+// Writing makes it again, so nothing else would tell.
+void Checkpoints::look_at_folder() {
+  if (setting_.storage != nullptr || folder_ < 0 || is_still_at(folder_, setting_.folder)) return;
+  ::close(std::exchange(folder_, -1));
+  setting_.warn(
+      fmt::format("the folder of checkpoints '{}' was moved away or removed: those from here on are in a new one of "
+                  "this name, and those before are not",
+                  setting_.folder.string()));
+}
+
+Checkpoints::~Checkpoints() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+  if (folder_ >= 0) ::close(folder_);
+}
+
+bool Checkpoints::is_time() {
+  if (setting_.seconds <= 0 || Clock::now() < next_) return false;
+  const std::lock_guard lock(mutex_);
+  if (job_) return false;
+  next_ = Clock::now() + as_duration(setting_.seconds) * (1 << std::min(failures_, kMostFailures));
+  return true;
+}
+
+bool Checkpoints::backs_off() {
+  const std::lock_guard lock(mutex_);
+  if (left_out_ < (1 << std::min(failures_, kMostFailures)) - 1) return ++left_out_ > 0;
+  left_out_ = 0;
+  return false;
+}
+
+void Checkpoints::wait_until_written() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !job_; });
+}
+
+void Checkpoints::wait() {
+  wait_until_written();
+  refused_.reset();
+}
+
+void Checkpoints::write(Checkpoint checkpoint, bool best, Clock::time_point since, Fetch fetch) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !job_; });
+  job_ = std::make_shared<Job>(Job{std::move(checkpoint), best, seconds_of(Clock::now() - since), std::move(fetch)});
+  changed_.notify_all();
+}
+
+void Checkpoints::finish() {
+  wait_until_written();
+  if (best_left_) try_best_again();
+  std::string text;
+  if (lost_) {
+    text = fmt::format("the last checkpoint is not written: {}", failure_);
+    if (refused_) text += rescue("latest", refused_->checkpoint);
+  }
+  if (best_left_ && lost_ != best_left_->checkpoint.state.step) {
+    text += fmt::format("{}the best checkpoint, after step {}, is not written: {}", text.empty() ? "" : "; ",
+                        best_left_->checkpoint.state.step, failure_);
+    if (!setting_.rescue.empty()) text += rescue("best", best_left_->checkpoint);
+  }
+  if (!text.empty()) fail(ErrorKind::run, "{}", text);
+}
+
+// Returns what became of it.
+std::string Checkpoints::rescue(const char* pointer, const Checkpoint& checkpoint) {
+  const std::string name = checkpoint_name(checkpoint.state.step);
+  try {
+    write_checkpoint(setting_.rescue, checkpoint);
+    point_to(setting_.rescue, pointer, name);
+    if (refused_ && &checkpoint == &refused_->checkpoint) rescued_ = setting_.rescue / name;
+    return fmt::format("; it is in '{}' instead", (setting_.rescue / name).string());
+  } catch (const Error& error) {
+    return fmt::format("; --rescue: {}", error.what());
+  }
+}
+
+void Checkpoints::run() {
+  name_this_thread("checkpoints");
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return job_ || closing_; });
+    if (!job_) return;
+    std::shared_ptr<Job> job = job_;
+    lock.unlock();
+    if (job->best) best_left_ = nullptr;
+    if (best_left_) try_best_again();
+    if (fetch(*job)) attempt(job);
+    job = nullptr;
+    lock.lock();
+    job_ = nullptr;
+    changed_.notify_all();
+  }
+}
+
+// False where a device did not give the values; training will find the same.
+bool Checkpoints::fetch(Job& job) {
+  const Fetch fetch = std::exchange(job.fetch, nullptr);
+  if (!fetch) return true;
+  try {
+    fetch(job.checkpoint.tensors);
+    return true;
+  } catch (...) {
+    lost_ = job.checkpoint.state.step;
+    refused_ = nullptr;
+    failure_ = current_error().what();
+    setting_.warn(fmt::format("no checkpoint after step {}: {}", *lost_, failure_));
+    return false;
+  }
+}
+
+void Checkpoints::attempt(const SharedJob& job) {
+  const std::uint64_t step = job->checkpoint.state.step;
+  lost_ = step;
+  refused_ = nullptr;
+  if (const std::string name = not_finite(job->checkpoint.tensors); !name.empty()) {  // which says nothing about the disk
+    failure_ = fmt::format("'{}' has values that are not finite", name);
+    return setting_.warn(fmt::format("no checkpoint after step {}: {}", step, failure_));
+  }
+  try {
+    write(*job);
+    lost_.reset();
+  } catch (...) {
+    fail_by(current_error(), job);
+  }
+  tell_attempted(*job);
+}
+
+// What goes wrong there is no trouble of the checkpoint.
+void Checkpoints::tell_attempted(const Job& job) {
+  if (!setting_.attempted) return;
+  try {
+    setting_.attempted(job.best ? &job.checkpoint : nullptr);
+  } catch (...) {
+    setting_.warn(fmt::format("behind the checkpoint of step {}: {}", job.checkpoint.state.step, current_error().what()));
+  }
+}
+
+bool Checkpoints::try_best_again() {
+  try {
+    write(*best_left_);
+  } catch (...) {
+    failure_ = current_error().what();
+    return false;
+  }
+  if (lost_ == best_left_->checkpoint.state.step) lost_.reset();
+  best_left_ = nullptr;
+  return true;
+}
+
+void Checkpoints::write(const Job& job) {
+  const auto start = Clock::now();
+  const std::uint64_t step = job.checkpoint.state.step;
+  look_at_folder();
+  const auto [name, bytes] = place_->write(job.checkpoint);
+  if (setting_.sync) setting_.sync();
+  if (job.best) place_->point_to("best", name);
+  if (step >= newest_) {
+    place_->point_to("latest", name);
+    newest_ = step;
+    tidy(name);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    failures_ = 0;
+  }
+  setting_.tell({.step = step,
+                 .path = setting_.folder / name,
+                 .stood_still_seconds = job.stood_still_seconds,
+                 .seconds = seconds_of(Clock::now() - start),
+                 .bytes = bytes,
+                 .best = job.best});
+}
+
+// Old ones that stay are no reason to give up the new one, which is written.
+void Checkpoints::tidy(const std::string& name) {
+  try {
+    place_->tidy(name, setting_.keep, setting_.keep_every);
+  } catch (const Error& error) {
+    if (std::exchange(told_of_old_ones_, true)) return;
+    setting_.warn(fmt::format("old checkpoints stay in '{}': {}", setting_.folder.string(), error.what()));
+  }
+}
+
+// Said once, however often it fails.
+void Checkpoints::fail_by(const Error& error, const SharedJob& job) {
+  const std::uint64_t step = job->checkpoint.state.step;
+  failure_ = error.what();
+  if (!setting_.rescue.empty()) refused_ = job;
+  int failures = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    failures = ++failures_;
+  }
+  if (job->best) best_left_ = job;
+  if (failures > 1) return;
+  const bool has_one = setting_.resumes || newest_ > 0;
+  setting_.warn(fmt::format("no checkpoint after step {}: {}; {}, and training goes on{}", step, failure_,
+                            has_one ? "the one before is still the newest" : "the run has none yet",
+                            job->best ? "; it is the best one, and waits in memory to be tried again" : ""));
+}
+
+}  // namespace millrace

@@ -1,0 +1,155 @@
+#include "checkpoint/resume.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/folder_names.h"
+#include "checkpoint/checkpoint_format.h"
+#include "checkpoint/run_folder.h"
+#include "millrace/error.h"
+
+namespace millrace {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// "RUN", "RUN/checkpoints/step-000001200", or "step-000001200" below [checkpoint] folder.
+void read_named_run(const std::string& named, const Pipeline& pipeline, ResumeRequest& request) {
+  fs::path run = fs::path(named).lexically_normal();
+  if (!run.has_filename()) run = run.parent_path();  // "runs/x/2026-01-01T00-00-00/"
+  if (is_checkpoint_name(run.filename().string())) {
+    request.checkpoint = run.filename().string();
+    run = run.parent_path();
+    if (run.filename() == "checkpoints") {
+      run = run.parent_path();
+    } else if (!pipeline.checkpoint.folder.empty()) {
+      run = fs::path(pipeline.run.folder) / pipeline.run.name / run.filename();
+    }
+  }
+  request.run = std::move(run);
+}
+
+// "no run in 'runs/x' has a checkpoint"
+std::string no_checkpoint_text(const ResumeRequest& request, const ResumePlaces& places, bool are_damaged) {
+  const char* const usable = are_damaged ? " that can be used" : "";
+  std::string text = request.run.empty() ? fmt::format("no run in '{}' has a checkpoint{}", places.runs.string(), usable)
+                                         : fmt::format("the run in '{}' has no checkpoint{}", request.run.string(), usable);
+  if (!places.checkpoint_folder.empty()) text += fmt::format(" in checkpoint.folder = \"{}\"", places.checkpoint_folder);
+  return text;
+}
+
+[[noreturn]] void refuse(const ResumeRequest& request, const ResumePlaces& places, const std::vector<std::string>& unusable) {
+  std::string text;
+  if (!request.checkpoint.empty()) {
+    text = fmt::format("'{}' cannot be used; --resume '{}' resumes from the newest one that can", request.checkpoint,
+                       request.run.string());
+  } else {
+    text = no_checkpoint_text(request, places, !unusable.empty());
+    if (!unusable.empty()) {
+      text += fmt::format("; to begin a new run, leave out {}, or give it another run.name",
+                          request.is_explicit ? request.asked_by : "resume");
+    }
+  }
+  for (const std::string& each : unusable) text += "\n  " + each;
+  fail(ErrorKind::usage, "{}: {}", request.asked_by, text);
+}
+
+}  // namespace
+
+std::optional<ResumeRequest> resume_request(const Pipeline& pipeline, const ResumeOptions& options) {
+  const bool may_resume = options.run || pipeline.checkpoint.resume;
+  if (options.allows_changes && !may_resume && !options.only_checks) {
+    fail(ErrorKind::usage,
+         "--allow-change says in what a run may differ from the checkpoint that it resumes from: it belongs to --resume, or to "
+         "checkpoint.resume = \"auto\"");
+  }
+  if (!options.saves_checkpoints) {
+    if (!options.run || options.replays) return std::nullopt;
+    fail(ErrorKind::usage, "{}: --resume takes a checkpoint: that takes [checkpoint] in the file, and a graph that trains",
+         pipeline.title());
+  }
+  if (pipeline.run.folder.empty()) {
+    fail(ErrorKind::usage,
+         "{}: [checkpoint] writes beside the run's files, and run.folder = \"\" writes none: name a folder, or take "
+         "[checkpoint] out",
+         pipeline.place_of("run.folder"));
+  }
+  if (options.run && options.begins_elsewhere && !options.replays) {
+    fail(ErrorKind::usage, "--resume takes step and weights of the checkpoint: leave out --from and --weights");
+  }
+  if (!may_resume || (!options.run && options.begins_elsewhere)) return std::nullopt;
+  ResumeRequest request{.asked_by = options.replays ? "--explain-nan"
+                                    : options.run   ? "--resume"
+                                                    : "resume = \"auto\"",
+                        .is_explicit = options.run.has_value(),
+                        .replays = options.replays,
+                        .run = {},
+                        .checkpoint = {}};
+  if (options.run && !options.run->empty()) read_named_run(*options.run, pipeline, request);
+  return request;
+}
+
+ResumeChoice choose_resume(const ResumeRequest& request, const ResumePlaces& places) {
+  ResumeChoice choice;
+  for (std::size_t i = 0; i < places.candidates.size(); ++i) {
+    const RunCandidate& each = places.candidates[i];
+    choice.warnings.insert(choice.warnings.end(), each.unusable.begin(), each.unusable.end());
+    if (each.checkpoint.empty()) continue;
+    choice.candidate = i;
+    if (i > 0) {
+      choice.warnings.push_back(fmt::format("the run in '{}' has no checkpoint that can be used: the one in '{}' is resumed",
+                                            places.candidates.front().run.string(), each.run.string()));
+    }
+    return choice;
+  }
+  if (request.replays) return choice;
+  if (request.is_explicit || !choice.warnings.empty()) refuse(request, places, choice.warnings);
+  // The place may not be there today, as a disk that is not mounted: then all that runs have done is done again.
+  if (places.has_runs) choice.warnings.push_back("a new run begins: " + no_checkpoint_text(request, places, false));
+  return choice;
+}
+
+std::optional<ResumePoint> find_resume_point(const ResumeRequest& request, const RunPlaces& places, bool rolls_back,
+                                             const std::function<void(std::string)>& warn) {
+  const bool may_be_gone = !places.folder().empty();  // its checkpoints lie elsewhere
+  if (!request.run.empty()) require_run_folder(request.asked_by, request.run, may_be_gone);
+  ResumePlaces found{places.runs(), places.folder(), !names_in(places.runs()).empty(), {}};
+  std::optional<ResumePoint> point;
+  for (const fs::path& run : request.run.empty() ? places.runs_with_checkpoints() : std::vector{request.run}) {
+    RunCandidate& candidate = found.candidates.emplace_back(run);
+    const auto pass_over = [&](std::string text) { candidate.unusable.push_back(std::move(text)); };
+    const auto place = places.checkpoints(run);
+    const auto read = [&](const std::string& name) { return place->read(name); };
+    std::string latest = place->pointed_to("latest");
+    auto checkpoint = request.checkpoint.empty()
+                          ? place->newest(pass_over)
+                          : first_whole({request.checkpoint}, places.checkpoint_folder(run), read, pass_over);
+    if (!checkpoint) continue;
+    candidate.checkpoint = checkpoint->path.filename().string();
+    const bool was_named = !request.checkpoint.empty();
+    const bool rewinds = rolls_back || (was_named && latest != candidate.checkpoint);
+    point = ResumePoint{std::move(*checkpoint), run, std::move(latest), was_named, rewinds};
+    break;
+  }
+  const ResumeChoice choice = choose_resume(request, found);
+  for (const std::string& text : choice.warnings) warn(text);
+  return point;
+}
+
+void share_resume_point(std::optional<ResumePoint>& point, bool failed, const RunPlaces& places, Group& group) {
+  const std::string choice = failed ? "failed" : point ? fmt::format("+{}", point->path.string()) : "";
+  const auto* const begin = reinterpret_cast<const std::byte*>(choice.data());
+  std::vector<std::byte> bytes(begin, begin + choice.size());
+  group.broadcast(Group::kRun, 0, bytes);
+  if (group.rank() == 0 || bytes.empty()) return;
+  const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text[0] != '+') fail(ErrorKind::usage, "process 0 has no checkpoint to resume from");
+  const fs::path path = text.substr(1);
+  const auto place = checkpoint_place(path.parent_path(), places.storage());
+  point = ResumePoint{{path, place->read(path.filename().string())}, {}, {}, false, false};
+}
+
+}  // namespace millrace

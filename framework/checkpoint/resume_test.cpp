@@ -1,0 +1,134 @@
+// Which checkpoint a run resumes from, decided without a device and without a file.
+#include "checkpoint/resume.h"
+
+#include <gtest/gtest.h>
+
+#include "millrace/error.h"
+#include "testkit/files.h"
+
+namespace millrace::resume_test {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+constexpr const char *kNewer = "runs/x/2026-01-02T00-00-00", *kOlder = "runs/x/2026-01-01T00-00-00";
+
+Pipeline pipeline_with(const std::string& checkpoint_folder = {}) {
+  Pipeline pipeline;
+  pipeline.file = "x.toml";
+  pipeline.run.name = "x";
+  pipeline.run.folder = "runs";
+  pipeline.checkpoint.wanted = true;
+  pipeline.checkpoint.folder = checkpoint_folder;
+  return pipeline;
+}
+
+ResumeRequest request_of(const Pipeline& pipeline, const std::optional<std::string>& run) {
+  const auto request = resume_request(pipeline, {.run = run, .saves_checkpoints = true});
+  EXPECT_TRUE(request);
+  return request.value_or(ResumeRequest{});
+}
+
+ResumePlaces places_with(std::vector<RunCandidate> candidates, const std::string& checkpoint_folder = {}) {
+  const bool has_runs = !candidates.empty();
+  return {.runs = "runs/x", .checkpoint_folder = checkpoint_folder, .has_runs = has_runs, .candidates = std::move(candidates)};
+}
+
+std::string refusal(const ResumeRequest& request, const ResumePlaces& places) {
+  return testkit::error_of([&] { choose_resume(request, places); }).message();
+}
+
+TEST(ResumeRequest, NamesARunOrACheckpointInIt) {
+  const Pipeline own = pipeline_with(), elsewhere = pipeline_with("/disk");
+  EXPECT_EQ(request_of(own, "").run, "");
+  for (const char* named : {kOlder, "runs/x/./2026-01-01T00-00-00/"}) {
+    EXPECT_EQ(request_of(own, named).run, kOlder);
+    EXPECT_EQ(request_of(own, named).checkpoint, "");
+  }
+  const ResumeRequest in_run = request_of(own, std::string(kOlder) + "/checkpoints/step-000000005");
+  EXPECT_EQ(in_run.run, kOlder);
+  EXPECT_EQ(in_run.checkpoint, "step-000000005");
+  const ResumeRequest on_disk = request_of(elsewhere, "/disk/x/2026-01-01T00-00-00/step-000000005");
+  EXPECT_EQ(on_disk.run, kOlder);
+  EXPECT_EQ(on_disk.checkpoint, "step-000000005");
+}
+
+TEST(ResumeRequest, IsMadeByAUserOrByTheFile) {
+  Pipeline pipeline = pipeline_with();
+  EXPECT_FALSE(resume_request(pipeline, {.saves_checkpoints = true}));
+  EXPECT_TRUE(request_of(pipeline, "").is_explicit);
+  EXPECT_FALSE(resume_request(pipeline, {.run = "", .replays = true})) << "without a checkpoint it begins with the first step";
+  pipeline.checkpoint.resume = true;
+  EXPECT_FALSE(request_of(pipeline, {}).is_explicit);
+  EXPECT_FALSE(resume_request(pipeline, {.saves_checkpoints = true, .begins_elsewhere = true}));
+}
+
+TEST(ResumeRequest, OptionsThatContradictEachOtherAreMistakes) {
+  Pipeline pipeline = pipeline_with();
+  const auto mistake = [&](const ResumeOptions& options) {
+    return testkit::error_of([&] { resume_request(pipeline, options); }).message();
+  };
+  EXPECT_NE(mistake({.saves_checkpoints = true, .allows_changes = true}).find("it belongs to --resume"), std::string::npos);
+  EXPECT_NE(mistake({.run = ""}).find("that takes [checkpoint] in the file"), std::string::npos);
+  EXPECT_NE(mistake({.run = "", .saves_checkpoints = true, .begins_elsewhere = true}).find("leave out --from and --weights"),
+            std::string::npos);
+  pipeline.run.folder.clear();
+  EXPECT_NE(mistake({.saves_checkpoints = true}).find("run.folder = \"\" writes none"), std::string::npos);
+}
+
+TEST(ResumeChoice, IsTheNewestRunWithACheckpointThatCanBeUsed) {
+  const ResumeRequest request = request_of(pipeline_with(), "");
+  const ResumeChoice newest = choose_resume(request, places_with({{kNewer, "step-000000008"}}));
+  EXPECT_EQ(newest.candidate, 0U);
+  EXPECT_EQ(newest.warnings, Texts());
+  const ResumeChoice older =
+      choose_resume(request, places_with({{kNewer, "", {"'a' cannot be used"}}, {kOlder, "step-000000004"}}));
+  EXPECT_EQ(older.candidate, 1U);
+  EXPECT_EQ(older.warnings,
+            (Texts{"'a' cannot be used", std::string("the run in '") + kNewer +
+                                             "' has no checkpoint that can be used: the one in '" + kOlder + "' is resumed"}));
+}
+
+TEST(ResumeChoice, ADamagedCheckpointIsSaidAndTheOneBeforeIsTaken) {
+  const ResumeChoice choice = choose_resume(request_of(pipeline_with(), ""),
+                                            places_with({{kNewer, "step-000000004", {"'step-000000008' cannot be used"}}}));
+  EXPECT_EQ(choice.candidate, 0U);
+  EXPECT_EQ(choice.warnings, Texts{"'step-000000008' cannot be used"});
+}
+
+TEST(ResumeChoice, WithoutACheckpointAUserIsRefusedAndTheFileBeginsARun) {
+  Pipeline pipeline = pipeline_with("/disk");
+  EXPECT_EQ(refusal(request_of(pipeline, ""), places_with({}, "/disk")),
+            "--resume: no run in 'runs/x' has a checkpoint in checkpoint.folder = \"/disk\"");
+  EXPECT_EQ(refusal(request_of(pipeline, kOlder), places_with({{kOlder}})),
+            std::string("--resume: the run in '") + kOlder + "' has no checkpoint");
+  pipeline.checkpoint.resume = true;
+  const ResumeRequest by_file = request_of(pipeline, {});
+  EXPECT_EQ(choose_resume(by_file, places_with({})).warnings, Texts()) << "the first run";
+  const ResumeChoice again = choose_resume(by_file, places_with({{kOlder}}, "/disk"));
+  EXPECT_FALSE(again.candidate);
+  EXPECT_EQ(again.warnings, Texts{"a new run begins: no run in 'runs/x' has a checkpoint in checkpoint.folder = \"/disk\""});
+}
+
+TEST(ResumeChoice, NoRunBeginsWhereAllCheckpointsAreDamaged) {
+  Pipeline pipeline = pipeline_with();
+  pipeline.checkpoint.resume = true;
+  EXPECT_EQ(refusal(request_of(pipeline, {}), places_with({{kOlder, "", {"'a' cannot be used", "'b' cannot be used"}}})),
+            "resume = \"auto\": no run in 'runs/x' has a checkpoint that can be used; to begin a new run, leave out resume, or "
+            "give it another run.name\n  'a' cannot be used\n  'b' cannot be used");
+  const ResumeRequest named = request_of(pipeline, std::string(kOlder) + "/checkpoints/step-000000007");
+  EXPECT_EQ(refusal(named, places_with({{kOlder, "", {"'step-000000007' cannot be used: it is gone"}}})),
+            std::string("--resume: 'step-000000007' cannot be used; --resume '") + kOlder +
+                "' resumes from the newest one that can\n  'step-000000007' cannot be used: it is gone");
+}
+
+TEST(ResumeChoice, AReplayBeginsWithTheFirstStepWhereThereIsNoCheckpoint) {
+  ResumeRequest request = request_of(pipeline_with(), kOlder);
+  request.replays = true;
+  const ResumeChoice choice = choose_resume(request, places_with({{kOlder, "", {"'a' cannot be used"}}}));
+  EXPECT_FALSE(choice.candidate);
+  EXPECT_EQ(choice.warnings, Texts{"'a' cannot be used"});
+}
+
+}  // namespace
+}  // namespace millrace::resume_test

@@ -1,0 +1,194 @@
+#include "checkpoint/run_state.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/json.h"
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+// JSON has neither infinities nor NaN, which the sums of a run that goes wrong may be.
+Json of_number(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+double to_number(const Json& json) {
+  if (!json.is_string()) return json.get<double>();
+  const auto text = json.get<std::string>();
+  if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (text == "inf") return std::numeric_limits<double>::infinity();
+  if (text == "-inf") return -std::numeric_limits<double>::infinity();
+  fail(ErrorKind::data, "'{}' is no number", text);
+}
+
+Json of_epoch(const RunState::Epoch& epoch) {
+  Json sums = Json::array();
+  for (const double sum : epoch.sums.values) sums.push_back(of_number(sum));
+  return {{"seconds", epoch.seconds},
+          {"samples", epoch.samples},
+          {"steps", epoch.steps},
+          {"stream_hash", epoch.stream_hash},
+          {"sums", sums}};
+}
+
+RunState::Epoch to_epoch(const Json& json) {
+  RunState::Epoch epoch;
+  json.at("seconds").get_to(epoch.seconds);
+  json.at("samples").get_to(epoch.samples);
+  json.at("steps").get_to(epoch.steps);
+  json.at("stream_hash").get_to(epoch.stream_hash);
+  for (const Json& sum : json.at("sums")) epoch.sums.values.push_back(to_number(sum));
+  return epoch;
+}
+
+Json of_watched(const std::map<std::string, RunState::Watched>& all) {
+  Json json = Json::object();
+  for (const auto& [key, watched] : all) {
+    Json& each = json[key] = {{"passes", watched.passes}};
+    if (watched.cooldown > 0) each["cooldown"] = watched.cooldown;
+    if (!watched.best) continue;
+    each["best"] = of_number(*watched.best);
+    each["best_step"] = watched.best_step;
+  }
+  return json;
+}
+
+std::map<std::string, RunState::Watched> to_watched(const Json& json) {
+  std::map<std::string, RunState::Watched> all;
+  for (const auto& [key, each] : json.items()) {
+    RunState::Watched& watched = all[key];
+    each.at("passes").get_to(watched.passes);
+    watched.cooldown = each.value("cooldown", std::uint64_t{0});
+    if (!each.contains("best")) continue;
+    watched.best = to_number(each.at("best"));
+    each.at("best_step").get_to(watched.best_step);
+  }
+  return all;
+}
+
+Json of_data(const std::map<std::string, RunState::Data>& all) {
+  Json json = Json::object();
+  for (const auto& [source, data] : all) {
+    Json& each = json[source] = {{"samples", data.samples}, {"classes", data.classes}};
+    if (!data.listing_hash) continue;
+    each["class_counts"] = data.class_counts;
+    each["listing_hash"] = *data.listing_hash;
+  }
+  return json;
+}
+
+std::map<std::string, RunState::Data> to_data(const Json& json) {
+  std::map<std::string, RunState::Data> all;
+  for (const auto& [source, each] : json.items()) {
+    RunState::Data& data = all[source];
+    each.at("samples").get_to(data.samples);
+    each.at("classes").get_to(data.classes);
+    if (!each.contains("listing_hash")) continue;
+    each.at("class_counts").get_to(data.class_counts);
+    data.listing_hash = each.at("listing_hash").get<std::uint64_t>();
+  }
+  return all;
+}
+
+Json of_batches(const std::vector<RunState::BatchHash>& batches) {
+  Json json = Json::array();
+  for (const auto& [stream, images] : batches) json.push_back({stream, images});
+  return json;
+}
+
+std::vector<RunState::BatchHash> to_batches(const Json& json) {
+  std::vector<RunState::BatchHash> batches;
+  for (const Json& each : json) batches.push_back({each.at(0).get<std::uint64_t>(), each.at(1).get<std::uint64_t>()});
+  return batches;
+}
+
+Json of_bad_samples(const std::vector<RunState::BadSample>& samples) {
+  Json json = Json::array();
+  for (const auto& [graph, epoch, position, attempt] : samples) json.push_back({graph, epoch, position, attempt});
+  return json;
+}
+
+std::vector<RunState::BadSample> to_bad_samples(const Json& json) {
+  std::vector<RunState::BadSample> samples;
+  for (const Json& each : json) {
+    samples.push_back({each.at(0).get<std::string>(), each.at(1).get<std::uint64_t>(), each.at(2).get<std::uint64_t>(),
+                       each.at(3).get<std::uint64_t>()});
+  }
+  return samples;
+}
+
+RunState to_state(const Json& json) {
+  if (const int format = json.at("format").get<int>(); format != RunState::kFormat) {
+    fail(ErrorKind::data, "it has format {}, and this program reads {}", format, RunState::kFormat);
+  }
+  RunState state;
+  json.at("step").get_to(state.step);
+  json.at("epoch").get_to(state.epoch);
+  json.at("step_of_epoch").get_to(state.step_of_epoch);
+  state.batch_size = json.value("batch_size", std::uint64_t{0});
+  json.at("first_step").get_to(state.first_step);
+  json.at("seconds").get_to(state.seconds);
+  json.at("rate_factor").get_to(state.rate_factor);
+  json.at("passes_due").get_to(state.passes_due);
+  state.so_far = to_epoch(json.at("epoch_so_far"));
+  state.watched = to_watched(json.at("watched"));
+  json.at("stages").get_to(state.stages);
+  json.at("metadata").get_to(state.metadata);
+  json.at("backend").get_to(state.backend);
+  json.at("precision").get_to(state.precision);
+  json.at("replicas").get_to(state.replicas);
+  if (json.contains("versions")) {
+    json.at("versions").get_to(state.versions);
+    json.at("network").get_to(state.network);
+  }
+  if (json.contains("data")) state.data = to_data(json.at("data"));
+  if (json.contains("batches")) {  // older checkpoints hold none of these
+    state.batches = to_batches(json.at("batches"));
+    json.at("bad_samples").get_to(state.bad_samples);
+    state.bad_and_ahead = to_bad_samples(json.at("bad_and_ahead"));
+  }
+  return state;
+}
+
+}  // namespace
+
+std::string to_json(const RunState& state) {
+  const Json json = {{"format", RunState::kFormat},
+                     {"step", state.step},
+                     {"epoch", state.epoch},
+                     {"step_of_epoch", state.step_of_epoch},
+                     {"batch_size", state.batch_size},
+                     {"first_step", state.first_step},
+                     {"seconds", state.seconds},
+                     {"rate_factor", state.rate_factor},
+                     {"passes_due", state.passes_due},
+                     {"epoch_so_far", of_epoch(state.so_far)},
+                     {"watched", of_watched(state.watched)},
+                     {"stages", state.stages},
+                     {"metadata", state.metadata},
+                     {"backend", state.backend},
+                     {"precision", state.precision},
+                     {"versions", state.versions},
+                     {"network", state.network},
+                     {"replicas", state.replicas},
+                     {"data", of_data(state.data)},
+                     {"batches", of_batches(state.batches)},
+                     {"bad_samples", state.bad_samples},
+                     {"bad_and_ahead", of_bad_samples(state.bad_and_ahead)}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+RunState read_run_state(const std::string& json) {
+  try {
+    return to_state(Json::parse(json));
+  } catch (const Json::exception& error) {
+    fail(ErrorKind::data, "{}", error.what());
+  }
+}
+
+}  // namespace millrace

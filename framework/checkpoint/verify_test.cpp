@@ -1,0 +1,65 @@
+// Batches of a resumed run beside the hashes in its checkpoint, without a graph that reads them.
+#include "checkpoint/verify.h"
+
+#include <gtest/gtest.h>
+
+#include "millrace/error.h"
+#include "testkit/files.h"
+
+namespace millrace::verify_test {
+namespace {
+
+// A checkpoint after step 10 with the hashes of steps 7 to 10.
+FoundCheckpoint checkpoint() {
+  FoundCheckpoint from{"runs/x/checkpoints/step-000000010", {}};
+  from.checkpoint.state.step = 10;
+  from.checkpoint.state.batches = {{7, 70}, {8, 80}, {9, 90}, {10, 100}};
+  return from;
+}
+
+// Reads what the checkpoint has seen, but for the batch of one step.
+ReadBatches reading(std::uint64_t changed_step = 0, RunState::BatchHash changed = {}) {
+  return [=](std::uint64_t first, std::uint64_t last) {
+    BatchHashList read;
+    for (std::uint64_t step = first + 1; step <= last; ++step)
+      read.push_back(step == changed_step ? changed : RunState::BatchHash{step, 10 * step});
+    return read;
+  };
+}
+
+std::string mistake(const FoundCheckpoint& from, const ReadBatches& read) {
+  return testkit::error_of([&] { verify_batches(from, 10, 3, read, nullptr); }).message();
+}
+
+TEST(Verify, TheSameBatchesAreSaidWithTheirNumber) {
+  EXPECT_EQ(verify_batches(checkpoint(), 10, 1, reading(), nullptr),
+            "verified: the data of the last 1 step before 'runs/x/checkpoints/step-000000010' is the same");
+  EXPECT_EQ(verify_batches(checkpoint(), 10, 20, reading(), nullptr),
+            "verified: the data of the last 4 steps before 'runs/x/checkpoints/step-000000010' is the same (it holds no more "
+            "hashes; 20 were asked for)");
+}
+
+TEST(Verify, TheFirstBatchThatDiffersIsNamedWithWhatDiffers) {
+  const std::string other_samples = mistake(checkpoint(), reading(9, {1, 90})),
+                    other_images = mistake(checkpoint(), reading(9, {9, 1}));
+  EXPECT_NE(other_samples.find("--verify: the batch of step 9 is not the one that the run behind 'runs/x/checkpoints/"),
+            std::string::npos)
+      << other_samples;
+  EXPECT_NE(other_samples.find("its stream hash was 0000000000000009, and is 0000000000000001"), std::string::npos)
+      << other_samples;
+  EXPECT_NE(other_images.find("their hash was 000000000000005a, and is 0000000000000001"), std::string::npos) << other_images;
+  EXPECT_EQ(verify_batches(checkpoint(), 10, 1, reading(9, {1, 1}), nullptr).find("verified: "), 0U)
+      << "it is not among the last";
+}
+
+TEST(Verify, ACheckpointThatCannotBeComparedWithIsSaid) {
+  FoundCheckpoint without = checkpoint();
+  without.checkpoint.state.batches.clear();
+  EXPECT_NE(mistake(without, reading()).find("holds no hashes of batches: leave out --verify"), std::string::npos);
+  FoundCheckpoint other = checkpoint();
+  other.checkpoint.state.step = 20;
+  EXPECT_NE(mistake(other, reading()).find("whose epochs have another number of steps"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace::verify_test

@@ -1,0 +1,69 @@
+#include "prepare/audience.h"
+
+#include <utility>
+
+#include "millrace/error.h"
+#include "stages/build.h"
+
+namespace millrace {
+
+Audience::Audience(const Pipeline& pipeline, const RunOptions& options) : pipeline_(pipeline), options_(options) {
+  if (options.is_first()) {
+    add_observers();
+    return;
+  }
+  reporter_ = std::make_unique<Reporter>(*options.group);
+  observers_.add("process 0", Delivery::all, std::make_shared<RelayObserver>(*reporter_),
+                 requests_.control("observer of process 0"));
+}
+
+void Audience::add_observers() {
+  Diagnostics errors;
+  for (const ObserverPlan& plan : pipeline_.observers) {
+    if (auto observer = plan.type->create(plan.table, "[observe." + plan.name + "]", errors)) {
+      observers_.add(plan.name, plan.type->delivery, std::move(observer), requests_.control("observer " + plan.name));
+    }
+  }
+  errors.throw_if_any();
+  if (options_.hooks.observer) observers_.add("the program", Delivery::all, options_.hooks.observer, control_);
+}
+
+void Audience::open_log(const GraphPlan& stepping_graph) {
+  const RunParams& run = pipeline_.run;
+  log_ = std::make_unique<RunLog>(RunLog::Options{.log_every = static_cast<std::uint64_t>(run.log_every),
+                                                  .stepping_graph = stepping_graph.name,
+                                                  .steps_are_reported = has_reports(stepping_graph),
+                                                  .rate_factor = options_.hooks.rate_factor,
+                                                  .skips = run.on_nan == "skip" && !options_.resume.replays,
+                                                  .most_in_a_row = static_cast<std::uint64_t>(run.nan_limit)},
+                                  observers_, requests_);
+}
+
+void Audience::warn_once(std::string text) {
+  if (options_.is_first() && !text.empty()) observers_.warn(std::move(text));
+}
+
+void Audience::share() {
+  if (options_.group == nullptr) return;
+  requests_.share();
+  if (!options_.is_first()) return log_->send_reports_by(*reporter_);
+  log_->expect_reports_of(options_.group->size());
+}
+
+void Audience::listen() {
+  if (options_.group == nullptr || !options_.is_first()) return;
+  receiver_ = std::make_unique<ReportReceiver>(
+      *options_.group,
+      ReportReceiver::Take{[this](int rank, const RunServices::StepReport& report) { log_->report(rank, report); },
+                           [this](BadSampleEvent event) { log_->bad_sample(std::move(event)); },
+                           [this](WarningEvent event) { observers_.tell(std::move(event)); }});
+}
+
+void Audience::end(RunEnd event) {
+  event.bad_samples = log_->bad_samples();
+  observers_.end(std::move(event), [this](const std::string& observer) {
+    if (options_.hooks.activity) options_.hooks.activity->set("observer " + observer, true);
+  });
+}
+
+}  // namespace millrace

@@ -1,0 +1,245 @@
+#include "prepare/devices.h"
+
+#include <fmt/format.h>
+
+#include <sched.h>
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+using Choice = DeviceRequest::Choice;
+
+int parse_number(std::string_view digits, std::string_view whole) {
+  int number = 0;
+  const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (code != std::errc() || end != digits.data() + digits.size() || number < 0) {
+    fail(ErrorKind::usage,
+         "devices = \"{}\": '{}' is no device number; write \"cpu\", \"cpu*2\", \"cuda\", \"cuda:0,2\" or the beginning of a "
+         "UUID, "
+         "\"cuda:GPU-8f6d\"",
+         whole, digits);
+  }
+  return number;
+}
+
+// What begins with a letter is the beginning of a UUID.
+Choice parse_choice(std::string_view word, std::string_view whole) {
+  const bool letter = !word.empty() && ((word[0] >= 'A' && word[0] <= 'Z') || (word[0] >= 'a' && word[0] <= 'z'));
+  if (!letter) return {.index = parse_number(word, whole), .uuid = {}};
+  if (word == "all") fail(ErrorKind::usage, "devices = \"{}\": \"all\" stands alone; nothing can be added to it", whole);
+  return {.index = 0, .uuid = std::string(word)};
+}
+
+std::string name_of(const DeviceInfo& device) { return fmt::format("{}:{}", device.backend, device.index); }
+
+const DeviceInfo& find_index(int index, const std::vector<DeviceInfo>& present, std::string_view text) {
+  const auto found = std::find_if(present.begin(), present.end(), [&](const DeviceInfo& info) { return info.index == index; });
+  if (found != present.end()) return *found;
+  const DeviceInfo& first = present.front();
+  fail(ErrorKind::usage, "devices = \"{}\": there is no {}:{}; this machine has {} of them, numbered from {}", text,
+       first.backend, index, present.size(), first.index);
+}
+
+const DeviceInfo& find_uuid(const std::string& uuid, const std::vector<DeviceInfo>& present, std::string_view text) {
+  std::vector<std::string> all, matching;
+  const DeviceInfo* found = nullptr;
+  for (const DeviceInfo& device : present) {
+    if (device.uuid.empty()) continue;
+    all.push_back(fmt::format("{} {}", name_of(device), device.uuid));
+    if (!device.uuid.starts_with(uuid)) continue;
+    found = &device;
+    matching.push_back(all.back());
+  }
+  if (matching.size() == 1) return *found;
+  if (matching.size() > 1) {
+    fail(ErrorKind::usage, "devices = \"{}\": '{}' is the beginning of several UUIDs: {}; write more of it", text, uuid,
+         fmt::join(matching, ", "));
+  }
+  fail(ErrorKind::usage, "devices = \"{}\": no device of backend '{}' has a UUID that begins with '{}'; {}", text,
+       present.front().backend, uuid,
+       all.empty() ? "they have none, choose by number"
+                   : fmt::format("there {} {}", all.size() == 1 ? "is" : "are", fmt::join(all, ", ")));
+}
+
+std::shared_ptr<Backend> make_backend(const std::string& name, const Registry& registry) {
+  if (const BackendType* type = registry.backend(name)) return type->create();
+  const std::vector<std::string> names = registry.backends().names();
+  const auto near = registry.backends().nearest(name);
+  fail(ErrorKind::usage, "no backend '{}' for devices; there {} {}{}{}", name, names.size() == 1 ? "is" : "are",
+       names.empty() ? "none: no backend plugin was found" : fmt::format("{}", fmt::join(names, ", ")),
+       near ? fmt::format("; nearest is '{}'", *near) : "", registry.skipped_clause(name));
+}
+
+// Those that have a device other than the processor. why_not: what the others say.
+std::vector<std::shared_ptr<Backend>> usable_backends(const Registry& registry, std::vector<std::string>& why_not) {
+  std::vector<std::shared_ptr<Backend>> usable;
+  for (const auto& [name, type] : registry.backends()) {
+    if (name == "cpu") continue;
+    auto backend = type.create();
+    if (!backend->devices().empty())
+      usable.push_back(std::move(backend));
+    else
+      why_not.push_back(fmt::format("backend '{}': {}", name, backend->why_not()));
+  }
+  return usable;
+}
+
+// "auto": a device that is not the CPU if one can be used; the CPU otherwise.
+std::shared_ptr<Backend> choose_backend(const Registry& registry) {
+  std::vector<std::string> why_not;
+  const auto usable = usable_backends(registry, why_not);
+  return usable.empty() ? make_backend("cpu", registry) : usable.front();
+}
+
+// "all": the one backend whose devices are meant.
+std::shared_ptr<Backend> backend_of_all(const Registry& registry) {
+  std::vector<std::string> why_not, names;
+  const auto usable = usable_backends(registry, why_not);
+  for (const auto& backend : usable) names.push_back(backend->name());
+  if (usable.size() == 1) return usable.front();
+  if (usable.empty()) {
+    fail(ErrorKind::device, "devices = \"all\" means every GPU, and there is none: {}",
+         why_not.empty() ? "no plugin with a backend for GPUs was found" : fmt::format("{}", fmt::join(why_not, "; ")));
+  }
+  fail(ErrorKind::usage, "devices = \"all\": a run takes the devices of one backend, and there are {}; write one of these names",
+       fmt::join(names, " and "));
+}
+
+}  // namespace
+
+DeviceRequest parse_devices(std::string_view text) {
+  DeviceRequest request;
+  const std::size_t end = std::min(text.find_first_of(":*"), text.size());
+  request.backend = text.substr(0, end);
+  if (request.backend.empty()) fail(ErrorKind::usage, "devices = \"{}\" names no backend; write \"auto\" or \"cpu\"", text);
+  if (end == text.size()) return request;
+  if (request.backend == "all") fail(ErrorKind::usage, "devices = \"{}\": \"all\" stands alone, or behind a backend", text);
+  std::string_view rest = text.substr(end + 1);
+  if (text[end] == '*') {
+    const int copies = parse_number(rest, text);
+    if (copies < 1) fail(ErrorKind::usage, "devices = \"{}\": at least one replica is needed", text);
+    request.choices.assign(static_cast<std::size_t>(copies), Choice{});
+    return request;
+  }
+  if (rest == "all") return request;
+  while (true) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    Choice choice = parse_choice(rest.substr(0, comma), text);
+    if (std::find(request.choices.begin(), request.choices.end(), choice) != request.choices.end()) {
+      fail(ErrorKind::usage, "devices = \"{}\" names device {} twice", text, rest.substr(0, comma));
+    }
+    request.choices.push_back(std::move(choice));
+    if (comma == rest.size()) return request;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+std::vector<int> resolve_devices(const DeviceRequest& request, const std::vector<DeviceInfo>& present, std::string_view text) {
+  std::vector<int> indices;
+  bool by_uuid = false;
+  for (const DeviceInfo& device : present) {
+    if (request.choices.empty()) indices.push_back(device.index);
+  }
+  for (const Choice& choice : request.choices) {
+    by_uuid = by_uuid || !choice.uuid.empty();
+    const DeviceInfo& device =
+        choice.uuid.empty() ? find_index(choice.index, present, text) : find_uuid(choice.uuid, present, text);
+    if (by_uuid && std::find(indices.begin(), indices.end(), device.index) != indices.end()) {
+      fail(ErrorKind::usage, "devices = \"{}\" names {} twice", text, name_of(device));
+    }
+    indices.push_back(device.index);
+  }
+  return indices;
+}
+
+CoreShares share_cores(const std::vector<int>& cores, std::size_t replicas, const std::vector<double>& load) {
+  CoreShares shares;
+  const std::size_t for_data = cores.size() >= 8 ? cores.size() / 8 : 0;
+  const std::size_t usable = cores.size() - for_data;
+  shares.data.assign(cores.end() - static_cast<std::ptrdiff_t>(for_data), cores.end());
+  shares.replicas.resize(replicas);
+  if (replicas >= usable) {  // more replicas than cores: they take turns
+    for (std::size_t r = 0; r < replicas; ++r) shares.replicas[r] = {cores[r % usable]};
+    return shares;
+  }
+  const auto share_of = [&](std::size_t r) { return load.empty() ? 1.0 : load[r]; };
+  double total = 0;
+  for (std::size_t r = 0; r < replicas; ++r) total += share_of(r);
+  std::size_t next = 0;
+  double before = 0;
+  for (std::size_t r = 0; r < replicas; ++r) {
+    before += share_of(r);
+    const std::size_t left_to_others = replicas - 1 - r;
+    auto end = static_cast<std::size_t>(static_cast<double>(usable) * before / total + 0.5);
+    end = std::clamp(end, next + 1, usable - left_to_others);
+    shares.replicas[r].assign(cores.begin() + static_cast<std::ptrdiff_t>(next),
+                              cores.begin() + static_cast<std::ptrdiff_t>(end));
+    next = end;
+  }
+  return shares;
+}
+
+std::vector<int> available_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &set)) cores.push_back(core);
+    }
+  }
+  if (cores.empty()) cores.push_back(0);
+  return cores;
+}
+
+void check_replicas(std::string_view text, std::size_t replicas, std::size_t processes) {
+  if (replicas >= processes) return;
+  fail(ErrorKind::usage,
+       "devices = \"{0}\" makes {1} replica{2}, and there are {3} processes: each needs one, as \"cpu*{3}\" makes them", text,
+       replicas, replicas == 1 ? "" : "s", processes);
+}
+
+OpenDevices open_devices(std::string_view text, const std::vector<double>& load, const Registry& registry,
+                         const std::function<void(std::string_view)>& warn, std::size_t rank, std::size_t ranks) {
+  const DeviceRequest request = parse_devices(text);
+  OpenDevices open;
+  open.backend = request.backend == "auto"  ? choose_backend(registry)
+                 : request.backend == "all" ? backend_of_all(registry)
+                                            : make_backend(request.backend, registry);
+  const std::vector<DeviceInfo> present = open.backend->devices();
+  if (present.empty()) {
+    fail(ErrorKind::device, "devices = \"{}\": backend '{}' has no usable device: {}", text, open.backend->name(),
+         open.backend->why_not());
+  }
+  const std::vector<int> indices = resolve_devices(request, present, text);
+  if (!load.empty() && load.size() != indices.size()) {
+    fail(ErrorKind::usage, "load has {} shares, devices = \"{}\" makes {} replica{}", load.size(), text, indices.size(),
+         indices.size() == 1 ? "" : "s");
+  }
+  check_replicas(text, indices.size(), ranks);
+  open.cores = share_cores(available_cores(), indices.size(), load);
+  open.all_replicas = indices.size();
+  open.first_replica = indices.size() * rank / ranks;
+  for (std::size_t r = open.first_replica; r < indices.size() * (rank + 1) / ranks; ++r) {
+    open.devices.push_back(open.backend->open(indices[r], DeviceOptions{.cores = open.cores.replicas[r], .warn = warn}));
+  }
+  return open;
+}
+
+Precision choose_precision(std::string_view text, const OpenDevices& open) {
+  if (text == "fp32") return Precision::fp32;
+  if (text == "tf32") return Precision::tf32;
+  if (text == "bf16") return Precision::bf16;
+  if (text != "auto") fail(ErrorKind::usage, "precision = \"{}\": choose \"auto\", \"fp32\", \"tf32\" or \"bf16\"", text);
+  const bool native =
+      std::all_of(open.devices.begin(), open.devices.end(), [](const auto& device) { return device->info().native_bf16; });
+  return native ? Precision::bf16 : Precision::fp32;
+}
+
+}  // namespace millrace

@@ -1,0 +1,112 @@
+#include "prepare/initial_weights.h"
+
+#include <fmt/format.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "config/document.h"
+#include "millrace/error.h"
+#include "millrace/storage.h"
+#include "network/tensor_file.h"
+#include "stages/probe.h"
+#include "weights/fetched_weights.h"
+
+namespace millrace {
+
+WeightsSource choose_weights(const Pipeline& pipeline, const GraphPlan& main, const WeightsOptions& options) {
+  const NetworkParams& said = pipeline.network_params;
+  const bool given = !options.file.empty();
+  if (given && !(trains(main) && options.begins)) {
+    WeightsSource whole;
+    whole.file = options.file;
+    return whole;
+  }
+  if (!given && !options.begins && trains(main) && !said.weights.file.empty()) {
+    fail(ErrorKind::usage,
+         "{}: --from begins with a later step, and [network] weights = \"{}\" are for the first one: name the run's weights, "
+         "--weights FILE",
+         pipeline.place_of("network.weights"), said.weights.file);
+  }
+  WeightsSource from{.file = given ? options.file : said.weights.file,
+                     .fresh = said.fresh,
+                     .rename = said.rename,
+                     .sha256 = given ? "" : said.sha256,
+                     .inside = said.weights.inside};
+  if (options.is_profile) return from;
+  if (from.file.empty() && !(said.fresh.empty() && said.rename.empty())) {
+    fail(ErrorKind::usage,
+         "{}: [network] has '{}', and there are no weights to take: weights = \"FILE\" in it, or --weights FILE",
+         pipeline.place_of(said.fresh.empty() ? "network.rename" : "network.new"), said.fresh.empty() ? "rename" : "new");
+  }
+  if (!trains(main) && !said.fresh.empty()) {
+    fail(ErrorKind::usage,
+         "{}: [{}] does not train, and layers of new = [\"{}\"] would begin with new values: name the weights of a run that has "
+         "trained them, --weights FILE",
+         pipeline.place_of("network.new"), main.name, fmt::join(said.fresh, "\", \""));
+  }
+  return from;
+}
+
+std::string warning_of_frozen(const Pipeline& pipeline) {
+  const std::vector<Parameter>& all = pipeline.network->parameters;
+  const auto stays_random = [&](const Parameter& p) {
+    return begins_random(p) && covers_any(pipeline.network_params.freeze, p.name);
+  };
+  const auto random = std::ranges::find_if(all, stays_random);
+  if (random == all.end()) return {};
+  return fmt::format(
+      "{}: freeze: '{}' begins with random values and is never trained, as there are no weights to take: name them, weights = "
+      "\"FILE\" in [network] or --weights FILE",
+      pipeline.place_of("network.freeze"), random->name);
+}
+
+InitialWeights read_weights(WeightsSource from, const WeightsOptions& options, const Network& network, const Registry& registry,
+                            const std::function<void(std::string)>& doing) {
+  InitialWeights weights{std::move(from), {}, {}};
+  WeightsSource& source = weights.from;
+  if (source.file.empty()) return weights;
+  std::error_code ignored;
+  if (!options.file.empty() && options.file.find("://") == std::string::npos && !std::filesystem::exists(options.file, ignored))
+    fail(ErrorKind::usage, "--weights: {}", no_such_file(options.file));
+  if (is_remote(source.file)) source.url = source.file;
+  source.file = local_weights({source.file, source.sha256}, registry, doing);
+  doing(fmt::format("reading the weights '{}'", source.file));
+  try {
+    weights.metadata = read_tensors_metadata(source.file);
+    weights.values = load_weights(source, network);
+  } catch (Error& error) {
+    if (source.url.empty()) throw;
+    if (error.kind() == ErrorKind::data) {  // such as a page that says who may have the file
+      std::filesystem::remove(source.file, ignored);
+      error.in("deleted, as it holds no weights");
+    }
+    throw error.in(fmt::format("'{}'", source.url));
+  }
+  return weights;
+}
+
+void write_initial_values(InitialWeights& weights, const Pipeline& pipeline, const GraphBuild& main,
+                          const std::vector<std::unique_ptr<Replica>>& replicas, const WeightsOptions& options) {
+  const std::vector<Parameter>& parameters = pipeline.network->parameters;
+  const bool is_new = weights.from.file.empty() && !main.trains();
+  if (!parameters.empty() && has_predictions(main.plan()) && is_new && !options.is_profile) {
+    fail(ErrorKind::usage,
+         "{}: [{}] makes predictions, and the network has not learned anything: name its weights, --weights FILE",
+         to_string(main.plan().at), main.plan().name);
+  }
+  const auto seed = static_cast<std::uint64_t>(pipeline.run.seed);
+  Weights all = std::exchange(weights.values, {});
+  all.resize(parameters.size());
+  for (int p = 0; const Parameter& parameter : parameters) {  // there is never a second copy of all
+    std::vector<float> values = std::move(all[static_cast<std::size_t>(p)]);
+    if (values.empty()) values = first_values(parameter, *pipeline.network, seed, main);
+    for (const auto& replica : replicas) replica->write(kValue, p, values);
+    ++p;
+  }
+  malloc_trim(0);  // what was read goes back to the system
+}
+
+}  // namespace millrace

@@ -1,0 +1,340 @@
+// From a checked file to a PreparedRun, step by step.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/out_of_memory.h"
+#include "checkpoint/best.h"
+#include "checkpoint/changes.h"
+#include "config/document.h"
+#include "millrace/error.h"
+#include "millrace/util/cache_folder.h"
+#include "prepare/batch_choice.h"
+#include "prepare/initial_weights.h"
+#include "prepare/on_nan.h"
+#include "prepare/prepared_run.h"
+#include "prepare/stop_rules.h"
+#include "prepare/without_effect.h"
+#include "stages/label_values.h"
+#include "stages/median_weights.h"
+
+namespace millrace {
+
+namespace {
+
+void require_graph(const Pipeline& pipeline, const std::string& graph) {
+  if (graph.empty() || pipeline.graph(graph)) return;
+  std::vector<std::string> names;
+  for (const GraphPlan& each : pipeline.graphs) names.push_back(each.name);
+  const auto near = nearest_name(graph, names);
+  fail(ErrorKind::usage, "{}: no graph '{}'; there {} {}{}", pipeline.title(), graph, names.size() == 1 ? "is" : "are",
+       fmt::join(names, ", "), near ? fmt::format("; nearest is '{}'", *near) : "");
+}
+
+// What is not made for several processes yet, each by name.
+void check_processes(const Pipeline& pipeline, const RunOptions& options) {
+  if (!pipeline.network)
+    fail(ErrorKind::usage, "{}: several processes share the devices of a network, and there is no [network]", pipeline.title());
+  if (options.hash_input) fail(ErrorKind::usage, "--hash pixels sees one process's part of a batch: run it with one process");
+  for (const GraphPlan& graph : pipeline.graphs) {
+    if (!has_predictions(graph) || (options.graph.empty() ? graph.when.never : graph.name != options.graph)) continue;
+    fail(
+        ErrorKind::usage,
+        "{}: [{}] makes predictions, which one process writes: give it every = \"never\", and run --graph {} afterwards with one "
+        "process",
+        to_string(graph.at), graph.name, graph.name);
+  }
+}
+
+// Nothing: the run begins. Of several processes rank 0 chooses.
+std::optional<ResumePoint> resume_point_of(PreparedRun& run) {
+  const RunOptions& options = run.options;
+  const bool begins_elsewhere = !options.weights.empty() || options.from.epoch > 0 || options.from.step > 0;
+  const auto request = resume_request(run.pipeline, {.run = options.resume.run,
+                                                     .saves_checkpoints = run.saves_checkpoints(),
+                                                     .replays = options.resume.replays,
+                                                     .only_checks = options.only_check,
+                                                     .begins_elsewhere = begins_elsewhere,
+                                                     .allows_changes = !options.resume.allow_change.empty()});
+  if (run.saves_checkpoints()) run.places.require_checkpoint_folder();
+  std::optional<ResumePoint> point;
+  if (!request) return point;
+  options.doing("reading the checkpoint");
+  try {
+    if (options.is_first()) {
+      point = find_resume_point(*request, run.places, options.resume.rate_factor.has_value(),
+                                [&](std::string text) { run.audience.warn(std::move(text)); });
+    }
+  } catch (...) {
+    if (options.group != nullptr) share_resume_point(point, true, run.places, *options.group);
+    throw;
+  }
+  if (options.group != nullptr) share_resume_point(point, false, run.places, *options.group);
+  if (point && options.resume.rate_factor) point->checkpoint.state.rate_factor = *options.resume.rate_factor;
+  if (point) run.options.from = {point->checkpoint.state.epoch, point->checkpoint.state.step_of_epoch};
+  return point;
+}
+
+void find_weights(PreparedRun& run) {
+  if (run.resume_point) {
+    run.weights.metadata = run.resume_point->checkpoint.state.metadata;
+    return;
+  }
+  const GraphPlan& main = run.stepping_graph();
+  run.weights.from = choose_weights(run.pipeline, main, run.weights_options());
+  if (!run.weights.from.file.empty() || !trains(main) || run.options.only_main) return;
+  run.audience.warn_once(warning_of_frozen(run.pipeline));
+}
+
+// What the weights were validated with, beside what this file does with them. Training on other images may well be meant;
+// figures and predictions would be wrong without a word.
+std::optional<Usage> compared_usage(PreparedRun& run) {
+  const Pipeline& pipeline = run.pipeline;
+  const WeightsSource& from = run.weights.from;
+  std::optional<Usage> usage = usage_of(pipeline, run.builds);
+  if (usage) usage->unrepeatable = mistake_in_recipe(*usage, run.registry);
+  const bool compares = pipeline.network_params.preprocessing == "compare" && !from.file.empty();
+  if (!usage || !compares || run.resume_point || run.options.only_main) return usage;
+  const auto stored = usage_from(run.weights.metadata, from.file);
+  if (!stored) return usage;
+  const Diagnostics found = disagreements(*stored, *usage, !from.fresh.empty());
+  if (found.empty()) return usage;
+  const std::string text = fmt::format(
+      "{}\nthe weights '{}' say how [{}] of the run that wrote them prepared images, and {} does otherwise: change it, or say "
+      "that it is meant, preprocessing = \"mine\" in [network] (--set network.preprocessing=mine)",
+      found.text(), from.file, stored->graph, pipeline.title());
+  if (!run.main().trains()) fail(ErrorKind::usage, "{}", text);
+  run.audience.warn_once(text);
+  return usage;
+}
+
+// What is the same for all stages.
+DataContext shared_context(const PreparedRun& run) {
+  DataContext context;
+  context.seed = static_cast<std::uint64_t>(run.pipeline.run.seed);
+  context.network = run.pipeline.network.get();
+  if (run.pipeline.network) context.window = run.pipeline.network->input;
+  context.run = &run.audience.log();
+  context.registry = &run.registry;
+  context.group = run.options.group;
+  if (run.weights.from.fresh.empty()) {  // else those of another task
+    context.classes = classes_from(run.weights.metadata);
+    context.colours = colours_from(run.weights.metadata);
+  }
+  return context;
+}
+
+// What may be meant, and rarely is.
+void warn_of_graphs(PreparedRun& run) {
+  if (!run.options.is_first()) return;
+  for (const auto& build : run.builds) {
+    const GraphPlan& plan = build->plan();
+    run.audience.warn_once(build->lack_of_classes(run.main()));
+    run.audience.warn_once(warning_of_label_values(*build, static_cast<std::uint64_t>(run.pipeline.run.seed)));
+    if (plan.every.empty() || !loses_results(plan)) continue;
+    run.audience.warn_once(
+        fmt::format("{}: no stage of [{}] reports or writes what the network makes of its images; put 'metrics' into its flow",
+                    to_string(plan.at), plan.name));
+  }
+}
+
+void list_data(PreparedRun& run) {
+  const RunOptions& options = run.options;
+  run.audience.open_log(run.stepping_graph());
+  for (const GraphPlan& plan : run.pipeline.graphs) {
+    if (options.graph.empty() ? plan.when.never : plan.name != options.graph) continue;
+    if (options.only_main && !run.builds.empty()) break;
+    options.doing(fmt::format("listing the samples of [{}]", plan.name));
+    run.builds.push_back(std::make_unique<GraphBuild>(plan, shared_context(run)));
+    GraphBuild& build = *run.builds.back();
+    build.require_steps();
+    build.require_targets();
+    build.require_classes_of(run.main());
+  }
+  warn_of_graphs(run);
+}
+
+void count_median_weights(PreparedRun& run) {
+  std::string asking;
+  for (const auto& build : run.builds) asking = asking.empty() ? place_of_median_weights(build->plan()) : asking;
+  if (asking.empty()) return;
+  const GraphPlan& plan = run.pipeline.graphs.front();
+  std::unique_ptr<GraphBuild> alone;  // where another graph runs without it
+  if (&run.main().plan() != &plan) alone = std::make_unique<GraphBuild>(plan, shared_context(run));
+  const GraphBuild& main = alone ? *alone : run.main();
+  run.options.doing(fmt::format("counting the pixels of each class of [{}]", plan.name));
+  try {
+    run.median_weights = median_frequency_weights(main, {.classes = static_cast<std::size_t>(run.pipeline.network->output()[0]),
+                                                         .seed = static_cast<std::uint64_t>(run.pipeline.run.seed),
+                                                         .threads = static_cast<unsigned>(run.data_threads()),
+                                                         .cache = cache_folder("class_weights")});
+  } catch (Error& error) {
+    throw error.in(asking);
+  }
+  for (const auto& build : run.builds) build->set_median_weights(run.median_weights);
+}
+
+// As it is now: a checkpoint says later what the run began with.
+std::string network_text_of(const PreparedRun& run) {
+  const std::string& file = run.pipeline.network_params.use;
+  if (!run.saves_checkpoints() || file.empty()) return {};
+  Diagnostics ignored;  // it was read before
+  const auto document = read_document(file, {}, ignored);
+  return document ? to_toml(*document) : std::string();
+}
+
+// The size of batches with which the run of a checkpoint began, where the file leaves it open; 0: it does not.
+std::uint32_t kept_batch(const PreparedRun& run) {
+  Diagnostics errors;
+  const auto then =
+      parse_toml(run.resume_point->checkpoint.pipeline, (run.resume_point->path / "pipeline.toml").string(), errors);
+  errors.throw_if_any();
+  return take_batch_size(run.builds, *then);
+}
+
+void choose_batch(PreparedRun& run, std::uint32_t kept, const ReplicaSet::Compiling& compiling) {
+  MemoryLimits limits;
+  try {
+    limits = memory_limits(run.pipeline.run.memory, run.options.group_size(), run.replicas.devices().devices);
+  } catch (Error& error) {
+    throw error.in(BatchChoice::place(run.builds));
+  }
+  BatchChoice choice(run.builds, run.options.group, [&] {
+    Replicas candidates;
+    if (run.pipeline.network) candidates = run.replicas.compiled(compiling);
+    std::string lack = lack_of_memory(run.memory_with(candidates), limits);
+    if (lack.empty()) run.replicas.keep(std::move(candidates));
+    return lack;
+  });
+  const auto replicas = static_cast<std::uint32_t>(std::max<std::size_t>(run.replicas.all(), 1));
+  if (kept > 0) {
+    choice.keep(kept);
+  } else {
+    choice.choose(replicas * run.replicas.request().micro_batches);
+  }
+  run.batch_choice = choice.text();
+}
+
+// The network, where there is one, for the batches that the file asks for or that fit.
+void compile(PreparedRun& run, std::uint32_t kept) {
+  for (const auto& build : run.builds) limit_batch(*build, run.replicas.all(), run.pipeline.run.load);
+  if (run.pipeline.network) run.replicas.ask(run.pipeline.run, run.builds, run.options.time_layers);
+  const ReplicaSet::Compiling compiling{run.pipeline, run.builds, run.weights.metadata,
+                                        [&](std::string what) { run.options.doing(std::move(what)); }};
+  if (BatchChoice::is_open(run.builds)) {
+    choose_batch(run, kept, compiling);
+  } else if (run.pipeline.network) {
+    run.replicas.keep(run.replicas.compiled(compiling));
+  }
+  if (run.pipeline.network) check_batches(run.pipeline, run.replicas, run.builds);
+}
+
+// The step of the epoch with which a run resumes whose batches had another size; nothing: they had not. As many samples are done:
+// a batch that is done in part is made again. Larger ones may leave none to do.
+std::optional<std::uint64_t> step_with_other_batches(PreparedRun& run) {
+  if (!run.resume_point) return std::nullopt;
+  const StartingPoint& from = run.options.from;
+  const std::uint64_t was = run.resume_point->checkpoint.state.batch_size, is = run.main().batch().size;
+  if (was == 0 || was == is) return std::nullopt;
+  const std::uint64_t samples = from.step * was, again = samples % is, an_epoch = run.main().steps_per_epoch();
+  if (samples / is >= an_epoch) return an_epoch;
+  if (again > 0) {
+    run.audience.warn_once(
+        fmt::format("{}: batches hold {} samples now, and {} before: {} samples of epoch {} are trained on a second time",
+                    run.pipeline.title(), is, was, again, from.epoch + 1));
+  }
+  return samples / is;
+}
+
+StepRange steps_of(PreparedRun& run) {
+  const GraphBuild& main = run.main();
+  return choose_steps(run.pipeline, {main.plan().name, main.trains(), main.steps_per_epoch()},
+                      {.from = run.options.from,
+                       .is_resumed = run.resume_point.has_value(),
+                       .step_with_other_batches = step_with_other_batches(run),
+                       .is_named = !run.options.graph.empty(),
+                       .most = run.options.most_steps});
+}
+
+void warn_of_no_effect(PreparedRun& run) {
+  if (!run.options.graph.empty() || run.options.only_main || run.options.resume.replays) return;
+  const RunLength length{.trains = run.main().trains(), .steps = run.steps.end, .steps_per_epoch = run.main().steps_per_epoch()};
+  for (std::string& text : without_effect(run.pipeline, length)) run.audience.warn_once(std::move(text));
+}
+
+void add_step_stages(PreparedRun& run) {
+  const OpenDevices& devices = run.replicas.devices();
+  for (const auto& build : run.builds) {
+    StepContext context;
+    for (const auto& replica : run.replicas.here()) context.replicas.push_back(replica.get());
+    for (const auto& device : devices.devices) context.devices.push_back(device.get());
+    context.load = run.pipeline.run.load;
+    if (context.load.empty()) context.load.assign(run.replicas.all(), 1.0);
+    context.first_replica = static_cast<int>(devices.first_replica);
+    context.total_steps = run.steps.total;
+    context.last_step = run.steps.end;
+    context.hash_input = run.options.hash_input;
+    build->add_step_stages(std::move(context));
+  }
+}
+
+void prepare_all(PreparedRun& run) {
+  const Pipeline& pipeline = run.pipeline;
+  if (!run.options.resume.notice.empty()) run.audience.warn(run.options.resume.notice);
+  for (const std::string& text : pipeline.warnings) run.audience.warn_once(text);
+  run.resume_point = resume_point_of(run);
+  if (pipeline.network) find_weights(run);
+  if (run.options.group != nullptr) run.options.processes = run.options.group->size();
+  if (run.options.processes > 1) check_processes(pipeline, run.options);
+  if (pipeline.network) {
+    if (!run.resume_point) {
+      run.weights = read_weights(std::move(run.weights.from), run.weights_options(), *pipeline.network, run.registry,
+                                 [&](std::string what) { run.options.doing(std::move(what)); });
+    }
+    run.options.doing("opening devices");
+    run.replicas = open_replicas(pipeline, run.registry, {run.options.devices, run.options.group, run.options.processes},
+                                 [&](std::string_view message) { run.audience.warn(std::string(message)); });
+  }
+  list_data(run);
+  run.usage = compared_usage(run);
+  run.network_text = network_text_of(run);
+  if (pipeline.network && (run.resume_point || !run.options.only_check)) count_median_weights(run);
+  std::uint32_t kept = 0;
+  if (run.resume_point) {
+    kept = kept_batch(run);  // then the file is compared with numbers in place of words that leave them to the run
+    require_allowed(compare_with_checkpoint(*run.resume_point, run.record(), pipeline), run.options.resume.allow_change,
+                    pipeline.title(), run.resume_point->path.string());
+  }
+  run.audience.warn_once(warning_of_limit(pipeline.run.memory));
+  compile(run, kept);
+  for (const auto& figure : {best_figure(pipeline), pipeline.stop.figure, pipeline.plateau.figure}) {
+    if (figure) require_figure(*figure, run.builds);
+  }
+  run.steps = steps_of(run);
+  warn_of_no_effect(run);
+  add_step_stages(run);
+  if (run.options.only_main || run.options.resume.replays) return;
+  check_on_nan(pipeline, run.main(), {.has_checkpoints = run.saves_checkpoints(), .processes = run.options.processes});
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedRun> prepare(const Pipeline& pipeline, const Registry& registry, RunOptions options) {
+  require_graph(pipeline, options.graph);
+  RunPlaces(pipeline, registry).require_name();
+  auto run = std::make_unique<PreparedRun>(pipeline, registry, std::move(options));
+  try {
+    prepare_all(*run);
+    return run;
+  } catch (...) {
+    const Error error = current_error();
+    if (!lacks_memory(error)) throw;
+    const bool is_planned = !pipeline.network || !run->replicas.here().empty();
+    const Activity* const activity = run->options.hooks.activity;
+    throw with_memory(error, activity != nullptr ? activity->text() : "", is_planned ? run->memory() : std::vector<MemoryItem>(),
+                      run->host_memory());
+  }
+}
+
+}  // namespace millrace

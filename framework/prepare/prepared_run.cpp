@@ -1,0 +1,209 @@
+#include "prepare/prepared_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "checkpoint/best.h"
+#include "checkpoint/replica_values.h"
+#include "checkpoint/verify.h"
+#include "millrace/error.h"
+#include "stages/median_weights.h"
+#include "weights/weights.h"
+
+namespace millrace {
+namespace {
+
+// By source, "train.read": what the graphs' sources give.
+std::map<std::string, RunState::Data> data_of(const Builds& builds) {
+  std::map<std::string, RunState::Data> all;
+  for (const auto& build : builds) {
+    if (build->source() == nullptr) continue;
+    all[fmt::format("{}.{}", build->plan().name, build->source_plan().name)] = {build->samples(), build->classes(),
+                                                                                build->class_counts(), build->listing_hash()};
+  }
+  return all;
+}
+
+}  // namespace
+
+PreparedRun::PreparedRun(const Pipeline& checked, const Registry& plugins, RunOptions asked)
+    : pipeline(checked), registry(plugins), options(std::move(asked)), audience(pipeline, options), places(pipeline, registry) {}
+
+PreparedRun::~PreparedRun() { leave("it was given up"); }
+
+void PreparedRun::leave(const std::string& why) {
+  if (options.group == nullptr) return;
+  options.group->leave(why);
+  replicas.give_up();
+  audience.stop_listening();
+}
+
+int PreparedRun::data_threads() const {
+  if (pipeline.run.threads > 0) return static_cast<int>(pipeline.run.threads);
+  const std::vector<int>& apart = replicas.devices().cores.data;
+  return static_cast<int>(apart.empty() ? available_cores().size() : apart.size());
+}
+
+bool PreparedRun::saves_checkpoints() const {
+  return pipeline.checkpoint.wanted && pipeline.network && trains(stepping_graph()) && !options.only_main;
+}
+
+ReplicaView PreparedRun::view() const {
+  return {.network = *pipeline.network,
+          .replicas = replicas.here(),
+          .devices = replicas.devices().devices,
+          .copies = replicas.request().copies,
+          .evaluated = replicas.request().evaluated,
+          .load = pipeline.run.load,
+          .first_replica = replicas.devices().first_replica,
+          .all_replicas = replicas.all(),
+          .group = options.group};
+}
+
+RunRecord PreparedRun::record() const {
+  return {.pipeline = to_toml(resolved()),
+          .network = network_text,
+          .data = data_of(builds),
+          .backend = replicas.devices().devices.front()->info().backend,
+          .precision = to_string(replicas.precision()),
+          .replicas = replicas.all()};
+}
+
+WeightsOptions PreparedRun::weights_options() const {
+  return {.file = options.weights, .begins = options.from.epoch == 0 && options.from.step == 0, .is_profile = options.only_main};
+}
+
+Value PreparedRun::resolved() const {
+  Value resolved = with_median_weights(pipeline.resolved, median_weights);
+  for (const auto& build : builds) {
+    if (!build->chooses_batch()) continue;
+    Value& graph = *resolved.find(build->plan().name);
+    const std::string& batcher = build->batcher().name;
+    if (graph.find(batcher) == nullptr) graph.set(batcher, Value());
+    graph.find(batcher)->set("size", Value(static_cast<std::int64_t>(build->batch().size)));
+  }
+  return resolved;
+}
+
+GraphOptions PreparedRun::graph_options(std::size_t g) const {
+  const GraphBuild& build = *builds[g];
+  const OpenDevices& devices = replicas.devices();
+  GraphOptions graph;
+  graph.resident_set = replicas.resident_set(g);
+  graph.seed = static_cast<std::uint64_t>(pipeline.run.seed);
+  graph.chunk = static_cast<std::uint32_t>(pipeline.run.chunk);
+  graph.samples_per_epoch = build.samples();
+  graph.batch_size = build.batch().size;
+  graph.guard = options.guard;
+  graph.steps_per_epoch = build.steps_per_epoch();
+  graph.image = build.image();
+  graph.target = build.target();
+  graph.numbers = build.source() ? build.source()->numbers() : 0;
+  graph.has_rows = build.source() && build.source()->has_rows();
+  graph.window = pipeline.network ? pipeline.network->input : build.image();
+  if (options.group != nullptr) {
+    graph.load = pipeline.run.load;
+    if (graph.load.empty()) graph.load.assign(replicas.all(), 1.0);
+    graph.first_replica = static_cast<std::uint32_t>(devices.first_replica);
+    graph.replicas = static_cast<std::uint32_t>(replicas.here().size());
+  }
+  if (!devices.devices.empty()) {
+    graph.host_buffer = [device = devices.devices.front().get()](std::size_t bytes) { return device->host_buffer(bytes); };
+  }
+  return graph;
+}
+
+MemoryNeeds PreparedRun::memory_needs(const Replicas& candidates) const {
+  const OpenDevices& devices = replicas.devices();
+  MemoryNeeds needs{.threads = static_cast<std::size_t>(pipeline.run.io_threads) + available_cores().size() + 4,
+                    .network = pipeline.network.get()};
+  for (std::size_t g = 0; g < builds.size(); ++g) {
+    const GraphBuild& build = *builds[g];
+    MemoryNeeds::Graph graph{.name = build.plan().name,
+                             .slot_bytes = slot_bytes(build.stages(), graph_options(g)),
+                             .slots = replicas.slots_here(build.batch().size, pipeline.run.load),
+                             .batch_size = build.batch().size,
+                             .buffers = build.batch().buffers};
+    for (std::size_t s = 0; s < build.stages().size(); ++s) {
+      std::size_t bytes = 0;
+      for (const auto& stage : build.stages()[s]) bytes += stage->memory_bound();
+      graph.stages.push_back({build.plan().stages[s].name, bytes});
+    }
+    needs.graphs.push_back(std::move(graph));
+  }
+  for (std::size_t r = 0; r < candidates.size(); ++r) {
+    needs.replicas.push_back(
+        {device_name(devices.devices[r]->info()), candidates[r]->memory_plan(), devices.cores.replicas[r].size()});
+  }
+  needs.weights_from_file = !weights.from.file.empty();
+  needs.keeps_best_weights = pipeline.best && !pipeline.run.folder.empty() && !options.only_main;
+  if (!candidates.empty() && saves_checkpoints()) {
+    needs.checkpoint_bytes = checkpoint_bytes(*pipeline.network, *candidates.front(), replicas.request().copies, replicas.all());
+  }
+  needs.keeps_best_checkpoint = best_figure(pipeline).has_value();
+  return needs;
+}
+
+std::vector<MemoryItem> PreparedRun::memory_with(const Replicas& candidates) const {
+  return memory_budget(memory_needs(candidates));
+}
+
+void PreparedRun::open_graphs() {
+  if (!graphs.empty()) return;
+  if (options.keeps_to_memory) require_memory(memory(), host_memory());
+  RunLog& log = audience.log();
+  if (log.folder().empty() && !options.only_main) log.expect_folder(pipeline.run.folder);
+  workers = std::make_unique<Workers>(data_threads(), static_cast<int>(pipeline.run.io_threads), replicas.devices().cores.data);
+  for (std::size_t g = 0; g < builds.size(); ++g) {
+    GraphBuild& build = *builds[g];
+    options.doing(fmt::format("opening the stages of [{}]", build.plan().name));
+    build.open_stages();
+    graphs.push_back(std::make_unique<Graph>(build.plan(), build.stages(), graph_options(g), *workers));
+  }
+}
+
+std::map<std::string, std::string> weights_metadata(const PreparedRun& run) {
+  std::map<std::string, std::string> metadata = plans_of(run.replicas.here(), run.replicas.devices().devices);
+  metadata.merge(metadata_of(run.main().classes()));
+  if (!run.usage) return metadata;
+  Usage usage = *run.usage;  // with what the file left to the run
+  usage.precision = to_string(run.replicas.precision());
+  usage.measure = with_median_weights(std::move(usage.measure), run.median_weights);
+  for (const auto& build : run.builds) {
+    if (build->plan().name == usage.graph) usage.batch = build->batch().size;
+  }
+  metadata.merge(metadata_of(usage));
+  return metadata;
+}
+
+SavedStages saved_stages(const GraphBuild& main) {
+  SavedStages stages;
+  for (std::size_t s = 0; s < main.stages().size(); ++s) stages.push_back({main.plan().stages[s].name, main.stages()[s]});
+  return stages;
+}
+
+void start_replicas(PreparedRun& run) {
+  run.options.doing("allocating the network's memory and writing its weights");
+  for (const auto& replica : run.replicas.here()) replica->start();
+  if (run.replicas.here().empty() || run.resume_point) return;
+  write_initial_values(run.weights, run.pipeline, run.main(), run.replicas.here(), run.weights_options());
+}
+
+std::string verify(PreparedRun& run, std::uint64_t most) {
+  if (!run.resume_point) return {};
+  const auto read = [&](std::uint64_t first, std::uint64_t last) {
+    RunLog& log = run.audience.log();
+    if (run.options.is_first()) log.expect_folder(run.resume_point->run);  // stages that are opened here write there
+    run.open_graphs();
+    run.options.doing(fmt::format("reading the batches of steps {} to {} again", first + 1, last));
+    log.rehearse(true);
+    BatchHashList hashes = read_batches(*run.graphs.front(), first, last);
+    log.rehearse(false);
+    return hashes;
+  };
+  return verify_batches(*run.resume_point, run.steps.first, most, read, run.options.group);
+}
+
+}  // namespace millrace

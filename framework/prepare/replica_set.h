@@ -1,0 +1,79 @@
+// The devices of a run, and the network compiled for each of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/plan.h"
+#include "millrace/backend/backend.h"
+#include "millrace/communicator.h"
+#include "prepare/devices.h"
+#include "ranks/meeting.h"
+#include "stages/build.h"
+
+namespace millrace {
+
+// Replicas are numbered over all processes of a run; this process has those of its devices. Of a pipeline without a network it is
+// empty. Owns devices, replicas, and where these meet in the middle of a pass.
+class ReplicaSet {
+ public:
+  ReplicaSet() = default;
+  // `group`: the processes of the run; null: there is one. It outlives this.
+  ReplicaSet(OpenDevices devices, Precision precision, Group* group);
+
+  // What all replicas have in common: the settings of [run] and what the graphs' stages ask of the network.
+  void ask(const RunParams& run, const Builds& builds, bool time_layers);
+  // The network for the batches that the graphs have now; it is not kept. `metadata`: of the weights, with plans of engines.
+  // REQUIRES: ask().
+  struct Compiling {
+    const Pipeline& pipeline;
+    const Builds& builds;
+    const std::map<std::string, std::string>& metadata;
+    std::function<void(std::string what)> doing;
+  };
+  Replicas compiled(const Compiling& what) const;
+  void keep(Replicas replicas) { replicas_ = std::move(replicas); }
+
+  const OpenDevices& devices() const { return devices_; }
+  const Replicas& here() const { return replicas_; }
+  std::size_t all() const { return devices_.all_replicas; }
+  Precision precision() const { return precision_; }
+  const CompileRequest& request() const { return shared_.request; }
+  std::int32_t resident_set(std::size_t graph) const { return resident_sets_.empty() ? -1 : resident_sets_[graph]; }
+  // Of the slots of a batch, those that this process reads.
+  std::uint32_t slots_here(std::uint32_t batch_size, const std::vector<double>& load) const;
+
+  void finish() const;   // waits for all submitted work
+  void give_up() const;  // what waits for other processes fails
+
+ private:
+  CompileOptions options_for(std::size_t replica, const Compiling& what) const;
+
+  OpenDevices devices_;               // destroyed after the replicas
+  std::unique_ptr<Meeting> meeting_;  // of the replicas
+  Group* group_ = nullptr;
+  Precision precision_ = Precision::fp32;
+  CompileOptions shared_;
+  std::vector<std::int32_t> resident_sets_;  // of each graph: which one devices keep, or -1
+  Replicas replicas_;
+};
+
+// `devices`: instead of run.devices; "": as that says. `processes` will run it. An error has the place of what asked for the
+// devices.
+struct DevicesAsked {
+  std::string devices;
+  Group* group = nullptr;
+  int processes = 1;
+};
+ReplicaSet open_replicas(const Pipeline& pipeline, const Registry& registry, const DevicesAsked& asked,
+                         const std::function<void(std::string_view message)>& warn);
+
+// Throws Error(usage) where a batch that trains, or its last part, leaves a replica too few samples for statistics over them.
+void check_batches(const Pipeline& pipeline, const ReplicaSet& replicas, const Builds& builds);
+
+}  // namespace millrace

@@ -1,0 +1,45 @@
+#include "prepare/without_effect.h"
+
+#include <fmt/format.h>
+
+namespace millrace {
+namespace {
+
+// Passes of a graph after which a run can still be changed.
+std::uint64_t passes_before_the_end(const GraphPlan& graph, const RunLength& run) {
+  const std::uint64_t done = run.steps > 0 ? run.steps - 1 : 0;
+  return graph.every.empty() ? done / run.steps_per_epoch : graph.when.times(done, run.steps_per_epoch);
+}
+
+}  // namespace
+
+std::vector<std::string> without_effect(const Pipeline& pipeline, const RunLength& run) {
+  std::vector<std::string> said;
+  const auto say_untrained = [&](const std::string& key, const std::string& what) {
+    said.push_back(
+        fmt::format("{}: {} has no effect: [{}] does not train", pipeline.place_of(key), what, pipeline.graphs.front().name));
+  };
+  if (!run.trains) {
+    for (const std::string table : {"stop", "plateau", "checkpoint"}) {
+      if (pipeline.resolved.find(table) != nullptr) say_untrained(table, "[" + table + "]");
+    }
+    if (pipeline.best) say_untrained("run.best", "run.best");
+    return said;
+  }
+  if (pipeline.best && pipeline.run.folder.empty()) {
+    said.push_back(fmt::format("{}: run.best has no effect: run.folder = \"\" writes nothing", pipeline.place_of("run.best")));
+  }
+  const auto look_at = [&](const char* table, const std::optional<FigurePlan>& figure, std::uint64_t patience) {
+    if (!figure) return;
+    const std::uint64_t passes = passes_before_the_end(*pipeline.graph(figure->graph), run);
+    if (passes > patience) return;  // the first one sets the figure that is to be improved
+    said.push_back(fmt::format(
+        "{}: figure of [{}] has no effect: patience = {} takes {} passes of [{}] before the last step, and the run has {}",
+        pipeline.place_of(fmt::format("{}.patience", table)), table, patience, patience + 1, figure->graph, passes));
+  };
+  look_at("stop", pipeline.stop.figure, pipeline.stop.patience);
+  look_at("plateau", pipeline.plateau.figure, pipeline.plateau.patience);
+  return said;
+}
+
+}  // namespace millrace

@@ -1,0 +1,77 @@
+#include "prepare/without_effect.h"
+
+#include <gtest/gtest.h>
+
+namespace millrace {
+namespace {
+
+using Said = std::vector<std::string>;
+
+// A run of 10 epochs of 5 steps, with a validation each `every`.
+class WithoutEffect : public testing::Test {
+ protected:
+  WithoutEffect() {
+    pipeline_.file = "p.toml";
+    pipeline_.graphs.resize(2);
+    pipeline_.graphs[0].name = "train";
+    pipeline_.graphs[1].name = "validate";
+    pipeline_.graphs[1].every = "epoch";
+    pipeline_.graphs[1].when.epochs = 1;
+  }
+  template <class Plan>  // [stop] or [plateau]
+  static void watch(Plan& plan, const char* graph, const char* figure, std::uint64_t patience) {
+    plan.figure = FigurePlan{graph, figure, {}};
+    plan.patience = patience;
+  }
+  Said said() const { return without_effect(pipeline_, run_); }
+
+  Pipeline pipeline_;
+  RunLength run_{.trains = true, .steps = 50, .steps_per_epoch = 5};
+};
+
+TEST_F(WithoutEffect, NothingIsSaidOfWhatChangesTheRun) {
+  pipeline_.best = FigurePlan{"validate", "accuracy", {}};
+  watch(pipeline_.stop, "validate", "accuracy", 8);
+  watch(pipeline_.plateau, "train", "loss", 8);
+  EXPECT_EQ(said(), Said{});
+}
+
+TEST_F(WithoutEffect, APatienceThatOutlastsTheRun) {
+  watch(pipeline_.stop, "validate", "accuracy", 9);
+  watch(pipeline_.plateau, "train", "loss", 9);
+  const std::string takes = " has no effect: patience = 9 takes 10 passes of ", has = " before the last step, and the run has 9";
+  EXPECT_EQ(said(), (Said{"p.toml: figure of [stop]" + takes + "[validate]" + has,
+                          "p.toml: figure of [plateau]" + takes + "[train]" + has}));
+  run_.steps = 51;  // the tenth pass is no longer the last thing
+  EXPECT_EQ(said(), Said{});
+}
+
+TEST_F(WithoutEffect, APatienceOfAGraphThatRunsRarely) {
+  pipeline_.graphs[1].when = Every{.steps = 20};  // behind steps 20, 40 and 50
+  watch(pipeline_.stop, "validate", "accuracy", 2);
+  EXPECT_EQ(said(),
+            Said{"p.toml: figure of [stop] has no effect: patience = 2 takes 3 passes of [validate] before the last step, "
+                 "and the run has 2"});
+  pipeline_.stop.patience = 1;
+  EXPECT_EQ(said(), Said{});
+}
+
+TEST_F(WithoutEffect, BestWeightsThatAreWrittenNowhere) {
+  pipeline_.best = FigurePlan{"validate", "accuracy", {}};
+  pipeline_.run.folder = "";
+  EXPECT_EQ(said(), Said{"p.toml: run.best has no effect: run.folder = \"\" writes nothing"});
+}
+
+TEST_F(WithoutEffect, TablesOfTrainingWhereNothingTrains) {
+  run_.trains = false;
+  pipeline_.resolved.set("stop", Value());
+  pipeline_.resolved.set("checkpoint", Value());
+  for (Member& member : pipeline_.resolved.table()) {
+    member.value.set_position({std::make_shared<const std::string>("p.toml"), member.key == "stop" ? 3 : 5, 1});
+  }
+  EXPECT_EQ(said(), (Said{"p.toml:3:1: [stop] has no effect: [train] does not train",
+                          "p.toml:5:1: [checkpoint] has no effect: [train] does not train"}));
+}
+
+}  // namespace
+}  // namespace millrace

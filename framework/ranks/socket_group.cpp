@@ -1,0 +1,209 @@
+#include "ranks/socket_group.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "base/thread_name.h"
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::uint32_t kGoodbye = 0xffffffff, kAlive = 0xfffffffe;  // channels of the group itself
+constexpr int kSignsInPatience = 6;
+constexpr std::uint64_t kLongestMessage = std::uint64_t{1} << 36U;  // a stranger's figure must not fill the memory
+
+struct Header {
+  std::uint32_t channel = 0;
+  std::uint32_t unused = 0;
+  std::uint64_t bytes = 0;
+};
+
+bool make_room(std::uint64_t bytes, std::vector<std::byte>& message) {
+  if (bytes > kLongestMessage) return false;
+  try {
+    message.resize(bytes);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+// Another process.
+struct SocketGroup::Peer {
+  int rank = 0, socket = -1;
+  Mutex sending;                                                         // of one message at a time
+  std::map<std::uint32_t, std::deque<std::vector<std::byte>>> messages;  // by channel
+  bool ended = false;                                                    // in good order: nothing more will come
+  std::vector<std::vector<std::byte>> spare;                             // memory of messages that were taken
+  std::thread listener;
+};
+
+SocketGroup::SocketGroup(Setting setting) : setting_(std::move(setting)) {
+  for (int rank = 0; rank < size(); ++rank) {
+    auto& peer = peers_.emplace_back();
+    if (rank == setting_.rank) continue;
+    peer = std::make_unique<Peer>();
+    peer->rank = rank;
+    peer->socket = setting_.sockets[static_cast<std::size_t>(rank)];
+  }
+  for (const auto& peer : peers_) {
+    if (peer) peer->listener = std::thread([this, &peer = *peer] { listen(peer); });
+  }
+  alive_ = std::thread([this] { keep_alive(); });
+}
+
+SocketGroup::~SocketGroup() {
+  leave("");
+  alive_.join();
+  for (const auto& peer : peers_) {
+    if (!peer) continue;
+    ::shutdown(peer->socket, SHUT_RDWR);
+    peer->listener.join();
+    ::close(peer->socket);
+  }
+}
+
+void SocketGroup::send(int to, std::uint32_t channel, std::span<const std::byte> bytes) {
+  Peer& peer = *peers_[static_cast<std::size_t>(to)];
+  {
+    const Lock lock(mutex_);
+    if (lost_) throw Error(ErrorKind::peer, *lost_);
+  }
+  write(peer, channel, bytes);
+  const Lock lock(mutex_);
+  if (lost_) throw Error(ErrorKind::peer, *lost_);
+}
+
+void SocketGroup::receive(int from, std::uint32_t channel, std::vector<std::byte>& into) {
+  Peer& peer = *peers_[static_cast<std::size_t>(from)];
+  Lock lock(mutex_);
+  auto& messages = peer.messages[channel];
+  while (!lost_ && !peer.ended && messages.empty()) lock.wait(arrived_);
+  if (messages.empty()) throw Error(ErrorKind::peer, lost_ ? *lost_ : lost_text(peer, "it has ended before the others"));
+  std::swap(into, messages.front());
+  peer.spare.push_back(std::move(messages.front()));
+  messages.pop_front();
+}
+
+void SocketGroup::leave(std::string_view why) noexcept {
+  {
+    const Lock lock(mutex_);
+    if (std::exchange(left_, true)) return;
+    if (!lost_) lost_ = "this process has left the run";
+  }
+  arrived_.notify_all();
+  leaving_.notify_all();
+  for (const auto& peer : peers_) {
+    if (peer) write(*peer, kGoodbye, std::as_bytes(std::span(why)));
+  }
+}
+
+// Errors are the peer's loss.
+void SocketGroup::write(Peer& peer, std::uint32_t channel, std::span<const std::byte> bytes) {
+  const Lock lock(peer.sending);
+  const Header header{channel, 0, bytes.size()};
+  for (std::span<const std::byte> part : {std::as_bytes(std::span(&header, 1)), bytes}) {
+    while (!part.empty()) {
+      const ssize_t sent = ::send(peer.socket, part.data(), part.size(), MSG_NOSIGNAL);
+      if (sent < 0 && errno == EINTR) continue;
+      if (sent < 0) return lose(peer, fate(peer.rank));
+      part = part.subspan(static_cast<std::size_t>(sent));
+    }
+  }
+}
+
+bool SocketGroup::read(Peer& peer, void* bytes, std::size_t count) {
+  auto* at = static_cast<std::byte*>(bytes);
+  for (int missed = 0; count > 0;) {  // signs of life
+    pollfd ready{peer.socket, POLLIN, 0};
+    const int found = ::poll(&ready, 1, static_cast<int>(setting_.patience.count() / kSignsInPatience));
+    if (found < 0 && errno == EINTR) continue;
+    if (found == 0) {
+      // One by one: while the machine is paused, no process can say anything, and that counts as one.
+      if (++missed < kSignsInPatience) continue;
+      lose(peer, fmt::format("it has been silent for {:g} s", static_cast<double>(setting_.patience.count()) / 1e3));
+      return false;
+    }
+    missed = 0;
+    const ssize_t got = ::recv(peer.socket, at, count, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      lose(peer, fate(peer.rank));
+      return false;
+    }
+    at += got;
+    count -= static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
+void SocketGroup::listen(Peer& peer) {
+  name_this_thread("from a peer");
+  Header header;
+  while (read(peer, &header, sizeof header)) {
+    std::vector<std::byte> message;
+    {
+      const Lock lock(mutex_);
+      if (!peer.spare.empty()) {
+        message = std::move(peer.spare.back());
+        peer.spare.pop_back();
+      }
+    }
+    if (!make_room(header.bytes, message)) {
+      return lose(peer, fmt::format("it announces a message of {} bytes, and there is no room for it", header.bytes));
+    }
+    if (!read(peer, message.data(), message.size())) return;
+    if (header.channel == kAlive) continue;
+    if (header.channel == kGoodbye) {
+      const std::string why(reinterpret_cast<const char*>(message.data()), message.size());
+      if (!why.empty()) return lose(peer, "it has ended: " + why);
+      const Lock lock(mutex_);
+      peer.ended = true;
+      return arrived_.notify_all();
+    }
+    const Lock lock(mutex_);
+    peer.messages[header.channel].push_back(std::move(message));
+    arrived_.notify_all();
+  }
+}
+
+void SocketGroup::lose(Peer& peer, const std::string& why) {
+  const Lock lock(mutex_);
+  if (!lost_ && !peer.ended) lost_ = lost_text(peer, why);
+  arrived_.notify_all();
+}
+
+std::string SocketGroup::lost_text(const Peer& peer, const std::string& why) const {
+  return fmt::format("process {} of {} is lost: {}", peer.rank, size(), why);
+}
+
+std::string SocketGroup::fate(int rank) const {
+  const std::string known = setting_.fate ? setting_.fate(rank) : "";
+  return known.empty() ? "it is gone" : "it " + known;
+}
+
+void SocketGroup::keep_alive() {
+  name_this_thread("to peers");
+  Lock lock(mutex_);
+  while (true) {
+    const auto next = std::chrono::steady_clock::now() + setting_.patience / kSignsInPatience;
+    while (!left_ && lock.wait_until(leaving_, next)) continue;
+    if (left_) return;
+    lock.unlock();
+    for (const auto& peer : peers_) {
+      if (peer) write(*peer, kAlive, {});
+    }
+    lock.lock();
+  }
+}
+
+}  // namespace millrace

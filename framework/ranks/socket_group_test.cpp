@@ -1,0 +1,235 @@
+// Processes that talk over sockets, here two groups in one process.
+#include "ranks/socket_group.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+
+#include "millrace/error.h"
+#include "ranks/meeting.h"
+
+namespace millrace {
+namespace {
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto* first = reinterpret_cast<const std::byte*>(text.data());
+  return {first, first + text.size()};
+}
+std::string text_of(const std::vector<std::byte>& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
+// Three ranks, connected pairwise.
+class SocketGroupTest : public testing::Test {
+ protected:
+  static constexpr int kRanks = 3;
+  SocketGroupTest() {
+    std::vector<std::vector<int>> ends(kRanks, std::vector<int>(kRanks, -1));
+    for (std::size_t low = 0; low < kRanks; ++low) {
+      for (std::size_t high = low + 1; high < kRanks; ++high) {
+        std::array<int, 2> pair{};
+        EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+        ends[low][high] = pair[0];
+        ends[high][low] = pair[1];
+      }
+    }
+    for (int rank = 0; rank < kRanks; ++rank) {
+      SocketGroup::Setting setting;
+      setting.rank = rank;
+      setting.sockets = ends[static_cast<std::size_t>(rank)];
+      groups_.push_back(std::make_unique<SocketGroup>(std::move(setting)));
+    }
+  }
+  // use(rank) on a thread for each rank.
+  template <class Use>
+  void on_all(const Use& use) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) threads.emplace_back([&use, rank] { use(rank); });
+    for (std::thread& thread : threads) thread.join();
+  }
+  SocketGroup& group(int rank) { return *groups_[static_cast<std::size_t>(rank)]; }
+  std::vector<std::unique_ptr<SocketGroup>> groups_;
+};
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::peer);
+    return error.message();
+  }
+  return "nothing was thrown";
+}
+
+TEST_F(SocketGroupTest, GathersByRankAndBroadcasts) {
+  on_all([&](int rank) {
+    for (int round = 0; round < 50; ++round) {
+      const auto all = group(rank).all_gather(7, bytes_of(std::string(static_cast<std::size_t>(rank * 100), 'x')));
+      ASSERT_EQ(all.size(), 3U);
+      for (std::size_t r = 0; r < 3; ++r) EXPECT_EQ(all[r].size(), r * 100);
+      std::vector<std::byte> told = bytes_of(rank == 1 ? "from one" : "");
+      group(rank).broadcast(7, 1, told);
+      EXPECT_EQ(text_of(told), "from one");
+      group(rank).barrier(7);
+    }
+  });
+}
+
+TEST_F(SocketGroupTest, ChannelsDoNotMeet) {
+  group(0).send(1, 1, bytes_of("first of one"));
+  group(0).send(1, 2, bytes_of("first of two"));
+  group(0).send(1, 1, bytes_of("second of one"));
+  std::vector<std::byte> got;
+  group(1).receive(0, 2, got);
+  EXPECT_EQ(text_of(got), "first of two");
+  group(1).receive(0, 1, got);
+  EXPECT_EQ(text_of(got), "first of one");
+  group(1).receive(0, 1, got);
+  EXPECT_EQ(text_of(got), "second of one");
+}
+
+TEST_F(SocketGroupTest, SendsMoreThanSocketsHoldWhileNobodyReceives) {
+  const std::vector<std::byte> large(std::size_t{16} << 20, std::byte{7});
+  on_all([&](int rank) {
+    const auto all = group(rank).all_gather(3, large);
+    for (const auto& each : all) EXPECT_TRUE(each == large);
+  });
+}
+
+TEST_F(SocketGroupTest, WhoLeavesInGoodOrderHarmsNobodyWhoDoesNotNeedIt) {
+  group(2).send(0, 5, bytes_of("last words"));
+  group(2).leave("");
+  std::vector<std::byte> got;
+  group(0).receive(2, 5, got);
+  EXPECT_EQ(text_of(got), "last words");
+  group(0).send(1, 5, bytes_of("still here"));
+  group(1).receive(0, 5, got);
+  EXPECT_EQ(text_of(got), "still here");
+  EXPECT_EQ(message_of([&] { group(0).receive(2, 5, got); }), "process 2 of 3 is lost: it has ended before the others");
+}
+
+TEST_F(SocketGroupTest, WhoLeavesWithAReasonEndsAll) {
+  std::thread waits([&] {
+    std::vector<std::byte> got;
+    EXPECT_EQ(message_of([&] { group(0).receive(1, 5, got); }), "process 2 of 3 is lost: it has ended: no data");
+  });
+  group(2).leave("no data");
+  waits.join();
+  std::vector<std::byte> got;
+  EXPECT_EQ(message_of([&] { group(2).receive(0, 5, got); }), "this process has left the run");
+}
+
+TEST_F(SocketGroupTest, MeetingsGatherFromReplicasOfAllProcessesInTheirOrder) {
+  on_all([&](int rank) {  // rank r has r + 1 replicas
+    const std::size_t here = static_cast<std::size_t>(rank) + 1, first = here * (here - 1) / 2;
+    Meeting meeting(first, here, 6, &group(rank));
+    std::vector<std::thread> replicas;
+    for (std::size_t replica = first; replica < first + here; ++replica) {
+      replicas.emplace_back([&meeting, replica] {
+        for (double round = 0; round < 100; ++round) {
+          const std::array<double, 2> mine = {static_cast<double>(replica), round};
+          std::array<double, 12> all{};
+          meeting.gather(replica, mine, all);
+          for (std::size_t r = 0; r < 6; ++r) {
+            EXPECT_EQ(all[2 * r], static_cast<double>(r));
+            EXPECT_EQ(all[2 * r + 1], round);
+          }
+        }
+      });
+    }
+    for (std::thread& replica : replicas) replica.join();
+  });
+}
+
+TEST(Meeting, WhoWaitsForAReplicaThatHasFailedIsTold) {
+  Meeting meeting(0, 2, 2, nullptr);
+  std::thread waits([&] {
+    std::array<double, 1> mine = {1};
+    std::array<double, 2> all{};
+    EXPECT_THROW(meeting.gather(0, mine, all), Error);
+  });
+  meeting.give_up();
+  waits.join();
+}
+
+TEST(SocketGroup, NamesAProcessThatIsSilent) {
+  std::array<int, 2> pair{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+  SocketGroup::Setting setting;
+  setting.rank = 0;
+  setting.sockets = {-1, pair[0]};
+  setting.patience = std::chrono::milliseconds(200);
+  SocketGroup group(std::move(setting));
+  std::vector<std::byte> got;
+  EXPECT_EQ(message_of([&] { group.receive(1, 5, got); }), "process 1 of 2 is lost: it has been silent for 0.2 s");
+  ::close(pair[1]);
+}
+
+// Stopped for longer than its patience, as all processes of a machine that is paused are. When it goes on, it hears nothing at
+// first.
+TEST(SocketGroup, DoesNotTakeAPauseForAProcessThatIsSilent) {
+  constexpr std::chrono::milliseconds kPatience(2000);
+  std::array<int, 2> pair{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(pair[1]);
+    SocketGroup::Setting setting;
+    setting.sockets = {-1, pair[0]};
+    setting.patience = kPatience;
+    SocketGroup group(std::move(setting));
+    std::vector<std::byte> got;
+    message_of([&] { group.receive(1, 5, got); });
+    ::_exit(text_of(got) == "here" ? 0 : 1);
+  }
+  ::close(pair[0]);
+  std::array<std::byte, 16> sign{};  // its first sign of life: it listens
+  EXPECT_EQ(::recv(pair[1], sign.data(), sign.size(), MSG_WAITALL), static_cast<ssize_t>(sign.size()));
+  int status = 0;
+  ::kill(child, SIGSTOP);
+  EXPECT_EQ(::waitpid(child, &status, WUNTRACED), child);
+  std::this_thread::sleep_for(kPatience + kPatience / 10);
+  ::kill(child, SIGCONT);
+  std::this_thread::sleep_for(kPatience / 20);
+  const std::uint64_t header[] = {5, 4};  // the channel, and how many bytes follow
+  EXPECT_EQ(::send(pair[1], header, sizeof header, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof header));
+  EXPECT_EQ(::send(pair[1], "here", 4, MSG_NOSIGNAL), 4);
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ::close(pair[1]);
+}
+
+TEST(SocketGroup, LosesAProcessThatAnnouncesMoreThanThereIsRoomFor) {
+  for (const std::uint64_t bytes : {std::uint64_t{1} << 40U, std::uint64_t{1} << 63U, ~std::uint64_t{0}}) {
+    std::array<int, 2> pair{};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+    SocketGroup::Setting setting;
+    setting.rank = 0;
+    setting.sockets = {-1, pair[0]};
+    SocketGroup group(std::move(setting));
+    const std::uint64_t header[] = {5, bytes};  // the channel, and how many bytes follow
+    ASSERT_EQ(::send(pair[1], header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
+    std::vector<std::byte> got;
+    EXPECT_EQ(message_of([&] { group.receive(1, 5, got); }), "process 1 of 2 is lost: it announces a message of " +
+                                                                 std::to_string(bytes) + " bytes, and there is no room for it");
+    ::close(pair[1]);
+  }
+}
+
+TEST(SocketGroup, AsksWhatBecameOfAProcessThatIsGone) {
+  std::array<int, 2> pair{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+  SocketGroup::Setting setting;
+  setting.rank = 0;
+  setting.sockets = {-1, pair[0]};
+  setting.fate = [](int rank) { return "was eaten by process " + std::to_string(rank + 1); };
+  SocketGroup group(std::move(setting));
+  ::close(pair[1]);
+  std::vector<std::byte> got;
+  EXPECT_EQ(message_of([&] { group.receive(1, 5, got); }), "process 1 of 2 is lost: it was eaten by process 2");
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,302 @@
+#include "report/observers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <optional>
+#include <thread>
+
+#include "base/crash_stack.h"
+#include "base/mutex.h"
+#include "base/thread_name.h"
+#include "base/waited_time.h"
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+constexpr auto kLook = std::chrono::milliseconds(50);
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;
+
+template <class T>
+bool is(const RunEvent& event) {
+  return std::holds_alternative<T>(event);
+}
+
+}  // namespace
+
+// One observer. Facts are told in order; the newest tick is told when no fact waits.
+class Observers::Queue {
+ public:
+  Queue(std::string name, Delivery delivery, std::shared_ptr<RunObserver> observer, RunControl& control, Observers& all)
+      : name_(std::move(name)),
+        delivery_(delivery),
+        observer_(std::move(observer)),
+        control_(control),
+        all_(all),
+        thread_([this] { run(); }) {}
+  // Returns when all that was told is delivered.
+  void close() {
+    {
+      const Lock lock(mutex_);
+      closing_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  // What stands in the queue for a call that brings no event.
+  enum class Call { none, flush, sync };
+
+  const std::string& name() const { return name_; }
+  Delivery delivery() const { return delivery_; }
+  std::size_t behind() const { return behind_; }
+
+  void push(const std::shared_ptr<const RunEvent>& event) {
+    const Lock lock(mutex_);
+    if (failed_) return;
+    if (is<TickEvent>(*event)) {
+      if (tick_) ++dropped_;
+      tick_ = event;
+    } else {
+      if (delivery_ == Delivery::latest && is<StepEvent>(*event) && ++steps_ > kMostKept) drop_oldest_step();
+      if (is<RunEnd>(*event) && delivery_ == Delivery::latest) drop_if(&is<StepEvent>);
+      facts_.push_back({event});
+      behind_ = facts_.size();
+    }
+    changed_.notify_all();
+  }
+
+  void ask(Call call) {
+    const Lock lock(mutex_);
+    if (failed_) return;
+    facts_.push_back({nullptr, call});
+    ++waiting_calls(call);
+    changed_.notify_all();
+  }
+
+  enum class Until { started, flushed, synced, ended };
+  void wait(Until until, const Waiting& waiting) {
+    WaitedTime waited;
+    Lock lock(mutex_);
+    while (true) {
+      const auto look = std::chrono::steady_clock::now() + kLook;
+      while (!reached(until) && lock.wait_until(changed_, look)) continue;
+      if (reached(until)) return;
+      const bool late = waited.look() > kEndPatience;
+      if (late && until == Until::ended && delivery_ == Delivery::latest) {
+        drop_if([](const RunEvent& event) { return !is<RunEnd>(event); });
+      }
+      lock.unlock();
+      if (waiting) waiting(name_);
+      lock.lock();
+    }
+  }
+
+  // Of an observer of which nothing may be lost: in start(), or in end().
+  std::optional<Error> start_error() const {
+    const Lock lock(mutex_);
+    return start_error_;
+  }
+  std::optional<Error> end_error() const {
+    const Lock lock(mutex_);
+    return end_error_;
+  }
+
+ private:
+  struct Fact {
+    std::shared_ptr<const RunEvent> event;
+    Call call = Call::none;
+  };
+  bool reached(Until until) const MILLRACE_REQUIRES(mutex_) {
+    if (failed_) return said_;
+    if (until == Until::flushed) return flushes_ == 0;
+    if (until == Until::synced) return syncs_ == 0;
+    return until == Until::started ? started_ : ended_;
+  }
+  std::size_t& waiting_calls(Call call) MILLRACE_REQUIRES(mutex_) { return call == Call::flush ? flushes_ : syncs_; }
+
+  void drop_oldest_step() MILLRACE_REQUIRES(mutex_) {
+    const auto step =
+        std::find_if(facts_.begin(), facts_.end(), [](const Fact& fact) { return fact.event && is<StepEvent>(*fact.event); });
+    facts_.erase(step);
+    --steps_;
+    ++dropped_;
+  }
+  void drop_if(const std::function<bool(const RunEvent&)>& useless) MILLRACE_REQUIRES(mutex_) {
+    dropped_ += std::erase_if(facts_, [&](const Fact& fact) { return fact.event && useless(*fact.event); });
+    dropped_ += tick_ ? 1 : 0;
+    tick_ = nullptr;
+    steps_ = 0;
+    behind_ = facts_.size();
+  }
+
+  void run() {
+    name_this_thread(name_);
+    use_crash_stack();
+    Lock lock(mutex_);
+    while (true) {
+      while (facts_.empty() && !tick_ && !closing_) lock.wait(changed_);
+      Fact fact;
+      if (!facts_.empty()) {
+        fact = std::move(facts_.front());
+        facts_.pop_front();
+        behind_ = facts_.size();
+        if (fact.event && is<StepEvent>(*fact.event) && steps_ > 0) --steps_;
+      } else if (tick_) {
+        fact.event = std::move(tick_);
+      } else {
+        return;
+      }
+      const std::uint64_t dropped = dropped_;
+      lock.unlock();
+      std::optional<Error> error = deliver(fact, dropped);
+      lock.lock();
+      note(fact, error);
+      if (error && !start_error_ && !end_error_) {
+        lock.unlock();
+        all_.warn(fmt::format("observer '{}' failed, and is told nothing more: {}", name_, error->what()));
+        lock.lock();
+      }
+      said_ = failed_;
+      changed_.notify_all();
+    }
+  }
+
+  std::optional<Error> deliver(const Fact& fact, std::uint64_t dropped) {
+    try {
+      if (fact.call == Call::flush) {
+        observer_->flush();
+      } else if (fact.call == Call::sync) {
+        observer_->sync();
+      } else {
+        std::visit(
+            Overloaded{[&](const RunStart& e) { observer_->start(e, control_); }, [&](const StepEvent& e) { observer_->step(e); },
+                       [&](const EpochEvent& e) { observer_->epoch(e); }, [&](const PassEvent& e) { observer_->pass(e); },
+                       [&](const CheckpointEvent& e) { observer_->checkpoint(e); },
+                       [&](const BadSampleEvent& e) { observer_->bad_sample(e); },
+                       [&](const WarningEvent& e) { observer_->warning(e); },
+                       [&](const RequestEvent& e) { observer_->request(e); }, [&](const TickEvent& e) { observer_->tick(e); },
+                       [&](RunEnd e) {
+                         e.dropped = dropped;
+                         observer_->end(e);
+                       }},
+            *fact.event);
+      }
+    } catch (...) {
+      return current_error();
+    }
+    return std::nullopt;
+  }
+
+  void note(const Fact& fact, const std::optional<Error>& error) MILLRACE_REQUIRES(mutex_) {
+    if (fact.call != Call::none) --waiting_calls(fact.call);
+    const bool starts = fact.event && is<RunStart>(*fact.event), ends = fact.event && is<RunEnd>(*fact.event);
+    if (starts) started_ = true;
+    if (ends) ended_ = true;
+    if (!error) return;
+    failed_ = true;
+    facts_.clear();
+    behind_ = 0;
+    tick_ = nullptr;
+    if (starts && delivery_ == Delivery::all) start_error_ = error;
+    if (ends && delivery_ == Delivery::all) end_error_ = error;
+  }
+
+  const std::string name_;
+  const Delivery delivery_;
+  const std::shared_ptr<RunObserver> observer_;
+  RunControl& control_;
+  Observers& all_;
+  std::atomic<std::size_t> behind_{0};  // facts that wait
+
+  mutable Mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Fact> facts_ MILLRACE_GUARDED_BY(mutex_);
+  std::shared_ptr<const RunEvent> tick_ MILLRACE_GUARDED_BY(mutex_);
+  std::size_t steps_ MILLRACE_GUARDED_BY(mutex_) = 0;  // among the facts
+  std::size_t flushes_ MILLRACE_GUARDED_BY(mutex_) = 0, syncs_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::uint64_t dropped_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  bool started_ MILLRACE_GUARDED_BY(mutex_) = false, ended_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool failed_ MILLRACE_GUARDED_BY(mutex_) = false, closing_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool said_ MILLRACE_GUARDED_BY(mutex_) = false;  // the others know that it failed: who waits for it goes on, and may close them
+  std::optional<Error> start_error_ MILLRACE_GUARDED_BY(mutex_), end_error_ MILLRACE_GUARDED_BY(mutex_);
+  std::thread thread_;  // last: it uses all of the above
+};
+
+Observers::Observers() : begin_(Clock::now()) {}
+Observers::~Observers() {
+  for (const auto& queue : queues_) queue->close();  // all, before one is destroyed: an observer that fails warns the others
+}
+
+void Observers::add(const std::string& name, Delivery delivery, std::shared_ptr<RunObserver> observer, RunControl& control) {
+  queues_.push_back(std::make_unique<Queue>(name, delivery, std::move(observer), control, *this));
+}
+
+double Observers::elapsed_seconds() const { return std::chrono::duration<double>(Clock::now() - begin_.load()).count(); }
+
+void Observers::tell(RunEvent event) {
+  std::visit(
+      [this](auto& each) {
+        if constexpr (requires { each.elapsed_seconds; }) each.elapsed_seconds = elapsed_seconds();
+      },
+      event);
+  const auto shared = std::make_shared<const RunEvent>(std::move(event));
+  for (const auto& queue : queues_) queue->push(shared);
+}
+
+void Observers::start(RunStart event, const Waiting& waiting) {
+  started_ = true;
+  tell(std::move(event));
+  for (const auto& queue : queues_) {
+    if (queue->delivery() != Delivery::all) continue;
+    queue->wait(Queue::Until::started, waiting);
+    if (auto error = queue->start_error()) throw error->in(fmt::format("observer '{}'", queue->name()));
+  }
+}
+
+void Observers::flush(const Waiting& waiting) {
+  for (const auto& queue : queues_) {
+    if (queue->delivery() == Delivery::all) queue->ask(Queue::Call::flush);
+  }
+  for (const auto& queue : queues_) {
+    if (queue->delivery() == Delivery::all) queue->wait(Queue::Until::flushed, waiting);
+  }
+}
+
+void Observers::sync() {
+  for (const auto& queue : queues_) {
+    if (queue->delivery() == Delivery::all) queue->ask(Queue::Call::sync);
+  }
+  for (const auto& queue : queues_) {
+    if (queue->delivery() == Delivery::all) queue->wait(Queue::Until::synced, {});
+  }
+}
+
+void Observers::end(RunEnd event, const Waiting& waiting) {
+  if (!started_) return;
+  flush(waiting);
+  tell(std::move(event));
+  for (const auto& queue : queues_) queue->wait(Queue::Until::ended, waiting);
+  for (const auto& queue : queues_) {
+    if (auto error = queue->end_error()) throw error->in(fmt::format("observer '{}'", queue->name()));
+  }
+}
+
+std::string Observers::behind(std::size_t events) const {
+  const auto found = std::find_if(queues_.begin(), queues_.end(), [&](const auto& queue) {
+    return queue->delivery() == Delivery::all && queue->behind() >= events;
+  });
+  return found == queues_.end() ? std::string() : (*found)->name();
+}
+
+}  // namespace millrace

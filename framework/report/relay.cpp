@@ -1,0 +1,109 @@
+#include "report/relay.h"
+
+#include <fmt/format.h>
+
+#include "base/out_of_memory.h"
+#include "base/thread_name.h"
+#include "millrace/error.h"
+#include "ranks/wire.h"
+
+namespace millrace {
+namespace {
+
+enum class Kind : std::uint8_t { report, bad_sample, warning };
+
+}  // namespace
+
+void Reporter::send(const RunServices::StepReport& report) {
+  WireWriter writer;
+  writer.put(Kind::report).put(report.graph).put(report.epoch).put(report.step).put(report.stream_hash).put(report.samples);
+  writer.put(report.sums.values);
+  writer.put(report.auxiliary.size());
+  for (const auto& [name, sums] : report.auxiliary) writer.put(name).put(sums.values);
+  send(writer.bytes());
+}
+
+void Reporter::send(const BadSampleEvent& event) {
+  WireWriter writer;
+  writer.put(Kind::bad_sample).put(event.graph).put(event.place).put(event.path).put(event.member).put(event.offset);
+  writer.put(event.stage).put(event.cause).put(event.action).put(event.epoch).put(event.position).put(event.index);
+  writer.put(event.attempt);
+  send(writer.bytes());
+}
+
+void Reporter::send(const WarningEvent& event) {
+  WireWriter writer;
+  writer.put(Kind::warning).put(event.text);
+  send(writer.bytes());
+}
+
+void Reporter::send(std::span<const std::byte> message) {
+  const Lock lock(mutex_);
+  group_.send(0, Group::kReports, message);
+}
+
+ReportReceiver::ReportReceiver(Group& group, Take take) : group_(group), take_(std::move(take)) {
+  try {
+    for (int rank = 1; rank < group.size(); ++rank) threads_.emplace_back([this, rank] { listen(rank); });
+  } catch (...) {
+    group.leave(kNoThread);
+    throw;
+  }
+}
+
+void ReportReceiver::listen(int rank) {
+  name_this_thread("reports");
+  std::vector<std::byte> message;
+  try {
+    while (true) {
+      group_.receive(rank, Group::kReports, message);
+      WireReader reader(message);
+      const auto kind = reader.get<Kind>();
+      if (kind == Kind::report) {
+        const auto graph = reader.get<std::string>();
+        RunServices::StepReport report{.graph = graph, .loss = nullptr, .sums = {}};
+        report.epoch = reader.get<std::uint64_t>();
+        report.step = reader.get<std::uint64_t>();
+        report.stream_hash = reader.get<std::uint64_t>();
+        report.samples = reader.get<double>();
+        report.sums.values = reader.list<double>();
+        for (auto left = reader.get<std::size_t>(); left > 0; --left) {
+          StepSums& sums = report.auxiliary[reader.get<std::string>()];
+          sums.values = reader.list<double>();
+        }
+        take_.report(rank, report);
+      } else if (kind == Kind::bad_sample) {
+        BadSampleEvent event;
+        for (std::string* text : {&event.graph, &event.place, &event.path, &event.member}) *text = reader.get<std::string>();
+        event.offset = reader.get<std::uint64_t>();
+        for (std::string* text : {&event.stage, &event.cause, &event.action}) *text = reader.get<std::string>();
+        for (std::uint64_t* number : {&event.epoch, &event.position, &event.index, &event.attempt}) {
+          *number = reader.get<std::uint64_t>();
+        }
+        take_.bad_sample(std::move(event));
+      } else {
+        take_.warning({fmt::format("process {}: {}", rank, reader.get<std::string>())});
+      }
+    }
+  } catch (const Error&) {  // the process has ended; whoever needs it is told
+  }
+}
+
+std::unique_ptr<JointReports::Report> JointReports::add(int rank, const RunServices::StepReport& report) {
+  const std::pair key(std::string(report.graph), report.step);
+  std::map<int, Report>& reports = open_[key];
+  reports[rank] = {key.first, report};
+  if (reports.size() < processes_) return nullptr;
+  auto whole = std::make_unique<Report>(std::move(reports.begin()->second));
+  for (auto next = std::next(reports.begin()); next != reports.end(); ++next) {
+    whole->report.sums.add(next->second.report.sums);
+    for (const auto& [name, sums] : next->second.report.auxiliary) whole->report.auxiliary[name].add(sums);
+    whole->report.samples += next->second.report.samples;
+    if (!whole->report.loss) whole->report.loss = next->second.report.loss;
+  }
+  whole->report.graph = whole->graph;
+  open_.erase(key);
+  return whole;
+}
+
+}  // namespace millrace

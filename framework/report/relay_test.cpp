@@ -1,0 +1,64 @@
+#include "report/relay.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <string>
+
+#include "millrace/error.h"
+#include "testkit/few_addresses.h"
+
+namespace millrace {
+namespace {
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Processes that say nothing until this one leaves them.
+class SilentGroup final : public Group {
+ public:
+  explicit SilentGroup(int size) : size_(size) { why_.reserve(256); }  // there may be no room later
+  int rank() const override { return 0; }
+  int size() const override { return size_; }
+  void send(int, std::uint32_t, std::span<const std::byte>) override {}
+  void receive(int, std::uint32_t, std::vector<std::byte>&) override {
+    std::unique_lock lock(mutex_);
+    ++calls_;
+    changed_.wait(lock, [this] { return left_; });
+    fail(ErrorKind::peer, "this process has left the run");
+  }
+  void leave(std::string_view why) noexcept override {
+    const std::lock_guard lock(mutex_);
+    left_ = true;
+    why_ = why;
+    changed_.notify_all();
+  }
+  std::string why() const { return why_; }
+  int calls() const { return calls_; }
+
+ private:
+  const int size_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool left_ = false;
+  std::string why_;
+  int calls_ = 0;
+};
+
+TEST(ReportReceiver, OfMoreThreadsThanTheSystemStartsIsAnErrorAndNoCrash) {
+  SilentGroup group(4096);
+  std::string said;
+  {
+    const testkit::FewAddresses few(rlim_t{64} << 20);
+    try {
+      const ReportReceiver receiver(group, {});
+    } catch (...) {
+      said = current_error().message();
+    }
+  }
+  EXPECT_TRUE(said.starts_with("the system starts no more threads") || said == "out of memory") << said;
+  EXPECT_GT(group.calls(), 0) << "some threads had begun";
+  EXPECT_TRUE(group.why().starts_with("the system starts no more threads")) << group.why();
+}
+#endif
+
+}  // namespace
+}  // namespace millrace

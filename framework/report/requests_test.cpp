@@ -1,0 +1,30 @@
+#include "report/requests.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace millrace {
+namespace {
+
+// A step's reports may come some steps behind it, and still find its factor.
+TEST(RateFactors, OfTheNewestStepsAreKeptAndOfTheOthersForgotten) {
+  constexpr std::uint64_t kChanges = 10'000, kNewest = 64, kMostKept = 1'000;
+  const auto asked_at = [](std::uint64_t step) { return 2 + static_cast<double>(step); };
+  Requests requests{[](const RunEvent&) {}};
+  RunControl& page = requests.control("observer page");
+  for (std::uint64_t step = 1; step <= kChanges; ++step) {
+    page.rate_factor(asked_at(step));
+    requests.honour_factors(step);
+    for (std::uint64_t back = 0; back < std::min(step, kNewest); ++back) {
+      ASSERT_EQ(requests.factor(step - back), asked_at(step - back)) << step;
+    }
+  }
+  EXPECT_EQ(requests.factor(kChanges + 5), asked_at(kChanges)) << "until the next change";
+  std::uint64_t kept = 0;
+  for (std::uint64_t step = 1; step <= kChanges; ++step) kept += requests.factor(step) == 1 ? 0 : 1;
+  EXPECT_LT(kept, kMostKept);
+}
+
+}  // namespace
+}  // namespace millrace

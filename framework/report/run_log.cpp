@@ -1,0 +1,254 @@
+#include "report/run_log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <limits>
+
+#include "base/durable.h"
+#include "millrace/error.h"
+#include "millrace/loss.h"
+#include "millrace/util/output_file.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::size_t kFiguresOfAStep = 2;  // a class matrix of one step says little
+
+}  // namespace
+
+RunLog::RunLog(Options options, Observers& observers, const Requests& requests)
+    : options_(std::move(options)),
+      observers_(observers),
+      requests_(requests),
+      numbers_({
+          .skips = options_.skips,
+          .most_in_a_row = options_.most_in_a_row,
+          .warn = [this](std::string text) { observers_.warn(std::move(text)); },
+      }) {}
+
+// For people to read. Nothing is read from it, so a run that goes on needs no new one.
+void RunLog::open(const std::filesystem::path& folder, const Value& pipeline, bool goes_on) {
+  folder_ = folder;
+  if (folder_.empty()) return;
+  if (goes_on) remove_abandoned_files(folder_);
+  const std::filesystem::path copy = folder_ / "pipeline.toml";
+  const std::string text = to_toml(pipeline);
+  if (goes_on && !is_special_file(copy)) {
+    std::ifstream file(copy, std::ios::binary);
+    if (file && std::string(std::istreambuf_iterator<char>(file), {}) == text) return;
+  }
+  try {
+    OutputFile file(copy.string());
+    file.write(text);
+    file.commit();
+  } catch (const Error& error) {
+    if (!goes_on) fail(ErrorKind::run, "{}", error.what());
+    warn(fmt::format("the run's copy of the pipeline stays as it was: {}", error.what()));
+  }
+}
+
+void RunLog::Sums::add(const Sums& others) {
+  if (!loss) loss = others.loss;
+  sums.add(others.sums);
+  samples += others.samples;
+  steps += others.steps;
+  stream_hash += others.stream_hash;
+}
+
+bool RunLog::Sums::measured_nothing() const { return loss && !sums.values.empty() && sums.weight() == 0; }
+
+std::vector<Figure> RunLog::Sums::figures(std::size_t most) const {
+  std::vector<Figure> made;
+  if (!loss || sums.values.empty() || measured_nothing()) return made;
+  for (const LossFigure& figure : loss->info().figures) {
+    if (most-- == 0) break;
+    double value = figure.finish(sums.values);
+    if (std::isnan(value)) value = std::numeric_limits<double>::quiet_NaN();  // its sign says nothing, and would be printed
+    made.push_back({figure.name, value, figure.percent, figure.better == LossFigure::Better::higher});
+  }
+  return made;
+}
+
+std::vector<double> RunLog::Sums::class_matrix() const {
+  if (!loss || !loss->info().class_matrix || sums.values.empty() || measured_nothing()) return {};
+  return {sums.values.begin() + static_cast<std::ptrdiff_t>(loss->info().sums.size()), sums.values.end()};
+}
+
+void RunLog::report(const StepReport& report) {
+  if (reporter_ != nullptr) reporter_->send(report);
+  this->report(0, report);
+}
+
+void RunLog::report(int rank, const StepReport& report) {
+  const Lock lock(mutex_);
+  if (!joint_) return take(report);
+  if (const auto whole = joint_->add(rank, report)) take(whole->report);
+}
+
+void RunLog::take(const StepReport& report) {
+  Sums& epoch = epochs_[{std::string(report.graph), report.epoch}];
+  const Sums step{report.loss, report.sums, report.samples, 1, report.stream_hash};
+  epoch.add(step);
+  if (report.graph != options_.stepping_graph) return;
+  Pending& pending = pending_[report.step];
+  pending.reported = true;
+  pending.epoch = report.epoch;
+  pending.sums = step;
+  for (const auto& [name, sums] : report.auxiliary) {
+    const std::string figure = fmt::format("loss.{}", name);
+    if (sums.weight() == 0) continue;
+    numbers_.look(report.step, figure, pending.scalars[figure] = quotient(sums.loss(), sums.weight()));
+  }
+  numbers_.look(report.step, "loss", report.sums.loss());
+  tell_step_if_whole(report.step);
+}
+
+void RunLog::scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) {
+  if (graph != options_.stepping_graph) return;
+  numbers_.look(step, name, value);
+  const Lock lock(mutex_);
+  Pending& pending = pending_[step];
+  pending.scalars[std::string(name)] = value;
+  if (pending.promised.erase(std::string(name)) > 0) tell_step_if_whole(step);
+}
+
+void RunLog::promise_scalar(std::string_view graph, std::uint64_t step, std::string_view name) {
+  if (graph != options_.stepping_graph) return;
+  const Lock lock(mutex_);
+  pending_[step].promised.emplace(name);
+}
+
+void RunLog::not_finite(std::string_view graph, std::uint64_t step, std::string_view what) {
+  if (graph == options_.stepping_graph) numbers_.not_finite(step, what);
+}
+
+void RunLog::step_done(std::uint64_t step) {
+  const Lock lock(mutex_);
+  pending_[step].done = true;
+  tell_step_if_whole(step);
+}
+
+bool RunLog::has_told_until(std::uint64_t step) const {
+  const Lock lock(mutex_);
+  return pending_.empty() || pending_.begin()->first >= step;
+}
+
+void RunLog::tell_step_if_whole(std::uint64_t step) {
+  const auto found = pending_.find(step);
+  const Pending& pending = found->second;
+  if ((options_.steps_are_reported && !pending.reported) || !pending.done || !pending.promised.empty()) return;
+  const double now = observers_.elapsed_seconds();
+  if (step % options_.log_every == 0) {
+    StepEvent event;
+    event.graph = options_.stepping_graph;
+    event.epoch = pending.reported ? pending.epoch + 1 : 0;
+    event.step = step + 1;
+    event.reported = pending.reported;
+    event.figures = pending.sums.figures(kFiguresOfAStep);
+    event.scalars.assign(pending.scalars.begin(), pending.scalars.end());
+    event.images_per_second = pending.sums.samples / std::max(now - last_step_seconds_, 1e-9);
+    observers_.tell(std::move(event));
+  }
+  last_step_seconds_ = now;
+  pending_.erase(found);
+}
+
+void RunLog::rehearse(bool on) {
+  rehearses_ = on;
+  const Lock lock(mutex_);
+  rehearsed_.clear();
+}
+
+void RunLog::tell_rehearsed() {
+  std::vector<BadSampleEvent> events;
+  {
+    const Lock lock(mutex_);
+    events.swap(rehearsed_);
+  }
+  for (BadSampleEvent& event : events) bad_sample(std::move(event));
+}
+
+void RunLog::bad_sample(std::string_view graph, const Sample& sample, std::string_view action) {
+  BadSampleEvent event;
+  event.graph = graph;
+  event.place = sample.place();
+  event.path = sample.url;
+  event.member = sample.member;
+  event.offset = sample.offset;
+  event.stage = sample.fault ? sample.fault->stage : "";
+  event.cause = sample.fault ? sample.fault->cause : "";
+  event.action = action;
+  event.epoch = sample.key.epoch + 1;
+  event.position = sample.key.position;
+  event.index = sample.key.index;
+  event.attempt = sample.key.attempt;
+  if (!rehearses_ || action == "fatal") return bad_sample(std::move(event));
+  const Lock lock(mutex_);
+  rehearsed_.push_back(std::move(event));
+}
+
+void RunLog::bad_sample(BadSampleEvent event) {
+  const Lock lock(mutex_);
+  const RunState::BadSample sample{event.graph, event.epoch, event.position, event.attempt};
+  bad_and_ahead_.insert(sample);
+  if (event.action == "skipped") ++skipped_[event.graph];
+  if (told_before_.erase(sample) > 0) return;
+  event.count = ++bad_samples_;
+  observers_.tell(std::move(event));
+}
+
+void RunLog::save_bad_samples(RunState& state) const {
+  const Lock lock(mutex_);
+  state.bad_samples = bad_samples_;
+  state.bad_and_ahead.assign(bad_and_ahead_.begin(), bad_and_ahead_.end());
+}
+
+void RunLog::restore_bad_samples(const RunState& state) {
+  const Lock lock(mutex_);
+  bad_samples_ = state.bad_samples;
+  bad_and_ahead_.insert(state.bad_and_ahead.begin(), state.bad_and_ahead.end());
+  told_before_ = bad_and_ahead_;
+}
+
+void RunLog::samples_done(std::string_view graph, std::uint64_t epoch, std::uint64_t position) {
+  const Lock lock(mutex_);
+  const auto done = [&](const RunState::BadSample& sample) {
+    return sample.graph == graph && std::pair(sample.epoch - 1, sample.position) < std::pair(epoch, position);
+  };
+  std::erase_if(bad_and_ahead_, done);
+  std::erase_if(told_before_, done);
+}
+
+RunLog::Sums RunLog::sums(std::string_view graph, std::uint64_t epoch) const {
+  const Lock lock(mutex_);
+  const auto found = epochs_.find({std::string(graph), epoch});
+  return found == epochs_.end() ? Sums{} : found->second;
+}
+
+void RunLog::restore(std::string_view graph, std::uint64_t epoch, Sums sums) {
+  const Lock lock(mutex_);
+  epochs_[{std::string(graph), epoch}] = std::move(sums);
+}
+
+void RunLog::forget(std::string_view graph, std::uint64_t epoch) {
+  const Lock lock(mutex_);
+  epochs_.erase({std::string(graph), epoch});
+}
+
+std::uint64_t RunLog::bad_samples() const {
+  const Lock lock(mutex_);
+  return bad_samples_;
+}
+
+std::uint64_t RunLog::skipped_samples(std::string_view graph) const {
+  const Lock lock(mutex_);
+  const auto found = skipped_.find(graph);
+  return found == skipped_.end() ? 0 : found->second;
+}
+
+}  // namespace millrace

@@ -1,0 +1,133 @@
+// What stages say to their run, put together: steps, sums over epochs, bad samples, warnings. Observers are told.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mutex.h"
+#include "checkpoint/run_state.h"
+#include "millrace/detail/value.h"
+#include "millrace/stage.h"
+#include "report/number_watch.h"
+#include "report/observers.h"
+#include "report/relay.h"
+#include "report/requests.h"
+
+namespace millrace {
+
+// Thread-safe.
+class RunLog final : public RunServices {
+ public:
+  struct Options {
+    std::uint64_t log_every = 1;                            // steps between events
+    std::string stepping_graph;                             // whose steps are told: "train"
+    bool steps_are_reported = true;                         // false: a step is told without its loss
+    std::function<double(std::uint64_t)> rate_factor = {};  // at a step, on top of what was asked for; null: 1
+    bool skips = false;                                     // NumberWatch::Setting
+    std::uint64_t most_in_a_row = 0;
+  };
+  // Both outlive it.
+  RunLog(Options options, Observers& observers, const Requests& requests);
+  // In a run of several processes rank 0 adds up what all of them report, and the others send it there as well. Before anything
+  // is reported; `reporter` outlives this.
+  void expect_reports_of(int processes) { joint_ = std::make_unique<JointReports>(processes); }
+  void send_reports_by(Reporter& reporter) { reporter_ = &reporter; }
+  void report(int rank, const StepReport& report);  // of one process
+  void bad_sample(BadSampleEvent event);            // counts it, and tells observers, unless they were told before a resume
+
+  // The run's folder, and the resolved pipeline in it. Empty: nothing is written. Throws Error(run) naming the file; a run that
+  // goes on warns instead, and keeps the file that it has.
+  void open(const std::filesystem::path& folder, const Value& pipeline, bool goes_on);
+  // Where a folder would be made, for a pipeline that is checked and not run.
+  void expect_folder(const std::filesystem::path& parent) { folder_ = parent; }
+
+  // RunServices
+  void report(const StepReport& report) override;
+  void scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) override;
+  void promise_scalar(std::string_view graph, std::uint64_t step, std::string_view name) override;
+  void not_finite(std::string_view graph, std::uint64_t step, std::string_view what) override;
+  void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) override;
+  std::string output_folder() const override { return folder_.string(); }
+  const std::filesystem::path& folder() const { return folder_; }
+  void warn(std::string_view message) override { observers_.warn(std::string(message)); }
+  double rate_factor(std::uint64_t step) const override {
+    return requests_.factor(step) * (options_.rate_factor ? options_.rate_factor(step) : 1);
+  }
+
+  // While it is on, bad samples are not told: they will come again.
+  void rehearse(bool on);
+  void tell_rehearsed();  // they will not: the rehearsal has failed
+  bool rehearses() const override { return rehearses_; }
+
+  // A step's updates are submitted: with its report, it can be told.
+  void step_done(std::uint64_t step);
+  bool has_told_until(std::uint64_t step) const;  // all steps before this one
+
+  // Sees the losses and other figures of the stepping graph.
+  const NumberWatch& numbers() const { return numbers_; }
+
+  // Sums over an epoch of a graph.
+  struct Sums {
+    std::shared_ptr<const Loss> loss;  // that makes figures of the sums
+    StepSums sums;
+    double samples = 0;
+    std::uint64_t steps = 0;
+    std::uint64_t stream_hash = 0;
+    void add(const Sums& others);
+    // Whether no sample had a weight, as when all were left out. There are no figures then: a mean over nothing is none, and 0
+    // would be the best loss of all.
+    bool measured_nothing() const;
+    std::vector<Figure> figures(std::size_t most = SIZE_MAX) const;  // the first ones
+    std::vector<double> class_matrix() const;                        // empty where the loss has none
+  };
+  Sums sums(std::string_view graph, std::uint64_t epoch) const;
+  void restore(std::string_view graph, std::uint64_t epoch, Sums sums);  // of a run that goes on
+  void forget(std::string_view graph, std::uint64_t epoch);
+  std::uint64_t bad_samples() const;  // of all graphs
+  std::uint64_t skipped_samples(std::string_view graph) const;
+
+  // What a checkpoint has of bad samples: their number, and which of them come again, since what they belong to is not done.
+  void save_bad_samples(RunState& state) const;
+  void restore_bad_samples(const RunState& state);
+  // No sample of the graph before this position of this epoch, both from 0, comes again.
+  void samples_done(std::string_view graph, std::uint64_t epoch, std::uint64_t position);
+
+ private:
+  struct Pending {  // a step of the stepping graph that is not told yet
+    bool reported = false, done = false;
+    std::uint64_t epoch = 0;
+    Sums sums;
+    std::map<std::string, double, std::less<>> scalars;
+    std::set<std::string, std::less<>> promised;  // that have not come yet
+  };
+  void take(const StepReport& report) MILLRACE_REQUIRES(mutex_);
+  void tell_step_if_whole(std::uint64_t step) MILLRACE_REQUIRES(mutex_);
+
+  const Options options_;
+  Observers& observers_;
+  const Requests& requests_;
+  NumberWatch numbers_;
+  Reporter* reporter_ = nullptr;         // null: nobody else wants reports
+  std::unique_ptr<JointReports> joint_;  // null: this process's reports are whole
+  std::filesystem::path folder_;
+  std::atomic<bool> rehearses_{false};
+  mutable Mutex mutex_;
+  std::map<std::pair<std::string, std::uint64_t>, Sums> epochs_ MILLRACE_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, Pending> pending_ MILLRACE_GUARDED_BY(mutex_);
+  std::uint64_t bad_samples_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::set<RunState::BadSample> bad_and_ahead_ MILLRACE_GUARDED_BY(mutex_);  // of steps and passes that are not done
+  std::vector<BadSampleEvent> rehearsed_ MILLRACE_GUARDED_BY(mutex_);        // of the rehearsal under way
+  std::set<RunState::BadSample> told_before_
+      MILLRACE_GUARDED_BY(mutex_);  // the run went on: these were told, and have not come again yet
+  std::map<std::string, std::uint64_t, std::less<>> skipped_ MILLRACE_GUARDED_BY(mutex_);  // by graph
+  double last_step_seconds_ MILLRACE_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace millrace

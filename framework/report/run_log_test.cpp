@@ -1,0 +1,139 @@
+#include "report/run_log.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <vector>
+
+#include "testkit/files.h"
+#include "testkit/small_files.h"
+
+namespace millrace::run_log_test {
+namespace {
+
+// Notes the numbers of the bad samples that it is told of.
+class Counts : public RunObserver {
+ public:
+  void bad_sample(const BadSampleEvent& e) override { counts.push_back(e.count); }
+  std::vector<std::uint64_t> counts;  // to be read after a flush
+};
+
+struct Log {
+  Log() {
+    observers.add("counts", Delivery::all, told, requests.control("counts"));
+    observers.start({}, {});
+  }
+  void bad(const std::string& graph, std::uint64_t epoch, std::uint64_t position) {
+    BadSampleEvent event;
+    event.graph = graph;
+    event.epoch = epoch;
+    event.position = position;
+    event.action = "skipped";
+    log.bad_sample(std::move(event));
+  }
+  std::vector<std::uint64_t> counts() {
+    observers.flush({});
+    return told->counts;
+  }
+
+  const std::shared_ptr<Counts> told = std::make_shared<Counts>();
+  Requests requests{[](const RunEvent&) {}};
+  Observers observers;
+  RunLog log{{.stepping_graph = "train"}, observers, requests};
+};
+
+// 10 positions of epoch 1 are done, and a validation was stopped.
+RunState stopped() {
+  Log run;
+  run.bad("train", 1, 3);
+  run.bad("train", 1, 17);
+  run.bad("validate", 1, 5);
+  run.log.samples_done("validate", UINT64_MAX, 0);
+  run.bad("validate", 1, 6);
+  run.log.samples_done("train", 0, 10);
+  RunState state;
+  run.log.save_bad_samples(state);
+  return read_run_state(to_json(state));
+}
+
+TEST(RunLog, KnowsWhichBadSamplesComeAgain) {
+  const RunState state = stopped();
+  EXPECT_EQ(state.bad_samples, 4U);
+  EXPECT_EQ(state.bad_and_ahead, (std::vector<RunState::BadSample>{{"train", 1, 17, 0}, {"validate", 1, 6, 0}}));
+}
+
+TEST(RunLog, ARunThatGoesOnTellsEachBadSampleOnce) {
+  Log run;
+  run.log.restore_bad_samples(stopped());
+  run.bad("validate", 1, 6);
+  run.bad("train", 1, 17);
+  EXPECT_EQ(run.counts(), std::vector<std::uint64_t>{});
+  EXPECT_EQ(run.log.skipped_samples("validate"), 1U) << "of the pass that is made again";
+  run.log.samples_done("validate", UINT64_MAX, 0);
+  run.bad("train", 1, 18);
+  run.bad("validate", 1, 6);  // of the next pass
+  EXPECT_EQ(run.counts(), (std::vector<std::uint64_t>{5, 6}));
+  EXPECT_EQ(run.log.bad_samples(), 6U);
+  RunState next;  // is stopped before the step of these is done
+  run.log.save_bad_samples(next);
+  EXPECT_EQ(next.bad_and_ahead,
+            (std::vector<RunState::BadSample>{{"train", 1, 17, 0}, {"train", 1, 18, 0}, {"validate", 1, 6, 0}}));
+}
+
+TEST(RunLog, AStepIsToldWhenAllThatWasPromisedHasCome) {
+  Log run;
+  run.log.promise_scalar("train", 4, "gradient_norm");
+  RunServices::StepReport report;
+  report.graph = "train";
+  report.step = 4;
+  run.log.report(report);
+  run.log.step_done(4);
+  EXPECT_TRUE(run.log.has_told_until(4));
+  EXPECT_FALSE(run.log.has_told_until(5));
+  run.log.scalar("train", 4, "gradient_norm", 1.5);
+  EXPECT_TRUE(run.log.has_told_until(5));
+}
+
+// The copy of the pipeline is for people to read.
+TEST(RunLog, ARunThatGoesOnNeedsNoNewCopyOfItsPipeline) {
+  const testkit::TestFolder folder;
+  Value pipeline;
+  pipeline.set("seed", Value(std::int64_t{1}));
+  const auto open = [&](bool goes_on) {
+    Log run;
+    run.log.open(folder.path(), pipeline, goes_on);
+  };
+  const auto text = [&] {
+    std::ifstream file(folder.path() / "pipeline.toml");
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  open(false);
+  EXPECT_EQ(text(), "seed = 1\n");
+  pipeline.set("seed", Value(std::int64_t{23}));
+  {
+    const testkit::SmallFiles full(4);
+    EXPECT_NO_THROW(open(true));
+    EXPECT_EQ(text(), "seed = 1\n") << "it is as it was, and whole";
+    EXPECT_EQ(testkit::error_of([&] { open(false); }).kind(), ErrorKind::run);
+  }
+  open(true);
+  EXPECT_EQ(text(), "seed = 23\n");
+}
+
+TEST(RunLog, ARunThatGoesOnRemovesWhatAKilledOneHasLeft) {
+  const testkit::TestFolder folder;
+  const std::string gone = folder.write("evaluation/figures.csv.new-2147483647");
+  const std::string alive = folder.write(fmt::format("evaluation/figures.csv.new-{}", ::getpid()));
+  const std::vector<std::string> others = {folder.write("notes.new"), folder.write("x.new-2147483647b"), folder.write("a.csv")};
+  Log run;
+  run.log.open(folder.path(), Value(Table{}), true);
+  EXPECT_FALSE(std::filesystem::exists(gone));
+  EXPECT_TRUE(std::filesystem::exists(alive)) << "a process writes it";
+  for (const std::string& other : others) EXPECT_TRUE(std::filesystem::exists(other)) << other;
+}
+
+}  // namespace
+}  // namespace millrace::run_log_test

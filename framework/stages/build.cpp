@@ -1,0 +1,388 @@
+#include "stages/build.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <type_traits>
+
+#include "graph/order.h"
+#include "millrace/detail/random.h"
+#include "millrace/stage.h"
+#include "millrace/error.h"
+#include "millrace/loss.h"
+#include "millrace/util/text.h"
+#include "stages/median_weights.h"
+
+namespace millrace {
+
+namespace {
+
+constexpr std::size_t kMostClassesNamed = 10;  // classes in a message
+
+// What caches hold also depends on what targets are.
+std::uint64_t combined(std::uint64_t fingerprint, const TargetSpec& target) {
+  if (fingerprint == 0 || target.kind == TargetSpec::Kind::none) return fingerprint;
+  const std::uint64_t kind = combine(static_cast<std::uint64_t>(target.kind), static_cast<std::uint64_t>(target.scale));
+  return combine(fingerprint, combine(kind, hash_bytes(target.classes.data(), target.classes.size(), target.ignored)));
+}
+
+bool takes(const GraphPlan& plan, std::string_view payload) {
+  return std::any_of(plan.stages.begin(), plan.stages.end(), [payload](const StagePlan& stage) {
+    return std::any_of(stage.type->inputs.begin(), stage.type->inputs.end(),
+                       [payload](const Port& port) { return port.payload == payload; });
+  });
+}
+
+// By output port: whether a stage takes it.
+std::vector<bool> taken_ports(const GraphPlan& plan, std::size_t stage) {
+  std::vector<bool> taken(plan.stages[stage].type->outputs.size());
+  for (const EdgePlan& edge : plan.edges) {
+    if (edge.from_stage == static_cast<int>(stage)) taken[static_cast<std::size_t>(edge.from_port)] = true;
+  }
+  return taken;
+}
+
+// Names that are one but for upper and lower case: mostly one class of which two people have made folders. "": there are none.
+std::string classes_alike(const std::vector<std::string>& classes) {
+  std::map<std::string, const std::string*> known;
+  std::string first;
+  std::size_t alike = 0;
+  for (const std::string& name : classes) {
+    std::string lower = name;
+    std::ranges::transform(lower, lower.begin(),
+                           [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+    const auto [same, is_new] = known.emplace(std::move(lower), &name);
+    if (is_new) continue;
+    if (alike++ == 0) first = fmt::format("'{}' and '{}'", line_text(*same->second), line_text(name));
+  }
+  if (alike == 0) return {};
+  return fmt::format(
+      "the classes {} differ in upper and lower case alone, and are two classes: put their images together if they "
+      "are one{}",
+      first, alike > 1 ? fmt::format("; so do {} more", alike - 1) : "");
+}
+
+bool has_gradients(const std::vector<Port>& ports) {
+  return std::any_of(ports.begin(), ports.end(), [](const Port& port) { return port.payload == payload::kGradientBucket; });
+}
+
+}  // namespace
+
+bool trains(const GraphPlan& plan) {
+  return std::any_of(plan.stages.begin(), plan.stages.end(),
+                     [](const StagePlan& stage) { return has_gradients(stage.type->outputs); });
+}
+bool has_reports(const GraphPlan& plan) { return takes(plan, payload::kStepResult); }
+bool has_predictions(const GraphPlan& plan) { return takes(plan, payload::kPredictions); }
+bool loses_results(const GraphPlan& plan) {
+  const auto is_result = [](const Port& port) {
+    return port.payload == payload::kStepResult || port.payload == payload::kPredictions;
+  };
+  const bool makes = std::any_of(plan.stages.begin(), plan.stages.end(), [&](const StagePlan& stage) {
+    return std::any_of(stage.type->outputs.begin(), stage.type->outputs.end(), is_result);
+  });
+  return makes && !trains(plan) && !has_reports(plan) && !has_predictions(plan);
+}
+
+GraphBuild::GraphBuild(const GraphPlan& plan, DataContext context) : plan_(&plan), context_(std::move(context)) {
+  context_.graph = plan.name;
+  context_.predicts = has_predictions(plan);
+  stages_.resize(plan.stages.size());
+  while (made_ < stages_.size()) {
+    const StageType::Role role = plan.stages[made_].type->role;
+    if (role == StageType::Role::source) {
+      make<StageSite>(made_, context_, 1);
+    } else {
+      make(made_, context_, 1);
+    }
+    const Stage& stage = *stages_[made_].front();
+    ++made_;
+    if (stage.image_shape() != ImageShape{}) context_.image = stage.image_shape();
+    if (const auto target = stage.target()) context_.target = *target;
+    if (context_.fingerprint != 0 && role != StageType::Role::batcher) {
+      const StagePlan& made = plan.stages[made_ - 1];
+      context_.fingerprint = combine(context_.fingerprint, hash_text(made.type->name + to_toml(made.table)));
+    }
+    if (role == StageType::Role::source) {
+      source_at_ = made_ - 1;
+      source_ = static_cast<Source*>(stages_[source_at_].front().get());
+      try {
+        source_->open();
+        const SampleOrder order(*source_, 0);
+        context_.samples_per_epoch = samples_ = order.size();
+        different_samples_ = order.listed();
+        classes_ = order.classes().size();
+        if (classes_ > 0) context_.classes = order.classes();
+        count_classes(order);
+        if (const std::string alike = classes_alike(context_.classes); trains() && context_.run && !alike.empty())
+          context_.run->warn(fmt::format("{}: {}", place(source_at_), alike));
+        listing_hash_ = source_->listing_hash();
+        if (auto colours = source_->colours(); !colours.empty()) context_.colours = std::move(colours);
+        require_each_once();
+        labelled_ = source_->label(order.listed(0)) >= 0;
+        context_.fingerprint = combined(source_->fingerprint(), context_.target);
+      } catch (...) {
+        throw current_error().in(place(source_at_));
+      }
+    }
+    if (dynamic_cast<const SampleCache*>(&stage) != nullptr) refuse_random_before_cache();
+    if (role == StageType::Role::batcher) {
+      batch_ = static_cast<const Batcher&>(stage).spec();
+      chooses_batch_ = batch_.size == 0;
+      batcher_at_ = made_ - 1;
+      refuse_changes_behind_device_cache();
+      break;
+    }
+  }
+  image_ = context_.image;
+  target_ = context_.target;
+}
+
+void GraphBuild::count_classes(const SampleOrder& order) {
+  class_counts_.assign(classes_, 0);
+  for (std::uint64_t index = 0; classes_ > 0 && index < source_->size(); ++index) {
+    const std::int32_t label = order.label(source_->label(index));
+    if (label >= 0 && static_cast<std::size_t>(label) < classes_) ++class_counts_[static_cast<std::size_t>(label)];
+  }
+}
+
+void GraphBuild::require_steps() const {
+  if (!source_ || batch_.size == 0 || steps_per_epoch() > 0) return;
+  fail(ErrorKind::data, "{}: {} samples are fewer than one batch of {}; choose a smaller size, or last = \"keep\"",
+       place(batcher_at_), samples(), batch_.size);
+}
+
+void GraphBuild::require_classes_of(const GraphBuild& main) const {
+  if (classes_ == 0 || main.classes_ == 0) return;
+  for (std::size_t label = 0; label < std::min(classes_, main.classes_); ++label) {
+    if (classes()[label] == main.classes()[label]) continue;
+    fail(ErrorKind::usage, "{}: label {} is class '{}' here and '{}' in [{}]; both need the same classes in the same order",
+         place(source_at_), label, classes()[label], main.classes()[label], main.plan().name);
+  }
+}
+
+std::string GraphBuild::lack_of_classes(const GraphBuild& main) const {
+  if (classes_ == 0 || classes_ >= main.classes_) return {};
+  const std::size_t missing = main.classes_ - classes_, named = std::min(missing, kMostClassesNamed);
+  const auto first = main.classes().begin() + static_cast<std::ptrdiff_t>(classes_);
+  return fmt::format("{} has {} of the {} classes of [{}]: no '{}'{}; its figures say nothing of the others", place(source_at_),
+                     classes_, main.classes_, main.plan().name,
+                     fmt::join(first, first + static_cast<std::ptrdiff_t>(named), "', '"),
+                     missing > named ? fmt::format(" and {} more", missing - named) : "");
+}
+
+void GraphBuild::require_targets() const {
+  if (context_.network == nullptr) return;
+  CompileRequest request;
+  add_requests(request);
+  LossSetting setting;
+  setting.window = context_.network->input;
+  setting.target = target_;
+  setting.numbers = source_ ? source_->numbers() : 0;
+  const auto takes_loss = [](const StagePlan& stage) { return stage.type->takes_loss; };
+  const auto loss_at = std::ranges::find_if(plan_->stages, takes_loss);
+  const std::string where =
+      place(loss_at == plan_->stages.end() ? source_at_ : static_cast<std::size_t>(loss_at - plan_->stages.begin()));
+  const bool has_rows = source_ && source_->has_rows();
+  setting.classes = static_cast<std::int64_t>(classes_);
+  for (const auto& [loss, output] : request.losses) {
+    setting.output = context_.network->shape_of(output.value_or(context_.network->result()));
+    if (has_rows && loss->info().target == LossTarget::values) {
+      fail(ErrorKind::usage, "{}: the samples have rows of numbers, as many as each needs; loss '{}' takes one row a sample",
+           where, loss->info().name);
+    }
+    try {
+      check_loss(*loss, setting);
+    } catch (Error& error) {
+      throw error.in(where);
+    }
+    const bool other_targets = setting.numbers > 0 || target_.kind != TargetSpec::Kind::none;
+    if (loss->info().target != LossTarget::labels || labelled_ || !other_targets) continue;
+    fail(ErrorKind::usage, "{}: the images have {} and no labels, which loss '{}' takes", where,
+         setting.numbers > 0 ? "numbers" : "target images", loss->info().name);
+  }
+}
+
+void GraphBuild::refuse_random_before_cache() const {
+  for (std::size_t index = 0; index + 1 < made_; ++index) {
+    const auto* transform = dynamic_cast<const SampleTransform*>(stages_[index].front().get());
+    if (transform == nullptr || !transform->is_random()) continue;
+    fail(
+        ErrorKind::usage,
+        "{}: '{}' before it changes images at random, and that would be the same change in every epoch: move the cache before it",
+        place(made_ - 1), plan_->stages[index].name);
+  }
+}
+
+// Devices keep the images as the cache has them, and would train on those.
+void GraphBuild::refuse_changes_behind_device_cache() const {
+  std::string cache;
+  for (std::size_t index = 0; index < made_; ++index) {
+    const Stage* const stage = stages_[index].front().get();
+    const auto* const kept = dynamic_cast<const SampleCache*>(stage);
+    const auto* const transform = dynamic_cast<const SampleTransform*>(stage);
+    if (kept != nullptr && kept->on_device()) {
+      cache = plan_->stages[index].name;
+    } else if (!cache.empty() && transform != nullptr && transform->changes_pixels()) {
+      fail(ErrorKind::usage,
+           "{}: it changes pixels, and '{}' before it has `device = true`, by which devices keep each image as the cache has it "
+           "(flips and shifts by whole pixels are made there and change none): move it before the cache if it changes an image "
+           "alike each time, else set `device = false`",
+           place(index), cache);
+    }
+  }
+}
+
+void GraphBuild::require_each_once() const {
+  const SourceParams& sampling = source_->sampling();
+  if (!context_.predicts || (!sampling.balance && sampling.class_weights.empty() && source_->parts().empty())) return;
+  fail(ErrorKind::usage,
+       "predictions are made of each sample once, and {} some more often than others: take them out of this graph",
+       source_->parts().empty() ? "`balance` and `class_weights` read" : "a mixture's weights read");
+}
+
+std::string GraphBuild::place(std::size_t index) const {
+  const StagePlan& stage = plan_->stages[index];
+  return place_of_stage(stage.table_at(), plan_->name, stage.name);
+}
+
+template <class Context>
+void GraphBuild::make(std::size_t index, const Context& shared, std::size_t instances) {
+  const StagePlan& stage = plan_->stages[index];
+  Context context = shared;
+  context.name = stage.name;
+  context.at = stage.table_at();
+  context.taken = taken_ports(*plan_, index);
+  for (std::size_t instance = 0; instance < instances; ++instance) {
+    if constexpr (std::is_same_v<Context, StepContext>) {
+      context.replica = stage.type->per_replica ? static_cast<int>(instance) : -1;
+    }
+    Diagnostics errors;
+    std::shared_ptr<Stage> made;
+    try {
+      made = stage.type->create(table(index), context, errors);
+    } catch (...) {
+      throw current_error().in(place(index));
+    }
+    errors.throw_if_any();
+    stages_[index].push_back(std::move(made));
+  }
+}
+
+Value GraphBuild::table(std::size_t index) const { return with_median_weights(plan_->stages[index].table, median_weights_); }
+
+void GraphBuild::add_requests(CompileRequest& request) const {
+  for (std::size_t index = 0; index < stages_.size(); ++index) {
+    const StagePlan& stage = plan_->stages[index];
+    if (!stage.type->request) continue;
+    DataContext context = context_;
+    context.name = stage.name;
+    context.at = stage.table_at();
+    context.taken = taken_ports(*plan_, index);
+    try {
+      stage.type->request(table(index), context, request);
+    } catch (...) {
+      throw current_error().in(place(index));
+    }
+  }
+}
+
+// Otherwise each replica would go its own way, and only the first one's weights would be saved.
+void GraphBuild::require_sums(std::size_t replicas) const {
+  for (std::size_t index = 0; replicas > 1 && index < plan_->stages.size(); ++index) {
+    const StageType& type = *plan_->stages[index].type;
+    if (!has_gradients(type.inputs)) continue;
+    if (!type.per_replica) return;  // it sees all replicas' gradients
+    fail(ErrorKind::usage, "{}: there are {} replicas, and no stage before it sums their gradients: put 'allreduce' into flow",
+         place(index), replicas);
+  }
+}
+
+// What changes gradients behind the stage that uses them would change nothing, and nobody would be told.
+void GraphBuild::require_use_of_gradients() const {
+  std::size_t last_use = 0;
+  for (std::size_t index = 0; index < plan_->stages.size(); ++index) {
+    const StageType& type = *plan_->stages[index].type;
+    if (has_gradients(type.inputs) && !has_gradients(type.outputs)) last_use = index;
+  }
+  for (std::size_t index = 0; last_use > 0 && index < plan_->stages.size(); ++index) {
+    const StageType& type = *plan_->stages[index].type;
+    const bool used = std::any_of(plan_->edges.begin(), plan_->edges.end(),
+                                  [&](const EdgePlan& edge) { return edge.from_stage == static_cast<int>(index); });
+    if (used || !has_gradients(type.inputs) || !has_gradients(type.outputs)) continue;
+    fail(ErrorKind::usage, "{}: nobody takes the gradients that it gives: put '{}' before '{}' in flow", place(index),
+         plan_->stages[index].name, plan_->stages[last_use].name);
+  }
+}
+
+void GraphBuild::add_step_stages(StepContext context) {
+  require_sums(context.all_replicas());
+  require_use_of_gradients();
+  if (context_.network != nullptr) add_requests(request_);
+  static_cast<DataContext&>(context) = context_;
+  context.batch_size = batch_.size;
+  context.steps_per_epoch = static_cast<double>(steps_per_epoch());
+  context.request = &request_;
+  for (; made_ < stages_.size(); ++made_) {
+    const bool per_replica = plan_->stages[made_].type->per_replica;
+    if (per_replica && context.replicas.empty()) {
+      fail(ErrorKind::usage, "{} works on a network, and the file has no [network]", place(made_));
+    }
+    make(made_, context, per_replica ? context.replicas.size() : 1);
+  }
+}
+
+void GraphBuild::open_stages() {
+  for (std::size_t index = 0; index < stages_.size(); ++index) {
+    for (const auto& stage : stages_[index]) {
+      if (stage.get() == source_) continue;
+      try {
+        stage->open();
+      } catch (...) {
+        throw current_error().in(place(index));
+      }
+    }
+  }
+}
+
+std::optional<ResidentSet> GraphBuild::resident_set() const {
+  for (const auto& instances : stages_) {
+    const auto* cache = instances.empty() ? nullptr : dynamic_cast<const SampleCache*>(instances.front().get());
+    if (cache != nullptr && cache->on_device()) return ResidentSet{plan_->name, different_samples_, image_};
+  }
+  return std::nullopt;
+}
+
+std::shared_ptr<const Loss> GraphBuild::loss() const {
+  if (!has_reports(*plan_) || context_.network == nullptr) return nullptr;
+  CompileRequest request;
+  add_requests(request);
+  return request.losses.empty() ? nullptr : request.losses.front().loss;  // not an auxiliary one
+}
+
+std::vector<std::string> GraphBuild::figures() const {
+  std::vector<std::string> names;
+  const std::shared_ptr<const Loss> reported = loss();
+  if (!reported) return names;
+  for (const LossFigure& figure : reported->info().figures) names.push_back(figure.name);
+  return names;
+}
+
+bool GraphBuild::steps() const {
+  return std::any_of(plan_->stages.begin(), plan_->stages.end(), [](const StagePlan& stage) { return stage.type->stepwise; });
+}
+
+std::uint64_t GraphBuild::steps_per_epoch() const {
+  if (batch_.size == 0) return 0;
+  return batch_.steps(samples(), batch_.size);
+}
+
+std::uint64_t GraphBuild::samples_until(std::uint64_t step) const {
+  const std::uint64_t steps = steps_per_epoch();
+  const std::uint64_t of_an_epoch = batch_.last == BatchSpec::Last::keep ? samples() : steps * batch_.size;
+  return step / steps * of_an_epoch + step % steps * batch_.size;
+}
+
+}  // namespace millrace

@@ -1,0 +1,133 @@
+#include "stages/label_values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "graph/order.h"
+#include "millrace/detail/random.h"
+#include "millrace/error.h"
+#include "millrace/util/label_values.h"
+#include "millrace/util/text.h"
+
+namespace millrace {
+
+namespace {
+
+constexpr std::size_t kMostNamed = 5;  // values, classes
+
+struct Look {
+  std::uint64_t images = 0, pixels = 0;
+  std::array<std::uint64_t, 256> counts{};  // by value
+};
+
+// The stage that decodes, of the graph's beginning; null: none does.
+SampleTransform* decoder_of(const GraphBuild& build) {
+  for (const auto& instances : build.stages()) {
+    if (instances.empty()) break;
+    if (auto* transform = dynamic_cast<SampleTransform*>(instances.front().get())) return transform;
+  }
+  return nullptr;
+}
+
+Look look_at(const GraphBuild& build, std::uint64_t seed, std::uint64_t most) {
+  Look look;
+  Source& source = *build.source();
+  SampleTransform* const decoder = decoder_of(build);
+  if (decoder == nullptr) return look;
+  TargetSpec as_stored = build.target();
+  for (std::size_t value = 0; value < as_stored.classes.size(); ++value)
+    as_stored.classes[value] = static_cast<std::uint8_t>(value);
+  const SampleOrder order(source, seed);
+  const std::uint64_t count = std::min(most, order.listed());
+  Sample sample;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t at = i * order.listed() / count;
+    try {
+      sample.reset({0, at, order.listed(at), 0}, {}, as_stored);
+      source.read(sample);
+      Draw draw(seed, sample.key, 0);
+      decoder->process(sample, draw);
+    } catch (const Error&) {
+      continue;
+    }
+    const ImageView target = sample.target();
+    for (std::size_t pixel = 0; pixel < target.shape.bytes(); ++pixel) ++look.counts[target.data[pixel]];
+    look.pixels += target.shape.bytes();
+    ++look.images;
+  }
+  return look;
+}
+
+// "255 (41.3 %), 7 (0.2 %) and 3 more", the most frequent first.
+std::string values_text(std::vector<std::uint8_t> values, const Look& look) {
+  std::stable_sort(values.begin(), values.end(), [&](auto a, auto b) { return look.counts[a] > look.counts[b]; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(values.size(), kMostNamed); ++i) {
+    text += fmt::format("{}{} ({:.3g} %)", i == 0 ? "" : ", ", values[i],
+                        100.0 * static_cast<double>(look.counts[values[i]]) / static_cast<double>(look.pixels));
+  }
+  return values.size() > kMostNamed ? fmt::format("{} and {} more", text, values.size() - kMostNamed) : text;
+}
+
+// Values of the label images that nothing names.
+std::vector<std::uint8_t> unnamed_values(const GraphBuild& build, const Look& look) {
+  const auto* names = dynamic_cast<const NamesLabelValues*>(build.source());
+  const TargetSpec& spec = build.target();
+  std::vector<std::uint8_t> values;
+  for (std::size_t value = 0; value < look.counts.size(); ++value) {
+    const auto byte = static_cast<std::uint8_t>(value);
+    const bool named = names != nullptr ? names->names(byte) : spec.classes[value] != spec.ignored || byte == spec.ignored;
+    if (look.counts[value] > 0 && !named) values.push_back(byte);
+  }
+  return values;
+}
+
+// Classes without a pixel.
+std::vector<std::string> lacking_classes(const std::vector<std::string>& classes, const TargetSpec& spec, const Look& look) {
+  std::vector<bool> seen(256);
+  for (std::size_t value = 0; value < look.counts.size(); ++value)
+    seen[spec.classes[value]] = seen[spec.classes[value]] || look.counts[value] > 0;
+  std::vector<std::string> lacking;
+  for (std::size_t label = 0; label < classes.size() && label < seen.size(); ++label) {
+    if (!seen[label]) lacking.push_back(line_text(classes[label]));
+  }
+  return lacking;
+}
+
+// "classes 'object', 'sky' have no pixel in them"
+std::string lacking_text(const std::vector<std::string>& lacking) {
+  if (lacking.empty()) return {};
+  const bool one = lacking.size() == 1;
+  const std::size_t named = std::min(lacking.size(), kMostNamed);
+  const auto end = lacking.begin() + static_cast<std::ptrdiff_t>(named);
+  return fmt::format("class{} '{}'{} {} no pixel in them", one ? "" : "es", fmt::join(lacking.begin(), end, "', '"),
+                     lacking.size() > named ? fmt::format(" and {} more", lacking.size() - named) : "", one ? "has" : "have");
+}
+
+}  // namespace
+
+std::string warning_of_label_values(const GraphBuild& build, std::uint64_t seed, std::uint64_t most) {
+  if (build.source() == nullptr || build.target().kind != TargetSpec::Kind::classes) return {};
+  const Look look = look_at(build, seed, most);
+  if (look.pixels == 0) return {};
+  const StagePlan& stage = build.source_plan();
+  const std::string begin =
+      fmt::format("{}: {} label image{} {} looked at: ", place_of_stage(stage.table_at(), build.plan().name, stage.name),
+                  look.images, look.images == 1 ? "" : "s", look.images == 1 ? "was" : "were");
+  const std::vector<std::uint8_t> unnamed = unnamed_values(build, look);
+  const std::vector<std::string> lacking = lacking_classes(build.classes(), build.target(), look);
+  if (unnamed.empty()) {
+    // A rare class may well be in none of a few images, but not all classes but one; and what is predicted may be of one class.
+    const bool is_no_chance = look.images >= build.samples() || lacking.size() + 1 >= build.classes().size();
+    return lacking.empty() || !is_no_chance || has_predictions(build.plan()) ? "" : begin + lacking_text(lacking);
+  }
+  return fmt::format(
+      "{}no class has the value{} {}, and such pixels count nowhere{}; `ids` of a class names its values, and `ignored` "
+      "those that are meant to count nowhere",
+      begin, unnamed.size() == 1 ? "" : "s", values_text(unnamed, look), lacking.empty() ? "" : "; " + lacking_text(lacking));
+}
+
+}  // namespace millrace

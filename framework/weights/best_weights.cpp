@@ -1,0 +1,56 @@
+#include "weights/best_weights.h"
+
+#include <fmt/format.h>
+
+#include "base/json.h"
+#include "millrace/error.h"
+#include "network/tensor_file.h"
+
+namespace millrace {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kEntry = "best";  // of a file's metadata
+
+// Where the weights lie when they are set aside: branches may have their best at the same step.
+fs::path name_aside(const fs::path& file, const Best& best) {
+  for (int attempt = 1;; ++attempt) {
+    const std::string number = attempt == 1 ? "" : fmt::format(".{}", attempt);
+    fs::path path = file.parent_path() / fmt::format("best-step-{}{}.safetensors", best.step, number);
+    std::error_code ignored;
+    if (!fs::exists(path, ignored) || best_in(path) == best) return path;
+  }
+}
+
+}  // namespace
+
+std::map<std::string, std::string> metadata_of(const Best& best) {
+  const Json json = {{"figure", best.figure}, {"step", best.step}, {"value", best.value}};
+  return {{kEntry, json.dump(-1, ' ', false, Json::error_handler_t::replace)}};
+}
+
+std::optional<Best> best_in(const fs::path& file) {
+  try {
+    const auto metadata = read_tensors_metadata(file.string());
+    const auto entry = metadata.find(kEntry);
+    if (entry == metadata.end()) return std::nullopt;
+    const Json json = Json::parse(entry->second);
+    return Best{json.at("figure").get<std::string>(), json.at("step").get<std::uint64_t>(), json.at("value").get<double>()};
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+fs::path set_aside(const fs::path& file, const Best& there) {
+  fs::path aside = name_aside(file, there);
+  std::error_code error;
+  fs::rename(file, aside, error);
+  if (error) fail(ErrorKind::storage, "cannot rename '{}' to '{}': {}", file.string(), aside.string(), error.message());
+  return aside;
+}
+
+}  // namespace millrace

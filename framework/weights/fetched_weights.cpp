@@ -1,0 +1,172 @@
+#include "weights/fetched_weights.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "millrace/detail/random.h"
+#include "millrace/error.h"
+#include "millrace/sample.h"
+#include "millrace/storage.h"
+#include "millrace/util/bytes.h"
+#include "millrace/util/cache_folder.h"
+#include "millrace/util/output_file.h"
+#include "millrace/util/sha256.h"
+#include "millrace/util/text.h"
+
+namespace millrace {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view kFile = "file://";
+constexpr std::size_t kFewestDigits = 8, kAllDigits = 64;  // of a SHA-256
+constexpr std::size_t kLongestName = 100;                  // of a file in the cache folder, but for the hash before it
+
+bool is_hex(char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; }
+
+std::string_view last_part(std::string_view url) {
+  const std::string_view scheme = url_scheme(url);
+  if (scheme == "http" || scheme == "https") url = url.substr(0, url.find_first_of("?#"));
+  return url.substr(url.rfind('/') + 1);  // npos + 1 is 0
+}
+
+// Holds others off while it lives. Where a file system has no locks, two processes may fetch the same file: no harm but the time.
+class FileLock {
+ public:
+  FileLock(const std::string& path, const std::function<void()>& waits) {
+    std::error_code ignored;
+    fs::create_directories(fs::path(path).parent_path(), ignored);
+    file_ = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    if (file_ < 0 || flock(file_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+    waits();
+    while (flock(file_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~FileLock() {
+    if (file_ >= 0) close(file_);
+  }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  int file_ = -1;
+};
+
+class Fetch {
+ public:
+  Fetch(const WeightsRequest& request, const Registry& registry, const std::function<void(std::string)>& doing)
+      : url_(request.weights), registry_(registry), doing_(doing) {
+    expected_ = request.sha256.empty() && is_remote(url_) ? hash_in_name(url_) : lower_case(request.sha256);
+    who_ = request.sha256.empty() ? "its name says" : "[network] sha256 says";
+  }
+
+  std::string local() {
+    const std::string path = url_.starts_with(kFile) ? url_.substr(kFile.size()) : url_;
+    compare(sum_of(path));
+    return path;
+  }
+
+  std::string remote() {
+    Storage& storage = registry_.storage(url_);
+    const std::string path = cached_weights(url_);
+    const FileLock lock(path + ".lock",
+                        [&] { doing_(fmt::format("waiting for another process that fetches the weights '{}'", url_)); });
+    std::error_code ignored;
+    if (fs::is_regular_file(path, ignored)) {
+      if (is_expected(sum_of(path))) return path;  // else a good file takes its place, if there is one: the sum may be wrong
+      doing_(fmt::format("'{}' has another SHA-256 than it must have, and is fetched again", path));
+    }
+    require_sha256();  // not after a long wait
+    doing_(fmt::format("fetching the weights '{}'", url_));
+    ByteBuffer bytes;
+    storage.read(url_, bytes);
+    if (bytes.size() == 0) fail(ErrorKind::data, "'{}' is empty", url_);
+    if (!expected_.empty()) compare(hex_text(sha256(bytes.data(), bytes.size())));
+    OutputFile file(path);
+    file.write(bytes.data(), bytes.size());
+    file.commit();
+    return path;
+  }
+
+ private:
+  void require_sha256() const {
+    if (expected_.empty() || has_sha256()) return;
+    fail(ErrorKind::usage, "'{}' is to be checked, and this build of Millrace computes no SHA-256: it was made without OpenSSL",
+         url_);
+  }
+
+  // Empty when it is compared with nothing, or when the file cannot be read: who reads it says why.
+  std::string sum_of(const std::string& path) const {
+    if (expected_.empty()) return {};
+    require_sha256();
+    doing_(fmt::format("computing the SHA-256 of '{}'", path));
+    std::ifstream file(path, std::ios::binary);
+    if (!file) return {};
+    Sha256 sum;
+    std::vector<char> buffer(std::size_t{1} << 20);
+    while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || file.gcount() > 0) {
+      sum.add(buffer.data(), static_cast<std::size_t>(file.gcount()));
+    }
+    return hex_text(sum.finish());
+  }
+
+  bool is_expected(const std::string& sum) const { return sum.empty() || sum.starts_with(expected_); }
+
+  void compare(const std::string& sum) const {
+    if (is_expected(sum)) return;
+    fail(ErrorKind::data, "'{}' has the SHA-256 {}, and {} {}{}", url_, sum, who_, expected_,
+         expected_.size() < kAllDigits ? "...; [network] sha256 = \"...\" holds whatever the name says" : "");
+  }
+
+  const std::string& url_;
+  const Registry& registry_;
+  const std::function<void(std::string)>& doing_;
+  std::string expected_;  // the beginning of the sum, or all of it; empty: any
+  const char* who_ = "";
+};
+
+}  // namespace
+
+bool is_remote(std::string_view weights) { return url_scheme(weights) != "file"; }
+
+std::string hash_in_name(std::string_view url) {
+  const std::string_view name = last_part(url);
+  const std::size_t dash = name.rfind('-');
+  if (dash == name.npos) return {};
+  const std::string_view rest = name.substr(dash + 1);
+  const auto end = std::ranges::find_if_not(rest, is_hex);
+  const auto digits = static_cast<std::size_t>(end - rest.begin());
+  if (end == rest.end() || *end != '.' || digits < kFewestDigits || digits > kAllDigits) return {};
+  return lower_case(rest.substr(0, digits));
+}
+
+std::string cached_weights(const std::string& url) {
+  const fs::path folder = cache_folder("weights");
+  if (folder.empty()) {
+    fail(ErrorKind::usage, "'{}': there is no folder to fetch it into: none of MILLRACE_CACHE, XDG_CACHE_HOME and HOME is set",
+         url);
+  }
+  std::string name(last_part(url));
+  if (name.size() > kLongestName) name.erase(0, name.size() - kLongestName);  // the ending stays
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '-' && c != '_'; }, '_');
+  return (folder / fmt::format("{:016x}-{}", hash_text(url), name)).string();
+}
+
+std::string local_weights(const WeightsRequest& request, const Registry& registry,
+                          const std::function<void(std::string)>& doing) {
+  Fetch fetch(request, registry, doing);
+  return is_remote(request.weights) ? fetch.remote() : fetch.local();
+}
+
+}  // namespace millrace

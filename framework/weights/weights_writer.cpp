@@ -1,0 +1,176 @@
+#include "weights/weights_writer.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "millrace/error.h"
+
+namespace millrace {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char *kLastWeights = "weights.safetensors", *kBestWeights = "best.safetensors";
+
+}  // namespace
+
+fs::path WeightsWriter::best_path() const { return setting_.folder / kBestWeights; }
+
+void WeightsWriter::exchange() {
+  for (const auto& replica : view_.replicas) {
+    if (!view_.evaluated.empty()) replica->exchange(view_.evaluated);
+    replica->finish();
+  }
+}
+
+// `use` reads the values from the replicas while it writes them.
+void WeightsWriter::with_weights(const std::function<void(WeightsFile& weights)>& use, const Metadata& more) {
+  if (!setting_.writes) return;
+  Metadata metadata = setting_.metadata();
+  metadata.insert(more.begin(), more.end());
+  exchange();
+  try {
+    const auto statistics = mean_statistics(view_.replicas, view_.network, view_.load, view_.group);
+    const auto fetch = [&](int parameter) {
+      const auto found = statistics.find(parameter);
+      return found != statistics.end() ? found->second : view_.replicas.front()->read(kValue, parameter);
+    };
+    WeightsFile weights(view_.network, fetch, std::move(metadata));
+    if (!setting_.folder.empty()) use(weights);
+  } catch (...) {
+    const Error error = current_error();
+    exchange();
+    throw error;
+  }
+  exchange();
+}
+
+void WeightsWriter::write(const WeightsFile& weights, const fs::path& path) const {
+  try {
+    weights.write(path.string());
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::run) throw setting_.advise(error);
+    throw;
+  }
+}
+
+std::string WeightsWriter::save(const std::string& name) {
+  std::string file;
+  with_weights([&](WeightsFile& weights) {
+    const fs::path path = setting_.folder / name;
+    write(weights, path);
+    file = path.string();
+  });
+  return file;
+}
+
+std::string WeightsWriter::save_last() {
+  std::string file;
+  with_weights([&](const WeightsFile& weights) {
+    const fs::path path = setting_.folder / kLastWeights;
+    try {
+      write(weights, path);
+      file = path.string();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::storage) throw;
+      rescue(weights, kLastWeights, "the weights are not written", error.what());
+    }
+  });
+  return file;
+}
+
+// False: the disk does not take them, and they wait.
+bool WeightsWriter::write_best(const Best& best, WeightsFile weights) {
+  waiting_.reset();
+  try {
+    write(weights, best_path());
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::storage) throw;
+    weights.keep(best_path().string());
+    waiting_ = Waiting{best, std::move(weights), error.what()};
+  }
+  if (!std::exchange(told_, true)) {
+    setting_.warn(
+        fmt::format("the best weights, after step {}, wait in memory and are tried again: {}", best.step, waiting_->cause));
+  }
+  return false;
+}
+
+void WeightsWriter::save_best(const Best& best) {
+  try {
+    with_weights(
+        [&](WeightsFile& weights) {
+          if (write_best(best, std::move(weights))) setting_.tell_best(best, best_path().string(), "");
+        },
+        metadata_of(best));
+  } catch (const Error& error) {
+    setting_.tell_best(best, best_path().string(), error.what());
+  }
+}
+
+void WeightsWriter::export_best(const Best& best, const WeightsFile::Fetch& values) {
+  Metadata metadata = export_metadata_;
+  metadata.merge(metadata_of(best));
+  write_best(best, WeightsFile(view_.network, values, std::move(metadata)));
+}
+
+void WeightsWriter::resume_best(const std::optional<Best>& known, const std::optional<WeightsFile::Fetch>& values,
+                                bool rewinds_history) {
+  const fs::path path = best_path();
+  const std::optional<Best> there = best_there();
+  std::error_code ignored;
+  const bool says_nothing = !there && fs::exists(path, ignored);
+  if (there == known || says_nothing) return;
+  if (there && rewinds_history) {
+    try {
+      const fs::path aside = set_aside(path, *there);
+      setting_.warn(fmt::format("the best weights of an abandoned branch of the run, {} = {} after step {}, are in '{}' now; {}",
+                                there->figure, there->value, there->step, aside.string(),
+                                known && values ? fmt::format("'{}' holds those after step {} again", path.string(), known->step)
+                                                : "the next figure is the best so far"));
+    } catch (const Error& error) {
+      return setting_.warn(fmt::format("'{}' holds the best weights of an abandoned branch of the run, after step {}: {}",
+                                       path.string(), there->step, error.what()));
+    }
+  }
+  if (known && values) export_best(*known, *values);
+}
+
+void WeightsWriter::retry_best() {
+  if (!waiting_) return;
+  try {
+    write(waiting_->weights, best_path());
+  } catch (const Error& error) {
+    waiting_->cause = error.what();
+    return;
+  }
+  const Best written = waiting_->best;
+  waiting_.reset();
+  setting_.tell_best(written, best_path().string(), "");
+}
+
+void WeightsWriter::finish_best() {
+  retry_best();
+  if (!waiting_) return;
+  rescue(waiting_->weights, kBestWeights, fmt::format("the best weights, after step {}, are not written", waiting_->best.step),
+         waiting_->cause);
+  waiting_.reset();
+}
+
+void WeightsWriter::rescue(const WeightsFile& weights, const std::string& name, const std::string& what,
+                           const std::string& cause) {
+  lost_ += fmt::format("{}{}: {}", lost_.empty() ? "" : "; ", what, cause);
+  if (setting_.rescue.empty()) return;
+  const std::string instead = (setting_.rescue / name).string();
+  try {
+    weights.write(instead);
+    lost_ += fmt::format("; they are in '{}' instead", instead);
+  } catch (const Error& error) {
+    lost_ += fmt::format("; --rescue: {}", error.what());
+  }
+}
+
+}  // namespace millrace
