@@ -16,7 +16,7 @@
 #include "checkpoint/checkpoints.h"
 #include "checkpoint/resume.h"
 #include "graph/graph.h"
-#include "millrace/run_events.h"
+#include "millrace/observer.h"
 #include "millrace/stage.h"
 #include "weights/replica_view.h"
 #include "weights/weights_writer.h"

@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kDigitsOfTime = "dddd-dd-ddTdd-dd-dd";  // a digit for each d
 constexpr std::size_t kMostDigits = 9;                             // of the number
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_digit_of_date(char c) { return c >= '0' && c <= '9'; }
 
 }  // namespace
 
@@ -31,13 +31,13 @@ RunName next_run_name(std::time_t now, const std::vector<RunName>& there) {
 }
 
 std::optional<RunName> read_run_name(std::string_view name) {
-  const auto fits = [](char c, char place) { return place == 'd' ? is_digit(c) : c == place; };
+  const auto fits = [](char c, char place) { return place == 'd' ? is_digit_of_date(c) : c == place; };
   const std::string_view time = name.substr(0, kDigitsOfTime.size());
   if (!std::ranges::equal(time, kDigitsOfTime, fits)) return std::nullopt;
   RunName read{std::string(time)};
   if (name == time) return read;
   const std::string_view number = name.substr(time.size() + 1);
-  const bool is_number = !number.empty() && number.size() <= kMostDigits && std::ranges::all_of(number, is_digit);
+  const bool is_number = !number.empty() && number.size() <= kMostDigits && std::ranges::all_of(number, is_digit_of_date);
   if (!is_number) return std::nullopt;
   read.number = std::stoull(std::string(number));
   if (read.number < 2 || read.text() != name) return std::nullopt;
