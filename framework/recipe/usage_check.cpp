@@ -62,14 +62,15 @@ bool is_reference(const Value* value) {
   return value != nullptr && value->kind() == Value::Kind::text && value->text().find("${") != std::string::npos;
 }
 
-struct Difference {
+struct RecipeDifference {
   std::string key;
   const Value *then, *now;
   Position at;
 };
 
 // The first in the order of the file. How parameters begin is of no matter to weights that are there.
-std::optional<Difference> first_difference(const std::string& key, const Value* then, const Value* now, const Position& at) {
+std::optional<RecipeDifference> first_difference(const std::string& key, const Value* then, const Value* now,
+                                                 const Position& at) {
   if (key.ends_with("initialiser")) return std::nullopt;
   const Position& place = now != nullptr && now->at().file ? now->at() : at;
   const bool both = then != nullptr && now != nullptr && then->kind() == now->kind();
@@ -91,7 +92,7 @@ std::optional<Difference> first_difference(const std::string& key, const Value* 
     return std::nullopt;
   }
   if (then != nullptr && now != nullptr && equal_values(*then, *now)) return std::nullopt;
-  return Difference{key, then, now, place};
+  return RecipeDifference{key, then, now, place};
 }
 
 class UsageComparison {

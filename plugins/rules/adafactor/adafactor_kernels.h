@@ -2,8 +2,8 @@
 //   b = t ^ beta2_decay;  R = R + b (row means of gradient^2 - R);  C = C + b (column means - C);  M = M + b (mean - M)
 //   V = R C / max(M, epsilon1);  u = gradient / sqrt(max(V, epsilon1^2))
 //   w = w - rate * decay * w - max(epsilon2, rms(w)) * min(rate, 1 / sqrt(t)) * u / max(1, rms(u) / clip_threshold)
-// rms(w) is that before the update. M is the mean of R: the three are means of the same squares. A vector is a matrix of one
-// column, where V = R: its squares are not factored.
+// rms(w) is that before the update. M is the mean of R: the three are means of the same squares. A vector, a matrix of one
+// column, is not factored: V = R, also where M is below epsilon1.
 #pragma once
 
 #include "millrace/kernels/kernel_math.h"
@@ -21,8 +21,8 @@ struct AdafactorKernel {
   MILLRACE_KERNEL float reduced(const UpdateNumbers&, int, float mean, float before) const {
     return before + new_share * (mean - before);
   }
-  MILLRACE_KERNEL float direction(const UpdateNumbers&, float gradient, float, float (&states)[3]) const {
-    const float square = states[0] / math::max(states[2], epsilon1) * states[1];
+  MILLRACE_KERNEL float direction(const UpdateNumbers& n, float gradient, float, float (&states)[3]) const {
+    const float square = n.columns > 1 ? states[0] / math::max(states[2], epsilon1) * states[1] : states[0];
     return gradient / math::sqrt(math::max(square, epsilon1 * epsilon1));
   }
   MILLRACE_KERNEL void operator()(const UpdateNumbers& n, float gradient, float& value, float (&states)[3]) const {
