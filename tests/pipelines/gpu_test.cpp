@@ -219,7 +219,8 @@ TEST_F(ImagesOnTheDevice, AreReadFromBatchesOnTheCpu) { expect_same("cpu"); }
 TEST_F(ImagesOnTheDevice, AreRefusedWhereAStageRecoloursThem) {
   const Result result = run("simulated:0", {"--set", "train.augment.brightness=[0.5, 1.5]"}, true);
   EXPECT_EQ(result.code, 2);
-  EXPECT_NE(result.err.find("[train.augment]: it changes pixels, and 'cache' before it has `device = true`"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("[train.augment]: it changes pixels, and 'cache' before it has `device = true`"), std::string::npos)
+      << result.err;
 }
 
 TEST_F(ImagesOnTheDevice, AreInTheBound) {
