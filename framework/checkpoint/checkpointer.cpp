@@ -180,8 +180,8 @@ std::string Checkpointer::newest() const {
   }
 }
 
-std::string Checkpointer::newest_words() const {
-  const std::string path = newest();
+std::string newest_words(const Checkpointer* checkpointer) {
+  const std::string path = checkpointer == nullptr ? std::string() : checkpointer->newest();
   return path.empty() ? "the run has no checkpoint" : fmt::format("the newest checkpoint is '{}'", path);
 }
 

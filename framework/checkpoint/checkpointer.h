@@ -79,7 +79,6 @@ class Checkpointer {
   // The newest checkpoint; where its storage does not answer, the newest that is known. "": the run has none, or this is not rank
   // 0.
   std::string newest() const;
-  std::string newest_words() const;  // "the newest checkpoint is '...'"
   // `latest` names the one before `step`, which is returned, where there is one; else it stays.
   std::string point_before(std::uint64_t step);
   const std::filesystem::path& rescued() const { return rescued_; }  // where the last one is instead; "": it is in its own place
@@ -100,5 +99,8 @@ class Checkpointer {
   std::string known_;                         // guarded by known_mutex_
   std::unique_ptr<Checkpoints> checkpoints_;  // of rank 0; its thread calls back here
 };
+
+// For a message: "the newest checkpoint is '...'". Null: the run has none.
+std::string newest_words(const Checkpointer* checkpointer);
 
 }  // namespace millrace

@@ -83,7 +83,7 @@ void BoundarySaves::honour_checkpoints(std::uint64_t done) {
 
 // Rank 0, which writes, says for all processes whether attempts that failed have this one left out.
 bool BoundarySaves::leaves_out() {
-  const bool out = run_.checkpointer != nullptr && run_.checkpointer->backs_off();
+  const bool out = run_.checkpointer->backs_off();
   if (run_.options().group == nullptr) return out;
   std::vector<std::byte> verdict{out ? std::byte{1} : std::byte{0}};
   run_.options().group->broadcast(Group::kRun, 0, verdict);

@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-// One thread. All that it is given outlives it.
+// One thread, but for are_due(), which any thread may ask. All that it is given outlives it.
 class OtherGraphs {
  public:
   OtherGraphs(const RunContext& run, StopRequest& stop, RunMeter& meter);

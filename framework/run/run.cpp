@@ -72,7 +72,10 @@ void Run::end_with(Error error) {
   if (lacks_memory(error)) error = with_memory(error, "", run_.memory(), run_.host_memory());
   run_.leave(error.what());
   if (checkpointer_) checkpointer_->stop();  // what it still writes is told before the end
-  if (weights_) weights_->finish_best();
+  if (weights_) {
+    if (const std::string lost = weights_->finish_best(); !lost.empty())
+      error = {error.kind(), fmt::format("{}; {}", error.what(), lost)};
+  }
   error = wrong_number() && error.kind() == ErrorKind::run ? with_advice(error) : with_checkpoint(error);
   RunEnd end;
   end.error = error.what();
@@ -227,7 +230,7 @@ Error Run::with_advice(const Error& error) const {
   if (params.on_nan == "skip" && wrong_number()) {
     text += fmt::format("; more than nan_limit = {} steps in a row were not finite", params.nan_limit);
   }
-  text += "; " + (checkpointer_ ? checkpointer_->newest_words() : "the run has no checkpoint");
+  text += "; " + newest_words(checkpointer_.get());
   if (!folder().empty()) {
     text += fmt::format("; {} names the layer where it begins",
                         command_with(run_.options.commands.explain, "--explain-nan", folder()));

@@ -29,9 +29,6 @@ struct RunContext {
   RunLog& log() const { return prepared.audience.log(); }
   Observers& observers() const { return prepared.audience.observers(); }
   Requests& requests() const { return prepared.audience.requests(); }
-  std::string newest_checkpoint() const {  // words for a message
-    return checkpointer != nullptr ? checkpointer->newest_words() : "the run has no checkpoint";
-  }
   void doing(std::string what) const {
     if (options().hooks.activity) options().hooks.activity->set(std::move(what), true);
   }

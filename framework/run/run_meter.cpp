@@ -187,8 +187,8 @@ void RunMeter::warn_of_numbers(const PassEvent& pass) {
   if (!run_.options().is_first()) return;
   const auto wrong = std::ranges::find_if(pass.figures, [](const Figure& figure) { return !std::isfinite(figure.value); });
   if (wrong == pass.figures.end() || !warned_of_numbers_.insert(pass.graph).second) return;
-  run_.log().warn(
-      fmt::format("[{}]: {} is {} at step {}; {}", pass.graph, wrong->name, wrong->value, pass.step, run_.newest_checkpoint()));
+  run_.log().warn(fmt::format("[{}]: {} is {} at step {}; {}", pass.graph, wrong->name, wrong->value, pass.step,
+                              newest_words(run_.checkpointer)));
 }
 
 void RunMeter::end_pass(const DonePass& pass) {

@@ -8,12 +8,13 @@
 #include <thread>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "millrace/error.h"
 #include "millrace/observer.h"
-#include "base/out_of_memory.h"
 #include "run/beside.h"
 
 namespace millrace {
+
 Training::Training(const RunContext& run)
     : run_(run),
       rules_(run_.pipeline(), run_.options().group, run_.requests()),
@@ -37,8 +38,7 @@ RunResult Training::run() {
   RunResult result;
   result.epoch = static_cast<double>(done) / static_cast<double>(meter_.steps_per_epoch());
   result.step = done;
-  const bool is_shortened = run_.steps().is_shortened() && done == run_.steps().end;
-  result.stopped = stop_.found() ? done < run_.steps().end : is_shortened;
+  result.stopped = stop_.found() ? done < run_.steps().end : has_done_max_steps();
   result.signal = stop_.found() ? stop_.found()->signal : 0;
   result.last_validation = meter_.last_validation();
   return result;
@@ -230,13 +230,15 @@ void Training::end_requests() {
   if (stop_.found()) {
     run_.requests().honour(*stop_.found(), done, stop_.found()->text);
     run_.requests().honour_stops(done);
-  } else if (run_.steps().is_shortened() && done == run_.steps().end) {
+  } else if (has_done_max_steps()) {
     run_.requests().honour({.kind = RequestKind::stop, .by = StopRules::kName, .text = {}}, done,
                            fmt::format("max_steps = {} are done", done));
   }
   saves_.honour_checkpoints(done);
   run_.requests().refuse_all("the run was over");
 }
+
+bool Training::has_done_max_steps() const { return run_.steps().is_shortened() && progress_.done() == run_.steps().end; }
 
 // Trials and profiles look for themselves.
 bool Training::in_trouble() const {

@@ -39,6 +39,7 @@ class Training {
   void checkpoint(std::uint64_t done, bool best);
   RunState state(std::uint64_t done);
   void end_requests();
+  bool has_done_max_steps() const;  // of [stop], before the schedule ends
   bool in_trouble() const;
   void look_at_numbers() const;
   Observers::Waiting waiting();  // for an observer

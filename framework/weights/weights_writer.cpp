@@ -124,6 +124,9 @@ void WeightsWriter::resume_best(const std::optional<Best>& known, const std::opt
   std::error_code ignored;
   const bool says_nothing = !there && fs::exists(path, ignored);
   if (there == known || says_nothing) return;
+  // Those of a later step come again: the disk has taken them, and not their checkpoint.
+  const bool is_later = there && known && there->figure == known->figure && there->step > known->step;
+  if (is_later && !rewinds_history) return;
   if (there && rewinds_history) {
     try {
       const fs::path aside = set_aside(path, *there);
@@ -137,6 +140,10 @@ void WeightsWriter::resume_best(const std::optional<Best>& known, const std::opt
     }
   }
   if (known && values) export_best(*known, *values);
+  if (known && !values && !there) {
+    setting_.warn(fmt::format("'{}' is not there, and no checkpoint that fits this network holds the best weights, after step {}",
+                              path.string(), known->step));
+  }
 }
 
 void WeightsWriter::retry_best() {
@@ -152,25 +159,30 @@ void WeightsWriter::retry_best() {
   setting_.tell_best(written, best_path().string(), "");
 }
 
-void WeightsWriter::finish_best() {
+std::string WeightsWriter::finish_best() {
   retry_best();
-  if (!waiting_) return;
-  rescue(waiting_->weights, kBestWeights, fmt::format("the best weights, after step {}, are not written", waiting_->best.step),
-         waiting_->cause);
+  if (!waiting_) return {};
+  const std::string text =
+      rescue(waiting_->weights, kBestWeights,
+             fmt::format("the best weights, after step {}, are not written", waiting_->best.step), waiting_->cause);
   waiting_.reset();
+  return text;
 }
 
-void WeightsWriter::rescue(const WeightsFile& weights, const std::string& name, const std::string& what,
-                           const std::string& cause) {
-  lost_ += fmt::format("{}{}: {}", lost_.empty() ? "" : "; ", what, cause);
-  if (setting_.rescue.empty()) return;
-  const std::string instead = (setting_.rescue / name).string();
-  try {
-    weights.write(instead);
-    lost_ += fmt::format("; they are in '{}' instead", instead);
-  } catch (const Error& error) {
-    lost_ += fmt::format("; --rescue: {}", error.what());
+std::string WeightsWriter::rescue(const WeightsFile& weights, const std::string& name, const std::string& what,
+                                  const std::string& cause) {
+  std::string text = fmt::format("{}: {}", what, cause);
+  if (!setting_.rescue.empty()) {
+    const std::string instead = (setting_.rescue / name).string();
+    try {
+      weights.write(instead);
+      text += fmt::format("; they are in '{}' instead", instead);
+    } catch (const Error& error) {
+      text += fmt::format("; --rescue: {}", error.what());
+    }
   }
+  lost_ += (lost_.empty() ? "" : "; ") + text;
+  return text;
 }
 
 }  // namespace millrace

@@ -50,8 +50,10 @@ class WeightsWriter {
   // Of a resumed run: makes best.safetensors the best that its checkpoint knows. `values`: of that one; none: they are nowhere.
   // Best weights of an abandoned branch are set aside.
   void resume_best(const std::optional<Best>& known, const std::optional<WeightsFile::Fetch>& values, bool rewinds_history);
-  void retry_best();   // tries those that wait again
-  void finish_best();  // for the last time: what is not written then is lost(). REQUIRES: no checkpoint is being written
+  void retry_best();  // tries those that wait again
+  // For the last time: what is not written then is lost(). Returns what this call adds to that. REQUIRES: no checkpoint is being
+  // written.
+  std::string finish_best();
 
   const std::string& lost() const { return lost_; }  // what is not written, why, and where it is instead; "": all is
 
@@ -66,7 +68,8 @@ class WeightsWriter {
   void exchange();
   void write(const WeightsFile& weights, const std::filesystem::path& path) const;
   bool write_best(const Best& best, WeightsFile weights);
-  void rescue(const WeightsFile& weights, const std::string& name, const std::string& what, const std::string& cause);
+  // Returns what it adds to lost().
+  std::string rescue(const WeightsFile& weights, const std::string& name, const std::string& what, const std::string& cause);
 
   const ReplicaView view_;
   const Setting setting_;
