@@ -14,13 +14,13 @@ constexpr std::string_view kEnds = " \t\r\n\"'<>`";  // braces and bars stand in
 bool is_secret(std::string_view parameter) {
   std::string name = lower_case(parameter);
   std::ranges::replace(name, '-', '_');
-  for (const std::string_view whole :
-       {"key", "sig", "auth", "authorization", "pass", "passwd", "passphrase", "pwd", "jwt", "policy"}) {
+  for (const std::string_view whole : {"key", "sig", "auth", "authorization", "pass", "passwd", "passphrase", "pwd", "jwt",
+                                       "policy", "code", "ticket", "session", "sid", "hmac"}) {
     if (name == whole) return true;
   }
   if (name.ends_with("_key")) return true;
-  for (const std::string_view part :
-       {"token", "signature", "password", "secret", "credential", "apikey", "api_key", "accesskey", "access_key"}) {
+  for (const std::string_view part : {"token", "signature", "password", "secret", "credential", "apikey", "api_key", "accesskey",
+                                      "access_key", "hdnts", "hdnea", "hdntl"}) {
     if (name.find(part) != std::string::npos) return true;
   }
   return false;

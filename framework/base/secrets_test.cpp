@@ -5,6 +5,7 @@
 #include "millrace/error.h"
 #include "millrace/util/json_lines.h"
 #include "millrace/util/standard_error.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 namespace {
@@ -19,6 +20,9 @@ TEST(Secrets, AreNotInWhatIsSaid) {
             "s3://bucket/x?X-Amz-Signature=***&part=3&token=***&a=b");
   EXPECT_EQ(said("https://h/x?api_key=k"), "https://h/x?api_key=***");
   EXPECT_EQ(said("https://h/x?access_token=1|s&private-key=t"), "https://h/x?access_token=***&private-key=***");
+  EXPECT_EQ(said("https://h/x?hdnts=exp~hmac&session=1&code=q"), "https://h/x?hdnts=***&session=***&code=***");
+  const std::string half = shown("ftp://me:" + std::string(300, 'p') + "@host/" + std::string(300, 'x'));
+  EXPECT_TRUE(half.starts_with("ftp://me:***@host/xxx")) << half;
 }
 
 TEST(Secrets, NothingElseIsChanged) {

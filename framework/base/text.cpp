@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "base/characters.h"
+#include "base/secrets.h"
 
 namespace millrace {
 
@@ -118,6 +119,9 @@ void append_cell(std::string& line, std::string_view text) {
 }
 
 std::string shown(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return line_text(text);
+  const std::string whole = without_secrets(std::string(text));  // what is cut could no longer be told from others
+  text = whole;
   if (text.size() <= most) return line_text(text);
   const auto is_inside = [&] { return most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0U) == 0x80; };
   for (int steps = 0; steps < 3 && is_inside(); ++steps) --most;  // to the beginning of a character
