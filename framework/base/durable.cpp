@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <string_view>
@@ -64,12 +65,15 @@ bool is_abandoned(std::string_view name, std::initializer_list<std::string_view>
 
 }  // namespace
 
-void remove_abandoned_files(const fs::path& folder, std::initializer_list<std::string_view> endings) {
+void remove_abandoned_files(const fs::path& folder, std::initializer_list<std::string_view> endings, std::chrono::hours age) {
+  const auto newest = fs::file_time_type::clock::now() - age;
   std::vector<fs::path> gone;
   std::error_code error;
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const bool is_file = entry->symlink_status(error).type() == fs::file_type::regular;
-    if (is_file && is_abandoned(entry->path().filename().string(), endings)) gone.push_back(entry->path());
+    if (!is_file || !is_abandoned(entry->path().filename().string(), endings)) continue;
+    std::error_code unknown;
+    if (const auto written = entry->last_write_time(unknown); !unknown && written <= newest) gone.push_back(entry->path());
   }
   for (const fs::path& path : gone) fs::remove(path, error);
 }

@@ -1,6 +1,7 @@
 // What makes files survive a loss of power, beside fsync() of the files: a new name is safe once its folder is on the disk.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <initializer_list>
 #include <string_view>
@@ -21,8 +22,9 @@ bool is_special_file(const std::filesystem::path& path);
 
 // Removes what killed programs have left in the folder and in those inside it: "figures.csv.new-1234" of an OutputFile. Files of
 // processes that run stay, and so does what cannot be removed. Links to other folders are not followed. `endings`: only what
-// would have been such files, ".csv"; none: all.
-void remove_abandoned_files(const std::filesystem::path& folder, std::initializer_list<std::string_view> endings = {});
+// would have been such files, ".csv"; none: all. `age`: younger ones stay, since another machine may write to the same folder.
+void remove_abandoned_files(const std::filesystem::path& folder, std::initializer_list<std::string_view> endings = {},
+                            std::chrono::hours age = std::chrono::hours(0));
 
 // False: the file or folder that is open has been removed, or moved away from `path`. True where that cannot be told.
 bool is_still_at(int open_file, const std::filesystem::path& path);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -158,7 +159,8 @@ std::string output_path(const StageSite& site, std::string_view key, const std::
 
 std::string output_folder(const StageSite& site, std::string_view key, const std::string& folder, std::string_view file) {
   const std::filesystem::path path = output_path(site, key, fmt::format("{}/{}", folder, file));
-  remove_abandoned_files(path.parent_path(), {".csv", ".png"});
+  // Programs of another machine may write there too: this one does not know their processes.
+  remove_abandoned_files(path.parent_path(), {".csv", ".png"}, std::chrono::hours(1));
   return path.parent_path().string();
 }
 

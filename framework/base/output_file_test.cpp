@@ -124,12 +124,16 @@ TEST(OutputFolder, IsClearedOfWhatKilledProgramsDidNotFinishAndOfNothingElse) {
   const testkit::TestFolder folder;
   const StageSite context;
   const std::string mine = std::to_string(getpid());
-  const std::vector<std::string> stay = {"evaluation/figures.csv", "evaluation/a.csv.new-" + mine,
-                                         "evaluation/notes.new-999999999", "evaluation/a.csv.new-x",
-                                         "elsewhere/b.csv.new-999999999"};
+  const std::vector<std::string> stay = {
+      "evaluation/figures.csv", "evaluation/a.csv.new-" + mine,       "evaluation/notes.new-999999999",
+      "evaluation/a.csv.new-x", "evaluation/young.csv.new-999999999", "elsewhere/b.csv.new-999999999"};
   const std::vector<std::string> go = {"evaluation/figures.csv.new-999999999", "evaluation/day/1.png.new-999999999"};
   for (const auto* files : {&stay, &go}) {
-    for (const std::string& file : *files) folder.write(file, "x");
+    for (const std::string& file : *files) {
+      folder.write(file, "x");
+      if (file.find("young") == std::string::npos)
+        fs::last_write_time(folder / file, fs::file_time_type::clock::now() - std::chrono::hours(2));
+    }
   }
   fs::create_directory_symlink(folder.path() / "elsewhere", folder.path() / "evaluation/link");
   EXPECT_EQ(output_folder(context, "folder", folder / "evaluation", "figures.csv"), folder / "evaluation");
