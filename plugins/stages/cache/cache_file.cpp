@@ -12,6 +12,7 @@
 #include "entry.h"
 #include "millrace/error.h"
 #include "millrace/sample.h"
+#include "millrace/util/host_memory.h"
 
 namespace millrace {
 
@@ -89,7 +90,8 @@ bool CacheReader::load(const std::string& path, std::uint64_t bytes, std::uint64
                         : "it is of another version");
   }
   const bool fits = header.bytes == bytes && header.table >= sizeof header && header.table <= bytes &&
-                    header.samples == (bytes - header.table) / sizeof(TableLine) && header.samples >> 32 == 0;
+                    header.samples == (bytes - header.table) / sizeof(TableLine) && header.samples >> 32 == 0 &&
+                    fits_in_host_memory(bytes - header.table);  // a sparse file may say anything
   if (!fits) return unusable("it is damaged");
   if (header.fingerprint != fingerprint) return unusable("the data or the stages before the cache have changed");
   std::vector<TableLine> table(header.samples);
@@ -113,7 +115,7 @@ bool CacheReader::place(const std::vector<TableLine>& table, std::uint64_t end) 
 }
 
 CacheReader::Found CacheReader::find(std::uint64_t index) const {
-  thread_local std::vector<std::uint8_t> entry;
+  thread_local ByteBuffer entry;  // its memory is not cleared first
   const std::size_t number = numbers_.get(index);
   if (number == 0) return {};
   const std::uint64_t begin = begins_[number - 1], bytes = begins_[number] - begin;
