@@ -63,7 +63,7 @@ int find_port(const StageSite& site, std::string_view key, const Layer& layer, s
        fmt::join(names, "', '"));
 }
 
-// What a name that no layer has is answered with: the layers of the block of this name, or those of this name in blocks, as
+// For the message about a name that no layer has: the layers of the block of this name, or the layers of this name in blocks, as
 // "relu2" may stand for one in each block; else the nearest name.
 std::string layers_instead(const Network& network, std::string_view name) {
   constexpr std::size_t kMostNamed = 10;

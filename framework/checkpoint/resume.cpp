@@ -68,7 +68,8 @@ std::optional<ResumeRequest> resume_request(const Pipeline& pipeline, const Resu
   }
   if (!options.saves_checkpoints) {
     if (!options.run || options.replays) return std::nullopt;
-    fail(ErrorKind::usage, "{}: --resume takes a checkpoint: that takes [checkpoint] in the file, and a graph that trains",
+    fail(ErrorKind::usage,
+         "{}: --resume needs a checkpoint, and this file writes none: it needs a table [checkpoint] and a graph that trains",
          pipeline.title());
   }
   if (pipeline.run.folder.empty()) {

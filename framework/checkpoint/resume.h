@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-// What a session was told that bears on it.
+// What a run was asked that bears on it.
 struct ResumeOptions {
   // --resume: a run's folder, or a checkpoint in it; "": the newest run. None: as [checkpoint] resume says.
   std::optional<std::string> run = {};

@@ -78,7 +78,7 @@ PlateauPlan plan_plateau(const Value* plateau, const std::vector<GraphPlan>& gra
 StopPlan plan_stop(const Value* stop, const std::vector<GraphPlan>& graphs, Diagnostics& errors);
 
 // `value`: the text "graph.figure", under the key `key`. Nothing for a mistake, of which `errors` is told. Which figures a graph
-// has is known when its loss is made: Session checks the name.
+// has is known when its loss is made: prepare() checks the name.
 std::optional<FigurePlan> plan_figure(std::string_view key, const Value& value, const std::vector<GraphPlan>& graphs,
                                       Diagnostics& errors);
 

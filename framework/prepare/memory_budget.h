@@ -67,7 +67,7 @@ struct MemoryLimits {
 std::string lack_of_memory(const std::vector<MemoryItem>& items, const MemoryLimits& limits);
 
 // What a batch of size "auto" may count on. `asked`: run.memory, "" where it does not say. `processes` share the host's memory.
-// Throws Error(usage) where nobody says how much there is.
+// Throws Error(usage) where the host does not say how much memory it has.
 MemoryLimits memory_limits(const std::string& asked, std::size_t processes, const std::vector<std::unique_ptr<Device>>& devices);
 
 // What a run with a written batch may take of the host; 0: the system does not say.

@@ -103,7 +103,7 @@ TEST(MemoryLack, NamesTheLargestItemsOfTheMemoryThatIsShort) {
 
 TEST(MemoryLack, IsAMistakeOrAWarningWhereALimitIsKnown) {
   const std::vector<MemoryItem> items = {{"program", "code", 4 * kMiB}};
-  EXPECT_EQ(warning_of_memory(items, 0), "") << "nobody says how much there is";
+  EXPECT_EQ(warning_of_memory(items, 0), "") << "the host does not say how much it has";
   EXPECT_EQ(warning_of_memory(items, 4 * kMiB), "");
   EXPECT_NE(warning_of_memory(items, kMiB).find("size = \"auto\" in batch takes the largest batch that fits"), std::string::npos);
   EXPECT_NO_THROW(require_memory(items, 0));

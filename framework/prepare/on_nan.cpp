@@ -17,7 +17,7 @@ void check_rollback(const std::string& place, const NanSetting& setting) {
   if (setting.processes <= 1) return;
   fail(ErrorKind::usage,
        "{}: on_nan = \"rollback\" takes one process, and this run has {}: leave out --processes, or say \"stop\" and "
-       "go on with --resume",
+       "resume with --resume",
        place, setting.processes);
 }
 

@@ -60,9 +60,8 @@ class StopRules {
 
   void look(const std::string& graph, const std::vector<Figure>& figures, std::uint64_t step);  // at a pass
   void look_at_clock(double seconds);                                                           // since the run began
-  // At the end of a step at which passes may have been made, when `goes_on` or after the last step. Every process calls it at the
-  // same steps. Returns the same in all processes.
-  // `done`: steps; no later one has begun. Returns whether the state of the run is the best so far.
+  // At the end of a step at which passes may have been made: `done` steps are, and no later one has begun; `goes_on`: one will.
+  // Every process calls it at the same steps. Returns whether the state of the run is the best so far, the same in all processes.
   bool conclude(std::uint64_t done, bool goes_on);
 
   // The best so far, in the process that has the figures. REQUIRES: conclude() has returned true.

@@ -1,5 +1,5 @@
 // The walls of the house, as checks over a source tree and over built libraries. Each returns what it found, one line each:
-// "framework/run/session.cpp:12: includes <dnnl.hpp>: the framework knows no device". Empty: all is well.
+// "framework/run/run.cpp:12: includes <dnnl.hpp>: the framework knows no device". Empty: all is well.
 #pragma once
 
 #include <cstddef>

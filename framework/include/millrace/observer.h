@@ -52,10 +52,10 @@ struct RunStart {
   double epochs = 0;
   std::uint64_t first_step = 1, steps = 0, steps_per_epoch = 0;  // the first and the last step of this run
   std::size_t replicas = 0;
-  // The run goes on behind a checkpoint: `folder` has the files that it has written before. What they say of steps from
+  // The run resumes from a checkpoint: `folder` has the files that it has written before. What they say of steps from
   // first_step on is superseded.
   bool resumed = false;
-  std::filesystem::path checkpoint;  // that it goes on behind; empty: it begins
+  std::filesystem::path checkpoint;  // that the run resumes from; empty: it begins
   double elapsed_seconds = 0;
 };
 
@@ -122,7 +122,7 @@ struct CheckpointEvent {
   double stood_still_seconds = 0;  // training, for the copies that are written
   double seconds = 0;              // from these copies to the disk
   std::uint64_t bytes = 0;
-  bool best = false;  // by the figure of checkpoint.best
+  bool best = false;  // by the metric of run.best or checkpoint.best
   double elapsed_seconds = 0;
 };
 

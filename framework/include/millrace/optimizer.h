@@ -116,7 +116,7 @@ class RuleDescription {
     kept_.push_back(std::move(kept));
     return *this;
   }
-  // The parameter that a schedule may replace from step to step, as one-cycle does (UpdateTime::momentum): the rule is made anew
+  // The parameter that a schedule may replace from step to step, as one-cycle does (UpdateTime::momentum): the rule is made again
   // with the schedule's value, above 0 and below 1.
   RuleDescription& momentum(double Params::*value) { return momentum_ = value, *this; }
   ParamSet<Params> params;

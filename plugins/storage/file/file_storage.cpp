@@ -111,7 +111,7 @@ void FileStorage::read(const std::string& url, ByteBuffer& out) {
   const File file(path_of(url));
   const auto size = static_cast<std::size_t>(file.status().st_size);
   if (!fits_in_host_memory(size)) {  // a sparse file may be of any size
-    fail(ErrorKind::data, "'{}' has {} bytes, more than this machine has memory", line_text(path_of(url)), size);
+    fail(ErrorKind::data, "'{}' has {} bytes, more than there is memory", line_text(path_of(url)), size);
   }
   try {
     out.resize(size);

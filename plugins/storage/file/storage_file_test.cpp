@@ -309,7 +309,7 @@ TEST(FileStorage, ALackOfTheSystemIsNoFaultOfAFile) {
   std::error_code refused;  // some file systems know no such size
   fs::resize_file(huge, std::uintmax_t{1} << 42U, refused);
   if (!refused) {
-    EXPECT_EQ(kind_of(huge), "data: '" + huge + "' has 4398046511104 bytes, more than this machine has memory");
+    EXPECT_EQ(kind_of(huge), "data: '" + huge + "' has 4398046511104 bytes, more than there is memory");
   }
 }
 

@@ -17,7 +17,7 @@ std::uint8_t* room_for_file(ByteBuffer& out, std::uint64_t bytes) {
          kLargestRead);
   }
   if (!fits_in_host_memory(bytes)) {
-    fail(ErrorKind::data, "the server says that it has {} bytes, more than this machine has memory", bytes);
+    fail(ErrorKind::data, "the server says that it has {} bytes, more than there is memory", bytes);
   }
   return out.resize(static_cast<std::size_t>(bytes));
 }

@@ -31,7 +31,7 @@ struct LayerOutput {
 };
 
 struct LayerType : TypeDescription {
-  std::vector<std::string> other_names;  // by which people look for it: a mistake is answered with `name`
+  std::vector<std::string> other_names;  // that people may write instead: the message then gives `name`
   std::vector<LayerExample> examples;    // at least one
   int least_inputs = 1, most_inputs = 1;
   std::vector<Carries> takes;  // by input; those behind the last take values
