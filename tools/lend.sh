@@ -3,7 +3,7 @@
 # command to run there, in the repository's root (tests/gpu/README.md).
 # usage: tools/lend.sh [--cifar10 ARCHIVE|FOLDER] [--continue FOLDER] [--build FOLDER] [--jobs N] [--no-build]
 #   --cifar10    CIFAR-10 as JPEG files, train/<class>/*.jpg and test/<class>/*.jpg, or an archive of it (MILLRACE_CIFAR10)
-#   --continue   what an earlier visit brought back: its results.tar.gz and journal.jsonl travel too
+#   --continue   what an earlier visit brought back: its results.tar.xz and journal.jsonl travel too
 #   --build      a build folder to use (build/lend-build, made like preset develop, so that ccache has most of it)
 #   --no-build   packs what that folder holds
 set -euo pipefail
@@ -43,6 +43,9 @@ check_parts() {
   local part
   for part in lib/millrace/plugins/cuda.so lib/millrace/plugins/cpu.so bin/pipeline-run "${tests[@]/#/tests/}"; do
     [ -s "$tree/$part" ] || refuse "$part is missing in $build: that was built without CUDA, or without the tests"
+  done
+  for part in cuda layers losses rules clip_gradients; do
+    grep -q '\.nv_fatbin' "$tree/lib/millrace/plugins/$part.so" || refuse "$part.so in $build holds no code for a device"
   done
 }
 
@@ -94,22 +97,22 @@ check_versions() {
   done
 }
 
-# gzip, which every Python reads; the same files make the same archive.
+# The same files make the same archive.
 pack() {  # ARCHIVE FOLDER NAME...
   local archive=$1 folder=$2
   shift 2
-  tar --create --directory "$folder" --dereference --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 "$@" | gzip -9n >"$lend/$archive"
+  tar --create --directory "$folder" --dereference --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 "$@" | xz -T0 >"$lend/$archive"
 }
 
 pack_cifar10() {
   local names
   case $cifar10 in
     '') refuse "where is CIFAR-10? --cifar10 takes JPEG files, train/<class>/*.jpg and test/<class>/*.jpg, or an archive" ;;
-    *.xz) xz -dc "$cifar10" | gzip -9n >"$lend/cifar10.tar.gz" ;;
-    *.gz | *.tgz) cp "$cifar10" "$lend/cifar10.tar.gz" ;;
-    *) if [ -d "$cifar10" ]; then pack cifar10.tar.gz "$cifar10" train test; else gzip -9n <"$cifar10" >"$lend/cifar10.tar.gz"; fi ;;
+    *.xz) cp "$cifar10" "$lend/cifar10.tar.xz" ;;
+    *.gz | *.tgz) gzip -dc "$cifar10" | xz -T0 >"$lend/cifar10.tar.xz" ;;
+    *) if [ -d "$cifar10" ]; then pack cifar10.tar.xz "$cifar10" train test; else xz -T0 <"$cifar10" >"$lend/cifar10.tar.xz"; fi ;;
   esac
-  names=$(tar --list --gzip --file "$lend/cifar10.tar.gz")
+  names=$(tar --list --xz --file "$lend/cifar10.tar.xz")
   for part in train test; do
     grep -q "\(^\|/\)$part/[^/]*/[^/]*\.jpg$" <<<"$names" || refuse "$cifar10 holds no $part/<class>/*.jpg"
   done
@@ -129,12 +132,12 @@ gather_programs
 check_parts
 carry_libraries
 check_versions
-pack programs.tar.gz "$tree" .
+pack programs.tar.xz "$tree" .
 pack_cifar10
 cp tests/gpu/visit*.py "$lend"
 if [ -n "$earlier" ]; then
-  [ -s "$earlier/results.tar.gz" ] || refuse "$earlier holds no results.tar.gz"
-  cp "$earlier/results.tar.gz" "$lend"
+  [ -s "$earlier/results.tar.xz" ] || refuse "$earlier holds no results.tar.xz"
+  cp "$earlier/results.tar.xz" "$lend"
   if [ -e "$earlier/journal.jsonl" ]; then cp "$earlier/journal.jsonl" "$lend"; fi
 fi
 bytes=$(travelling)
@@ -149,7 +152,7 @@ say "built in $built s, packed in $((SECONDS - begun - built)) s; $((bytes >> 20
 cat <<END
 Run this on the machine, in the repository's root, with build/lend carried along and 600 seconds as its limit:
 
-  python3 build/lend/visit.py --out "\$OUT"${earlier:+ --continue build/lend/results.tar.gz}
+  python3 build/lend/visit.py --out "\$OUT"${earlier:+ --continue build/lend/results.tar.xz}
 
 and then, at once:
 

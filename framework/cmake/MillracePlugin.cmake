@@ -25,7 +25,8 @@ function(millrace_add_plugin name)
     millrace_unite(millrace_${name}_objects)
   endif()
   add_library(millrace_${name} MODULE)
-  target_link_libraries(millrace_${name} PRIVATE millrace_${name}_objects)
+  # Objects of a library among them are linked to the plugin itself: they do not pass through another library of objects.
+  target_link_libraries(millrace_${name} PRIVATE millrace_${name}_objects ${arg_LIBRARIES})
   set_target_properties(millrace_${name} PROPERTIES
     PREFIX "" OUTPUT_NAME ${name} LINKER_LANGUAGE CXX
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${MILLRACE_PLUGIN_DIR} INSTALL_RPATH "$ORIGIN/../..")

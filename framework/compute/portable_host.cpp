@@ -237,10 +237,10 @@ void run_sum(const PortableElement& e, std::int64_t unit) {
 
 // ---- What is read and written ----
 
-// The memory of a tensor from its first element to its last. A kernel of form `each` is computed over whole packs of channels, so
-// it also reads the padding behind the last one.
+// The memory of a tensor from its first element to its last. Kernels of the forms `each` and `sum` are computed over whole packs of
+// channels on a GPU, so they also read the padding behind the last one.
 MemoryUse use_of(const PortableElement& e, const TensorView& view, bool write) {
-  const bool packs = write || e.kernel->form == PortableForm::each;
+  const bool packs = write || e.kernel->form == PortableForm::each || e.kernel->form == PortableForm::sum;
   const std::int64_t channels = packs ? view.padded : e.channels;
   std::int64_t last = (e.n - 1) * view.stride_n + (e.pixels - 1) * view.stride_pixel;
   if (view.by_channel) last += (channels - 1) / 16 * view.stride_block + (channels - 1) % 16;

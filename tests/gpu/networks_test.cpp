@@ -11,7 +11,7 @@ namespace millrace::gpu {
 namespace {
 
 // Batches hold images; residual_block.toml, which starts in the middle of a network, gets a 1x1 conv in front.
-std::shared_ptr<const Network> load(const std::string& name) {
+std::shared_ptr<const Network> load(const std::string& name, const Registry& registry) {
   const std::string path = pipelines_folder() + "/networks/" + name + ".toml";
   std::ifstream file(path);
   std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -20,17 +20,17 @@ std::shared_ptr<const Network> load(const std::string& name) {
     if (at != std::string::npos) text.replace(at, from.size(), to);
     return at != std::string::npos;
   };
-  if (!replace("channels = 16", "channels = 3")) return testkit::network_from_file(path);
+  if (!replace("channels = 16", "channels = 3")) return testkit::network_from_file(path, registry);
   replace("layers   = [", R"(layers = [ { name = "stem", op = "conv", out = 16, kernel = 1 },)") ||
       replace("layers = [", R"(layers = [ { name = "stem", op = "conv", out = 16, kernel = 1 },)");
-  return testkit::network_from_text(text);
+  return testkit::network_from_text(text, registry);
 }
 
 class GpuNetworks : public GpuTest, public testing::WithParamInterface<std::string> {
  protected:
   // Networks for photographs hold up to half a gigabyte of weights: of them, fewer images and steps.
-  Comparison comparison(std::uint32_t batch, int steps, int steps_if_large) const {
-    const auto network = load(GetParam());
+  Comparison comparison(std::uint32_t batch, int steps, int steps_if_large) {
+    const auto network = load(GetParam(), registry());
     const bool large = network->input.height > 100;
     return {network, {.batch = large ? 4U : batch, .steps = large ? steps_if_large : steps, .rate = 1e-3}, 11};
   }

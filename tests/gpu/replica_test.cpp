@@ -18,8 +18,8 @@ constexpr std::uint32_t kBatch = 24;
 
 class GpuReplica : public GpuTest {
  protected:
-  std::shared_ptr<const Network> network(const std::string& name) const {
-    return testkit::network_from_file(pipelines_folder() + "/networks/" + name + ".toml");
+  std::shared_ptr<const Network> network(const std::string& name) {
+    return testkit::network_from_file(pipelines_folder() + "/networks/" + name + ".toml", registry());
   }
   Trainee trainee(Device& on, const std::shared_ptr<const Network>& net, CompileOptions options = {},
                   std::uint32_t batch = kBatch) const {

@@ -3,10 +3,10 @@
 
   visit.py --out DIR                             the first command of a visit
   visit.py --out DIR --again                     the second one, on the same machine: what failed, each test alone
-  visit.py --out DIR --continue results.tar.gz   another visit: what an earlier one left, and more
+  visit.py --out DIR --continue results.tar.xz   another visit: what an earlier one left, and more
 
 Every result is a line of DIR/journal.jsonl before the next program starts. After each part DIR also gets results.json
-and results.tar.gz: the journal, engine plans, logs, a trace, and PyTorch's compiled kernels. README.md says more.
+and results.tar.xz: the journal, engine plans, logs, a trace, and PyTorch's compiled kernels. README.md says more.
 """
 
 import argparse
@@ -43,7 +43,7 @@ FIRST = [Part("machine", 90, 97), Part("compile", 97, 205), Part("questions", 97
 AGAIN = [Part("machine", 620, 630), Part("alone", 630, 860), Part("files", 630, 860, "photographs", (3,))]
 # Another visit begins with what is left of FIRST, each part as long as there, and goes on with these until second 590.
 MORE = [Part("rest", 97, 247, "tests",
-             (1, 4, "*AgreeInTf32*", "*GpuGradients.*", "*GpuCommunicator.*", "*EveryBackend*")),
+             (1, 4, "*AgreeInTf32*", "*GpuGradients.*", "*GpuCommunicator.*", "Discovered/EveryBackend.*")),
         Part("files", 247, 307, "photographs", (3,)), Part("airbench, five seeds", 307, 427, "airbench", (5, *BEST)),
         Part("resnet50, max-autotune", 427, 590, "resnet50", BEST)]
 EVERY_TIME = ("machine", "compile")
@@ -134,8 +134,8 @@ class Visit:
         return "done" if status == 0 and there else "there is no device"
 
     def unpack(self, name, place):
-        archive = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".tar.gz")
-        if not os.path.exists(place) and os.path.exists(archive):
+        archive = first_of(os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".tar.*"))
+        if not os.path.exists(place) and archive:
             with tarfile.open(archive) as tar:
                 tar.extractall(place + ".part", filter="tar")
             os.rename(place + ".part", place)  # a whole folder or none
@@ -147,7 +147,8 @@ class Visit:
 
     def prepare(self):
         """CIFAR-10, photographs, and PyTorch's compiler for both peers at once."""
-        end, warm = self.lease() + 205 - 97, ["--warm-only", *(BEST if self.o.earlier else [])]
+        best = BEST if "done" == self.journal.last_outcome("resnet50") == self.journal.last_outcome("airbench") else []
+        end, warm = self.lease() + 205 - 97, ["--warm-only", *best]
         compilers = [] if self.exclusive else [self.peer("resnet50", *warm)]
         self.unpack("cifar10", self.data)
         self.data = os.path.dirname(first_of(self.data + "/train", self.data + "/*/train") or self.data + "/train")
@@ -371,12 +372,12 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--out", required=True, help="gets the journal and the results")
     p.add_argument("--again", action="store_true", help="what failed, each test alone; or else photographs")
-    p.add_argument("--continue", dest="earlier", metavar="RESULTS", help="results.tar.gz of an earlier visit")
+    p.add_argument("--continue", dest="earlier", metavar="RESULTS", help="results.tar.xz of an earlier visit")
     p.add_argument("--since", type=float, help="second of the lease at which this begins (90; 620 with --again)")
     p.add_argument("--state", default="/tmp/millrace-visit", help="where programs, plans and the journal live")
-    p.add_argument("--data", help="CIFAR-10 as JPEG files (cifar10.tar.gz beside this script)")
+    p.add_argument("--data", help="CIFAR-10 as JPEG files (cifar10.tar.xz beside this script)")
     p.add_argument("--backend", default="cuda")
-    p.add_argument("--programs", help="a folder with bin, tests and share (programs.tar.gz beside this script)")
+    p.add_argument("--programs", help="a folder with bin, tests and share (programs.tar.xz beside this script)")
     p.add_argument("--filter", default="*", help="only these tests")
     p.add_argument("--scale", type=float, default=1, help="seconds of a clock that a second of the schedule takes")
     visit = Visit(p.parse_args())

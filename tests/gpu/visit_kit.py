@@ -180,6 +180,9 @@ class Journal:
     def failed(self):
         return sorted(test for test, e in self.results().items() if e["result"] in FAILED)
 
+    def last_outcome(self, part):
+        return ([None] + [e["outcome"] for e in self.of("end") if e["part"] == part])[-1]
+
     def agreement(self):
         """By precision: comparisons with the CPU within the bound and beyond it, whatever a test lets pass."""
         found = {}
@@ -237,13 +240,13 @@ class Journal:
                 "figures": {part: self.rates(part) for part in dict.fromkeys(e["part"] for e in self.of("figure"))}}
 
     def publish(self, last):
-        """-> the summary. results.json and results.tar.gz are replaced at once; what matters most comes first, until
+        """-> the summary. results.json and results.tar.xz are replaced at once; what matters most comes first, until
         the archive is full. PyTorch's kernels come at the end of a visit: they take seconds to pack."""
-        summary, names = self.summary(), ["results.json", "results.tar.gz"]
+        summary, names = self.summary(), ["results.json", "results.tar.xz"]
         part, archive_part = [os.path.join(self.out, name + ".part") for name in names]
         with open(part, "w") as file:
             json.dump(summary, file, indent=1)
-        with open(archive_part, "wb") as archive, tarfile.open(fileobj=archive, mode="w:gz", compresslevel=6) as tar:
+        with open(archive_part, "wb") as archive, tarfile.open(fileobj=archive, mode="w:xz", preset=1) as tar:
             tar.add(part, "results.json")
             patterns = ["journal.jsonl", "device/*/cache/**", "answers/**", "logs/*"]
             for pattern in patterns + ["device/*/torch/**"] * last:

@@ -126,14 +126,14 @@ def killed_visit():
     figures = {(e["part"], e["side"]) for e in events if e["event"] == "figure" and len(e) > 6}
     expect({("resnet50", "millrace"), ("resnet50", "pytorch"), ("airbench", "millrace")} <= figures, "figures: %s" % figures)
     expect(("airbench", "pytorch") not in figures, "a peer that never is ready was measured")
-    with tarfile.open(os.path.join(FIRST, "results.tar.gz")) as tar:
+    with tarfile.open(os.path.join(FIRST, "results.tar.xz")) as tar:
         names = tar.getnames()
     expect({"journal.jsonl", "results.json"} <= set(names) and any(n.startswith("logs/") for n in names), "archive: %s" % names)
     return events
 
 
 def continued_visit(before):
-    process = visit("second_state", SECOND, "--continue", os.path.join(FIRST, "results.tar.gz"))
+    process = visit("second_state", SECOND, "--continue", os.path.join(FIRST, "results.tar.xz"))
     said = process.communicate(timeout=300)[0]
     print(said)
     expect(process.returncode == 0, "the second visit ends with %s" % process.returncode)

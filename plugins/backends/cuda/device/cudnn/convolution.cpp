@@ -43,7 +43,7 @@ std::shared_ptr<const ConvolutionChoice> choose_engine(const CudnnApi& api, cons
                                                        const TryChoice& attempt, const Clock& clock) {
   using Choice = std::shared_ptr<const ConvolutionChoice>;
   const double deadline = clock() + options.seconds();
-  std::string why_not;
+  std::string why_not, failed;  // why an engine was passed over, and why one that was tried is no good, which says more
   const auto search_for = [&](Epilogue epilogue) -> Choice {
     const ConvolutionGraph graph(api, shape, epilogue, target);
     EngineSearch search(api, graph, target, rules_of(shape, epilogue, options), options.workspace_limit);
@@ -58,7 +58,7 @@ std::shared_ptr<const ConvolutionChoice> choose_engine(const CudnnApi& api, cons
             return std::nullopt;
           }
           Choice choice = std::make_shared<const ConvolutionChoice>(epilogue, std::move(*engine));
-          const auto seconds = attempt(choice, why_not);
+          const auto seconds = attempt(choice, failed);
           if (!seconds) return std::nullopt;
           return Timed<Choice>{std::move(choice), *seconds};
         });
@@ -69,8 +69,8 @@ std::shared_ptr<const ConvolutionChoice> choose_engine(const CudnnApi& api, cons
   if (wants_epilogue(shape)) choice = search_for(Epilogue::fused);
   if (!choice) choice = search_for(Epilogue::none);
   if (choice) return choice;
-  fail(ErrorKind::usage, "cuDNN {} has no engine for the {}{}{}", api.version(), text_of(shape), why_not.empty() ? "" : ": ",
-       why_not);
+  const std::string& why = failed.empty() ? why_not : failed;
+  fail(ErrorKind::usage, "cuDNN {} has no engine for the {}{}{}", api.version(), text_of(shape), why.empty() ? "" : ": ", why);
 }
 
 std::string save(const ConvolutionChoice& choice) {
