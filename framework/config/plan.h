@@ -110,7 +110,8 @@ struct Pipeline {
   std::string place_of(std::string_view key) const;
 };
 
-// Reads and checks a pipeline without touching data. `overrides`: "key.path=value" as given to --set.
+// Reads and checks a pipeline: a file, or a base file by its name (see shipped.h). It touches no data, but for two things that a
+// file may leave out: it looks where data lie (see data_layout.h), and lists them where [network] has no `classes`. `overrides`: "key.path=value" as given to --set.
 // Throws Error(usage) that lists every mistake with its position.
 //
 // Edges: each input port of a stage is connected to the nearest stage before it in `flow` that has an output port of that
