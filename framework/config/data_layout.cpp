@@ -152,8 +152,9 @@ class Finder {
   }
 
   std::optional<Layout> apart(const std::string& train, const std::string& validate) {
-    const auto first = part(train), second = part(validate);
-    if (!first || !second) return std::nullopt;
+    const auto first = part(train);
+    const auto second = first ? part(validate) : std::nullopt;
+    if (!second) return std::nullopt;
     return Layout{*first, *second, false};
   }
   std::optional<Layout> shared(const std::string& path) {
@@ -253,7 +254,10 @@ bool is_open(const Member& graph, const Registry& registry) {
   const auto is_read = [](const Value& stage) { return stage.kind() == Value::Kind::text && stage.text() == kRead; };
   if (std::ranges::none_of(flow->array(), is_read)) return false;
   const Value* const table = graph.value.find(kRead);
-  return table == nullptr || (table->kind() == Value::Kind::table && table->find("stage") == nullptr);
+  if (table == nullptr) return true;
+  if (table->kind() != Value::Kind::table) return false;
+  const auto is_type = [](const Member& member) { return nearest_name(member.key, {"stage"}).has_value(); };
+  return std::ranges::none_of(table->table(), is_type);  // a misspelt one is said with the stage
 }
 
 void complete(Value& graph, const Layout& layout, double held_out, const Position& at) {
@@ -273,24 +277,20 @@ void complete(Value& graph, const Layout& layout, double held_out, const Positio
 
 }  // namespace
 
-void place_data(Value& root, const Registry& registry, std::set<std::string>& referred, Diagnostics& errors) {
+bool place_data(Value& root, const Registry& registry, std::set<std::string>& referred, Diagnostics& errors) {
+  const std::size_t before = errors.size();
   const Value* const data = root.find("data");
-  if (data == nullptr || data->kind() != Value::Kind::table) return;
-  if (std::ranges::none_of(root.table(), [&](const Member& member) { return is_open(member, registry); })) return;
+  if (data == nullptr || (data->find("path") == nullptr && data->find("holds") == nullptr)) return true;
+  if (std::ranges::none_of(root.table(), [&](const Member& member) { return is_open(member, registry); })) return true;
   Finder finder(*data, referred, errors);
   const std::optional<Layout> layout = finder.find();
-  if (!layout) {  // said already; a type that is known keeps others from being said
-    for (Member& member : root.table()) {
-      if (is_open(member, registry))
-        complete(member.value, {{"read_folder", {{"path", ""}}}, {"read_folder", {{"path", ""}}}}, 0.1, data->at());
-    }
-    return;
-  }
   const double held_out = finder.held_out();
+  if (!layout || errors.size() != before) return false;
   const Position at = finder.position();
   for (Member& member : root.table()) {
     if (is_open(member, registry)) complete(member.value, *layout, held_out, at);
   }
+  return true;
 }
 
 }  // namespace millrace

@@ -20,7 +20,7 @@ namespace millrace {
 
 // Completes the table of stage `read` of each graph whose table names no type of stage: that of the run itself reads what is
 // trained on, the others what is held out. What a file says in these tables stays. Looks at folders of this machine alone.
-// `referred`: gets the keys of [data] that are used. Mistakes go to `errors`.
-void place_data(Value& root, const Registry& registry, std::set<std::string>& referred, Diagnostics& errors);
+// `referred`: gets the keys of [data] that are used. False: a mistake, which is in `errors`.
+bool place_data(Value& root, const Registry& registry, std::set<std::string>& referred, Diagnostics& errors);
 
 }  // namespace millrace

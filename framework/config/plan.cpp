@@ -142,7 +142,7 @@ class PipelineReader {
       if (auto made = apply_override(option, overrides.size() > 1, *document, errors_)) applied.push_back(std::move(*made));
     }
     pipeline_.resolved = resolve_document(*document, referred_, errors_);
-    place_data(root(), registry_, referred_, errors_);
+    if (!place_data(root(), registry_, referred_, errors_)) return;
     report_misplaced_keys(root(), registry_, errors_);
     read_run();
     read_graphs();
@@ -193,7 +193,9 @@ class PipelineReader {
       return;
     if (errors_.size() > 0 || pipeline_.graphs.empty() || !has_classes(*use)) return;
     const std::int64_t outputs = outputs_of_data(pipeline_.graphs.front(), registry_);
-    if (outputs > 0) table.set("classes", Value(outputs, table.at()));
+    if (outputs <= 0) return;
+    table.set("classes", Value(outputs, table.at()));
+    pipeline_.classes_follow_data = true;
   }
 
   // Whether the network has a variable of that name.

@@ -96,6 +96,7 @@ struct Pipeline {
   Value network_table;                     // [network]; empty when there is none
   NetworkParams network_params;            // `use` and `weights`: as in NetworkPlan
   std::shared_ptr<const Network> network;  // with `freeze` applied; null when there is none
+  bool classes_follow_data = false;        // the file says no `classes` of the network
   std::vector<GraphPlan> graphs;           // in the order of the file
   std::vector<ObserverPlan> observers;     // by name
   // The whole file after extends, ${...}, --set, for what a run keeps of it: without defaults, without values that stand in no
