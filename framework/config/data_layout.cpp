@@ -103,6 +103,7 @@ class Finder {
       return std::nullopt;
     }
     const std::string path = text("path"), train = text("train"), validate = text("validate");
+    if (!names_targets()) return std::nullopt;
     if (!train.empty()) return validate.empty() ? shared(train) : apart(train, validate);
     if (path.empty()) {
       errors_.add(
@@ -111,7 +112,9 @@ class Finder {
       return std::nullopt;
     }
     if (!is_url(path) && is_folder(path)) {
-      if (const auto found = in_folder(path)) return found;
+      const std::size_t before = errors_.size();
+      auto found = in_folder(path);
+      if (found || errors_.size() != before) return found;
     }
     return shared(path);
   }
@@ -140,6 +143,20 @@ class Finder {
     if (value->kind() == Value::Kind::text) return value->text();
     errors_.add(value->at(), fmt::format("'{}' must be text, found {}", key, found(*value)));
     return {};
+  }
+
+  // Masks need names of classes, and lists say nothing of which columns are meant: whether [data] does. A base file has empty
+  // ones.
+  bool names_targets() {
+    const char* const key = holds_ == "masks" ? "classes" : holds_ == "numbers" ? "columns" : nullptr;
+    const Value* const names = key != nullptr ? data_.find(key) : nullptr;
+    if (names == nullptr || names->kind() != Value::Kind::array || !names->array().empty()) return true;
+    errors_.add(
+        data_.at(),
+        holds_ == "masks"
+            ? R"([data] needs 'classes': what masks tell apart, by their values, such as classes = [{ name = "road" }, { name = "car", ids = [7] }])"
+            : R"([data] needs 'columns': those of the list that are learned, such as columns = ["age"]; on the command line --set 'data.columns=["age"]')");
+    return false;
   }
 
   // Parts with folders, or lists, of their own.
@@ -221,6 +238,7 @@ class Finder {
   std::optional<Part> masks_side_by_side(const std::string& path) {
     const auto images = named_in(path, kImageFolders), labels = named_in(path, kMaskFolders);
     if (images && labels) return pairs(*images, *labels);
+    if (is_url(path) || !is_folder(path)) return pairs(path + "/images", path + "/masks");  // cannot be looked at
     const Contents contents(path);
     for (const std::string_view ending : kMaskEndings) {
       for (const auto& [extension, files] : contents.files) {

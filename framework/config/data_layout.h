@@ -7,7 +7,8 @@
 //   held_out   the share of each class that is kept for validation where `path` holds no part for it
 //   train, validate   instead of `path`, where the two lie apart
 // A folder's parts are found under their usual names: train, training; val, valid, validation, test, testing. Masks are found in
-// the layouts of Cityscapes, CamVid, ADE20K and PASCAL VOC, in folders side by side, and in one folder under names with endings.
+// the layouts of Cityscapes, CamVid, ADE20K and PASCAL VOC, in folders side by side, and in one folder under names with endings; on
+// other machines in images/ and masks/.
 #pragma once
 
 #include <set>

@@ -44,12 +44,14 @@ std::string inspect_weights(const std::string& file, const Options& options) {
   return options.parameters ? list_tensors(file) : describe_weights(file);
 }
 
-bool is_network(const std::string& file) {
+Value document_of(const std::string& file) {
   Diagnostics errors;
-  const auto document = read_document(file, {}, errors);
+  auto document = read_document(file, {}, errors);
   errors.throw_if_any();
-  return document->find("layers") != nullptr;
+  return std::move(*document);
 }
+
+bool is_network(const std::string& file) { return document_of(file).find("layers") != nullptr; }
 
 std::string inspect_network(const std::string& file, const Options& options, const Registry& registry) {
   if (options.dot || !options.svg.empty()) fail(ErrorKind::usage, "'{}' is a network; --dot and --svg draw pipelines", file);
@@ -71,8 +73,13 @@ std::string inspect_pipeline(const std::string& file, const Options& options, co
   }
   const std::optional<std::string> base = is_shipped_name(file) ? find_shipped(kBases, file, ".") : std::nullopt;
   std::vector<std::string> sets = options.sets;
-  const auto says_where = [](const std::string& set) { return set.starts_with("data."); };
-  if (base && std::none_of(sets.begin(), sets.end(), says_where)) sets.emplace_back("data.path=DATA");  // some place
+  if (base && sets.empty()) {  // some data: the file says what they are like
+    sets.emplace_back("data.path=DATA");
+    const Value document = document_of(*base);
+    const Value* const data = document.find("data");
+    if (data != nullptr && data->find("classes") != nullptr) sets.emplace_back(R"(data.classes=[{ name = "CLASS" }])");
+    if (data != nullptr && data->find("columns") != nullptr) sets.emplace_back(R"(data.columns=["COLUMN"])");
+  }
   const Pipeline pipeline = load_pipeline(file, sets, registry);
   if (base && options.svg.empty() && !options.dot) return describe_base(*base) + describe_pipeline(pipeline);
   if (!options.svg.empty()) write_svg(draw_pipeline(pipeline), options.svg);
@@ -111,7 +118,8 @@ std::string inspect_name(const std::string& name, const Registry& registry) {
   append_names(shipped_files(kNetworks, "."), names);
   append_names(shipped_files(kBases, "."), names);
   const auto nearest = nearest_name(name, names);
-  fail(ErrorKind::usage, "there is no plugin, stage, layer type, loss, update rule, observer, network, base file or file '{}'{}{}", name,
+  fail(ErrorKind::usage,
+       "there is no plugin, stage, layer type, loss, update rule, observer, network, base file or file '{}'{}{}", name,
        nearest ? fmt::format("; nearest is '{}'", *nearest) : "; pipeline-inspect without arguments lists what there is",
        registry.skipped_clause(name));
 }
