@@ -48,11 +48,13 @@ void drop_stages_left_out(Value& graph, const Overrules& overrules) {
 }
 
 // A later text names another type of stage: keys that this one has not were meant for the one that is gone.
-void drop_keys_of_another_type(const StageType& type, Value& table, const Overrules& overrules) {
+void drop_keys_of_another_type(const StageType& type, const Registry& registry, Value& table, const Overrules& overrules) {
   const Value* const named = table.kind() == Value::Kind::table ? table.find("stage") : nullptr;
   if (named == nullptr) return;
   const Position at = named->at();
   std::erase_if(table.table(), [&](const Member& member) {
+    const auto has_it = [&](const auto& rule) { return is_param(rule.second.params, member.key); };
+    if (type.takes_rule && std::ranges::any_of(registry.rules(), has_it)) return false;
     return member.key != "from" && overrules(at, member.value.at()) && !is_param(type.params, member.key);
   });
 }
@@ -71,7 +73,7 @@ void drop_overruled_keys(Value& graph, const Registry& registry, const std::vect
     const StageType* const type =
         registry.stage(named != nullptr && named->kind() == Value::Kind::text ? named->text() : stage.key);
     if (type == nullptr) continue;
-    drop_keys_of_another_type(*type, stage.value, overrules);
+    drop_keys_of_another_type(*type, registry, stage.value, overrules);
     drop_overruled(type->params, stage.value, overrules);
     if (type->takes_rule) drop_keys_of_others(type->params, registry.rules(), stage.value, overrules);
     Value* const loss = type->takes_loss ? stage.value.find("loss") : nullptr;

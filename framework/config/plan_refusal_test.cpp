@@ -211,7 +211,7 @@ TEST_F(PlanRefuses, BadSet) {
   EXPECT_EQ(mistakes(train(), {"optimizer.x=3"}),
             "--set: 'optimizer.x' is set, but the file has no 'optimizer'; the table of that stage is [train.optimizer]");
   EXPECT_EQ(mistakes(train("[data]\nroot = \"x\"\n"), {"data.rot=2"}),
-            "--set: 'data.rot' is set, but nothing refers to it; nearest is 'data.path'");
+            "--set: 'data.rot' is set, but nothing refers to it; nearest is 'data.root'");
 }
 
 TEST_F(PlanRefuses, EachOfSeveralSetsByItsPath) {

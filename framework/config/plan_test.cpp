@@ -147,7 +147,7 @@ TEST_F(Plan, TheGraphWithoutEveryComesFirst) {
 
 TEST_F(Plan, ResolvedFileCanBeReadAgain) {
   const std::string text = train("[network]\nuse = \"networks/small.toml\"\nclasses = \"${n} + 1\"\n[data]\nroot = \"a\"\n");
-  const Pipeline first = load("n = 1\n" + text, {"n=4", "train.read.path=${data.path}/train"});
+  const Pipeline first = load("n = 1\n" + text, {"n=4", "train.read.path=${data.root}/train"});
   EXPECT_EQ(first.graphs[0].stages[0].table.find("path")->text(), "a/train");
   const Pipeline again = load(to_toml(first.resolved));
   EXPECT_EQ(to_toml(again.resolved), to_toml(first.resolved));
