@@ -7,7 +7,7 @@
 
 #include "checkpoint/checkpoint_fixture.h"
 #include "millrace/error.h"
-#include "network/safetensors.h"
+#include "tensor_files/safetensors.h"
 
 namespace millrace::checkpoint_test {
 namespace {

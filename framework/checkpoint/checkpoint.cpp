@@ -20,7 +20,7 @@
 #include "checkpoint/checkpoint_format.h"
 #include "millrace/error.h"
 #include "millrace/util/output_file.h"
-#include "network/safetensors.h"
+#include "tensor_files/safetensors.h"
 
 namespace millrace {
 

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "millrace/error.h"
 #include "millrace/util/text.h"
-#include "network/safetensors.h"
+#include "tensor_files/safetensors.h"
 
 namespace millrace {
 

@@ -13,7 +13,7 @@
 #include "checkpoint/checkpoint_format.h"
 #include "millrace/error.h"
 #include "millrace/sample.h"
-#include "network/safetensors.h"
+#include "tensor_files/safetensors.h"
 
 namespace millrace {
 

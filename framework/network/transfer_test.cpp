@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "millrace/error.h"
-#include "network/safetensors.h"
+#include "tensor_files/safetensors.h"
 
 namespace millrace {
 namespace {

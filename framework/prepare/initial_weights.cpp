@@ -10,7 +10,7 @@
 #include "config/document.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
-#include "network/tensor_file.h"
+#include "tensor_files/tensor_file.h"
 #include "stages/probe.h"
 #include "weights/fetched_weights.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "millrace/error.h"
-#include "network/tensor_file.h"
+#include "tensor_files/tensor_file.h"
 
 namespace millrace {
 

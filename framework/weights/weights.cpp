@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "millrace/error.h"
-#include "network/safetensors.h"
+#include "tensor_files/safetensors.h"
 
 namespace millrace {
 

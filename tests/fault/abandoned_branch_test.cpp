@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "fault_runner.h"
-#include "network/safetensors.h"
+#include "tensor_files/safetensors.h"
 #include "weights/best_weights.h"
 
 namespace millrace::test {

@@ -9,7 +9,7 @@
 #include <cstdlib>
 
 #include "fault_runner.h"
-#include "network/safetensors.h"
+#include "tensor_files/safetensors.h"
 
 namespace millrace::test {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "fuzz.h"
 #include "millrace/error.h"
-#include "network/torch_file.h"
-#include "network/torch_file_fixture.h"
+#include "tensor_files/torch_file.h"
+#include "tensor_files/torch_file_fixture.h"
 
 namespace millrace::fuzz {
 

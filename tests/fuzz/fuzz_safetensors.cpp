@@ -5,8 +5,8 @@
 
 #include "fuzz.h"
 #include "millrace/error.h"
-#include "network/safetensors.h"
-#include "network/safetensors_fixture.h"
+#include "tensor_files/safetensors.h"
+#include "tensor_files/safetensors_fixture.h"
 
 namespace millrace::fuzz {
 

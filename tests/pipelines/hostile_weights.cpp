@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/detail/random.h"
-#include "network/torch_file_fixture.h"
+#include "tensor_files/torch_file_fixture.h"
 
 namespace millrace::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "command.h"
-#include "network/safetensors.h"
+#include "tensor_files/safetensors.h"
 
 namespace millrace::test {
 namespace {

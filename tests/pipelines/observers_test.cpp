@@ -10,7 +10,7 @@
 #include "checkpoint/checkpoint.h"
 #include "command.h"
 #include "millrace/observer.h"
-#include "network/safetensors.h"
+#include "tensor_files/safetensors.h"
 #include "running_program.h"
 
 namespace millrace::test {

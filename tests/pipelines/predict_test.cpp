@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "command.h"
-#include "network/safetensors.h"
+#include "tensor_files/safetensors.h"
 #include "pairs_fixture.h"
 #include "running_program.h"
 

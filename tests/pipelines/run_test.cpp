@@ -6,7 +6,7 @@
 #include <map>
 
 #include "command.h"
-#include "network/safetensors.h"
+#include "tensor_files/safetensors.h"
 #include "running_program.h"
 
 namespace millrace::test {

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "command.h"
-#include "network/safetensors.h"
-#include "network/torch_file_fixture.h"
+#include "tensor_files/safetensors.h"
+#include "tensor_files/torch_file_fixture.h"
 #include "pairs_fixture.h"
 
 namespace millrace::test {

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "command.h"
-#include "network/safetensors.h"
+#include "tensor_files/safetensors.h"
 
 namespace millrace::test {
 namespace {

@@ -3,7 +3,7 @@
 #include "inspect.h"
 #include "millrace/util/json_lines.h"
 #include "millrace/util/text.h"
-#include "network/tensor_file.h"
+#include "tensor_files/tensor_file.h"
 #include "recipe/usage.h"
 #include "weights/weights.h"
 

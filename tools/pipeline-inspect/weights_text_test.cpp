@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "inspect.h"
-#include "network/safetensors.h"
+#include "tensor_files/safetensors.h"
 
 namespace millrace {
 namespace {

@@ -11,7 +11,7 @@
 #include "millrace/util/output_file.h"
 #include "millrace/util/text.h"
 #include "network/load.h"
-#include "network/tensor_file.h"
+#include "tensor_files/tensor_file.h"
 #include "photograph_sizes.h"
 #include "predict_source.h"
 #include "prediction_folder.h"

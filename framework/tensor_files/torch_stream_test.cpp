@@ -1,4 +1,4 @@
-#include "network/torch_stream.h"
+#include "tensor_files/torch_stream.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "millrace/error.h"
-#include "network/torch_file.h"
-#include "network/torch_file_fixture.h"
+#include "tensor_files/torch_file.h"
+#include "tensor_files/torch_file_fixture.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "network/torch_tables.h"
+#include "tensor_files/torch_tables.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "millrace/error.h"
 #include "millrace/util/text.h"
-#include "network/tensor_file.h"
+#include "tensor_files/tensor_file.h"
 
 namespace millrace {
 namespace {

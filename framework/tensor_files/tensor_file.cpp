@@ -1,4 +1,4 @@
-#include "network/tensor_file.h"
+#include "tensor_files/tensor_file.h"
 
 #include <fmt/format.h>
 
@@ -13,8 +13,8 @@
 
 #include "millrace/error.h"
 #include "millrace/util/text.h"
-#include "network/safetensors.h"
-#include "network/torch_file.h"
+#include "tensor_files/safetensors.h"
+#include "tensor_files/torch_file.h"
 
 namespace millrace {
 namespace {
@@ -82,13 +82,13 @@ void keep_inside(TensorFile& file, const std::string& path, const std::string& p
   std::erase_if(file.listed, [&](ListedTensor& tensor) { return !cut(tensor.name); });
   std::erase_if(file.not_floating, [&](std::string& name) { return !cut(name); });
   if (!file.listed.empty()) return;
-  constexpr std::size_t kMostNamed = 8;
+  constexpr std::size_t kNamesInMessage = 8;
   std::vector<std::string> named;
   for (const std::string& part : first_parts) {
-    if (named.size() < kMostNamed) named.push_back(shown(part));
+    if (named.size() < kNamesInMessage) named.push_back(shown(part));
   }
   fail(ErrorKind::data, "tensor file '{}': has no tensors inside '{}': their names begin with '{}'{}", path, prefix,
-       fmt::join(named, "', '"), first_parts.size() > kMostNamed ? ", ..." : "");
+       fmt::join(named, "', '"), first_parts.size() > kNamesInMessage ? ", ..." : "");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "network/torch_file.h"
+#include "tensor_files/torch_file.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "network/safetensors.h"
-#include "network/torch_file_fixture.h"
+#include "tensor_files/safetensors.h"
+#include "tensor_files/torch_file_fixture.h"
 
 namespace millrace {
 namespace {

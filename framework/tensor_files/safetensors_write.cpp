@@ -2,7 +2,7 @@
 
 #include "base/json.h"
 #include "millrace/util/output_file.h"
-#include "network/safetensors.h"
+#include "tensor_files/safetensors.h"
 
 namespace millrace {
 namespace {

@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "network/tensor_file.h"
+#include "tensor_files/tensor_file.h"
 
 namespace millrace {
 

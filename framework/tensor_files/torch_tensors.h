@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
-#include "network/pickle.h"
-#include "network/tensor_file.h"
+#include "tensor_files/pickle.h"
+#include "tensor_files/tensor_file.h"
 
 namespace millrace {
 

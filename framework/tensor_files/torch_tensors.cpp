@@ -1,4 +1,4 @@
-#include "network/torch_tensors.h"
+#include "tensor_files/torch_tensors.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "millrace/error.h"
 #include "millrace/util/text.h"
-#include "network/torch_tables.h"
+#include "tensor_files/torch_tables.h"
 
 namespace millrace {
 namespace {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "network/tensor_file.h"
+#include "tensor_files/tensor_file.h"
 
 namespace millrace {
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "network/hostile_fixture.h"
-#include "network/safetensors.h"
-#include "network/safetensors_fixture.h"
+#include "tensor_files/hostile_fixture.h"
+#include "tensor_files/safetensors.h"
+#include "tensor_files/safetensors_fixture.h"
 
 namespace millrace {
 namespace {

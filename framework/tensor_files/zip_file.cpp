@@ -1,4 +1,4 @@
-#include "network/zip_file.h"
+#include "tensor_files/zip_file.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -8,8 +8,8 @@
 
 #include "millrace/error.h"
 #include "millrace/util/text.h"
-#include "network/byte_cursor.h"
-#include "network/tensor_file.h"
+#include "tensor_files/byte_cursor.h"
+#include "tensor_files/tensor_file.h"
 
 namespace millrace {
 namespace {

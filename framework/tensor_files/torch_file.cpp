@@ -1,12 +1,12 @@
-#include "network/torch_file.h"
+#include "tensor_files/torch_file.h"
 
 #include <fmt/format.h>
 
 #include "millrace/error.h"
 #include "millrace/util/text.h"
-#include "network/torch_stream.h"
-#include "network/torch_tensors.h"
-#include "network/zip_file.h"
+#include "tensor_files/torch_stream.h"
+#include "tensor_files/torch_tensors.h"
+#include "tensor_files/zip_file.h"
 
 namespace millrace {
 namespace {

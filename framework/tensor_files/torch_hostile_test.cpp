@@ -1,6 +1,6 @@
-#include "network/hostile_fixture.h"
-#include "network/torch_file.h"
-#include "network/torch_file_fixture.h"
+#include "tensor_files/hostile_fixture.h"
+#include "tensor_files/torch_file.h"
+#include "tensor_files/torch_file_fixture.h"
 
 namespace millrace {
 namespace {

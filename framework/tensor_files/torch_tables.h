@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "network/pickle.h"
+#include "tensor_files/pickle.h"
 
 namespace millrace {
 

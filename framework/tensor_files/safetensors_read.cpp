@@ -11,7 +11,7 @@
 
 #include "millrace/error.h"
 #include "millrace/util/text.h"
-#include "network/safetensors.h"
+#include "tensor_files/safetensors.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "network/torch_stream.h"
+#include "tensor_files/torch_stream.h"
 
 #include <fmt/format.h>
 
@@ -13,8 +13,8 @@
 
 #include "millrace/error.h"
 #include "millrace/util/text.h"
-#include "network/byte_cursor.h"
-#include "network/torch_tensors.h"
+#include "tensor_files/byte_cursor.h"
+#include "tensor_files/torch_tensors.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "network/safetensors.h"
+#include "tensor_files/safetensors.h"
 
 #include <gtest/gtest.h>
 
