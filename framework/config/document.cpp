@@ -13,6 +13,7 @@
 
 #include "config/expression.h"
 #include "config/limits.h"
+#include "config/shipped.h"
 #include "millrace/util/text.h"
 #include "network/variables.h"
 
@@ -30,12 +31,22 @@ std::optional<std::string> read_text(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-// Lays `over` on `base`: tables key by key, anything else replaces.
-void merge(Value& base, const Value& over) {
+// Takes an inherited key away.
+constexpr std::string_view kUnset = "unset";
+bool is_unset(const Value& value) { return value.kind() == Value::Kind::text && value.text() == kUnset; }
+
+// Lays `over` on `base`: tables key by key, anything else replaces, and "unset" takes away.
+void merge(Value& base, const Value& over, Diagnostics& errors) {
   for (const Member& member : over.table()) {
     Value* present = base.find(member.key);
-    if (present && present->kind() == Value::Kind::table && member.value.kind() == Value::Kind::table) {
-      merge(*present, member.value);
+    if (is_unset(member.value)) {
+      if (present) {
+        base.erase(member.key);
+      } else {
+        errors.add(member.at, fmt::format("'{}' is not inherited, so there is nothing to unset: leave it out", member.key));
+      }
+    } else if (present && present->kind() == Value::Kind::table && member.value.kind() == Value::Kind::table) {
+      merge(*present, member.value, errors);
       present->set_position(member.value.at());
     } else if (present) {
       *present = member.value;
@@ -43,6 +54,17 @@ void merge(Value& base, const Value& over) {
       base.table().push_back(member);
     }
   }
+}
+
+// What `extends` names: a file beside the one that says so, or else a base file. Nothing, once the mistake is in `errors`.
+std::optional<std::string> extended_file(const std::string& path, const Value& extends, Diagnostics& errors) {
+  const fs::path folder = fs::path(path).parent_path();
+  const std::string beside = (folder / extends.text()).lexically_normal().string();
+  std::error_code ignored;
+  if (!is_shipped_name(extends.text()) || fs::exists(beside, ignored)) return beside;
+  auto file = find_shipped(kBases, extends.text(), folder);
+  if (!file) errors.add(extends.at(), no_such_name(kBases, extends.text(), folder));
+  return file;
 }
 
 std::optional<Value> read_chain(const std::string& path, const Position& at, const std::string& made_by, DocumentSources& sources,
@@ -76,11 +98,12 @@ std::optional<Value> read_chain(const std::string& path, const Position& at, con
     errors.add(extends->at(), fmt::format("'extends' must be text, the name of a file, found {}", found(*extends)));
     return document;
   }
-  const std::string base_path = (fs::path(path).parent_path() / extends->text()).lexically_normal().string();
-  auto base = read_chain(base_path, extends->at(), "", sources, errors);
+  const std::optional<std::string> base_path = extended_file(path, *extends, errors);
+  if (!base_path) return std::nullopt;
+  auto base = read_chain(*base_path, extends->at(), "", sources, errors);
   if (!base) return std::nullopt;
   document->erase("extends");
-  merge(*base, *document);
+  merge(*base, *document, errors);
   base->set_position(document->at());
   return base;
 }
@@ -176,6 +199,14 @@ std::optional<Override> apply_override(const std::string& option, bool is_one_of
     return std::nullopt;
   }
   made.is_new = !table->find(made.path.back());
+  if (is_unset(*value)) {
+    if (made.is_new) {
+      errors.add(at, fmt::format("'{}' unsets what is not there", option));
+      return std::nullopt;
+    }
+    table->erase(made.path.back());
+    return made;
+  }
   place(*value, place_of_value);
   table->set(made.path.back(), std::move(*value));
   return made;

@@ -25,8 +25,8 @@ struct DocumentSources {
   std::set<std::string> named;     // the first key of each path in a reference, also of one that a later file replaces
 };
 
-// Reads a file and what it `extends`: a file named relative to its own folder, whose tables it is merged over, key by key;
-// lists and plain values replace. References are left unevaluated. `at`: who names the file. `made_by`: the option that made it,
+// Reads a file and what it `extends`: a file named relative to its own folder, or a base file (see shipped.h), whose tables it is
+// merged over, key by key; lists and plain values replace, and the text "unset" takes a key away. References are left unevaluated. `at`: who names the file. `made_by`: the option that made it,
 // which then stands in positions instead of its path; "": it is the user's. `sources`: gets what was read; null: nobody asks.
 std::optional<Value> read_document(const std::string& path, const Position& at, Diagnostics& errors,
                                    const std::string& made_by = {}, DocumentSources* sources = nullptr);

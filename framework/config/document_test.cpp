@@ -49,6 +49,27 @@ TEST_F(Document, KeepsTheOrderOfTheFile) {
   EXPECT_EQ(load("a.toml"), "zebra = 1\napple = 2\n\n[train]\nflow = []\n\n[data]\nroot = \"x\"\n");
 }
 
+TEST_F(Document, UnsetTakesAnInheritedKeyAway) {
+  write("a.toml", "x = 1\n[run]\nname = 'a'\nepochs = 2\n[run.deep]\ny = 1\nz = 2\n");
+  write("b.toml", "extends = 'a.toml'\nx = 'unset'\n[run]\nepochs = 'unset'\ndeep = { y = 'unset' }\n");
+  EXPECT_EQ(load("b.toml"), "[run]\nname = \"a\"\n\n[run.deep]\nz = 2\n");
+  EXPECT_EQ(load("a.toml", {"run.deep=unset", "x=unset"}), "[run]\nname = \"a\"\nepochs = 2\n");
+  write("c.toml", "extends = 'a.toml'\n[run]\nepoch = 'unset'\n");
+  EXPECT_EQ(load("c.toml"), "c.toml:3:1: 'epoch' is not inherited, so there is nothing to unset: leave it out");
+  EXPECT_EQ(load("a.toml", {"run.seed=unset"}), "--set: 'run.seed=unset' unsets what is not there");
+}
+
+TEST_F(Document, ABaseFileIsFoundByItsNameAndAFileBesideComesFirst) {
+  write("recipes/mine.toml", "x = 1\n");
+  write("a.toml", "extends = 'mine'\ny = 2\n");
+  EXPECT_EQ(load("a.toml"), "x = 1\ny = 2\n");
+  write("mine", "x = 3\n");
+  EXPECT_EQ(load("a.toml"), "x = 3\ny = 2\n");
+  write("b.toml", "extends = 'mime'\n");
+  EXPECT_NE(load("b.toml").find("b.toml:1:11: there is no base file 'mime'; nearest is 'mine'"), std::string::npos)
+      << load("b.toml");
+}
+
 TEST_F(Document, KnowsWhereEverythingIsWritten) {
   write("a.toml", "[train]\nflow = [\"a\",\n  \"b\"]\n");
   Diagnostics errors;

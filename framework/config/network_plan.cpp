@@ -9,7 +9,7 @@
 #include "config/document.h"
 #include "config/graph_plan.h"
 #include "config/plan.h"
-#include "config/zoo.h"
+#include "config/shipped.h"
 #include "millrace/error.h"
 #include "millrace/util/pattern.h"
 #include "network/load.h"
@@ -39,7 +39,7 @@ class NetworkReader {
       errors_.add(use->at(), fmt::format("'use' must be text, the name of a network or a file, found {}", found(*use)));
       return {};
     }
-    const std::optional<std::string> file = network_file(*use);
+    const std::optional<std::string> file = existing_network(*use);
     if (!file) return {};
     *use = Value(*file, use->at());
     if (!options_.other_weights) find_weights();
@@ -83,18 +83,17 @@ class NetworkReader {
     return std::nullopt;
   }
 
-  // What `use` names: a network of the zoo, or a file.
-  std::optional<std::string> network_file(const Value& use) {
-    const fs::path folder = folder_of(use);
-    if (!is_network_name(use.text())) {
-      const fs::path file = use.text();
-      const std::string name = file.stem().string();
-      const bool has = file.extension() == ".toml" && find_network(name, folder);
-      return existing_file(use, has ? fmt::format("; the zoo has it: use = \"{}\"", name) : "");
+  // What `use` names: a network of the zoo, or a file. Nothing, once the mistake is in errors_.
+  std::optional<std::string> existing_network(const Value& use) {
+    if (auto file = network_file(use, pipeline_file_)) return file;
+    const fs::path folder = folder_of(use), file = use.text();
+    if (is_shipped_name(use.text())) {
+      errors_.add(use.at(), no_such_name(kNetworks, use.text(), folder));
+      return std::nullopt;
     }
-    auto file = find_network(use.text(), folder);
-    if (!file) errors_.add(use.at(), no_such_network(use.text(), folder));
-    return file;
+    const std::string name = file.stem().string();
+    const bool has = file.extension() == ".toml" && find_shipped(kNetworks, name, folder);
+    return existing_file(use, has ? fmt::format("; the zoo has it: use = \"{}\"", name) : "");
   }
 
   void find_weights() {
@@ -203,6 +202,16 @@ class NetworkReader {
 };
 
 }  // namespace
+
+std::optional<std::string> network_file(const Value& use, const std::string& pipeline_file) {
+  const fs::path folder = fs::path(is_in_file(use.at()) ? *use.at().file : pipeline_file).parent_path();
+  if (is_shipped_name(use.text())) return find_shipped(kNetworks, use.text(), folder);
+  std::error_code ignored;
+  for (const fs::path& file : {folder / use.text(), fs::path(use.text())}) {
+    if (fs::is_regular_file(file, ignored)) return file.lexically_normal().string();
+  }
+  return std::nullopt;
+}
 
 NetworkPlan plan_network(Value& table, const std::string& pipeline_file, const Registry& registry, const LoadOptions& options,
                          Diagnostics& errors) {

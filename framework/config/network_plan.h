@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "millrace/backend/network.h"
@@ -17,7 +18,10 @@ struct NetworkPlan {
   std::shared_ptr<const Network> network;  // with `freeze` applied; null after a mistake
 };
 
-// `use` names a network of the zoo (see zoo.h) or a file. Mistakes are added to `errors`. Files in `table` are replaced by where
+// The file that `use` names; nothing when there is none.
+std::optional<std::string> network_file(const Value& use, const std::string& pipeline_file);
+
+// `use` names a network of the zoo (see shipped.h) or a file. Mistakes are added to `errors`. Files in `table` are replaced by where
 // they were found: beside the file that names them, or else in the working folder. `pipeline_file`: whose folder counts for what
 // --set has named.
 NetworkPlan plan_network(Value& table, const std::string& pipeline_file, const Registry& registry, const LoadOptions& options,

@@ -35,6 +35,30 @@ void drop_keys_of_others(const std::vector<ParamInfo>& own, const Kinds& kinds, 
                 [&](const Member& member) { return overrules(at, member.value.at()) && is_of_another(member.key); });
 }
 
+// A later text names another flow: the tables of stages that it leaves out go with them.
+void drop_stages_left_out(Value& graph, const Overrules& overrules) {
+  const Value* const flow = graph.find("flow");
+  if (flow == nullptr || flow->kind() != Value::Kind::array) return;
+  const Array& stages = flow->array();
+  const Position at = flow->at();
+  std::erase_if(graph.table(), [&](const Member& member) {
+    const auto is_it = [&](const Value& stage) { return stage.kind() == Value::Kind::text && stage.text() == member.key; };
+    return member.value.kind() == Value::Kind::table && overrules(at, member.value.at()) && std::ranges::none_of(stages, is_it);
+  });
+}
+
+// A later text names another type of stage: keys that this one has not were meant for the one that is gone.
+void drop_keys_of_another_type(const StageType& type, const Registry& registry, Value& table, const Overrules& overrules) {
+  const Value* const named = table.kind() == Value::Kind::table ? table.find("stage") : nullptr;
+  if (named == nullptr) return;
+  const Position at = named->at();
+  std::erase_if(table.table(), [&](const Member& member) {
+    const auto has_it = [&](const auto& rule) { return is_param(rule.second.params, member.key); };
+    if (type.takes_rule && std::ranges::any_of(registry.rules(), has_it)) return false;
+    return member.key != "from" && overrules(at, member.value.at()) && !is_param(type.params, member.key);
+  });
+}
+
 }  // namespace
 
 Overrules later_texts(const std::vector<std::string>& files) {
@@ -43,11 +67,13 @@ Overrules later_texts(const std::vector<std::string>& files) {
 
 void drop_overruled_keys(Value& graph, const Registry& registry, const std::vector<std::string>& files) {
   const Overrules overrules = later_texts(files);
+  drop_stages_left_out(graph, overrules);
   for (Member& stage : graph.table()) {
     const Value* const named = stage.value.find("stage");
     const StageType* const type =
         registry.stage(named != nullptr && named->kind() == Value::Kind::text ? named->text() : stage.key);
     if (type == nullptr) continue;
+    drop_keys_of_another_type(*type, registry, stage.value, overrules);
     drop_overruled(type->params, stage.value, overrules);
     if (type->takes_rule) drop_keys_of_others(type->params, registry.rules(), stage.value, overrules);
     Value* const loss = type->takes_loss ? stage.value.find("loss") : nullptr;

@@ -113,5 +113,29 @@ TEST_F(OverruledKeys, ThatAreWrittenLaterStay) {
   EXPECT_EQ(both, (Keys{"momentum", "momentun", "rule", "schedule", "peak"}));
 }
 
+// Another flow leaves a stage out, and another type of stage takes other keys.
+TEST_F(OverruledKeys, OfStagesThatAreGoneGoWithThem) {
+  write("flow.toml",
+        "[train]\nflow = [\"read\", \"augment\"]\n[train.read]\nstage = \"read_folder\"\npath = \"x\"\nlimit = 3\n"
+        "[train.augment]\nflip_x = 0.5\n");
+  write("shorter.toml",
+        "extends = \"flow.toml\"\n[train]\nflow = [\"read\"]\n[train.read]\nstage = \"augment\"\nborder = \"constant\"\n");
+  write("again.toml", "extends = \"shorter.toml\"\n[train.augment]\nflip_x = 1\n[train.read]\npath = \"y\"\n");
+  const auto text = [&](const std::string& file, const std::vector<std::string>& set = {}) {
+    Diagnostics errors;
+    DocumentSources sources;
+    auto document = read_document(file, {}, errors, {}, &sources);
+    for (const std::string& option : set) apply_override(option, set.size() > 1, *document, errors);
+    EXPECT_EQ(errors.text(), "");
+    drop_overruled_keys(*document->find("train"), registry_, sources.files);
+    return to_toml(*document);
+  };
+  EXPECT_NE(text("flow.toml").find("[train.augment]"), std::string::npos);
+  EXPECT_EQ(text("flow.toml", {"train.flow=[\"read\"]"}).find("[train.augment]"), std::string::npos);
+  EXPECT_EQ(text("shorter.toml"), "[train]\nflow = [\"read\"]\n\n[train.read]\nstage = \"augment\"\nborder = \"constant\"\n");
+  EXPECT_NE(text("again.toml").find("flip_x = 1"), std::string::npos) << "what a later file says stays, and is a mistake";
+  EXPECT_NE(text("again.toml").find("path = \"y\""), std::string::npos);
+}
+
 }  // namespace
 }  // namespace millrace::plan_test

@@ -7,12 +7,15 @@
 #include <set>
 
 #include "config/auxiliary_plan.h"
+#include "config/data_layout.h"
 #include "config/document.h"
 #include "config/graph_plan.h"
 #include "config/misplaced_keys.h"
 #include "config/network_plan.h"
 #include "config/observer_plan.h"
+#include "config/outputs_of_data.h"
 #include "config/overruled_keys.h"
+#include "config/shipped.h"
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
 #include "millrace/optimizer.h"
@@ -139,10 +142,11 @@ class PipelineReader {
       if (auto made = apply_override(option, overrides.size() > 1, *document, errors_)) applied.push_back(std::move(*made));
     }
     pipeline_.resolved = resolve_document(*document, referred_, errors_);
+    if (!place_data(root(), registry_, referred_, errors_)) return;
     report_misplaced_keys(root(), registry_, errors_);
     read_run();
-    read_network();
     read_graphs();
+    read_network();
     for (const Override& override : applied) check_override(override, *document);
     if (pipeline_.network) pipeline_.network = plan_auxiliary(pipeline_.network, pipeline_.graphs, errors_);
     read_figures();
@@ -175,10 +179,33 @@ class PipelineReader {
   void read_network() {
     Value* table = root().find("network");
     if (!table) return;
+    follow_data(*table);
     NetworkPlan plan = plan_network(*table, pipeline_.file, registry_, options_, errors_);
     pipeline_.network_table = *table;
     pipeline_.network_params = std::move(plan.params);
     pipeline_.network = std::move(plan.network);
+  }
+
+  // A network whose variable `classes` the file leaves out gets as many as the data have.
+  void follow_data(Value& table) {
+    const Value* const use = table.find("use");
+    if (!options_.made_by.empty() || use == nullptr || use->kind() != Value::Kind::text || table.find("classes") != nullptr)
+      return;
+    if (errors_.size() > 0 || pipeline_.graphs.empty() || !has_classes(*use)) return;
+    const std::int64_t outputs = outputs_of_data(pipeline_.graphs.front(), registry_);
+    if (outputs <= 0) return;
+    table.set("classes", Value(outputs, table.at()));
+    pipeline_.classes_follow_data = true;
+  }
+
+  // Whether the network has a variable of that name.
+  bool has_classes(const Value& use) const {
+    const std::optional<std::string> file = network_file(use, pipeline_.file);
+    if (!file) return false;
+    Diagnostics ignored;  // it is read again
+    const std::optional<Value> network = read_document(*file, use.at(), ignored);
+    const Value* const defaults = network ? network->find("defaults") : nullptr;
+    return defaults != nullptr && defaults->find("classes") != nullptr;
   }
 
   void read_graphs() {
@@ -347,12 +374,25 @@ class PipelineReader {
   std::set<std::string> referred_;  // see resolve_document()
 };
 
+// What a user names: a file, or a base file that is run as it is.
+std::string pipeline_file(const std::string& path) {
+  std::error_code ignored;
+  if (is_shipped_name(path) && !fs::exists(path, ignored)) {
+    if (const auto file = find_shipped(kBases, path, fs::path())) return *file;
+    std::vector<std::string> names;
+    for (const auto& [name, file] : shipped_files(kBases, fs::path())) names.push_back(name);
+    if (const auto nearest = nearest_name(path, names))
+      fail(ErrorKind::usage, "there is no file and no base file '{}'; nearest is the base file '{}'", path, *nearest);
+  }
+  return fs::path(path).lexically_normal().string();
+}
+
 }  // namespace
 
 Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& overrides, const Registry& registry,
                        const LoadOptions& options) {
   Diagnostics errors;
-  PipelineReader reader(fs::path(path).lexically_normal().string(), registry, options, errors);
+  PipelineReader reader(pipeline_file(path), registry, options, errors);
   reader.read(overrides);
   errors.throw_if_any();
   return reader.take();

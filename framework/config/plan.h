@@ -96,6 +96,7 @@ struct Pipeline {
   Value network_table;                     // [network]; empty when there is none
   NetworkParams network_params;            // `use` and `weights`: as in NetworkPlan
   std::shared_ptr<const Network> network;  // with `freeze` applied; null when there is none
+  bool classes_follow_data = false;        // the file says no `classes` of the network
   std::vector<GraphPlan> graphs;           // in the order of the file
   std::vector<ObserverPlan> observers;     // by name
   // The whole file after extends, ${...}, --set, for what a run keeps of it: without defaults, without values that stand in no
@@ -110,7 +111,8 @@ struct Pipeline {
   std::string place_of(std::string_view key) const;
 };
 
-// Reads and checks a pipeline without touching data. `overrides`: "key.path=value" as given to --set.
+// Reads and checks a pipeline: a file, or a base file by its name (see shipped.h). It touches no data, but for two things that a
+// file may leave out: it looks where data lie (see data_layout.h), and lists them where [network] has no `classes`. `overrides`: "key.path=value" as given to --set.
 // Throws Error(usage) that lists every mistake with its position.
 //
 // Edges: each input port of a stage is connected to the nearest stage before it in `flow` that has an output port of that

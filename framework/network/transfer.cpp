@@ -178,6 +178,8 @@ class Fitting {
          network_.name, wrong_, without, advice(without.empty() ? 0 : unused.size()));
   }
 
+  const std::string& new_layer() const { return new_layer_; }  // see `other_classes`; "": none
+
  private:
   void add(const std::string& problem) {
     if (++problems_ <= kMostLines) wrong_ += "\n  " + problem;
@@ -237,6 +239,8 @@ class Fitting {
     }
     if (same_values(found->second.shape, parameter.shape)) {
       values = std::move(found->second.values);
+    } else if (source_.other_classes && has_other_outputs(found->second.shape, parameter)) {
+      new_layer_ = last_layer()->name;
     } else {
       misshapen_.push_back(parameter.name);
       add(fmt::format("'{}' is {}, the network wants {}", parameter.name, to_string(found->second.shape),
@@ -286,16 +290,30 @@ class Fitting {
     return fmt::format("\n[network] rename = [{}] leaves out what the network has no layers for", fmt::join(rules, ", "));
   }
 
-  // The usual case: the classes are others. `answered`: problems that other advice is given for.
-  std::string advice(std::size_t answered) const {
+  // That has parameters; null: none has.
+  const Layer* last_layer() const {
     const auto last = std::find_if(network_.layers.rbegin(), network_.layers.rend(),
                                    [](const Layer& layer) { return !layer.parameters.empty(); });
-    if (last == network_.layers.rend() || misshapen_.empty() || problems_ != misshapen_.size() + answered) return "";
+    return last == network_.layers.rend() ? nullptr : &*last;
+  }
+
+  // Of the last layer, and alike but for the number of its outputs, the first extent.
+  bool has_other_outputs(const Shape& there, const Parameter& here) const {
+    const Layer* const last = last_layer();
+    if (last == nullptr || !covers(last->name, here.name) || there.rank() != here.shape.rank() || there.rank() == 0) return false;
+    return std::equal(there.begin() + 1, there.end(), here.shape.begin() + 1);
+  }
+
+  // The usual case: the classes are others. `answered`: problems that other advice is given for.
+  std::string advice(std::size_t answered) const {
+    const Layer* const last = last_layer();
+    if (last == nullptr || misshapen_.empty() || problems_ != misshapen_.size() + answered) return "";
     const auto is_of_last = [&](const std::string& name) { return covers(last->name, name); };
     if (!std::all_of(misshapen_.begin(), misshapen_.end(), is_of_last)) return "";
     return fmt::format("\n[network] new = [\"{}\"] starts this layer with new values", last->name);
   }
 
+  std::string new_layer_;
   static constexpr std::size_t kMostLines = 400, kMostNames = 4000, kMostRules = 4;
 
   const WeightsSource& source_;
@@ -312,7 +330,15 @@ class Fitting {
 }  // namespace
 
 std::vector<std::vector<float>> load_weights(const WeightsSource& source, const Network& network) {
-  return Fitting(source, network).run(read_tensors(source.file, source.inside));
+  std::string ignored;
+  return load_weights(source, network, ignored);
+}
+
+std::vector<std::vector<float>> load_weights(const WeightsSource& source, const Network& network, std::string& new_layer) {
+  Fitting fitting(source, network);
+  auto weights = fitting.run(read_tensors(source.file, source.inside));
+  if (!fitting.new_layer().empty()) new_layer = fitting.new_layer();
+  return weights;
 }
 
 }  // namespace millrace

@@ -60,6 +60,7 @@ struct WeightsSource {
   std::string sha256 = {};         // that the file must have; "": any
   std::string url = {};            // what the file was fetched from; "": it was not
   std::string inside = {};         // the table of the file, see read_tensors()
+  bool other_classes = false;      // the last layer begins new where the file's has another number of outputs
 };
 
 // Values of every parameter in the network's order; empty for those that `fresh` covers or that are unused and not there. Throws
@@ -67,5 +68,7 @@ struct WeightsSource {
 // lacks and a loss needs, tensors of another shape, tensors that belong to no layer, rules that fit nothing, two tensors under
 // one name.
 std::vector<std::vector<float>> load_weights(const WeightsSource& source, const Network& network);
+// The same; `new_layer` gets the name of the layer that begins new as `other_classes` says, or stays as it is.
+std::vector<std::vector<float>> load_weights(const WeightsSource& source, const Network& network, std::string& new_layer);
 
 }  // namespace millrace

@@ -34,7 +34,8 @@ WeightsSource choose_weights(const Pipeline& pipeline, const GraphPlan& main, co
                      .fresh = said.fresh,
                      .rename = said.rename,
                      .sha256 = given ? "" : said.sha256,
-                     .inside = said.weights.inside};
+                     .inside = said.weights.inside,
+                     .other_classes = pipeline.classes_follow_data && said.fresh.empty() && trains(main)};
   if (options.is_profile) return from;
   if (from.file.empty() && !(said.fresh.empty() && said.rename.empty())) {
     fail(ErrorKind::usage,
@@ -65,7 +66,8 @@ std::string warning_of_frozen(const Pipeline& pipeline) {
 
 InitialWeights read_weights(WeightsSource from, const WeightsOptions& options, const Network& network, const Registry& registry,
                             const std::function<void(std::string)>& doing) {
-  InitialWeights weights{std::move(from), {}, {}};
+  InitialWeights weights;
+  weights.from = std::move(from);
   WeightsSource& source = weights.from;
   if (source.file.empty()) return weights;
   std::error_code ignored;
@@ -76,7 +78,8 @@ InitialWeights read_weights(WeightsSource from, const WeightsOptions& options, c
   doing(fmt::format("reading the weights '{}'", source.file));
   try {
     weights.metadata = read_tensors_metadata(source.file);
-    weights.values = load_weights(source, network);
+    weights.values = load_weights(source, network, weights.new_layer);
+    if (!weights.new_layer.empty()) source.fresh = {weights.new_layer};
   } catch (Error& error) {
     if (source.url.empty()) throw;
     if (error.kind() == ErrorKind::data) {  // such as a page that says who may have the file

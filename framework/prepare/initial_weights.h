@@ -18,6 +18,7 @@ struct InitialWeights {
   WeightsSource from;                           // its file is "" where all parameters begin new
   Weights values;                               // in the network's order, until replicas have them; empty: they begin new
   std::map<std::string, std::string> metadata;  // of the file; of a resumed run, of its checkpoint
+  std::string new_layer;                        // that begins new since the file has other classes; "": none
 };
 
 struct WeightsOptions {

@@ -291,6 +291,10 @@ void prepare_all(PreparedRun& run) {
     if (!run.resume_point) {
       run.weights = read_weights(std::move(run.weights.from), run.weights_options(), *pipeline.network, run.registry,
                                  [&](std::string what) { run.options.doing(std::move(what)); });
+      if (!run.weights.new_layer.empty()) {
+        run.audience.warn_once(fmt::format("the weights '{}' are of other classes: layer '{}' begins with new values",
+                                           run.weights.from.file, run.weights.new_layer));
+      }
     }
     run.options.doing("opening devices");
     run.replicas = open_replicas(pipeline, run.registry, {run.options.devices, run.options.group, run.options.processes},

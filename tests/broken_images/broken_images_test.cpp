@@ -53,7 +53,7 @@ void fill(const fs::path& folder, const Counts& counts) {
 std::vector<std::string> command(const fs::path& folder, const std::vector<std::string>& more) {
   std::vector<std::string> arguments = {tool("pipeline-run"), pipeline("quickstart.toml")};
   const auto set = [&](const std::string& assignment) { arguments.insert(arguments.end(), {"--set", assignment}); };
-  set("data.root=" + folder.string());
+  set("data.path=" + folder.string());
   set("run.folder=" + (folder / "runs").string());
   set("run.epochs=1");
   set("train.batch.bad_sample_budget=1000000");

@@ -32,7 +32,7 @@ layers = [ { op = "global_average_pool" }, { op = "linear", out = "${classes}" }
     words.insert(words.end(), faults.begin(), faults.end());
     words.insert(words.end(), {tool("pipeline-run"), pipeline("quickstart.toml"), "--json"});
     for (const std::string& each :
-         {fmt::format("data.root={}", shapes()), fmt::format("network.use={}", folder_ / "network.toml"),
+         {fmt::format("data.path={}", shapes()), fmt::format("network.use={}", folder_ / "network.toml"),
           fmt::format("run.folder={}", folder_ / runs), std::string("run.epochs=2"), std::string("run.best=validate.loss")}) {
       words.insert(words.end(), {"--set", each});
     }

@@ -34,7 +34,7 @@ class DiskFaultsTest : public testing::Test {
     words.insert(words.end(), faults.begin(), faults.end());
     words.insert(words.end(), {tool("pipeline-run"), pipeline("quickstart.toml"), "--json"});
     for (const std::string& each :
-         {fmt::format("data.root={}", shapes()), fmt::format("network.use={}", folder_ / "network.toml"),
+         {fmt::format("data.path={}", shapes()), fmt::format("network.use={}", folder_ / "network.toml"),
           fmt::format("run.folder={}", folder_ / "runs"), fmt::format("checkpoint.folder={}", folder_ / "checkpoints"),
           std::string("run.epochs=1"), std::string("checkpoint.every=1 step"), std::string("checkpoint.keep=2")}) {
       words.insert(words.end(), {"--set", each});

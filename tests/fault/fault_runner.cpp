@@ -31,14 +31,14 @@ epochs = 2
 seed   = 7
 best   = "validate.loss"
 [data]
-root = "shapes"
+path = "shapes"
 [network]
 use = "network.toml"
 [train]
 flow = ["read", "decode_image", "augment", "batch", "forward_backward", "allreduce", "optimizer", "metrics"]
 [train.read]
 stage   = "read_folder"
-path    = "${data.root}/train"
+path    = "${data.path}/train"
 shuffle = "every-epoch"
 limit   = 120
 [train.decode_image]
@@ -62,7 +62,7 @@ every = "3 steps"
 flow  = ["read", "decode_image", "batch", "forward", "metrics"]
 [validate.read]
 stage = "read_folder"
-path  = "${data.root}/test"
+path  = "${data.path}/test"
 limit = 60
 [validate.decode_image]
 size = [32, 32]
@@ -180,7 +180,7 @@ RunTest::RunTest() {
 
 Words RunTest::command(const std::string& runs, const Words& set, const Words& options) const {
   Words words = {tool("pipeline-run"), folder_ / "pipeline.toml", "--json", "--quiet"};
-  for (const std::string& each : {"data.root=" + shapes(), "run.folder=" + (folder_ / runs)}) {
+  for (const std::string& each : {"data.path=" + shapes(), "run.folder=" + (folder_ / runs)}) {
     words.insert(words.end(), {"--set", each});
   }
   for (const std::string& each : set) words.insert(words.end(), {"--set", each});

@@ -40,7 +40,7 @@ class PredictionFaults : public testing::Test {
                                             << "out = \"${classes}\" }]\n";
     std::ofstream(folder_ / "c.toml") << "extends = \"" << pipeline("quickstart.toml")
                                       << "\"\n[run]\nepochs = 1\nprecision = \"fp32\"\nfolder = \"" << folder_ / "runs"
-                                      << "\"\n[network]\nuse = \"network.toml\"\n[data]\nroot = \"" << shapes() << "\"\n";
+                                      << "\"\n[network]\nuse = \"network.toml\"\n[data]\npath = \"" << shapes() << "\"\n";
     const Outcome trained = run_command({tool("pipeline-run"), folder_ / "c.toml", "--quiet"});
     EXPECT_EQ(trained.code, 0) << trained.err;
     for (const auto& entry : fs::directory_iterator(shapes() + "/test")) {

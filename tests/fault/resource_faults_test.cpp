@@ -28,7 +28,7 @@ class ResourceFaults : public testing::TestWithParam<const char*> {
     for (const std::string& word : {tool("pipeline-run"), pipeline("quickstart.toml"), std::string("--quiet")})
       all.push_back(word);
     for (const std::string& key :
-         {"data.root=" + shapes(), "run.folder=" + (folder_ / "runs"), std::string("run.epochs=1"), std::string("run.threads=2"),
+         {"data.path=" + shapes(), "run.folder=" + (folder_ / "runs"), std::string("run.epochs=1"), std::string("run.threads=2"),
           std::string("run.precision=fp32"), std::string("train.batch.size=40"), std::string("train.read.limit=120"),
           std::string("validate.read.limit=20"), std::string("checkpoint.every=epoch")}) {
       all.insert(all.end(), {"--set", key});

@@ -201,7 +201,7 @@ std::vector<Signals::Sent> Signals::signals(std::uint64_t count, const Words& op
 
 void Signals::send_signals(std::uint64_t count, const Words& options) {
   const bool is_long = count >= kLong;
-  if (is_long) set_.push_back("data.root=" + crowd());
+  if (is_long) set_.push_back("data.path=" + crowd());
   const std::uint64_t seed = environment_number("MILLRACE_SIGNALS_SEED", 1);
   fmt::print("MILLRACE_SIGNALS_SEED={}\n", seed);
   const std::string what = fmt::format("MILLRACE_SIGNALS={} MILLRACE_SIGNALS_SEED={}", count, seed);

@@ -175,7 +175,7 @@ void Soak::live(Life life) {
   variables.push_back("MILLRACE_PLUGIN_PATH=" + plugins.string());
   variables.push_back("GLIBC_TUNABLES=glibc.malloc.tcache_count=0");  // what threads keep to use again would count as in use
   RunningProgram program(
-      command("runs", {"data.root=" + data_, "run.epochs=1000000", "run.log_every=10", "train.batch.bad_sample_budget=1000",
+      command("runs", {"data.path=" + data_, "run.epochs=1000000", "run.log_every=10", "train.batch.bad_sample_budget=1000",
                        "checkpoint.every=50 steps", "validate.every=40 steps", "observe.heap.file=" + heap}),
       variables);
   ASSERT_TRUE(program.says("\"event\":\"step\"", 120)) << program.err();

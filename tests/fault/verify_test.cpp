@@ -78,7 +78,7 @@ TEST_F(VerifiedRun, ComparesWhatAllProcessesRead) {
 
 TEST_F(VerifiedRun, AChangedFileIsFoundBeforeAStepIsDone) {
   const std::string root = own_shapes();
-  const Words set = {"data.root=" + root};
+  const Words set = {"data.path=" + root};
   Words all = kEveryStepKept;
   all.insert(all.end(), set.begin(), set.end());
   ASSERT_EQ(run("whole", all).code, 0);
@@ -141,7 +141,7 @@ TEST_F(VerifiedRun, BadSamplesCountOnceInAllPartsOfARun) {
   }
   ASSERT_GT(spoilt, 100U);
   Words set = kEveryStepKept;
-  for (const std::string& more : {"data.root=" + root, std::string("train.batch.bad_sample_budget=1000"),
+  for (const std::string& more : {"data.path=" + root, std::string("train.batch.bad_sample_budget=1000"),
                                   std::string("validate.batch.bad_sample_budget=1000")}) {
     set.push_back(more);
   }

@@ -301,7 +301,7 @@ class Visit:
     def airbench(self, part, end, seeds, *peer_words):
         def ours(i):
             recipe = self.own("share/millrace/pipelines/cifar10_airbench.toml")
-            events = self.pipeline(part, [recipe, "--set=data.root=" + self.data, "--set=validate.every=end",
+            events = self.pipeline(part, [recipe, "--set=data.path=" + self.data, "--set=validate.every=end",
                                           "--set=run.seed=%d" % (i + 1)], end, "airbench")
             if events["status"] != 0:
                 return {"status": events["status"]}
@@ -315,7 +315,7 @@ class Visit:
             return "something failed"
         self.draw_photographs(end)
         words = [self.own("tests/pipelines/resnet50_jpeg.toml"), "--set=run.epochs=%d" % epochs]
-        words += ["--set=data.root=" + self.state("photographs"), *([] if self.trial else more)]
+        words += ["--set=data.path=" + self.state("photographs"), *([] if self.trial else more)]
         profile = {"MILLRACE_CUDA_PROFILE": "1", "MILLRACE_CUDA_TRACE": self.state("answers/trace.json")}
         for epoch in self.pipeline(part, words, end, "files", profile)["epoch"]:
             self.figure(part, "millrace", None, epoch)

@@ -13,7 +13,7 @@ endif()
 file(REMOVE_RECURSE ${WORK}/images)
 execute_process(COMMAND ${PREFIX}/bin/pipeline-data shapes ${WORK}/images --size 16 --count 40 --validation 10
   COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND ${PREFIX}/bin/pipeline-run ${SOURCE}/sepia.toml --json --set data.root=${WORK}/images
+execute_process(COMMAND ${PREFIX}/bin/pipeline-run ${SOURCE}/sepia.toml --json --set data.path=${WORK}/images
   OUTPUT_VARIABLE events COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "\"event\": *\"step\"" steps "${events}")
 list(LENGTH steps count)
@@ -22,7 +22,7 @@ if(NOT count EQUAL 4)
 endif()
 
 # A wrong parameter of a stage from outside is answered like any other.
-execute_process(COMMAND ${PREFIX}/bin/pipeline-run ${SOURCE}/sepia.toml --json --set data.root=${WORK}/images
+execute_process(COMMAND ${PREFIX}/bin/pipeline-run ${SOURCE}/sepia.toml --json --set data.path=${WORK}/images
   --set train.sepia.chance=2 RESULT_VARIABLE code ERROR_VARIABLE said)
 if(NOT code EQUAL 2 OR NOT said MATCHES "'chance' must be")
   message(FATAL_ERROR "a wrong parameter of the stage ended with code ${code}:\n${said}")

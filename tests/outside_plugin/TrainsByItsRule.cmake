@@ -4,7 +4,7 @@ if(skipped)
   return()
 endif()
 train_everywhere(train.optimizer.rule=qhm train.optimizer.learning_rate=1 run.epochs=40)
-execute_process(COMMAND ${PREFIX}/bin/pipeline-run ${SOURCE}/sepia.toml --set data.root=${images}
+execute_process(COMMAND ${PREFIX}/bin/pipeline-run ${SOURCE}/sepia.toml --set data.path=${images}
   --set train.optimizer.rule=qhm --set train.optimizer.bata=0.5 RESULT_VARIABLE code ERROR_VARIABLE said)
 if(NOT code EQUAL 2 OR NOT said MATCHES "has no key 'bata'; nearest is 'beta'")
   message(FATAL_ERROR "a wrong key of the rule ended with code ${code}:\n${said}")

@@ -28,7 +28,7 @@ function(train result device precision)
   if(device STREQUAL simulated)
     set(program ${BUILT}/pipeline-run)
   endif()
-  execute_process(COMMAND ${program} ${SOURCE}/sepia.toml --json --set data.root=${images} --set run.devices=${device}
+  execute_process(COMMAND ${program} ${SOURCE}/sepia.toml --json --set data.path=${images} --set run.devices=${device}
     --set run.precision=${precision} ${settings} OUTPUT_VARIABLE events COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCHALL "\"event\": *\"step\"[^\n]*\"loss\": *[0-9.]+" losses "${events}")
   list(TRANSFORM losses REPLACE ".*\"loss\": *" "")

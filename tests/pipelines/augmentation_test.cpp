@@ -57,7 +57,7 @@ std::string everything(const TemporaryFolder& folder) {
 
 // What each epoch's line says of the stream, and its loss.
 std::vector<std::pair<std::string, double>> epochs(const std::string& file, int threads) {
-  const Outcome outcome = run_command({tool("pipeline-run"), file, "--json", "--devices", "cpu", "--set", "data.root=" + shapes(),
+  const Outcome outcome = run_command({tool("pipeline-run"), file, "--json", "--devices", "cpu", "--set", "data.path=" + shapes(),
                                        "--set", "run.threads=" + std::to_string(threads)});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   std::vector<std::pair<std::string, double>> found;
@@ -79,7 +79,7 @@ TEST(ContactSheet, ShowsAnEpochAsItWillBe) {
   const std::string file = everything(folder);
   const auto show = [&](const std::string& name, std::vector<std::string> more) {
     std::vector<std::string> arguments = {tool("pipeline-data"),   "show",  file,         "--set",
-                                          "data.root=" + shapes(), "--out", folder / name};
+                                          "data.path=" + shapes(), "--out", folder / name};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const Outcome outcome = run_command(arguments);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -94,7 +94,7 @@ TEST(ContactSheet, ShowsAnEpochAsItWillBe) {
 
 TEST(ContactSheet, WantsToKnowWhereTo) {
   const TemporaryFolder folder;
-  const Outcome outcome = run_command({tool("pipeline-data"), "show", everything(folder), "--set", "data.root=" + shapes()});
+  const Outcome outcome = run_command({tool("pipeline-data"), "show", everything(folder), "--set", "data.path=" + shapes()});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_NE(outcome.err.find("--out: expected the name of a file"), std::string::npos) << outcome.err;
 }

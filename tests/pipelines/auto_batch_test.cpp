@@ -14,7 +14,7 @@ namespace {
 
 std::vector<std::string> quickstart_with(const std::vector<std::string>& settings) {
   std::vector<std::string> words = {tool("pipeline-run"), pipeline("quickstart.toml")};
-  for (const std::string& setting : {"data.root=" + shapes(), std::string("run.folder="), std::string("run.epochs=1"),
+  for (const std::string& setting : {"data.path=" + shapes(), std::string("run.folder="), std::string("run.epochs=1"),
                                      std::string("run.precision=fp32"), std::string("validate.batch.size=50")}) {
     words.insert(words.end(), {"--set", setting});
   }

@@ -34,7 +34,7 @@ class AuxiliaryHead : public testing::Test {
   Outcome run(const std::string& runs, const std::string& tables, std::vector<std::string> options = {}) const {
     const std::string file = folder_ / (runs + ".toml");
     std::ofstream(file) << fmt::format(
-        "extends = \"{}\"\n[run]\nepochs = 1\nfolder = \"{}\"\n[network]\nuse = \"network.toml\"\n[data]\nroot = \"{}\"\n{}",
+        "extends = \"{}\"\n[run]\nepochs = 1\nfolder = \"{}\"\n[network]\nuse = \"network.toml\"\n[data]\npath = \"{}\"\n{}",
         pipeline("quickstart.toml"), folder_ / runs, shapes(), tables);
     options.insert(options.begin(), {tool("pipeline-run"), file, "--json"});
     return run_command(options);

@@ -138,7 +138,7 @@ TEST(Cache, ARunWithACacheHasTheSameStream) {
     std::ofstream(file) << "extends = \"" << pipeline("quickstart.toml") << "\"\n[train]\nflow = [\"read\", " << flow
                         << ", \"augment\", \"batch\", \"forward_backward\", \"allreduce\", \"optimizer\", \"metrics\"]\n"
                         << more;
-    const Outcome outcome = run_command({tool("pipeline-run"), file, "--json", "--set", "data.root=" + shapes(), "--set",
+    const Outcome outcome = run_command({tool("pipeline-run"), file, "--json", "--set", "data.path=" + shapes(), "--set",
                                          "run.folder=", "--set", "run.epochs=2", "--set", "run.seed=3"});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     std::vector<std::string> hashes;
@@ -164,7 +164,7 @@ TEST(Cache, LabelsOfChosenClassesAreNumberedOnce) {
                         << ", \"augment\", \"batch\", \"forward_backward\", \"allreduce\", \"optimizer\", \"metrics\"]\n"
                         << more;
     const Outcome outcome =
-        run_command({tool("pipeline-run"), file, "--json", "--set", "data.root=" + shapes(), "--set", "run.folder=", "--set",
+        run_command({tool("pipeline-run"), file, "--json", "--set", "data.path=" + shapes(), "--set", "run.folder=", "--set",
                      "run.epochs=2", "--set", "network.classes=2", "--set", "train.batch.size=20", "--set",
                      "train.read.only=" + only, "--set", "validate.read.only=" + only});
     EXPECT_EQ(outcome.code, 0) << outcome.err;

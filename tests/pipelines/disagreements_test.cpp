@@ -68,7 +68,7 @@ class Disagreement : public testing::Test {
   std::string classification() const {
     return fmt::format(
         "extends = \"{}\"\n[run]\nname = \"q\"\nprecision = \"fp32\"\nepochs = 1\nfolder = \"{}\"\ndevices = \"cpu\"\n"
-        "[data]\nroot = \"{}\"\n[network]\nuse = \"quickstart\"\nclasses = 10\n"
+        "[data]\npath = \"{}\"\n[network]\nuse = \"quickstart\"\nclasses = 10\n"
         "[validate]\nflow = [\"read\", \"decode_image\", \"batch\", \"forward\", \"metrics\"]\n[validate.read]\nshuffle = "
         "\"never\"\n"
         "[validate.decode_image]\nsize = [32, 32]\n[validate.forward]\ntest_time = \"none\"\n",

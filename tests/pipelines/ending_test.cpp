@@ -23,7 +23,7 @@ struct Shipped {
   std::vector<std::string> set;
 };
 const std::vector<Shipped>& shipped() {
-  const std::vector<std::string> few = {"data.root=" + shapes(), "train.batch.size=40", "train.read.limit=120",
+  const std::vector<std::string> few = {"data.path=" + shapes(), "train.batch.size=40", "train.read.limit=120",
                                         "validate.read.limit=60"};
   std::vector<std::string> with_final = few;
   with_final.emplace_back("final.read.limit=60");
@@ -32,8 +32,8 @@ const std::vector<Shipped>& shipped() {
       {"cifar10.toml", few},
       {"cifar10_airbench.toml", with_final},
       {"resnet50.toml",
-       {"data.train=" + shapes() + "/train", "data.test=" + shapes() + "/test", "network.classes=10", "image.side=32",
-        "image.short=36", "train.batch.size=20", "train.read.limit=100", "validate.batch.size=13", "validate.read.limit=26"}}};
+       {"data.path=" + shapes(), "network.classes=10", "image.side=32", "image.short=36", "train.batch.size=20",
+        "train.read.limit=100", "validate.batch.size=13", "validate.read.limit=26"}}};
   return all;
 }
 

@@ -29,7 +29,7 @@ class GoingOnTest : public testing::Test {
   Words command(const Words& set, const Words& options = {}) const {
     Words words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--json"};
     for (const std::string& each :
-         {"data.root=" + shapes(), "network.use=" + (folder_ / "network.toml"), "run.folder=" + (folder_ / "it's $HOME"),
+         {"data.path=" + shapes(), "network.use=" + (folder_ / "network.toml"), "run.folder=" + (folder_ / "it's $HOME"),
           std::string("run.epochs=3"), std::string("checkpoint.every=1 step"), std::string("checkpoint.keep=100")}) {
       words.insert(words.end(), {"--set", each});
     }
@@ -196,7 +196,7 @@ TEST_F(GoingOnTest, TheSameNetworkInAnotherFileIsNoChange) {
 TEST_F(GoingOnTest, OtherDataIsRefusedByItsChanges) {
   fs::copy(shapes(), folder_ / "own", fs::copy_options::recursive);
   const fs::path train = folder_.path() / "own" / "train";
-  const Words set = {"data.root=" + (folder_ / "own")};
+  const Words set = {"data.path=" + (folder_ / "own")};
   ASSERT_EQ(run(set).code, 0);
   std::vector<fs::path> classes;
   for (const auto& entry : fs::directory_iterator(train)) classes.push_back(entry.path());
@@ -222,7 +222,7 @@ TEST_F(GoingOnTest, OtherDataIsRefusedByItsChanges) {
 TEST_F(GoingOnTest, AnotherListingOfAsManySamplesIsRefused) {
   const fs::path own = folder_.path() / "own";
   fs::copy(shapes(), own, fs::copy_options::recursive);
-  const Words set = {"data.root=" + own.string()};
+  const Words set = {"data.path=" + own.string()};
   ASSERT_EQ(run(set).code, 0);
   const auto images_in = [&](const char* part) {
     std::vector<fs::path> images;

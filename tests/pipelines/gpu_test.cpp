@@ -51,7 +51,7 @@ class OnSimulatedGpus : public testing::Test {
                                           "--devices",
                                           devices,
                                           "--set",
-                                          "data.root=" + shapes(),
+                                          "data.path=" + shapes(),
                                           "--set",
                                           "network.use=" + small_network(),
                                           "--set",
@@ -203,7 +203,7 @@ TEST_F(ImagesOnTheDevice, TrainToTheSameBitsOnTwo) {
 
 TEST_F(ImagesOnTheDevice, TrainToTheSameBitsWhenSamplesAreBad) {
   const TemporaryFolder folder;
-  const std::string root = "data.root=" + with_bad_samples(folder);
+  const std::string root = "data.path=" + with_bad_samples(folder);
   for (const char* policy : {"replace", "skip"}) {
     expect_same("simulated:0", {"--set", root, "--set", std::string("train.batch.bad_samples=") + policy, "--set",
                                 "train.batch.bad_sample_budget=0.5"});

@@ -34,7 +34,7 @@ class HostileWeights : public testing::Test {
  protected:
   HostileWeights() {
     const Outcome trained =
-        run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "data.root=" + shapes(), "--set",
+        run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "data.path=" + shapes(), "--set",
                      "run.epochs=0.25", "--set", "run.folder=" + (folder_ / "runs"), "--devices", "cpu", "--quiet"});
     EXPECT_EQ(trained.code, 0) << trained.err;
     good_ = read_file(find_file(folder_ / "runs", "weights.safetensors"));

@@ -22,7 +22,7 @@ std::vector<std::string> command(const std::vector<std::string>& more) {
   std::vector<std::string> arguments = {tool("pipeline-run"),
                                         pipeline("cifar10.toml"),
                                         "--set",
-                                        "data.root=" + shapes(),
+                                        "data.path=" + shapes(),
                                         "--set",
                                         "run.folder=",
                                         "--set",

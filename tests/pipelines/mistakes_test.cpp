@@ -128,7 +128,7 @@ TEST_F(Mistakes, SharesThatDoNotFitTheDevices) {
          {"t.toml:4:11: load has 2 shares, devices = \"cpu\" makes 1 replica"});
 }
 TEST_F(Mistakes, ADeviceOfTheCommandLineThatIsNotThere) {
-  const Outcome outcome = run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "data.root=" + shapes(),
+  const Outcome outcome = run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "data.path=" + shapes(),
                                        "--set", "run.folder=", "--devices", "cpu:7"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(outcome.err,
@@ -136,7 +136,7 @@ TEST_F(Mistakes, ADeviceOfTheCommandLineThatIsNotThere) {
 }
 TEST_F(Mistakes, ADeviceThatIsNotThereIsFoundBeforeDataIsTouched) {
   const Outcome outcome = run_command(
-      {tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "data.root=/nowhere", "--set", "run.devices=cpu:7"});
+      {tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "data.path=/nowhere", "--set", "run.devices=cpu:7"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_NE(outcome.err.find("--set run.devices: devices = \"cpu:7\": there is no cpu:7"), std::string::npos) << outcome.err;
 }
@@ -210,7 +210,7 @@ last = "keep"
 }
 TEST_F(Mistakes, AValidationThatReportsNothing) {
   const Outcome outcome =
-      run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--check", "--set", "data.root=" + shapes(), "--set",
+      run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--check", "--set", "data.path=" + shapes(), "--set",
                    R"(validate.flow=["read", "decode_image", "batch", "forward"])"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find("no stage of [validate] reports or writes what the network makes of its images; put 'metrics' into"),
@@ -256,7 +256,7 @@ TEST_F(Mistakes, KeysOfALossThatAnOptionReplacesAreNone) {
   std::ofstream(folder_ / "smooth.toml") << "extends = \"" << pipeline("quickstart.toml")
                                          << "\"\n[train.forward_backward]\nloss = { label_smoothing = 0.1 }\n";
   const auto check = [&](const std::vector<std::string>& set) {
-    std::vector<std::string> words = {tool("pipeline-run"), folder_ / "smooth.toml", "--check", "--set", "data.root=" + shapes()};
+    std::vector<std::string> words = {tool("pipeline-run"), folder_ / "smooth.toml", "--check", "--set", "data.path=" + shapes()};
     for (const std::string& each : set) words.insert(words.end(), {"--set", "train.forward_backward.loss." + each});
     return run_command(words);
   };
@@ -357,7 +357,7 @@ class BrokenJpeg : public Mistakes {
 
 TEST_F(BrokenJpeg, IsReplacedNamedAndCounted) {
   const Outcome outcome =
-      run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set", "data.root=" + (folder_ / "shapes"),
+      run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set", "data.path=" + (folder_ / "shapes"),
                    "--set", "run.folder=" + (folder_ / "runs"), "--set", "run.epochs=1"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find(broken_), std::string::npos) << outcome.err;
@@ -366,7 +366,7 @@ TEST_F(BrokenJpeg, IsReplacedNamedAndCounted) {
 
 TEST_F(BrokenJpeg, EndsTheRunWhenTheFileSaysSo) {
   const Outcome outcome =
-      run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--set", "data.root=" + (folder_ / "shapes"),
+      run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--set", "data.path=" + (folder_ / "shapes"),
                    "--set", "run.folder=", "--set", "train.batch.bad_samples=fail"});
   EXPECT_EQ(outcome.code, 3) << outcome.err;
   EXPECT_NE(outcome.err.find(broken_), std::string::npos) << outcome.err;
@@ -386,7 +386,7 @@ TEST_F(BrokenJpeg, IsNotCountedWhereItIsSkipped) {
 
 TEST_F(BrokenJpeg, StandsInTheLedgerOfTheRunThatItEnds) {
   const Outcome outcome =
-      run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--set", "data.root=" + (folder_ / "shapes"),
+      run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--set", "data.path=" + (folder_ / "shapes"),
                    "--set", "run.folder=" + (folder_ / "runs"), "--set", "train.batch.bad_samples=fail"});
   ASSERT_EQ(outcome.code, 3) << outcome.err;
   std::string ledger;

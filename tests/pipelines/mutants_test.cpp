@@ -100,13 +100,13 @@ const TemporaryFolder& images() {
 std::optional<std::vector<std::string>> data_of(const std::string& name) {
   const std::string shapes = images() / "shapes";
   for (const char* each : {"quickstart", "cifar10", "cifar10_airbench", "cifar10_muon", "cifar10_resnet"}) {
-    if (name == each) return std::vector<std::string>{"data.root=" + shapes};
+    if (name == each) return std::vector<std::string>{"data.path=" + shapes};
   }
   if (name == "resnet50")
-    return std::vector<std::string>{"data.train=" + shapes + "/train", "data.test=" + shapes + "/test", "network.classes=10"};
+    return std::vector<std::string>{"data.path=" + shapes, "network.classes=10"};
   if (name == "denoise")
     return std::vector<std::string>{"data.train=" + (images() / "train"), "data.validate=" + (images() / "val")};
-  if (name == "super_resolution") return std::vector<std::string>{"data.root=" + images().path().string()};
+  if (name == "super_resolution") return std::vector<std::string>{"data.path=" + images().path().string()};
   return std::nullopt;
 }
 

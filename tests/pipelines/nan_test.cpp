@@ -56,7 +56,7 @@ global_norm = 1e30
 
   Outcome run(const std::string& runs, const std::vector<std::string>& set, const std::vector<std::string>& options = {}) const {
     std::vector<std::string> words = {tool("pipeline-run"), folder_ / "poison.toml", "--json"};
-    for (const std::string& each : {"data.root=" + shapes(), "network.use=" + (folder_ / "network.toml"),
+    for (const std::string& each : {"data.path=" + shapes(), "network.use=" + (folder_ / "network.toml"),
                                     "run.folder=" + (folder_ / runs), std::string("run.epochs=2")}) {
       words.insert(words.end(), {"--set", each});
     }
@@ -158,7 +158,7 @@ TEST_F(NotFinite, AStepThatIsSkippedLeavesTheWeightsAsTheyWere) {
 
 TEST_F(NotFinite, SkippingTakesAStageThatLeavesOutUpdates) {
   const Outcome outcome = run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--check", "--set",
-                                       "data.root=" + shapes(), "--set", "run.on_nan=skip"});
+                                       "data.path=" + shapes(), "--set", "run.on_nan=skip"});
   EXPECT_EQ(outcome.code, 2) << outcome.err;
   EXPECT_NE(outcome.err.find("bounds the norm of all gradients, and [train] has none"), std::string::npos) << outcome.err;
 }

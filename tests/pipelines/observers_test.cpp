@@ -27,7 +27,7 @@ class WithListeners {
 
 std::vector<std::string> command(const std::string& folder, const std::vector<std::string>& set, const std::string& data) {
   std::vector<std::string> words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "run.folder=" + folder};
-  words.insert(words.end(), {"--set", "data.root=" + data});
+  words.insert(words.end(), {"--set", "data.path=" + data});
   for (const std::string& each : set) words.insert(words.end(), {"--set", each});
   return words;
 }

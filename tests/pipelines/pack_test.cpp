@@ -43,7 +43,7 @@ std::vector<std::string> stream(const TemporaryFolder& folder, const std::string
   const std::string file = folder / "q.toml";
   std::ofstream(file) << "extends = \"" << pipeline("quickstart.toml") << "\"\n[train.read]\nstage = \"" << stage
                       << "\"\npath = \"" << path << "\"\n";
-  const Outcome outcome = run_command({tool("pipeline-run"), file, "--json", "--set", "data.root=" + shapes(), "--set",
+  const Outcome outcome = run_command({tool("pipeline-run"), file, "--json", "--set", "data.path=" + shapes(), "--set",
                                        "run.folder=", "--set", "run.epochs=2", "--set", "run.seed=3"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   std::vector<std::string> hashes;

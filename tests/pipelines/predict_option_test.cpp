@@ -34,7 +34,7 @@ TEST(PredictOption, SaysWhatItNeeds) {
 struct Trained {
   Trained() {
     const Outcome outcome = run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--devices", "cpu",
-                                         "--set", "data.root=" + shapes(), "--set", "run.folder=" + folder.path().string(),
+                                         "--set", "data.path=" + shapes(), "--set", "run.folder=" + folder.path().string(),
                                          "--set", "run.epochs=1", "--set", "run.precision=fp32"});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     weights = find_file(folder.path(), "weights.safetensors").string();

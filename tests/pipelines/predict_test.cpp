@@ -28,7 +28,7 @@ const std::string& weights() {
   static const TemporaryFolder folder;
   static const std::string file = [] {
     const Outcome outcome =
-        run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--set", "data.root=" + shapes(), "--set",
+        run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--set", "data.path=" + shapes(), "--set",
                      "run.folder=" + folder.path().string(), "--set", "run.epochs=1"});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return find_file(folder.path(), "weights.safetensors").string();
@@ -58,7 +58,7 @@ class Predict : public testing::Test {
     std::ofstream(folder_ / "predict.toml") << "extends = \"" << pipeline("quickstart.toml")
                                             << "\"\n[predict]\nevery = \"never\"\n"
                                             << "flow = [\"read\", \"decode_image\", \"batch\", \"forward\", " << flow << "]\n"
-                                            << "[predict.read]\nstage = \"read_folder\"\npath = \"${data.root}/test\"\n"
+                                            << "[predict.read]\nstage = \"read_folder\"\npath = \"${data.path}/test\"\n"
                                             << "[predict.decode_image]\nsize = [32, 32]\n[predict.batch]\nsize = 48\n"
                                             << more;
     return folder_ / "predict.toml";
@@ -66,7 +66,7 @@ class Predict : public testing::Test {
   Outcome predict(const std::string& toml, std::vector<std::string> more = {}, const std::string& root = shapes()) {
     std::vector<std::string> arguments = {tool("pipeline-run"), toml,      "--graph",    "predict",
                                           "--weights",          weights(), "--json",     "--set",
-                                          "data.root=" + root,  "--set",   "run.folder="};
+                                          "data.path=" + root,  "--set",   "run.folder="};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run_command(arguments);
   }
@@ -82,7 +82,7 @@ TEST_F(Predict, FiguresAreThoseOfValidationBitForBit) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Outcome validation =
       run_command({tool("pipeline-run"), toml, "--graph", "validate", "--weights", weights(), "--json", "--set",
-                   "data.root=" + shapes(), "--set", "run.folder=", "--set", "validate.batch.size=48"});
+                   "data.path=" + shapes(), "--set", "run.folder=", "--set", "validate.batch.size=48"});
   ASSERT_EQ(validation.code, 0) << validation.err;
   const auto here = events(outcome, "validate").at(0), there = events(validation, "validate").at(0);
   for (const char* key : {"samples", "loss", "accuracy", "top5", "stream_hash"}) EXPECT_EQ(here.at(key), there.at(key)) << key;
@@ -216,7 +216,7 @@ TEST_F(Predict, WritesFeaturesOfALayerThatTheMemoryPlanHolds) {
   const std::string both = check(R"(["read", "decode_image", "batch", "forward", "write_classes", "write_features"])");
   EXPECT_NE(both.find("predict.forward"), std::string::npos) << both;
   const Outcome in_folder =
-      run_command({tool("pipeline-run"), toml, "--graph", "predict", "--check", "--set", "data.root=" + shapes(), "--set",
+      run_command({tool("pipeline-run"), toml, "--graph", "predict", "--check", "--set", "data.path=" + shapes(), "--set",
                    "run.folder=" + (folder_ / "runs"), "--set", "predict.write_classes.file=p.csv"});
   EXPECT_EQ(in_folder.code, 0) << in_folder.err;
   EXPECT_FALSE(fs::exists(folder_ / "runs")) << "a check makes nothing";
@@ -273,7 +273,7 @@ TEST_F(Predict, DrawsWhereEachImageShowsAClass) {
 TEST_F(Predict, RunsOnlyWhenItIsAskedFor) {
   const std::string toml = file("\"write_classes\"", classes_to("p.csv"));
   const std::vector<std::string> more = {
-      "--set", "data.root=" + shapes(), "--set", "run.folder=", "--set", "predict.read.path=/nowhere"};
+      "--set", "data.path=" + shapes(), "--set", "run.folder=", "--set", "predict.read.path=/nowhere"};
   std::vector<std::string> check = {tool("pipeline-run"), toml, "--check"};
   check.insert(check.end(), more.begin(), more.end());
   const Outcome whole = run_command(check);
@@ -287,7 +287,7 @@ TEST_F(Predict, RunsOnlyWhenItIsAskedFor) {
 TEST_F(Predict, RefusesWhatWouldBeOfNoUse) {
   const std::string toml = file("\"write_classes\"", classes_to("p.csv"));
   const Outcome unweighted = run_command(
-      {tool("pipeline-run"), toml, "--graph", "predict", "--set", "data.root=" + shapes(), "--set", "run.folder=", "--quiet"});
+      {tool("pipeline-run"), toml, "--graph", "predict", "--set", "data.path=" + shapes(), "--set", "run.folder=", "--quiet"});
   EXPECT_EQ(unweighted.code, 2);
   EXPECT_NE(unweighted.err.find("--weights FILE"), std::string::npos) << unweighted.err;
   const Outcome replaced = predict(toml, {"--set", "predict.batch.bad_samples=replace"});
@@ -305,7 +305,7 @@ TEST_F(Predict, StoppedByASignalItSaysWhereTheRowsAre) {
   const std::string toml =
       file("\"slow_sink\", \"write_classes\"", "[predict.slow_sink]\nmilliseconds = 400\n" + classes_to("p.csv"));
   RunningProgram program({tool("pipeline-run"), toml, "--graph", "predict", "--weights", weights(), "--set",
-                          "data.root=" + shapes(), "--set", "run.folder=", "--set", "predict.batch.size=8"},
+                          "data.path=" + shapes(), "--set", "run.folder=", "--set", "predict.batch.size=8"},
                          {"MILLRACE_PLUGIN_PATH=" MILLRACE_BINARY_DIR "/tests/slow_sink"});
   ASSERT_TRUE(program.reports("predictions arrive\n", kPatience)) << program.err();
   program.send(SIGINT);

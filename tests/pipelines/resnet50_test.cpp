@@ -8,12 +8,10 @@ namespace {
 
 Outcome resnet50(const std::string& root, const std::vector<std::string>& more) {
   std::vector<std::string> arguments = {tool("pipeline-run"), pipeline("resnet50.toml"), "--devices", "cpu"};
-  const std::vector<std::string> settings = {"data.root=" + root,     "data.test=" + root + "/test",
-                                             "network.classes=10",    "image.side=32",
-                                             "image.short=40",        "train.read.limit=24",
-                                             "train.batch.size=8",    "validate.read.limit=20",
-                                             "validate.batch.size=8", "run.epochs=1",
-                                             "run.folder=",           "run.log_every=1"};
+  const std::vector<std::string> settings = {
+      "data.path=" + root,   "network.classes=10", "image.side=32",          "image.short=40",
+      "train.read.limit=24", "train.batch.size=8", "validate.read.limit=20", "validate.batch.size=8",
+      "run.epochs=1",        "run.folder=",        "run.log_every=1"};
   for (const std::string& setting : settings) arguments.insert(arguments.end(), {"--set", setting});
   arguments.insert(arguments.end(), more.begin(), more.end());
   return run_command(arguments);
@@ -43,12 +41,11 @@ TEST(ResNet50, ReadsShardsAsWell) {
   const TemporaryFolder folder;
   const std::string file = pipeline("resnet50.toml");
   for (const std::string part : {"train", "test"}) {
-    const Outcome packed =
-        run_command({tool("pipeline-data"), "pack", file, "--graph", part == "train" ? "train" : "validate", "--set",
-                     "data.root=" + shapes(), "--set", "data.test=" + shapes() + "/test", "--out", folder / part});
+    const Outcome packed = run_command({tool("pipeline-data"), "pack", file, "--graph", part == "train" ? "train" : "validate",
+                                        "--set", "data.path=" + shapes(), "--out", folder / part});
     ASSERT_EQ(packed.code, 0) << packed.err;
   }
-  const Outcome outcome = resnet50(folder.path().string(), {"--check", "--set", "data.reader=read_tar"});
+  const Outcome outcome = resnet50(folder.path().string(), {"--check"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("read (read_tar)"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("24 samples of 32 x 32 x 3, batches of 8, 3 steps an epoch"), std::string::npos) << outcome.out;

@@ -37,7 +37,7 @@ class ResumeTest : public testing::TestWithParam<Setting> {
   std::vector<std::string> command(const std::string& runs, const std::vector<std::string>& set) const {
     std::vector<std::string> words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--json"};
     for (const std::string& each :
-         {"data.root=" + shapes(), "network.use=" + (folder_ / "network.toml"), "run.folder=" + (folder_ / runs),
+         {"data.path=" + shapes(), "network.use=" + (folder_ / "network.toml"), "run.folder=" + (folder_ / runs),
           std::string("run.epochs=3"), std::string("checkpoint.every=5 steps"), std::string("checkpoint.keep=10")}) {
       words.insert(words.end(), {"--set", each});
     }

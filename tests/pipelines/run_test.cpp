@@ -18,7 +18,7 @@ Outcome quickstart(std::vector<std::string> more, const std::string& folder = ""
                                         pipeline("quickstart.toml"),
                                         "--json",
                                         "--set",
-                                        "data.root=" + shapes(),
+                                        "data.path=" + shapes(),
                                         "--set",
                                         "run.folder=" + folder,
                                         "--set",
@@ -85,7 +85,7 @@ TEST(Run, WritesWhatWasTrainedWhenTheValidationFails) {
   }();
   std::ofstream(image) << "no image";
   const Outcome outcome = quickstart(
-      {"--set", "data.root=" + (folder / "shapes"), "--set", "validate.before=false", "--set", "validate.batch.bad_samples=fail"},
+      {"--set", "data.path=" + (folder / "shapes"), "--set", "validate.before=false", "--set", "validate.batch.bad_samples=fail"},
       folder / "runs");
   EXPECT_EQ(outcome.code, 3) << outcome.err;
   EXPECT_NE(outcome.err.find("; the weights of step 4 are in '"), std::string::npos) << outcome.err;
@@ -147,7 +147,7 @@ TEST(Run, TrainsWithAsManyThreadsAsOpenMpMayHave) {
     limit.limit = 120;
     const Outcome outcome =
         run_command({"/usr/bin/env", variable, tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set",
-                     "data.root=" + shapes(), "--set", "run.folder=", "--set", "run.epochs=1", "--set", "train.read.limit=100"},
+                     "data.path=" + shapes(), "--set", "run.folder=", "--set", "run.epochs=1", "--set", "train.read.limit=100"},
                     limit);
     EXPECT_FALSE(outcome.killed) << variable;
     EXPECT_EQ(outcome.code, 0) << variable << outcome.err;
@@ -159,7 +159,7 @@ TEST(Run, FiltersMayBeUpdatedByMuonAndAllElseBySgd) {
     std::vector<std::string> words = {tool("pipeline-run"),
                                       pipeline("cifar10_muon.toml"),
                                       "--set",
-                                      "data.root=" + shapes(),
+                                      "data.path=" + shapes(),
                                       "--set",
                                       "train.batch.size=50",
                                       "--set",

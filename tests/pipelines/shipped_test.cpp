@@ -28,7 +28,7 @@ class ShippedPipelines : public testing::Test {
     if (name == "denoise") {
       for (const char* part : {"train", "validate"}) add(fmt::format("data.{}={}", part, images));
     } else {
-      add("data.root=" + folder_.path().string());
+      add("data.path=" + folder_.path().string());
     }
     if (name.ends_with("camvid")) add("data.photos=" + images);
     for (const std::string& key : set) add(key);
@@ -60,8 +60,8 @@ TEST_F(ShippedPipelines, AreInOrderGraphByGraph) {
 
 // As they are but for sizes: two steps, the validation behind them, and the figure by which the best weights are chosen.
 TEST_F(ShippedPipelines, SmallOnesTrainTwoStepsAndValidate) {
-  const std::vector<Shipped> small = {{"unet_camvid", {"data.height=28", "data.width=48"}},
-                                      {"segnet_basic_camvid", {"data.height=20", "data.width=32"}},
+  const std::vector<Shipped> small = {{"unet_camvid", {"image.height=28", "image.width=48"}},
+                                      {"segnet_basic_camvid", {"image.height=20", "image.width=32"}},
                                       {"denoise", {"network.depth=4"}},
                                       {"super_resolution", {}}};
   for (const auto& [name, set] : small) {

@@ -18,7 +18,7 @@ std::vector<std::string> with(const std::string& redirections, const std::vector
 
 std::vector<std::string> small_run(const TemporaryFolder& folder, const std::string& epochs) {
   std::vector<std::string> words = {tool("pipeline-run"), pipeline("quickstart.toml")};
-  for (const std::string& each : {"data.root=" + shapes(), "run.folder=" + folder.path().string(), "run.epochs=" + epochs,
+  for (const std::string& each : {"data.path=" + shapes(), "run.folder=" + folder.path().string(), "run.epochs=" + epochs,
                                   std::string("train.batch.size=40"), std::string("train.read.limit=120")}) {
     words.insert(words.end(), {"--set", each});
   }

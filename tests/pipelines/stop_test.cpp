@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 // quickstart.toml, made small: 4 steps an epoch.
 Outcome run(const std::string& folder, const std::vector<std::string>& set, const std::vector<std::string>& options = {}) {
   std::vector<std::string> words = {
-      tool("pipeline-run"),  pipeline("quickstart.toml"), "--json", "--set", "data.root=" + shapes(), "--set",
+      tool("pipeline-run"),  pipeline("quickstart.toml"), "--json", "--set", "data.path=" + shapes(), "--set",
       "run.folder=" + folder};
   for (const std::string& each : set) words.insert(words.end(), {"--set", each});
   words.insert(words.end(), options.begin(), options.end());
@@ -162,7 +162,7 @@ TEST(TriedBefore, NamesBadSamplesOnce) {
   fs::copy(shapes(), folder / "data", fs::copy_options::recursive);
   const fs::path first = *fs::directory_iterator(*fs::directory_iterator(folder / "data/test"));
   std::ofstream(first, std::ios::trunc) << "no image";
-  const Outcome outcome = run(folder / "runs", {"run.epochs=1", "data.root=" + (folder / "data")});
+  const Outcome outcome = run(folder / "runs", {"run.epochs=1", "data.path=" + (folder / "data")});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const std::string ledger = read_file(find_file(folder / "runs", "quarantine.jsonl"));
   EXPECT_EQ(std::count(ledger.begin(), ledger.end(), '\n'), 1) << ledger;
@@ -221,7 +221,7 @@ TEST(Stop, AValidationOfNothingIsNeverTheBest) {
     if (entry.is_regular_file()) std::ofstream(entry.path()) << "x";
   }
   const std::vector<std::string> skips = {"validate.batch.bad_samples=skip", "validate.batch.bad_sample_budget=100000"};
-  std::vector<std::string> set = {"data.root=" + (folder / "data"), "run.epochs=2", "run.best=validate.loss",
+  std::vector<std::string> set = {"data.path=" + (folder / "data"), "run.epochs=2", "run.best=validate.loss",
                                   "stop.figure=validate.loss"};
   set.insert(set.end(), skips.begin(), skips.end());
   const Outcome outcome = run(folder / "runs", set);

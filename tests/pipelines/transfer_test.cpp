@@ -46,7 +46,7 @@ class Transfer : public ::testing::Test {
   static void SetUpTestSuite() {
     folder_ = new TemporaryFolder;
     const Outcome outcome =
-        run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--set", "data.root=" + shapes(), "--set",
+        run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--set", "data.path=" + shapes(), "--set",
                      "run.folder=" + *folder_ / "first", "--set", "run.epochs=1"});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
   }
@@ -60,7 +60,7 @@ class Transfer : public ::testing::Test {
                               const std::vector<std::string>& options = {}) {
     std::ofstream(*folder_ / "five.toml") << "extends = \"" << pipeline("quickstart.toml") << "\"\n[run]\nepochs = 1\nfolder = \""
                                           << (runs.empty() ? "" : *folder_ / runs) << "\"\n[network]\nclasses = 5\n"
-                                          << network << "\n[data]\nroot = \"" << shapes() << "\"\n";
+                                          << network << "\n[data]\npath = \"" << shapes() << "\"\n";
     std::string classes;
     for (const auto& entry : std::filesystem::directory_iterator(shapes() + "/train")) {
       names_.insert(entry.path().filename().string());
@@ -219,7 +219,7 @@ TEST(TransferOfSegNet, TheEncoderIsThatOfAClassificationNetworkByName) {
   std::ofstream(folder / "s.toml") << "extends = \"" << pipeline("segnet_camvid.toml")
                                    << "\"\n[run]\nepochs = 0.25\nbest = \"\"\n"
                                    << "precision = \"fp32\"\ndevices = \"cpu\"\nfolder = \"" << folder / "runs"
-                                   << "\"\n[data]\nroot = \"" << folder.path().string()
+                                   << "\"\n[data]\npath = \"" << folder.path().string()
                                    << "\"\nheight = 32\nwidth = 32\nmargin = 0\n"
                                    << "[network]\nweights = \"vgg16_bn.pth\"\nnew = [\"decoder*\"]\n"
                                    << "rename = [{ from = \"classifier.*\", to = \"\" }]\n"

@@ -31,7 +31,7 @@ class WeightsUsage : public testing::Test {
     std::ofstream(folder / "q.toml")
         << "extends = \"" << pipeline("quickstart.toml")
         << "\"\n[run]\nname = \"q\"\nprecision = \"fp32\"\nepochs = 1\nfolder = \"" << folder / "runs"
-        << "\"\ndevices = \"cpu\"\n[data]\nroot = \"" << shapes()
+        << "\"\ndevices = \"cpu\"\n[data]\npath = \"" << shapes()
         << "\"\n[validate]\nflow = [\"read\", \"decode_image\", \"batch\", \"forward\", \"metrics\", "
         << "\"write_classes\"]\n[validate.batch]\nsize = 48\n[validate.write_classes]\ntop = 3\n";
   }

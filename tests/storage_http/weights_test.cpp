@@ -40,7 +40,7 @@ class WeightsByUrl : public testing::Test {
 
   static Outcome run(std::vector<std::string> more) {
     std::vector<std::string> words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--set",
-                                      "data.root=" + shapes()};
+                                      "data.path=" + shapes()};
     words.insert(words.end(), more.begin(), more.end());
     return run_command(words);
   }

@@ -37,7 +37,7 @@ class S3Checkpoints : public testing::Test {
     std::vector<std::string> words = {millrace::test::tool("pipeline-run"), millrace::test::pipeline("quickstart.toml"),
                                       "--json"};
     for (const std::string& each :
-         {"data.root=" + millrace::test::shapes(), "run.folder=" + (folder_.path() / runs).string(), std::string("run.epochs=3"),
+         {"data.path=" + millrace::test::shapes(), "run.folder=" + (folder_.path() / runs).string(), std::string("run.epochs=3"),
           std::string("checkpoint.every=5 steps"), std::string("checkpoint.keep=2"), std::string("checkpoint.resume=auto"),
           "checkpoint.folder=" + checkpoints}) {
       words.insert(words.end(), {"--set", each});

@@ -15,7 +15,7 @@ TEST(S3Pipeline, EndsWhenThereIsNoServer) {
   for (const auto& [name, value] : settings) setenv(name.c_str(), value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
   using millrace::test::tool;
   const auto outcome = millrace::test::run_command({tool("pipeline-run"), millrace::test::pipeline("quickstart.toml"), "--set",
-                                                    "data.root=s3://photos", "--set", "run.folder="});
+                                                    "data.path=s3://photos", "--set", "run.folder="});
   for (const auto& [name, value] : settings) unsetenv(name.c_str());  // NOLINT(concurrency-mt-unsafe)
   EXPECT_EQ(outcome.code, 3) << outcome.err;
   EXPECT_NE(outcome.err.find("cannot list 's3://photos/train'"), std::string::npos) << outcome.err;

@@ -29,7 +29,7 @@ class S3Predictions : public testing::Test {
     if (!fs::exists(tool("pipeline-run"))) GTEST_SKIP() << "pipeline-run is not built";
     const Outcome trained =
         run_command({tool("pipeline-run"), millrace::test::pipeline("quickstart.toml"), "--quiet", "--set",
-                     "data.root=" + millrace::test::shapes(), "--set", fmt::format("run.folder={}", place("run")), "--set",
+                     "data.path=" + millrace::test::shapes(), "--set", fmt::format("run.folder={}", place("run")), "--set",
                      "run.epochs=0.2", "--set", "run.precision=fp32", "--devices", "cpu"});
     ASSERT_EQ(trained.code, 0) << trained.err;
     put(root(), "photos", "weights/w.safetensors", read_file(find_file(place("run"), "weights.safetensors")));

@@ -31,7 +31,7 @@ class Stream : public testing::Test {
         << "extends = \"" << pipeline("quickstart.toml") << "\"\n[train]\nflow = [" << flow
         << ", \"augment\", \"batch\", \"forward_backward\", \"allreduce\", \"optimizer\", \"metrics\"]\n[train.read]\n"
         << read << "\nshuffle = \"every-epoch\"\n";
-    const Outcome outcome = run_command({tool("pipeline-run"), file, "--json", "--set", "data.root=" + shapes(), "--set",
+    const Outcome outcome = run_command({tool("pipeline-run"), file, "--json", "--set", "data.path=" + shapes(), "--set",
                                          "run.folder=", "--set", "run.epochs=2"});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     std::vector<std::string> result;
@@ -46,7 +46,7 @@ class Stream : public testing::Test {
   std::string pack() {
     const std::string out = (folder_.path() / "bucket" / "shards").string();
     const Outcome packed = run_command({tool("pipeline-data"), "pack", pipeline("quickstart.toml"), "--set",
-                                        "data.root=" + shapes(), "--out", out, "--shard-size", "100kB"});
+                                        "data.path=" + shapes(), "--out", out, "--shard-size", "100kB"});
     EXPECT_EQ(packed.code, 0) << packed.err;
     return out;
   }

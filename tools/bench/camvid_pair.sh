@@ -14,7 +14,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 ours() {
-  "$run" "$here/pipelines/${network}_camvid.toml" --graph train --set data.root="$data" --set train.read.limit=$((8 * steps)) \
+  "$run" "$here/pipelines/${network}_camvid.toml" --graph train --set data.path="$data" --set train.read.limit=$((8 * steps)) \
     --set run.epochs=2 --set run.folder= --set run.best= --set run.precision="$precision" --devices cpu --json --quiet |
     "$python" -c 'import json, sys; print([round(e["images_per_second"], 2) for e in map(json.loads, sys.stdin) if e["event"] == "epoch"][1])'
 }

@@ -26,7 +26,7 @@ eight=$(list $eight)
 learn() {
   local file=$1 classes=$2 epochs=$3 folder=$4
   shift 4
-  "$run" "$here/pipelines/$file" --set data.root="$data" --set train.read.only="$classes" --set validate.read.only="$classes" \
+  "$run" "$here/pipelines/$file" --set data.path="$data" --set train.read.only="$classes" --set validate.read.only="$classes" \
     --set run.epochs="$epochs" --set run.folder="$folder" --set validate.every=end --json --quiet "$@" |
     python3 -c 'import json, sys
 print([e["accuracy"] for e in map(json.loads, sys.stdin) if e["event"] == "validate" and e["graph"] == "validate"][-1])'

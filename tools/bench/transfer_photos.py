@@ -104,7 +104,7 @@ def draw_photographs(folder, images):
 
 
 def events(run, folder, name, *options):
-    command = [run, HERE / "pipelines/alexnet_transfer.toml", "--json", "--quiet", "--set", f"data.root={folder / 'photos'}",
+    command = [run, HERE / "pipelines/alexnet_transfer.toml", "--json", "--quiet", "--set", f"data.path={folder / 'photos'}",
                "--set", f"network.classes={len(CLASSES)}", "--set", f"network.use={name}", "--set", f"head.layer={NETWORKS[name][0]}",
                "--weights", folder / f"{name}.pth", "--set", f"run.folder={folder / 'runs'}"]
     for option in options:

@@ -16,7 +16,7 @@ namespace millrace {
 
 void DataSetOptions::declare(Arguments& arguments) {
   arguments.option("--graph", "NAME", "whose source is meant, such as validate (the file's first graph)", graph)
-      .repeated("--set", "KEY=VALUE", "change a key of the file: --set data.root=/data/cifar10", overrides);
+      .repeated("--set", "KEY=VALUE", "change a key of the file: --set data.path=/data/cifar10", overrides);
 }
 
 void DataSetOptions::declare_threads(Arguments& arguments) {

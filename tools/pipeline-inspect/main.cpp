@@ -9,7 +9,7 @@
 #include "common/last_words.h"
 #include "config/document.h"
 #include "config/schema.h"
-#include "config/zoo.h"
+#include "config/shipped.h"
 #include "conformance.h"
 #include "inspect.h"
 #include "millrace/detail/types.h"
@@ -44,12 +44,14 @@ std::string inspect_weights(const std::string& file, const Options& options) {
   return options.parameters ? list_tensors(file) : describe_weights(file);
 }
 
-bool is_network(const std::string& file) {
+Value document_of(const std::string& file) {
   Diagnostics errors;
-  const auto document = read_document(file, {}, errors);
+  auto document = read_document(file, {}, errors);
   errors.throw_if_any();
-  return document->find("layers") != nullptr;
+  return std::move(*document);
 }
+
+bool is_network(const std::string& file) { return document_of(file).find("layers") != nullptr; }
 
 std::string inspect_network(const std::string& file, const Options& options, const Registry& registry) {
   if (options.dot || !options.svg.empty()) fail(ErrorKind::usage, "'{}' is a network; --dot and --svg draw pipelines", file);
@@ -69,7 +71,17 @@ std::string inspect_pipeline(const std::string& file, const Options& options, co
   if (!options.batch.empty()) {
     fail(ErrorKind::usage, "'{}' is a pipeline; --batch plans a network's memory, and pipeline-run --check a pipeline's", file);
   }
-  const Pipeline pipeline = load_pipeline(file, options.sets, registry);
+  const std::optional<std::string> base = is_shipped_name(file) ? find_shipped(kBases, file, ".") : std::nullopt;
+  std::vector<std::string> sets = options.sets;
+  if (base && sets.empty()) {  // some data: the file says what they are like
+    sets.emplace_back("data.path=DATA");
+    const Value document = document_of(*base);
+    const Value* const data = document.find("data");
+    if (data != nullptr && data->find("classes") != nullptr) sets.emplace_back(R"(data.classes=[{ name = "CLASS" }])");
+    if (data != nullptr && data->find("columns") != nullptr) sets.emplace_back(R"(data.columns=["COLUMN"])");
+  }
+  const Pipeline pipeline = load_pipeline(file, sets, registry);
+  if (base && options.svg.empty() && !options.dot) return describe_base(*base) + describe_pipeline(pipeline);
   if (!options.svg.empty()) write_svg(draw_pipeline(pipeline), options.svg);
   if (options.dot) return draw_pipeline(pipeline);
   return options.svg.empty() ? describe_pipeline(pipeline) : "";
@@ -103,9 +115,11 @@ std::string inspect_name(const std::string& name, const Registry& registry) {
   append_names(registry.rules(), names);
   append_names(registry.losses(), names);
   append_names(registry.observers(), names);
-  append_names(network_files("."), names);
+  append_names(shipped_files(kNetworks, "."), names);
+  append_names(shipped_files(kBases, "."), names);
   const auto nearest = nearest_name(name, names);
-  fail(ErrorKind::usage, "there is no plugin, stage, layer type, loss, update rule, observer, network or file '{}'{}{}", name,
+  fail(ErrorKind::usage,
+       "there is no plugin, stage, layer type, loss, update rule, observer, network, base file or file '{}'{}{}", name,
        nearest ? fmt::format("; nearest is '{}'", *nearest) : "; pipeline-inspect without arguments lists what there is",
        registry.skipped_clause(name));
 }
@@ -141,8 +155,10 @@ std::string inspect(const Options& options) {
   if (is_file(what)) {
     return is_network(what) ? inspect_network(what, options, registry) : inspect_pipeline(what, options, registry);
   }
-  const auto network = options.rest.size() == 1 && !is_part(what, registry) ? find_network(what, ".") : std::nullopt;
+  const auto network = options.rest.size() == 1 && !is_part(what, registry) ? find_shipped(kNetworks, what, ".") : std::nullopt;
   if (network) return inspect_network(*network, options, registry);
+  if (options.rest.size() == 1 && !is_part(what, registry) && find_shipped(kBases, what, "."))
+    return inspect_pipeline(what, options, registry);
   if (options.dot || options.parameters || !options.svg.empty() || !options.sets.empty() || !options.batch.empty()) {
     fail(ErrorKind::usage, "--dot, --svg, --parameters, --batch and --set need a file or a network, found '{}'", what);
   }
@@ -157,7 +173,7 @@ int main(int count, char** words) {
     Options options;
     Arguments arguments(
         "pipeline-inspect",
-        "[PLUGIN | STAGE | LAYER | loss LOSS | rule RULE | observer OBSERVER | NETWORK | FILE.toml | WEIGHTS | devices] "
+        "[PLUGIN | STAGE | LAYER | loss LOSS | rule RULE | observer OBSERVER | NETWORK | BASE | FILE.toml | WEIGHTS | devices] "
         "[options]",
         "Shows what there is: without an argument all plugins, stages, backends, layer types, losses, update rules,\n"
         "observers and storage; with a name that one's ports and parameters, or a network as a table of\n"

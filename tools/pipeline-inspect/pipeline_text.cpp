@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
+#include <fstream>
+
 #include "base/secrets.h"
+#include "config/document.h"
 #include "inspect.h"
 #include "millrace/util/text.h"
 #include "text_table.h"
@@ -59,7 +62,28 @@ std::string covered(const char* what, const std::vector<std::string>& patterns, 
   return fmt::format("{:<8}{}: {} parameters, {} values\n", what, fmt::join(patterns, ", "), count, grouped(values));
 }
 
+// The lines of comment that a file begins with.
+std::string first_comment(const std::string& file) {
+  std::ifstream in(file);
+  std::string text;
+  for (std::string line; std::getline(in, line) && line.starts_with('#');) text += line.substr(std::min<std::size_t>(line.size(), 2)) + '\n';
+  return text;
+}
+
 }  // namespace
+
+std::string describe_base(const std::string& file) {
+  Diagnostics errors;
+  const std::optional<Value> document = read_document(file, {}, errors);
+  errors.throw_if_any();
+  TextTable variables({"variable", "is"});
+  for (const Member& table : document->table()) {
+    if (table.value.kind() != Value::Kind::table || table.value.find("flow") != nullptr) continue;
+    for (const Member& member : table.value.table())
+      variables.row({table.key + "." + member.key, member.value.kind() == Value::Kind::text ? member.value.text() : to_toml(member.value)});
+  }
+  return first_comment(file) + '\n' + variables.text() + '\n';
+}
 
 std::string describe_pipeline(const Pipeline& pipeline) {
   const RunParams& run = pipeline.run;

@@ -47,12 +47,17 @@ std::string number_bytes(std::uint64_t value, int count) {
   return bytes;
 }
 
+LayerPort port_of(const WriteFeatures::Params& params, const StageSite& site) {
+  if (!params.layer.empty() || site.network == nullptr) return find_output(site, "layer", params.layer);
+  return find_output(site, "layer", site.network->layers.back().name);
+}
+
 }  // namespace
 
 void WriteFeatures::describe(StageDescription<Params>& d) {
   d.name("write_features").text("Writes a layer's output for each image, as safetensors or NumPy array.");
   d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink);
-  d.params.add("layer", &Params::layer).required().text("\"layer\" or \"layer:port\"").in_recipes();
+  d.params.add("layer", &Params::layer).text("\"layer\" or \"layer:port\"; default: the network's last one").in_recipes();
   d.params.add("file", &Params::file)
       .text(
           "a .safetensors or .npy file in the run's folder, or an absolute path; a .csv file beside it names the rows. float32, "
@@ -60,13 +65,13 @@ void WriteFeatures::describe(StageDescription<Params>& d) {
 }
 
 void WriteFeatures::request(const Params& params, const StageSite& site, CompileRequest& request) {
-  request.read(find_output(site, "layer", params.layer));
+  request.read(port_of(params, site));
 }
 
 WriteFeatures::WriteFeatures(const Params& params, const DataContext& context)
     : params_(params), context_(context), numpy_(writes_numpy(params.file)) {
   if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose layers could be written");
-  port_ = find_output(context, "layer", params.layer);
+  port_ = port_of(params, context);
   shape_ = context.network->shape_of(port_);
 }
 

@@ -1,0 +1,314 @@
+#include "config/data_layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace millrace {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::array<std::string_view, 2> kTrain = {"train", "training"};
+constexpr std::array<std::string_view, 5> kValidate = {"val", "valid", "validation", "test", "testing"};
+constexpr std::array<std::string_view, 3> kLists = {".csv", ".tsv", ".jsonl"};
+constexpr std::array<std::string_view, 8> kImageFolders = {"images",     "image", "imgs",   "img",
+                                                           "JPEGImages", "rgb",   "frames", "photos"};
+constexpr std::array<std::string_view, 8> kMaskFolders = {
+    "masks", "mask", "labels", "label", "gt", "annotations", "SegmentationClass", "segmentations"};
+constexpr std::array<std::string_view, 7> kMaskEndings = {"_mask", "_masks", "_label", "_labels", "_seg", "_gt", "_L"};
+constexpr std::size_t kMostLooked = 2000;  // files of a folder, for the endings of their names
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+bool is_url(const std::string& path) { return path.find("://") != std::string::npos; }
+bool is_list(const std::string& path) {
+  return std::ranges::any_of(kLists, [&](std::string_view ending) { return path.ends_with(ending); });
+}
+
+// The first of these names that a folder has, as a folder or, where lists count, as a list.
+std::optional<std::string> named_in(const fs::path& folder, const auto& names, bool lists = false) {
+  std::error_code ignored;
+  for (const std::string_view name : names) {
+    if (is_folder(folder / name)) return (folder / name).string();
+    for (const std::string_view ending : kLists) {
+      const fs::path file = folder / (std::string(name) + std::string(ending));
+      if (lists && fs::is_regular_file(file, ignored)) return file.string();
+    }
+  }
+  return std::nullopt;
+}
+
+// What lies in a folder: its folders, and its files by their endings.
+struct Contents {
+  std::size_t folders = 0;
+  std::map<std::string, std::vector<std::string>> files;
+
+  explicit Contents(const fs::path& folder) {
+    std::error_code ignored;
+    std::size_t looked = 0;
+    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+      if (++looked > kMostLooked) break;
+      if (entry.path().filename().string().starts_with('.')) continue;
+      if (entry.is_directory(ignored))
+        ++folders;
+      else
+        files[entry.path().extension().string()].push_back(entry.path().string());
+    }
+  }
+  // The only list in it, where there is one.
+  std::optional<std::string> list() const {
+    std::optional<std::string> found;
+    for (const std::string_view ending : kLists) {
+      const auto at = files.find(std::string(ending));
+      if (at == files.end()) continue;
+      if (found || at->second.size() > 1) return std::nullopt;
+      found = at->second.front();
+    }
+    return found;
+  }
+};
+
+// A part of the data: the stage that reads it, and its keys.
+struct Part {
+  std::string stage;
+  std::vector<std::pair<std::string, std::string>> keys;
+};
+
+struct Layout {
+  Part train, validate;
+  bool is_one = false;  // both are of the same samples, which have to be shared out
+};
+
+class Finder {
+ public:
+  Finder(const Value& data, std::set<std::string>& referred, Diagnostics& errors)
+      : data_(data), referred_(referred), errors_(errors), holds_(text("holds")) {}
+
+  // Nothing, once the mistake is in errors_.
+  std::optional<Layout> find() {
+    if (!holds_.empty() && holds_ != "classes" && holds_ != "masks" && holds_ != "images" && holds_ != "numbers") {
+      errors_.add(data_.find("holds")->at(),
+                  fmt::format("'holds' must be \"classes\", \"masks\", \"images\" or \"numbers\", found \"{}\"", holds_));
+      return std::nullopt;
+    }
+    const std::string path = text("path"), train = text("train"), validate = text("validate");
+    if (!names_targets()) return std::nullopt;
+    if (!train.empty()) return validate.empty() ? shared(train) : apart(train, validate);
+    if (path.empty()) {
+      errors_.add(
+          data_.at(),
+          "[data] needs 'path': the folder, list, shards or URL of the images; on the command line --set data.path=photos");
+      return std::nullopt;
+    }
+    if (!is_url(path) && is_folder(path)) {
+      const std::size_t before = errors_.size();
+      auto found = in_folder(path);
+      if (found || errors_.size() != before) return found;
+    }
+    return shared(path);
+  }
+
+  double held_out() {
+    const Value* value = data_.find("held_out");
+    referred_.insert("data.held_out");
+    if (value == nullptr) return 0.1;
+    if (value->is_number() && value->number() > 0 && value->number() < 1) return value->number();
+    errors_.add(value->at(), fmt::format("'held_out' must be a share above 0 and below 1, found {}", found(*value)));
+    return 0.1;
+  }
+
+  Position position() const {
+    for (const char* key : {"path", "train"}) {
+      if (const Value* value = data_.find(key)) return value->at();
+    }
+    return data_.at();
+  }
+
+ private:
+  std::string text(const char* key) {
+    const Value* value = data_.find(key);
+    referred_.insert(std::string("data.") + key);
+    if (value == nullptr) return {};
+    if (value->kind() == Value::Kind::text) return value->text();
+    errors_.add(value->at(), fmt::format("'{}' must be text, found {}", key, found(*value)));
+    return {};
+  }
+
+  // Masks need names of classes, and lists say nothing of which columns are meant: whether [data] does. A base file has empty
+  // ones.
+  bool names_targets() {
+    const char* const key = holds_ == "masks" ? "classes" : holds_ == "numbers" ? "columns" : nullptr;
+    const Value* const names = key != nullptr ? data_.find(key) : nullptr;
+    if (names == nullptr || names->kind() != Value::Kind::array || !names->array().empty()) return true;
+    errors_.add(
+        data_.at(),
+        holds_ == "masks"
+            ? R"([data] needs 'classes': what masks tell apart, by their values, such as classes = [{ name = "road" }, { name = "car", ids = [7] }])"
+            : R"([data] needs 'columns': those of the list that are learned, such as columns = ["age"]; on the command line --set 'data.columns=["age"]')");
+    return false;
+  }
+
+  // Parts with folders, or lists, of their own.
+  std::optional<Layout> in_folder(const std::string& path) {
+    if (holds_ == "masks") return masks_in(path);
+    const auto train = named_in(path, kTrain, true), validate = named_in(path, kValidate, true);
+    if (train && validate) return apart(*train, *validate);
+    if (train) return shared(*train);
+    return std::nullopt;
+  }
+
+  std::optional<Layout> apart(const std::string& train, const std::string& validate) {
+    const auto first = part(train);
+    const auto second = first ? part(validate) : std::nullopt;
+    if (!second) return std::nullopt;
+    return Layout{*first, *second, false};
+  }
+  std::optional<Layout> shared(const std::string& path) {
+    const auto all = part(path);
+    if (!all) return std::nullopt;
+    return Layout{*all, *all, true};
+  }
+
+  // What reads a path.
+  std::optional<Part> part(const std::string& path) {
+    if (holds_ == "masks") return masks_side_by_side(path);
+    if (holds_ == "images") return Part{"read_pairs", {{"images", path}}};
+    if (is_list(path)) return Part{"read_list", {{"path", path}}};
+    if (path.ends_with(".tar") || path.find(".tar") != std::string::npos) return Part{"read_tar", {{"path", path}}};
+    if (is_url(path) || !is_folder(path)) {
+      return Part{holds_ == "numbers" ? "read_list" : "read_folder", {{"path", path}}};
+    }
+    const Contents contents(path);
+    if (contents.files.contains(".tar")) return Part{"read_tar", {{"path", path}}};
+    const auto list = contents.list();
+    if (list && (holds_ == "numbers" || contents.folders == 0 || fs::path(*list).stem() == "metadata"))
+      return Part{"read_list", {{"path", *list}}};
+    return Part{holds_ == "numbers" ? "read_list" : "read_folder", {{"path", path}}};
+  }
+
+  // ---- Images and their masks ----
+
+  static Part pairs(const std::string& images, const std::string& labels) {
+    return {"read_pairs", {{"images", images}, {"labels", labels}}};
+  }
+
+  std::optional<Layout> masks_in(const std::string& path) {
+    const fs::path root = path;
+    if (auto found = cityscapes(root)) return found;
+    const auto train = named_in(root, kTrain), validate = named_in(root, kValidate);
+    if (train && validate) {
+      for (const char* ending : {"annot", "_labels", "_masks", "_mask"}) {  // train, trainannot
+        if (!is_folder(*train + ending) || !is_folder(*validate + ending)) continue;
+        return Layout{pairs(*train, *train + ending), pairs(*validate, *validate + ending), false};
+      }
+      return apart(*train, *validate);
+    }
+    const auto images = named_in(root, kImageFolders), labels = named_in(root, kMaskFolders);
+    if (!images || !labels) return std::nullopt;
+    const auto train_images = named_in(*images, kTrain), validate_images = named_in(*images, kValidate);
+    const auto train_labels = named_in(*labels, kTrain), validate_labels = named_in(*labels, kValidate);
+    if (train_images && validate_images && train_labels && validate_labels)
+      return Layout{pairs(*train_images, *train_labels), pairs(*validate_images, *validate_labels), false};
+    return std::nullopt;
+  }
+
+  static std::optional<Layout> cityscapes(const fs::path& root) {
+    const fs::path images = root / "leftImg8bit", labels = root / "gtFine";
+    if (!is_folder(images / "train") || !is_folder(labels / "train")) return std::nullopt;
+    const auto of = [&](const char* name) {
+      Part part = pairs((images / name).string(), (labels / name).string());
+      part.keys.insert(part.keys.end(), {{"image_suffix", "_leftImg8bit"}, {"suffix", "_gtFine_labelIds"}});
+      return part;
+    };
+    return Layout{of("train"), of("val"), false};
+  }
+
+  // Folders of images and masks in a folder, or both in one, where names of masks end as they usually do.
+  std::optional<Part> masks_side_by_side(const std::string& path) {
+    const auto images = named_in(path, kImageFolders), labels = named_in(path, kMaskFolders);
+    if (images && labels) return pairs(*images, *labels);
+    if (is_url(path) || !is_folder(path)) return pairs(path + "/images", path + "/masks");  // cannot be looked at
+    const Contents contents(path);
+    for (const std::string_view ending : kMaskEndings) {
+      for (const auto& [extension, files] : contents.files) {
+        const auto ends = [&](const std::string& file) { return fs::path(file).stem().string().ends_with(ending); };
+        if (std::ranges::none_of(files, ends)) continue;
+        Part part = pairs(path, path);
+        part.keys.emplace_back("suffix", ending);
+        return part;
+      }
+    }
+    errors_.add(position(),
+                fmt::format("'{}' holds no images with masks in a layout that is known here: folders images and masks, train and "
+                            "val with such folders, or masks beside their images under names such as x_mask.png. Say where they "
+                            "are: [train.read] and [validate.read] with stage = \"read_pairs\", images, labels",
+                            path));
+    return std::nullopt;
+  }
+
+  const Value& data_;
+  std::set<std::string>& referred_;
+  Diagnostics& errors_;
+  const std::string holds_;
+};
+
+constexpr const char* kRead = "read";
+
+// Whether a graph's `read` is left to us.
+bool is_open(const Member& graph, const Registry& registry) {
+  const Value* const flow = graph.value.find("flow");
+  if (flow == nullptr || flow->kind() != Value::Kind::array || registry.stage(kRead) != nullptr) return false;
+  const auto is_read = [](const Value& stage) { return stage.kind() == Value::Kind::text && stage.text() == kRead; };
+  if (std::ranges::none_of(flow->array(), is_read)) return false;
+  const Value* const table = graph.value.find(kRead);
+  if (table == nullptr) return true;
+  if (table->kind() != Value::Kind::table) return false;
+  const auto is_type = [](const Member& member) { return nearest_name(member.key, {"stage"}).has_value(); };
+  return std::ranges::none_of(table->table(), is_type);  // a misspelt one is said with the stage
+}
+
+void complete(Value& graph, const Layout& layout, double held_out, const Position& at) {
+  const bool trains = graph.find("every") == nullptr;
+  if (graph.find(kRead) == nullptr) graph.set(kRead, Value(Table{}, at));
+  Value& table = *graph.find(kRead);
+  const Part& part = trains ? layout.train : layout.validate;
+  const auto add = [&](const std::string& key, Value value) {
+    if (table.find(key) == nullptr) table.set(key, std::move(value));
+  };
+  add("stage", Value(part.stage, at));
+  for (const auto& [key, text] : part.keys) add(key, Value(text, at));
+  if (!layout.is_one) return;
+  const double kept = 1 - held_out;
+  add("part", Value(trains ? Array{Value(0.0, at), Value(kept, at)} : Array{Value(kept, at), Value(1.0, at)}, at));
+}
+
+}  // namespace
+
+bool place_data(Value& root, const Registry& registry, std::set<std::string>& referred, Diagnostics& errors) {
+  const std::size_t before = errors.size();
+  const Value* const data = root.find("data");
+  if (data == nullptr || (data->find("path") == nullptr && data->find("holds") == nullptr)) return true;
+  if (std::ranges::none_of(root.table(), [&](const Member& member) { return is_open(member, registry); })) return true;
+  Finder finder(*data, referred, errors);
+  const std::optional<Layout> layout = finder.find();
+  const double held_out = finder.held_out();
+  if (!layout || errors.size() != before) return false;
+  const Position at = finder.position();
+  for (Member& member : root.table()) {
+    if (is_open(member, registry)) complete(member.value, *layout, held_out, at);
+  }
+  return true;
+}
+
+}  // namespace millrace

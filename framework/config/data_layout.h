@@ -1,0 +1,27 @@
+// Where data lie. A base file says no more than `data.path`: what is found there decides which stage reads it, and which part of
+// it each graph takes. From here on the pipeline is as if the file had said so.
+//
+// [data] may hold, beside variables of the file's own:
+//   path       a folder, a list (.csv, .tsv, .jsonl), tar shards, or a URL of one of them
+//   holds      what the images are trained on: "classes", "masks", "images" or "numbers"
+//   held_out   the share of each class that is kept for validation where `path` holds no part for it
+//   train, validate   instead of `path`, where the two lie apart
+// A folder's parts are found under their usual names: train, training; val, valid, validation, test, testing. Masks are found in
+// the layouts of Cityscapes, CamVid, ADE20K and PASCAL VOC, in folders side by side, and in one folder under names with endings; on
+// other machines in images/ and masks/.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "millrace/detail/value.h"
+#include "millrace/plugin.h"
+
+namespace millrace {
+
+// Completes the table of stage `read` of each graph whose table names no type of stage: that of the run itself reads what is
+// trained on, the others what is held out. What a file says in these tables stays. Looks at folders of this machine alone.
+// `referred`: gets the keys of [data] that are used. False: a mistake, which is in `errors`.
+bool place_data(Value& root, const Registry& registry, std::set<std::string>& referred, Diagnostics& errors);
+
+}  // namespace millrace

@@ -1,0 +1,222 @@
+// Tasks as a new user states them: where the data lie, and no more than that. Each is run as one command, and trains and
+// validates.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "pairs_fixture.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ShortFiles : public testing::Test {
+ protected:
+  using Words = std::vector<std::string>;
+
+  Outcome run(const std::string& file, const Words& set, const Words& options = {"--quiet"}) const {
+    Words words = {tool("pipeline-run"), file, "--json", "--devices", "cpu"};
+    const auto add = [&](const std::string& each) { words.insert(words.end(), {"--set", each}); };
+    for (const std::string& each : set) add(each);
+    for (const char* each : {"run.epochs=1", "run.precision=fp32", "train.batch.size=16"}) add(each);
+    add("run.folder=" + runs());
+    words.insert(words.end(), options.begin(), options.end());
+    return run_command(words);
+  }
+  // Of photographs of shapes, a network that trains at once.
+  Outcome classify(const std::string& path, Words more = {}, const Words& options = {"--quiet"}) const {
+    more.insert(more.end(), {"data.path=" + path, "network.use=quickstart", "image.side=32", "image.short=40",
+                             "train.read.limit=48", "validate.read.limit=40"});
+    return run("classify", more, options);
+  }
+  // Of classes, by their values: a file is shorter than a list of tables in a command.
+  std::string segment(const std::string& path, const std::string& more = "") const {
+    const std::string file = folder_ / "segment.toml";
+    std::ofstream(file) << fmt::format(
+        "extends = \"segment\"\n[data]\npath = \"{}\"\nclasses = [{{ name = \"a\" }}, {{ name = \"b\" }}, {{ name = \"c\" }}]\n"
+        "[image]\nheight = 16\nwidth = 24\n[network]\nfilters = 4\n{}",
+        path, more);
+    return file;
+  }
+  std::string runs() const { return folder_ / "runs"; }
+  // FOLDER with so many classes of drawn shapes, a folder each.
+  std::string few_classes(std::size_t count) const {
+    const fs::path to = folder_.path() / fmt::format("classes-{}", count);
+    std::size_t copied = 0;
+    fs::create_directories(to);
+    for (const auto& entry : fs::directory_iterator(fs::path(shapes()) / "train")) {
+      if (copied++ < count) fs::copy(entry.path(), to / entry.path().filename(), fs::copy_options::recursive);
+    }
+    return to.string();
+  }
+  std::string list(const std::string& columns, bool with_class) const {
+    const std::string path = folder_ / "list.csv";
+    std::ofstream out(path);
+    out << "file_name," << columns << "\n";
+    int row = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(shapes()) / "train")) {
+      if (!entry.is_regular_file() || ++row > 60) continue;
+      out << entry.path().string() << ','
+          << (with_class ? entry.path().parent_path().filename().string() : fmt::format("{},{}", row % 2, row / 2 % 2)) << '\n';
+    }
+    return path;
+  }
+  void expect_trained(const Outcome& outcome, double samples) const {
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    EXPECT_FALSE(events(outcome, "step").empty());
+    ASSERT_EQ(events(outcome, "validate").size(), 1U);
+    EXPECT_EQ(events(outcome, "validate")[0].at("samples"), samples);
+    EXPECT_FALSE(find_file(runs(), "best.safetensors").empty());
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(ShortFiles, ClassifyAFolderOfWhichSomeIsHeldOut) {
+  const Outcome outcome =
+      classify(shapes() + "/train", {"data.held_out=0.25", "validate.read.limit=unset", "train.read.limit=unset"});
+  EXPECT_NE(outcome.err.find("'validate.read.limit=unset' unsets what is not there"), std::string::npos) << outcome.err;
+  const std::string folder = few_classes(3);
+  const Outcome three = classify(folder, {"data.held_out=0.5"});
+  ASSERT_EQ(three.code, 0) << three.err;
+  const std::string kept = read_file(find_file(runs(), "pipeline.toml"));
+  EXPECT_NE(kept.find("classes = 3"), std::string::npos) << "the whole file is kept: " << kept;
+  EXPECT_NE(kept.find("part = [0.5, 1.0]"), std::string::npos) << kept;
+  EXPECT_NE(kept.find("stage = \"read_folder\""), std::string::npos) << kept;
+}
+
+TEST_F(ShortFiles, ClassifyAFolderThatIsDividedAlready) { expect_trained(classify(shapes()), 40); }
+
+TEST_F(ShortFiles, ClassifyTheFilesOfAList) { expect_trained(classify(list("label", true), {"data.held_out=0.5"}), 30); }
+
+TEST_F(ShortFiles, ClassifyShards) {
+  const std::string file = pipeline("quickstart.toml");
+  for (const std::string part : {"train", "validate"}) {
+    const Outcome packed = run_command({tool("pipeline-data"), "pack", file, "--graph", part, "--set", "data.path=" + shapes(),
+                                        "--out", folder_ / ("shards/" + std::string(part == "train" ? "train" : "val"))});
+    ASSERT_EQ(packed.code, 0) << packed.err;
+  }
+  expect_trained(classify(folder_ / "shards"), 40);
+}
+
+TEST_F(ShortFiles, ClassifyWhatAUrlNames) { expect_trained(classify("file://" + few_classes(2), {"data.held_out=0.5"}), 40); }
+
+TEST_F(ShortFiles, StartFromWeightsOfOtherClasses) {
+  expect_trained(classify(shapes()), 40);
+  const Outcome three =
+      classify(few_classes(3), {"data.held_out=0.5"}, {"--quiet", "--weights", find_file(runs(), "best.safetensors").string()});
+  ASSERT_EQ(three.code, 0) << three.err;
+  EXPECT_NE(three.err.find("are of other classes: layer 'fc' begins with new values"), std::string::npos) << three.err;
+}
+
+TEST_F(ShortFiles, ClassifyOnTwoDevices) {
+  const Outcome outcome = classify(shapes(), {}, {"--quiet", "--devices", "cpu*2"});
+  expect_trained(outcome, 40);
+}
+
+TEST_F(ShortFiles, SegmentInTheUsualLayouts) {
+  const fs::path images = folder_.path() / "side";
+  draw_pairs(images.string(), 20, 16, 24, 3);
+  fs::rename(images / "labels", images / "masks");
+  expect_trained(run(segment(images.string()), {}), 2);
+
+  const fs::path one = folder_.path() / "one";  // x.png and x_mask.png
+  fs::create_directories(one);
+  for (const auto& entry : fs::directory_iterator(images / "images")) fs::copy(entry.path(), one / entry.path().filename());
+  for (const auto& entry : fs::directory_iterator(images / "masks"))
+    fs::copy(entry.path(), one / (entry.path().stem().string() + "_mask.png"));
+  expect_trained(run(segment(one.string()), {}), 2);
+
+  const fs::path camvid = folder_.path() / "camvid";  // train/images, train/labels
+  draw_pairs((camvid / "train").string(), 16, 16, 24, 3);
+  draw_pairs((camvid / "val").string(), 4, 16, 24, 3);
+  expect_trained(run(segment(camvid.string()), {}), 4);
+
+  const fs::path ade = folder_.path() / "ade";  // images/training, annotations/training
+  for (const char* part : {"training", "validation"}) {
+    const fs::path from = camvid / (std::string(part) == "training" ? "train" : "val");
+    fs::create_directories(ade / "images");
+    fs::create_directories(ade / "annotations");
+    fs::copy(from / "images", ade / "images" / part, fs::copy_options::recursive);
+    fs::copy(from / "labels", ade / "annotations" / part, fs::copy_options::recursive);
+  }
+  expect_trained(run(segment(ade.string()), {}), 4);
+
+  const fs::path segnet = folder_.path() / "segnet";  // train, trainannot
+  for (const char* part : {"train", "val"}) {
+    fs::create_directories(segnet);
+    fs::copy(camvid / part / "images", segnet / part, fs::copy_options::recursive);
+    fs::copy(camvid / part / "labels", segnet / (std::string(part) + "annot"), fs::copy_options::recursive);
+  }
+  expect_trained(run(segment(segnet.string()), {}), 4);
+
+  const fs::path streets = folder_.path() / "cityscapes";
+  for (const char* part : {"train", "val"}) {
+    for (const char* kind : {"leftImg8bit", "gtFine"}) {
+      const bool is_image = std::string(kind) == "leftImg8bit";
+      fs::create_directories(streets / kind / part / "ulm");
+      for (const auto& entry : fs::directory_iterator(camvid / part / (is_image ? "images" : "labels")))
+        fs::copy(entry.path(), streets / kind / part / "ulm" /
+                                   (entry.path().stem().string() + (is_image ? "_leftImg8bit.png" : "_gtFine_labelIds.png")));
+    }
+  }
+  expect_trained(run(segment(streets.string()), {}), 4);
+}
+
+TEST_F(ShortFiles, RestoreAFolderOfPhotographs) {
+  const std::string file = folder_ / "images";
+  draw_pairs(file, 20, 48, 48, 3);
+  expect_trained(run("restore", {"data.path=" + file + "/images", "network.depth=4", "validate.every=epoch"}), 2);
+}
+
+TEST_F(ShortFiles, LearnSeveralLabelsAndNumbers) {
+  const std::string path = list("round,odd", false);
+  for (const char* base : {"labels", "regress"}) {
+    SCOPED_TRACE(base);
+    const Outcome outcome = run(base, {"data.path=" + path, R"(data.columns=["round", "odd"])", "data.held_out=0.5",
+                                       "network.use=quickstart", "image.side=32", "image.short=40"});
+    expect_trained(outcome, 30);
+    const std::string kept = read_file(find_file(runs(), "pipeline.toml"));
+    EXPECT_NE(kept.find("classes = 2"), std::string::npos) << "an output for each column: " << kept;
+  }
+}
+
+// What is asked for is said, in a line.
+TEST_F(ShortFiles, SayWhatTheyNeed) {
+  const std::vector<std::tuple<std::string, Words, std::string>> mistakes = {
+      {"classify",
+       {},
+       "[data] needs 'path': the folder, list, shards or URL of the images; on the command line --set data.path=photos"},
+      {"clasify", {}, "there is no file and no base file 'clasify'; nearest is the base file 'classify'"},
+      {"segment", {}, "[data] needs 'classes': what masks tell apart"},
+      {"regress", {}, "[data] needs 'columns': those of the list that are learned"},
+      {segment(shapes()), {}, "holds no images with masks in a layout that is known here"},
+      {"classify", {"data.path=x", "data.holds=cats"}, "'holds' must be \"classes\", \"masks\", \"images\" or \"numbers\""},
+      {"classify", {"data.path=x", "data.held_out=2"}, "'held_out' must be a share above 0 and below 1, found 2"}};
+  for (const auto& [file, set, message] : mistakes) {
+    const Outcome outcome = run(file, set);
+    EXPECT_EQ(outcome.code, 2) << file;
+    EXPECT_NE(outcome.err.find(message), std::string::npos) << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+  std::ofstream(folder_ / "mine.toml") << "extends = \"clasify\"\n";
+  EXPECT_NE(run(folder_ / "mine.toml", {}).err.find("mine.toml:1:11: there is no base file 'clasify'; nearest is 'classify'"),
+            std::string::npos);
+}
+
+TEST_F(ShortFiles, AreShownWithTheirVariablesAndGraphs) {
+  for (const char* base : {"classify", "classify_small", "segment", "restore", "regress", "labels"}) {
+    SCOPED_TRACE(base);
+    const Outcome outcome = run_command({tool("pipeline-inspect"), base});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    for (const char* text : {"data.held_out", "[train]", "[validate], every", "[predict], only with --graph"})
+      EXPECT_NE(outcome.out.find(text), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::test
