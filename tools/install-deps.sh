@@ -14,7 +14,7 @@ packages=(  # under names that all of them have; libjpeg-dev is libjpeg-turbo in
   libcurl4-openssl-dev                                           # plugins/storage/s3, plugins/storage/http
   libpugixml-dev                                                 # plugins/storage/s3
   graphviz                                                       # pipeline-inspect --svg
-  libgtest-dev python3 openssl zlib1g-dev                        # the tests
+  libgtest-dev python3 python3-jsonschema openssl zlib1g-dev     # the tests
   "$@"
 )
 

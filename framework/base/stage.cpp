@@ -30,6 +30,7 @@ void SampleTransform::process(int, Packet packet, Output& output) {
   const Batch& batch = static_cast<const Batch&>(*packet.payload);
   const auto* cache = dynamic_cast<const SampleCache*>(this);
   const bool makes_resident = cache != nullptr && cache->on_device();
+  const bool random = is_random();
   for (Sample& sample : batch.chunk(packet)) {
     if (sample.cached) {
       sample.cached = cache == nullptr;  // the stages behind it have work to do again
@@ -47,7 +48,9 @@ void SampleTransform::process(int, Packet packet, Output& output) {
       sample.fault = SampleFault{name_, error.what()};
     }
     if (makes_resident) sample.set_resident();
-    if (draw.hash() != 0) sample.hash = combine(sample.hash, draw.hash());
+    if (draw.hash() == 0) continue;
+    if (!random) refuse_draw(sample);
+    sample.hash = combine(sample.hash, draw.hash());
   }
   output.emit(0, std::move(packet));
 }
@@ -56,6 +59,14 @@ void SampleTransform::process(int, Packet packet, Output& output) {
 void SampleTransform::refuse_image(const Sample& sample) {
   fail(ErrorKind::usage, "sample '{}': an image of {} arrives, and 8-bit images of one frame were announced", sample.place(),
        to_string(sample.image().shape));
+}
+
+// Caches and recipes believe is_random(): what it hides would come out the same in every epoch, or be missing in a prediction.
+void SampleTransform::refuse_draw(const Sample& sample) {
+  fail(ErrorKind::usage,
+       "sample '{}': the stage drew a random number, and its is_random() says that it draws none: a class that uses its Draw "
+       "overrides is_random()",
+       sample.place());
 }
 
 void StageTypeAccess::place(SampleTransform& transform, const StageAttributes& attributes, const DataContext& context) {

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "millrace/params.h"
 #include "millrace/util/text.h"
@@ -44,19 +46,32 @@ struct Codec<bool> {
   static bool get(const Value& value) { return value.boolean(); }
 };
 
-template <>
-struct Codec<std::int64_t> {
+// "between 0 and 4294967295": what the type holds counts where the declaration leaves it open.
+template <std::integral T>
+std::string limits_of(const ParamInfo& info) {
+  ParamInfo bounded = info;
+  if constexpr (!std::is_same_v<T, std::int64_t>) {
+    bounded.low = std::max(info.low.value_or(-HUGE_VAL), static_cast<double>(std::numeric_limits<T>::min()));
+    constexpr auto kHigh = static_cast<double>(std::numeric_limits<T>::max());
+    if (sizeof(T) < sizeof(std::int64_t)) bounded.high = std::min(info.high.value_or(HUGE_VAL), kHigh);
+  }
+  return limits(bounded);
+}
+
+template <std::integral T>
+struct Codec<T> {
   static constexpr const char* kType = "integer";
   static constexpr const char* kList = "list of integers";
   static std::string expected(const ParamInfo& info) {
-    const std::string number = "an integer" + limits(info);
+    const std::string number = "an integer" + limits_of<T>(info);
     return info.choices.empty() ? number : fmt::format("{}, or \"{}\"", number, fmt::join(info.choices, "\", \""));
   }
   static bool accepts(const ParamInfo& info, const Value& value) {
     if (value.kind() == Value::Kind::text) return is_choice(info, value.text());
-    return value.kind() == Value::Kind::integer && inside(info, value.number());
+    return value.kind() == Value::Kind::integer && std::in_range<T>(value.integer()) && inside(info, value.number());
   }
-  static std::int64_t get(const Value& value) { return value.kind() == Value::Kind::text ? 0 : value.integer(); }
+  static T get(const Value& value) { return value.kind() == Value::Kind::text ? T{0} : static_cast<T>(value.integer()); }
+  static Value put(T integer) { return Value(static_cast<std::int64_t>(integer)); }
 };
 
 template <>
@@ -69,6 +84,12 @@ struct Codec<double> {
     return value.is_number() && inside(info, value.number()) && std::abs(value.number()) <= kLargestNumber;
   }
   static double get(const Value& value) { return value.number(); }
+};
+
+template <>
+struct Codec<float> : Codec<double> {
+  static float get(const Value& value) { return static_cast<float>(value.number()); }
+  static Value put(float number) { return Value(std::stod(fmt::format("{}", number))); }  // 0.1, and not 0.100000001
 };
 
 template <>
@@ -135,18 +156,9 @@ struct Codec<std::vector<Element>> {
 };
 
 template <class T>
-struct Codec<std::optional<T>> {
-  static constexpr const char* kType = Codec<T>::kType;
-};
-
-template <class T>
 inline constexpr bool kIsList = false;
 template <class T>
 inline constexpr bool kIsList<std::vector<T>> = true;
-template <class T>
-inline constexpr bool kIsOptional = false;
-template <class T>
-inline constexpr bool kIsOptional<std::optional<T>> = true;
 
 template <class T>
 std::string found_in_pair(const Value& value) {
@@ -185,8 +197,10 @@ void read_list(const ParamInfo& info, const Value& value, std::vector<T>& field,
     if (check<T>(info, value, errors)) field = {Codec<T>::get(value)};
     return;
   }
-  if (value.kind() != Value::Kind::array) {
-    errors.add(value.at(), fmt::format("'{}' must be a {}, found {}", info.name, Codec<T>::kList, found(value)));
+  if (value.kind() != Value::Kind::array || (info.length > 0 && value.array().size() != info.length)) {
+    const std::string count = info.length > 0 ? fmt::format(" with {} values", info.length) : "";
+    const std::string what = value.kind() == Value::Kind::array ? fmt::format("{}", value.array().size()) : found(value);
+    errors.add(value.at(), fmt::format("'{}' must be a {}{}, found {}", info.name, Codec<T>::kList, count, what));
     return;
   }
   ParamInfo element_info = info;
@@ -209,12 +223,7 @@ std::string Field<T>::type() {
 
 template <class T>
 void Field<T>::read(const ParamInfo& info, const Value& value, T& field, Diagnostics& errors) {
-  if constexpr (kIsOptional<T>) {
-    typename T::value_type present{};
-    const std::size_t before = errors.size();
-    Field<typename T::value_type>::read(info, value, present, errors);
-    if (errors.size() == before) field = std::move(present);
-  } else if constexpr (kIsList<T>) {
+  if constexpr (kIsList<T>) {
     read_list(info, value, field, errors);
   } else {
     if (check<T>(info, value, errors)) field = Codec<T>::get(value);
@@ -223,9 +232,7 @@ void Field<T>::read(const ParamInfo& info, const Value& value, T& field, Diagnos
 
 template <class T>
 Value Field<T>::write(const T& field) {
-  if constexpr (kIsOptional<T>) {
-    return field ? Field<typename T::value_type>::write(*field) : Value();
-  } else if constexpr (kIsList<T>) {
+  if constexpr (kIsList<T>) {
     Array list;
     for (const auto& element : field) list.push_back(Field<typename T::value_type>::write(element));
     return Value(std::move(list));
@@ -236,20 +243,20 @@ Value Field<T>::write(const T& field) {
   }
 }
 
-#define MILLRACE_FIELD(T)   \
+#define MILLRACE_ELEMENT(T) \
   template struct Field<T>; \
-  template struct Field<std::optional<T>>;
-MILLRACE_FIELD(bool)
-MILLRACE_FIELD(std::int64_t)
-MILLRACE_FIELD(double)
-MILLRACE_FIELD(std::string)
-MILLRACE_FIELD(Range)
-MILLRACE_FIELD(Size)
-MILLRACE_FIELD(std::vector<bool>)
-MILLRACE_FIELD(std::vector<std::int64_t>)
-MILLRACE_FIELD(std::vector<double>)
-MILLRACE_FIELD(std::vector<std::string>)
-#undef MILLRACE_FIELD
+  template struct Field<std::vector<T>>;
+MILLRACE_ELEMENT(bool)
+MILLRACE_ELEMENT(std::int32_t)
+MILLRACE_ELEMENT(std::uint32_t)
+MILLRACE_ELEMENT(std::int64_t)
+MILLRACE_ELEMENT(std::uint64_t)
+MILLRACE_ELEMENT(float)
+MILLRACE_ELEMENT(double)
+MILLRACE_ELEMENT(std::string)
+#undef MILLRACE_ELEMENT
+template struct Field<Range>;
+template struct Field<Size>;
 template struct Field<Value>;
 
 }  // namespace detail

@@ -17,14 +17,12 @@ class Tune : public Stage {
   static void describe(StageDescription<Params>& d) {
     d.name("tune").input(payload::kGradientBucket);
     d.params.add("weight_decay", &Params::weight_decay);
-    d.params.add_table(
-        "learning_rate", &Params::learning_rate,
-        [](ParamSet<Rate>& r) {
-          r.add("initial", &Rate::initial);
-          r.add("warmup_steps", &Rate::warmup_steps);
-          r.add("warmup_epochs", &Rate::warmup_epochs);
-        },
-        "initial");
+    const auto describe_rate = [](ParamSet<Rate>& r) {
+      r.add("initial", &Rate::initial);
+      r.add("warmup_steps", &Rate::warmup_steps);
+      r.add("warmup_epochs", &Rate::warmup_epochs);
+    };
+    d.params.add_table("learning_rate", &Params::learning_rate, describe_rate).or_one();
   }
   Tune(const Params&, const StageSite&) {}
   void process(int, Packet, Output&) override {}

@@ -76,7 +76,7 @@ ParamRef& ParamRef::choices(std::vector<std::string> names) {
 }
 
 ParamRef& ParamRef::hint(std::string_view word, std::string_view says) {
-  info_->hints.emplace(word, says);
+  info_->hints.emplace_back(word, says);
   return *this;
 }
 
@@ -112,12 +112,13 @@ ParamRef& ParamRef::may_change() {
 
 // ---- ParamList ----
 
-ParamRef detail::ParamList::append(std::string_view name, std::string type, Read read, Write write) {
+ParamRef detail::ParamList::append(std::string_view name, std::string type, Read read, Write write, std::size_t length) {
   ParamInfo& info = infos_.emplace_back();
   info.name = name;
   info.type = std::move(type);
   info.read = std::move(read);
   info.write = std::move(write);
+  info.length = length;
   return ParamRef(info);
 }
 
@@ -210,7 +211,12 @@ void read_params(const std::vector<ParamInfo>& params, const Value& table, void*
     return;
   }
   for (const Member& member : table.table()) {
-    if (const ParamInfo* const info = find(params, member.key)) {
+    const ParamInfo* const info = find(params, member.key);
+    const bool is_one = info != nullptr && info->type == "table" && info->or_one && member.value.kind() != Value::Kind::table;
+    if (is_one) {
+      const Position& at = member.value.at();
+      info->read(*info, object, Value(Table{{info->members.front().name, at, member.value}}, at), errors);
+    } else if (info != nullptr) {
       info->read(*info, object, member.value, errors);
     } else {
       report_unknown(params, table, member, owner, errors);

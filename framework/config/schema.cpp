@@ -1,5 +1,9 @@
 #include "config/schema.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "base/json.h"
 #include "config/plan.h"
 #include "millrace/detail/types.h"
@@ -28,6 +32,33 @@ Json to_json(const Value& value) {
   return table;
 }
 
+Json required_keys(const std::vector<ParamInfo>& params) {
+  Json required = Json::array();
+  for (const ParamInfo& info : params) {
+    if (info.required) required.push_back(info.name);
+  }
+  return required;
+}
+
+// Which keys a table must have, and the tables in it, where no other file gives them.
+Json complete_schema(const std::vector<ParamInfo>& params) {
+  const Json required = required_keys(params);
+  Json tables = Json::object(), schema = Json::object();
+  for (const ParamInfo& info : params) {
+    if (info.type != "table") continue;
+    Json inside = complete_schema(info.members);
+    if (!inside.empty()) tables[info.name] = std::move(inside);
+  }
+  if (!required.empty()) schema["required"] = required;
+  if (!tables.empty()) schema["properties"] = tables;
+  return schema;
+}
+
+Json reference() { return {{"$ref", "#/definitions/reference"}}; }
+
+// Where a value may stand, a text may stand that computes it.
+Json or_reference(const Json& schema) { return {{"anyOf", {schema, reference()}}}; }
+
 Json object_schema(const std::vector<ParamInfo>& params, const Value& defaults);
 
 Json number_schema(const ParamInfo& info, const char* type) {
@@ -38,7 +69,7 @@ Json number_schema(const ParamInfo& info, const char* type) {
 }
 
 Json pair_schema(const Json& element) {
-  const Json pair = {{"type", "array"}, {"items", element}, {"minItems", 2}, {"maxItems", 2}};
+  const Json pair = {{"type", "array"}, {"items", or_reference(element)}, {"minItems", 2}, {"maxItems", 2}};
   return {{"anyOf", {pair, element}}};
 }
 
@@ -58,6 +89,17 @@ Json type_schema(const ParamInfo& info, std::string_view type) {
   return Json::object();
 }
 
+Json list_schema(const ParamInfo& info, std::string_view element) {
+  const Json item = type_schema(info, element);
+  Json list = {{"type", "array"}, {"items", element == "texts" && info.choices.empty() ? item : or_reference(item)}};
+  if (info.length > 0) list["minItems"] = list["maxItems"] = info.length;
+  Json forms = Json::array();
+  forms.push_back(list);
+  if (info.or_one) forms.push_back(item);
+  if (element == "numbers" && !info.choices.empty()) forms.push_back(text_schema(info));
+  return forms.size() == 1 ? list : Json{{"anyOf", forms}};
+}
+
 Json param_schema(const ParamInfo& info, const Value* preset) {
   constexpr std::string_view kList = "list of ";
   Json schema;
@@ -65,14 +107,18 @@ Json param_schema(const ParamInfo& info, const Value* preset) {
     schema = object_schema(info.members, preset ? *preset : info.member_defaults);
   } else if (info.type == "list of tables") {
     schema = {{"type", "array"}, {"items", object_schema(info.members, info.member_defaults)}};
+    schema["items"]["required"] = required_keys(info.members);  // lists are given whole
   } else if (info.type.starts_with(kList)) {
-    const Json item = type_schema(info, std::string_view(info.type).substr(kList.size()));
-    schema = {{"type", "array"}, {"items", item}};
-    if (info.or_one) schema = {{"anyOf", {schema, item}}};
+    schema = list_schema(info, std::string_view(info.type).substr(kList.size()));
   } else {
     schema = type_schema(info, info.type);
   }
-  if (!schema.empty()) schema = {{"anyOf", {schema, {{"$ref", "#/definitions/reference"}}}}};
+  if (!schema.empty()) schema = or_reference(schema);
+  if (info.type == "table" && info.or_one) {
+    const ParamInfo& first = info.members.front();
+    schema["anyOf"].insert(schema["anyOf"].begin(), param_schema(first, nullptr));
+    if (preset != nullptr) preset = preset->find(first.name);
+  }
   std::string text = info.text;
   if (!info.unit.empty()) text += (text.empty() ? "in " : " (") + info.unit + (text.empty() ? "" : ")");
   if (!text.empty()) schema["description"] = text;
@@ -80,51 +126,66 @@ Json param_schema(const ParamInfo& info, const Value* preset) {
   return schema;
 }
 
+// Keys and their types, but not which must be there: a file that extends another says only what it changes.
 Json object_schema(const std::vector<ParamInfo>& params, const Value& defaults) {
-  Json properties = Json::object(), required = Json::array();
-  for (const ParamInfo& info : params) {
-    properties[info.name] = param_schema(info, defaults.find(info.name));
-    if (info.required) required.push_back(info.name);
-  }
-  Json schema = {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
-  if (!required.empty()) schema["required"] = required;
-  return schema;
+  Json properties = Json::object();
+  for (const ParamInfo& info : params) properties[info.name] = param_schema(info, defaults.find(info.name));
+  return {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
 }
 
 std::string definition(const std::string& stage) { return "stage-" + stage; }
 Json reference_to(const std::string& stage) { return {{"$ref", "#/definitions/" + definition(stage)}}; }
 
-// A table that takes a rule takes its keys. A key that several rules have is described as one of them does.
-void add_rules(Json& schema, const Registry& registry) {
-  Json names = Json::array();
-  for (const auto& [name, rule] : registry.rules()) {
-    names.push_back(name);
-    for (const ParamInfo& info : rule.params) {
+// The keys of all rules, or of all losses. One that several have may be what any of them takes, and is described as the first
+// does.
+template <class Types>
+Json keys_of_all(const char* kind, const Types& types) {
+  Json all = Json::object();
+  for (const auto& [name, type] : types) {
+    for (const ParamInfo& info : type.params) {
       Json described = param_schema(info, nullptr);
       const std::string text = described.value("description", "");
-      described["description"] = "rule " + name + (text.empty() ? "" : ": " + text);
-      if (!schema["properties"].contains(info.name)) schema["properties"][info.name] = described;
+      described["description"] = fmt::format("{} {}{}{}", kind, name, text.empty() ? "" : ": ", text);
+      if (!all.contains(info.name)) {
+        all[info.name] = described;
+        continue;
+      }
+      Json& known = all[info.name];
+      if (!known.contains("anyOf")) continue;  // it may be anything already
+      if (!described.contains("anyOf")) known.erase("anyOf");
+      for (const Json& form : described.value("anyOf", Json::array())) {
+        Json& forms = known["anyOf"];
+        if (std::find(forms.begin(), forms.end(), form) == forms.end()) forms.push_back(form);
+      }
     }
   }
-  schema["properties"]["rule"]["anyOf"] = {{{"enum", names}}, {{"$ref", "#/definitions/reference"}}};
+  return all;
+}
+
+Json names_of(const auto& types) {
+  Json names = Json::array();
+  for (const auto& [name, type] : types) names.push_back(name);
+  return names;
+}
+
+// A table that takes a rule takes its keys.
+void add_rules(Json& schema, const Registry& registry) {
+  Json& properties = schema["properties"];
+  const Json keys = keys_of_all("rule", registry.rules());
+  for (const auto& [name, key] : keys.items()) {
+    if (!properties.contains(name)) properties[name] = key;  // the stage's own come first
+  }
+  properties["rule"]["anyOf"] = {{{"enum", names_of(registry.rules())}}, reference()};
 }
 
 // The table `loss`, or the name of a loss alone.
 void add_losses(Json& schema, const Registry& registry) {
-  Json names = Json::array(), properties = Json::object();
-  for (const auto& [name, loss] : registry.losses()) {
-    names.push_back(name);
-    for (const ParamInfo& info : loss.params) {
-      Json described = param_schema(info, nullptr);
-      const std::string text = described.value("description", "");
-      described["description"] = "loss " + name + (text.empty() ? "" : ": " + text);
-      if (!properties.contains(info.name)) properties[info.name] = described;
-    }
-  }
-  properties["rule"] = {{"enum", names}};
-  properties["reduction"] = {{"enum", {"mean", "sum"}}};
+  const Json name = {{"enum", names_of(registry.losses())}};
+  Json properties = keys_of_all("loss", registry.losses());
+  properties["rule"] = or_reference(name);
+  properties["reduction"] = or_reference({{"enum", {"mean", "sum"}}});
   const Json table = {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
-  const Json loss = {{{"enum", names}}, table, {{"$ref", "#/definitions/reference"}}};
+  const Json loss = {name, table, reference()};
   schema["properties"]["loss"]["anyOf"] = loss;
   if (!schema["properties"].contains("auxiliary")) return;
   schema["properties"]["auxiliary"]["anyOf"][0]["items"]["properties"]["loss"]["anyOf"] = loss;
@@ -157,62 +218,81 @@ Json observers_schema(const Registry& registry) {
 // A stage's table is checked by the type that it names, or else by its own name.
 Json graph_schema(const Registry& registry) {
   Json by_name = {
-      {"flow", {{"type", "array"}, {"items", {{"type", "string"}}}, {"description", "stages, in order"}}},
+      {"flow", or_reference({{"type", "array"}, {"items", {{"type", "string"}}}, {"description", "stages, in order"}})},
       {"every", {{"type", "string"}, {"description", kEveryForms}}},
-      {"before", {{"type", "boolean"}, {"description", "whether two batches are tried before the first epoch (true)"}}}};
+      {"before",
+       or_reference({{"type", "boolean"}, {"description", "whether two batches are tried before the first epoch (true)"}})}};
   Json cases = Json::array(), names = Json::array();
   for (const auto& [name, type] : registry.stages()) {
     names.push_back(name);
     cases.push_back(
         {{"if", {{"required", {"stage"}}, {"properties", {{"stage", {{"const", name}}}}}}}, {"then", reference_to(name)}});
   }
-  const Json named = {{"type", "object"}, {"allOf", cases}, {"properties", {{"stage", {{"enum", names}}}}}};
+  const Json named = {{"type", "object"}, {"allOf", cases}, {"properties", {{"stage", or_reference({{"enum", names}})}}}};
   for (const auto& [name, type] : registry.stages()) {
     by_name[name] = {{"if", {{"required", {"stage"}}}}, {"then", named}, {"else", reference_to(name)}};
   }
-  return {{"type", "object"}, {"required", {"flow"}}, {"properties", by_name}, {"additionalProperties", named}};
+  return {{"type", "object"}, {"properties", by_name}, {"additionalProperties", named}};
+}
+
+// What stages must have where no other file gives it: by the table's name, and by the type that it names.
+void add_complete_graph(Json& definitions, const Registry& registry) {
+  Json by_name = Json::object(), cases = Json::array();
+  for (const auto& [name, type] : registry.stages()) {
+    const Json complete = complete_schema(type.params);
+    if (!complete.empty()) {
+      cases.push_back({{"if", {{"required", {"stage"}}, {"properties", {{"stage", {{"const", name}}}}}}}, {"then", complete}});
+    }
+    by_name[name] = {{"if", {{"required", {"stage"}}}}, {"then", {{"$ref", "#/definitions/complete-stage"}}}, {"else", complete}};
+  }
+  Json complete_stage = Json::object();
+  if (!cases.empty()) complete_stage["allOf"] = cases;
+  definitions["complete-stage"] = complete_stage;
+  complete_stage["required"] = {"stage"};  // of a table that is not named as a type
+  definitions["complete-graph"] = {{"properties", by_name}, {"additionalProperties", complete_stage}};
+}
+
+// A table of the file that is no graph, such as [run]: its keys, and which of them must be there.
+template <class Params>
+void add_table(const char* name, Json& all, Json& complete) {
+  ParamSet<Params> set;
+  Params::describe(set);
+  const Params defaults;
+  all[name] = object_schema(set.infos(), write_params(set.infos(), &defaults));
+  complete[name] = complete_schema(set.infos());
+}
+
+// Tables that are none of the above are graphs where they have a flow, and else variables.
+Json where_it_flows(const char* definition) {
+  return {{"if", {{"type", "object"}, {"required", {"flow"}}}}, {"then", {{"$ref", std::string("#/definitions/") + definition}}}};
 }
 
 }  // namespace
 
 std::string json_schema(const Registry& registry) {
-  ParamSet<RunParams> run;
-  RunParams::describe(run);
-  const RunParams defaults;
-  ParamSet<StopParams> stop;
-  StopParams::describe(stop);
-  const StopParams no_stop;
-  ParamSet<PlateauParams> plateau;
-  PlateauParams::describe(plateau);
-  const PlateauParams no_plateau;
-  ParamSet<CheckpointParams> checkpoint;
-  CheckpointParams::describe(checkpoint);
-  const CheckpointParams no_checkpoint;
   Json definitions = {{"reference", {{"type", "string"}, {"pattern", "\\$\\{[^}]+\\}"}}}, {"graph", graph_schema(registry)}};
   for (const auto& [name, type] : registry.stages()) definitions[definition(name)] = stage_schema(type, registry);
-  ParamSet<NetworkParams> network_keys;
-  NetworkParams::describe(network_keys);
-  const NetworkParams no_network;
-  Json network = object_schema(network_keys.infos(), write_params(network_keys.infos(), &no_network));
-  network.erase("additionalProperties");  // variables of the network
-  // Most pipelines name the file alone.
-  Json& weights = network["properties"]["weights"];
-  weights["anyOf"].insert(weights["anyOf"].begin(), Json::object({{"type", "string"}}));
-  weights["default"] = "";
-  const Json graph_or_variables = {{"if", {{"type", "object"}, {"required", {"flow"}}}},
-                                   {"then", {{"$ref", "#/definitions/graph"}}}};
+  add_complete_graph(definitions, registry);
+  Json all = {{"extends", {{"type", "string"}, {"description", "a file whose tables this one changes"}}},
+              {"observe", observers_schema(registry)}};
+  Json complete = {{"observe", Json::object()}};
+  add_table<RunParams>("run", all, complete);
+  add_table<StopParams>("stop", all, complete);
+  add_table<PlateauParams>("plateau", all, complete);
+  add_table<CheckpointParams>("checkpoint", all, complete);
+  add_table<NetworkParams>("network", all, complete);
+  all["network"].erase("additionalProperties");  // variables of the network
+  // A file that extends another may leave out what that one says, and its graphs need no flow.
+  Json inherited = Json::object();
+  for (const char* graph : {"train", "validate", "predict"}) inherited[graph] = {{"$ref", "#/definitions/graph"}};
   const Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"},
                        {"title", "Millrace pipeline"},
                        {"type", "object"},
-                       {"properties",
-                        {{"extends", {{"type", "string"}, {"description", "a file whose tables this one changes"}}},
-                         {"run", object_schema(run.infos(), write_params(run.infos(), &defaults))},
-                         {"stop", object_schema(stop.infos(), write_params(stop.infos(), &no_stop))},
-                         {"plateau", object_schema(plateau.infos(), write_params(plateau.infos(), &no_plateau))},
-                         {"checkpoint", object_schema(checkpoint.infos(), write_params(checkpoint.infos(), &no_checkpoint))},
-                         {"observe", observers_schema(registry)},
-                         {"network", network}}},
-                       {"additionalProperties", graph_or_variables},
+                       {"properties", all},
+                       {"additionalProperties", where_it_flows("graph")},
+                       {"if", {{"required", {"extends"}}}},
+                       {"then", {{"properties", inherited}}},
+                       {"else", {{"properties", complete}, {"additionalProperties", where_it_flows("complete-graph")}}},
                        {"definitions", definitions}};
   return schema.dump(2) + "\n";
 }

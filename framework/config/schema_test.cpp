@@ -34,7 +34,9 @@ TEST(Schema, SaysWhatTheDeclarationSays) {
   const auto schema = nlohmann::json::parse(json_schema(registry));
   const auto& blur = schema["definitions"]["stage-blur"];
   EXPECT_EQ(blur["additionalProperties"], false);
-  EXPECT_EQ(blur["required"], nlohmann::json::array({"radius"}));
+  EXPECT_FALSE(blur.contains("required"));  // a file that extends another need not say it
+  const auto& complete = schema["definitions"]["complete-graph"]["properties"]["blur"]["else"];
+  EXPECT_EQ(complete["required"], nlohmann::json::array({"radius"}));
   const auto& chance = blur["properties"]["chance"];
   EXPECT_EQ(chance["anyOf"][0], nlohmann::json::parse(R"({"type": "number", "minimum": 0.0, "maximum": 1.0})"));
   EXPECT_EQ(chance["anyOf"][1]["$ref"], "#/definitions/reference");
@@ -46,11 +48,12 @@ TEST(Schema, SaysWhatTheDeclarationSays) {
   EXPECT_EQ(blur["properties"]["only"]["anyOf"][0]["items"]["type"], "string");
   EXPECT_EQ(schema["properties"]["run"]["properties"]["epochs"]["default"], 1.0);
   const auto& network = schema["properties"]["network"];
-  EXPECT_EQ(network["required"], nlohmann::json::array({"use"}));
+  EXPECT_EQ(schema["else"]["properties"]["network"]["required"], nlohmann::json::array({"use"}));
   EXPECT_EQ(network["properties"]["freeze"]["anyOf"][0]["items"]["type"], "string");
   EXPECT_EQ(network["properties"]["rename"]["anyOf"][0]["items"]["required"], nlohmann::json::array({"from", "to"}));
   EXPECT_FALSE(network.contains("additionalProperties"));  // variables of the network
-  EXPECT_EQ(schema["definitions"]["graph"]["required"], nlohmann::json::array({"flow"}));
+  EXPECT_EQ(schema["if"]["required"], nlohmann::json::array({"extends"}));
+  EXPECT_EQ(schema["additionalProperties"]["if"]["required"], nlohmann::json::array({"flow"}));
   EXPECT_EQ(schema["definitions"]["graph"]["properties"]["blur"]["else"]["$ref"], "#/definitions/stage-blur");
 }
 

@@ -214,6 +214,29 @@ TEST(GraphError, OfASampleTransformNamesStageAndSample) {
   EXPECT_EQ(error_of(test, {}, ErrorKind::run), "stage 'train.recolour': sample 'sample/5': index is unlucky");
 }
 
+// Draws, and does not say so.
+class DrawsInSecret : public SampleTransform {
+ public:
+  struct Params {};
+  static void describe(StageDescription<Params>& d) { d.name("draws_in_secret").text("Draws."); }
+  DrawsInSecret(const Params&, const StageSite&) {}
+  void process(Sample& sample, Draw& draw) override {
+    if (sample.key.index == 3) draw.bits();
+  }
+};
+
+TEST(GraphError, OfADrawThatIsRandomDoesNotSayNamesStageAndSample) {
+  TestGraph test;
+  test.add<CountingSource>("read");
+  test.add<Paint>("paint");
+  test.add<DrawsInSecret>("tint");
+  test.add<CountingBatcher>("batch");
+  EXPECT_EQ(
+      error_of(test, {}, ErrorKind::usage),
+      "stage 'train.tint': sample 'sample/3': the stage drew a random number, and its is_random() says that it draws none: a "
+      "class that uses its Draw overrides is_random()");
+}
+
 TEST(GraphError, NamesTheLineOfTheStagesTable) {
   TestGraph test;
   Value breaks = table({{"index", number(5)}});

@@ -49,7 +49,8 @@ void WeightsChoice::describe(ParamSet<WeightsChoice>& set) {
 void NetworkParams::describe(ParamSet<NetworkParams>& set) {
   using P = NetworkParams;
   set.add("use", &P::use).required().text("a network of the zoo, or the file that describes the network");
-  set.add_table("weights", &P::weights, &WeightsChoice::describe, "file")
+  set.add_table("weights", &P::weights, &WeightsChoice::describe)
+      .or_one()
       .text(
           "what to start from: a file, safetensors or a state dict of PyTorch (.pth), beside this one or in the working folder; "
           "or "

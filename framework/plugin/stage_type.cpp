@@ -40,6 +40,14 @@ StageAttributes& StageAttributes::in_recipes(RecipeRole role) {
   recipe_role_ = role;
   return *this;
 }
+StageAttributes& StageAttributes::example(std::string_view table, ImageShape image) {
+  examples_.push_back({std::string(table), image});
+  return *this;
+}
+StageAttributes& StageAttributes::example(std::string_view table, void (*files)(const std::string& folder)) {
+  examples_.push_back({.table = std::string(table), .files = files});
+  return *this;
+}
 
 StageType::StageType() = default;
 StageType::StageType(const StageType&) = default;
@@ -75,6 +83,7 @@ StageType StageTypeAccess::described(const StageAttributes& attributes, StageTyp
   type.per_replica = attributes.per_replica_;
   type.stepwise = attributes.stepwise_;
   type.recipe_role = attributes.recipe_role_;
+  type.examples = attributes.examples_;
   type.role = role;
   const bool transforms = role == StageType::Role::sample_transform;
   if (transforms && type.inputs.empty()) type.inputs.push_back({"in", std::string(payload::kImageChunk)});

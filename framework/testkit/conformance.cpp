@@ -41,6 +41,10 @@ void Report::add(const std::string& complaint) {
   if (std::find(complaints_.begin(), complaints_.end(), complaint) == complaints_.end()) complaints_.push_back(complaint);
 }
 
+void Report::add_all(const std::string& frame, const Report& other) {
+  for (const std::string& complaint : other.complaints_) add(frame + complaint);
+}
+
 Verdict Report::verdict() const {
   if (!complaints_.empty()) return Verdict::failed;
   return reason_.empty() ? Verdict::passed : Verdict::not_applicable;

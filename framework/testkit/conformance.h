@@ -31,6 +31,8 @@ class Report {
   }
   void add(const std::string& complaint);
   void not_applicable(const std::string& why) { reason_ = why; }
+  // Its complaints, each as `frame` + complaint.
+  void add_all(const std::string& frame, const Report& other);
 
   Verdict verdict() const;
   std::string text() const;  // complaints, or why it is not applicable; "" when it passed

@@ -1,6 +1,9 @@
 // What every stage has to say about itself, how it answers wrong tables, and that it can be made, stopped and gone on with.
 #include "testkit/conformance_stage.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <latch>
 #include <thread>
 
@@ -9,20 +12,68 @@
 
 namespace millrace::conformance {
 
-Workable::Workable(const Registry& registry, const std::string& name)
-    : type_(*registry.stage(name)), bench_(registry, type_.role == StageType::Role::stage) {
-  table_ = workable_table(type_, bench_.context(), why_);
+namespace {
+
+using Role = StageType::Role;
+
+const char* in_words(Role role) {
+  switch (role) {
+    case Role::source: return "sources";
+    case Role::sample_transform: return "stages that change one sample at a time";
+    case Role::batcher: return "batchers";
+    case Role::stage: break;
+  }
+  return "stages behind 'batch'";
 }
 
-bool Workable::is_workable(Report& report) const {
-  if (!table_) report.not_applicable(fmt::format("no plausible parameters are accepted: {}", why_));
-  return table_.has_value();
+}  // namespace
+
+Workable::Workable(const Registry& registry, const StageType& type, const StageExample* example)
+    : type_(type), bench_(registry, type.role == Role::stage, example != nullptr ? example->image : kImage) {
+  if (example == nullptr) {
+    table_ = workable_table(type_, bench_.context(), why_);
+    return;
+  }
+  folder_.emplace(example->files);
+  Value table;
+  why_ = read_example(*example, folder_->path(), table);
+  if (why_.empty()) why_ = refusal(type_, table, bench_.context());
+  if (why_.empty()) table_ = std::move(table);
 }
 
-bool Workable::is_a(StageType::Role role, Report& report) const {
-  if (type_.role == role) return is_workable(report);
-  report.not_applicable("this kind of stage does not do that");
-  return false;
+void for_each_example(const Registry& registry, const std::string& name, std::initializer_list<Role> roles, ExampleCheck check,
+                      Report& report) {
+  const StageType& type = *registry.stage(name);
+  if (roles.size() > 0 && std::find(roles.begin(), roles.end(), type.role) == roles.end()) {
+    std::vector<const char*> asked;
+    for (const Role role : roles) asked.push_back(in_words(role));
+    return report.not_applicable(fmt::format("only {} are asked this", fmt::join(asked, " and ")));
+  }
+  if (type.examples.empty()) {
+    const Workable guessed(registry, type, nullptr);
+    if (guessed.why_not().empty()) return check(guessed, report);
+    return report.not_applicable(
+        fmt::format("no table that can be guessed is accepted, and describe() gives no example(): {}", guessed.why_not()));
+  }
+  std::string left_out;
+  bool is_applicable = false;
+  for (const StageExample& example : type.examples) {
+    Report found;
+    const Workable stage(registry, type, &example);
+    if (stage.why_not().empty()) {
+      try {
+        check(stage, found);
+      } catch (...) {
+        found.add(fmt::format("it threw: {}", current_error().what()));
+      }
+    } else {
+      found.add(fmt::format("it is refused: {}", stage.why_not()));
+    }
+    report.add_all(fmt::format("example '{}': ", example.table), found);
+    if (found.verdict() == Verdict::not_applicable) left_out = found.text();
+    is_applicable = is_applicable || found.verdict() != Verdict::not_applicable;
+  }
+  if (!is_applicable) report.not_applicable(left_out);
 }
 
 std::string_view Workable::input() const {
@@ -143,9 +194,7 @@ void missing_key(const Registry& registry, const std::string& name, Report& repo
   }
 }
 
-void wrong_table(const Registry& registry, const std::string& name, Report& report) {
-  const Workable stage(registry, name);
-  if (!stage.is_workable(report)) return;
+void wrong_table(const Workable& stage, Report& report) {
   Value wrong = stage.table();
   wrong.set("no_such_key_at_all", Value(true));
   Diagnostics errors;
@@ -156,28 +205,22 @@ void wrong_table(const Registry& registry, const std::string& name, Report& repo
                 fmt::format("it does not name the key and its table: {}", errors.text()));
 }
 
-void stops_unopened(const Registry& registry, const std::string& name, Report& report) {
-  const Workable stage(registry, name);
-  if (!stage.is_workable(report)) return;
+void stops_unopened(const Workable& stage, Report&) {
   testkit::Harness unopened = stage.harness();
   unopened.stage().stop();
   unopened.stage().stop();
 }
 
-void stops_twice(const Registry& registry, const std::string& name, Report& report) {
-  const Workable stage(registry, name);
-  if (!stage.is_workable(report)) return;
+void stops_twice(const Workable& stage, Report&) {
   testkit::Harness opened = stage.harness();
   opened.stage().open();
   opened.stage().stop();
   opened.stage().stop();
 }
 
-void construction(const Registry& registry, const std::string& name, Report& report) {
-  const Workable stage(registry, name);
-  if (!stage.is_workable(report)) return;
+void construction(const Workable& stage, Report& report) {
   const auto make = [&](unsigned thread) {
-    const Bench own(registry, stage.type().role == StageType::Role::stage);  // a replica has one optimizer
+    const Bench own(*stage.context().registry, stage.type().role == Role::stage, stage.image());  // a replica has one optimizer
     Jitter jitter(thread);
     for (int i = 0; i < 8; ++i) {
       testkit::Harness made(stage.type(), stage.table(), own.context());
@@ -190,9 +233,7 @@ void construction(const Registry& registry, const std::string& name, Report& rep
 }
 
 // What a stage saves, a new one takes up and saves again.
-void stage_state(const Registry& registry, const std::string& name, Report& report) {
-  const Workable stage(registry, name);
-  if (!stage.is_workable(report)) return;
+void stage_state(const Workable& stage, Report& report) {
   testkit::Harness first = stage.harness();
   first.stage().open();
   const std::string saved = first.stage().save();
@@ -204,12 +245,18 @@ void stage_state(const Registry& registry, const std::string& name, Report& repo
   report.expect(second.stage().save() == saved, "what it saves is another text after a new stage has restored it");
 }
 
-constexpr Check kStageChecks[] = {{"stage", "description", stage_description},   {"stage", "defaults", stage_defaults},
-                                  {"stage", "unknown key", unknown_key},         {"stage", "wrong type", wrong_type},
-                                  {"stage", "wrong choice", wrong_choice},       {"stage", "out of range", out_of_range},
-                                  {"stage", "missing key", missing_key},         {"stage", "wrong table", wrong_table},
-                                  {"stage", "stop before open", stops_unopened}, {"stage", "stop twice", stops_twice},
-                                  {"stage", "construction", construction},       {"stage", "state", stage_state}};
+constexpr Check kStageChecks[] = {{"stage", "description", stage_description},
+                                  {"stage", "defaults", stage_defaults},
+                                  {"stage", "unknown key", unknown_key},
+                                  {"stage", "wrong type", wrong_type},
+                                  {"stage", "wrong choice", wrong_choice},
+                                  {"stage", "out of range", out_of_range},
+                                  {"stage", "missing key", missing_key},
+                                  {"stage", "wrong table", of_each_example<wrong_table>},
+                                  {"stage", "stop before open", of_each_example<stops_unopened>},
+                                  {"stage", "stop twice", of_each_example<stops_twice>},
+                                  {"stage", "construction", of_each_example<construction>},
+                                  {"stage", "state", of_each_example<stage_state>}};
 
 std::vector<Check> with_sample_checks() {
   std::vector<Check> all(std::begin(kStageChecks), std::end(kStageChecks));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <random>
 #include <string>
@@ -17,12 +18,12 @@ inline constexpr unsigned kThreads = 4;
 // A stage type with a table that it accepts and a context to be made in.
 class Workable {
  public:
-  Workable(const Registry& registry, const std::string& name);
-  // Says in the report why not.
-  bool is_workable(Report& report) const;
-  bool is_a(StageType::Role role, Report& report) const;  // and workable
+  // Of an example of the type; null: of a table that is guessed. Where there is none that is accepted, why_not() says why.
+  Workable(const Registry& registry, const StageType& type, const StageExample* example);
+  const std::string& why_not() const { return why_; }
 
   const StageType& type() const { return type_; }
+  ImageShape image() const { return bench_.context().image; }  // of the images that arrive
   const Value& table() const { return *table_; }
   const StepContext& context() const { return bench_.context(); }
   std::string_view input() const;  // payload of the first port; "" without one
@@ -31,9 +32,22 @@ class Workable {
  private:
   const StageType& type_;
   Bench bench_;
+  std::optional<ExampleFolder> folder_;
   std::string why_;
   std::optional<Value> table_;
 };
+
+// Asks the check of each example of a stage that has one of these roles; no roles: of every stage. An example that cannot be made
+// is a complaint. A stage without examples is made from a guessed table, and the check is not applicable where none is accepted.
+using ExampleCheck = void (*)(const Workable& stage, Report& report);
+void for_each_example(const Registry& registry, const std::string& name, std::initializer_list<StageType::Role> roles,
+                      ExampleCheck check, Report& report);
+
+// The same as a Check::run.
+template <ExampleCheck kCheck, StageType::Role... kRoles>
+void of_each_example(const Registry& registry, const std::string& name, Report& report) {
+  for_each_example(registry, name, {kRoles...}, kCheck, report);
+}
 
 // Runs `work(thread)` on all threads at once. What they throw is a complaint.
 void on_threads(const std::function<void(unsigned)>& work, Report& report);
@@ -69,7 +83,8 @@ Outcome outcome(const Sample& sample);
 // What a source gives.
 struct Read {
   std::string url;
-  std::vector<std::uint8_t> bytes;
+  bool is_encoded = true;
+  std::vector<std::uint8_t> bytes;  // encoded, or the image that the source made
   std::int32_t label = -1;
   bool operator==(const Read&) const = default;
 };

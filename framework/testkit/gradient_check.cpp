@@ -72,11 +72,15 @@ double GradientReport::worst() const {
 std::string GradientReport::text() const {
   std::vector<Entry> sorted = entries;
   std::sort(sorted.begin(), sorted.end(), [](const Entry& a, const Entry& b) { return a.error() > b.error(); });
+  constexpr std::size_t kMostLines = 10;
+  const std::size_t shown = sorted.size() <= kMostLines ? sorted.size() : kMostLines - 1;
   std::string text;
-  for (const Entry& entry : sorted) {
+  for (std::size_t i = 0; i < shown; ++i) {
+    const Entry& entry = sorted[i];
     text += fmt::format("{}: relative error {:.2e} (difference {:.2e}, gradient {:.2e}, noise {:.1e})\n", entry.parameter,
                         entry.error(), entry.difference, entry.norm, entry.noise);
   }
+  if (shown < sorted.size()) text += fmt::format("and {} parameters more, with smaller errors\n", sorted.size() - shown);
   return text;
 }
 

@@ -47,7 +47,7 @@ struct GradientReport {
   };
   std::vector<Entry> entries;
   double worst() const;
-  std::string text() const;  // a line for each parameter, worst first
+  std::string text() const;  // a line for each parameter, worst first; ten lines at most
 };
 
 // REQUIRES: started, compiled for training with at least the batch's size. Parameters are as before afterwards; running

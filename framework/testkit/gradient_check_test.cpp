@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 #include "millrace/loss.h"
 #include "testkit/harness.h"
 
@@ -94,6 +97,18 @@ TEST(GradientCheck, FindsAGradientThatIsTwoPercentOff) {
   const GradientReport report = check(0.02);
   EXPECT_GT(report.worst(), 1e-2) << report.text();
   EXPECT_EQ(report.text().find("bias"), 0U) << report.text();
+}
+
+TEST(GradientCheck, SaysItInTenLines) {
+  GradientReport report;
+  for (int i = 0; i < 10; ++i) report.entries.push_back({"p" + std::to_string(i), 0.1 * i, 1, 1e-6});
+  std::string text = report.text();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 10) << text;
+  for (int i = 10; i < 40; ++i) report.entries.push_back({"p" + std::to_string(i), 0.1 * i, 1, 1e-6});
+  text = report.text();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 10) << text;
+  EXPECT_EQ(text.find("p39: relative error"), 0U) << text;
+  EXPECT_NE(text.find("\nand 31 parameters more, with smaller errors\n"), std::string::npos) << text;
 }
 
 TEST(GradientCheck, FindsAGradientThatIsMissing) { EXPECT_GT(check(-1).worst(), 0.9); }

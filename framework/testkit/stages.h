@@ -53,6 +53,7 @@ class Paint : public SampleTransform {
   };
   static void describe(StageDescription<Params>& d);
   Paint(const Params& params, const StageSite&) : params_(params) {}
+  bool is_random() const override { return true; }
   void process(Sample& sample, Draw& draw) override;
   ImageShape image_shape() const override;
 

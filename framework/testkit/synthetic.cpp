@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <fstream>
 
+#include "config/document.h"
 #include "millrace/optimizer.h"
 #include "testkit/plain.h"
 #include "testkit/rules.h"
@@ -14,7 +16,10 @@ namespace millrace::conformance {
 
 namespace fs = std::filesystem;
 
-const fs::path& image_folder() {
+namespace {
+
+// Holds image_folder() and folders of examples, and goes with the process that made it.
+const fs::path& working_folder() {
   struct Folder {
     fs::path path;
     pid_t by = ::getpid();
@@ -25,6 +30,17 @@ const fs::path& image_folder() {
   };
   static const Folder folder{[] {
     const fs::path root = fs::temp_directory_path() / fmt::format("millrace_conformance_{}", ::getpid());
+    fs::create_directories(root);
+    return root;
+  }()};
+  return folder.path;
+}
+
+}  // namespace
+
+const fs::path& image_folder() {
+  static const fs::path folder = [] {
+    const fs::path root = working_folder() / "images";
     fs::create_directories(root);
     std::ofstream list(root / "metadata.csv");  // for stages that read lists
     list << "file_name,label\n";
@@ -39,8 +55,36 @@ const fs::path& image_folder() {
     }
     write_archives(root);
     return root;
-  }()};
-  return folder.path;
+  }();
+  return folder;
+}
+
+ExampleFolder::ExampleFolder(void (*files)(const std::string& folder)) : is_own_(files != nullptr) {
+  if (!is_own_) {
+    path_ = image_folder();
+    return;
+  }
+  static std::atomic<int> number{0};
+  path_ = working_folder() / fmt::format("example_{}_{}", ::getpid(), number++);
+  fs::create_directories(path_);
+  files(path_.string());
+}
+
+ExampleFolder::~ExampleFolder() {
+  std::error_code ignored;
+  if (is_own_) fs::remove_all(path_, ignored);
+}
+
+std::string read_example(const StageExample& example, const fs::path& folder, Value& table) {
+  constexpr std::string_view kFolder = "${folder}";
+  std::string text = example.table;
+  for (std::size_t at = 0; (at = text.find(kFolder, at)) != std::string::npos; at += folder.string().size()) {
+    text.replace(at, kFolder.size(), folder.string());
+  }
+  Diagnostics errors;
+  std::optional<Value> read = parse_toml(text, "example", errors);
+  if (read) table = std::move(*read);
+  return errors.text();
 }
 
 namespace {
@@ -80,10 +124,11 @@ Value plausible(const ParamInfo& info) {
   if (info.type == "text") return text;
   if (info.type == "[low, high]") return Value(Array{number, number});
   if (info.type == "[height, width]") return Value(Array{integer, integer});
-  if (info.type == "list of integers") return Value(Array{integer});
-  if (info.type == "list of numbers") return Value(Array{number});
-  if (info.type == "list of texts") return Value(Array{text});
-  if (info.type == "list of true or false") return Value(Array{Value(true)});
+  const std::size_t length = std::max<std::size_t>(info.length, 1);
+  if (info.type == "list of integers") return Value(Array(length, integer));
+  if (info.type == "list of numbers") return Value(Array(length, number));
+  if (info.type == "list of texts") return Value(Array(length, text));
+  if (info.type == "list of true or false") return Value(Array(length, Value(true)));
   if (info.name == "sources") {
     Value source;
     source.set("stage", Value("read_folder"));
@@ -95,11 +140,10 @@ Value plausible(const ParamInfo& info) {
   return integer;
 }
 
-Bench::Bench(const Registry& registry, bool with_replicas) : network_(testkit::small_network(kImage, 5, 2)) {
+Bench::Bench(const Registry& registry, bool with_replicas, ImageShape image) : network_(testkit::small_network(kImage, 5, 2)) {
   context_.graph = "test";
   context_.seed = 11;
-  context_.image = kImage;
-  context_.window = kImage;
+  context_.image = context_.window = image;
   context_.run = &run_;
   run_.set_folder(image_folder());
   context_.registry = &registry;
@@ -123,9 +167,19 @@ Bench::Bench(const Registry& registry, bool with_replicas) : network_(testkit::s
   context_.total_steps = context_.last_step = 4;
 }
 
-std::optional<Value> workable_table(const StageType& type, const StepContext& context, std::string& why) {
+std::string refusal(const StageType& type, const Value& table, const StepContext& context) {
   StepContext own = context;
   own.name = type.name;
+  Diagnostics errors;
+  try {
+    if (type.create(table, own, errors)) return {};
+    return errors.text();
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+std::optional<Value> workable_table(const StageType& type, const StepContext& context, std::string& why) {
   const Value required = plausible_table(type.params);
   std::vector<Value> candidates{required};
   for (const ParamInfo& param : type.params) {
@@ -134,33 +188,28 @@ std::optional<Value> workable_table(const StageType& type, const StepContext& co
     candidates.back().set(param.name, plausible(param));
   }
   for (const Value& table : candidates) {
-    Diagnostics errors;
-    try {
-      if (type.create(table, own, errors)) return table;
-      why = errors.text();
-    } catch (const Error& error) {
-      why = error.what();
-    }
+    why = refusal(type, table, context);
+    if (why.empty()) return table;
   }
   return std::nullopt;
 }
 
-void fill_sample(Sample& sample, std::uint32_t slot, std::string_view input_payload) {
+void fill_sample(Sample& sample, std::uint32_t slot, std::string_view input_payload, ImageShape shape) {
   sample.url = fmt::format("sample/{}", slot);
   sample.label = static_cast<std::int32_t>(slot % 2);
   if (input_payload == payload::kSampleChunk) {
-    const std::vector<std::uint8_t> bytes = grey_jpeg(kImage.height, kImage.width, static_cast<std::uint8_t>(10 * slot));
+    const std::vector<std::uint8_t> bytes = grey_jpeg(shape.height, shape.width, static_cast<std::uint8_t>(10 * slot));
     std::memcpy(sample.encoded.resize(bytes.size()), bytes.data(), bytes.size());
     return;
   }
-  const Image image = sample.new_image(kImage);
-  for (std::size_t i = 0; i < kImage.bytes(); ++i) image.data[i] = static_cast<std::uint8_t>(7 * i + 31 * slot);
-  sample.set_image(image, SourceMap{kImage.height, kImage.width, {}});
+  const Image image = sample.new_image(shape);
+  for (std::size_t i = 0; i < shape.bytes(); ++i) image.data[i] = static_cast<std::uint8_t>(7 * i + 31 * slot);
+  sample.set_image(image, SourceMap{shape.height, shape.width, {}});
 }
 
-Ref<Batch> filled_batch(std::string_view input_payload, std::uint32_t samples) {
-  Ref<Batch> batch = testkit::make_batch(samples, kImage);
-  for (std::uint32_t slot = 0; slot < samples; ++slot) fill_sample(batch->samples[slot], slot, input_payload);
+Ref<Batch> filled_batch(std::string_view input_payload, std::uint32_t samples, ImageShape image) {
+  Ref<Batch> batch = testkit::make_batch(samples, image);
+  for (std::uint32_t slot = 0; slot < samples; ++slot) fill_sample(batch->samples[slot], slot, input_payload, image);
   return batch;
 }
 

@@ -22,9 +22,27 @@ inline constexpr std::uint32_t kSamples = 24;
 // A grey JPEG file, 8 x 8 blocks of one level each (baseline, written by hand: no library is at hand that knows JPEG).
 std::vector<std::uint8_t> grey_jpeg(int height, int width, std::uint8_t level);
 
-// A folder with two classes of images, made once: images/first/0.jpg ...; beside the classes lies what write_archives() writes.
+// A folder with two classes of images, made once: first/0.jpg ...; beside the classes lies what write_archives() writes.
 // It goes with the process that made it; processes forked from that one may use it.
 const std::filesystem::path& image_folder();
+
+// What ${folder} of a StageExample is: a folder of its own that `files` fills, and that goes with this; without `files`
+// image_folder().
+class ExampleFolder {
+ public:
+  explicit ExampleFolder(void (*files)(const std::string& folder));
+  ExampleFolder(const ExampleFolder&) = delete;
+  ExampleFolder& operator=(const ExampleFolder&) = delete;
+  ~ExampleFolder();
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  bool is_own_;
+};
+
+// The table of an example. Returns what is wrong with it; "" for nothing.
+std::string read_example(const StageExample& example, const std::filesystem::path& folder, Value& table);
 
 // Files of many samples, one of each format: tar, CIFAR-10, IDX.
 void write_archives(const std::filesystem::path& folder);
@@ -35,7 +53,7 @@ Value plausible(const ParamInfo& info);
 // A context as a pipeline on small images would give it, with two devices' replicas where `with_replicas`.
 class Bench {
  public:
-  Bench(const Registry& registry, bool with_replicas);
+  Bench(const Registry& registry, bool with_replicas, ImageShape image = kImage);
   const StepContext& context() const { return context_; }
 
  private:
@@ -50,13 +68,15 @@ class Bench {
 // The smallest table that the stage can be made from: what it requires, or that and one more parameter. Nothing when none
 // is accepted; `why` then holds the last refusal.
 std::optional<Value> workable_table(const StageType& type, const StepContext& context, std::string& why);
+// Why the stage is not made from the table; "" where it is.
+std::string refusal(const StageType& type, const Value& table, const StepContext& context);
 
 // The rule with its defaults; and with every number at 0.5 and every switch on, where it accepts that.
 std::vector<std::shared_ptr<const Rule>> workable_rules(const RuleType& type);
 
 // What the stage's first input port takes: an encoded image, or pixels that differ from slot to slot.
-void fill_sample(Sample& sample, std::uint32_t slot, std::string_view input_payload);
+void fill_sample(Sample& sample, std::uint32_t slot, std::string_view input_payload, ImageShape image = kImage);
 // A batch whose slots hold what the stage's first input port takes: encoded images, or pixels that differ from slot to slot.
-Ref<Batch> filled_batch(std::string_view input_payload, std::uint32_t samples);
+Ref<Batch> filled_batch(std::string_view input_payload, std::uint32_t samples, ImageShape image = kImage);
 
 }  // namespace millrace::conformance

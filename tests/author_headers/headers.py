@@ -11,9 +11,9 @@ import sys
 # Lines that the compiler reads for each, without blank ones, at most: what GCC 12 reads and a thirtieth more. The table is
 # printed: lower a bound when a header has shrunk.
 BOUNDS = {
-    "batch.h": 67000, "communicator.h": 67500, "error.h": 31000, "kernels.h": 23500, "layer.h": 106000, "loss.h": 106500,
-    "observer.h": 70000, "optimizer.h": 71000, "params.h": 58000, "plugin.h": 63000, "sample.h": 41500, "source.h": 63000,
-    "stage.h": 62500, "storage.h": 51000,
+    "batch.h": 67000, "communicator.h": 67500, "error.h": 31000, "kernels.h": 23500, "layer.h": 100500, "loss.h": 103500,
+    "observer.h": 67000, "optimizer.h": 68000, "params.h": 44500, "plugin.h": 52500, "sample.h": 41500, "source.h": 49000,
+    "stage.h": 49000, "storage.h": 51000,
 }
 INCLUDE = re.compile(r'^\s*#include\s+["<](millrace/[^">]+)[">]', re.MULTILINE)
 

@@ -9,9 +9,11 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <limits>
 #include <random>
 #include <stdexcept>
+#include <string>
 #include <thread>
 
 namespace {
@@ -188,7 +190,82 @@ class MovesPadding {
 };
 
 // Keeps every promise: what is said of the others is not said of it.
-HOSTILE_STAGE(Harmless, "harmless", if (draw.chance(0.5)) sample.change_colours().data[0] = 1)
+class Harmless : public SampleTransform {
+ public:
+  struct Params {};
+  static void describe(StageDescription<Params>& d) { d.name("harmless").text("Keeps its promises.").example("", {16, 12, 1}); }
+  Harmless(const Params&, const StageSite&) {}
+  bool is_random() const override { return true; }
+  void process(Sample& sample, Draw& draw) override {
+    if (draw.chance(0.5)) sample.change_colours().data[0] = 1;
+  }
+};
+
+// is_random() says that it draws nothing.
+HOSTILE_STAGE(DrawsInSecret, "draws_in_secret", sample.label = draw.chance(0.5) ? 1 : 0)
+
+class WrongExample : public SampleTransform {
+ public:
+  struct Params {
+    double chance = 0;
+  };
+  static void describe(StageDescription<Params>& d) {
+    d.name("wrong_example").text("Breaks a promise.").example("chance = 0.5").example("chance = 2");
+    d.params.add("chance", &Params::chance).range(0, 1).text("of nothing");
+  }
+  WrongExample(const Params&, const StageSite&) {}
+  void process(Sample&, Draw&) override {}
+};
+
+// Harmless sources of a format that no guess finds a file for: a digit is a sample.
+class OwnFormat : public Source {
+ public:
+  struct Params : SourceParams {
+    std::string path;
+  };
+  static void write_digits(const std::string& folder) { std::ofstream(folder + "/digits.own") << "OWN 3141592653"; }
+  static void describe_own(StageDescription<Params>& d) {
+    d.text("Digits.").example("path = '${folder}/digits.own'", &write_digits);
+    d.params.add("path", &Params::path).required().text("the file");
+    SourceParams::describe(d.params);
+  }
+  static void describe(StageDescription<Params>& d) {
+    d.name("own_format");
+    describe_own(d);
+  }
+  OwnFormat(const Params& params, const StageSite&) : Source(params), path_(params.path) {}
+  void open() override {
+    std::ifstream file(path_);
+    std::string magic;
+    if (!(file >> magic >> digits_) || magic != "OWN") fail(ErrorKind::data, "'{}' holds no digits", path_);
+  }
+  std::uint64_t size() const override { return digits_.size(); }
+  std::size_t largest_encoded() const override { return 1; }
+  void read(Sample& sample) override {
+    sample.url = path_;
+    sample.encoded.resize(1)[0] = static_cast<std::uint8_t>(digits_[sample.key.index]);
+  }
+
+ private:
+  const std::string path_;
+  std::string digits_;
+};
+
+class ReadsDifferently : public OwnFormat {
+ public:
+  using OwnFormat::OwnFormat;
+  static void describe(StageDescription<Params>& d) {
+    d.name("reads_differently");
+    describe_own(d);
+  }
+  void read(Sample& sample) override {
+    OwnFormat::read(sample);
+    sample.label = reads_++;
+  }
+
+ private:
+  std::atomic<std::int32_t> reads_{0};
+};
 
 }  // namespace
 
@@ -215,6 +292,10 @@ MILLRACE_PLUGIN("hostile", "1.0", "Breaks promises.") {
   registry.add_stage<WithoutText>();
   registry.add_stage<ForgetsItsState>();
   registry.add_stage<Harmless>();
+  registry.add_stage<DrawsInSecret>();
+  registry.add_stage<WrongExample>();
+  registry.add_stage<OwnFormat>();
+  registry.add_stage<ReadsDifferently>();
   registry.add_layer<WrongGradient>();
   registry.add_rule<MovesPadding>();
 }

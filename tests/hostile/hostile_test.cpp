@@ -111,6 +111,13 @@ TEST(Hostile, EveryBrokenPromiseIsNamed) {
       {"stage 'bad_default'", "defaults", "failed: it refuses its own defaults: "},
       {"stage 'without_text'", "description", "failed: the parameter 'without_text.chance' has no text"},
       {"stage 'forgets_its_state'", "state", "failed: what it saves is another text after a new stage has restored it"},
+      {"stage 'draws_in_secret'", "determinism",
+       "failed: it threw: sample 'sample/0': the stage drew a random number, and its is_random() says that it draws none"},
+      {"stage 'wrong_example'", "construction",
+       "failed: example 'chance = 2': it is refused: example:1:10: 'chance' must be a number between 0 and 1, found 2"},
+      {"stage 'reads_differently'", "construction", "passed"},
+      {"stage 'reads_differently'", "determinism",
+       "failed: example 'path = '${folder}/digits.own'': it reads other samples the second time"},
       {"layer 'wrong_gradient'", "gradients", "failed: example ''"},
       {"rule 'moves_padding'", "padding", "failed: a value that is 0 and has no gradient does not stay 0"},
   };
@@ -122,6 +129,17 @@ TEST(Hostile, EveryBrokenPromiseIsNamed) {
   for (const char* check : {"determinism", "thread safety", "own sample", "results", "slots", "bad samples", "leaks"}) {
     EXPECT_EQ(said("stage 'harmless'", check), "passed") << check;
   }
+  for (const char* check : {"construction", "determinism", "thread safety", "cancellation", "leaks"}) {
+    EXPECT_EQ(said("stage 'own_format'", check), "passed") << check;
+  }
+}
+
+// A line for each complaint, and the worst parameter stands for the others.
+TEST(Hostile, WrongGradientsAreSaidInALine) {
+  const std::string line = said("layer 'wrong_gradient'", "gradients");
+  EXPECT_NE(line.find("backward does not give the gradients of forward; "), std::string::npos) << line;
+  EXPECT_NE(line.find(": relative error "), std::string::npos) << line;
+  EXPECT_LT(line.size(), 1200U) << line;
 }
 
 TEST(Hostile, APluginOfOursPassesEveryCheck) {
@@ -129,7 +147,8 @@ TEST(Hostile, APluginOfOursPassesEveryCheck) {
   EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
   EXPECT_NE(outcome.out.find("plugin 'augment.so': load: passed\n"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("stage 'augment': determinism: passed\n"), std::string::npos) << outcome.out;
-  EXPECT_NE(outcome.out.find(" checks: none failed\n"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find(" checks passed, 0 failed, 2 not applicable:\n"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("\n  stage 'augment': batches: only batchers are asked this\n"), std::string::npos) << outcome.out;
 }
 
 void expect_not_loaded(const std::string& file, const std::string& why) {
@@ -137,7 +156,7 @@ void expect_not_loaded(const std::string& file, const std::string& why) {
   EXPECT_EQ(outcome.code, 1) << file << ": " << outcome.err;
   EXPECT_NE(outcome.out.find(": load: failed: "), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find(why), std::string::npos) << outcome.out;
-  EXPECT_NE(outcome.out.find("1 of 1 checks failed"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("0 of 1 checks passed, 1 failed, 0 not applicable\n"), std::string::npos) << outcome.out;
 }
 
 TEST(Hostile, WhatHarmsWhileItIsLoadedIsNamed) {

@@ -81,8 +81,9 @@ def table(rows):
     return "\n".join(lines) + "\n"
 
 
-def table_rows(schema):
-    """Of a top-level table, from its schema."""
+def table_rows(whole, name):
+    """Of a top-level table, from the schema of a file. What a file needs that extends no other stands apart."""
+    schema, required = whole["properties"][name], whole["else"]["properties"][name].get("required", [])
     rows = []
     for key, value in schema["properties"].items():
         kind = value["anyOf"][0]
@@ -94,7 +95,7 @@ def table_rows(schema):
             limits = " | ".join(([limits] if limits else []) + choices)
         names = {"string": "text", "boolean": "true or false", "array": "list"}
         rows.append((key, names.get(kind.get("type", "string"), kind.get("type", "text")), limits,
-                     "required" if key in schema.get("required", []) else json.dumps(value.get("default")),
+                     "required" if key in required else json.dumps(value.get("default")),
                      value.get("description", "")))
     return rows
 
@@ -126,13 +127,11 @@ def part_text(inspect, title, names, command=()):
 def generated(program):
     inspect = Inspect(program)
     names = inspect.names()
-    tables = json.loads(inspect("--schema"))["properties"]
-    out = "## Keys of `[run]`\n\n" + table(table_rows(tables["run"])) + "\n"
-    out += "## Keys of `[stop]`\n\n" + table(table_rows(tables["stop"])) + "\n"
-    out += "## Keys of `[plateau]`\n\n" + table(table_rows(tables["plateau"])) + "\n"
-    out += "## Keys of `[checkpoint]`\n\n" + table(table_rows(tables["checkpoint"])) + "\n"
+    schema = json.loads(inspect("--schema"))
+    out = "".join(f"## Keys of `[{name}]`\n\n" + table(table_rows(schema, name)) + "\n"
+                  for name in ("run", "stop", "plateau", "checkpoint"))
     out += "## Keys of `[network]`\n\nAll other keys are the network's variables.\n\n"
-    out += table(table_rows(tables["network"])) + "\n"
+    out += table(table_rows(schema, "network")) + "\n"
     out += stage_text(inspect, names["stages"])
     out += part_text(inspect, "Keys of layers", names["layer types"])
     out += part_text(inspect, "Keys of losses", names["losses"], ["loss"])

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <vector>
 
 #include "millrace/communicator.h"
 #include "millrace/error.h"
@@ -52,18 +53,34 @@ class Verdicts {
     constexpr const char* kWords[] = {"passed", "failed", "not applicable"};
     ++asked_;
     if (verdict == Verdict::failed) ++failed_;
+    if (verdict == Verdict::not_applicable) {
+      ++not_applicable_;
+      const auto same = std::find_if(left_out_.begin(), left_out_.end(),
+                                     [&](const LeftOut& other) { return other.what == what && other.why == why; });
+      if (same == left_out_.end()) {
+        left_out_.push_back({what, why, check});
+      } else {
+        same->checks += ", " + check;
+      }
+    }
     fmt::print("{}: {}: {}{}\n", what, check, kWords[static_cast<int>(verdict)],
                why.empty() ? std::string() : fmt::format(": {}", one_line(why)));
     std::fflush(stdout);
   }
+  // How many checks passed, and which were not applicable, so that nobody takes those for passed ones.
   bool end() const {
-    if (failed_ == 0) fmt::print("{} checks: none failed\n", asked_);
-    if (failed_ > 0) fmt::print("{} of {} checks failed\n", failed_, asked_);
+    fmt::print("{} of {} checks passed, {} failed, {} not applicable{}\n", asked_ - failed_ - not_applicable_, asked_, failed_,
+               not_applicable_, left_out_.empty() ? "" : ":");
+    for (const LeftOut& each : left_out_) fmt::print("  {}: {}: {}\n", each.what, each.checks, one_line(each.why));
     return failed_ == 0;
   }
 
  private:
-  int asked_ = 0, failed_ = 0;
+  struct LeftOut {
+    std::string what, why, checks;
+  };
+  int asked_ = 0, failed_ = 0, not_applicable_ = 0;
+  std::vector<LeftOut> left_out_;
 };
 
 // The first character is the verdict's number.

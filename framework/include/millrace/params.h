@@ -10,22 +10,35 @@
 //     set.add("border", &Params::border).choices({"reflect", "constant"}).text("what lies outside the image");
 //   }
 //
-// Field types: bool, std::int64_t, double, std::string, Range, Size, std::vector of the first four, std::optional of any,
-// a nested struct (add_table), an optional of it, a list of structs (add_list), and Value for what only the reader of the field
-// understands.
-// Defaults are the struct's own initialisers. A parameter without a meaningful default is marked required().
+// What a field may be, and what stands for it in TOML:
+//
+//   bool, std::string                             true, "text"
+//   int, std::uint32_t, std::(u)int64_t           an integer; what does not fit is refused
+//   float, double                                 a number
+//   an enum                                       one of its names: add("mode", &Params::mode, {{"fast", Mode::fast}, ...})
+//   Range, Size                                   [low, high] or one number; [height, width] or one integer
+//   std::vector, std::array of all but these two  a list; of an array, with as many values as it has
+//   std::optional of any of these                 it need not be written
+//   a struct with describe(ParamSet<T>&)          a table: add(), or add_table() with a `describe` from elsewhere
+//   std::vector of such a struct                  a list of tables: add(), or add_list()
+//   Value                                         anything, which only the reader of the field understands
+//
+// Another type does not compile, and one line says why. Defaults are the struct's own initialisers. A parameter without a
+// meaningful default is marked required().
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "millrace/detail/param_fields.h"
 #include "millrace/detail/param_info.h"
 #include "millrace/detail/value.h"
 
@@ -69,7 +82,8 @@ class ParamRef {
   ParamRef& text(std::string_view text);
   ParamRef& unit(std::string_view unit);
   ParamRef& range(double low, double high = std::numeric_limits<double>::infinity());  // both included
-  // Of a text: the only ones it may be. Of an integer: words that it may be as well, such as "auto"; they read as 0.
+  // Of a text: the only ones it may be. Of an integer: words that it may be as well, such as "auto"; they read as 0. Of a list of
+  // numbers: words that the framework replaces by numbers before it is read.
   ParamRef& choices(std::initializer_list<std::string_view> names);
   ParamRef& choices(std::vector<std::string> names);
   // Of a text with choices: what is said of a wrong one that holds `word`, in lower case or not, instead of the nearest choice.
@@ -80,7 +94,9 @@ class ParamRef {
   // One of the keys of its table that say the same, such as "bound", and exclude each other: two in one file are a mistake, and
   // one in a file that extends another, or in --set, takes the place of the other file's. See require_one_alternative().
   ParamRef& alternative(std::string_view says);
-  ParamRef& or_one();  // of a list of texts or numbers: it may also be one of them
+  // Of a list of texts or numbers: it may also be one of them. Of a table: it may also be the first of its members alone, as
+  // `learning_rate = 0.1` stands for `learning_rate = { initial = 0.1 }`.
+  ParamRef& or_one();
   // A run that goes on from a checkpoint may have another value and is not asked about it: results do not depend on it.
   ParamRef& may_change();
   // Recipes in files of weights (stage.h, RecipeRole) may set it. REQUIRES: no value names a file, a folder, a URL, a program or
@@ -99,10 +115,10 @@ class ParamList {
   std::vector<ParamInfo> take() && { return std::move(infos_); }
 
  protected:
-  using Read = std::function<void(const ParamInfo& self, void* object, const Value& value, Diagnostics& errors)>;
-  using Write = std::function<Value(const void* object)>;
+  using Read = decltype(ParamInfo::read);
+  using Write = decltype(ParamInfo::write);
   // The results are valid until the next parameter is added.
-  ParamRef append(std::string_view name, std::string type, Read read, Write write);
+  ParamRef append(std::string_view name, std::string type, Read read, Write write, std::size_t length = 0);
   ParamRef append_table(std::string_view name, std::string type, std::vector<ParamInfo> members, const void* member_defaults,
                         Read read, Write write, bool shared = false);
   static void report_no_list(const ParamInfo& self, const Value& value, Diagnostics& errors);
@@ -114,13 +130,13 @@ class ParamList {
 void require_one_alternative(const std::vector<ParamInfo>& params, const void* object, const void* defaults,
                              const std::string& owner);
 
-// One specialisation for each field type listed above; they are compiled in config/fields.cpp.
 template <class T>
-struct Field {
-  static std::string type();
-  static void read(const ParamInfo& info, const Value& value, T& field, Diagnostics& errors);
-  static Value write(const T& field);
-};
+void Field<std::optional<T>>::read(const ParamInfo& info, const Value& value, std::optional<T>& field, Diagnostics& errors) {
+  T present{};
+  const std::size_t before = errors.size();
+  Field<T>::read(info, value, present, errors);
+  if (errors.size() == before) field = std::move(present);
+}
 }  // namespace detail
 
 template <class Struct>
@@ -128,27 +144,55 @@ class ParamSet : public detail::ParamList {
  public:
   template <class T, class Owner>  // Owner: Struct or a base of it
   ParamRef add(std::string_view name, T Owner::*field) {
-    return append(
-        name, detail::Field<T>::type(),
-        [field](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
-          detail::Field<T>::read(self, value, static_cast<Struct*>(object)->*field, errors);
-        },
-        [field](const void* object) { return detail::Field<T>::write(static_cast<const Struct*>(object)->*field); });
+    using Inside = detail::Inside<T>;
+    if constexpr (detail::kDescribesItself<typename Inside::type>) {
+      return add_described<typename Inside::type>(name, static_cast<T Struct::*>(field));
+    } else if constexpr (Inside::kIsField) {
+      return append(
+          name, detail::Field<T>::type(),
+          [field](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
+            detail::Field<T>::read(self, value, static_cast<Struct*>(object)->*field, errors);
+          },
+          [field](const void* object) { return detail::Field<T>::write(static_cast<const Struct*>(object)->*field); },
+          Inside::kLength);
+    } else {
+      detail::check_field<T>();
+      return append(name, {}, {}, {});
+    }
   }
 
-  // A nested table; `describe(ParamSet<T>&)` declares its members. `shorthand`: the member that a value which is no table
-  // stands for, as `learning_rate = 0.1` for `learning_rate = { initial = 0.1 }`.
+  // An enum, an optional of it or a list of it. `names`: all that it may be; choices() follow from them.
+  template <class T, class Owner>
+  ParamRef add(std::string_view name, T Owner::*field,
+               std::initializer_list<std::pair<std::string_view, typename detail::Inside<T>::type>> names) {
+    using Enum = detail::EnumField<T>;
+    using Text = typename Enum::Text;
+    static_assert(std::is_enum_v<typename detail::Inside<T>::type>, "names are for an enum; of a text they are choices()");
+    const detail::EnumNames<typename detail::Inside<T>::type> all(names.begin(), names.end());
+    std::vector<std::string> choices;
+    for (const auto& [choice, value] : names) choices.emplace_back(choice);
+    return append(
+               name, detail::Field<Text>::type(),
+               [field, all](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
+                 Text text;
+                 const std::size_t before = errors.size();
+                 detail::Field<Text>::read(self, value, text, errors);
+                 if (errors.size() == before) static_cast<Struct*>(object)->*field = Enum::value(all, text);
+               },
+               [field, all](const void* object) {
+                 return detail::Field<Text>::write(Enum::text(all, static_cast<const Struct*>(object)->*field));
+               })
+        .choices(std::move(choices));
+  }
+
+  // A nested table; `describe(ParamSet<T>&)` declares its members.
   template <class T, class Describe>
-  ParamRef add_table(std::string_view name, T Struct::*field, Describe describe, std::string shorthand = {}) {
+  ParamRef add_table(std::string_view name, T Struct::*field, Describe describe) {
     std::vector<ParamInfo> members = members_of<T>(describe);
     return append_defaults<T>(
         name, "table", members,
-        [field, shorthand = std::move(shorthand)](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
-          Value table = value;
-          if (!shorthand.empty() && value.kind() != Value::Kind::table) {
-            table = Value(Table{{shorthand, value.at(), value}}, value.at());
-          }
-          read_params(self.members, table, &(static_cast<Struct*>(object)->*field), "'" + self.name + "'", errors);
+        [field](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
+          read_params(self.members, value, &(static_cast<Struct*>(object)->*field), "'" + self.name + "'", errors);
         },
         [field, members](const void* object) { return write_params(members, &(static_cast<const Struct*>(object)->*field)); });
   }
@@ -196,9 +240,24 @@ class ParamSet : public detail::ParamList {
  private:
   template <class T, class Describe>
   static std::vector<ParamInfo> members_of(Describe describe) {
+    static_assert(std::is_invocable_v<Describe&, ParamSet<T>&>,
+                  "`describe` declares the members of the nested struct: it takes (millrace::ParamSet<T>&)");
+    static_assert(std::is_default_constructible_v<T>, "a struct of parameters has a default for each, and takes no arguments");
     ParamSet<T> members;
-    describe(members);
+    if constexpr (std::is_invocable_v<Describe&, ParamSet<T>&>) describe(members);
     return std::move(members).take();
+  }
+  template <class T, class Whole>
+  ParamRef add_described(std::string_view name, Whole Struct::*field) {
+    const auto describe = [](ParamSet<T>& members) { T::describe(members); };
+    if constexpr (std::is_same_v<Whole, std::vector<T>>) {
+      return add_list(name, field, describe);
+    } else if constexpr (detail::kIsOneOf<Whole, T, std::optional<T>>) {
+      return add_table(name, field, describe);
+    } else {
+      static_assert(detail::kIsOneOf<Whole, T>, "of a struct there may be one, a std::optional or a std::vector");
+      return append(name, {}, {}, {});
+    }
   }
   template <class T>
   ParamRef append_list(std::string_view name, std::vector<ParamInfo> members, bool shared, Read read, Write write) {

@@ -10,7 +10,6 @@
 // ends, so that objects and exceptions of it may outlive the registry.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "millrace/detail/catalogue.h"
+#include "millrace/detail/function.h"
 #include "millrace/detail/type_description.h"
 #include "millrace/source.h"
 #include "millrace/stage.h"
@@ -43,7 +43,7 @@ RuleType rule_type();
 template <class T>
 ObserverType observer_type();
 
-inline constexpr std::uint32_t kAbiVersion = 18;
+inline constexpr std::uint32_t kAbiVersion = 19;
 inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
 
 // Compiler, its ABI-relevant settings and the standard library, as one text.
@@ -52,7 +52,7 @@ inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
 #define MILLRACE_TOOLCHAIN "gxx-abi" MILLRACE_TEXT(__GXX_ABI_VERSION) "-cxx11abi" MILLRACE_TEXT(_GLIBCXX_USE_CXX11_ABI)
 
 struct BackendType : TypeDescription {
-  std::function<std::shared_ptr<Backend>()> create;
+  detail::Function<std::shared_ptr<Backend>()> create;
 };
 
 struct StorageType : TypeDescription {  // its name is the scheme of its URLs

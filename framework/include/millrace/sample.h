@@ -2,7 +2,7 @@
 // its slot in a circulating Batch (batch.h) and is reused: in steady state nothing is allocated for a sample, nothing is
 // gathered, and no lock is taken.
 //
-//   void process(millrace::Sample& sample, millrace::Draw& draw) override {  // of a SampleTransform (stage.h)
+//   void process(millrace::Sample& sample, millrace::Draw& draw) override {  // of a SampleTransform that is_random() (stage.h)
 //     if (!draw.chance(0.5)) return;
 //     const millrace::Image& image = sample.change_colours();
 //     for (std::size_t i = 0; i < image.shape.bytes(); ++i) image.data[i] = static_cast<std::uint8_t>(255 - image.data[i]);

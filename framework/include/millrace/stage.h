@@ -15,6 +15,7 @@
 //       d.params.add("chance", &Params::chance).range(0, 1).text("chance for each image");
 //     }
 //     Invert(const Params& params, const millrace::StageSite&) : params_(params) {}
+//     bool is_random() const override { return true; }
 //     void process(millrace::Sample& sample, millrace::Draw& draw) override {
 //       if (!draw.chance(params_.chance)) return;
 //       const millrace::Image& image = sample.change_colours();
@@ -253,7 +254,8 @@ class SampleTransform : public Stage {
   void process(int port, Packet packet, Output& output) final;
   ImageShape image_shape() const override { return input_shape_; }  // keeps the shape unless overridden
 
-  // Whether it may draw, with these parameters: such a stage before a cache is refused before the run, instead of in it.
+  // Whether it may draw, with these parameters: such a stage before a cache is refused before the run. A stage that draws and
+  // returns false ends the run with ErrorKind::usage at the first sample that it draws for.
   virtual bool is_random() const { return false; }
   // Whether it may change pixels itself, with these parameters, and not by the record alone: such a stage behind a cache that is
   // on_device() is refused before the run, instead of in it.
@@ -262,6 +264,7 @@ class SampleTransform : public Stage {
  private:
   friend struct StageTypeAccess;
   [[noreturn]] static void refuse_image(const Sample& sample);
+  [[noreturn]] static void refuse_draw(const Sample& sample);
   ImageShape input_shape_;
   bool any_image_ = false;
   std::string name_;
@@ -293,6 +296,14 @@ enum class RecipeRole {
   sink,         // writes predictions, and where to is for the user to say
 };
 
+// A table that the stage can be made from, and what it then works on. Checks of determinism, threads and leaks are made from these
+// (`pipeline-inspect --conformance`); without one, from a table with the defaults.
+struct StageExample {
+  std::string table;                                   // in TOML: "chance = 1". ${folder}: a folder, see `files`
+  ImageShape image = {8, 8, 3};                        // of the images that arrive at a stage behind a source
+  void (*files)(const std::string& folder) = nullptr;  // fills ${folder}, which is empty; null: it holds two classes of JPEG files
+};
+
 // What a stage type says about itself, in `static void describe(StageDescription<Params>&)`.
 class StageAttributes {
  public:
@@ -310,6 +321,9 @@ class StageAttributes {
   // The stage may stand in a recipe. REQUIRES: with any values of its keys in_recipes(), it reads and writes nothing but packets,
   // or, of a sink, the file or folder that another key names.
   StageAttributes& in_recipes(RecipeRole role);
+  // An example of a stage behind a source: example("chance = 1"); of a source: example("path = '${folder}/data.bin'", &write_data).
+  StageAttributes& example(std::string_view table, ImageShape image = {8, 8, 3});
+  StageAttributes& example(std::string_view table, void (*files)(const std::string& folder));
 
  private:
   friend struct StageTypeAccess;
@@ -320,6 +334,7 @@ class StageAttributes {
   bool stepwise_ = false;
   bool any_image_ = false;
   RecipeRole recipe_role_ = RecipeRole::none;
+  std::vector<StageExample> examples_;
 };
 
 template <class Params>

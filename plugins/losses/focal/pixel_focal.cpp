@@ -25,7 +25,10 @@ class PixelFocal final : public PixelLoss {
         .range(0)
         .text("how much less a pixel counts that is classified well; 0: cross-entropy")
         .in_recipes();
-    d.params.add("class_weights", &Params::class_weights).text(ClassWeights::kTextOfPixels).in_recipes();
+    d.params.add("class_weights", &Params::class_weights)
+        .choices({"median-frequency"})
+        .text(ClassWeights::kTextOfPixels)
+        .in_recipes();
     describe_pixels(d);
   }
   explicit PixelFocal(const Params& params) : gamma_(params.gamma), weights_(params.class_weights) {}

@@ -17,7 +17,10 @@ class PixelCrossEntropy final : public PixelLoss {
   static void describe(LossDescription<Params>& d) {
     d.name("pixel_cross_entropy").text("Cross-entropy of the softmax of each pixel's outputs, for images of class indices.");
     d.example("", {4, 6, 5}).example("class_weights = [0.5, 2, 1]", {3, 7, 7});
-    d.params.add("class_weights", &Params::class_weights).text(ClassWeights::kTextOfPixels).in_recipes();
+    d.params.add("class_weights", &Params::class_weights)
+        .choices({"median-frequency"})
+        .text(ClassWeights::kTextOfPixels)
+        .in_recipes();
     describe_pixels(d);
   }
   explicit PixelCrossEntropy(const Params& params) : weights_(params.class_weights) {}

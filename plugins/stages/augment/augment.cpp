@@ -20,7 +20,9 @@ void check_size(const ImageShape& shape, int target_scale, ErrorKind kind = Erro
 void Augment::describe(StageDescription<Params>& d) {
   d.name("augment")
       .text("Changes images at random: place, colour, sharpness, noise, erased boxes.")
-      .in_recipes(RecipeRole::preparation);
+      .in_recipes(RecipeRole::preparation)
+      .example("flip_x = 0.5\nflip_y = 0.5\ntranslate = { x = [-2, 2], y = [-2, 2] }\nborder = 'reflect'")
+      .example("rotate = [-15, 15]\nscale = [0.8, 1.2]\nerase = { chance = 0.5 }");
   millrace::describe(d.params);
 }
 

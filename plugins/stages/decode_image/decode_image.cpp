@@ -45,7 +45,11 @@ Box whole_of(const ImageShape& shape) { return {0, 0, static_cast<float>(shape.w
 }  // namespace
 
 void DecodeImage::describe(StageDescription<Params>& d) {
-  d.name("decode_image").text("Decodes JPEG and PNG images.").in_recipes(RecipeRole::preparation);
+  d.name("decode_image")
+      .text("Decodes JPEG and PNG images.")
+      .in_recipes(RecipeRole::preparation)
+      .example("size = [8, 8]")
+      .example("size = [4, 4]\nrandom_resized_crop = { area = [0.5, 1] }", {16, 24, 3});
   d.input(payload::kSampleChunk).output(payload::kImageChunk);
   d.params.add("channels", &Params::channels).range(1, 3).text("3: red, green, blue; 1: luminance").in_recipes();
   d.params.add("size", &Params::size)

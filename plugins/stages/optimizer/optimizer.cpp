@@ -27,7 +27,8 @@ void Optimizer::describe(StageDescription<Params>& d) {
   auto& set = d.params;
   RuleParams::describe(set);
   set.add("weight_decay", &Params::weight_decay).range(0).text("L2 factor; the learning rate multiplies it");
-  set.add_table("learning_rate", &Params::learning_rate, &ScheduleParams::describe, "initial")
+  set.add_table("learning_rate", &Params::learning_rate, &ScheduleParams::describe)
+      .or_one()
       .text("a number, or a schedule over the run");
   set.add_table("scale_with_batch", &Params::scale_with_batch,
                 [](ParamSet<ScaleWithBatch>& members) {

@@ -8,7 +8,11 @@
 namespace millrace {
 
 void Pad::describe(StageDescription<Params>& d) {
-  d.name("pad").text("Puts a margin around every image.").in_recipes(RecipeRole::preparation);
+  d.name("pad")
+      .text("Puts a margin around every image.")
+      .in_recipes(RecipeRole::preparation)
+      .example("size = [12, 10]")
+      .example("margin = [1, 2]\nborder = 'reflect'", {6, 6, 1});
   d.params.add("size", &Params::size)
       .range(1, kLargest)
       .unit("pixels")

@@ -13,7 +13,7 @@ class Sepia : public SampleTransform {
     double chance = 0.5, strength = 1;
   };
   static void describe(StageDescription<Params>& d) {
-    d.name("sepia").text("Gives some images the brown of old photographs.");
+    d.name("sepia").text("Gives some images the brown of old photographs.").example("chance = 1").example("");
     d.params.add("chance", &Params::chance).range(0, 1).text("chance for each image");
     d.params.add("strength", &Params::strength).range(0, 1).text("0 leaves colours as they are, 1 leaves only brown");
   }
@@ -21,6 +21,7 @@ class Sepia : public SampleTransform {
     if (context.image.channels != 3) fail(ErrorKind::usage, "expected colour images, found {} channels", context.image.channels);
   }
 
+  bool is_random() const override { return true; }
   void process(Sample& sample, Draw& draw) override {
     if (!draw.chance(params_.chance)) return;
     sample.apply_pending(window_);

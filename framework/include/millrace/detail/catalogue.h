@@ -1,7 +1,6 @@
 // The types of one kind, by name. The registry has one for each kind.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>

@@ -1,12 +1,13 @@
 // What a ParamSet declares, as the framework sees it. Part of params.h.
 #pragma once
 
-#include <functional>
-#include <map>
+#include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "millrace/detail/function.h"
 #include "millrace/detail/value.h"
 
 namespace millrace {
@@ -28,9 +29,10 @@ struct ParamInfo {
   std::string text;
   std::optional<double> low, high;
   std::vector<std::string> choices;
-  std::map<std::string, std::string> hints;  // see ParamRef::hint()
+  std::vector<std::pair<std::string, std::string>> hints;  // see ParamRef::hint()
   bool required = false;
-  bool or_one = false;      // of a list: a value that is no list stands for a list of it
+  std::size_t length = 0;   // of a list: how many values it must have; 0: any number
+  bool or_one = false;      // a value that is no list stands for a list of it, and one that is no table for its first member
   bool shared = false;      // of a list of tables: keys that no member has belong to another reader
   bool may_change = false;  // see ParamRef::may_change()
   bool in_recipes = false;  // see ParamRef::in_recipes()
@@ -45,9 +47,9 @@ struct ParamInfo {
   Value member_defaults;           // theirs, in a table that is written down
 
   // Reads `value` into the field; reports what is wrong and leaves the field alone otherwise.
-  std::function<void(const ParamInfo& self, void* object, const Value& value, Diagnostics& errors)> read;
+  detail::Function<void(const ParamInfo& self, void* object, const Value& value, Diagnostics& errors)> read;
   // The field as a value; with a default-constructed object this is the default.
-  std::function<Value(const void* object)> write;
+  detail::Function<Value(const void* object)> write;
 };
 
 // Reads a table into `object`: unknown keys (with the nearest known one), wrong types, values out of range, keys without effect,
@@ -58,7 +60,7 @@ void read_params(const std::vector<ParamInfo>& params, const Value& table, void*
 
 // Takes keys out of the table, and out of tables in it, that have no effect beside a text which overrules them: one of a file
 // that extends theirs, or of --set.
-using Overrules = std::function<bool(const Position& text, const Position& key)>;
+using Overrules = detail::Function<bool(const Position& text, const Position& key)>;
 void drop_overruled(const std::vector<ParamInfo>& params, Value& table, const Overrules& overrules);
 
 // Takes the keys that are no parameters out of the table; they are another reader's.

@@ -1,13 +1,13 @@
 // What the framework knows of a type of stages, and how a class becomes one. Included by plugin.h.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "millrace/detail/function.h"
 #include "millrace/detail/type_description.h"
 #include "millrace/plugin.h"
 #include "millrace/source.h"
@@ -53,13 +53,14 @@ struct StageType : TypeDescription {
   bool takes_rule = false;  // its table also holds the parameters of the update rule that its key `rule` names
   bool takes_loss = false;  // its key `loss` is the table of a loss
   RecipeRole recipe_role = RecipeRole::none;
+  std::vector<StageExample> examples;
   enum class Role { stage, source, sample_transform, batcher } role = Role::stage;
   // Reads the table as create() does and constructs nothing. `owner` names the table in messages: "[train.augment]".
-  std::function<void(const Value& table, const std::string& owner, Diagnostics& errors)> check;
+  detail::Function<void(const Value& table, const std::string& owner, Diagnostics& errors)> check;
   // Adds what the stage wants of the network before that is compiled; empty: nothing. Throws Error(usage).
-  std::function<void(const Value& table, const DataContext& context, CompileRequest& request)> request;
+  detail::Function<void(const Value& table, const DataContext& context, CompileRequest& request)> request;
   // Reads the table (mistakes go to `errors`; then null) and constructs.
-  std::function<std::shared_ptr<Stage>(const Value& table, AnyContext context, Diagnostics& errors)> create;
+  detail::Function<std::shared_ptr<Stage>(const Value& table, AnyContext context, Diagnostics& errors)> create;
 };
 
 struct StageTypeAccess {
