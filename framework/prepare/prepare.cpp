@@ -173,7 +173,7 @@ void list_data(PreparedRun& run) {
     build.require_steps();
     build.require_targets();
     build.require_classes_of(run.main());
-    require_meant_classes(build, run.pipeline.network.get());
+    if (!options.only_main) require_meant_classes(build, run.pipeline.network.get());
   }
   warn_of_graphs(run);
 }

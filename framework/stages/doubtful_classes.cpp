@@ -27,23 +27,24 @@ bool is_name_of_part(std::string_view name) {
   });
 }
 
-void refuse_parts(const GraphBuild& build) {
-  const std::vector<std::string>& classes = build.classes();
-  const bool is_meant = build.source_plan().table.find("classes") != nullptr || !build.source()->sampling().only.empty();
-  if (build.class_counts().empty() || is_meant || !std::ranges::all_of(classes, is_name_of_part)) return;
-  const bool one = classes.size() == 1;
-  fail(ErrorKind::data,
-       "{}: its class{} '{}', which {} of a data set: is `path` one level too high, or the label in another column? "
-       "`classes` says that such names are meant",
-       place_of_source(build), one ? " is" : "es are", fmt::join(classes, "', '"), one ? "is a part" : "are parts");
-}
-
 // Whether the graph trains by a loss of this kind.
 bool learns_by(const GraphBuild& build, const Network* network, LossTarget target) {
   if (network == nullptr || !build.trains()) return false;
   CompileRequest request;
   build.add_requests(request);
   return std::ranges::any_of(request.losses, [target](const auto& each) { return each.loss->info().target == target; });
+}
+
+void refuse_parts(const GraphBuild& build, const Network* network) {
+  const std::vector<std::string>& classes = build.classes();
+  const bool is_meant = build.source_plan().table.find("classes") != nullptr || !build.source()->sampling().only.empty();
+  if (build.class_counts().empty() || is_meant || !std::ranges::all_of(classes, is_name_of_part)) return;
+  if (!learns_by(build, network, LossTarget::labels)) return;
+  const bool one = classes.size() == 1;
+  fail(ErrorKind::data,
+       "{}: its class{} '{}', which {} of a data set: is `path` one level too high, or the label in another column? "
+       "`classes` says that such names are meant",
+       place_of_source(build), one ? " is" : "es are", fmt::join(classes, "', '"), one ? "is a part" : "are parts");
 }
 
 void refuse_one_class(const GraphBuild& build, const Network* network) {
@@ -63,10 +64,10 @@ std::string outputs_without_class(const GraphBuild& build, const Network* networ
   const std::int64_t outputs = network->output()[0];
   if (classes == 0 || outputs <= classes) return {};
   return fmt::format(
-      "{}: there are {} classes, and the network has outputs for {}: {} are never right, and the weights name no "
-      "class of theirs; set the network's number of classes to {}, as --set network.classes={} does where it is "
-      "called so",
-      place_of_source(build), classes, outputs, outputs - classes, classes, classes);
+      "{}: there are {} classes, and the network has outputs for {}: the others are never right, and have no name. Set its "
+      "number "
+      "of classes, in most networks --set network.classes={}",
+      place_of_source(build), classes, outputs, classes);
 }
 
 // "class 'cat' has", "3 of the 10 classes ('cat', 'cow', 'dog') have"
@@ -125,7 +126,7 @@ std::string samples_in_order(const GraphBuild& build) {
 
 void require_meant_classes(const GraphBuild& build, const Network* network) {
   if (build.source() == nullptr) return;
-  refuse_parts(build);
+  refuse_parts(build, network);
   refuse_one_class(build, network);
 }
 

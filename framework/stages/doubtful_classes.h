@@ -8,8 +8,8 @@
 
 namespace millrace {
 
-// Throws Error(data) where classes are called after the parts of a data set (train, val, test), as of a `path` one level too
-// high; and where a graph that trains by labels has images of one class alone. A list `classes` in the file says that names are
+// Throws Error(data) for a graph that trains by labels where classes are called after the parts of a data set (train, val, test),
+// as of a `path` one level too high, and where all images are of one class. A list `classes` in the file says that names are
 // meant. `network`: null: there is none.
 void require_meant_classes(const GraphBuild& build, const Network* network);
 
