@@ -112,6 +112,17 @@ void draw_masks(const fs::path& root, std::uint8_t left, std::uint8_t right) {
   }
 }
 
+// A list of the training images first ... last of each class, by name or by integers from `base` on.
+void list_images(const fs::path& list, int first, int last, int base = -1) {
+  std::ofstream rows(list);
+  rows << "file_name,label\n";
+  for (const std::string name : {"ash", "birch", "cedar"}) {
+    for (int i = first; i <= last; ++i)
+      rows << fmt::format("train/{}/train-{}.png,{}\n", name, i, base < 0 ? name : std::to_string(base));
+    base += base < 0 ? 0 : 1;
+  }
+}
+
 void flatten(const fs::path& part) {  // images of all classes lie in the part's folder itself
   for (const fs::path& folder : {part / "ash", part / "birch", part / "cedar"}) {
     for (const auto& file : fs::directory_iterator(folder))
@@ -165,6 +176,12 @@ const std::vector<Trap>& traps() {
        },
        0,
        "files that were compared are in [train] too, such as '"},
+      {"TwoListsOfTheSameFiles",
+       {{"read_folder\"\npath    = \"ROOT/train", "read_list\"\npath    = \"ROOT/train.csv"},
+        {"read_folder\"\npath  = \"ROOT/val", "read_list\"\npath  = \"ROOT/val.csv"}},
+       [](const fs::path& root) { list_images(root / "train.csv", 0, 3), list_images(root / "val.csv", 3, 3); },
+       0,
+       "all 3 files that were compared are in [train] too, such as '"},
       {"AFewTrainingImagesAmongOthers",
        {},
        [](const fs::path& root) { fs::copy(root / "train/ash/train-3.png", root / "val/cedar/x.png"); },
@@ -256,15 +273,7 @@ const std::vector<Trap>& traps() {
        {{"read_folder\"\npath    = \"ROOT/train", "read_list\"\npath    = \"ROOT/train.csv"},
         {"classes = 3", "classes = 4"},
         {"every = \"epoch\"", "every = \"never\""}},
-       [](const fs::path& root) {
-         std::ofstream list(root / "train.csv");
-         list << "file_name,label\n";
-         int label = 0;
-         for (const char* name : {"ash", "birch", "cedar"}) {
-           ++label;
-           for (int i = 0; i < 8; ++i) list << fmt::format("train/{}/train-{}.png,{}\n", name, i, label);
-         }
-       },
+       [](const fs::path& root) { list_images(root / "train.csv", 0, 7, 1); },
        0,
        "do its labels begin with 1?"},
       {"MasksOfValuesThatNoClassHas",

@@ -23,13 +23,13 @@ bool contains(const std::string& text, std::string_view part) { return text.find
 
 class WrongLabels : public testing::Test {
  protected:
-  // Images with the left half bright, and masks that are 0 and `value` there.
+  // Images with the left half bright, of another brightness each, and masks that are 0 and `value` there.
   void draw_masks(std::uint8_t value) {
     for (int number = 0; number < 4; ++number) {
       std::vector<std::uint8_t> pixels, labels;
       for (int i = 0; i < kSide * kSide; ++i) {
         const bool left = i % kSide < kSide / 2;
-        pixels.insert(pixels.end(), 3, left ? 200 : 20);
+        pixels.insert(pixels.end(), 3, static_cast<std::uint8_t>((left ? 200 : 20) + number));
         labels.push_back(left ? value : 0);
       }
       write_png(folder_ / fmt::format("images/{}.png", number), pixels, 3);
