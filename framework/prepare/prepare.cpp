@@ -16,8 +16,11 @@
 #include "prepare/prepared_run.h"
 #include "prepare/stop_rules.h"
 #include "prepare/without_effect.h"
+#include "stages/doubtful_classes.h"
 #include "stages/label_values.h"
 #include "stages/median_weights.h"
+#include "stages/same_files.h"
+#include "stages/seen_images.h"
 
 namespace millrace {
 
@@ -125,12 +128,31 @@ DataContext shared_context(const PreparedRun& run) {
   return context;
 }
 
+// Images that are not what somebody trains or validates with who knows of it.
+void warn_of_images(PreparedRun& run, const GraphBuild& build) {
+  const GraphBuild& main = run.main();
+  const Network* const network = run.pipeline.network.get();
+  if (network == nullptr || !main.trains() || run.options.only_main) return;
+  if (&build == &main) {
+    for (std::string& text : warnings_of_classes(main, network)) run.audience.warn_once(std::move(text));
+    run.audience.warn_once(warning_of_equal_images(main));
+    run.audience.warn_once(warning_of_window(main, network->input));
+  } else if (!has_predictions(build.plan())) {
+    run.audience.warn_once(warning_of_shared_samples(main, build));
+    run.audience.warn_once(warning_of_random_validation(main, build));
+    std::string size = warning_of_other_size(main, build);
+    if (size.empty() && build.image() != main.image()) size = warning_of_window(build, network->input);
+    run.audience.warn_once(std::move(size));
+  }
+}
+
 // What may be meant, and rarely is.
 void warn_of_graphs(PreparedRun& run) {
   if (!run.options.is_first()) return;
   for (const auto& build : run.builds) {
     const GraphPlan& plan = build->plan();
-    run.audience.warn_once(build->lack_of_classes(run.main()));
+    if (build->source() != nullptr) run.audience.warn_once(warning_of_other_classes(*build, run.main()));
+    warn_of_images(run, *build);
     run.audience.warn_once(warning_of_label_values(*build, static_cast<std::uint64_t>(run.pipeline.run.seed)));
     if (plan.every.empty() || !loses_results(plan)) continue;
     run.audience.warn_once(
@@ -151,6 +173,7 @@ void list_data(PreparedRun& run) {
     build.require_steps();
     build.require_targets();
     build.require_classes_of(run.main());
+    if (!options.only_main) require_meant_classes(build, run.pipeline.network.get());
   }
   warn_of_graphs(run);
 }

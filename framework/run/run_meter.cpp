@@ -101,6 +101,7 @@ void RunMeter::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   event.seconds = training_seconds_;
   event.stream_hash = sums.stream_hash;
   event.resident_bytes = resident_bytes();
+  warn_of_loss(event);
   run_.observers().tell(std::move(event));
   require_measured(sums, epoch);
   if (done % steps_per_epoch_ != 0) return;  // a longer run may go on with this epoch
@@ -115,6 +116,22 @@ void RunMeter::require_measured(const RunLog::Sums& sums, std::uint64_t epoch) c
   const std::string& name = run_.main().plan().name;
   fail(ErrorKind::data, "[{}]: no sample of epoch {} could be used, so nothing was trained{}", name, epoch + 1,
        left_out_text(name));
+}
+
+// Of new weights each epoch is better than the first one, whatever is learned. Those from a file may be as good as they get.
+void RunMeter::warn_of_loss(const EpochEvent& epoch) {
+  constexpr double kLeastFall = 1e-3;  // share of the first epoch's loss
+  const InitialWeights& weights = run_.prepared.weights;
+  const bool begins_new = begun_with_ == 0 && weights.from.file.empty() && weights.metadata.empty();
+  const auto loss = std::ranges::find(epoch.figures, "loss", &Figure::name);
+  if (!begins_new || loss == epoch.figures.end() || !run_.options().is_first()) return;
+  if (epoch.epoch == 1) first_loss_ = loss->value;
+  if (epoch.epoch == 1 || !first_loss_ || !(*first_loss_ - loss->value < kLeastFall * std::abs(*first_loss_))) return;
+  run_.log().warn(fmt::format(
+      "[{}]: the loss has not fallen: it is {:.4g} in epoch {}, and was {:.4g} in the first one. --overfit 4 asks whether "
+      "the network learns four batches by heart, and --find-rate proposes a learning rate",
+      epoch.graph, loss->value, epoch.epoch, *first_loss_));
+  first_loss_.reset();
 }
 
 void RunMeter::warn_of_nothing(const std::string& graph) const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -62,6 +63,7 @@ class RunMeter {
   RunLog::Sums take_sums(const std::string& graph, std::uint64_t first_epoch, std::uint64_t last_epoch);
   void require_measured(const RunLog::Sums& sums, std::uint64_t epoch) const;
   void warn_of_nothing(const std::string& graph) const;
+  void warn_of_loss(const EpochEvent& epoch);
   void warn_of_numbers(const PassEvent& pass);
   std::string left_out_text(const std::string& graph) const;
 
@@ -73,6 +75,7 @@ class RunMeter {
   bool reported_;                            // some stage reports the main graph's steps
   bool tells_steps_ = true;                  // observers hear of each step before its boundary
   std::set<std::string> warned_of_numbers_;  // by graph
+  std::optional<double> first_loss_;         // of the run's first epoch, until it is warned of
   double training_seconds_ = 0;              // of the epoch so far, validation apart
   // What training_seconds_ and the sums of the epoch have from before this run went on, perhaps at another pace.
   double seconds_before_ = 0, samples_before_ = 0;

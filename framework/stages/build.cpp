@@ -9,17 +9,15 @@
 
 #include "graph/order.h"
 #include "millrace/detail/random.h"
-#include "millrace/stage.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
+#include "millrace/stage.h"
 #include "millrace/util/text.h"
 #include "stages/median_weights.h"
 
 namespace millrace {
 
 namespace {
-
-constexpr std::size_t kMostClassesNamed = 10;  // classes in a message
 
 // What caches hold also depends on what targets are.
 std::uint64_t combined(std::uint64_t fingerprint, const TargetSpec& target) {
@@ -84,6 +82,11 @@ bool loses_results(const GraphPlan& plan) {
     return std::any_of(stage.type->outputs.begin(), stage.type->outputs.end(), is_result);
   });
   return makes && !trains(plan) && !has_reports(plan) && !has_predictions(plan);
+}
+
+std::string place_of_source(const GraphBuild& build) {
+  const StagePlan& stage = build.source_plan();
+  return place_of_stage(stage.table_at(), build.plan().name, stage.name);
 }
 
 GraphBuild::GraphBuild(const GraphPlan& plan, DataContext context) : plan_(&plan), context_(std::move(context)) {
@@ -161,16 +164,6 @@ void GraphBuild::require_classes_of(const GraphBuild& main) const {
     fail(ErrorKind::usage, "{}: label {} is class '{}' here and '{}' in [{}]; both need the same classes in the same order",
          place(source_at_), label, classes()[label], main.classes()[label], main.plan().name);
   }
-}
-
-std::string GraphBuild::lack_of_classes(const GraphBuild& main) const {
-  if (classes_ == 0 || classes_ >= main.classes_) return {};
-  const std::size_t missing = main.classes_ - classes_, named = std::min(missing, kMostClassesNamed);
-  const auto first = main.classes().begin() + static_cast<std::ptrdiff_t>(classes_);
-  return fmt::format("{} has {} of the {} classes of [{}]: no '{}'{}; its figures say nothing of the others", place(source_at_),
-                     classes_, main.classes_, main.plan().name,
-                     fmt::join(first, first + static_cast<std::ptrdiff_t>(named), "', '"),
-                     missing > named ? fmt::format(" and {} more", missing - named) : "");
 }
 
 void GraphBuild::require_targets() const {

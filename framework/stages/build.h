@@ -23,6 +23,9 @@ bool has_predictions(const GraphPlan& plan);
 // Whether results or predictions are made, no stage takes any of them, and nothing is trained.
 bool loses_results(const GraphPlan& plan);
 
+class GraphBuild;
+std::string place_of_source(const GraphBuild& build);  // for messages. REQUIRES: build.source()
+
 // One graph's stages while they are made. First the data stages up to `batch`; then, when the replicas are known, the rest.
 class GraphBuild {
  public:
@@ -33,8 +36,6 @@ class GraphBuild {
   void require_steps() const;    // ErrorKind::data when an epoch has not one batch
   void require_targets() const;  // ErrorKind::usage when a loss cannot take what is read or what the network makes of it
   void require_classes_of(const GraphBuild& main) const;  // a label means the same class in both
-  // What to warn of where the last classes of `main` are missing; "": none are. REQUIRES: require_classes_of(main).
-  std::string lack_of_classes(const GraphBuild& main) const;
 
   void add_requests(CompileRequest& request) const;  // what the stages want of the network
 

@@ -16,11 +16,14 @@ namespace millrace {
 
 namespace {
 
-constexpr std::size_t kMostNamed = 5;  // values, classes
+constexpr std::size_t kMostNamed = 5;             // values, classes
+constexpr std::uint64_t kMostBeforeRefusal = 16;  // times as many images as are looked at otherwise
 
 struct Look {
   std::uint64_t images = 0, pixels = 0;
   std::array<std::uint64_t, 256> counts{};  // by value
+  std::uint64_t unread = 0;                 // images that could not be decoded
+  std::string first_cause;                  // of the first one of these
 };
 
 // The stage that decodes, of the graph's beginning; null: none does.
@@ -50,7 +53,8 @@ Look look_at(const GraphBuild& build, std::uint64_t seed, std::uint64_t most) {
       source.read(sample);
       Draw draw(seed, sample.key, 0);
       decoder->process(sample, draw);
-    } catch (const Error&) {
+    } catch (const Error& error) {
+      if (look.unread++ == 0) look.first_cause = fmt::format("sample '{}': {}", line_text(sample.place()), error.what());
       continue;
     }
     const ImageView target = sample.target();
@@ -107,16 +111,43 @@ std::string lacking_text(const std::vector<std::string>& lacking) {
                      lacking.size() > named ? fmt::format(" and {} more", lacking.size() - named) : "", one ? "has" : "have");
 }
 
+// Whether a pixel counts.
+bool has_class(const TargetSpec& spec, const Look& look) {
+  for (std::size_t value = 0; value < look.counts.size(); ++value) {
+    if (look.counts[value] > 0 && spec.classes[value] != spec.ignored) return true;
+  }
+  return false;
+}
+
+[[noreturn]] void refuse_without_class(const GraphBuild& build, const Look& look) {
+  std::vector<std::uint8_t> found;
+  for (std::size_t value = 0; value < look.counts.size(); ++value) {
+    if (look.counts[value] > 0) found.push_back(static_cast<std::uint8_t>(value));
+  }
+  fail(ErrorKind::data,
+       "{}: no pixel of {} label images is of a class, so that nothing would be trained: they hold the value{} {}, which {}; "
+       "`ids` "
+       "of a class names its values",
+       place_of_source(build), look.images, found.size() == 1 ? "" : "s", values_text(found, look),
+       unnamed_values(build, look).empty() ? "`ignored` names" : "no class has");
+}
+
 }  // namespace
 
 std::string warning_of_label_values(const GraphBuild& build, std::uint64_t seed, std::uint64_t most) {
   if (build.source() == nullptr || build.target().kind != TargetSpec::Kind::classes) return {};
-  const Look look = look_at(build, seed, most);
+  Look look = look_at(build, seed, most);
+  if (look.unread > 0 && look.images == 0) {
+    return fmt::format("{}: {} images with label images were looked at, and none of them can be used; the first: {}",
+                       place_of_source(build), look.unread, look.first_cause);
+  }
   if (look.pixels == 0) return {};
-  const StagePlan& stage = build.source_plan();
-  const std::string begin =
-      fmt::format("{}: {} label image{} {} looked at: ", place_of_stage(stage.table_at(), build.plan().name, stage.name),
-                  look.images, look.images == 1 ? "" : "s", look.images == 1 ? "was" : "were");
+  if (build.trains() && !has_class(build.target(), look)) {
+    look = look_at(build, seed, kMostBeforeRefusal * most);
+    if (!has_class(build.target(), look)) refuse_without_class(build, look);
+  }
+  const std::string begin = fmt::format("{}: {} label image{} {} looked at: ", place_of_source(build), look.images,
+                                        look.images == 1 ? "" : "s", look.images == 1 ? "was" : "were");
   const std::vector<std::uint8_t> unnamed = unnamed_values(build, look);
   const std::vector<std::string> lacking = lacking_classes(build.classes(), build.target(), look);
   if (unnamed.empty()) {

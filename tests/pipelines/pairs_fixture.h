@@ -16,9 +16,10 @@
 namespace millrace::test {
 
 // FOLDER/images/{0,1,...}.png and FOLDER/labels: squares of 4 x 4 pixels, each of one class and its grey level, with grain.
-inline void draw_pairs(const std::string& folder, int count, int height, int width, int classes) {
+// `first`: the number of the first image. Images of as many numbers as there are classes differ.
+inline void draw_pairs(const std::string& folder, int count, int height, int width, int classes, int first = 0) {
   for (const char* part : {"images", "labels"}) std::filesystem::create_directories(std::filesystem::path(folder) / part);
-  for (int number = 0; number < count; ++number) {
+  for (int number = first; number < first + count; ++number) {
     std::vector<std::uint8_t> pixels, labels;
     for (int place = 0; place < height * width; ++place) {
       const int row = place / width / 4, column = place % width / 4, of = (row * 5 + column * 3 + number) % classes;

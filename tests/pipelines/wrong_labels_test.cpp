@@ -23,13 +23,13 @@ bool contains(const std::string& text, std::string_view part) { return text.find
 
 class WrongLabels : public testing::Test {
  protected:
-  // Images with the left half bright, and masks that are 0 and `value` there.
+  // Images with the left half bright, of another brightness each, and masks that are 0 and `value` there.
   void draw_masks(std::uint8_t value) {
     for (int number = 0; number < 4; ++number) {
       std::vector<std::uint8_t> pixels, labels;
       for (int i = 0; i < kSide * kSide; ++i) {
         const bool left = i % kSide < kSide / 2;
-        pixels.insert(pixels.end(), 3, left ? 200 : 20);
+        pixels.insert(pixels.end(), 3, static_cast<std::uint8_t>((left ? 200 : 20) + number));
         labels.push_back(left ? value : 0);
       }
       write_png(folder_ / fmt::format("images/{}.png", number), pixels, 3);
@@ -48,7 +48,7 @@ class WrongLabels : public testing::Test {
            "[train.optimizer]\nlearning_rate = 0.01\n";
   }
 
-  // Two classes of images in folders of these names.
+  // Two classes of images in folders of these names, a half of which is validated on.
   void draw_classes(const std::string& first, const std::string& second) {
     for (const std::string& name : {first, second}) {
       for (int number = 0; number < 8; ++number) {
@@ -62,11 +62,11 @@ class WrongLabels : public testing::Test {
         << "\"\n[network]\nuse = \"quickstart\"\nclasses = 2\n[train]\nflow = [\"read\", "
            "\"decode_image\", \"batch\", \"forward_backward\", \"optimizer\"]\n[train.read]\n"
         << read
-        << "[train.decode_image]\nsize = [32, 32]\n[train.batch]\nsize = 8\n"
+        << "part = [0, 0.5]\nshuffle = \"once\"\n[train.decode_image]\nsize = [32, 32]\n[train.batch]\nsize = 8\n"
            "[train.optimizer]\nlearning_rate = 0.01\n[checkpoint]\nevery = \"epoch\"\n"
            "[validate]\nevery = \"end\"\nflow = [\"read\", \"decode_image\", \"batch\", \"forward\", "
            "\"metrics\"]\n[validate.read]\n"
-        << read << "[validate.decode_image]\nsize = [32, 32]\n[validate.batch]\nsize = 8\nlast = \"keep\"\n";
+        << read << "part = [0.5, 1]\n[validate.decode_image]\nsize = [32, 32]\n[validate.batch]\nsize = 8\nlast = \"keep\"\n";
   }
 
   Outcome run(std::vector<std::string> options) {

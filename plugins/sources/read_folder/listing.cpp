@@ -6,6 +6,7 @@
 
 #include "millrace/error.h"
 #include "millrace/sample.h"
+#include "millrace/util/file_sizes.h"
 #include "millrace/util/pattern.h"
 #include "millrace/util/text.h"
 
@@ -31,6 +32,7 @@ class Lister {
     if (options_.label) match(object.name);
     listing_.paths.add(object.name);
     listing_.labels.push_back(number_);
+    listing_.bytes.push_back(saturated_size(object.bytes));
     listing_.fingerprint = combine(listing_.fingerprint, fingerprint_of(object));
     listing_.largest = std::max(listing_.largest, static_cast<std::size_t>(object.bytes));
   }
@@ -44,6 +46,7 @@ class Lister {
     if (listing_.labels.empty()) fail_without_images();
     listing_.paths.finish();
     listing_.labels.shrink_to_fit();
+    listing_.bytes.shrink_to_fit();
     numbers_.finish(listing_.labels);
     listing_.classes = numbers_.names();
     listing_.counts = numbers_.counts();

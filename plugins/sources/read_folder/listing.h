@@ -16,6 +16,7 @@ namespace millrace {
 struct ImageListing {
   PathList paths;                      // below the root: "cat/young/0001.jpg"
   std::vector<std::int32_t> labels;    // by path
+  std::vector<std::uint32_t> bytes;    // of the file, by path: saturated_size()
   std::vector<std::string> classes;    // by label
   std::vector<std::uint64_t> counts;   // of images, by label
   std::size_t largest = 0;             // bytes of the largest file
@@ -25,7 +26,9 @@ struct ImageListing {
   std::size_t folders_of_folders = 0;  // of these, those whose images all lie in folders below
   std::string folder_of_folders;       // one of these: "train/cat"
 
-  std::size_t memory() const { return paths.memory() + labels.capacity() * sizeof(std::int32_t); }
+  std::size_t memory() const {
+    return paths.memory() + labels.capacity() * sizeof(std::int32_t) + bytes.capacity() * sizeof(std::uint32_t);
+  }
 };
 
 struct ListingOptions {

@@ -7,6 +7,7 @@
 #include "listing.h"
 #include "millrace/source.h"
 #include "millrace/stage.h"
+#include "millrace/util/file_sizes.h"
 
 namespace millrace {
 
@@ -39,7 +40,7 @@ namespace millrace {
 // does not match `label`: ErrorKind::data. A file that is empty, gone, or a link that leads nowhere: ErrorKind::content when it
 // is read. Warnings: what seems to be an image or a class and is left out, counted by reason; class folders that hold folders
 // alone; classes without images.
-class ReadFolder : public Source {
+class ReadFolder : public Source, public KnowsFileSizes {
  public:
   struct Params : SourceParams {
     std::string path;
@@ -58,6 +59,7 @@ class ReadFolder : public Source {
   std::vector<std::string> classes() const override { return listing_.classes; }
   std::int32_t label(std::uint64_t index) const override { return listing_.labels[index]; }
   std::size_t largest_encoded() const override { return listing_.largest; }
+  std::uint32_t file_bytes(std::uint64_t index) const override { return listing_.bytes[index]; }
   std::uint64_t fingerprint() const override { return listing_.fingerprint; }
   std::uint64_t listing_hash() const override;
   void read(Sample& sample) override;

@@ -5,6 +5,7 @@
 
 #include "millrace/error.h"
 #include "millrace/sample.h"
+#include "millrace/util/file_sizes.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -21,6 +22,7 @@ class Measurer {
       : list_(list), root_(root), registry_(registry), name_(name) {}
 
   Measure measure() {
+    measure_.bytes.assign(list_.paths.size(), 0);
     std::string url;
     std::vector<std::uint32_t> remote;  // below the root
     bool all_known = true;
@@ -42,14 +44,15 @@ class Measurer {
   }
 
  private:
-  void take(const Storage::Object& object) {
+  void take(std::uint64_t index, const Storage::Object& object) {
+    measure_.bytes[index] = saturated_size(object.bytes);
     measure_.largest = std::max(measure_.largest, static_cast<std::size_t>(object.bytes));
     measure_.fingerprint = combine(measure_.fingerprint, fingerprint_of(object));
   }
 
   void ask(std::uint64_t index, const std::string& url) {
     try {
-      take(registry_.storage(url).stat(url));
+      take(index, registry_.storage(url).stat(url));
     } catch (Error& error) {
       error.in(fmt::format("{}:{}", name_, list_.lines[index]));
       if (error.kind() != ErrorKind::data) throw;
@@ -101,7 +104,7 @@ class Measurer {
     auto next = order.begin();
     registry_.storage(root_).list(root_, [&](const Storage::Object& object) {
       for (; next != order.end() && paths[*next] < object.name; ++next) missing.push_back(*next);
-      for (; next != order.end() && paths[*next] == object.name; ++next) take(object);
+      for (; next != order.end() && paths[*next] == object.name; ++next) take(rows[*next], object);
     });
     missing.insert(missing.end(), next, order.end());
     for (const std::size_t at : missing) ask(rows[at], root_ + paths[at]);

@@ -6,6 +6,7 @@
 
 #include "measure.h"
 #include "millrace/stage.h"
+#include "millrace/util/file_sizes.h"
 
 namespace millrace {
 
@@ -35,7 +36,7 @@ namespace millrace {
 // Errors: what is wrong in the list: ErrorKind::data with list, line and column; the same when none of its files is there. A file
 // that is missing, empty, or may not be read: a warning when the list is opened, ErrorKind::content when the file is read. A
 // class without files, and a file that stands there as two classes: a warning.
-class ReadList : public Source {
+class ReadList : public Source, public KnowsFileSizes {
  public:
   struct Params : SourceParams {
     std::string path;
@@ -63,10 +64,11 @@ class ReadList : public Source {
   }
   bool has_rows() const override { return columns_.join && numbers() > 0; }  // else there is nothing to be joined but files
   std::size_t largest_encoded() const override { return measure_.largest; }
+  std::uint32_t file_bytes(std::uint64_t index) const override { return measure_.bytes[index]; }
   std::uint64_t fingerprint() const override { return measure_.fingerprint; }
   std::uint64_t listing_hash() const override;
   void read(Sample& sample) override;
-  std::size_t memory_bound() const override { return list_.memory(); }
+  std::size_t memory_bound() const override { return list_.memory() + measure_.bytes.capacity() * sizeof(std::uint32_t); }
 
  private:
   std::string find_list() const;

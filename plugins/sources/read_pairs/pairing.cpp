@@ -8,6 +8,7 @@
 
 #include "millrace/error.h"
 #include "millrace/sample.h"
+#include "millrace/util/file_sizes.h"
 #include "millrace/util/pattern.h"
 #include "millrace/util/text.h"
 
@@ -178,6 +179,7 @@ void match(const ByStem& of_images, ByStem& of_targets, const PairingFolder& ima
       of_targets.erase(partner);
     }
     pairs.images.add(image.name);
+    pairs.bytes.push_back(saturated_size(image.bytes));
     take(pairs, image);
     pairs.largest = std::max(pairs.largest, static_cast<std::size_t>(bytes));
   }
@@ -205,6 +207,7 @@ Pairing pair_files(const PairingFolder& images, const std::optional<PairingFolde
   }
   match(of_images, of_targets, images, targets ? &*targets : nullptr, pairs);
   pairs.images.finish();
+  pairs.bytes.shrink_to_fit();
   pairs.targets.finish();
   return pairs;
 }

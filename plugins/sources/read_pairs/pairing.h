@@ -12,14 +12,15 @@ namespace millrace {
 
 // Pairs in the bytewise order of the images' names.
 struct Pairing {
-  PathList images, targets;  // below their folders; without targets the second is empty
-  std::size_t largest = 0;   // bytes of the largest pair
+  PathList images, targets;          // below their folders; without targets the second is empty
+  std::vector<std::uint32_t> bytes;  // of the images: saturated_size()
+  std::size_t largest = 0;           // bytes of the largest pair
   std::uint64_t fingerprint = 1;
   std::vector<std::string> left_out;  // files without a partner, as URLs, images first
   LeftOut not_images;                 // files that seem to be images, and whose ending is none of those asked for
   std::string assumed;                // which endings of names were taken for suffixes that nothing named; empty: none
 
-  std::size_t memory() const { return images.memory() + targets.memory(); }
+  std::size_t memory() const { return images.memory() + targets.memory() + bytes.capacity() * sizeof(std::uint32_t); }
 };
 
 struct PairingFolder {

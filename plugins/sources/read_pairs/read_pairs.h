@@ -7,6 +7,7 @@
 
 #include "millrace/source.h"
 #include "millrace/stage.h"
+#include "millrace/util/file_sizes.h"
 #include "millrace/util/label_values.h"
 #include "pairing.h"
 
@@ -46,7 +47,7 @@ namespace millrace {
 // Threading: read() may run on any number of threads. The pairs are read-only after open().
 // Errors: a file without a partner (unless `unpaired` is "skip"; then a warning), two files of one name, no image:
 // ErrorKind::data. A file that is empty, gone, or a link that leads nowhere: ErrorKind::content when it is read.
-class ReadPairs : public Source, public NamesLabelValues {
+class ReadPairs : public Source, public NamesLabelValues, public KnowsFileSizes {
  public:
   struct Class {
     std::string name;
@@ -78,6 +79,7 @@ class ReadPairs : public Source, public NamesLabelValues {
   bool names(std::uint8_t value) const override { return target_.classes[value] != target_.ignored || ignored_.contains(value); }
   std::optional<TargetSpec> target() const override { return target_; }
   std::size_t largest_encoded() const override { return pairs_.largest; }
+  std::uint32_t file_bytes(std::uint64_t index) const override { return pairs_.bytes[index]; }
   std::uint64_t fingerprint() const override { return pairs_.fingerprint; }
   std::uint64_t listing_hash() const override;
   void read(Sample& sample) override;

@@ -315,6 +315,11 @@ const ReadTar::Indexed& ReadTar::at(std::uint64_t& index) const {
   return *found;
 }
 
+std::uint32_t ReadTar::file_bytes(std::uint64_t index) const {
+  const Indexed& indexed = at(index);
+  return indexed.index.image(static_cast<std::size_t>(index)).bytes;
+}
+
 std::int32_t ReadTar::label_of(const Indexed& indexed, std::size_t at) const {
   const std::int32_t label = labels_ ? indexed.index.label(at) : -1;
   if (label >= 0) return label;

@@ -8,6 +8,7 @@
 #include "millrace/plugin.h"
 #include "millrace/source.h"
 #include "millrace/stage.h"
+#include "millrace/util/file_sizes.h"
 
 namespace millrace {
 
@@ -42,7 +43,7 @@ class RunServices;
 // can be read while others have one: ErrorKind::content. What the storage throws. A shard of 0 bytes: ErrorKind::data. Warnings:
 // images in shards that are no samples, counted by reason; shards without an end, or with much too long a one; classes without
 // samples.
-class ReadTar : public Source {
+class ReadTar : public Source, public KnowsFileSizes {
  public:
   struct Params : SourceParams {
     std::string path;
@@ -65,6 +66,7 @@ class ReadTar : public Source {
   std::vector<std::string> classes() const override { return classes_; }
   std::int32_t label(std::uint64_t index) const override;
   std::size_t largest_encoded() const override { return largest_; }
+  std::uint32_t file_bytes(std::uint64_t index) const override;
   std::optional<TargetSpec> target() const override { return target_; }
   std::uint32_t numbers() const override { return shards_.empty() ? 0 : shards_.front().index.numbers(); }
   std::uint64_t fingerprint() const override { return fingerprint_; }

@@ -102,6 +102,12 @@ std::int32_t Mix::label(std::uint64_t index) const {
   return united_label(child, child.source->label(index - child.begin));
 }
 
+std::uint32_t Mix::file_bytes(std::uint64_t index) const {
+  const Child& child = child_of(index);
+  const auto* sizes = dynamic_cast<const KnowsFileSizes*>(child.source.get());
+  return sizes == nullptr ? 0 : sizes->file_bytes(index - child.begin);
+}
+
 void Mix::read(Sample& sample) {
   struct Restore {
     Sample& sample;

@@ -6,6 +6,7 @@
 #include "children.h"
 #include "millrace/source.h"
 #include "millrace/stage.h"
+#include "millrace/util/file_sizes.h"
 #include "millrace/util/label_values.h"
 
 namespace millrace {
@@ -31,7 +32,7 @@ namespace millrace {
 //
 // Ports: out, SampleChunk. Ownership: owns its sources. Threading: as its sources.
 // Errors: theirs, with "sources[1]" added; sources that do not fit together: ErrorKind::usage.
-class Mix : public Source, public NamesLabelValues {
+class Mix : public Source, public NamesLabelValues, public KnowsFileSizes {
  public:
   struct Params : SourceParams {
     Value sources = Value(Array());
@@ -53,6 +54,7 @@ class Mix : public Source, public NamesLabelValues {
   ImageShape image_shape() const override;
   std::vector<Part> parts() const override;
   std::size_t largest_encoded() const override;
+  std::uint32_t file_bytes(std::uint64_t index) const override;
   std::uint64_t fingerprint() const override;
   std::uint64_t listing_hash() const override;
   void read(Sample& sample) override;

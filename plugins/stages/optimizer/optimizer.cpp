@@ -8,6 +8,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "doubtful_rate.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "millrace/stage.h"
@@ -18,6 +19,12 @@ namespace {
 
 // Copies of the weights: lookahead's, and what ema or average makes.
 constexpr std::string_view kSlow = "slow", kAverage = "average";
+
+// Of the rule for parameters of no group, by default too.
+std::string rule_name(const Optimizer::Params& params, const StepContext& context) {
+  const CompileRequest* const request = context.request;
+  return request == nullptr || request->update.rules.empty() ? params.rule : request->update.rules.front()->name();
+}
 
 }  // namespace
 
@@ -116,6 +123,11 @@ Optimizer::Optimizer(const Params& params, const StepContext& context) : params_
   schedule_.emplace(rate, context.steps_per_epoch, context.total_steps);
   if (context.network) groups_.emplace(params.groups, *context.network);
   if (!context.run || context.first_replica + context.replica != 0) return;
+  const std::string rate_said = doubtful_rate(rule_name(params_, context_), *schedule_, context_.last_step);
+  const std::string decay_said = doubtful_decay(params_.weight_decay, *schedule_, context_.last_step);
+  for (const std::string& said : {rate_said, decay_said}) {
+    if (!said.empty()) context_.run->warn(context_.place() + ": " + said);
+  }
   for (const std::string& said : without_effect(params_, *schedule_, groups_ ? &*groups_ : nullptr, context_)) {
     context.run->warn(context_.place() + ": " + said);
   }

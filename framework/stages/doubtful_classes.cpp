@@ -1,0 +1,162 @@
+#include "stages/doubtful_classes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "graph/order.h"
+#include "millrace/backend/network.h"
+#include "millrace/error.h"
+#include "millrace/loss.h"
+#include "millrace/util/text.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::size_t kClassesNamed = 5, kMostOthersNamed = 10;  // in a message
+
+// What people call the parts of a data set.
+bool is_name_of_part(std::string_view name) {
+  constexpr std::array<std::string_view, 11> kParts{"train",      "training", "trainval", "val",     "valid",  "validate",
+                                                    "validation", "dev",      "test",     "testing", "holdout"};
+  return std::ranges::any_of(kParts, [name](std::string_view part) {
+    return std::ranges::equal(part, name, [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b); });
+  });
+}
+
+// Whether the graph trains by a loss of this kind.
+bool learns_by(const GraphBuild& build, const Network* network, LossTarget target) {
+  if (network == nullptr || !build.trains()) return false;
+  CompileRequest request;
+  build.add_requests(request);
+  return std::ranges::any_of(request.losses, [target](const auto& each) { return each.loss->info().target == target; });
+}
+
+void refuse_parts(const GraphBuild& build, const Network* network) {
+  const std::vector<std::string>& classes = build.classes();
+  const bool is_meant = build.source_plan().table.find("classes") != nullptr || !build.source()->sampling().only.empty();
+  if (build.class_counts().empty() || is_meant || !std::ranges::all_of(classes, is_name_of_part)) return;
+  if (!learns_by(build, network, LossTarget::labels)) return;
+  const bool one = classes.size() == 1;
+  fail(ErrorKind::data,
+       "{}: its class{} '{}', which {} of a data set: is `path` one level too high, or the label in another column? "
+       "`classes` says that such names are meant",
+       place_of_source(build), one ? " is" : "es are", fmt::join(classes, "', '"), one ? "is a part" : "are parts");
+}
+
+void refuse_one_class(const GraphBuild& build, const Network* network) {
+  const std::vector<std::uint64_t>& counts = build.class_counts();
+  const auto has_samples = [](std::uint64_t count) { return count > 0; };
+  if (std::ranges::count_if(counts, has_samples) != 1 || !learns_by(build, network, LossTarget::labels)) return;
+  const auto label = static_cast<std::size_t>(std::ranges::find_if(counts, has_samples) - counts.begin());
+  fail(ErrorKind::data,
+       "{}: all {} samples are of class '{}': a network learns to tell classes apart, and needs a second one, even of images "
+       "that show something else",
+       place_of_source(build), counts[label], line_text(build.classes()[label]));
+}
+
+std::string outputs_without_class(const GraphBuild& build, const Network* network) {
+  if (!learns_by(build, network, LossTarget::classes) && !learns_by(build, network, LossTarget::labels)) return {};
+  const auto classes = static_cast<std::int64_t>(build.class_counts().size());
+  const std::int64_t outputs = network->output()[0];
+  if (classes == 0 || outputs <= classes) return {};
+  return fmt::format(
+      "{}: there are {} classes, and the network has outputs for {}: the others are never right, and have no name. Set its "
+      "number "
+      "of classes, in most networks --set network.classes={}",
+      place_of_source(build), classes, outputs, classes);
+}
+
+// "class 'cat' has", "3 of the 10 classes ('cat', 'cow', 'dog') have"
+std::string classes_have(const std::vector<std::string>& some, std::size_t all) {
+  if (some.size() == 1) return fmt::format("class '{}' has", some.front());
+  const std::vector<std::string> first(some.begin(),
+                                       some.begin() + static_cast<std::ptrdiff_t>(std::min(some.size(), kClassesNamed)));
+  return fmt::format("{} of the {} classes ('{}'{}) have", some.size(), all, fmt::join(first, "', '"),
+                     first.size() < some.size() ? ", ..." : "");
+}
+
+// Classes that have images, and none or one alone of those that `part`, `limit` and their like choose.
+void add_rare_classes(const GraphBuild& build, std::vector<std::string>& said) {
+  const SampleOrder order(*build.source(), 0);
+  std::vector<std::uint64_t> chosen(build.class_counts().size());
+  for (std::uint64_t at = 0; !chosen.empty() && at < order.listed(); ++at) {
+    const std::int32_t label = order.label(build.source()->label(order.listed(at)));
+    if (label >= 0 && static_cast<std::size_t>(label) < chosen.size()) ++chosen[static_cast<std::size_t>(label)];
+  }
+  std::vector<std::string> none, one;
+  for (std::size_t label = 0; label < chosen.size(); ++label) {
+    const std::string name = line_text(build.classes()[label]);
+    if (chosen[label] == 0 && build.class_counts()[label] > 0) none.push_back(name);
+    if (chosen[label] == 1) one.push_back(name);
+  }
+  if (!none.empty()) {
+    said.push_back(
+        fmt::format("{}: {} images, and none of them is chosen, so that nothing is learned of {}: look at `limit` and `part`",
+                    place_of_source(build), classes_have(none, chosen.size()), none.size() == 1 ? "it" : "them"));
+  }
+  if (one.empty()) return;
+  const bool all = one.size() == chosen.size();
+  said.push_back(fmt::format("{}: {} one image alone, which {}", place_of_source(build), classes_have(one, chosen.size()),
+                             all ? "tells nothing of a class: is the label in another column, or part of the name?"
+                                 : "a network learns by heart: add images, or leave the class out"));
+}
+
+// In a listing by classes, each batch has one class, and the network forgets the others.
+std::string samples_in_order(const GraphBuild& build) {
+  const SourceParams& sampling = build.source()->sampling();
+  const bool weighted = sampling.balance || !sampling.class_weights.empty() || !build.source()->parts().empty();
+  if (sampling.shuffle != "never" || weighted || build.class_counts().size() < 2 || build.steps_per_epoch() < 2) return {};
+  const SampleOrder order(*build.source(), 0);
+  std::int32_t last = -1;
+  for (std::uint64_t at = 0; at < order.listed(); ++at) {
+    const std::int32_t label = order.label(build.source()->label(order.listed(at)));
+    if (label < last) return {};
+    last = label;
+  }
+  return fmt::format(
+      "{}: samples come class by class, so that a batch has images of one or two: shuffle = \"every-epoch\" mixes them",
+      place_of_source(build));
+}
+
+}  // namespace
+
+void require_meant_classes(const GraphBuild& build, const Network* network) {
+  if (build.source() == nullptr) return;
+  refuse_parts(build, network);
+  refuse_one_class(build, network);
+}
+
+std::vector<std::string> warnings_of_classes(const GraphBuild& training, const Network* network) {
+  std::vector<std::string> said;
+  if (training.source() == nullptr) return said;
+  said.push_back(outputs_without_class(training, network));
+  if (learns_by(training, network, LossTarget::labels)) {
+    add_rare_classes(training, said);
+    said.push_back(samples_in_order(training));
+  }
+  return said;
+}
+
+std::string warning_of_other_classes(const GraphBuild& other, const GraphBuild& main) {
+  const std::size_t here = other.class_counts().size(), there = main.class_counts().size(), both = std::min(here, there);
+  if (both == 0 || here == there) return {};
+  const std::vector<std::string>& longer = here < there ? main.classes() : other.classes();
+  const std::size_t others = longer.size() - both, named = std::min(others, kMostOthersNamed);
+  const auto first = longer.begin() + static_cast<std::ptrdiff_t>(both);
+  const std::string names = fmt::format("'{}'{}", fmt::join(first, first + static_cast<std::ptrdiff_t>(named), "', '"),
+                                        others > named ? fmt::format(" and {} more", others - named) : "");
+  if (here < there) {
+    return fmt::format("{} has {} of the {} classes of [{}]: no {}; its figures say nothing of the others",
+                       place_of_source(other), here, there, main.plan().name, names);
+  }
+  return fmt::format(
+      "{} has {} classes and [{}] {}: no {} there, so that nothing is learned of {} and each of its samples counts "
+      "as a mistake; `only` leaves classes out",
+      place_of_source(other), here, main.plan().name, there, names, others == 1 ? "it" : "them");
+}
+
+}  // namespace millrace

@@ -1,0 +1,192 @@
+#include "stages/same_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "graph/order.h"
+#include "millrace/error.h"
+#include "millrace/storage.h"
+#include "millrace/util/file_sizes.h"
+#include "millrace/util/text.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::size_t kMostCompared = 64;    // files of the other graph
+constexpr std::size_t kMostOfOneSize = 4;    // files of training that each is compared with
+constexpr std::size_t kMostReads = 192;      // of both graphs
+constexpr std::size_t kMostRemoteReads = 8;  // each takes a request
+constexpr std::uint64_t kMostBytesCompared = std::uint64_t{64} << 20;
+constexpr std::uint64_t kMostAlike = 16;  // files that are asked whether they are one
+
+const KnowsFileSizes* file_sizes_of(const GraphBuild& build) { return dynamic_cast<const KnowsFileSizes*>(build.source()); }
+
+// Reads samples as their source gives them, as long as that costs little.
+class FrugalReader {
+ public:
+  // False: the sample cannot be read, or enough has been.
+  bool read(const GraphBuild& build, std::uint64_t index, Sample& sample) {
+    if (reads_ >= most_ || bytes_ >= kMostBytesCompared) return false;
+    ++reads_;
+    try {
+      sample.reset({0, 0, index, 0}, {}, build.target());
+      build.source()->read(sample);
+    } catch (const Error&) {
+      return false;
+    }
+    bytes_ += sample.encoded.size();
+    if (url_scheme(sample.url) != "file") most_ = kMostRemoteReads;
+    return sample.encoded.size() > 0;
+  }
+
+ private:
+  std::size_t reads_ = 0, most_ = kMostReads;
+  std::uint64_t bytes_ = 0;
+};
+
+bool are_equal_bytes(const ByteBuffer& a, const ByteBuffer& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+// How many samples of one listing both choose.
+std::uint64_t count_shared(const SampleOrder& a, const SampleOrder& b) {
+  std::uint64_t shared = 0;
+  for (std::uint64_t i = 0, j = 0; i < a.listed() && j < b.listed();) {
+    const std::uint64_t of_a = a.listed(i), of_b = b.listed(j);
+    shared += of_a == of_b ? 1 : 0;
+    i += of_a <= of_b ? 1 : 0;
+    j += of_b <= of_a ? 1 : 0;
+  }
+  return shared;
+}
+
+struct Sized {
+  std::uint32_t bytes = 0;
+  std::uint64_t index = 0;
+};
+using SizedFiles = std::vector<Sized>;  // by size
+
+SizedFiles sized_files(const GraphBuild& build, const KnowsFileSizes& sizes) {
+  const SampleOrder order(*build.source(), 0);
+  SizedFiles files;
+  for (std::uint64_t at = 0; at < order.listed(); ++at) {
+    const std::uint64_t index = order.listed(at);
+    if (const std::uint32_t bytes = sizes.file_bytes(index); bytes > 0) files.push_back({bytes, index});
+  }
+  std::ranges::stable_sort(files, {}, &Sized::bytes);
+  return files;
+}
+
+// A file of the other graph, and where those of training begin that have its size.
+struct Candidate {
+  Sized file;
+  std::size_t first = 0, count = 0;
+};
+
+std::vector<Candidate> find_candidates(const SizedFiles& training, const SizedFiles& others) {
+  std::vector<Candidate> found;
+  for (const Sized& file : others) {
+    const auto same = std::ranges::equal_range(training, file.bytes, {}, &Sized::bytes);
+    if (!same.empty()) found.push_back({file, static_cast<std::size_t>(same.begin() - training.begin()), same.size()});
+  }
+  std::ranges::stable_sort(found, {}, &Candidate::count);
+  if (found.size() > kMostCompared) found.resize(kMostCompared);
+  return found;
+}
+
+struct Comparison {
+  std::size_t compared = 0, same = 0;
+  std::string file, other;  // the first two that are one
+};
+
+Comparison compare_files(const GraphBuild& training, const SizedFiles& files, const GraphBuild& other,
+                         const std::vector<Candidate>& candidates) {
+  Comparison result;
+  FrugalReader reader;
+  Sample sample, trained;
+  for (const Candidate& candidate : candidates) {
+    if (!reader.read(other, candidate.file.index, sample)) continue;
+    ++result.compared;
+    for (std::size_t i = 0; i < std::min(candidate.count, kMostOfOneSize); ++i) {
+      if (!reader.read(training, files[candidate.first + i].index, trained)) continue;
+      if (!are_equal_bytes(sample.encoded, trained.encoded)) continue;
+      if (result.same++ == 0) result.file = sample.place(), result.other = trained.place();
+      break;
+    }
+  }
+  return result;
+}
+
+// "all 60 samples", "24 of 60 samples"
+std::string of_all_text(std::uint64_t count, std::uint64_t of, std::string_view what) {
+  return count == of && of > 1 ? fmt::format("all {} {}", of, what) : fmt::format("{} of {} {}", count, of, what);
+}
+
+std::string advice_on_parts(const GraphBuild& training, const GraphBuild& other) {
+  return fmt::format(
+      "figures of [{0}] will be better than those of new images: give it images of its own, or a part that [{1}] leaves out, "
+      "part = [0, 0.9] in [{1}.{2}] and part = [0.9, 1] here, of one `path` and with one part_seed",
+      other.plan().name, training.plan().name, training.source_plan().name);
+}
+
+std::string parts_swapped(const GraphBuild& training, const SampleOrder& trained, const GraphBuild& other,
+                          const SampleOrder& chosen) {
+  return fmt::format("{}: [{}] takes {} samples and [{}] {} of one listing: should their parts be swapped?",
+                     place_of_source(other), training.plan().name, trained.listed(), other.plan().name, chosen.listed());
+}
+
+}  // namespace
+
+std::string warning_of_shared_samples(const GraphBuild& training, const GraphBuild& other) {
+  if (training.source() == nullptr || other.source() == nullptr) return {};
+  const std::uint64_t listing = training.source()->fingerprint();
+  if (listing != 0 && listing == other.source()->fingerprint()) {
+    const SampleOrder trained(*training.source(), 0), chosen(*other.source(), 0);
+    const std::uint64_t shared = count_shared(trained, chosen);
+    if (shared == 0) return trained.listed() < chosen.listed() ? parts_swapped(training, trained, other, chosen) : "";
+    return fmt::format("{}: {} are in [{}] too; {}", place_of_source(other), of_all_text(shared, chosen.listed(), "samples"),
+                       training.plan().name, advice_on_parts(training, other));
+  }
+  const KnowsFileSizes *const here = file_sizes_of(training), *const there = file_sizes_of(other);
+  if (here == nullptr || there == nullptr) return {};
+  const SizedFiles files = sized_files(training, *here);
+  const Comparison found = compare_files(training, files, other, find_candidates(files, sized_files(other, *there)));
+  if (found.same == 0) return {};
+  const std::string which = found.file == found.other
+                                ? fmt::format("'{}'", line_text(found.file))
+                                : fmt::format("'{}', which is '{}'", line_text(found.file), line_text(found.other));
+  return fmt::format("{}: {} are in [{}] too, such as {}; {}", place_of_source(other),
+                     of_all_text(found.same, found.compared, "files that were compared"), training.plan().name, which,
+                     advice_on_parts(training, other));
+}
+
+std::string warning_of_equal_images(const GraphBuild& build) {
+  const KnowsFileSizes* const sizes = build.source() == nullptr ? nullptr : file_sizes_of(build);
+  if (sizes == nullptr) return {};
+  const SampleOrder order(*build.source(), 0);
+  const std::uint64_t count = std::min(kMostAlike, order.listed());
+  const auto index = [&](std::uint64_t i) { return order.listed(i * order.listed() / count); };
+  const std::uint32_t bytes = count < 2 ? 0 : sizes->file_bytes(index(0));
+  for (std::uint64_t i = 1; i < count; ++i) {
+    if (sizes->file_bytes(index(i)) != bytes) return {};
+  }
+  if (bytes == 0) return {};
+  FrugalReader reader;
+  Sample first, next;
+  if (!reader.read(build, index(0), first)) return {};
+  std::uint64_t alike = 1;
+  for (std::uint64_t i = 1; i < count; ++i) {
+    if (!reader.read(build, index(i), next)) continue;
+    if (!are_equal_bytes(first.encoded, next.encoded)) return {};
+    ++alike;
+  }
+  if (alike < 2) return {};
+  return fmt::format(
+      "{}: {} files were looked at, and all hold the same image, such as '{}' and '{}': nothing can be learned of it",
+      place_of_source(build), alike, line_text(first.place()), line_text(next.place()));
+}
+
+}  // namespace millrace

@@ -1,0 +1,21 @@
+// Samples that are there twice: figures of a validation on images that were trained on say nothing of new ones, and images that
+// are all alike teach nothing. Both pass in silence otherwise.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "stages/build.h"
+
+namespace millrace {
+
+// What to warn of where `other` has samples of `training`, or more of one listing than this one; "": nothing is known of such. Of
+// one listing this is exact and reads nothing. Of two, files of equal size are compared byte by byte: up to 64 of `other`, those
+// first whose size is rarest, and a few of a storage that is not this machine's.
+std::string warning_of_shared_samples(const GraphBuild& training, const GraphBuild& other);
+
+// What to warn of where up to 16 files, spread evenly over the listing, are one and the same; "": they differ, or sizes are not
+// known. Nothing is read unless all of these have one size.
+std::string warning_of_equal_images(const GraphBuild& build);
+
+}  // namespace millrace

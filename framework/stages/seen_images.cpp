@@ -1,0 +1,105 @@
+#include "stages/seen_images.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "millrace/stage.h"
+
+namespace millrace {
+namespace {
+
+constexpr double kOtherSize = 1.5;  // from this ratio on; evaluations at 1.15 and 1.3 times the training's size are usual
+
+const StagePlan* batcher_plan(const GraphBuild& build) {
+  const auto found = std::ranges::find_if(build.plan().stages,
+                                          [](const StagePlan& stage) { return stage.type->role == StageType::Role::batcher; });
+  return found == build.plan().stages.end() ? nullptr : &*found;
+}
+
+// Whether a stage that is made yet changes single samples, at random or not.
+bool is_transform(const GraphBuild& build, std::size_t index, bool random) {
+  if (build.stages()[index].empty()) return false;
+  const auto* transform = dynamic_cast<const SampleTransform*>(build.stages()[index].front().get());
+  return transform != nullptr && transform->is_random() == random;
+}
+
+// A number, or the larger one of [height, width].
+std::optional<double> pixels_of_value(const Value* value) {
+  if (value == nullptr) return std::nullopt;
+  if (value->is_number()) return value->number();
+  if (value->kind() != Value::Kind::array || value->array().size() != 2) return std::nullopt;
+  const Array& both = value->array();
+  if (!both[0].is_number() || !both[1].is_number()) return std::nullopt;
+  return std::max(both[0].number(), both[1].number());
+}
+
+struct OtherSize {
+  std::string key;
+  const StagePlan *trained, *other;
+  double of_trained, of_other;
+};
+
+std::optional<OtherSize> first_other_size(const StagePlan& trained, const StagePlan& other) {
+  for (const ParamInfo& parameter : trained.type->params) {
+    if (parameter.unit != "pixels") continue;
+    const auto before = pixels_of_value(trained.table.find(parameter.name)),
+               now = pixels_of_value(other.table.find(parameter.name));
+    if (!before || !now || std::min(*before, *now) < 1) continue;
+    if (std::max(*before, *now) >= kOtherSize * std::min(*before, *now))
+      return OtherSize{parameter.name, &trained, &other, *before, *now};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string warning_of_window(const GraphBuild& build, const ImageShape& window) {
+  const ImageShape& image = build.image();
+  const StagePlan* const batcher = batcher_plan(build);
+  if (batcher == nullptr || !image.is_static() || !window.is_static()) return {};
+  const double seen = static_cast<double>(window.height) * window.width / (static_cast<double>(image.height) * image.width);
+  if (seen >= 0.5) return {};
+  return fmt::format(
+      "{}: images of {} x {} arrive, and the network takes {} x {} out of their middle, {:.0f} % of them: make them smaller, "
+      "as decode_image does with size = [{}, {}] and fit = \"exact\" or short_side and crop",
+      place_of_stage(batcher->table_at(), build.plan().name, batcher->name), image.height, image.width, window.height,
+      window.width, 100 * seen, window.height, window.width);
+}
+
+std::string warning_of_other_size(const GraphBuild& training, const GraphBuild& other) {
+  for (std::size_t t = 0; t < training.stages().size(); ++t) {
+    for (std::size_t o = 0; o < other.stages().size(); ++o) {
+      const StagePlan &trained = training.plan().stages[t], &here = other.plan().stages[o];
+      if (trained.type != here.type || !is_transform(training, t, false) || !is_transform(other, o, false)) continue;
+      const auto found = first_other_size(trained, here);
+      if (!found) continue;
+      return fmt::format(
+          "{}: {} is {:g} here and {:g} in [{}.{}], so that things have another size than the network has learned: say the same "
+          "in both, unless it is meant",
+          place_of_stage(here.table_at(), other.plan().name, here.name), found->key, found->of_other, found->of_trained,
+          training.plan().name, trained.name);
+    }
+  }
+  return {};
+}
+
+std::string warning_of_random_validation(const GraphBuild& training, const GraphBuild& other) {
+  if (other.target().kind == TargetSpec::Kind::image) return {};
+  for (std::size_t o = 0; o < other.stages().size(); ++o) {
+    const StagePlan& here = other.plan().stages[o];
+    if (!is_transform(other, o, true)) continue;
+    for (std::size_t t = 0; t < training.stages().size(); ++t) {
+      if (training.plan().stages[t].type != here.type || !is_transform(training, t, true)) continue;
+      return fmt::format(
+          "{}: it changes images at random, as in training, so that figures differ from pass to pass, and are lower: take "
+          "'{}' out of the flow of [{}]",
+          place_of_stage(here.table_at(), other.plan().name, here.name), here.name, other.plan().name);
+    }
+  }
+  return {};
+}
+
+}  // namespace millrace

@@ -1,0 +1,24 @@
+// Images that a network is shown otherwise than somebody means: cut to a small middle, in validation at another size than in
+// training, or changed at random there.
+#pragma once
+
+#include <string>
+
+#include "millrace/detail/tensor.h"
+#include "stages/build.h"
+
+namespace millrace {
+
+// What to warn of where the network sees less than half of each image, since larger ones are cut to their middle; "": it sees
+// more, or their size varies. `window`: the network's input.
+std::string warning_of_window(const GraphBuild& build, const ImageShape& window);
+
+// What to warn of where the same network is shown images of one size in training and of another in validation: things in them
+// have another size then. "": they are alike, or sizes vary or are drawn.
+std::string warning_of_other_size(const GraphBuild& training, const GraphBuild& other);
+
+// What to warn of where a validation changes images at random as the training does, so that its figures differ from pass to pass;
+// "": it does not, or its targets are images, of which noise may be the task.
+std::string warning_of_random_validation(const GraphBuild& training, const GraphBuild& other);
+
+}  // namespace millrace

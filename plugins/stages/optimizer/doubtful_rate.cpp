@@ -1,0 +1,61 @@
+#include "doubtful_rate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace millrace {
+namespace {
+
+constexpr double kLeast = 1e-8;  // with gradients of 1, less changes no float32 weight of 0.1
+
+// Ten times what is usual. By rules that divide a gradient by its size, a weight moves by about the rate in each step.
+struct Most {
+  std::string_view rule;
+  double rate;
+  std::string_view usual;
+};
+constexpr std::array<Most, 9> kMost{{{"sgd", 10, "0.001 to 1"},
+                                     {"lars", 100, "0.1 to 10"},
+                                     {"muon", 10, "0.01 to 1"},
+                                     {"adam", 0.1, "0.0001 to 0.01"},
+                                     {"adamw", 0.1, "0.0001 to 0.01"},
+                                     {"lion", 0.1, "0.00001 to 0.001"},
+                                     {"rmsprop", 1, "0.0001 to 0.1"},
+                                     {"adafactor", 1, "0.001 to 0.1"},
+                                     {"lamb", 1, "0.001 to 0.1"}}};
+constexpr Most kAnyRule{"", 1000, "0.00001 to 10"};
+
+// Schedules rise and fall for long: steps that lie apart tell.
+double largest_rate(const Schedule& schedule, std::uint64_t steps) {
+  constexpr std::uint64_t kLooks = 1000;
+  double largest = 0;
+  const std::uint64_t stride = std::max<std::uint64_t>(steps / kLooks, 1);
+  for (std::uint64_t step = 0; step < steps; step += stride) largest = std::max(largest, schedule.rate(step));
+  return largest;
+}
+
+}  // namespace
+
+std::string doubtful_rate(std::string_view rule, const Schedule& schedule, std::uint64_t steps) {
+  const auto* const known = std::ranges::find(kMost, rule, &Most::rule);
+  const Most& most = known == kMost.end() ? kAnyRule : *known;
+  const double rate = largest_rate(schedule, steps);
+  if (steps == 0 || (rate >= kLeast && rate <= most.rate)) return {};
+  if (rate == 0) return "the learning rate is 0 in all steps, so that nothing is trained";
+  return fmt::format(
+      "a learning rate of {:g} is too {} for '{}' by orders of magnitude, where {} is usual; --find-rate proposes one", rate,
+      rate < kLeast ? "small" : "large", rule, most.usual);
+}
+
+std::string doubtful_decay(double weight_decay, const Schedule& schedule, std::uint64_t steps) {
+  const double taken = weight_decay * largest_rate(schedule, steps);
+  if (taken < 0.1) return {};
+  return fmt::format(
+      "weight_decay = {:g} takes {:.0f} % of each weight in a step, since the learning rate multiplies it: 0.00001 to "
+      "0.1 is usual",
+      weight_decay, 100 * taken);
+}
+
+}  // namespace millrace

@@ -1,0 +1,399 @@
+// Mistakes of a first hour that a training would go through with: each is refused, or warned of once with the remedy, before
+// anything is trained.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <png_file.h>
+
+#include <fstream>
+#include <functional>
+
+#include "command.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kSide = 32;
+
+constexpr const char* kClassify = R"([run]
+name    = "t"
+epochs  = 1
+folder  = ""
+devices = "cpu"
+[network]
+use     = "quickstart"
+classes = 3
+[train]
+flow = ["read", "decode_image", "batch", "forward_backward", "optimizer", "metrics"]
+[train.read]
+stage   = "read_folder"
+path    = "ROOT/train"
+shuffle = "every-epoch"
+[train.decode_image]
+size = [32, 32]
+[train.batch]
+size = 6
+[train.optimizer]
+learning_rate = 0.05
+[validate]
+every = "epoch"
+flow  = ["read", "decode_image", "batch", "forward", "metrics"]
+[validate.read]
+stage = "read_folder"
+path  = "ROOT/val"
+[validate.decode_image]
+size = [32, 32]
+[validate.batch]
+size = 6
+last = "keep"
+)";
+
+constexpr const char* kSegment = R"([run]
+name    = "s"
+epochs  = 1
+folder  = ""
+devices = "cpu"
+[network]
+use     = "unet"
+filters = 4
+classes = 2
+height  = 32
+width   = 32
+[train]
+flow = ["read", "decode_image", "batch", "forward_backward", "optimizer", "metrics"]
+[train.read]
+stage   = "read_pairs"
+images  = "ROOT/images"
+labels  = "ROOT/masks"
+shuffle = "every-epoch"
+classes = [{ name = "ground" }, { name = "object" }]
+[train.decode_image]
+size = [32, 32]
+[train.batch]
+size = 4
+[train.forward_backward]
+loss = "pixel_cross_entropy"
+[train.optimizer]
+learning_rate = 0.01
+)";
+
+// Stripes of a width that tells the class, and another brightness in each image.
+void draw_image(const fs::path& path, int stripe, int number) {
+  std::vector<std::uint8_t> pixels;
+  for (int i = 0; i < kSide * kSide; ++i) {
+    const int level = (i % kSide / stripe % 2 == 0 ? 20 : 180) + number;
+    for (int channel = 0; channel < 3; ++channel) pixels.push_back(static_cast<std::uint8_t>(level));
+  }
+  fs::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << png_bytes({pixels.data(), {kSide, kSide, 3}});
+}
+
+void draw_mask(const fs::path& path, std::uint8_t left, std::uint8_t right) {
+  std::vector<std::uint8_t> values;
+  for (int i = 0; i < kSide * kSide; ++i) values.push_back(i % kSide < kSide / 2 ? left : right);
+  fs::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << png_bytes({values.data(), {kSide, kSide, 1}});
+}
+
+void draw_classes(const fs::path& root) {
+  int number = 0;
+  for (const auto& [part, count] : {std::pair("train", 8), std::pair("val", 3)}) {
+    for (const auto& [name, stripe] : {std::pair("ash", 2), std::pair("birch", 4), std::pair("cedar", 8)}) {
+      for (int i = 0; i < count; ++i) draw_image(root / part / name / fmt::format("{}-{}.png", part, i), stripe, number++);
+    }
+  }
+}
+
+void draw_masks(const fs::path& root, std::uint8_t left, std::uint8_t right) {
+  for (int i = 0; i < 8; ++i) {
+    draw_image(root / "images" / fmt::format("{}.png", i), 16, i);
+    draw_mask(root / "masks" / fmt::format("{}.png", i), left, right);
+  }
+}
+
+// A list of the training images first ... last of each class, by name or by integers from `base` on.
+void list_images(const fs::path& list, int first, int last, int base = -1) {
+  std::ofstream rows(list);
+  rows << "file_name,label\n";
+  for (const std::string name : {"ash", "birch", "cedar"}) {
+    for (int i = first; i <= last; ++i)
+      rows << fmt::format("train/{}/train-{}.png,{}\n", name, i, base < 0 ? name : std::to_string(base));
+    base += base < 0 ? 0 : 1;
+  }
+}
+
+void flatten(const fs::path& part) {  // images of all classes lie in the part's folder itself
+  for (const fs::path& folder : {part / "ash", part / "birch", part / "cedar"}) {
+    for (const auto& file : fs::directory_iterator(folder))
+      fs::rename(file, part / fmt::format("{}-{}", folder.filename().string(), file.path().filename().string()));
+    fs::remove(folder);
+  }
+}
+
+struct Trap {
+  const char* name;
+  std::vector<std::pair<std::string, std::string>> changes;  // of the file
+  std::function<void(const fs::path& root)> data;            // what is done to right data; null: nothing
+  int code;
+  std::string said;
+  const char* file = kClassify;
+};
+
+const std::vector<Trap>& traps() {
+  const auto size_of_validation = [](const std::string& now) {
+    return std::pair<std::string, std::string>("[validate.decode_image]\nsize = [32, 32]", "[validate.decode_image]\n" + now);
+  };
+  const std::pair<std::string, std::string> both = {"ROOT/val\"", "ROOT/train\"\npart = [0.5, 1]"};
+  static const std::vector<Trap> all{
+      {"OutputsThatNoClassHas",
+       {{"classes = 3", "classes = 1000"}},
+       {},
+       0,
+       "there are 3 classes, and the network has outputs for 1000"},
+      {"TooFewOutputs", {{"classes = 3", "classes = 2"}}, {}, 2, "3 classes are read, and the network's output is 2"},
+      {"AFolderOneLevelTooHigh",
+       {{"ROOT/train", "ROOT"}, {"ROOT/val", "ROOT"}, {"classes = 3", "classes = 2"}},
+       {},
+       3,
+       "its classes are 'train', 'val', which are parts of a data set: is `path` one level too high"},
+      {"PartsWithoutClasses",
+       {{"ROOT/train", "ROOT"}, {"ROOT/val", "ROOT"}, {"classes = 3", "classes = 2"}},
+       [](const fs::path& root) { flatten(root / "train"), flatten(root / "val"); },
+       3,
+       "its classes are 'train', 'val', which are parts of a data set"},
+      {"ValidationOnTrainingImages",
+       {{"ROOT/val", "ROOT/train"}},
+       {},
+       0,
+       "all 24 samples are in [train] too; figures of [validate] will be better"},
+      {"PartsThatOverlap", {both, {"shuffle", "part = [0, 0.75]\nshuffle"}}, {}, 0, "samples are in [train] too"},
+      {"ACopyOfTrainingImages",
+       {},
+       [](const fs::path& root) {
+         fs::remove_all(root / "val");
+         fs::copy(root / "train", root / "val", fs::copy_options::recursive);
+       },
+       0,
+       "files that were compared are in [train] too, such as '"},
+      {"TwoListsOfTheSameFiles",
+       {{"read_folder\"\npath    = \"ROOT/train", "read_list\"\npath    = \"ROOT/train.csv"},
+        {"read_folder\"\npath  = \"ROOT/val", "read_list\"\npath  = \"ROOT/val.csv"}},
+       [](const fs::path& root) { list_images(root / "train.csv", 0, 3), list_images(root / "val.csv", 3, 3); },
+       0,
+       "all 3 files that were compared are in [train] too, such as '"},
+      {"AFewTrainingImagesAmongOthers",
+       {},
+       [](const fs::path& root) { fs::copy(root / "train/ash/train-3.png", root / "val/cedar/x.png"); },
+       0,
+       "1 of "},
+      {"ImagesOfWhichTheNetworkSeesAQuarter",
+       {size_of_validation("size = [64, 64]\nfit = \"exact\""),
+        {"[train.decode_image]\nsize = [32, 32]", "[train.decode_image]\nsize = [64, 64]\nfit = \"exact\""}},
+       {},
+       0,
+       "images of 64 x 64 arrive, and the network takes 32 x 32 out of their middle, 25 % of them"},
+      {"AnotherSizeInValidation",
+       {size_of_validation("size = [64, 64]\nfit = \"exact\"")},
+       {},
+       0,
+       "size is 64 here and 32 in [train.decode_image]"},
+      {"AnotherShortSideInValidation",
+       {size_of_validation("size = [32, 32]\nshort_side = 64\ncrop = \"centre\""),
+        {"[train.decode_image]\nsize = [32, 32]", "[train.decode_image]\nsize = [32, 32]\nshort_side = 32\ncrop = \"centre\""}},
+       {},
+       0,
+       "short_side is 64 here and 32 in [train.decode_image]"},
+      {"PartsSwapped",
+       {{"ROOT/val\"", "ROOT/train\"\npart = [0, 0.75]"}, {"shuffle", "part = [0.75, 1]\nshuffle"}},
+       {},
+       0,
+       "[train] takes 6 samples and [validate] 18 of one listing: should their parts be swapped?"},
+      {"ARandomValidation",
+       {{"\"decode_image\", \"batch\", \"forward\"", "\"decode_image\", \"augment\", \"batch\", \"forward\""},
+        {"\"decode_image\", \"batch\"", "\"decode_image\", \"augment\", \"batch\""},
+        {"[train.batch]", "[train.augment]\nflip_x = 0.5\n[validate.augment]\nflip_x = 0.5\n[train.batch]"}},
+       {},
+       0,
+       "it changes images at random, as in training"},
+      {"OneClass",
+       {},
+       [](const fs::path& root) {
+         for (const char* name : {"train/birch", "train/cedar", "val/birch", "val/cedar"}) fs::remove_all(root / name);
+       },
+       3,
+       "all 8 samples are of class 'ash': a network learns to tell classes apart"},
+      {"AClassOfOneImage",
+       {},
+       [](const fs::path& root) {
+         for (int i = 1; i < 8; ++i) fs::remove(root / fmt::format("train/birch/train-{}.png", i));
+       },
+       0,
+       "class 'birch' has one image alone"},
+      {"AClassThatLimitLeavesOut",
+       {{"shuffle", "limit = 2\nshuffle"}, {"size = 6", "size = 2"}},
+       {},
+       0,
+       "and none of them is chosen"},
+      {"AClassThatTrainingHasNot",
+       {{"classes = 3", "classes = 4"}},
+       [](const fs::path& root) { draw_image(root / "val/yew/1.png", 1, 99); },
+       0,
+       "has 4 classes and [train] 3: no 'yew' there, so that nothing is learned of it"},
+      {"OneImage",
+       {},
+       [](const fs::path& root) {
+         const fs::path first = root / "train/ash/train-0.png";
+         for (const auto& file : fs::recursive_directory_iterator(root / "train")) {
+           if (file.is_regular_file() && file.path() != first) fs::copy(first, file, fs::copy_options::overwrite_existing);
+         }
+       },
+       0,
+       "16 files were looked at, and all hold the same image"},
+      {"SamplesClassByClass", {{"shuffle = \"every-epoch\"\n", ""}}, {}, 0, "shuffle = \"every-epoch\" mixes them"},
+      {"ARateOfAnotherRule",
+       {{"learning_rate = 0.05", "rule = \"adam\"\nlearning_rate = 0.5"}},
+       {},
+       0,
+       "a learning rate of 0.5 is too large for 'adam'"},
+      {"ARateThatIsTooLarge",
+       {{"learning_rate = 0.05", "learning_rate = 50"}},
+       {},
+       0,
+       "a learning rate of 50 is too large for 'sgd'"},
+      {"ARateThatMovesNothing", {{"learning_rate = 0.05", "learning_rate = 1e-12"}}, {}, 0, "is too small for 'sgd'"},
+      {"ARateOfZero", {{"learning_rate = 0.05", "learning_rate = 0"}}, {}, 0, "the learning rate is 0 in all steps"},
+      {"ADecayOfAllWeights",
+       {{"learning_rate = 0.05", "learning_rate = 0.05\nweight_decay = 5"}},
+       {},
+       0,
+       "weight_decay = 5 takes 25 % of each weight"},
+      {"NoStep", {{"epochs  = 1", "epochs  = 0"}}, {}, 0, "run.epochs = 0 trains nothing"},
+      {"LabelsThatBeginWithOne",
+       {{"read_folder\"\npath    = \"ROOT/train", "read_list\"\npath    = \"ROOT/train.csv"},
+        {"classes = 3", "classes = 4"},
+        {"every = \"epoch\"", "every = \"never\""}},
+       [](const fs::path& root) { list_images(root / "train.csv", 0, 7, 1); },
+       0,
+       "do its labels begin with 1?"},
+      {"MasksOfValuesThatNoClassHas",
+       {},
+       [](const fs::path& root) { draw_masks(root, 90, 255); },
+       3,
+       "no pixel of 8 label images is of a class, so that nothing would be trained: they hold the values 90 (50 %), 255 (50 %)",
+       kSegment},
+      {"MasksThatAreIgnored",
+       {{"shuffle", "ignored = [254, 255]\nshuffle"}},
+       [](const fs::path& root) { draw_masks(root, 254, 255); },
+       3,
+       "254 (50 %), 255 (50 %), which `ignored` names",
+       kSegment},
+      {"MasksThatBeginWithOne",
+       {},
+       [](const fs::path& root) { draw_masks(root, 1, 2); },
+       0,
+       "no class has the value 2 (50 %)",
+       kSegment},
+      {"MasksThatAreImages",
+       {{"ROOT/masks", "ROOT/images"}},
+       {},
+       0,
+       "8 images with label images were looked at, and none of them can be used; the first: sample '",
+       kSegment},
+      {"MasksOfOneClass",
+       {},
+       [](const fs::path& root) { draw_masks(root, 0, 0); },
+       0,
+       "class 'object' has no pixel in them",
+       kSegment},
+      {"OutputsThatNoClassOfPixelsHas",
+       {{"classes = 2", "classes = 21"}},
+       {},
+       0,
+       "there are 2 classes, and the network has outputs for 21",
+       kSegment},
+  };
+  return all;
+}
+
+void PrintTo(const Trap& trap, std::ostream* out) { *out << trap.name; }
+
+std::string name_of(const ::testing::TestParamInfo<Trap>& trap) { return trap.param.name; }
+
+class Traps : public ::testing::TestWithParam<Trap> {
+ protected:
+  // The file with its changes, beside its data.
+  void write(const Trap& trap) {
+    if (trap.file == kSegment) {
+      draw_masks(folder_.path(), 0, 1);
+    } else {
+      draw_classes(folder_.path());
+    }
+    if (trap.data) trap.data(folder_.path());
+    std::string text = trap.file;
+    const auto replace = [&text](const std::string& what, const std::string& with) {
+      const std::size_t at = text.find(what);
+      ASSERT_NE(at, std::string::npos) << what;
+      text.replace(at, what.size(), with);
+    };
+    for (const auto& [what, with] : trap.changes) replace(what, with);
+    while (text.find("ROOT") != text.npos) replace("ROOT", folder_.path().string());
+    std::ofstream(folder_ / "t.toml") << text;
+  }
+
+  Outcome run(std::vector<std::string> options) {
+    options.insert(options.begin(), {tool("pipeline-run"), folder_ / "t.toml"});
+    return run_command(options);
+  }
+
+  TemporaryFolder folder_;
+};
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST_P(Traps, AreSeenBeforeAnythingIsTrained) {
+  const Trap& trap = GetParam();
+  write(trap);
+  const Outcome outcome = run({"--check"});
+  EXPECT_EQ(outcome.code, trap.code) << outcome.err;
+  EXPECT_EQ(count_of(outcome.err, trap.said), 1U) << trap.said << "\nis not once in\n" << outcome.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(FirstHour, Traps, ::testing::ValuesIn(traps()), name_of);
+
+class RightFiles : public Traps {};
+
+TEST_P(RightFiles, AreToldNothing) {
+  write(GetParam());
+  EXPECT_EQ(run({"--check"}).err, "");
+}
+
+// The last one leaves parts that share nothing, by one path.
+INSTANTIATE_TEST_SUITE_P(
+    FirstHour, RightFiles,
+    ::testing::Values(
+        Trap{"Classes", {}, {}, 0, ""}, Trap{"Masks", {}, {}, 0, "", kSegment},
+        Trap{"Parts", {{"ROOT/val\"", "ROOT/train\"\npart = [0.5, 1]"}, {"shuffle", "part = [0, 0.5]\nshuffle"}}, {}, 0, ""}),
+    name_of);
+
+class LossThatStays : public Traps {};
+
+TEST_P(LossThatStays, IsToldOnceWithWhatToTry) {
+  write(GetParam());
+  const Outcome outcome = run({"--set", "run.epochs=4"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(count_of(outcome.err, "warning: [train]: the loss has not fallen: it is "), 1U) << outcome.err;
+  EXPECT_EQ(count_of(outcome.err, "--overfit 4 asks whether"), 1U) << outcome.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(FirstHour, LossThatStays,
+                         ::testing::Values(Trap{
+                             "Rate", {{"size = 6", "size = 24"}, {"learning_rate = 0.05", "learning_rate = 1e-7"}}, {}, 0, ""}),
+                         name_of);
+
+}  // namespace
+}  // namespace millrace::test
