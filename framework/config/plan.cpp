@@ -33,7 +33,9 @@ void RunParams::describe(ParamSet<RunParams>& set) {
   set.add("io_threads", &RunParams::io_threads).range(1, 4096).text("that wait for disks and sockets").may_change();
   set.add("chunk", &RunParams::chunk).range(0, 1 << 20).choices({"auto"}).unit("samples").text("in one packet").may_change();
   set.add("devices", &RunParams::devices)
-      .text("\"auto\", \"all\" GPUs, \"cpu\", \"cpu*2\", \"cuda\" or \"cuda:all\", \"cuda:0,2\", \"cuda:GPU-8f6d\"");
+      .text(
+          "\"auto\", \"all\" or \"gpu\" for every GPU, \"0,1\", \"cpu\", \"cpu*2\", \"cuda\" or \"cuda:all\", \"cuda:0,2\", "
+          "\"cuda:GPU-8f6d\"");
   set.add("load", &RunParams::load).range(0).text("share of each batch, one figure for each replica; empty: equal shares");
   set.add("precision", &RunParams::precision).choices({"auto", "fp32", "tf32", "bf16"}).text("of multiplications on the devices");
   set.add("tune", &RunParams::tune).choices({"heuristic", "measure"}).text("how a device chooses among ways to compute the same");
@@ -215,6 +217,7 @@ class PipelineReader {
     }
     // The graph without `every` is the run itself; in the file it may stand anywhere.
     std::stable_partition(pipeline_.graphs.begin(), pipeline_.graphs.end(), [this](const GraphPlan& g) { return !has_every(g); });
+    for (std::size_t i = 1; i < pipeline_.graphs.size(); ++i) skip_bad_samples(pipeline_.graphs[i]);
     if (pipeline_.graphs.empty()) {
       errors_.add(root().at(), "there is no graph in this file: a table with flow = [\"stage\", ...]");
     }
@@ -223,6 +226,20 @@ class PipelineReader {
       if (has_every(graph)) continue;
       errors_.add(graph.at, fmt::format("[{}] needs 'every', {}: one graph is the run itself, and that is [{}]", graph.name,
                                         kEveryForms, pipeline_.graphs[0].name));
+    }
+  }
+
+  // Beside the main graph each sample is to count once: one that is bad is left out, and no other takes its place. It is the
+  // default of a batcher that has this key and this choice.
+  static void skip_bad_samples(GraphPlan& graph) {
+    constexpr const char *kKey = "bad_samples", *kSkip = "skip", *kAuto = "auto";
+    for (StagePlan& stage : graph.stages) {
+      if (stage.type == nullptr || stage.type->role != StageType::Role::batcher) continue;
+      const auto info = std::ranges::find(stage.type->params, kKey, &ParamInfo::name);
+      if (info == stage.type->params.end() || std::ranges::find(info->choices, kSkip) == info->choices.end()) continue;
+      const Value* const written = stage.table.find(kKey);
+      if (written == nullptr || (written->kind() == Value::Kind::text && written->text() == kAuto))
+        stage.table.set(kKey, Value(kSkip));
     }
   }
 
