@@ -106,6 +106,7 @@ class Finder {
     if (!names_targets()) return std::nullopt;
     if (!train.empty()) return validate.empty() ? shared(train) : apart(train, validate);
     if (path.empty()) {
+      if (report_misspelt_path()) return std::nullopt;
       errors_.add(
           data_.at(),
           "[data] needs 'path': the folder, list, shards or URL of the images; on the command line --set data.path=photos");
@@ -143,6 +144,16 @@ class Finder {
     if (value->kind() == Value::Kind::text) return value->text();
     errors_.add(value->at(), fmt::format("'{}' must be text, found {}", key, found(*value)));
     return {};
+  }
+
+  // Whether [data] has a key that is likely meant.
+  bool report_misspelt_path() {
+    for (const Member& member : data_.table()) {
+      if (member.key == "path" || !nearest_name(member.key, {"path"})) continue;
+      errors_.add(member.at, fmt::format("'{}' means nothing in [data]; nearest is 'path'", member.key));
+      return true;
+    }
+    return false;
   }
 
   // Masks need names of classes, and lists say nothing of which columns are meant: whether [data] does. A base file has empty

@@ -273,7 +273,9 @@ class PipelineReader {
   void report_strangers() {
     for (const Member& member : root().table()) {
       const Value& value = member.value;
-      if (is_known_table(member.key) || is_graph(member) || is_used(member.key)) continue;
+      if (is_known_table(member.key) || is_graph(member)) continue;
+      report_strange_variables(member);
+      if (is_used(member.key)) continue;
       if (member.at.line == 0) continue;  // made by --set, and checked there
       const std::string of_stage = table_of_stage(member.key);
       if (value.kind() == Value::Kind::table && !of_stage.empty()) {
@@ -282,7 +284,7 @@ class PipelineReader {
       }
       std::vector<std::string> names = known_tables();
       names.emplace_back("extends");
-      if (has_tables(value)) {
+      if (has_tables(value) || value.find("every") != nullptr) {
         for (const GraphPlan& graph : pipeline_.graphs) names.push_back(graph.name);
       }
       const auto nearest = nearest_name(member.key, names);
@@ -295,6 +297,27 @@ class PipelineReader {
         report_unused_value(member, of_stage);
       }
     }
+  }
+
+  // A file adds a key to a table of variables that it extends, nothing refers to it, and one that is there is near.
+  void report_strange_variables(const Member& table) {
+    if (table.value.kind() != Value::Kind::table) return;
+    const Table& variables = table.value.table();
+    for (const Member& mine : variables) {
+      if (!is_in_file(mine.at) || is_referred(table.key + "." + mine.key)) continue;
+      std::vector<std::string> inherited;
+      for (const Member& other : variables) {
+        if (is_in_file(other.at) && is_extended_by(*other.at.file, *mine.at.file)) inherited.push_back(other.key);
+      }
+      if (const auto nearest = nearest_name(mine.key, inherited)) {
+        errors_.add(mine.at, fmt::format("'{0}' in [{1}] is new, and nothing refers to it; nearest is '{2}'", mine.key, table.key,
+                                         *nearest));
+      }
+    }
+  }
+  bool is_extended_by(const std::string& base, const std::string& file) const {
+    const auto at = std::ranges::find(sources_.files, file), from = std::ranges::find(sources_.files, base);
+    return from != sources_.files.end() && at < from;
   }
 
   // Many a key is written above the first table by mistake. A variable that nothing uses does no harm.
@@ -342,7 +365,9 @@ class PipelineReader {
                   fmt::format("[{}] has no key '{}'; nearest is 'flow', which would make it a graph", member.key, inner.key));
       return;
     }
-    if (!(graph ? has_tables(member.value) : has_stages(member.value))) return;  // variables that nobody uses do no harm
+    const bool looks_like_one =
+        graph ? has_tables(member.value) || member.value.find("every") != nullptr : has_stages(member.value);
+    if (!looks_like_one) return;  // variables that nobody uses do no harm
     errors_.add(member.at, fmt::format("[{}] has no 'flow', so it is no graph, and nothing refers to it{}", member.key,
                                        graph ? fmt::format("; nearest is '{}'", *graph) : ""));
   }

@@ -203,6 +203,18 @@ TEST_F(ShortFiles, SayWhatTheyNeed) {
     EXPECT_NE(outcome.err.find(message), std::string::npos) << outcome.err;
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
   }
+  for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
+           {"[data]\npaht = \"x\"\n", "mine.toml:3:1: 'paht' means nothing in [data]; nearest is 'path'"},
+           {"[data]\npath = \"x\"\nhelt_out = 0.5\n",
+            "'helt_out' in [data] is new, and nothing refers to it; nearest is 'held_out'"},
+           {"[data]\npath = \"x\"\n[image]\nsize = 64\n",
+            "'size' in [image] is new, and nothing refers to it; nearest is 'side'"},
+           {"[data]\npath = \"x\"\n[vaildate]\nevery = \"2 epochs\"\n", "nearest is 'validate'"}}) {
+    std::ofstream(folder_ / "mine.toml") << "extends = \"classify\"\n" << text;
+    const Outcome outcome = run(folder_ / "mine.toml", {});
+    EXPECT_EQ(outcome.code, 2) << text;
+    EXPECT_NE(outcome.err.find(message), std::string::npos) << outcome.err;
+  }
   std::ofstream(folder_ / "mine.toml") << "extends = \"clasify\"\n";
   EXPECT_NE(run(folder_ / "mine.toml", {}).err.find("mine.toml:1:11: there is no base file 'clasify'; nearest is 'classify'"),
             std::string::npos);

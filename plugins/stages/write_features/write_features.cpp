@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <vector>
@@ -62,6 +63,8 @@ void WriteFeatures::describe(StageDescription<Params>& d) {
       .text(
           "a .safetensors or .npy file in the run's folder, or an absolute path; a .csv file beside it names the rows. float32, "
           "(images, channels, height, width) or (images, channels)");
+  d.params.add("columns", &Params::columns).text("names of the layer's numbers, which the .csv file then holds too");
+  d.params.add("probabilities", &Params::probabilities).text("the .csv file holds the sigmoid of each number");
 }
 
 void WriteFeatures::request(const Params& params, const StageSite& site, CompileRequest& request) {
@@ -73,6 +76,10 @@ WriteFeatures::WriteFeatures(const Params& params, const DataContext& context)
   if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose layers could be written");
   port_ = port_of(params, context);
   shape_ = context.network->shape_of(port_);
+  if (!params.columns.empty() && static_cast<std::int64_t>(params.columns.size()) != shape_.elements()) {
+    fail(ErrorKind::usage, "columns: there are {} names, and the layer has {} numbers for an image", params.columns.size(),
+         shape_.elements());
+  }
 }
 
 void WriteFeatures::open() {
@@ -106,7 +113,12 @@ void WriteFeatures::begin() {
   features_.emplace(path_);
   names_.emplace(names_path_);
   features_->write(header(0));
-  names_->write("path,label\r\n");
+  text_ = "path,label";
+  for (const std::string& column : params_.columns) {
+    text_ += ',';
+    append_csv(text_, column);
+  }
+  names_->write(text_ + "\r\n");
   rows_ = 0;
 }
 
@@ -125,6 +137,9 @@ void WriteFeatures::write_rows(const Predictions& share) {
     text_ += ',';
     const auto label = static_cast<std::size_t>(sample.label);
     if (sample.label >= 0) append_csv(text_, label < context_.classes.size() ? context_.classes[label] : std::to_string(label));
+    for (std::size_t i = 0; i < params_.columns.size(); ++i) {
+      text_ += fmt::format(",{}", params_.probabilities ? 1 / (1 + std::exp(-row[i])) : row[i]);
+    }
     text_ += "\r\n";
     names_->write(text_);
     ++rows_;

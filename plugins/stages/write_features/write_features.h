@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "millrace/batch.h"
 #include "millrace/stage.h"
@@ -17,7 +18,7 @@ namespace millrace {
 //   file  = "features.safetensors"       # in the run's folder; or .npy
 //
 // The array is float32, (images, C) or (images, C, H, W). In a safetensors file it has the layer's name. Beside it lies a CSV
-// file of the same name, features.csv, with path and label of each row.
+// file of the same name, features.csv, with path and label of each row, and a column for each number where `columns` names them.
 //
 // Ports: in, Predictions. Skipped samples are left out; quarantine.jsonl names them. What the network computes together with the
 // layer behind it is computed apart where it is asked for, so that figures may differ in the last places.
@@ -29,6 +30,8 @@ class WriteFeatures : public Stage {
   struct Params {
     std::string layer;
     std::string file = "features.safetensors";
+    std::vector<std::string> columns;
+    bool probabilities = false;
   };
   static void describe(StageDescription<Params>& d);
   static void request(const Params& params, const StageSite& site, CompileRequest& request);

@@ -35,7 +35,9 @@ class WriteFeaturesTest : public testing::Test {
   // Writes shares of "relu", whose values count up, of two replicas and a pass of two steps. The second sample of all was
   // skipped.
   void write(const std::string& file) {
-    Harness harness(StageTypeAccess::make<WriteFeatures>(), table("relu", file), context_);
+    Value keys = table("relu", file);
+    for (const auto& [key, value] : more_) keys.set(key, value);
+    Harness harness(StageTypeAccess::make<WriteFeatures>(), keys, context_);
     harness.stage().open();
     std::vector<Ref<Predictions>> shares;
     for (const std::size_t count : {std::size_t{3}, std::size_t{2}, std::size_t{1}, std::size_t{0}}) {
@@ -77,6 +79,7 @@ class WriteFeaturesTest : public testing::Test {
     return values;
   }
 
+  std::vector<std::pair<std::string, Value>> more_;  // keys
   testkit::TestFolder folder_;
   testkit::RecordedRun run_;
   Registry registry_;
@@ -100,6 +103,20 @@ TEST_F(WriteFeaturesTest, WritesASafetensorsFileInOrderOfTheSource) {
   EXPECT_EQ(header, R"({"relu":{"dtype":"F32","shape":[5,4],"data_offsets":[0,80]}})");
   EXPECT_EQ(numbers(bytes.substr(8 + length)), kRows);
   EXPECT_EQ(content("f.csv"), "path,label\r\n0.jpg,cat\r\n2.jpg,2\r\n3.jpg,cat\r\n4.jpg,\r\n5.jpg,2\r\n");
+}
+
+TEST_F(WriteFeaturesTest, NamesNumbersInColumns) {
+  more_ = {{"columns", Value(Array{Value("a"), Value("b,c"), Value("d"), Value("e")})}};
+  write("f.safetensors");
+  const std::string text = content("f.csv");
+  EXPECT_EQ(text.substr(0, text.find("\r\n")), "path,label,a,\"b,c\",d,e");
+  EXPECT_NE(text.find("0.jpg,cat,0,1,2,3\r\n"), std::string::npos) << text;
+  next_ = 0;
+  more_.emplace_back("probabilities", Value(true));
+  write("f.safetensors");
+  EXPECT_NE(content("f.csv").find(",0.5,0.7310586,"), std::string::npos) << content("f.csv");
+  more_ = {{"columns", Value(Array{Value("a")})}};
+  EXPECT_THROW(write("f.safetensors"), Error);
 }
 
 TEST_F(WriteFeaturesTest, WritesANumpyArray) {
