@@ -56,7 +56,7 @@ Json complete_schema(const std::vector<ParamInfo>& params) {
 
 Json reference() { return {{"$ref", "#/definitions/reference"}}; }
 
-// Where a value may stand, a text may stand that computes it.
+// Where a value may stand, a text may stand that computes it, or that takes it away from what a file extends.
 Json or_reference(const Json& schema) { return {{"anyOf", {schema, reference()}}}; }
 
 Json object_schema(const std::vector<ParamInfo>& params, const Value& defaults);
@@ -209,10 +209,19 @@ Json stage_schema(const StageType& type, const Registry& registry) {
 Json observers_schema(const Registry& registry) {
   Json properties = Json::object();
   for (const auto& [name, type] : registry.observers()) {
-    properties[name] = {{"anyOf", {object_schema(type.params, type.defaults), {{"type", "boolean"}}}},
+    properties[name] = {{"anyOf", {object_schema(type.params, type.defaults), {{"type", "boolean"}}, reference()}},
                         {"description", type.text}};
   }
   return {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
+}
+
+// The keys of every source.
+Json any_source(const Registry& registry) {
+  std::vector<std::pair<std::string, StageType>> sources;
+  for (const auto& [name, type] : registry.stages()) {
+    if (type.role == StageType::Role::source) sources.emplace_back(name, type);
+  }
+  return {{"type", "object"}, {"properties", keys_of_all("source", sources)}, {"additionalProperties", false}};
 }
 
 // A stage's table is checked by the type that it names, or else by its own name.
@@ -232,6 +241,12 @@ Json graph_schema(const Registry& registry) {
   for (const auto& [name, type] : registry.stages()) {
     by_name[name] = {{"if", {{"required", {"stage"}}}}, {"then", named}, {"else", reference_to(name)}};
   }
+  // Which source reads follows from [data] where it is not said.
+  if (!by_name.contains("read"))
+    by_name["read"] = {{"if", {{"required", {"stage"}}}}, {"then", named}, {"else", any_source(registry)}};
+  for (auto& [name, key] : by_name.items()) {
+    if (key.contains("if")) key = {{"if", {{"type", "string"}}}, {"then", reference()}, {"else", key}};
+  }
   return {{"type", "object"}, {"properties", by_name}, {"additionalProperties", named}};
 }
 
@@ -245,6 +260,7 @@ void add_complete_graph(Json& definitions, const Registry& registry) {
     }
     by_name[name] = {{"if", {{"required", {"stage"}}}}, {"then", {{"$ref", "#/definitions/complete-stage"}}}, {"else", complete}};
   }
+  if (!by_name.contains("read")) by_name["read"] = {{"$ref", "#/definitions/complete-stage"}};
   Json complete_stage = Json::object();
   if (!cases.empty()) complete_stage["allOf"] = cases;
   definitions["complete-stage"] = complete_stage;
@@ -270,7 +286,8 @@ Json where_it_flows(const char* definition) {
 }  // namespace
 
 std::string json_schema(const Registry& registry) {
-  Json definitions = {{"reference", {{"type", "string"}, {"pattern", "\\$\\{[^}]+\\}"}}}, {"graph", graph_schema(registry)}};
+  Json definitions = {{"reference", {{"type", "string"}, {"pattern", "\\$\\{[^}]+\\}|^unset$"}}},
+                      {"graph", graph_schema(registry)}};
   for (const auto& [name, type] : registry.stages()) definitions[definition(name)] = stage_schema(type, registry);
   add_complete_graph(definitions, registry);
   Json all = {{"extends", {{"type", "string"}, {"description", "a file whose tables this one changes"}}},
@@ -284,7 +301,7 @@ std::string json_schema(const Registry& registry) {
   all["network"].erase("additionalProperties");  // variables of the network
   // A file that extends another may leave out what that one says, and its graphs need no flow.
   Json inherited = Json::object();
-  for (const char* graph : {"train", "validate", "predict"}) inherited[graph] = {{"$ref", "#/definitions/graph"}};
+  for (const char* graph : {"train", "validate", "predict"}) inherited[graph] = or_reference({{"$ref", "#/definitions/graph"}});
   const Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"},
                        {"title", "Millrace pipeline"},
                        {"type", "object"},

@@ -54,7 +54,7 @@ TEST(Schema, SaysWhatTheDeclarationSays) {
   EXPECT_FALSE(network.contains("additionalProperties"));  // variables of the network
   EXPECT_EQ(schema["if"]["required"], nlohmann::json::array({"extends"}));
   EXPECT_EQ(schema["additionalProperties"]["if"]["required"], nlohmann::json::array({"flow"}));
-  EXPECT_EQ(schema["definitions"]["graph"]["properties"]["blur"]["else"]["$ref"], "#/definitions/stage-blur");
+  EXPECT_EQ(schema["definitions"]["graph"]["properties"]["blur"]["else"]["else"]["$ref"], "#/definitions/stage-blur");
 }
 
 struct StillKernel {

@@ -63,6 +63,8 @@ GOOD = [
     (WHOLE, 'use = "quickstart"', 'use = "quickstart"\nweights = { file = "w.safetensors" }'),
     (WHOLE, "[run]", "[observe]\nconsole = false\n[run]"),
     (EXTENDING, "", ""),
+    (EXTENDING, "\n", '\nvalidate = "unset"\n[observe]\nresults = "unset"\n[train]\naugment = "unset"\n'),
+    (EXTENDING, "\n", '\n[train.read]\nshuffle = "once"\n[train.optimizer]\nlearning_rate = { warmup_epochs = "unset" }\n'),
     (EXTENDING, "\n", '\n[network]\nclasses = 3\n[train.read]\npath = "photos"\n[validate.batch]\nsize = 8\n'),
 ]
 
@@ -90,6 +92,7 @@ BAD = [
     (WHOLE, "[train.augment]", "[train.augmnt]", "train.augmnt"),
     (EXTENDING, "\n", '\n[train.batch]\nsiz = 8\n', "train.batch"),
     (EXTENDING, "\n", '\n[train.batch]\nsize = "many"\n', "train.batch.size"),
+    (EXTENDING, "\n", '\n[train.read]\nshufle = "once"\n', "train.read"),
 ]
 
 
