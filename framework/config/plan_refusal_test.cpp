@@ -239,11 +239,11 @@ TEST_F(PlanRefuses, MissingFile) {
 }
 
 TEST_F(PlanRefuses, WrongEvery) {
-  EXPECT_EQ(mistakes(train("[check]\nevery = \"2 epoch\"\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"
+  EXPECT_EQ(mistakes(train("[check]\nevery = \"2 epocs\"\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"
                            "[check.read_folder]\npath = \"y\"\n[check.batch]\nsize = 5\n")),
             "p.toml:9:9: 'every' must be \"epoch\", \"end\", \"never\" (only with --graph), or such as \"2 epochs\", \"0.5 "
             "epochs\" or \"100 steps\" (a fraction "
-            "is for epochs only), found \"2 epoch\"; write \"2 epochs\"");
+            "is for epochs only), found \"2 epocs\"; nearest is \"epochs\"");
   EXPECT_EQ(mistakes(train("[check]\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"
                            "[check.read_folder]\npath = \"y\"\n[check.batch]\nsize = 5\n")),
             "p.toml:8:1: [check] needs 'every', \"epoch\", \"end\", \"never\" (only with --graph), or such as \"2 epochs\", "

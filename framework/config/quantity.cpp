@@ -15,7 +15,8 @@ std::optional<Quantity> parse_quantity(std::string_view text, std::span<const st
   constexpr double kMost = 1e9;
   Quantity quantity;
   std::string_view unit = text;
-  if (!text.empty() && text[0] >= '0' && text[0] <= '9') {
+  const bool has_number = !text.empty() && text[0] >= '0' && text[0] <= '9';
+  if (has_number) {
     const auto [rest, code] = std::from_chars(text.data(), text.data() + text.size(), quantity.number, std::chars_format::fixed);
     if (code != std::errc() || quantity.number <= 0 || quantity.number > kMost) return std::nullopt;
     unit = text.substr(static_cast<std::size_t>(rest - text.data()));
@@ -31,8 +32,8 @@ std::optional<Quantity> parse_quantity(std::string_view text, std::span<const st
     return std::nullopt;
   }
   quantity.unit = static_cast<std::size_t>(std::distance(units.begin(), known));
-  if (plural == (quantity.number != 1)) return quantity;
-  hint = fmt::format("; write \"{:g} {}{}\"", quantity.number, unit, plural ? "" : "s");
+  if (has_number || !plural) return quantity;
+  hint = fmt::format("; write \"1 {}\"", unit);
   return std::nullopt;
 }
 

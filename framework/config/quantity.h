@@ -1,5 +1,5 @@
-// A number and its unit, as texts of a pipeline have them: "1 epoch", "2 epochs", "0.5 hours". The plural stands wherever the
-// number is not 1; a unit alone means one.
+// A number and its unit, as texts of a pipeline have them: "1 epoch", "2 epochs", "0.5 hours"; "1 epochs" is as good. A unit
+// alone means one.
 #pragma once
 
 #include <cstddef>

@@ -28,11 +28,11 @@ TEST(Duration, RefusesWhatItCannotRead) {
   }
 }
 
-TEST(Duration, SingularAndPluralFollowTheNumber) {
+TEST(Duration, ANumberTakesSingularAndPlural) {
   std::string hint;
-  EXPECT_FALSE(parse_duration("2 hour", hint));
-  EXPECT_EQ(hint, "; write \"2 hours\"");
-  EXPECT_FALSE(parse_duration("1 hours", hint));
+  EXPECT_EQ(parse_duration("2 hour", hint), 7200);
+  EXPECT_EQ(parse_duration("1 hours", hint), 3600);
+  EXPECT_FALSE(parse_duration("hours", hint));
   EXPECT_EQ(hint, "; write \"1 hour\"");
 }
 

@@ -103,9 +103,9 @@ TEST_F(StopTable, AnswersMistakesWithTheirPlaces) {
             "p.toml:17:10: 'figure': there is no graph 'validat'; nearest is 'validate'");
   EXPECT_EQ(mistakes_with("[stop]\npatience = 2\n"), "p.toml:17:1: [stop]: 'patience' has no effect without 'figure'");
   EXPECT_EQ(mistakes_with("[stop]\n"), "p.toml:16:1: [stop] ends nothing: give it 'figure', 'max_time' or 'max_steps'");
-  EXPECT_EQ(mistakes_with("[stop]\nmax_time = \"2 hour\"\n"),
+  EXPECT_EQ(mistakes_with("[stop]\nmax_time = \"2 hors\"\n"),
             "p.toml:17:12: 'max_time' must be a time such as \"90 seconds\", \"1 minute\", \"2.5 hours\" or \"3 days\", found "
-            "\"2 hour\"; write \"2 hours\"");
+            "\"2 hors\"; nearest is \"hours\"");
   EXPECT_EQ(mistakes_with("[stp]\nmax_steps = 2\n"),
             "p.toml:16:2: 'stp' means nothing here and nothing refers to it; nearest is 'stop'");
 }
