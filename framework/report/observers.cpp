@@ -244,7 +244,14 @@ void Observers::add(const std::string& name, Delivery delivery, std::shared_ptr<
 
 double Observers::elapsed_seconds() const { return std::chrono::duration<double>(Clock::now() - begin_.load()).count(); }
 
+bool Observers::was_warned(const std::string& text) {
+  const Lock lock(warned_mutex_);
+  return !warned_.insert(text).second;
+}
+
 void Observers::tell(RunEvent event) {
+  const auto* const warning = std::get_if<WarningEvent>(&event);
+  if (warning != nullptr && was_warned(warning->text)) return;
   std::visit(
       [this](auto& each) {
         if constexpr (requires { each.elapsed_seconds; }) each.elapsed_seconds = elapsed_seconds();

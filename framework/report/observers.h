@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "base/mutex.h"
 #include "millrace/observer.h"
 
 namespace millrace {
@@ -32,7 +34,8 @@ class Observers {
   // `control` outlives this. REQUIRES: nothing was told yet.
   void add(const std::string& name, Delivery delivery, std::shared_ptr<RunObserver> observer, RunControl& control);
 
-  void tell(RunEvent event);  // stamps it with the seconds since the run began
+  // Stamps it with the seconds since the run began. A warning with the text of an earlier one is dropped.
+  void tell(RunEvent event);
   void warn(std::string message) { tell(WarningEvent{std::move(message)}); }
   double elapsed_seconds() const;
   // `seconds`: that the run has taken before, in other processes.
@@ -57,8 +60,12 @@ class Observers {
  private:
   class Queue;
   using Clock = std::chrono::steady_clock;
+  bool was_warned(const std::string& text);  // and is from now on
+
   std::atomic<Clock::time_point> begin_;
   bool started_ = false;
+  Mutex warned_mutex_;
+  std::set<std::string> warned_ MILLRACE_GUARDED_BY(warned_mutex_);
   std::vector<std::unique_ptr<Queue>> queues_;
 };
 

@@ -231,9 +231,10 @@ TEST_F(ObserversTest, TheEndDoesNotWaitForAllThatASlowPageHasMissed) {
 TEST_F(ObserversTest, WhatWasToldIsDeliveredEvenIfTheRunNeverBegan) {
   const auto notes = add("console", Delivery::latest);
   observers_->warn("no device");
+  observers_->warn("no device");
   end();
   observers_.reset();
-  EXPECT_EQ(notes->notes(), Lines{"warning no device"});
+  EXPECT_EQ(notes->notes(), Lines{"warning no device"}) << "the same warning is said once";
 }
 
 TEST_F(ObserversTest, RequestsAreToldWhenTheyAreAskedAndWhatBecameOfThem) {
