@@ -30,7 +30,9 @@ void RunParams::describe(ParamSet<RunParams>& set) {
   set.add("io_threads", &RunParams::io_threads).range(1, 4096).text("that wait for disks and sockets").may_change();
   set.add("chunk", &RunParams::chunk).range(0, 1 << 20).choices({"auto"}).unit("samples").text("in one packet").may_change();
   set.add("devices", &RunParams::devices)
-      .text("\"auto\", \"all\" GPUs, \"cpu\", \"cpu*2\", \"cuda\" or \"cuda:all\", \"cuda:0,2\", \"cuda:GPU-8f6d\"");
+      .text(
+          "\"auto\", \"all\" or \"gpu\" for every GPU, \"0,1\", \"cpu\", \"cpu*2\", \"cuda\" or \"cuda:all\", \"cuda:0,2\", "
+          "\"cuda:GPU-8f6d\"");
   set.add("load", &RunParams::load).range(0).text("share of each batch, one figure for each replica; empty: equal shares");
   set.add("precision", &RunParams::precision).choices({"auto", "fp32", "tf32", "bf16"}).text("of multiplications on the devices");
   set.add("tune", &RunParams::tune).choices({"heuristic", "measure"}).text("how a device chooses among ways to compute the same");

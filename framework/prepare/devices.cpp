@@ -36,6 +36,14 @@ Choice parse_choice(std::string_view word, std::string_view whole) {
   return {.index = 0, .uuid = std::string(word)};
 }
 
+// Every GPU, or those with the numbers that follow.
+bool means_gpus(const DeviceRequest& request) { return request.backend == "all" || request.backend == "gpu"; }
+
+// Appended where a message says that no plugin brings a backend for GPUs.
+constexpr const char* kHowToGetCuda =
+    "; backend 'cuda' is built where a CUDA 13 toolkit with the headers of cuDNN 9 and NCCL is found: build with "
+    "MILLRACE_CUDA=ON tools/quickstart.sh";
+
 std::string name_of(const DeviceInfo& device) { return fmt::format("{}:{}", device.backend, device.index); }
 
 const DeviceInfo& find_index(int index, const std::vector<DeviceInfo>& present, std::string_view text) {
@@ -71,9 +79,9 @@ std::shared_ptr<Backend> make_backend(const std::string& name, const Registry& r
   if (const BackendType* type = registry.backend(name)) return type->create();
   const std::vector<std::string> names = registry.backends().names();
   const auto near = registry.backends().nearest(name);
-  fail(ErrorKind::usage, "no backend '{}' for devices; there {} {}{}{}", name, names.size() == 1 ? "is" : "are",
+  fail(ErrorKind::usage, "no backend '{}' for devices; there {} {}{}{}{}", name, names.size() == 1 ? "is" : "are",
        names.empty() ? "none: no backend plugin was found" : fmt::format("{}", fmt::join(names, ", ")),
-       near ? fmt::format("; nearest is '{}'", *near) : "", registry.skipped_clause(name));
+       near ? fmt::format("; nearest is '{}'", *near) : "", name == "cuda" ? kHowToGetCuda : "", registry.skipped_clause(name));
 }
 
 // Those that have a device other than the processor. why_not: what the others say.
@@ -97,31 +105,34 @@ std::shared_ptr<Backend> choose_backend(const Registry& registry) {
   return usable.empty() ? make_backend("cpu", registry) : usable.front();
 }
 
-// "all": the one backend whose devices are meant.
-std::shared_ptr<Backend> backend_of_all(const Registry& registry) {
+// "all", "gpu", "0,1": the one backend whose devices are meant.
+std::shared_ptr<Backend> backend_of_gpus(std::string_view text, const Registry& registry) {
   std::vector<std::string> why_not, names;
   const auto usable = usable_backends(registry, why_not);
   for (const auto& backend : usable) names.push_back(backend->name());
   if (usable.size() == 1) return usable.front();
   if (usable.empty()) {
-    fail(ErrorKind::device, "devices = \"all\" means every GPU, and there is none: {}",
-         why_not.empty() ? "no plugin with a backend for GPUs was found" : fmt::format("{}", fmt::join(why_not, "; ")));
+    fail(ErrorKind::device, "devices = \"{}\" means GPUs, and there is none: {}", text,
+         why_not.empty()
+             ? fmt::format("no plugin with a backend for GPUs was found{}{}", kHowToGetCuda, registry.skipped_clause("cuda"))
+             : fmt::format("{}", fmt::join(why_not, "; ")));
   }
-  fail(ErrorKind::usage, "devices = \"all\": a run takes the devices of one backend, and there are {}; write one of these names",
-       fmt::join(names, " and "));
+  fail(ErrorKind::usage, "devices = \"{}\": a run takes the devices of one backend, and there are {}; write one of these names",
+       text, fmt::join(names, " and "));
 }
 
 }  // namespace
 
 DeviceRequest parse_devices(std::string_view text) {
   DeviceRequest request;
-  const std::size_t end = std::min(text.find_first_of(":*"), text.size());
-  request.backend = text.substr(0, end);
+  const bool is_number = !text.empty() && text[0] >= '0' && text[0] <= '9';  // "0,1"
+  const std::size_t end = is_number ? 0 : std::min(text.find_first_of(":*"), text.size());
+  request.backend = is_number ? "gpu" : text.substr(0, end);
   if (request.backend.empty()) fail(ErrorKind::usage, "devices = \"{}\" names no backend; write \"auto\" or \"cpu\"", text);
   if (end == text.size()) return request;
   if (request.backend == "all") fail(ErrorKind::usage, "devices = \"{}\": \"all\" stands alone, or behind a backend", text);
-  std::string_view rest = text.substr(end + 1);
-  if (text[end] == '*') {
+  std::string_view rest = is_number ? text : text.substr(end + 1);
+  if (!is_number && text[end] == '*') {
     const int copies = parse_number(rest, text);
     if (copies < 1) fail(ErrorKind::usage, "devices = \"{}\": at least one replica is needed", text);
     request.choices.assign(static_cast<std::size_t>(copies), Choice{});
@@ -209,9 +220,9 @@ OpenDevices open_devices(std::string_view text, const std::vector<double>& load,
                          const std::function<void(std::string_view)>& warn, std::size_t rank, std::size_t ranks) {
   const DeviceRequest request = parse_devices(text);
   OpenDevices open;
-  open.backend = request.backend == "auto"  ? choose_backend(registry)
-                 : request.backend == "all" ? backend_of_all(registry)
-                                            : make_backend(request.backend, registry);
+  open.backend = request.backend == "auto" ? choose_backend(registry)
+                 : means_gpus(request)     ? backend_of_gpus(text, registry)
+                                           : make_backend(request.backend, registry);
   const std::vector<DeviceInfo> present = open.backend->devices();
   if (present.empty()) {
     fail(ErrorKind::device, "devices = \"{}\": backend '{}' has no usable device: {}", text, open.backend->name(),

@@ -17,14 +17,15 @@ namespace millrace {
 //
 //   "cpu*2"            {"cpu", {{0}, {0}}}
 //   "cuda:0,GPU-8f6d"  {"cuda", {{0}, {.uuid = "GPU-8f6d"}}}
-//   "auto", "all", "cuda", "cuda:all"   without choices, which means every device (for "cpu": device 0)
+//   "0,1"              {"gpu", {{0}, {1}}}
+//   "auto", "all", "gpu", "cuda", "cuda:all"   without choices, which means every device (for "cpu": device 0)
 struct DeviceRequest {
   struct Choice {
     int index = 0;
     std::string uuid;  // how the device's UUID begins, instead of an index; empty: by index
     friend bool operator==(const Choice&, const Choice&) = default;
   };
-  std::string backend;  // "auto", "all" (every device but the processor) or a name
+  std::string backend;  // "auto", "all" or "gpu" (devices other than the processor), or a name
   std::vector<Choice> choices;
 };
 DeviceRequest parse_devices(std::string_view text);
@@ -60,7 +61,7 @@ struct OpenDevices {
 void check_replicas(std::string_view text, std::size_t replicas, std::size_t processes);
 
 // Throws Error(usage) when no plugin brings the backend, Error(device) with the backend's reason when it has no device. A run is
-// of one backend: "all" throws Error(usage) where several have devices.
+// of one backend: "all" and "gpu" throw Error(usage) where several have devices.
 // `warn`: DeviceOptions::warn. `rank` of `ranks` processes opens its part of the devices, in order of rank.
 OpenDevices open_devices(std::string_view text, const std::vector<double>& load, const Registry& registry,
                          const std::function<void(std::string_view)>& warn = print_warning, std::size_t rank = 0,

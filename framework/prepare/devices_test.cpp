@@ -13,6 +13,11 @@ TEST(Devices, AreParsedFromOneText) {
   EXPECT_EQ(parse_devices("all").backend, "all");
   EXPECT_EQ(parse_devices("cuda:MIG-8f6d").choices, (std::vector<Choice>{{0, "MIG-8f6d"}}));
   EXPECT_TRUE(parse_devices("cpu").choices.empty());
+  EXPECT_TRUE(parse_devices("gpu").choices.empty());
+  for (const char* text : {"0,2", "gpu:0,2"}) {
+    EXPECT_EQ(parse_devices(text).backend, "gpu");
+    EXPECT_EQ(parse_devices(text).choices, (std::vector<Choice>{{0, ""}, {2, ""}})) << text;
+  }
   EXPECT_EQ(parse_devices("cpu*2").choices, (std::vector<Choice>{{}, {}}));
   const DeviceRequest cuda = parse_devices("cuda:0,2,GPU-8f6d");
   EXPECT_EQ(cuda.backend, "cuda");
@@ -21,8 +26,9 @@ TEST(Devices, AreParsedFromOneText) {
 }
 
 TEST(Devices, RefuseWhatTheyCannotRead) {
-  for (const char* text : {"", ":0", "cpu*", "cpu*0", "cpu*x", "cpu*all", "cuda:", "cuda:0,", "cuda:0,0", "cuda:-1", "cuda:1x",
-                           "cuda:0,all", "cuda:all,0", "cuda:GPU-1,GPU-1", "all:0", "all*2"}) {
+  for (const char* text : {"",        ":0",       "cpu*",    "cpu*0",   "cpu*x",      "cpu*all",    "cuda:",
+                           "cuda:0,", "cuda:0,0", "cuda:-1", "cuda:1x", "cuda:0,all", "cuda:all,0", "cuda:GPU-1,GPU-1",
+                           "all:0",   "all*2",    "0,",      "0,0",     "0:1",        "1*2"}) {
     EXPECT_THROW(parse_devices(text), Error) << text;
   }
 }
@@ -149,24 +155,43 @@ void add_backend(Registry& registry, const std::string& name) {
   registry.add(BackendType{{name}, [name] { return std::make_shared<TwoDevices>(name); }});
 }
 
-TEST(OpenDevices, AllMeansEveryGpu) {
+TEST(OpenDevices, AllAndGpuMeanEveryGpuAndNumbersMeanSome) {
   Registry registry;
   std::string what;
-  EXPECT_EQ(kind_of_refusal("all", registry, what), ErrorKind::device);
-  EXPECT_EQ(what, "devices = \"all\" means every GPU, and there is none: no plugin with a backend for GPUs was found");
+  for (const std::string text : {"all", "gpu", "0,1"}) {
+    EXPECT_EQ(kind_of_refusal(text, registry, what), ErrorKind::device);
+    EXPECT_EQ(what.find("devices = \"" + text +
+                        "\" means GPUs, and there is none: no plugin with a backend for GPUs was found; "
+                        "backend 'cuda' is built where "),
+              0U)
+        << what;
+  }
   registry.add(BackendType{{"cuda"}, [] { return std::make_shared<NoDevices>(); }});
   add_backend(registry, "cpu");
-  EXPECT_EQ(kind_of_refusal("all", registry, what), ErrorKind::device);
-  EXPECT_EQ(what, "devices = \"all\" means every GPU, and there is none: backend 'cuda': no NVIDIA driver was found");
+  EXPECT_EQ(kind_of_refusal("gpu", registry, what), ErrorKind::device);
+  EXPECT_EQ(what, "devices = \"gpu\" means GPUs, and there is none: backend 'cuda': no NVIDIA driver was found");
   add_backend(registry, "rocm");
-  const OpenDevices open = open_devices("all", {}, registry);
-  ASSERT_EQ(open.devices.size(), 2U);
-  EXPECT_EQ(open.devices[1]->info().backend, "rocm");
-  EXPECT_EQ(open.devices[1]->info().index, 1);
+  for (const char* text : {"all", "gpu", "0,1"}) {
+    const OpenDevices open = open_devices(text, {}, registry);
+    ASSERT_EQ(open.devices.size(), 2U) << text;
+    EXPECT_EQ(open.devices[1]->info().backend, "rocm");
+    EXPECT_EQ(open.devices[1]->info().index, 1);
+  }
+  EXPECT_EQ(open_devices("1", {}, registry).devices.size(), 1U);
+  EXPECT_EQ(kind_of_refusal("2", registry, what), ErrorKind::usage);
   add_backend(registry, "sycl");
   EXPECT_EQ(kind_of_refusal("all", registry, what), ErrorKind::usage);
   EXPECT_EQ(what,
             "devices = \"all\": a run takes the devices of one backend, and there are rocm and sycl; write one of these names");
+}
+
+TEST(OpenDevices, SaysHowToGetABackendThatWasNotBuilt) {
+  Registry registry;
+  add_backend(registry, "cpu");
+  std::string what;
+  EXPECT_EQ(kind_of_refusal("cuda", registry, what), ErrorKind::usage);
+  EXPECT_EQ(what.find("no backend 'cuda' for devices; there is cpu; backend 'cuda' is built where a CUDA 13 toolkit "), 0U)
+      << what;
 }
 
 TEST(Cores, AreSharedWithTheDataStagesWhereTheyAreFew) {

@@ -114,7 +114,7 @@ TEST_F(Mistakes, WrongChoice) { expect("every-epoch", "every-epch", 2, {"t.toml:
 TEST_F(Mistakes, SyntaxError) { expect("epochs = 1", "epochs = = 1", 2, {"t.toml:3:"}); }
 TEST_F(Mistakes, UnknownReference) { expect(shapes(), "${run.nam}", 2, {"t.toml:15:11", "run.nam", "run.name"}); }
 TEST_F(Mistakes, UnknownBackend) {
-  expect("epochs = 1", "devices = \"gpu\"", 2, {"t.toml:3:11: no backend 'gpu' for devices; there", "cpu"});
+  expect("epochs = 1", "devices = \"gpx\"", 2, {"t.toml:3:11: no backend 'gpx' for devices; there", "cpu"});
 }
 TEST_F(Mistakes, ADeviceThatIsNotThere) {
   expect("epochs = 1", "devices = \"cpu:7\"", 2,

@@ -146,7 +146,8 @@ std::string uuid_text(const cudaUUID_t& uuid, bool slice) {
 
 std::string why_no_device(const DriverState& state) {
   if (!state.library || (state.status == cudaErrorInsufficientDriver && state.driver_cuda == 0)) {
-    return "no NVIDIA driver (libcuda.so.1 was not found)";
+    return fmt::format("no NVIDIA driver (libcuda.so.1 was not found); for an NVIDIA GPU, install driver {} or later",
+                       kLeastDriver);
   }
   const bool older = state.driver_cuda > 0 && state.driver_cuda / 1000 < state.runtime_cuda / 1000;
   if (state.status == cudaErrorInsufficientDriver || older) {

@@ -55,11 +55,13 @@ DriverState working() {
 TEST(WhyNoDevice, SaysNothingWhereThereIsOne) { EXPECT_EQ(why_no_device(working()), ""); }
 
 TEST(WhyNoDevice, NamesTheMissingDriver) {
-  EXPECT_EQ(why_no_device(DriverState{}), "no NVIDIA driver (libcuda.so.1 was not found)");
+  EXPECT_EQ(why_no_device(DriverState{}),
+            "no NVIDIA driver (libcuda.so.1 was not found); for an NVIDIA GPU, install driver 580 or later");
   DriverState state = working();  // the runtime says so when it cannot open libcuda.so.1 itself
   state.status = cudaErrorInsufficientDriver;
   state.driver_cuda = 0;
-  EXPECT_EQ(why_no_device(state), "no NVIDIA driver (libcuda.so.1 was not found)");
+  EXPECT_EQ(why_no_device(state),
+            "no NVIDIA driver (libcuda.so.1 was not found); for an NVIDIA GPU, install driver 580 or later");
 }
 
 TEST(WhyNoDevice, NamesBothVersionsOfADriverThatIsTooOld) {
