@@ -102,6 +102,16 @@ LayerPort find_output(const StageSite& site, std::string_view key, std::string_v
        layers_instead(*site.network, name));
 }
 
+namespace {
+
+// Nothing is handed over of a share without samples that count, as all are while a graph is tried, unless it ends the pass.
+bool is_to_be_written(const Predictions& share) {
+  const auto end = share.samples.begin() + share.count;
+  return share.last || std::any_of(share.samples.begin(), end, [](const Predictions::Sample& sample) { return sample.counts; });
+}
+
+}  // namespace
+
 struct PredictionLine::State {
   using Place = std::pair<std::uint64_t, int>;  // turn, replica
   struct Item {
@@ -119,7 +129,7 @@ struct PredictionLine::State {
       if (broken) continue;
       try {
         item->share->ready->wait();
-        write(*item->share);
+        if (is_to_be_written(*item->share)) write(*item->share);
       } catch (...) {
         broken = true;
         item->output->fail(current_error());

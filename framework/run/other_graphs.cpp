@@ -37,7 +37,7 @@ void OtherGraphs::try_all() {
   run_.log().rehearse(true);
   for (std::size_t g = 1; g < run_.builds().size() && !stop_.look(); ++g) {
     const GraphPlan& plan = run_.builds()[g]->plan();
-    if (plan.before && !has_predictions(plan)) try_one(g);
+    if (plan.before) try_one(g);
   }
   run_.log().rehearse(false);
 }

@@ -21,7 +21,7 @@ class OtherGraphs {
   OtherGraphs(const RunContext& run, StopRequest& stop, RunMeter& meter);
 
   // A mistake in another graph is found before an epoch was computed for nothing. The weights are those that the run starts from,
-  // and observers are told nothing. Predictions are to be written once, so graphs that make them are not tried.
+  // and observers are told nothing. Predictions of these batches are not written.
   void try_all();
 
   bool are_due(std::uint64_t done) const;  // some of them

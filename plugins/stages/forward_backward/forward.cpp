@@ -131,7 +131,9 @@ Ref<Predictions> Forward::begin_predictions(const Ref<Batch>& of, const Share& s
   predictions->replicas = static_cast<int>(context_.replicas.size());
   predictions->turn = turn_++;
   const auto steps = static_cast<std::uint64_t>(context_.steps_per_epoch);
-  predictions->last = steps > 0 && (batch.step + 1) % steps == 0 && predictions->replica + 1 == predictions->replicas;
+  const bool rehearses = context_.run != nullptr && context_.run->rehearses();  // the sinks have nothing to write yet
+  predictions->last =
+      !rehearses && steps > 0 && (batch.step + 1) % steps == 0 && predictions->replica + 1 == predictions->replicas;
   predictions->first_slot = share.begin;
   if (context_.request != nullptr && context_.request->needs_image) predictions->batch = of;
   for (std::uint32_t i = 0; i < share.count; ++i) {
@@ -142,7 +144,7 @@ Ref<Predictions> Forward::begin_predictions(const Ref<Batch>& of, const Share& s
     to.url.assign(from.url);
     to.member.assign(from.member);
     to.label = from.label;
-    to.counts = batch.weights[slot] != 0;
+    to.counts = !rehearses && batch.weights[slot] != 0;
     to.source = seen_source(batch, slot);
   }
   return predictions;

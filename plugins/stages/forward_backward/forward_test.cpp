@@ -133,6 +133,32 @@ TEST(Forward, SendsWhatTheNetworkMakesOfEachSample) {
   EXPECT_EQ(harness.output().holds(), 0);
 }
 
+class Rehearsed : public testkit::RecordedRun {
+ public:
+  bool rehearses() const override { return true; }
+};
+
+TEST(Forward, SendsNothingToWriteWhileItsGraphIsTried) {
+  testkit::Replicas replicas(1);
+  Rehearsed run;
+  CompileRequest request;
+  StepContext context = taking(replicas.context_of(0), true, true);
+  context.run = &run;
+  const StageType type = StageTypeAccess::make<Forward>();
+  type.request({}, context, request);
+  context.request = &request;
+  Harness harness(type, {}, context);
+  harness.stage().open();
+  harness.feed(testkit::whole(testkit::random_batch(7)));
+  const std::vector<Packet> packets = harness.take(kPredictions);
+  ASSERT_EQ(packets.size(), 1U);
+  const auto& predictions = static_cast<const Predictions&>(*packets[0].payload);
+  predictions.ready->wait();
+  EXPECT_EQ(predictions.count, 7U);
+  EXPECT_FALSE(predictions.last);
+  EXPECT_TRUE(std::ranges::none_of(predictions.samples, [](const auto& sample) { return sample.counts; }));
+}
+
 TEST(Forward, MeasuresNothingAndNeedsNoLabelsWhereNobodyTakesTheResult) {
   testkit::Replicas replicas(1);
   const StepContext context = taking(replicas.context_of(0), false, true);

@@ -204,6 +204,15 @@ TEST_F(WriteClassesTest, LeavesOutWhatWasSkippedAndWritesNumbersWithoutNames) {
   EXPECT_EQ(written(), in_full("path,label,class_1,score_1\r\n0-0-0.jpg,1,2,0.843795\r\n0-0-2.jpg,,2,0.843795\r\n"));
 }
 
+TEST_F(WriteClassesTest, BeginsNoFileForSamplesOfWhichNoneCounts) {
+  const auto harness = made();
+  const Ref<Predictions> one = share(0, 0, 1, {kOwl});
+  one->samples[0].counts = false;
+  feed(*harness, one);
+  harness->output().wait_until_free();
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path())) << "as while the graph is tried";
+}
+
 TEST_F(WriteClassesTest, SaysThatNamesAndOutputsDoNotMatch) {
   context_.classes = {"cat", "dog"};
   const auto harness = made();
