@@ -190,6 +190,7 @@ class PipelineReader {
     }
     // The graph without `every` is the run itself; in the file it may stand anywhere.
     std::stable_partition(pipeline_.graphs.begin(), pipeline_.graphs.end(), [this](const GraphPlan& g) { return !has_every(g); });
+    for (std::size_t i = 1; i < pipeline_.graphs.size(); ++i) skip_bad_samples(pipeline_.graphs[i]);
     if (pipeline_.graphs.empty()) {
       errors_.add(root().at(), "there is no graph in this file: a table with flow = [\"stage\", ...]");
     }
@@ -198,6 +199,20 @@ class PipelineReader {
       if (has_every(graph)) continue;
       errors_.add(graph.at, fmt::format("[{}] needs 'every', {}: one graph is the run itself, and that is [{}]", graph.name,
                                         kEveryForms, pipeline_.graphs[0].name));
+    }
+  }
+
+  // Beside the main graph each sample is to count once: one that is bad is left out, and no other takes its place. It is the
+  // default of a batcher that has this key and this choice.
+  static void skip_bad_samples(GraphPlan& graph) {
+    constexpr const char *kKey = "bad_samples", *kSkip = "skip", *kAuto = "auto";
+    for (StagePlan& stage : graph.stages) {
+      if (stage.type == nullptr || stage.type->role != StageType::Role::batcher) continue;
+      const auto info = std::ranges::find(stage.type->params, kKey, &ParamInfo::name);
+      if (info == stage.type->params.end() || std::ranges::find(info->choices, kSkip) == info->choices.end()) continue;
+      const Value* const written = stage.table.find(kKey);
+      if (written == nullptr || (written->kind() == Value::Kind::text && written->text() == kAuto))
+        stage.table.set(kKey, Value(kSkip));
     }
   }
 

@@ -101,8 +101,7 @@ void BatchSamples::describe(StageDescription<Params>& d) {
       .choices({"auto", "replace", "skip", "fail"})
       .text(
           "a sample that cannot be read or decoded: take another one, go on without it, or end the run; auto: replace, or skip "
-          "in "
-          "a graph that makes predictions");
+          "in a graph beside the main one and where predictions are made");
   d.params.add("bad_sample_budget", &Params::bad_sample_budget)
       .range(0)
       .text(
