@@ -122,6 +122,16 @@ TEST_F(WriteClassesTest, ScoresAreTheSoftmaxAndClassesSortedByThem) {
                                "0-0-2.jpg,dog,cat,1,owl,0,dog,0\r\n"));
 }
 
+TEST_F(WriteClassesTest, HasAColumnForEachClassWhereThatIsAskedFor) {
+  const auto harness = made({{"columns", Value("classes")}, {"top", Value(std::int64_t{1})}});
+  const Ref<Predictions> one = share(0, 0, 1, {{1, 2, 0}, {5, 5, 5}});
+  one->last = true;
+  feed(*harness, one);
+  harness->output().wait_until_free();
+  EXPECT_EQ(written(), in_full("path,label,predicted,cat,dog,owl\r\n0-0-0.jpg,dog,dog,0.244728,0.665241,0.0900306\r\n"
+                               "0-0-1.jpg,dog,cat,0.333333,0.333333,0.333333\r\n"));
+}
+
 TEST_F(WriteClassesTest, ScoresAreReadAsTheSameNumbers) {
   const std::vector<float> outputs = {0.1F, 0.7F, -0.3F};
   for (const bool probabilities : {false, true}) {
