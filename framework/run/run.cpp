@@ -136,6 +136,7 @@ void Run::make_writers(const fs::path& folder) {
       run_.view(), WeightsWriter::Setting{.folder = folder,
                                           .rescue = rescue,
                                           .writes = !pipeline.run.folder.empty() && !run_.options.only_main,
+                                          .tells_exports = pipeline.checkpoint.by_default,
                                           .metadata = [this] { return weights_metadata(run_); },
                                           .advise = [this](const Error& error) { return with_advice(error); },
                                           .warn = warn,
@@ -192,8 +193,12 @@ void Run::save_results(RunResult& result) {
   try {
     if (checkpointer_) checkpointer_->finish();
   } catch (const Error& error) {
-    lost = error.what();
-    if (!result.weights_file.empty()) lost += fmt::format("; the weights are in '{}'", result.weights_file);
+    if (run_.pipeline.checkpoint.by_default) {  // nobody asked for it
+      run_.audience.warn(error.what());
+    } else {
+      lost = error.what();
+    }
+    if (!lost.empty() && !result.weights_file.empty()) lost += fmt::format("; the weights are in '{}'", result.weights_file);
   }
   weights_->finish_best();
   if (!weights_->lost().empty()) lost = weights_->lost() + (lost.empty() ? "" : "; ") + lost;

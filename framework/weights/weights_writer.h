@@ -26,10 +26,11 @@ class WeightsWriter {
     std::filesystem::path folder;  // of the run; "": this process writes nothing
     std::filesystem::path rescue;  // a folder for what that one does not take at the end; "": there is none
     bool writes = true;            // some process of the run writes weights
+    bool tells_exports = false;    // export_best() tells what it has written, as the others do; else its checkpoint says it
     std::function<Metadata()> metadata;
     std::function<Error(const Error& error)> advise;  // adds what to do about values that are not finite
     std::function<void(std::string text)> warn;
-    // Of best weights that save_best() or retry_best() has written, and why they are not; "": they are.
+    // Of best weights that are written, and why they are not; "": they are.
     std::function<void(const Best& best, const std::string& file, const std::string& cause)> tell_best;
   };
   WeightsWriter(const ReplicaView& view, Setting setting) : view_(view), setting_(std::move(setting)) {}

@@ -83,11 +83,11 @@ TEST_F(BestFaultsTest, BestWeightsThatWereNeverWrittenComeWithTheResume) {
   EXPECT_TRUE(left_in("runs", "best.safetensors") == left_in("whole", "best.safetensors"));
 }
 
-// Without [checkpoint] the weights are written by themselves.
+// Without checkpoints the weights are written by themselves.
 TEST_F(BestFaultsTest, BestWeightsOfARunWithoutCheckpointsWaitForTheDiskToo) {
   ASSERT_EQ(run("whole", {}).code, 0);
-  const Outcome outcome =
-      run("runs", {"FAULT_FILES_NAME=best.safetensors", "FAULT_FILES_AT=1-2", "FAULT_FILES_DO=ENOSPC"}, {}, {});
+  const Outcome outcome = run("runs", {"FAULT_FILES_NAME=best.safetensors", "FAULT_FILES_AT=1-2", "FAULT_FILES_DO=ENOSPC"}, {},
+                              {"checkpoint.every=never"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find("warning: the best weights, after step 4, wait in memory and are tried again: cannot create '"),
             std::string::npos)

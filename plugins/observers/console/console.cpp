@@ -130,6 +130,7 @@ class ConsoleObserver final : public RunObserver {
   }
 
   void checkpoint(const CheckpointEvent& e) override {
+    if (e.by_default) return;  // one each epoch, which goes with the next
     say(fmt::format("checkpoint after step {}: {} (training stood still for {:.3g} ms)", e.step, e.path.string(),
                     e.stood_still_seconds * 1e3));
   }
