@@ -203,6 +203,11 @@ void Run::save_results(RunResult& result) {
   weights_->finish_best();
   if (!weights_->lost().empty()) lost = weights_->lost() + (lost.empty() ? "" : "; ") + lost;
   if (!lost.empty()) fail(ErrorKind::run, "{}", lost);
+  const bool keeps_best = run_.pipeline.best && !folder().empty();
+  if (const std::optional<Best> best = keeps_best ? weights_->best_there() : std::nullopt) {
+    result.best =
+        fmt::format("'{}', {} = {:.4g} after step {}", weights_->best_path().string(), best->figure, best->value, best->step);
+  }
   const bool has_checkpoint = checkpointer_ && checkpointer_->writes() && result.step > 0;
   if (has_checkpoint) result.go_on = command_with(run_.options.commands.resume, "--resume", folder());
 }

@@ -47,6 +47,7 @@ class WeightsWriter {
   // prepare_export(), which the thread of the run calls.
   void prepare_export() { export_metadata_ = setting_.metadata(); }
   void export_best(const Best& best, const WeightsFile::Fetch& values);
+  std::filesystem::path best_path() const;
   std::optional<Best> best_there() const { return best_in(best_path()); }  // what best.safetensors says
   // Of a resumed run: makes best.safetensors the best that its checkpoint knows. `values`: of that one; none: they are nowhere.
   // Best weights of an abandoned branch are set aside.
@@ -64,7 +65,6 @@ class WeightsWriter {
     WeightsFile weights;
     std::string cause;
   };
-  std::filesystem::path best_path() const;
   void with_weights(const std::function<void(WeightsFile& weights)>& use, const Metadata& more = {});
   void exchange();
   void write(const WeightsFile& weights, const std::filesystem::path& path) const;

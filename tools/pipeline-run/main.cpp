@@ -75,6 +75,7 @@ void say_where(const CommandLine& line, const RunResult& result) {
   } else if (!result.folder.empty()) {
     print_to_stderr("folder: {}\n", result.folder);
   }
+  if (!result.best.empty()) print_to_stderr("best weights: {}\n", result.best);
   if (result.signal != 0 && !result.go_on.empty()) print_to_stderr("to resume: {}\n", result.go_on);
 }
 

@@ -96,6 +96,7 @@ struct PassEvent {
   double images_per_second = 0, seconds = 0;
   std::uint64_t stream_hash = 0;
   double elapsed_seconds = 0;
+  std::uint64_t best_step = 0;  // the weights were the best ones, of this step, and not those of `step`; 0: those of `step`
 };
 
 struct BadSampleEvent {

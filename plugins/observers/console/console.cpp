@@ -126,7 +126,8 @@ class ConsoleObserver final : public RunObserver {
     const std::string result = !e.reported         ? fmt::format("{:.0f} images/s", e.images_per_second)
                                : e.figures.empty() ? "nothing was measured"
                                                    : figures_text(e.figures, 4);
-    say(fmt::format("{}: {}  {}  {}", e.graph, images, result, duration_text(e.seconds)));
+    const std::string weights = e.best_step == 0 ? "" : fmt::format("  of the best weights, after step {}", e.best_step);
+    say(fmt::format("{}: {}  {}  {}{}", e.graph, images, result, duration_text(e.seconds), weights));
   }
 
   void checkpoint(const CheckpointEvent& e) override {
