@@ -81,6 +81,7 @@ void Checkpointer::open(const fs::path& run, ResumePoint* from, const fs::path& 
                                                                     .tell =
                                                                         [this](CheckpointEvent event) {
                                                                           know(event.path);
+                                                                          event.by_default = run_.pipeline.checkpoint.by_default;
                                                                           listener_.tell(std::move(event));
                                                                         },
                                                                     .warn = listener_.warn});

@@ -71,7 +71,11 @@ class Checkpointer {
   void save(RunState state, bool is_best, Clock::time_point since);
   bool is_time() { return checkpoints_ && checkpoints_->is_time(); }      // of rank 0: see Checkpoints
   bool backs_off() { return checkpoints_ && checkpoints_->backs_off(); }  // of rank 0
-  // Waits until none is being written. Throws Error(run) when the last one or the best one is not, and says where it is instead.
+  // Until none is being written.
+  void wait() {
+    if (checkpoints_) checkpoints_->wait();
+  }
+  // As wait(), at the end of the run. Throws Error(run) when the last one or the best one is not, and says where it is instead.
   void finish();
   void stop() { checkpoints_ = nullptr; }  // what is being written is told before this returns
   bool writes() const { return checkpoints_ != nullptr; }

@@ -69,7 +69,8 @@ std::optional<ResumeRequest> resume_request(const Pipeline& pipeline, const Resu
   if (!options.saves_checkpoints) {
     if (!options.run || options.replays) return std::nullopt;
     fail(ErrorKind::usage,
-         "{}: --resume needs a checkpoint, and this file writes none: it needs a table [checkpoint] and a graph that trains",
+         "{}: --resume needs a checkpoint, and this file writes none: it needs a graph that trains, a run.folder, and another "
+         "checkpoint.every than \"never\"",
          pipeline.title());
   }
   if (pipeline.run.folder.empty()) {

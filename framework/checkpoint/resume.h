@@ -19,7 +19,7 @@ namespace millrace {
 struct ResumeOptions {
   // --resume: a run's folder, or a checkpoint in it; "": the newest run. None: as [checkpoint] resume says.
   std::optional<std::string> run = {};
-  bool saves_checkpoints = false;  // the file has [checkpoint], and the graph trains
+  bool saves_checkpoints = false;  // PreparedRun::saves_checkpoints()
   bool replays = false;            // --explain-nan: a run without a checkpoint is replayed from its first step
   bool only_checks = false;        // --check
   bool begins_elsewhere = false;   // --from or --weights

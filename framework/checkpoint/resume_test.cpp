@@ -69,7 +69,8 @@ TEST(ResumeRequest, OptionsThatContradictEachOtherAreMistakes) {
     return testkit::error_of([&] { resume_request(pipeline, options); }).message();
   };
   EXPECT_NE(mistake({.saves_checkpoints = true, .allows_changes = true}).find("it belongs to --resume"), std::string::npos);
-  EXPECT_NE(mistake({.run = ""}).find("it needs a table [checkpoint] and a graph that trains"), std::string::npos);
+  EXPECT_NE(mistake({.run = ""}).find("it needs a graph that trains, a run.folder, and another checkpoint.every than"),
+            std::string::npos);
   EXPECT_NE(mistake({.run = "", .saves_checkpoints = true, .begins_elsewhere = true}).find("leave out --from and --weights"),
             std::string::npos);
   pipeline.run.folder.clear();

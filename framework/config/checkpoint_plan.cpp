@@ -12,7 +12,7 @@ void CheckpointParams::describe(ParamSet<CheckpointParams>& set) {
   set.add("every", &CheckpointParams::every)
       .text(
           "\"100 steps\", \"2 epochs\", \"10 minutes\" or \"end\": from one checkpoint to the next; the end of the run has one "
-          "too");
+          "too. \"never\": there are none");
   set.add("keep", &CheckpointParams::keep).range(1).text("so many of the newest are kept");
   set.add("keep_every", &CheckpointParams::keep_every)
       .text("\"1000 steps\" or \"10 epochs\": the first checkpoint at or behind each of these is kept for ever");
@@ -41,13 +41,15 @@ void plan_interval(const Value& every, CheckpointPlan& plan, Diagnostics& errors
     return;
   }
   const auto parsed = parse_every(text, hint);
-  if (parsed && !parsed->never) {
+  if (parsed) {
     plan.every = *parsed;
+    plan.wanted = !parsed->never;
     return;
   }
-  errors.add(every.at(),
-             fmt::format("'every' must be \"epoch\", \"end\", such as \"2 epochs\" or \"100 steps\", or {}, found {}{}",
-                         kDurationForms, found(every), hint));
+  errors.add(
+      every.at(),
+      fmt::format("'every' must be \"epoch\", \"end\", \"never\", such as \"2 epochs\" or \"100 steps\", or {}, found {}{}",
+                  kDurationForms, found(every), hint));
 }
 
 void plan_kept(const Value& kept, CheckpointPlan& plan, Diagnostics& errors) {
@@ -66,10 +68,15 @@ void plan_kept(const Value& kept, CheckpointPlan& plan, Diagnostics& errors) {
 
 CheckpointPlan plan_checkpoint(const Value* checkpoint, const std::vector<GraphPlan>& graphs, Diagnostics& errors) {
   CheckpointPlan plan;
-  const auto params = checkpoint ? read_table<CheckpointParams>(*checkpoint, "[checkpoint]", errors) : std::nullopt;
-  if (!params) return plan;
   plan.wanted = true;
+  plan.by_default = checkpoint == nullptr;
   plan.every.epochs = 1;
+  if (plan.by_default) {
+    plan.keep = 1;
+    return plan;
+  }
+  const auto params = read_table<CheckpointParams>(*checkpoint, "[checkpoint]", errors);
+  if (!params) return {};
   if (const Value* every = checkpoint->find("every")) plan_interval(*every, plan, errors);
   plan.keep = static_cast<std::size_t>(params->keep);
   if (const Value* kept = checkpoint->find("keep_every")) plan_kept(*kept, plan, errors);

@@ -27,9 +27,10 @@ struct CheckpointParams {
 };
 
 struct CheckpointPlan {
-  bool wanted = false;  // the file has the table
-  Every every;          // by steps or epochs; the end of the run always counts
-  double seconds = 0;   // > 0: by time instead
+  bool wanted = false;      // the run writes checkpoints
+  bool by_default = false;  // the file does not say so: the newest one of each epoch is kept, where the run has a folder
+  Every every;              // by steps or epochs; the end of the run always counts
+  double seconds = 0;       // > 0: by time instead
   std::size_t keep = 3;
   Every keep_every;                // the first checkpoint at or behind each such moment is kept for ever; by default none
   std::optional<FigurePlan> best;  // the checkpoint at its best value is kept besides

@@ -15,10 +15,21 @@ class CheckpointTable : public PlanFixture {
   std::string mistakes_with(const std::string& more) { return mistakes(train(more)); }
 };
 
-TEST_F(CheckpointTable, CheckpointsAreNotNeeded) {
+TEST_F(CheckpointTable, TheNewestOfEachEpochIsKeptWhereTheFileSaysNothing) {
   const CheckpointPlan plan = with("");
-  EXPECT_FALSE(plan.wanted);
-  EXPECT_FALSE(plan.due(100, 10, 100));
+  EXPECT_TRUE(plan.wanted && plan.by_default);
+  EXPECT_TRUE(plan.due(20, 10, 100));
+  EXPECT_FALSE(plan.due(25, 10, 100));
+  EXPECT_EQ(plan.keep, 1U);
+  EXPECT_FALSE(with("[checkpoint]\n").by_default);
+}
+
+TEST_F(CheckpointTable, ThereAreNoneWithoutAFolderOrWhereTheFileSaysNever) {
+  for (const char* const more : {"[checkpoint]\nevery = \"never\"\n", "[run]\nfolder = \"\"\n"}) {
+    const CheckpointPlan plan = with(more);
+    EXPECT_FALSE(plan.wanted) << more;
+    EXPECT_FALSE(plan.due(100, 10, 100)) << more;
+  }
 }
 
 TEST_F(CheckpointTable, CheckpointsHaveDefaults) {
@@ -57,9 +68,9 @@ TEST_F(CheckpointTable, SaysWhichCheckpointsAreKeptForEver) {
 }
 
 TEST_F(CheckpointTable, AnswersMistakesInCheckpoint) {
-  for (const std::string every : {"never", "10 minute", "1.5 steps", "soon"}) {
+  for (const std::string every : {"10 minutos", "1.5 steps", "soon"}) {
     const std::string said = mistakes_with("[checkpoint]\nevery = \"" + every + "\"\n");
-    EXPECT_NE(said.find("'every' must be \"epoch\", \"end\", such as "), std::string::npos) << said;
+    EXPECT_NE(said.find("'every' must be \"epoch\", \"end\", \"never\", such as "), std::string::npos) << said;
     EXPECT_NE(said.find("found \"" + every + "\""), std::string::npos) << said;
   }
   EXPECT_NE(mistakes_with("[checkpoint]\nevry = \"epoch\"\n").find("[checkpoint] has no key 'evry'; nearest is 'every'"),

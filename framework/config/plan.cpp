@@ -247,6 +247,7 @@ class PipelineReader {
     pipeline_.stop = plan_stop(root().find("stop"), pipeline_.graphs, errors_);
     pipeline_.plateau = plan_plateau(root().find("plateau"), pipeline_.graphs, errors_);
     pipeline_.checkpoint = plan_checkpoint(root().find("checkpoint"), pipeline_.graphs, errors_);
+    if (pipeline_.checkpoint.by_default && pipeline_.run.folder.empty()) pipeline_.checkpoint = {};
     const Value* run = root().find("run");
     const Value* best = run ? run->find("best") : nullptr;
     if (best && !pipeline_.run.best.empty()) pipeline_.best = plan_figure("best", *best, pipeline_.graphs, errors_);

@@ -11,7 +11,9 @@ namespace {
 
 void check_rollback(const std::string& place, const NanSetting& setting) {
   if (!setting.has_checkpoints) {
-    fail(ErrorKind::usage, "{}: on_nan = \"rollback\" goes back to a checkpoint, and the file has no [checkpoint]: add one",
+    fail(ErrorKind::usage,
+         "{}: on_nan = \"rollback\" goes back to a checkpoint, and the run writes none: it needs a run.folder, and another "
+         "checkpoint.every than \"never\"",
          place);
   }
   if (setting.processes <= 1) return;

@@ -59,7 +59,7 @@ struct PreparedRun {
     return options.graph.empty() ? pipeline.graphs.front() : *pipeline.graph(options.graph);
   }
   int data_threads() const;
-  bool saves_checkpoints() const;                                                  // [checkpoint] is there, and the graph trains
+  bool saves_checkpoints() const;                                                  // CheckpointPlan::wanted, and the graph trains
   std::vector<MemoryItem> memory() const { return memory_with(replicas.here()); }  // what the run will hold, at most
   std::vector<MemoryItem> memory_with(const Replicas& candidates) const;           // if these were its replicas
   std::size_t host_memory() const { return host_memory_for(pipeline.run.memory, options.group_size()); }

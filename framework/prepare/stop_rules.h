@@ -64,7 +64,9 @@ class StopRules {
   // Every process calls it at the same steps. Returns whether the state of the run is the best so far, the same in all processes.
   bool conclude(std::uint64_t done, bool goes_on);
 
-  // The best so far, in the process that has the figures. REQUIRES: conclude() has returned true.
+  // The best so far, in the process that has the figures.
+  bool has_best() const { return best_ && best_->state().best; }
+  // REQUIRES: has_best().
   Best best_found() const { return {best_->name(), best_->state().best_step, best_->state().best.value_or(0)}; }
   std::map<std::string, RunState::Watched> state() const;
   // Of a resumed run. One that had lost its patience is asked to end.

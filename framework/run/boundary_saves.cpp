@@ -61,7 +61,7 @@ void BoundarySaves::checkpoint(std::uint64_t done, bool best, const Observers::W
   std::vector<RequestEvent> asked;
   while (auto request = run_.requests().take(RequestKind::checkpoint, done)) asked.push_back(std::move(*request));
   if (run_.checkpointer == nullptr) {
-    for (RequestEvent& request : asked) run_.requests().refuse(std::move(request), "the pipeline has no [checkpoint]");
+    for (RequestEvent& request : asked) run_.requests().refuse(std::move(request), "the run writes no checkpoints");
     return;
   }
   const bool must_be = best || stop_.found() || done == run_.steps().end || !asked.empty();

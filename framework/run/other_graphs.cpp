@@ -10,6 +10,7 @@
 
 #include "millrace/error.h"
 #include "run/beside.h"
+#include "run/best_exchange.h"
 
 namespace millrace {
 namespace {
@@ -68,12 +69,19 @@ bool OtherGraphs::are_due(std::uint64_t done) const {
   return false;
 }
 
+// A figure that says which weights are the best cannot wait for them.
+bool OtherGraphs::is_closing(std::size_t graph) const {
+  const Every& every = every_[graph];
+  const std::optional<FigurePlan>& best = run_.pipeline().best;
+  return best && best->graph != run_.builds()[graph]->plan().name && every.epochs <= 0 && every.steps == 0 && !every.never;
+}
+
 void OtherGraphs::run_due(std::uint64_t done) {
   std::vector<RequestEvent> asked;
   while (auto request = run_.requests().take(RequestKind::validate, done)) asked.push_back(std::move(*request));
   std::vector<std::size_t> due;
   for (std::size_t g = 1; g < run_.builds().size(); ++g) {
-    if (!asked.empty() || is_due(g, done)) due.push_back(g);
+    if (!asked.empty() || is_due(g, done)) (is_closing(g) && is_due(g, done) ? closing_ : due).push_back(g);
   }
   run(due);
   std::erase_if(left_, [&](std::size_t g) { return !is_due(g, done); });
@@ -89,14 +97,28 @@ void OtherGraphs::run_due(std::uint64_t done) {
 void OtherGraphs::run_left(std::uint64_t done, bool epoch_ends) {
   std::vector<std::size_t> due;
   for (std::size_t g = 1; g < every_.size(); ++g) {
-    if (std::ranges::find(left_, g) != left_.end() || (epoch_ends && is_due(g, done))) due.push_back(g);
+    if (std::ranges::find(left_, g) != left_.end() || (epoch_ends && is_due(g, done)))
+      (is_closing(g) ? closing_ : due).push_back(g);
   }
   run(due);
 }
 
-void OtherGraphs::run(const std::vector<std::size_t>& graphs) {
+void OtherGraphs::run_closing(const std::optional<Best>& best) {
+  const std::vector<std::size_t> graphs = std::exchange(closing_, {});
+  if (graphs.empty()) return;
+  const std::vector<std::size_t> left = std::exchange(left_, {});
+  {
+    const BestExchange exchange(run_, best);
+    best_step_ = exchange.step();
+    run(graphs, best_step_ == 0);
+    best_step_ = 0;
+  }
+  left_.insert(left_.begin(), left.begin(), left.end());
+}
+
+void OtherGraphs::run(const std::vector<std::size_t>& graphs, bool exchanges) {
   left_.clear();
-  bool exchanged = false;
+  bool exchanged = !exchanges;
   for (const std::size_t g : graphs) {
     if (!stop_.look()) {
       if (!std::exchange(exchanged, true)) exchange_weights();
@@ -104,13 +126,13 @@ void OtherGraphs::run(const std::vector<std::size_t>& graphs) {
         if (run_pass(g, 0, run_.builds()[g]->steps_per_epoch())) continue;
       } catch (...) {
         const Error error = current_error();
-        exchange_weights();
+        if (exchanges) exchange_weights();
         throw error;
       }
     }
     left_.push_back(g);
   }
-  if (exchanged) exchange_weights();
+  if (exchanges && exchanged) exchange_weights();
 }
 
 void OtherGraphs::exchange_weights() {
@@ -130,7 +152,7 @@ bool OtherGraphs::run_pass(std::size_t graph, std::uint64_t first, std::uint64_t
   const bool joint = !run_.agreements.empty() && has_reports(build.plan());
   if (joint) meter_.await_others(name, first / build.steps_per_epoch(), last - first);
   run_.log().samples_done(name, UINT64_MAX, 0);
-  meter_.end_pass({graph, first, last, seconds, run_.log().skipped_samples(name) - skipped});
+  meter_.end_pass({graph, first, last, seconds, run_.log().skipped_samples(name) - skipped, best_step_});
   return true;
 }
 

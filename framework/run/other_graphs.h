@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "run/run_meter.h"
 #include "run/stall.h"
 #include "run/stop_request.h"
+#include "weights/best_weights.h"
 
 namespace millrace {
 
@@ -25,10 +27,13 @@ class OtherGraphs {
   void try_all();
 
   bool are_due(std::uint64_t done) const;  // some of them
-  // Runs those that are due at this boundary, or all where somebody asks for that, and answers those who ask.
+  // Runs those that are due at this boundary, or all where somebody asks for that, and answers those who ask. Closing ones, which
+  // run at the end only and in a run that keeps the best weights, wait for run_closing().
   void run_due(std::uint64_t done);
   // What a run that was stopped did not come to. `epoch_ends`: so is what is due at the end of an epoch.
   void run_left(std::uint64_t done, bool epoch_ends);
+  // The closing graphs, of the best weights. Nothing: this process does not know of better ones than those of the last step.
+  void run_closing(const std::optional<Best>& best);
   // The main graph, where it does not train.
   void run_main() { run_pass(0, run_.steps().first, run_.steps().end); }
 
@@ -37,7 +42,8 @@ class OtherGraphs {
   void restore_left(const std::vector<std::string>& names);
 
  private:
-  void run(const std::vector<std::size_t>& graphs);
+  bool is_closing(std::size_t graph) const;
+  void run(const std::vector<std::size_t>& graphs, bool exchanges = true);
   bool run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last);  // false: it was stopped
   void try_one(std::size_t graph);
   void drive(std::size_t graph, std::uint64_t first, std::uint64_t last);  // until it is drained
@@ -47,8 +53,9 @@ class OtherGraphs {
   const RunContext& run_;
   StopRequest& stop_;
   RunMeter& meter_;
-  std::vector<Every> every_;       // by graph
-  std::vector<std::size_t> left_;  // graphs
+  std::vector<Every> every_;                 // by graph
+  std::vector<std::size_t> left_, closing_;  // graphs
+  std::uint64_t best_step_ = 0;              // of the best weights, while these are evaluated
 };
 
 // Starts steps [first, last) of a graph, with the agreement of all processes.

@@ -136,6 +136,7 @@ void Run::make_writers(const fs::path& folder) {
       run_.view(), WeightsWriter::Setting{.folder = folder,
                                           .rescue = rescue,
                                           .writes = !pipeline.run.folder.empty() && !run_.options.only_main,
+                                          .tells_exports = pipeline.checkpoint.by_default,
                                           .metadata = [this] { return weights_metadata(run_); },
                                           .advise = [this](const Error& error) { return with_advice(error); },
                                           .warn = warn,
@@ -192,12 +193,21 @@ void Run::save_results(RunResult& result) {
   try {
     if (checkpointer_) checkpointer_->finish();
   } catch (const Error& error) {
-    lost = error.what();
-    if (!result.weights_file.empty()) lost += fmt::format("; the weights are in '{}'", result.weights_file);
+    if (run_.pipeline.checkpoint.by_default) {  // nobody asked for it
+      run_.audience.warn(error.what());
+    } else {
+      lost = error.what();
+    }
+    if (!lost.empty() && !result.weights_file.empty()) lost += fmt::format("; the weights are in '{}'", result.weights_file);
   }
   weights_->finish_best();
   if (!weights_->lost().empty()) lost = weights_->lost() + (lost.empty() ? "" : "; ") + lost;
   if (!lost.empty()) fail(ErrorKind::run, "{}", lost);
+  const bool keeps_best = run_.pipeline.best && !folder().empty();
+  if (const std::optional<Best> best = keeps_best ? weights_->best_there() : std::nullopt) {
+    result.best =
+        fmt::format("'{}', {} = {:.4g} after step {}", weights_->best_path().string(), best->figure, best->value, best->step);
+  }
   const bool has_checkpoint = checkpointer_ && checkpointer_->writes() && result.step > 0;
   if (has_checkpoint) result.go_on = command_with(run_.options.commands.resume, "--resume", folder());
 }

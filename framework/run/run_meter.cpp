@@ -227,6 +227,7 @@ void RunMeter::end_pass(const DonePass& pass) {
   warn_of_numbers(event);
   if (sums.measured_nothing()) warn_of_nothing(event.graph);
   event.seconds = pass.seconds;
+  event.best_step = pass.best_step;
   event.images_per_second = event.samples / pass.seconds;
   event.stream_hash = sums.stream_hash;
   run_.observers().tell(std::move(event));

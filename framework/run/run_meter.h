@@ -22,7 +22,8 @@ struct DonePass {
   std::size_t graph = 0;
   std::uint64_t first = 0, last = 0;
   double seconds = 0;
-  std::uint64_t left_out = 0;  // bad samples
+  std::uint64_t left_out = 0;   // bad samples
+  std::uint64_t best_step = 0;  // of the best weights, where these were evaluated
 };
 
 // The step with which a resumed run began, as batches of today's size count it.

@@ -14,6 +14,7 @@ struct RunResult {
   int signal = 0;                // that stopped it, or 0
   bool stopped = false;          // before its last step, because a signal, an observer or the program asked for it
   std::string weights_file;      // written at the end, or empty
+  std::string best;              // "'runs/.../best.safetensors', validate.accuracy = 0.93 after step 400"; "": the run has none
   std::string go_on;             // the command that goes on where the run stopped; "": it has no checkpoint
   std::string folder;            // of the run, or empty
   RunLog::Sums last_validation;  // of the last pass that was not training

@@ -187,9 +187,17 @@ void Training::at_boundary(std::uint64_t done) {
 void Training::end_boundary(std::uint64_t done) {
   const bool is_best = rules_.conclude(done, done < run_.steps().end);
   saves_.save_best(is_best);
+  run_others([&] { others_.run_closing(better_than(done)); });
   stop_.look();  // a process alone stops here; several stop at the step that they agree upon
   saves_.save_asked(done);
   checkpoint(done, is_best);
+}
+
+// The best weights so far, where this process writes them and they are not those of this step.
+std::optional<Best> Training::better_than(std::uint64_t done) const {
+  if (!run_.options().is_first() || run_.pipeline().run.folder.empty()) return std::nullopt;
+  if (!rules_.has_best() || rules_.best_found().step == done) return std::nullopt;
+  return rules_.best_found();
 }
 
 void Training::run_others(const std::function<void()>& passes) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "checkpoint/run_state.h"
 #include "prepare/stop_rules.h"
@@ -35,6 +36,7 @@ class Training {
   void loop();
   void at_boundary(std::uint64_t done);
   void end_boundary(std::uint64_t done);
+  std::optional<Best> better_than(std::uint64_t done) const;
   void run_others(const std::function<void()>& passes);
   void checkpoint(std::uint64_t done, bool best);
   RunState state(std::uint64_t done);

@@ -10,12 +10,6 @@ namespace millrace {
 
 namespace fs = std::filesystem;
 
-namespace {
-
-constexpr const char *kLastWeights = "weights.safetensors", *kBestWeights = "best.safetensors";
-
-}  // namespace
-
 fs::path WeightsWriter::best_path() const { return setting_.folder / kBestWeights; }
 
 void WeightsWriter::exchange() {
@@ -114,7 +108,8 @@ void WeightsWriter::save_best(const Best& best) {
 void WeightsWriter::export_best(const Best& best, const WeightsFile::Fetch& values) {
   Metadata metadata = export_metadata_;
   metadata.merge(metadata_of(best));
-  write_best(best, WeightsFile(view_.network, values, std::move(metadata)));
+  const bool is_written = write_best(best, WeightsFile(view_.network, values, std::move(metadata)));
+  if (is_written && setting_.tells_exports) setting_.tell_best(best, best_path().string(), "");
 }
 
 void WeightsWriter::resume_best(const std::optional<Best>& known, const std::optional<WeightsFile::Fetch>& values,

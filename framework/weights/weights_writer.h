@@ -26,10 +26,11 @@ class WeightsWriter {
     std::filesystem::path folder;  // of the run; "": this process writes nothing
     std::filesystem::path rescue;  // a folder for what that one does not take at the end; "": there is none
     bool writes = true;            // some process of the run writes weights
+    bool tells_exports = false;    // export_best() tells what it has written, as the others do; else its checkpoint says it
     std::function<Metadata()> metadata;
     std::function<Error(const Error& error)> advise;  // adds what to do about values that are not finite
     std::function<void(std::string text)> warn;
-    // Of best weights that save_best() or retry_best() has written, and why they are not; "": they are.
+    // Of best weights that are written, and why they are not; "": they are.
     std::function<void(const Best& best, const std::string& file, const std::string& cause)> tell_best;
   };
   WeightsWriter(const ReplicaView& view, Setting setting) : view_(view), setting_(std::move(setting)) {}
@@ -46,6 +47,7 @@ class WeightsWriter {
   // prepare_export(), which the thread of the run calls.
   void prepare_export() { export_metadata_ = setting_.metadata(); }
   void export_best(const Best& best, const WeightsFile::Fetch& values);
+  std::filesystem::path best_path() const;
   std::optional<Best> best_there() const { return best_in(best_path()); }  // what best.safetensors says
   // Of a resumed run: makes best.safetensors the best that its checkpoint knows. `values`: of that one; none: they are nowhere.
   // Best weights of an abandoned branch are set aside.
@@ -63,7 +65,6 @@ class WeightsWriter {
     WeightsFile weights;
     std::string cause;
   };
-  std::filesystem::path best_path() const;
   void with_weights(const std::function<void(WeightsFile& weights)>& use, const Metadata& more = {});
   void exchange();
   void write(const WeightsFile& weights, const std::filesystem::path& path) const;

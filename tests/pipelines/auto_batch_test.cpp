@@ -89,7 +89,7 @@ TEST(AutoBatch, StandsInTheResolvedFileAndIsWhatTheSizeItselfWouldBe) {
   std::vector<std::string> weights, rates;
   for (const std::string size : {"auto", "96"}) {
     const Outcome run = run_command(
-        with(quickstart_with({"train.batch.size=" + size, memory, "run.folder=" + (folder / size),
+        with(quickstart_with({"train.batch.size=" + size, memory, "run.folder=" + (folder / size), "checkpoint.every=never",
                               "train.optimizer.scale_with_batch={reference=48}", "train.optimizer.learning_rate=0.01"}),
              {"--json", "--devices", "cpu"}));
     ASSERT_EQ(run.code, 0) << run.err;

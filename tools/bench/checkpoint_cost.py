@@ -89,7 +89,7 @@ def measure(work, images, options, count, with_checkpoints):
     text = PIPELINE.format(epochs=-(-options.steps * options.batch // count), runs=runs, precision=options.precision,
                            network=options.network, images=images, side=options.side, batch=options.batch)
     file = work / "cost.toml"
-    file.write_text(text + (CHECKPOINT.format(every=options.every) if with_checkpoints else ""))
+    file.write_text(text + (CHECKPOINT.format(every=options.every) if with_checkpoints else "\n[checkpoint]\nevery = \"never\"\n"))
     with open(work / "out", "w+") as out, open(work / "err", "w+") as err:
         child = subprocess.Popen([program("pipeline-run"), file, "--json", "--quiet"], stdout=out, stderr=err)
         writer, status = 0.0, None
@@ -102,7 +102,7 @@ def measure(work, images, options, count, with_checkpoints):
         if status != 0:
             err.seek(0)
             sys.exit(err.read())
-    [lines] = pathlib.Path(runs).glob("*/*/metrics.jsonl")
+    [lines] = pathlib.Path(runs).glob("*/latest/metrics.jsonl")
     events = [json.loads(line) for line in lines.read_text().splitlines()]
     steps = [e for e in events if e["event"] == "step"]
     end = next(e for e in events if e["event"] == "end")

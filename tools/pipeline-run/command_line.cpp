@@ -13,7 +13,7 @@ namespace {
 
 // Options that are read further once all of them are known.
 struct Words {
-  std::string from, hash = "stream", processes = "1", verify;
+  std::string from, hash = "stream", processes = "1", verify, predict;
   bool resume = false;
 };
 
@@ -21,16 +21,24 @@ Arguments& add_what_runs(Arguments& arguments, CommandLine& line, Words& words) 
   return arguments
       .flag("--check", "check all but the images, which are listed; print shapes and memory bounds, and stop", line.check)
       .repeated("--set", "KEY=VALUE", "change a key of the file: --set train.batch.size=64", line.overrides)
-      .option("--devices", "D", "instead of run.devices: auto, all, cpu, cpu*2, cuda, cuda:0,2, cuda:GPU-8f6d",
+      .option("--epochs", "N", "--set run.epochs=N", line.shorts.epochs)
+      .option("--batch", "N", "the training graph's batch size: --set train.batch.size=N", line.shorts.batch)
+      .option("--lr", "RATE", "its learning rate: --set train.optimizer.learning_rate=RATE, or .initial of a schedule",
+              line.shorts.rate)
+      .option("--name", "NAME", "--set run.name=NAME", line.shorts.name)
+      .option("--devices", "D", "instead of run.devices: auto, gpu, 0,1, all, cpu, cpu*2, cuda, cuda:0,2, cuda:GPU-8f6d",
               line.options.devices)
       .option("--processes", "N", "share the devices among N processes of this machine, to the same bits (1)", words.processes)
       .option("--graph", "NAME", "run only this graph, once", line.options.graph)
-      .option("--weights", "FILE",
-              "start from these weights (safetensors, or .pth of PyTorch; a URL too) instead of network.weights",
-              line.options.weights)
-      .option("--predict", "IMAGES",
-              "without FILE: predict these images, a folder, list or shards, prepared as the run of --weights validated",
-              line.predict)
+      .option(
+          "--weights", "FILE",
+          "start from these weights (safetensors, or .pth of PyTorch; a URL; the best or else the last ones of a run's folder) "
+          "instead of network.weights",
+          line.options.weights)
+      .option(
+          "--predict", "IMAGES",
+          "without FILE: predict these images, a folder, list, shards or image files, prepared as the run of --weights validated",
+          words.predict)
       .option("--out", "FOLDER", "with --predict: where predictions are written (predictions)", line.out)
       .option(
           "--labels", "WHAT",
@@ -101,16 +109,14 @@ void check_prediction(const CommandLine& line, const std::vector<std::string>& f
   if (line.predict.empty()) {
     fail(ErrorKind::usage, "{} belongs to --predict IMAGES", line.out.empty() ? "--labels" : "--out");
   }
-  if (!files.empty() && !files.front().ends_with(".toml")) {
-    fail(
-        ErrorKind::usage,
-        "--predict takes one name, and '{}' is another: name the folder of images or a list of them, and put a pattern of shards "
-        "in quotes, '*.tar'",
-        files.front());
-  }
-  if (!files.empty()) {
+  for (const std::string& file : files) {
+    if (!file.ends_with(".toml")) continue;
     fail(ErrorKind::usage, "--predict makes its pipeline from the weights: leave out '{}', or run its own graph with --graph",
-         files.front());
+         file);
+  }
+  if (const std::string option = line.shorts.first(); !option.empty()) {
+    fail(ErrorKind::usage,
+         "{} changes a key of FILE, and --predict makes its own: use --set, as --set predict.batch.size=10 does", option);
   }
   if (whole && !line.tries()) return;
   fail(ErrorKind::usage,
@@ -146,6 +152,10 @@ std::vector<std::string> words_again(const CommandLine& line, const Words& words
     if (set) again.emplace_back(option);
   };
   for (const std::string& each : line.overrides) add("--set", each);
+  add("--epochs", line.shorts.epochs);
+  add("--batch", line.shorts.batch);
+  add("--lr", line.shorts.rate);
+  add("--name", line.shorts.name);
   add("--devices", line.options.devices);
   add("--graph", line.options.graph);
   for (const std::string& each : line.options.resume.allow_change) add("--allow-change", each);
@@ -182,8 +192,10 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
   if (words.resume) line.options.resume.run = take_folder(files);
   line.processes = static_cast<int>(integer("--processes", words.processes, 1, 64));
   const bool whole = line.options.graph.empty() && words.from.empty() && !words.resume && line.processes == 1;
+  if (!words.predict.empty()) line.predict.push_back(words.predict);
   if (!line.predict.empty() || !line.out.empty() || !line.labels.empty()) {
     check_prediction(line, files, whole);
+    line.predict.insert(line.predict.end(), files.begin(), files.end());
   } else if (files.size() != 1) {
     fail(ErrorKind::usage, "one pipeline file is needed, found {}; see pipeline-run --help", files.size());
   } else {

@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -30,6 +31,7 @@
 #include "run/explain.h"
 #include "run/rollback.h"
 #include "signal_watch.h"
+#include "weights/best_weights.h"
 
 namespace millrace {
 namespace {
@@ -50,9 +52,21 @@ std::shared_ptr<Trial> chosen_trial(const CommandLine& line) {
   return std::make_shared<Overfit>(batches_of(line.overfit));
 }
 
+// False: there are none. They change the graph that will run; where --graph names none, that is said later.
+bool apply(const ShortOptions& options, const Pipeline& pipeline, CommandLine& line) {
+  const GraphPlan* const graph = line.options.graph.empty() ? &pipeline.graphs.front() : pipeline.graph(line.options.graph);
+  if (options.first().empty() || graph == nullptr) return false;
+  const std::vector<std::string> overrides = overrides_of(options, *graph);
+  line.overrides.insert(line.overrides.end(), overrides.begin(), overrides.end());
+  return true;
+}
+
 Pipeline load(CommandLine& line, const Registry& registry, const std::shared_ptr<Trial>& trial) {
   const LoadOptions options{.other_weights = !line.options.weights.empty(), .made_by = line.predict.empty() ? "" : kPredict};
   Pipeline pipeline = load_pipeline(line.file, line.overrides, registry, options);
+  if (apply(std::exchange(line.shorts, {}), pipeline, line)) {
+    pipeline = load_pipeline(line.file, line.overrides, registry, options);
+  }
   if (trial) {
     const std::vector<std::string> changes = trial->overrides(pipeline);
     if (!line.check) trial->show_progress(pipeline);
@@ -75,6 +89,7 @@ void say_where(const CommandLine& line, const RunResult& result) {
   } else if (!result.folder.empty()) {
     print_to_stderr("folder: {}\n", result.folder);
   }
+  if (!result.best.empty()) print_to_stderr("best weights: {}\n", result.best);
   if (result.signal != 0 && !result.go_on.empty()) print_to_stderr("to resume: {}\n", result.go_on);
 }
 
@@ -193,8 +208,18 @@ void ignore_signals_of_files() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
+// --weights RUN_FOLDER
+void choose_weights_of_run(CommandLine& line) {
+  std::string& weights = line.options.weights;
+  std::error_code ignored;
+  if (weights.empty() || !std::filesystem::is_directory(weights, ignored)) return;
+  weights = weights_of_run(weights).string();
+  if (!line.quiet) print_to_stderr("--weights: '{}'\n", weights);
+}
+
 int run(CommandLine& line) {
   const LastWords last_words("pipeline-run");
+  choose_weights_of_run(line);
   Registry registry;  // mistakes in the file are said once, so before other processes are made
   load_plugins(registry);
   if (!line.predict.empty()) {

@@ -96,6 +96,7 @@ struct PassEvent {
   double images_per_second = 0, seconds = 0;
   std::uint64_t stream_hash = 0;
   double elapsed_seconds = 0;
+  std::uint64_t best_step = 0;  // the weights were the best ones, of this step, and not those of `step`; 0: those of `step`
 };
 
 struct BadSampleEvent {
@@ -124,6 +125,7 @@ struct CheckpointEvent {
   std::uint64_t bytes = 0;
   bool best = false;  // by the metric of run.best or checkpoint.best
   double elapsed_seconds = 0;
+  bool by_default = false;  // the pipeline did not ask for it
 };
 
 enum class RequestKind { stop, save, validate, rate_factor, checkpoint };
@@ -183,7 +185,7 @@ class RunControl {
   // 0.
   virtual void rate_factor(double factor) = 0;
   virtual void warn(std::string_view message) = 0;  // told to all observers as a WarningEvent
-  virtual void checkpoint() = 0;                    // writes one; refused where the pipeline has no [checkpoint]
+  virtual void checkpoint() = 0;                    // writes one; refused where the run writes none
 };
 
 // ---- Who listens ----

@@ -126,10 +126,12 @@ class ConsoleObserver final : public RunObserver {
     const std::string result = !e.reported         ? fmt::format("{:.0f} images/s", e.images_per_second)
                                : e.figures.empty() ? "nothing was measured"
                                                    : figures_text(e.figures, 4);
-    say(fmt::format("{}: {}  {}  {}", e.graph, images, result, duration_text(e.seconds)));
+    const std::string weights = e.best_step == 0 ? "" : fmt::format("  of the best weights, after step {}", e.best_step);
+    say(fmt::format("{}: {}  {}  {}{}", e.graph, images, result, duration_text(e.seconds), weights));
   }
 
   void checkpoint(const CheckpointEvent& e) override {
+    if (e.by_default) return;  // one each epoch, which goes with the next
     say(fmt::format("checkpoint after step {}: {} (training stood still for {:.3g} ms)", e.step, e.path.string(),
                     e.stood_still_seconds * 1e3));
   }

@@ -82,6 +82,18 @@ TEST_F(ConsoleObserverTest, SaysEpochsAndPasses) {
             "validate: 130 images  loss 0.5000  mean iou 12.50 %  0.5 s\n");
 }
 
+TEST_F(ConsoleObserverTest, SaysWhichWeightsWereEvaluatedAndNoCheckpointThatNobodyAskedFor) {
+  EXPECT_EQ(said([](RunObserver& observer) {
+              PassEvent pass = pass_event();
+              pass.best_step = 12;
+              observer.pass(pass);
+              CheckpointEvent checkpoint;
+              checkpoint.by_default = true;
+              observer.checkpoint(checkpoint);
+            }),
+            "validate: 130 images  loss 0.5000  mean iou 12.50 %  0.5 s  of the best weights, after step 12\n");
+}
+
 TEST_F(ConsoleObserverTest, SaysThatNothingWasMeasured) {
   EXPECT_EQ(said([](RunObserver& observer) {
               EpochEvent epoch = epoch_event();

@@ -75,6 +75,7 @@ class MetricsObserver final : public RunObserver {
       line.add("samples", static_cast<std::uint64_t>(e.samples));
     }
     add_figures(line, e.figures);
+    if (e.best_step != 0) line.add("best_step", e.best_step);
     line.add("images_per_second", e.images_per_second).add("seconds", e.seconds);
     if (e.reported) line.add("stream_hash", hex(e.stream_hash));
     write(line, e.elapsed_seconds);

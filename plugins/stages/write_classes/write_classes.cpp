@@ -49,12 +49,17 @@ void WriteClasses::describe(StageDescription<Params>& d) {
       .unit("classes")
       .text("how many classes a row has, the most probable one first")
       .in_recipes();
+  d.params.add("columns", &Params::columns)
+      .choices({"top", "classes"})
+      .text("of CSV: the classes of `top` and their scores; or the predicted class, and a column for the score of each class")
+      .in_recipes();
 }
 
 WriteClasses::WriteClasses(const Params& params, const DataContext& context)
     : params_(params),
       context_(context),
       json_(writes_json(params)),
+      by_class_(params.columns == "classes"),
       probabilities_(context.network != nullptr && context.network->layers.back().op == "softmax"),
       classes_(context.classes) {
   if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose output could be written");
@@ -64,7 +69,8 @@ WriteClasses::WriteClasses(const Params& params, const DataContext& context)
          to_string(output));
   }
   const auto outputs = static_cast<std::size_t>(output[0]);
-  top_ = std::min(static_cast<std::size_t>(params.top), outputs);
+  if (by_class_ && json_) fail(ErrorKind::usage, "columns = \"classes\" is for CSV; in JSON lines top = {} lists all", outputs);
+  top_ = by_class_ ? outputs : std::min(static_cast<std::size_t>(params.top), outputs);
   outputs_ = classes_;
   if (classes_.size() == outputs) return;
   outputs_.clear();
@@ -143,6 +149,11 @@ void WriteClasses::append_score(std::size_t i) {
 
 std::string WriteClasses::names_row() const {
   std::string row = "path,label";
+  if (by_class_) {
+    row += ",predicted";
+    for (const std::string& name : outputs_) append_csv(row += ',', name);
+    return row + "\r\n";
+  }
   for (std::size_t i = 1; i <= top_; ++i) row += fmt::format(",class_{0},score_{0}", i);
   return row + "\r\n";
 }
@@ -151,11 +162,23 @@ void WriteClasses::append_row(const Predictions::Sample& sample) {
   append_csv(text_, place_);
   text_ += ',';
   if (sample.label >= 0) append_csv(text_, name_of(sample.label));
+  if (by_class_) return append_scores_by_class();
   for (std::size_t i = 0; i < top_; ++i) {
     text_ += ',';
     append_csv(text_, outputs_[ranked_[i]]);
     text_ += ',';
     append_score(i);
+  }
+  text_ += "\r\n";
+}
+
+void WriteClasses::append_scores_by_class() {
+  append_csv(text_ += ',', outputs_[ranked_.front()]);
+  place_of_.resize(ranked_.size());
+  for (std::size_t i = 0; i < ranked_.size(); ++i) place_of_[ranked_[i]] = i;
+  for (const std::size_t place : place_of_) {
+    text_ += ',';
+    append_score(place);
   }
   text_ += "\r\n";
 }

@@ -21,9 +21,10 @@ namespace millrace {
 //
 //   [predict.write_classes]
 //   file = "predictions.csv"             # in the run's folder; .jsonl writes an object a line
-//   top  = 5
+//   top  = 5                             # or columns = "classes": a column for the score of each class
 //
-// CSV (RFC 4180, with a first row of names): path,label,class_1,score_1,class_2,score_2,... JSON lines:
+// CSV (RFC 4180, with a first row of names): path,label,class_1,score_1,class_2,score_2,..., or with columns = "classes"
+// path,label,predicted,cat,dog,... JSON lines:
 // {"path":"a.jpg","label":"cat","classes":["cat","dog"],"scores":[0.9,0.05]}. The label is empty or null where the image has
 // none. A score is the softmax of the network's output, in float64; of a network that ends with a softmax layer, the output
 // itself. It is written with as many digits as it takes to read the same number again. Of equal outputs the class with the lower
@@ -40,6 +41,7 @@ class WriteClasses : public Stage {
     std::string file = "predictions.csv";
     std::string format = "auto";
     std::int64_t top = 5;
+    std::string columns = "top";
   };
   static void describe(StageDescription<Params>& d);
   WriteClasses(const Params& params, const DataContext& context);
@@ -56,11 +58,12 @@ class WriteClasses : public Stage {
   void append_object(const Predictions::Sample& sample);
   std::string names_row() const;
   void append_score(std::size_t i);
+  void append_scores_by_class();
   std::string_view name_of(std::int32_t label);
 
   const Params params_;
   const DataContext context_;
-  const bool json_, probabilities_;
+  const bool json_, by_class_, probabilities_;
   std::size_t top_ = 0;
   std::vector<std::string> classes_;  // by label
   std::vector<std::string> outputs_;  // names of the network's outputs
@@ -69,8 +72,9 @@ class WriteClasses : public Stage {
   // Of the line's thread.
   std::optional<OutputFile> file_;  // of the pass under way
   std::string text_, place_, number_;
-  std::vector<std::size_t> ranked_;  // the first top_ are in order
-  std::vector<double> scores_;       // of these
+  std::vector<std::size_t> ranked_;    // the first top_ are in order
+  std::vector<double> scores_;         // of these
+  std::vector<std::size_t> place_of_;  // in ranked_, of each class
 
   PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
 };

@@ -122,6 +122,16 @@ TEST_F(WriteClassesTest, ScoresAreTheSoftmaxAndClassesSortedByThem) {
                                "0-0-2.jpg,dog,cat,1,owl,0,dog,0\r\n"));
 }
 
+TEST_F(WriteClassesTest, HasAColumnForEachClassWhereThatIsAskedFor) {
+  const auto harness = made({{"columns", Value("classes")}, {"top", Value(std::int64_t{1})}});
+  const Ref<Predictions> one = share(0, 0, 1, {{1, 2, 0}, {5, 5, 5}});
+  one->last = true;
+  feed(*harness, one);
+  harness->output().wait_until_free();
+  EXPECT_EQ(written(), in_full("path,label,predicted,cat,dog,owl\r\n0-0-0.jpg,dog,dog,0.244728,0.665241,0.0900306\r\n"
+                               "0-0-1.jpg,dog,cat,0.333333,0.333333,0.333333\r\n"));
+}
+
 TEST_F(WriteClassesTest, ScoresAreReadAsTheSameNumbers) {
   const std::vector<float> outputs = {0.1F, 0.7F, -0.3F};
   for (const bool probabilities : {false, true}) {
@@ -202,6 +212,15 @@ TEST_F(WriteClassesTest, LeavesOutWhatWasSkippedAndWritesNumbersWithoutNames) {
   feed(*harness, one);
   harness->output().wait_until_free();
   EXPECT_EQ(written(), in_full("path,label,class_1,score_1\r\n0-0-0.jpg,1,2,0.843795\r\n0-0-2.jpg,,2,0.843795\r\n"));
+}
+
+TEST_F(WriteClassesTest, BeginsNoFileForSamplesOfWhichNoneCounts) {
+  const auto harness = made();
+  const Ref<Predictions> one = share(0, 0, 1, {kOwl});
+  one->samples[0].counts = false;
+  feed(*harness, one);
+  harness->output().wait_until_free();
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path())) << "as while the graph is tried";
 }
 
 TEST_F(WriteClassesTest, SaysThatNamesAndOutputsDoNotMatch) {
