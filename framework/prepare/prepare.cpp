@@ -128,7 +128,7 @@ DataContext shared_context(const PreparedRun& run) {
   return context;
 }
 
-// Images that are not what somebody trains or validates with who knows of it.
+// Images and classes that nobody trains or validates with on purpose.
 void warn_of_images(PreparedRun& run, const GraphBuild& build) {
   const GraphBuild& main = run.main();
   const Network* const network = run.pipeline.network.get();

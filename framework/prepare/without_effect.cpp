@@ -27,8 +27,8 @@ std::vector<std::string> without_effect(const Pipeline& pipeline, const RunLengt
     return said;
   }
   if (run.steps == 0) {
-    said.push_back(fmt::format("{}: run.epochs = {:g} trains nothing: the run has no step", pipeline.place_of("run.epochs"),
-                               pipeline.run.epochs));
+    said.push_back(fmt::format("{}: run.epochs = {:g} trains nothing: the run has no step; take 1 or more",
+                               pipeline.place_of("run.epochs"), pipeline.run.epochs));
   }
   if (pipeline.best && pipeline.run.folder.empty()) {
     said.push_back(fmt::format("{}: run.best has no effect: run.folder = \"\" writes nothing", pipeline.place_of("run.best")));

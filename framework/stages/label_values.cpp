@@ -16,8 +16,8 @@ namespace millrace {
 
 namespace {
 
-constexpr std::size_t kMostNamed = 5;             // values, classes
-constexpr std::uint64_t kMostBeforeRefusal = 16;  // times as many images as are looked at otherwise
+constexpr std::size_t kMostNamed = 5;               // values, classes
+constexpr std::uint64_t kLeastBeforeRefusal = 256;  // images, of a listing that has as many
 
 struct Look {
   std::uint64_t images = 0, pixels = 0;
@@ -126,8 +126,7 @@ bool has_class(const TargetSpec& spec, const Look& look) {
   }
   fail(ErrorKind::data,
        "{}: no pixel of {} label images is of a class, so that nothing would be trained: they hold the value{} {}, which {}; "
-       "`ids` "
-       "of a class names its values",
+       "`ids` of a class names its values",
        place_of_source(build), look.images, found.size() == 1 ? "" : "s", values_text(found, look),
        unnamed_values(build, look).empty() ? "`ignored` names" : "no class has");
 }
@@ -143,7 +142,7 @@ std::string warning_of_label_values(const GraphBuild& build, std::uint64_t seed,
   }
   if (look.pixels == 0) return {};
   if (build.trains() && !has_class(build.target(), look)) {
-    look = look_at(build, seed, kMostBeforeRefusal * most);
+    look = look_at(build, seed, std::max(most, kLeastBeforeRefusal));
     if (!has_class(build.target(), look)) refuse_without_class(build, look);
   }
   const std::string begin = fmt::format("{}: {} label image{} {} looked at: ", place_of_source(build), look.images,

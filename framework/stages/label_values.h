@@ -11,7 +11,7 @@ namespace millrace {
 
 // Looks at up to `most` label images of the graph, spread evenly over its listing, as they are stored. Returns a warning, or "":
 // there is nothing to say, or the source has no label images. Images that cannot be read are left to the run. Throws Error(data)
-// where the graph trains and not a pixel of 16 times as many is of a class.
+// where the graph trains and not a pixel of up to 256 of them is of a class.
 std::string warning_of_label_values(const GraphBuild& build, std::uint64_t seed, std::uint64_t most = 16);
 
 }  // namespace millrace
