@@ -12,7 +12,22 @@ namespace {
 constexpr std::string_view kDigitsOfTime = "dddd-dd-ddTdd-dd-dd";  // a digit for each d
 constexpr std::size_t kMostDigits = 9;                             // of the number
 
+constexpr const char* kLatest = "latest";  // beside the runs of a name
+
 bool is_digit_of_date(char c) { return c >= '0' && c <= '9'; }
+
+// The link is replaced as a whole: a reader finds the old run or the new one. What a user has put there, and a file system
+// without links, are left as they are.
+void point_latest_to(const std::filesystem::path& base, const std::string& run) {
+  namespace fs = std::filesystem;
+  const fs::path latest = base / kLatest, made = base / fmt::format(".latest-{}", run);
+  std::error_code error;
+  const fs::file_type there = fs::symlink_status(latest, error).type();
+  if (there != fs::file_type::not_found && there != fs::file_type::symlink) return;
+  fs::create_directory_symlink(run, made, error);
+  if (!error) fs::rename(made, latest, error);
+  if (error) fs::remove(made, error);
+}
 
 }  // namespace
 
@@ -56,7 +71,9 @@ std::filesystem::path make_run_folder(const std::filesystem::path& parent, const
   }
   for (RunName run = next_run_name(std::time(nullptr), there); !error; ++run.number) {
     const fs::path folder = base / run.text();
-    if (fs::create_directory(folder, error)) return folder;
+    if (!fs::create_directory(folder, error)) continue;
+    point_latest_to(base, run.text());
+    return folder;
   }
   fail(ErrorKind::usage, "the run folder cannot be made in '{}': {}; choose another with run.folder", base.string(),
        error.message());

@@ -26,6 +26,16 @@ fs::path name_aside(const fs::path& file, const Best& best) {
 
 }  // namespace
 
+fs::path weights_of_run(const fs::path& folder) {
+  std::error_code ignored;
+  for (const char* name : {kBestWeights, kLastWeights}) {
+    if (fs::is_regular_file(folder / name, ignored)) return folder / name;
+  }
+  fail(ErrorKind::usage,
+       "'{}' is a folder that holds neither {} nor {}: name the folder of a run, such as runs/NAME/latest, or a file",
+       folder.string(), kBestWeights, kLastWeights);
+}
+
 std::map<std::string, std::string> metadata_of(const Best& best) {
   const Json json = {{"figure", best.figure}, {"step", best.step}, {"value", best.value}};
   return {{kEntry, json.dump(-1, ' ', false, Json::error_handler_t::replace)}};

@@ -1,4 +1,4 @@
-// What best.safetensors says of itself: of which figure, step and value its weights are.
+// The files of weights in a run's folder, and what the best ones say of themselves: of which figure, step and value they are.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,11 @@
 #include <string>
 
 namespace millrace {
+
+inline constexpr const char *kLastWeights = "weights.safetensors", *kBestWeights = "best.safetensors";
+
+// The best weights in the folder of a run, or else the last ones. Throws Error(usage) where there are none.
+std::filesystem::path weights_of_run(const std::filesystem::path& folder);
 
 struct Best {
   std::string figure;      // "validate.loss"

@@ -10,12 +10,6 @@ namespace millrace {
 
 namespace fs = std::filesystem;
 
-namespace {
-
-constexpr const char *kLastWeights = "weights.safetensors", *kBestWeights = "best.safetensors";
-
-}  // namespace
-
 fs::path WeightsWriter::best_path() const { return setting_.folder / kBestWeights; }
 
 void WeightsWriter::exchange() {

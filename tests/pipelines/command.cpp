@@ -101,7 +101,7 @@ std::string read_file(const std::filesystem::path& path) {
 
 std::filesystem::path find_file(const std::filesystem::path& folder, const std::string& name) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    if (entry.path().filename() == name) return entry.path();
+    if (entry.path().filename() == name && !entry.is_symlink()) return entry.path();  // but the link to the latest run
   }
   return {};
 }

@@ -8,6 +8,7 @@
 
 #include "command.h"
 #include "network/safetensors.h"
+#include "running_program.h"
 
 namespace millrace::test {
 namespace {
@@ -64,7 +65,7 @@ global_norm = 1e30
     words.insert(words.end(), options.begin(), options.end());
     return run_command(words);
   }
-  fs::path run_in(const std::string& runs) const { return *fs::directory_iterator(folder_.path() / runs / "quickstart"); }
+  fs::path run_in(const std::string& runs) const { return newest_run(folder_.path() / runs); }
   // What --explain-nan says of a run that has ended by itself.
   std::string explained(const std::string& runs, const std::vector<std::string>& set) const {
     const Outcome ended = run(runs, set);

@@ -53,7 +53,7 @@ Outcome interrupted(const std::string& folder, int epoch, int signal) {
 }
 
 // The only run in the folder.
-fs::path run_in(const std::string& folder) { return find_file(folder, "pipeline.toml").parent_path(); }
+fs::path run_in(const std::string& folder) { return newest_run(folder); }
 
 // A line that a killed program has not finished is left out.
 Lines metrics_in(const std::string& folder) {

@@ -148,7 +148,7 @@ TEST_F(ResumeTest, TheSameCommandBeginsAndGoesOnAndHasNothingLeft) {
 
 TEST_F(ResumeTest, ACheckpointMayBeChosen) {
   ASSERT_EQ(run("whole", {}).code, 0);
-  fs::copy(folder_.path() / "whole", folder_.path() / "again", fs::copy_options::recursive);
+  fs::copy(folder_.path() / "whole", folder_.path() / "again", fs::copy_options::recursive | fs::copy_options::copy_symlinks);
   const fs::path chosen = run_in("again") / "checkpoints" / "step-000000005";
   const Outcome resumed = run("again", {}, {"--resume", chosen});
   ASSERT_EQ(resumed.code, 0) << resumed.err;
@@ -198,7 +198,7 @@ TEST_F(ResumeTest, CheckpointsElsewhereAreFoundWithoutTheRunsFolder) {
   ASSERT_EQ(run("whole", set).code, 0);
   const fs::path place = folder_.path() / "elsewhere" / "x" / "y";
   ASSERT_TRUE(fs::exists(place));
-  fs::copy(folder_.path() / "whole", folder_.path() / "kept", fs::copy_options::recursive);
+  fs::copy(folder_.path() / "whole", folder_.path() / "kept", fs::copy_options::recursive | fs::copy_options::copy_symlinks);
   fs::remove_all(folder_.path() / "whole");
   const Outcome resumed = run("whole", set, {"--resume"});
   ASSERT_EQ(resumed.code, 0) << resumed.err;

@@ -130,7 +130,9 @@ fs::path newest_run(const fs::path& runs) {
   std::vector<fs::path> found;
   std::error_code ignored;
   for (const auto& name : fs::directory_iterator(runs, ignored)) {
-    for (const auto& run : fs::directory_iterator(name.path(), ignored)) found.push_back(run.path());
+    for (const auto& run : fs::directory_iterator(name.path(), ignored)) {
+      if (!run.is_symlink()) found.push_back(run.path());  // "latest"
+    }
   }
   const auto older = [](const fs::path& a, const fs::path& b) { return a.filename() < b.filename(); };  // they are dates
   return found.empty() ? fs::path() : *std::max_element(found.begin(), found.end(), older);
@@ -139,7 +141,7 @@ fs::path newest_run(const fs::path& runs) {
 std::string checkpoint_name(std::uint64_t step) { return fmt::format("step-{:09}", step); }
 
 void copy_back_to(std::uint64_t step, const fs::path& from, const fs::path& to) {
-  fs::copy(from, to, fs::copy_options::recursive);
+  fs::copy(from, to, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
   const fs::path run = newest_run(to), checkpoints = run / "checkpoints";
   fs::remove(run / "weights.safetensors");
   std::vector<fs::path> later;

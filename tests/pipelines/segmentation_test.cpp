@@ -9,6 +9,7 @@
 
 #include "command.h"
 #include "millrace/detail/random.h"
+#include "running_program.h"
 
 namespace millrace::test {
 namespace {
@@ -120,7 +121,7 @@ class Segmentation : public testing::Test {
     arguments.insert(arguments.end(), more.begin(), more.end());
     Trained trained{run_command(arguments), {}, {}};
     EXPECT_EQ(trained.outcome.code, 0) << trained.outcome.err;
-    trained.folder = find_file(folder_ / "runs", "pipeline.toml").parent_path();
+    trained.folder = newest_run(folder_ / "runs");
     const std::string copy = read_file(trained.folder / "pipeline.toml");
     EXPECT_EQ(copy.find("median-frequency"), std::string::npos) << copy;
     trained.weights = numbers_behind(copy, "class_weights");

@@ -23,7 +23,7 @@ class WeightsUsage : public testing::Test {
       const Outcome outcome = run_command({tool("pipeline-run"), trained / "q.toml", "--json"});
       EXPECT_EQ(outcome.code, 0) << outcome.err;
     }
-    fs::copy(trained / "runs", folder_ / "runs", fs::copy_options::recursive);
+    fs::copy(trained / "runs", folder_ / "runs", fs::copy_options::recursive | fs::copy_options::copy_symlinks);
     weights_ = find_file(folder_ / "runs", "weights.safetensors");
   }
 

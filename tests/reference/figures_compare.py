@@ -78,7 +78,7 @@ def train(program, folder, text):
     """-> the run's folder, and the figures of its last validation."""
     (folder / "run.toml").write_text(text)
     run(program, folder / "run.toml", "--quiet")
-    made = next((folder / "runs").glob("*/*/metrics.jsonl")).parent
+    made = next((folder / "runs").glob("*/latest/metrics.jsonl")).parent
     events = [json.loads(line) for line in (made / "metrics.jsonl").read_text().splitlines()]
     return made, [event for event in events if event["event"] == "validate"][-1]
 

@@ -45,7 +45,7 @@ if [[ -z ${WEIGHTS:-} ]]; then
   folder=${KEEP:-$work/eight}
   echo "eight classes, $epochs epochs: $(learn cifar10_airbench.toml "$eight" "$epochs" "$folder" --set network.classes=8 \
     --set final.read.only="$eight")"
-  WEIGHTS=$(ls -t "$folder"/*/*/weights.safetensors | head -1)
+  WEIGHTS=$(ls "$folder"/*/latest/weights.safetensors)
 fi
 for ((seed = 1; seed <= seeds; ++seed)); do
   from_scratch=$(learn_few 0.2 20 "$seed")

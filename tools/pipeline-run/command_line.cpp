@@ -25,12 +25,15 @@ Arguments& add_what_runs(Arguments& arguments, CommandLine& line, Words& words) 
               line.options.devices)
       .option("--processes", "N", "share the devices among N processes of this machine, to the same bits (1)", words.processes)
       .option("--graph", "NAME", "run only this graph, once", line.options.graph)
-      .option("--weights", "FILE",
-              "start from these weights (safetensors, or .pth of PyTorch; a URL too) instead of network.weights",
-              line.options.weights)
-      .option("--predict", "IMAGES",
-              "without FILE: predict these images, a folder, list or shards, prepared as the run of --weights validated",
-              line.predict)
+      .option(
+          "--weights", "FILE",
+          "start from these weights (safetensors, or .pth of PyTorch; a URL; the best or else the last ones of a run's folder) "
+          "instead of network.weights",
+          line.options.weights)
+      .option(
+          "--predict", "IMAGES",
+          "without FILE: predict these images, a folder, list, shards or image files, prepared as the run of --weights validated",
+          words.predict)
       .option("--out", "FOLDER", "with --predict: where predictions are written (predictions)", line.out)
       .option(
           "--labels", "WHAT",

@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -30,6 +31,7 @@
 #include "run/explain.h"
 #include "run/rollback.h"
 #include "signal_watch.h"
+#include "weights/best_weights.h"
 
 namespace millrace {
 namespace {
@@ -194,8 +196,18 @@ void ignore_signals_of_files() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
+// --weights RUN_FOLDER
+void choose_weights_of_run(CommandLine& line) {
+  std::string& weights = line.options.weights;
+  std::error_code ignored;
+  if (weights.empty() || !std::filesystem::is_directory(weights, ignored)) return;
+  weights = weights_of_run(weights).string();
+  if (!line.quiet) print_to_stderr("--weights: '{}'\n", weights);
+}
+
 int run(CommandLine& line) {
   const LastWords last_words("pipeline-run");
+  choose_weights_of_run(line);
   Registry registry;  // mistakes in the file are said once, so before other processes are made
   load_plugins(registry);
   if (!line.predict.empty()) {
