@@ -24,9 +24,6 @@ TEST(PredictOption, SaysWhatItNeeds) {
   EXPECT_NE(message({"--out", "o", "x.toml"}).find("--out belongs to --predict"), std::string::npos);
   EXPECT_NE(message({"--labels", "path", "x.toml"}).find("--labels belongs to --predict"), std::string::npos);
   EXPECT_NE(message({"--predict", "photos", "x.toml", "--weights", "w"}).find("leave out 'x.toml'"), std::string::npos);
-  EXPECT_NE(message({"--predict", "1.jpg", "2.jpg", "3.jpg", "--weights", "w"})
-                .find("--predict takes one name, and '2.jpg' is another: name the folder"),
-            std::string::npos);
   EXPECT_NE(message({"--predict", "photos", "--weights", "w", "--graph", "g"}).find("leave out --graph"), std::string::npos);
 }
 
@@ -93,6 +90,28 @@ TEST_F(PredictFolder, FiguresBesideLabelsAreThoseOfTheValidationBitForBit) {
   const std::string figures = read_file(folder_ / "out/evaluation/figures.csv");
   EXPECT_NE(figures.find("images,130\r\naccuracy,"), std::string::npos) << figures;
   EXPECT_TRUE(fs::exists(folder_ / "out/predictions.csv"));
+}
+
+TEST_F(PredictFolder, ImageFilesArePredictedAsTheyAreNamed) {
+  copy_photographs("photos", 3);
+  copy_photographs("photos/more", 1);
+  const Outcome outcome =
+      predict(folder_ / "photos/2.jpg", {folder_ / "photos/more/0.jpg", folder_ / "photos/0.jpg", "--set",
+                                         "predict.write_classes.columns=classes"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::istringstream table(read_file(folder_ / "out/predictions.csv"));
+  std::vector<std::string> rows;
+  for (std::string row; std::getline(table, row);) rows.push_back(row);
+  ASSERT_EQ(rows.size(), 4U);
+  EXPECT_EQ(rows[0].find("path,label,predicted,"), 0U) << rows[0];
+  EXPECT_EQ(std::count(rows[0].begin(), rows[0].end(), ','), 12) << "one for each of ten classes";
+  EXPECT_EQ(rows[1].find((folder_ / "photos/2.jpg") + ",,"), 0U) << rows[1];
+  EXPECT_EQ(rows[2].find((folder_ / "photos/more/0.jpg") + ",,"), 0U) << rows[2];
+  EXPECT_EQ(predict(folder_ / "photos/1.jpg").code, 0) << "one, in place of those before";
+  const Outcome mixed = predict(folder_ / "photos/1.jpg", {folder_ / "photos"});
+  EXPECT_EQ(mixed.code, 2);
+  EXPECT_NE(mixed.err.find("photos' is no image file (.jpg, .png), as each of several names has to be"), std::string::npos)
+      << mixed.err;
 }
 
 TEST_F(PredictFolder, LabelsOfAnotherKindAreRefused) {

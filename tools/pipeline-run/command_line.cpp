@@ -13,7 +13,7 @@ namespace {
 
 // Options that are read further once all of them are known.
 struct Words {
-  std::string from, hash = "stream", processes = "1", verify;
+  std::string from, hash = "stream", processes = "1", verify, predict;
   bool resume = false;
 };
 
@@ -104,16 +104,14 @@ void check_prediction(const CommandLine& line, const std::vector<std::string>& f
   if (line.predict.empty()) {
     fail(ErrorKind::usage, "{} belongs to --predict IMAGES", line.out.empty() ? "--labels" : "--out");
   }
-  if (!files.empty() && !files.front().ends_with(".toml")) {
-    fail(
-        ErrorKind::usage,
-        "--predict takes one name, and '{}' is another: name the folder of images or a list of them, and put a pattern of shards "
-        "in quotes, '*.tar'",
-        files.front());
-  }
-  if (!files.empty()) {
+  for (const std::string& file : files) {
+    if (!file.ends_with(".toml")) continue;
     fail(ErrorKind::usage, "--predict makes its pipeline from the weights: leave out '{}', or run its own graph with --graph",
-         files.front());
+         file);
+  }
+  if (const std::string option = line.shorts.first(); !option.empty()) {
+    fail(ErrorKind::usage,
+         "{} changes a key of FILE, and --predict makes its own: use --set, as --set predict.batch.size=10 does", option);
   }
   if (whole && !line.tries()) return;
   fail(ErrorKind::usage,
@@ -185,8 +183,10 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
   if (words.resume) line.options.resume.run = take_folder(files);
   line.processes = static_cast<int>(integer("--processes", words.processes, 1, 64));
   const bool whole = line.options.graph.empty() && words.from.empty() && !words.resume && line.processes == 1;
+  if (!words.predict.empty()) line.predict.push_back(words.predict);
   if (!line.predict.empty() || !line.out.empty() || !line.labels.empty()) {
     check_prediction(line, files, whole);
+    line.predict.insert(line.predict.end(), files.begin(), files.end());
   } else if (files.size() != 1) {
     fail(ErrorKind::usage, "one pipeline file is needed, found {}; see pipeline-run --help", files.size());
   } else {

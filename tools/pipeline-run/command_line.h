@@ -14,7 +14,9 @@ struct CommandLine {
   RunOptions options;                  // as far as the command line says them
   std::string file;                    // the pipeline; "": that of `predict`
   std::vector<std::string> overrides;  // of the file, as --set takes them
-  std::string predict, out, labels;    // images, the folder of predictions, and what they are compared with
+  ShortOptions shorts;                 // further ones, once the file is read
+  std::vector<std::string> predict;    // images; empty: none are predicted
+  std::string out, labels;             // the folder of predictions, and what they are compared with
   std::string overfit, explain, picture;
   std::uint64_t verify = 0;  // batches; 0: none
   int processes = 1;

@@ -85,6 +85,46 @@ std::string folder_of(const std::string& data) {
   return !list ? data : slash == std::string::npos ? "" : data.substr(0, slash);
 }
 
+// What a source reads, absolute_path(), and the folder below which the images lie.
+struct Images {
+  std::string data, below;
+};
+
+// The innermost folder that holds all of these absolute paths.
+std::string common_folder(const std::vector<std::string>& paths) {
+  fs::path common = fs::path(paths.front()).parent_path();
+  for (const std::string& path : paths) {
+    const fs::path other = fs::path(path).parent_path();
+    fs::path same;
+    const auto end = std::mismatch(common.begin(), common.end(), other.begin(), other.end()).first;
+    for (auto part = common.begin(); part != end; ++part) same /= *part;
+    common = same;
+  }
+  return common.string();
+}
+
+// Image files stand in a list in the folder of --out.
+Images images_of(const PredictRequest& request, MadeFiles& files) {
+  if (request.images.size() == 1 && !is_image_file(request.images.front())) {
+    const std::string data = absolute_path(request.images.front());
+    return {data, folder_of(data)};
+  }
+  std::vector<std::string> paths;
+  for (const std::string& image : request.images) {
+    if (!is_image_file(image)) {
+      fail(ErrorKind::usage,
+           "--predict: '{}' is no image file (.jpg, .png), as each of several names has to be: name one folder of images or one "
+           "list of them, and put a pattern of shards in quotes, '*.tar'",
+           image);
+    }
+    paths.push_back(absolute_path(image));
+  }
+  if (!request.labels.empty()) fail(ErrorKind::usage, "--labels: name the folder or the list of the images, and no single files");
+  const fs::path list = fs::path(request.folder) / "images.csv";
+  files.write(list, list_of(paths));
+  return {absolute_path(list.string()), common_folder(paths)};
+}
+
 // One pipeline, and the files that belong to it.
 struct Part {
   std::string suffix;                // of its files: "-360x480"; "": there is no other
@@ -94,9 +134,10 @@ struct Part {
 
 class Prediction {
  public:
-  // `usage`: as images are prepared here. REQUIRES: request.data is absolute_path().
-  Prediction(const PredictRequest& request, const Usage& usage, const Part& part)
+  // `usage`: as images are prepared here.
+  Prediction(const PredictRequest& request, const Images& images, const Usage& usage, const Part& part)
       : request_(request),
+        images_(images),
         usage_(usage),
         part_(part),
         sized_(part.group ? at_size(usage, part.group->shape) : SizedNetwork{usage.document, usage.network}),
@@ -109,7 +150,7 @@ class Prediction {
     Diagnostics errors;
     const auto network = load_network(network_file.string(), sized_.variables, registry, errors, {}, kPredict);
     errors.throw_if_any();
-    if (part_.listed) files.write(path("images", "csv"), list());
+    if (part_.listed) files.write(path("images", "csv"), list_of(part_.group->urls));
     const std::string head =
         fmt::format("{} It prepares images as [{}] of the run did that wrote the weights{}.\n\n", kMadeByPredict, usage_.graph,
                     restores(usage_) ? ",\n# without what made an image of its target" : "");
@@ -145,18 +186,8 @@ class Prediction {
     return table;
   }
 
-  std::string list() const {
-    std::string text = "file_name\r\n";
-    for (const std::string& url : part_.group->urls) {
-      text += '"';  // bytes as they are: append_csv() would write text
-      for (const char byte : url) text.append(byte == '"' ? 2 : 1, byte);
-      text += "\"\r\n";
-    }
-    return text;
-  }
-
   Value source() const {
-    if (!part_.listed) return source_of(request_.data, request_.labels, usage_);
+    if (!part_.listed) return source_of(images_.data, request_.labels, usage_);
     return source_of((folder_ / fmt::format("images{}.csv", part_.suffix)).string(), "", usage_);
   }
 
@@ -241,7 +272,7 @@ class Prediction {
     if (sink.type == "write_masks" && table.find("labels") == nullptr) add_label_values(table);
     const bool pictures = sink.key == "folder";
     if (pictures && table.find("names") == nullptr) table.set("names", Value("path"));
-    if (pictures && table.find("names")->text() == "path") table.set("below", Value(escaped(folder_of(request_.data))));
+    if (pictures && table.find("names")->text() == "path") table.set("below", Value(escaped(images_.below)));
     return table;
   }
 
@@ -258,6 +289,7 @@ class Prediction {
   }
 
   const PredictRequest& request_;
+  const Images& images_;
   const Usage& usage_;
   const Part& part_;
   const SizedNetwork sized_;
@@ -293,22 +325,22 @@ void refuse_equal_names(const std::vector<SizeGroup>& groups) {
 }
 
 // Each size of photographs is a pipeline of its own.
-std::vector<std::string> write_sizes(const PredictRequest& request, const Usage& usage, const Registry& registry,
-                                     MadeFiles& files) {
+std::vector<std::string> write_sizes(const PredictRequest& request, const Images& images, const Usage& usage,
+                                     const Registry& registry, MadeFiles& files) {
   std::vector<SizeGroup> groups;
   {
     MadeFiles to_look_with;
-    const std::string file = Prediction(request, usage, {}).write(registry, to_look_with);
+    const std::string file = Prediction(request, images, usage, {}).write(registry, to_look_with);
     groups =
         group_by_size(load_pipeline(file, request.overrides, registry, {.other_weights = false, .made_by = kPredict}), registry);
   }
   for (const SizeGroup& group : groups) check_size(usage, group, registry);
-  if (groups.size() == 1) return {Prediction(request, usage, {"", &groups.front(), false}).write(registry, files)};
+  if (groups.size() == 1) return {Prediction(request, images, usage, {"", &groups.front(), false}).write(registry, files)};
   refuse_several_sizes(groups, !request.labels.empty());
   refuse_equal_names(groups);
   std::vector<std::string> made;
   for (const SizeGroup& group : groups) {
-    made.push_back(Prediction(request, usage, {"-" + size_of(group), &group, true}).write(registry, files));
+    made.push_back(Prediction(request, images, usage, {"-" + size_of(group), &group, true}).write(registry, files));
   }
   return made;
 }
@@ -317,21 +349,23 @@ std::vector<std::string> write_sizes(const PredictRequest& request, const Usage&
 
 std::vector<std::string> write_prediction(const PredictRequest& request, const Registry& registry, MadeFiles& files) {
   if (request.weights.empty()) fail(ErrorKind::usage, "--predict needs the weights of a run: --weights FILE");
-  PredictRequest whole = request;
-  whole.data = absolute_path(request.data);
-  for (const std::string& path : {whole.data, request.labels, request.weights, request.folder}) {
+  std::vector<std::string> read;
+  for (const std::string& image : request.images) read.push_back(absolute_path(image));
+  std::vector<std::string> named = read;
+  named.insert(named.end(), {request.labels, request.weights, request.folder});
+  for (const std::string& path : named) {
     if (is_utf8(path)) continue;
     fail(ErrorKind::usage,
          "--predict: '{}' is no UTF-8, and the pipeline that is made of it holds nothing else: rename it, or name a "
          "link to it",
          line_text(path));
   }
-  std::vector<std::string> read = {whole.data};
   if (std::error_code ignored; fs::is_directory(request.labels, ignored)) read.push_back(absolute_path(request.labels));
   check_prediction_folder(request.folder, read);
   const Usage usage = for_photographs(usage_in(request.weights, !request.labels.empty(), request.overrides, registry));
-  if (takes_own_size(usage)) return write_sizes(whole, usage, registry, files);
-  return {Prediction(whole, usage, {}).write(registry, files)};
+  const Images images = images_of(request, files);
+  if (takes_own_size(usage)) return write_sizes(request, images, usage, registry, files);
+  return {Prediction(request, images, usage, {}).write(registry, files)};
 }
 
 }  // namespace millrace

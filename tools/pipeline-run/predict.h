@@ -13,7 +13,7 @@ namespace millrace {
 inline constexpr const char* kPredict = "--predict";
 
 struct PredictRequest {
-  std::string data;                    // a folder of images, a list, tar shards; a path or a URL
+  std::vector<std::string> images;     // one folder of images, list or pattern of tar shards, a path or a URL; or image files
   std::string weights;                 // a file or a URL
   std::string folder;                  // where predictions are written
   std::string labels;                  // what predictions are compared with, see read_labels(); "": with nothing
@@ -21,7 +21,7 @@ struct PredictRequest {
 };
 
 // Writes network.toml and pipeline.toml into the folder and returns the path of the second, whose graph is [predict]. It reads
-// `data`, prepares the images as the run's validation did, and writes into the folder what fits the network's result:
+// the images, prepares the images as the run's validation did, and writes into the folder what fits the network's result:
 // predictions.csv, masks, images, or features.safetensors; bad samples into quarantine.jsonl; with labels or target images,
 // figures into evaluation. However many images are bad, the others are predicted, unless `overrides` say otherwise. A network
 // that restores photographs takes them at their own size where its layers can: then the images are opened, and each size has two

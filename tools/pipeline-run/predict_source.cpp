@@ -14,6 +14,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr std::initializer_list<const char*> kImages = {".jpg", ".jpeg", ".png"};
+
 bool ends_with_any(const std::string& text, std::initializer_list<const char*> ends) {
   const std::string lower = lower_case(text);
   return std::any_of(ends.begin(), ends.end(), [&](const char* end) { return lower.ends_with(end); });
@@ -32,7 +34,7 @@ std::string first_of(const std::string& folder, std::initializer_list<const char
 bool has_shards(const std::string& folder) {
   const std::string shard = first_of<fs::directory_iterator>(folder, {".tar"});
   if (shard.empty()) return false;
-  const std::string image = first_of<fs::recursive_directory_iterator>(folder, {".jpg", ".jpeg", ".png"});
+  const std::string image = first_of<fs::recursive_directory_iterator>(folder, kImages);
   if (image.empty()) return true;
   fail(ErrorKind::usage,
        "--predict: '{0}' holds images, such as '{1}', and shards, such as '{2}': name the shards, '{0}/*.tar', or a folder that "
@@ -47,7 +49,9 @@ const char* type_of(const std::string& data) {
   if (ends_with_any(data, {".csv", ".tsv", ".jsonl"})) return "read_list";
   if (fs::is_regular_file(data, ignored)) {
     fail(ErrorKind::usage,
-         "--predict: '{}' is a file: name a folder of images, a list of them (.csv, .tsv, .jsonl) or shards (.tar)", data);
+         "--predict: '{}' is a file of another kind: name images (.jpg, .png), a folder of them, a list (.csv, .tsv, .jsonl) or "
+         "shards (.tar)",
+         data);
   }
   return "read_folder";
 }
@@ -148,6 +152,21 @@ void check_labels(const std::string& type, const std::string& labels, const Usag
 }
 
 }  // namespace
+
+bool is_image_file(const std::string& path) {
+  std::error_code ignored;
+  return ends_with_any(path, kImages) && fs::is_regular_file(path, ignored);
+}
+
+std::string list_of(const std::vector<std::string>& paths) {
+  std::string text = "file_name\r\n";
+  for (const std::string& path : paths) {
+    text += '"';  // bytes as they are: append_csv() would write text
+    for (const char byte : path) text.append(byte == '"' ? 2 : 1, byte);
+    text += "\"\r\n";
+  }
+  return text;
+}
 
 std::string escaped(const std::string& text) {
   std::string out;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "millrace/detail/value.h"
 #include "recipe/usage.h"
@@ -11,6 +12,11 @@ namespace millrace {
 // A text as a pipeline's file has it, where ${...} would be a reference.
 std::string escaped(const std::string& text);
 Value escaped(const Value& value);  // its texts
+
+bool is_image_file(const std::string& path);  // of this machine, by its name
+
+// A list of images, as a text of comma-separated values: for read_list.
+std::string list_of(const std::vector<std::string>& paths);
 
 // A path that means the same in every folder. URLs and absolute paths stay as they are.
 std::string absolute_path(const std::string& path);
