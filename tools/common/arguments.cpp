@@ -43,9 +43,17 @@ const Arguments::Option& Arguments::find(std::string_view name) const {
   if (found != options_.end()) return *found;
   std::vector<std::string> names = {"--help", "--version"};
   for (const Option& option : options_) names.push_back(option.name);
-  const auto near = nearest_name(name, names);
-  fail(ErrorKind::usage, "there is no option '{}'{}; see {} --help", name, near ? fmt::format("; nearest is '{}'", *near) : "",
-       program_);
+  auto near = nearest_name(name, names);
+  for (const std::string& each : names) {
+    if (!near && name.starts_with(each + "-")) near = each;  // --batch-size
+  }
+  std::string advice = near ? fmt::format("; nearest is '{}'", *near) : std::string();
+  if (!near && name.starts_with("--") && std::ranges::find(names, "--set") != names.end()) {
+    std::string key(name.substr(2));  // as options of other programs are written
+    std::ranges::replace(key, '-', '_');
+    advice = fmt::format("; a key of the file is changed by --set, as --set TABLE.{}=VALUE", key);
+  }
+  fail(ErrorKind::usage, "there is no option '{}'{}; see {} --help", name, advice, program_);
 }
 
 bool Arguments::read(int count, const char* const* arguments, std::vector<std::string>& rest) const {

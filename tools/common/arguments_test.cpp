@@ -37,12 +37,25 @@ TEST(Arguments, OptionsMayStandAnywhere) {
 }
 
 TEST(Arguments, NamesTheNearestOption) {
+  for (const std::string option : {"--device", "--devices-of-the-run"}) {
+    try {
+      parse({option.c_str(), "cpu"});
+      FAIL() << "an unknown option was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.what(), "there is no option '" + option + "'; nearest is '--devices'; see tool --help");
+      EXPECT_EQ(error.kind(), ErrorKind::usage);
+    }
+  }
+}
+
+TEST(Arguments, ProposesSetForAnOptionOfAnotherProgram) {
   try {
-    parse({"--device", "cpu"});
+    parse({"--weight-decay=0.1"});
     FAIL() << "an unknown option was accepted";
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "there is no option '--device'; nearest is '--devices'; see tool --help");
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_STREQ(error.what(),
+                 "there is no option '--weight-decay'; a key of the file is changed by --set, as --set "
+                 "TABLE.weight_decay=VALUE; see tool --help");
   }
 }
 

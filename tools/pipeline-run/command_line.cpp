@@ -21,7 +21,12 @@ Arguments& add_what_runs(Arguments& arguments, CommandLine& line, Words& words) 
   return arguments
       .flag("--check", "check all but the images, which are listed; print shapes and memory bounds, and stop", line.check)
       .repeated("--set", "KEY=VALUE", "change a key of the file: --set train.batch.size=64", line.overrides)
-      .option("--devices", "D", "instead of run.devices: auto, all, cpu, cpu*2, cuda, cuda:0,2, cuda:GPU-8f6d",
+      .option("--epochs", "N", "--set run.epochs=N", line.shorts.epochs)
+      .option("--batch", "N", "the training graph's batch size: --set train.batch.size=N", line.shorts.batch)
+      .option("--lr", "RATE", "its learning rate: --set train.optimizer.learning_rate=RATE, or .initial of a schedule",
+              line.shorts.rate)
+      .option("--name", "NAME", "--set run.name=NAME", line.shorts.name)
+      .option("--devices", "D", "instead of run.devices: auto, gpu, 0,1, all, cpu, cpu*2, cuda, cuda:0,2, cuda:GPU-8f6d",
               line.options.devices)
       .option("--processes", "N", "share the devices among N processes of this machine, to the same bits (1)", words.processes)
       .option("--graph", "NAME", "run only this graph, once", line.options.graph)
@@ -147,6 +152,10 @@ std::vector<std::string> words_again(const CommandLine& line, const Words& words
     if (set) again.emplace_back(option);
   };
   for (const std::string& each : line.overrides) add("--set", each);
+  add("--epochs", line.shorts.epochs);
+  add("--batch", line.shorts.batch);
+  add("--lr", line.shorts.rate);
+  add("--name", line.shorts.name);
   add("--devices", line.options.devices);
   add("--graph", line.options.graph);
   for (const std::string& each : line.options.resume.allow_change) add("--allow-change", each);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "prepare/run_options.h"
+#include "short_options.h"
 
 namespace millrace {
 

@@ -52,9 +52,21 @@ std::shared_ptr<Trial> chosen_trial(const CommandLine& line) {
   return std::make_shared<Overfit>(batches_of(line.overfit));
 }
 
+// False: there are none. They change the graph that will run; where --graph names none, that is said later.
+bool apply(const ShortOptions& options, const Pipeline& pipeline, CommandLine& line) {
+  const GraphPlan* const graph = line.options.graph.empty() ? &pipeline.graphs.front() : pipeline.graph(line.options.graph);
+  if (options.first().empty() || graph == nullptr) return false;
+  const std::vector<std::string> overrides = overrides_of(options, *graph);
+  line.overrides.insert(line.overrides.end(), overrides.begin(), overrides.end());
+  return true;
+}
+
 Pipeline load(CommandLine& line, const Registry& registry, const std::shared_ptr<Trial>& trial) {
   const LoadOptions options{.other_weights = !line.options.weights.empty(), .made_by = line.predict.empty() ? "" : kPredict};
   Pipeline pipeline = load_pipeline(line.file, line.overrides, registry, options);
+  if (apply(std::exchange(line.shorts, {}), pipeline, line)) {
+    pipeline = load_pipeline(line.file, line.overrides, registry, options);
+  }
   if (trial) {
     const std::vector<std::string> changes = trial->overrides(pipeline);
     if (!line.check) trial->show_progress(pipeline);

@@ -1,0 +1,164 @@
+// Options of pipeline-run that say a key of the file, or a value, in a word.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "command.h"
+#include "running_program.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+Words quick(const std::string& folder, const Words& options) {
+  Words words = {tool("pipeline-run"),  pipeline("quickstart.toml"), "--json", "--set", "data.root=" + shapes(), "--set",
+                 "run.folder=" + folder};
+  words.insert(words.end(), options.begin(), options.end());
+  return words;
+}
+
+TEST(ShortOptions, ChangeTheKeysThatTheyStandFor) {
+  const TemporaryFolder folder;
+  const std::string runs = folder / "runs";
+  const Outcome outcome =
+      run_command(quick(runs, {"--epochs", "0.5", "--batch=80", "--lr", "0.02", "--name", "a \"b\"", "--quiet"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(events(outcome, "step").size(), 3U) << "half of 400 images in batches of 80";
+  const std::string kept = read_file(find_file(std::filesystem::path(runs) / "a \"b\"", "pipeline.toml"));
+  EXPECT_NE(kept.find("initial = 0.02, schedule = "), std::string::npos) << "the rest of the rate's table stays:\n" << kept;
+}
+
+TEST(ShortOptions, AreRefusedWhereTheyDoNotSayWhichKeyIsMeant) {
+  const auto refusal = [](const Words& options) {
+    const Outcome outcome = run_command(quick("", options));
+    EXPECT_EQ(outcome.code, 2);
+    return outcome.err;
+  };
+  EXPECT_EQ(refusal({"--graph", "validate", "--lr", "0.1"}),
+            "pipeline-run: --lr: [validate] has no stage with a learning rate\n");
+  EXPECT_EQ(refusal({"--lr", "fast"}), "pipeline-run: --lr: expected a number, found 'fast'\n");
+  EXPECT_EQ(refusal({"--seed-of-all", "3"}),
+            "pipeline-run: there is no option '--seed-of-all'; a key of the file is changed by --set, as --set "
+            "TABLE.seed_of_all=VALUE; see pipeline-run --help\n");
+}
+
+std::string newest_checkpoint(const fs::path& run) { return read_file(run / "checkpoints" / "latest"); }
+
+TEST(RunFolder, HoldsTheNewestCheckpointWhereTheFileDoesNotSaySo) {
+  const TemporaryFolder folder;
+  const std::string runs = folder / "runs";
+  const Outcome whole = run_command(quick(runs, {"--epochs", "3"}));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  const fs::path first = newest_run(runs);
+  EXPECT_EQ(newest_checkpoint(first), checkpoint_name(12) + "\n");
+  EXPECT_FALSE(fs::exists(first / "checkpoints" / checkpoint_name(8))) << "one is kept";
+  EXPECT_EQ(events(whole, "checkpoint").size(), 3U) << "one each epoch";
+  EXPECT_EQ(whole.err.find("checkpoint after step"), std::string::npos) << "nobody asked for them:\n" << whole.err;
+
+  const Outcome begun = run_command(quick(runs, {"--set", "stop.max_steps=6", "--epochs", "3"}));
+  ASSERT_EQ(begun.code, 0) << begun.err;
+  const Outcome resumed = run_command(quick(runs, {"--epochs", "3", "--resume", "--allow-change", "stop"}));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_TRUE(read_file(newest_run(runs) / "weights.safetensors") == read_file(first / "weights.safetensors"))
+      << "a run that is stopped loses nothing";
+
+  for (const std::string& none : {std::string("checkpoint.every=never"), std::string("run.folder=")}) {
+    const Outcome without = run_command(quick(folder / "others", {"--epochs", "0.5", "--set", none}));
+    EXPECT_EQ(without.code, 0) << without.err;
+    EXPECT_TRUE(events(without, "checkpoint").empty()) << none;
+  }
+}
+
+TEST(RunFolder, LatestLeadsToTheNewestRunAndWeightsTakesItsBestOrLastOnes) {
+  const TemporaryFolder folder;
+  const std::string runs = folder / "runs", latest = folder / "runs/quickstart/latest";
+  ASSERT_EQ(run_command(quick(runs, {"--epochs", "0.25"})).code, 0);
+  const fs::path first = newest_run(runs);
+  EXPECT_EQ(fs::canonical(latest), fs::canonical(first));
+  const Words validate = {"--graph", "validate", "--weights", latest};
+  const Outcome last = run_command(quick("", validate));
+  EXPECT_EQ(last.code, 0) << last.err;
+  EXPECT_EQ(last.err.find("--weights: '" + latest + "/weights.safetensors'\n"), 0U) << last.err;
+
+  ASSERT_EQ(run_command(quick(runs, {"--epochs", "0.25", "--set", "run.best=validate.loss"})).code, 0);
+  EXPECT_EQ(fs::canonical(latest), fs::canonical(newest_run(runs)));
+  EXPECT_NE(newest_run(runs), first);
+  const Outcome best = run_command(quick("", validate));
+  EXPECT_EQ(best.err.find("--weights: '" + latest + "/best.safetensors'\n"), 0U) << best.err;
+  const Outcome none = run_command(quick("", {"--weights", runs}));
+  EXPECT_EQ(none.code, 2);
+  EXPECT_NE(none.err.find("holds neither best.safetensors nor weights.safetensors"), std::string::npos) << none.err;
+}
+
+TEST(RunFolder, ALinkThatAUserMadeIsNoObstacle) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "runs/quickstart/latest");
+  EXPECT_EQ(run_command(quick(folder / "runs", {"--epochs", "0.25"})).code, 0);
+  EXPECT_TRUE(fs::is_directory(fs::symlink_status(folder / "runs/quickstart/latest")));
+}
+
+// The rate of the second epoch is far too large.
+TEST(ClosingEvaluation, IsOfTheBestWeightsAndChangesNoOthers) {
+  const TemporaryFolder folder;
+  const std::string last = R"(final={ every = "end", flow = ["read", "decode_image", "batch", "forward", "metrics"], )"
+                           R"(read = { stage = "read_folder", path = "${data.root}/test" }, decode_image = { size = [32, 32] }, )"
+                           R"(batch = { size = 250, last = "keep" } })";
+  const auto run = [&](const std::string& runs, const Words& more) {
+    Words words = {"--epochs", "2", "--set",
+                   "train.optimizer.learning_rate={ initial = 0.02, schedule = \"piecewise\", drop_epochs "
+                   "= 1, drop_factor = 100 }"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_command(quick(folder / runs, words));
+  };
+  ASSERT_EQ(run("plain", {}).code, 0);
+  for (const Words& more : {Words{}, Words{"--set", "checkpoint.every=never"}, Words{"--devices", "cpu*2", "--processes", "2"}}) {
+    const std::string runs = more.empty() ? "one" : more.back();
+    Words words = {"--set", "run.best=validate.loss", "--set", last};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run(runs, words);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const auto passes = events(outcome, "validate");
+    ASSERT_EQ(passes.size(), 3U);
+    ASSERT_EQ(passes.back().at("graph"), "final");
+    EXPECT_EQ(passes.back().at("best_step"), 4) << outcome.out;
+    const bool has_replicas = !more.empty() && more.front() == "--devices";  // files hold the mean of their statistics
+    EXPECT_NEAR(passes.back().at("loss").get<double>(), passes.front().at("loss").get<double>(), has_replicas ? 0.01 : 0);
+    EXPECT_NE(outcome.err.find("best weights: '"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find(" of the best weights, after step 4\n"), std::string::npos) << outcome.err;
+    if (has_replicas) continue;
+    EXPECT_TRUE(read_file(find_file(folder.path() / runs, "weights.safetensors")) ==
+                read_file(find_file(folder.path() / "plain", "weights.safetensors")))
+        << "the last weights are those of a run without it";
+  }
+}
+
+// Its predictions are not written then.
+TEST(Validation, ThatWritesAnEvaluationIsTriedBeforeTheFirstStepAndSkipsBadSamples) {
+  const TemporaryFolder folder;
+  fs::copy(fs::path(shapes()) / "test", folder / "test", fs::copy_options::recursive);
+  for (const auto& entry : fs::directory_iterator(fs::directory_iterator(folder / "test")->path())) {
+    std::ofstream(entry.path()) << "no image";
+  }
+  const auto run = [&](const std::string& runs, const std::string& budget) {
+    return run_command(quick(folder / runs, {"--epochs", "1", "--set", "validate.read.path=" + (folder / "test"), "--set",
+                                             R"(validate.flow=["read", "decode_image", "batch", "forward", "metrics", )"
+                                             R"("write_evaluation"])",
+                                             "--set", "validate.batch.bad_sample_budget=" + budget}));
+  };
+  const Outcome refused = run("refused", "4");
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_NE(refused.err.find("before the first step, [validate] was tried: "), std::string::npos) << refused.err;
+  EXPECT_TRUE(find_file(folder.path() / "refused", "figures.csv").empty());
+
+  const Outcome outcome = run("done", "100");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(events(outcome, "validate").at(0).at("samples"), 117) << "13 of 130 are bad, and no others are taken for them";
+  EXPECT_NE(read_file(find_file(folder.path() / "done", "figures.csv")).find("images,117\r\n"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace::test
