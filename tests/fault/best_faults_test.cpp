@@ -134,7 +134,7 @@ TEST_F(BestFaultsTest, TheMetricsAreOnTheDiskBeforeACheckpointBehindThemIsTheNew
     if (call.call == "write" && call.descriptor == metrics && call.data.find("\"event\":\"step\"") != std::string::npos)
       ++unsynced;
     if (call.call == "fsync" && call.descriptor == metrics) unsynced = 0;
-    if (call.call != "rename" || !call.second.ends_with("latest")) continue;
+    if (call.call != "rename" || !call.second.ends_with("checkpoints/latest")) continue;
     ++newest;
     EXPECT_LE(unsynced, 8 - 2 * newest) << "checkpoint " << newest;  // training may be ahead, by steps behind this one
   }
