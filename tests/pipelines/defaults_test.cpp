@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 Words quick(const std::string& folder, const Words& options) {
-  Words words = {tool("pipeline-run"),  pipeline("quickstart.toml"), "--json", "--set", "data.root=" + shapes(), "--set",
+  Words words = {tool("pipeline-run"),  pipeline("quickstart.toml"), "--json", "--set", "data.path=" + shapes(), "--set",
                  "run.folder=" + folder};
   words.insert(words.end(), options.begin(), options.end());
   return words;
@@ -105,7 +105,7 @@ TEST(RunFolder, ALinkThatAUserMadeIsNoObstacle) {
 TEST(ClosingEvaluation, IsOfTheBestWeightsAndChangesNoOthers) {
   const TemporaryFolder folder;
   const std::string last = R"(final={ every = "end", flow = ["read", "decode_image", "batch", "forward", "metrics"], )"
-                           R"(read = { stage = "read_folder", path = "${data.root}/test" }, decode_image = { size = [32, 32] }, )"
+                           R"(read = { stage = "read_folder", path = "${data.path}/test" }, decode_image = { size = [32, 32] }, )"
                            R"(batch = { size = 250, last = "keep" } })";
   const auto run = [&](const std::string& runs, const Words& more) {
     Words words = {"--epochs", "2", "--set",

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "command.h"
+#include "running_program.h"
 #include "tensor_files/safetensors.h"
 
 namespace millrace::test {
