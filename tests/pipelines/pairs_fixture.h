@@ -16,7 +16,7 @@
 namespace millrace::test {
 
 // FOLDER/images/{0,1,...}.png and FOLDER/labels: squares of 4 x 4 pixels, each of one class and its grey level, with grain.
-// `first`: the number of the first image. Images of as many numbers as there are classes differ.
+// `first`: the number of the first image. Images of eleven times as many numbers as there are classes differ.
 inline void draw_pairs(const std::string& folder, int count, int height, int width, int classes, int first = 0) {
   for (const char* part : {"images", "labels"}) std::filesystem::create_directories(std::filesystem::path(folder) / part);
   for (int number = first; number < first + count; ++number) {
@@ -24,7 +24,8 @@ inline void draw_pairs(const std::string& folder, int count, int height, int wid
     for (int place = 0; place < height * width; ++place) {
       const int row = place / width / 4, column = place % width / 4, of = (row * 5 + column * 3 + number) % classes;
       labels.push_back(static_cast<std::uint8_t>(of));
-      for (int c = 0; c < 3; ++c) pixels.push_back(static_cast<std::uint8_t>(20 + 200 * of / classes + (place * 7 + c) % 11));
+      for (int c = 0; c < 3; ++c)
+        pixels.push_back(static_cast<std::uint8_t>(20 + 200 * of / classes + (place * 7 + c + number / classes * 3) % 11));
     }
     const auto write = [&](const char* part, const std::vector<std::uint8_t>& values, int channels) {
       std::ofstream(fmt::format("{}/{}/{}.png", folder, part, number), std::ios::binary)

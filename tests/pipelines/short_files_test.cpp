@@ -133,7 +133,7 @@ TEST_F(ShortFiles, SegmentInTheUsualLayouts) {
 
   const fs::path camvid = folder_.path() / "camvid";  // train/images, train/labels
   draw_pairs((camvid / "train").string(), 16, 16, 24, 3);
-  draw_pairs((camvid / "val").string(), 4, 16, 24, 3);
+  draw_pairs((camvid / "val").string(), 4, 16, 24, 3, 16);
   expect_trained(run(segment(camvid.string()), {}), 4);
 
   const fs::path ade = folder_.path() / "ade";  // images/training, annotations/training
