@@ -233,25 +233,6 @@ TEST_F(WriteClassesTest, SaysThatNamesAndOutputsDoNotMatch) {
 }
 
 TEST_F(WriteClassesTest, EachPassReplacesTheFileWhenItIsWhole) {
-TEST_F(WriteClassesTest, BeginsNoFileForSamplesOfWhichNoneCounts) {
-  const auto harness = made();
-  const Ref<Predictions> one = share(0, 0, 1, {kOwl});
-  one->samples[0].counts = false;
-  feed(*harness, one);
-  harness->output().wait_until_free();
-  EXPECT_TRUE(std::filesystem::is_empty(folder_.path())) << "as while the graph is tried";
-}
-
-TEST_F(WriteClassesTest, SaysThatNamesAndOutputsDoNotMatch) {
-  context_.classes = {"cat", "dog"};
-  const auto harness = made();
-  const Ref<Predictions> one = share(0, 0, 1, {kOwl});
-  one->samples[0].counts = false;
-  feed(*harness, one);
-  harness->output().wait_until_free();
-  EXPECT_TRUE(std::filesystem::is_empty(folder_.path())) << "as while the graph is tried";
-}
-
   const auto harness = made({{"top", Value(std::int64_t{1})}});
   for (std::uint64_t turn = 0; turn < 4; ++turn) {
     const Ref<Predictions> one = share(turn, 0, 1, {kOwl});
