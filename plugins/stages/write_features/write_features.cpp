@@ -137,8 +137,8 @@ void WriteFeatures::write_rows(const Predictions& share) {
     text_ += ',';
     const auto label = static_cast<std::size_t>(sample.label);
     if (sample.label >= 0) append_csv(text_, label < context_.classes.size() ? context_.classes[label] : std::to_string(label));
-    for (std::size_t i = 0; i < params_.columns.size(); ++i) {
-      text_ += fmt::format(",{}", params_.probabilities ? 1 / (1 + std::exp(-row[i])) : row[i]);
+    for (std::size_t k = 0; k < params_.columns.size(); ++k) {
+      text_ += fmt::format(",{}", params_.probabilities ? 1 / (1 + std::exp(-row[k])) : row[k]);
     }
     text_ += "\r\n";
     names_->write(text_);
