@@ -92,8 +92,8 @@ struct Layout {
 
 class Finder {
  public:
-  Finder(const Value& data, std::set<std::string>& referred, Diagnostics& errors)
-      : data_(data), referred_(referred), errors_(errors), holds_(text("holds")) {}
+  Finder(const Value& root, std::set<std::string>& referred, Diagnostics& errors)
+      : data_(*root.find("data")), file_(root.at()), referred_(referred), errors_(errors), holds_(text("holds")) {}
 
   // Nothing, once the mistake is in errors_.
   std::optional<Layout> find() {
@@ -108,7 +108,7 @@ class Finder {
     if (path.empty()) {
       if (report_misspelt_path()) return std::nullopt;
       errors_.add(
-          data_.at(),
+          file_,
           "[data] needs 'path': the folder, list, shards or URL of the images; on the command line --set data.path=photos");
       return std::nullopt;
     }
@@ -163,7 +163,7 @@ class Finder {
     const Value* const names = key != nullptr ? data_.find(key) : nullptr;
     if (names == nullptr || names->kind() != Value::Kind::array || !names->array().empty()) return true;
     errors_.add(
-        data_.at(),
+        file_,
         holds_ == "masks"
             ? R"([data] needs 'classes': what masks tell apart, by their values, such as classes = [{ name = "road" }, { name = "car", ids = [7] }])"
             : R"([data] needs 'columns': those of the list that are learned, such as columns = ["age"]; on the command line --set 'data.columns=["age"]')");
@@ -225,6 +225,7 @@ class Finder {
       }
       return apart(*train, *validate);
     }
+    if (train) return shared(*train);
     const auto images = named_in(root, kImageFolders), labels = named_in(root, kMaskFolders);
     if (!images || !labels) return std::nullopt;
     const auto train_images = named_in(*images, kTrain), validate_images = named_in(*images, kValidate);
@@ -269,6 +270,7 @@ class Finder {
   }
 
   const Value& data_;
+  const Position file_;  // the user's, and not the one that it extends
   std::set<std::string>& referred_;
   Diagnostics& errors_;
   const std::string holds_;
@@ -311,7 +313,7 @@ bool place_data(Value& root, const Registry& registry, std::set<std::string>& re
   const Value* const data = root.find("data");
   if (data == nullptr || (data->find("path") == nullptr && data->find("holds") == nullptr)) return true;
   if (std::ranges::none_of(root.table(), [&](const Member& member) { return is_open(member, registry); })) return true;
-  Finder finder(*data, referred, errors);
+  Finder finder(root, referred, errors);
   const std::optional<Layout> layout = finder.find();
   const double held_out = finder.held_out();
   if (!layout || errors.size() != before) return false;

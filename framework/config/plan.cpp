@@ -20,6 +20,7 @@
 #include "millrace/error.h"
 #include "millrace/optimizer.h"
 #include "millrace/util/bytes.h"
+#include "network/variables.h"
 
 namespace millrace {
 
@@ -181,33 +182,51 @@ class PipelineReader {
   void read_network() {
     Value* table = root().find("network");
     if (!table) return;
-    follow_data(*table);
+    complete_network(*table);
     NetworkPlan plan = plan_network(*table, pipeline_.file, registry_, options_, errors_);
     pipeline_.network_table = *table;
     pipeline_.network_params = std::move(plan.params);
     pipeline_.network = std::move(plan.network);
   }
 
-  // A network whose variable `classes` the file leaves out gets as many as the data have.
-  void follow_data(Value& table) {
+  // What another file says of the network that this one replaces, and how many classes the data have.
+  void complete_network(Value& table) {
     const Value* const use = table.find("use");
-    if (!options_.made_by.empty() || use == nullptr || use->kind() != Value::Kind::text || table.find("classes") != nullptr)
-      return;
-    if (errors_.size() > 0 || pipeline_.graphs.empty() || !has_classes(*use)) return;
+    if (!options_.made_by.empty() || use == nullptr || use->kind() != Value::Kind::text) return;
+    const std::set<std::string> variables = variables_of(*use);
+    if (variables.empty()) return;
+    drop_variables_of_another(table, variables);
+    if (errors_.size() > 0 || pipeline_.graphs.empty() || !variables.contains("classes") || table.find("classes")) return;
     const std::int64_t outputs = outputs_of_data(pipeline_.graphs.front(), registry_);
     if (outputs <= 0) return;
     table.set("classes", Value(outputs, table.at()));
     pipeline_.classes_follow_data = true;
   }
 
-  // Whether the network has a variable of that name.
-  bool has_classes(const Value& use) const {
+  // A later text names another network: variables that this one has not were meant for the one that is gone.
+  void drop_variables_of_another(Value& table, const std::set<std::string>& variables) const {
+    ParamSet<NetworkParams> known;
+    NetworkParams::describe(known);
+    const Overrules overrules = later_texts(sources_.files);
+    const Position use = table.find("use")->at();
+    std::erase_if(table.table(), [&](const Member& member) {
+      const auto is_it = [&](const ParamInfo& info) { return info.name == member.key; };
+      return overrules(use, member.value.at()) && !variables.contains(member.key) && std::ranges::none_of(known.infos(), is_it);
+    });
+  }
+
+  // The variables that a network has, or asks for; none where it cannot be read, which is said when it is loaded.
+  std::set<std::string> variables_of(const Value& use) const {
+    std::set<std::string> names;
     const std::optional<std::string> file = network_file(use, pipeline_.file);
-    if (!file) return false;
-    Diagnostics ignored;  // it is read again
-    const std::optional<Value> network = read_document(*file, use.at(), ignored);
-    const Value* const defaults = network ? network->find("defaults") : nullptr;
-    return defaults != nullptr && defaults->find("classes") != nullptr;
+    Diagnostics ignored;
+    const std::optional<Value> network = file ? read_document(*file, use.at(), ignored) : std::nullopt;
+    if (!network) return names;
+    if (const Value* const defaults = network->find("defaults"); defaults != nullptr && defaults->kind() == Value::Kind::table) {
+      for (const Member& member : defaults->table()) names.insert(member.key);
+    }
+    for (const Reference& reference : references(*network)) names.insert(reference.name);
+    return names;
   }
 
   void read_graphs() {

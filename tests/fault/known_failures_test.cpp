@@ -65,7 +65,7 @@ Moves lose_power_behind_moves(const std::vector<LoggedCall>& calls) {
   std::mt19937_64 random(1);
   Moves moves;
   for (std::size_t at = 0; at < calls.size(); ++at) {
-    const bool moves_it = calls[at].call.starts_with("rename") && calls[at].second.ends_with("checkpoints/latest");
+    const bool moves_it = calls[at].call.starts_with("rename") && fs::path(calls[at].second).filename() == "latest";
     if (!moves_it || calls[at].error != 0) continue;
     ++moves.all;
     for (int loss = 0; loss < 4; ++loss) {

@@ -62,7 +62,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     load_pipeline(path, {}, *registry);
   } catch (const Error& error) {
     fuzz::require(error.kind() == ErrorKind::usage, "what is wrong with a file is an error of its author");
-    fuzz::require(error.message().find(path) != std::string::npos, "the file is named");
+    fuzz::require(error.message().find(path) != std::string::npos, ("the file is named: " + error.message()).c_str());
   }
   std::remove(path.c_str());
   return 0;

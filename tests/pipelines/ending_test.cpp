@@ -94,10 +94,17 @@ TEST(Ending, EveryFlowEndsWhateverIsLeftOutAndWheneverASignalComes) {
     std::vector<std::string> set = chosen.set;
     if (draw(8) > 0) {
       const std::string graph = draw(4) > 0 ? "train" : "validate";
-      const std::vector<std::string> flow = flow_of(text, graph);
+      std::vector<std::string> flow = flow_of(text, graph);
+      const bool is_inherited = flow.empty();
+      if (is_inherited) flow = flow_of(read_file(pipeline("recipes/classify.toml")), graph);
       ASSERT_FALSE(flow.empty()) << chosen.file << " has no flow in [" << graph << "]";
       const std::string stage = flow[draw(flow.size())];
-      text = without(text, graph, stage);
+      if (is_inherited) {
+        std::erase(flow, stage);
+        text += fmt::format("\n[{}]\nflow = [\"{}\"]\n", graph, fmt::join(flow, "\", \""));
+      } else {
+        text = without(text, graph, stage);
+      }
       what += " without " + graph + "." + stage;
       std::erase_if(set, [&](const std::string& key) { return key.starts_with(graph + "." + stage + "."); });
     }

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "command.h"
+#include "pairs_fixture.h"
 #include "tensor_files/safetensors.h"
 #include "tensor_files/torch_file_fixture.h"
-#include "pairs_fixture.h"
 
 namespace millrace::test {
 namespace {
@@ -220,7 +220,7 @@ TEST(TransferOfSegNet, TheEncoderIsThatOfAClassificationNetworkByName) {
                                    << "\"\n[run]\nepochs = 0.25\nbest = \"\"\n"
                                    << "precision = \"fp32\"\ndevices = \"cpu\"\nfolder = \"" << folder / "runs"
                                    << "\"\n[data]\npath = \"" << folder.path().string()
-                                   << "\"\nheight = 32\nwidth = 32\nmargin = 0\n"
+                                   << "\"\n[image]\nheight = 32\nwidth = 32\nmargin = 0\n"
                                    << "[network]\nweights = \"vgg16_bn.pth\"\nnew = [\"decoder*\"]\n"
                                    << "rename = [{ from = \"classifier.*\", to = \"\" }]\n"
                                    << "[train.batch]\nsize = 1\n[train.optimizer]\nlearning_rate = 0\n";
