@@ -16,19 +16,6 @@ constexpr const char* kLatest = "latest";  // beside the runs of a name
 
 bool is_digit_of_date(char c) { return c >= '0' && c <= '9'; }
 
-// The link is replaced as a whole: a reader finds the old run or the new one. What a user has put there, and a file system
-// without links, are left as they are.
-void point_latest_to(const std::filesystem::path& base, const std::string& run) {
-  namespace fs = std::filesystem;
-  const fs::path latest = base / kLatest, made = base / fmt::format(".latest-{}", run);
-  std::error_code error;
-  const fs::file_type there = fs::symlink_status(latest, error).type();
-  if (there != fs::file_type::not_found && there != fs::file_type::symlink) return;
-  fs::create_directory_symlink(run, made, error);
-  if (!error) fs::rename(made, latest, error);
-  if (error) fs::remove(made, error);
-}
-
 }  // namespace
 
 std::string RunName::text() const { return number == 1 ? time : fmt::format("{}-{}", time, number); }
@@ -71,12 +58,22 @@ std::filesystem::path make_run_folder(const std::filesystem::path& parent, const
   }
   for (RunName run = next_run_name(std::time(nullptr), there); !error; ++run.number) {
     const fs::path folder = base / run.text();
-    if (!fs::create_directory(folder, error)) continue;
-    point_latest_to(base, run.text());
-    return folder;
+    if (fs::create_directory(folder, error)) return folder;
   }
   fail(ErrorKind::usage, "the run folder cannot be made in '{}': {}; choose another with run.folder", base.string(),
        error.message());
+}
+
+void point_latest_to(const std::filesystem::path& folder) {
+  namespace fs = std::filesystem;
+  const fs::path run = folder.filename(), latest = folder.parent_path() / kLatest;
+  const fs::path made = folder.parent_path() / fmt::format(".latest-{}", run.string());
+  std::error_code error;
+  const fs::file_type there = fs::symlink_status(latest, error).type();
+  if (there != fs::file_type::not_found && there != fs::file_type::symlink) return;
+  fs::create_directory_symlink(run, made, error);
+  if (!error) fs::rename(made, latest, error);
+  if (error) fs::remove(made, error);
 }
 
 void require_run_folder(std::string_view asked, const std::filesystem::path& folder, bool may_be_gone) {

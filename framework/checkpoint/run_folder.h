@@ -27,9 +27,11 @@ RunName next_run_name(std::time_t now, const std::vector<RunName>& there);
 // Nothing: no run gets this name. Such a folder is a user's, as a copy of a run is.
 std::optional<RunName> read_run_name(std::string_view name);
 
-// Makes runs/<name>/<date>T<time>/ (a number is added when it exists), and has the symbolic link runs/<name>/latest lead to it
-// where the file system takes links. Throws Error(usage) naming the folder.
+// Makes runs/<name>/<date>T<time>/ (a number is added when it exists). Throws Error(usage) naming the folder.
 std::filesystem::path make_run_folder(const std::filesystem::path& parent, const std::string& name);
+// Has the symbolic link runs/<name>/latest lead to the folder of a run. The link is replaced as a whole: a reader finds the old run
+// or the new one. What a user has put there, and a file system without links, are left as they are.
+void point_latest_to(const std::filesystem::path& folder);
 // Throws Error(usage), which begins with `asked`, where no run has left its pipeline or checkpoints in this folder.
 // `may_be_gone`: its checkpoints lie elsewhere.
 void require_run_folder(std::string_view asked, const std::filesystem::path& folder, bool may_be_gone);

@@ -24,7 +24,11 @@ namespace {
 fs::path make_folder_of(const PreparedRun& run) {
   const RunParams& params = run.pipeline.run;
   if (params.folder.empty() || run.options.only_main || !run.options.is_first()) return {};
-  if (!run.resume_point) return make_run_folder(params.folder, params.name);
+  if (!run.resume_point) {
+    const fs::path made = make_run_folder(params.folder, params.name);
+    if (run.main().trains()) point_latest_to(made);  // others write no weights
+    return made;
+  }
   const fs::path& folder = run.resume_point->run;
   std::error_code error;
   fs::create_directories(folder, error);  // it may be gone, where checkpoints lie elsewhere
@@ -193,7 +197,7 @@ void Run::save_results(RunResult& result) {
   try {
     if (checkpointer_) checkpointer_->finish();
   } catch (const Error& error) {
-    if (run_.pipeline.checkpoint.by_default) {  // nobody asked for it
+    if (run_.pipeline.checkpoint.by_default) {  // the file does not ask for it
       run_.audience.warn(error.what());
     } else {
       lost = error.what();

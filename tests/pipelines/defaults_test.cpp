@@ -83,6 +83,8 @@ TEST(RunFolder, LatestLeadsToTheNewestRunAndWeightsTakesItsBestOrLastOnes) {
   const Outcome last = run_command(quick("", validate));
   EXPECT_EQ(last.code, 0) << last.err;
   EXPECT_EQ(last.err.find("--weights: '" + latest + "/weights.safetensors'\n"), 0U) << last.err;
+  EXPECT_EQ(run_command(quick(runs, validate)).code, 0);
+  EXPECT_EQ(fs::canonical(latest), fs::canonical(first)) << "what trains nothing has no weights";
 
   ASSERT_EQ(run_command(quick(runs, {"--epochs", "0.25", "--set", "run.best=validate.loss"})).code, 0);
   EXPECT_EQ(fs::canonical(latest), fs::canonical(newest_run(runs)));

@@ -219,64 +219,22 @@ MILLRACE_HD void gather_windows(const PoolExtents& at, const PoolWindow& window,
   }
 }
 
-// Adds a window's gradient where the pixel at place `here` of it was chosen.
-template <class T, class Index>
-MILLRACE_HD void add_chosen(const Pack<T>& gradient, const PoolIndices<Index>& indices, std::int32_t here, float (&sum)[kPack]) {
-  float values[kPack];
-  unpack(gradient, values);
-  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) sum[k] += indices.values[k] == here ? values[k] : 0.0F;
-}
-
 // The gradient by a pixel: what the windows that chose it pass on.
 template <class T, class Index>
 MILLRACE_HD void gather_maxima(const PoolExtents& at, const PoolWindow& window, const PoolPlace& place, const T* dy,
                                const Index* index, float (&sum)[kPack]) {
   gather_windows(at, window, place, [&](std::int32_t, std::int32_t, std::int64_t from, std::int32_t here) {
-    add_chosen(*reinterpret_cast<const Pack<T>*>(dy + from), *reinterpret_cast<const PoolIndices<Index>*>(index + from), here,
-               sum);
+    float gradient[kPack];
+    load(dy + from, gradient);
+    const auto indices = *reinterpret_cast<const PoolIndices<Index>*>(index + from);
+    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) sum[k] += indices.values[k] == here ? gradient[k] : 0.0F;
   });
-}
-
-// The same where a pixel lies in two windows at most along each axis: all four are read before the first is used, so that a
-// thread waits for memory once.
-template <class T, class Index>
-MILLRACE_HD void gather_few_maxima(const PoolExtents& at, const PoolWindow& window, const PoolPlace& place, const T* dy,
-                                   const Index* index, float (&sum)[kPack]) {
-  constexpr int kMost = 4;
-  const std::int32_t down = place.row + window.top, right = place.column + window.left;
-  const std::int32_t last_row = down / window.stride_h, last_column = right / window.stride_w;
-  Pack<T> gradients[kMost] = {};
-  PoolIndices<Index> indices[kMost] = {};
-  std::int32_t places[kMost];
-  MILLRACE_UNROLL for (int i = 0; i < kMost; ++i) {
-    const std::int32_t row = last_row - 1 + i / 2, column = last_column - 1 + i % 2;
-    const std::int32_t y = down - row * window.stride_h, x = right - column * window.stride_w;
-    const bool there =
-        row >= 0 && row < at.out_h && y < window.kernel_h && column >= 0 && column < at.out_w && x < window.kernel_w;
-    places[i] = there ? y * window.kernel_w + x : -1;
-    if (!there) continue;
-    const std::int64_t from = pool_offset(place.n, row, column, place.pack, at.out_h, at.out_w, at.packs);
-    gradients[i] = *reinterpret_cast<const Pack<T>*>(dy + from);
-    indices[i] = *reinterpret_cast<const PoolIndices<Index>*>(index + from);
-  }
-  MILLRACE_UNROLL for (int i = 0; i < kMost; ++i) {
-    if (places[i] >= 0) add_chosen(gradients[i], indices[i], places[i], sum);
-  }
-}
-
-template <class T, class Index>
-MILLRACE_HD void gather_gradient(const PoolExtents& at, const PoolWindow& window, const PoolPlace& place, const T* dy,
-                                 const Index* index, float (&sum)[kPack]) {
-  if (window.kernel_h <= 2 * window.stride_h && window.kernel_w <= 2 * window.stride_w)
-    gather_few_maxima(at, window, place, dy, index, sum);
-  else
-    gather_maxima(at, window, place, dy, index, sum);
 }
 
 template <class T, class Index>
 MILLRACE_HD void MaxPoolBackward<T, Index>::operator()(std::int64_t i) const {
   float sum[kPack] = {};
-  gather_gradient(at, window, PoolPlace::of(i, at.h, at.w, at.packs), dy, index, sum);
+  gather_maxima(at, window, PoolPlace::of(i, at.h, at.w, at.packs), dy, index, sum);
   store(dx + i * kPack, sum, add);
 }
 template <class T, class Index>
@@ -346,7 +304,7 @@ MILLRACE_HD Pack<T> PooledGradient<T>::of_pixel(std::int64_t row, std::int64_t p
   const PoolPlace place{image.quotient, static_cast<std::int32_t>(image.remainder), static_cast<std::int32_t>(line.remainder),
                         static_cast<std::int32_t>(pack)};
   float sum[kPack] = {};
-  gather_gradient(at, window, place, dy, index, sum);
+  gather_maxima(at, window, place, dy, index, sum);
   return pack_of<T>(sum);
 }
 template <class T>
