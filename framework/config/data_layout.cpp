@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/storage.h"
+
 namespace millrace {
 
 namespace fs = std::filesystem;
@@ -31,7 +33,7 @@ bool is_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored);
 }
-bool is_url(const std::string& path) { return path.find("://") != std::string::npos; }
+bool is_elsewhere(const std::string& path) { return url_scheme(path) != "file"; }
 bool is_list(const std::string& path) {
   return std::ranges::any_of(kLists, [&](std::string_view ending) { return path.ends_with(ending); });
 }
@@ -112,7 +114,7 @@ class Finder {
           "[data] needs 'path': the folder, list, shards or URL of the images; on the command line --set data.path=photos");
       return std::nullopt;
     }
-    if (!is_url(path) && is_folder(path)) {
+    if (!is_elsewhere(path) && is_folder(path)) {
       const std::size_t before = errors_.size();
       auto found = in_folder(path);
       if (found || errors_.size() != before) return found;
@@ -141,7 +143,9 @@ class Finder {
     const Value* value = data_.find(key);
     referred_.insert(std::string("data.") + key);
     if (value == nullptr) return {};
-    if (value->kind() == Value::Kind::text) return value->text();
+    constexpr std::string_view kFile = "file://";
+    if (value->kind() == Value::Kind::text)
+      return value->text().starts_with(kFile) ? value->text().substr(kFile.size()) : value->text();
     errors_.add(value->at(), fmt::format("'{}' must be text, found {}", key, found(*value)));
     return {};
   }
@@ -175,7 +179,8 @@ class Finder {
     if (holds_ == "masks") return masks_in(path);
     const auto train = named_in(path, kTrain, true), validate = named_in(path, kValidate, true);
     if (train && validate) return apart(*train, *validate);
-    if (train) return shared(*train);
+    // A folder beside others may be a class: bus, car, train.
+    if (train && Contents(path).folders <= 1) return shared(*train);
     return std::nullopt;
   }
 
@@ -197,11 +202,11 @@ class Finder {
     if (holds_ == "images") return Part{"read_pairs", {{"images", path}}};
     if (is_list(path)) return Part{"read_list", {{"path", path}}};
     if (path.ends_with(".tar") || path.find(".tar") != std::string::npos) return Part{"read_tar", {{"path", path}}};
-    if (is_url(path) || !is_folder(path)) {
+    if (is_elsewhere(path) || !is_folder(path)) {
       return Part{holds_ == "numbers" ? "read_list" : "read_folder", {{"path", path}}};
     }
     const Contents contents(path);
-    if (contents.files.contains(".tar")) return Part{"read_tar", {{"path", path}}};
+    if (contents.files.contains(".tar") && contents.folders == 0) return Part{"read_tar", {{"path", path}}};
     const auto list = contents.list();
     if (list && (holds_ == "numbers" || contents.folders == 0 || fs::path(*list).stem() == "metadata"))
       return Part{"read_list", {{"path", *list}}};
@@ -250,7 +255,7 @@ class Finder {
   std::optional<Part> masks_side_by_side(const std::string& path) {
     const auto images = named_in(path, kImageFolders), labels = named_in(path, kMaskFolders);
     if (images && labels) return pairs(*images, *labels);
-    if (is_url(path) || !is_folder(path)) return pairs(path + "/images", path + "/masks");  // cannot be looked at
+    if (is_elsewhere(path) || !is_folder(path)) return pairs(path + "/images", path + "/masks");  // cannot be looked at
     const Contents contents(path);
     for (const std::string_view ending : kMaskEndings) {
       for (const auto& [extension, files] : contents.files) {

@@ -48,7 +48,7 @@ std::int64_t outputs_of_data(const GraphPlan& graph, const Registry& registry) {
     Source& opened = static_cast<Source&>(*stage);
     opened.open();
     return static_cast<std::int64_t>(SampleOrder(opened, 0).classes().size());
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     return 0;
   }
 }

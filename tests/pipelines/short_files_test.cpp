@@ -103,6 +103,16 @@ TEST_F(ShortFiles, ClassifyShards) {
   expect_trained(classify(folder_ / "shards"), 40);
 }
 
+// Bus, car, train; and an archive beside the folders.
+TEST_F(ShortFiles, ClassifyAFolderOfWhichOneClassIsCalledTrain) {
+  const std::string folder = few_classes(3);
+  fs::rename(fs::directory_iterator(folder)->path(), fs::path(folder) / "train");
+  std::ofstream(fs::path(folder) / "backup.tar") << "x";
+  const Outcome outcome = classify(folder, {"data.held_out=0.5"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(read_file(find_file(runs(), "pipeline.toml")).find("classes = 3"), std::string::npos);
+}
+
 TEST_F(ShortFiles, ClassifyWhatAUrlNames) { expect_trained(classify("file://" + few_classes(2), {"data.held_out=0.5"}), 40); }
 
 TEST_F(ShortFiles, StartFromWeightsOfOtherClasses) {
