@@ -128,7 +128,7 @@ DataContext shared_context(const PreparedRun& run) {
   return context;
 }
 
-// Images and classes that nobody trains or validates with on purpose.
+// What is a mistake of the data, or of how a graph looks at them.
 void warn_of_images(PreparedRun& run, const GraphBuild& build) {
   const GraphBuild& main = run.main();
   const Network* const network = run.pipeline.network.get();
