@@ -59,7 +59,7 @@ Laboratory::Laboratory(std::shared_ptr<const Network> network, std::int64_t samp
     : network_(std::move(network)),
       options_(with_batches(options, static_cast<std::uint32_t>(samples), training)),
       parameters_(*network_, options_) {
-  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  const dnnl::engine engine = processor();
   workshop_ = std::make_unique<Workshop>(
       Workshop{*network_, options_, preferred_layout(*network_, options_, engine), parameters_, engine, dnnl::stream(engine)});
   workshop_->checks = checks;

@@ -12,6 +12,7 @@
 #include "millrace/backend/network.h"
 #include "millrace/kernels/orthogonalise.h"
 #include "primitive_checks.h"
+#include "primitives.h"
 
 namespace millrace::cpu {
 
@@ -50,7 +51,7 @@ class Orthogonaliser {
   void run_as(float* matrix, const Squares* squares, const MatrixShape& shape, const NewtonSchulz& how);
 
   const DataType type_;
-  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+  dnnl::engine engine_ = processor();
   std::map<std::pair<std::int64_t, std::int64_t>, Products> products_;  // by height and width
   std::size_t elements_ = 0;                                            // of the largest matrix, with what is made of it
   std::size_t scratch_bytes_ = 0;                                       // of a thread

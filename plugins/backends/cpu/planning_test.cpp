@@ -8,6 +8,7 @@
 #include "backend.h"
 #include "cpu_fixture.h"
 #include "device_info.h"
+#include "primitives.h"
 #include "work_queue.h"
 
 namespace millrace::cpu::test {
@@ -101,7 +102,7 @@ TEST(Winograd, IsChosenByTheLayerAlone) {
       { name = "pool", op = "max_pool", kernel = 2 }, { name = "small", op = "conv", out = 64, kernel = 3, padding = 1 },
       { name = "fc", op = "linear", out = 4 } ])");
   const bool in_bf16 = kernels().winograd_bf16 != nullptr && !multiplies_tiles();
-  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  const dnnl::engine engine = processor();
   const bool blocked = preferred_layout(*network, {.train_batch = 2}, engine) == Layout::blocked;
   const bool by_onednn = DNNL_VERSION_MAJOR < 3 && blocked;  // which has it itself
   const bool in_float32 = kernels().winograd_f32 != nullptr && !by_onednn;

@@ -167,7 +167,7 @@ TEST_F(PrimitiveChecksTest, FindTodaysKernelsRight) {
       if (precision == Precision::fp32 || bf16) const Laboratory laboratory(network, 3, true, options, all);
     }
   }
-  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  const dnnl::engine engine = processor();
   for (const Type type : {Type::f32, Type::bf16}) {
     for (const memory::dims& right : {memory::dims{40, 1}, memory::dims{1, 72}}) {  // strides: as it is, and transposed
       if (type == Type::bf16 && !bf16) continue;

@@ -5,6 +5,37 @@ namespace millrace::cpu {
 using dnnl::algorithm;
 using dnnl::memory;
 
+namespace {
+
+// oneDNN 2.6 keeps its reorders in a std::map by the two types, and looks them up with operator[], without a lock: the first
+// time that threads ask for types that are not in it, they insert beside each other, and crash, find nothing or never end.
+// Once every pair has been asked for, nobody inserts any more.
+[[maybe_unused]] bool ask_for_every_reorder(const dnnl::engine& engine) {
+  using Type = memory::data_type;
+  constexpr Type kTypes[] = {Type::f32, Type::bf16, Type::f16, Type::s32, Type::s8, Type::u8};
+  for (const Type from : kTypes) {
+    for (const Type to : kTypes) {
+      try {
+        const memory::desc in({1}, from, memory::format_tag::a), out({1}, to, memory::format_tag::a);
+        dnnl::reorder::primitive_desc(engine, in, engine, out);
+      } catch (const dnnl::error&) {  // one that this processor lacks
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+dnnl::engine processor() {
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+#if DNNL_VERSION_MAJOR < 3
+  static const bool asked = ask_for_every_reorder(engine);
+  static_cast<void>(asked);
+#endif
+  return engine;
+}
+
 dnnl::primitive_attr attributes(bool relu) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);

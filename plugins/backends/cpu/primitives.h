@@ -10,6 +10,10 @@
 
 namespace millrace::cpu {
 
+// The processor, as oneDNN sees it. Every engine of this plugin comes from here: the first one makes it safe for threads to
+// describe reorders beside each other, which oneDNN 2.6 alone does not.
+dnnl::engine processor();
+
 // ---- Primitives ----
 // Scratch memory comes from the caller. `relu`: applied as the result is written.
 dnnl::primitive_attr attributes(bool relu = false);

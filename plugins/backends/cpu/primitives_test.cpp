@@ -17,7 +17,7 @@ const memory::dims kDims = {48, 20, 3, 3};  // (out, in, height, width); 20 is n
 
 // Whole numbers that bf16 holds, laid out as `desc` says: the upper 16 bits of each element, which are all of bf16.
 std::vector<std::uint16_t> laid_out(const memory::desc& desc) {
-  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  const dnnl::engine engine = processor();
   dnnl::stream stream(engine);
   std::vector<float> values(48 * 20 * 3 * 3);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 239 + 1);
@@ -76,7 +76,7 @@ TEST(Primitives, KeepWeightsOfANamelessLayoutInAnOrderThatBothTypesHave) {
   EXPECT_EQ(values.strides, computed.strides);
   std::vector<float> written(48 * 20 * 3 * 3);
   std::iota(written.begin(), written.end(), 1.0F);
-  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  const dnnl::engine engine = processor();
   store.write(kValue, weights, written, engine);
   EXPECT_EQ(store.read(kValue, weights, engine), written);
 }

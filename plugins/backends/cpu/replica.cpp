@@ -6,6 +6,7 @@
 
 #include "device_info.h"
 #include "map_values.h"
+#include "primitives.h"
 
 namespace millrace::cpu {
 namespace {
@@ -38,7 +39,7 @@ std::vector<LayerTime> CpuReplica::layer_times() {
 
 void CpuReplica::compile(const DeviceOptions& device, const PrimitiveChecks& checks) {
   make_team(device.cores, device.warn);
-  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  const dnnl::engine engine = processor();
   FusionOptions fusion{.backend = "cpu", .pool_with_statistics = true};
   fusion.outputs = options_.request.loss_outputs(network_);
   nodes_ = fuse(network_, fusion);
