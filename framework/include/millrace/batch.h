@@ -83,8 +83,8 @@ class Batch : public Payload {
   std::atomic<std::uint32_t> missing{0};    // slots not yet arrived; `batch` counts down
   std::atomic<std::uint32_t> in_flight{0};  // device reads under way; must be 0 before the batch is filled again
 
-  // For a stage behind `batch` that changes pixels in their slots: from then on they are this step's own, and devices read them.
-  // Where they come from is not known any more, in any slot.
+  // For a stage behind `batch` that changes pixels in their slots: devices read them from then on, and where they come from is
+  // not known any more, in any slot.
   std::uint8_t* change_pixels() {
     source_maps = nullptr;
     return change_colours();
@@ -95,8 +95,7 @@ class Batch : public Payload {
     return const_cast<std::uint8_t*>(pixels);  // the batch's own memory
   }
 
-  // Makes `numbers` and `row_offsets` of the samples' rows; `batch` calls it when every slot has arrived. Memory grows with the
-  // largest batch so far. REQUIRES: row_offsets.
+  // Makes `numbers` and `row_offsets` of the samples' rows, when every slot has arrived. REQUIRES: row_offsets.
   void gather_rows();
 
   std::size_t target_bytes() const { return target.shape(image).bytes(); }  // of one sample
@@ -110,9 +109,8 @@ class Batch : public Payload {
 // As seen_source() of a sample, for a slot of a complete batch; unknown for slots without weight.
 SourceMap seen_source(const Batch& batch, std::uint32_t slot);
 
-// Hash of what the network receives of a complete batch: every slot in use as its record shows it, with target, numbers, labels,
-// shares and weight. The same whatever device executes the records. Executes all of them on the host: for comparing, not for
-// speed.
+// Hash of what the network receives of a complete batch: slots in use as their records show them, targets, numbers, labels,
+// shares and weights. The same whatever device executes the records; executes them on the host, for comparing and not for speed.
 std::uint64_t hash_of_input(const Batch& batch);
 
 // How many samples a step has, how many batches circulate, and what happens to bad samples. Part of the `batch` stage.
@@ -144,8 +142,7 @@ class Event : public Payload {
  public:
   virtual bool complete() const = 0;
   virtual void wait() const = 0;  // blocks the host; not on a worker of the graph
-  // Calls `done` once, when complete: at once on this thread, or later on a thread of the backend's. `done` must be short and
-  // must not throw.
+  // Calls `done` once, when complete: at once on this thread, or later on one of the backend's. It is short and must not throw.
   virtual void then(std::function<void()> done) = 0;
 };
 
@@ -216,8 +213,7 @@ struct RunServices::StepReport {
 
 // ---- Predictions ----
 
-// The predictions for one replica's share of a batch. It holds no batch unless a stage asks for images: a slow sink holds up
-// predictions, not pixels. A fixed number of them circulate between `forward` and the sinks; their strings and memory are reused.
+// The predictions for one replica's share of a batch. A fixed number of them circulate between `forward` and the sinks.
 class Predictions : public Payload {
  public:
   struct Sample {
@@ -253,8 +249,8 @@ class Predictions : public Payload {
   // What CompileRequest::outputs and ::gradients of this graph list: the network's result first.
   std::vector<Values> outputs;
   Ref<Event> ready;  // the values are written by the device before this
-  // The batch that holds the samples, from slot `first_slot` on. Null unless a stage of this graph has said
-  // CompileRequest::needs_image: the batch is filled again only when these predictions are let go of.
+  // The batch that holds the samples, from slot `first_slot` on; it is filled again when these predictions are let go of. Null
+  // unless a stage of this graph has said CompileRequest::needs_image.
   Ref<Batch> batch;
   std::uint32_t first_slot = 0;
 
@@ -272,9 +268,8 @@ class Predictions : public Payload {
 // REQUIRES: the site has a network.
 LayerPort find_output(const StageSite& site, std::string_view key, std::string_view name);
 
-// Hands predictions to a sink in order of the source, each when its values are there, on a thread of its own. That thread may
-// block: memory stays bounded, as `forward` waits for predictions to come back. After an error, which ends the run, and after
-// stop() nothing is handed over any more.
+// Hands predictions to a sink in order of the source, each when its values are there, on a thread of its own, which may block:
+// `forward` waits for predictions to come back. After stop() or an error, which ends the run, nothing is handed over.
 class PredictionLine {
  public:
   using Write = std::function<void(const Predictions& share)>;

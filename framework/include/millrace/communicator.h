@@ -68,20 +68,19 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  // Sums one bucket over all replicas of all processes, in place. Every replica ends with the same bits; "local" adds in replica
-  // order, a device's library in its own order. `buckets`: the same bucket of every local replica, in replica order. Waits (on
-  // its streams) for each bucket's `ready` and replaces it by the event after which the sum is there.
+  // Sums one bucket over all replicas of all processes, in place, to the same bits everywhere. `buckets`: that bucket of every
+  // local replica, in replica order. Waits on its streams for each `ready`, and replaces it by the event after which the sum is
+  // there.
   virtual void all_reduce(std::span<const Ref<GradientBucket>> buckets) = 0;
 
-  // Throws Error(device) if a sum has failed after it was submitted. Once a sum's event is complete, that sum can no longer fail.
-  // Thread-safe.
+  // Throws Error(device) if a sum has failed; one whose event is complete can no longer fail. Thread-safe.
   virtual void check() {}
 };
 
 struct CommunicatorType : TypeDescription {
   std::string backend;  // whose devices it is made for; empty: it needs no more than Stream
-  // One device per local replica. `group`: the processes of the run, or null; the replicas of all of them number
-  // `replicas`, and this process has those from `first_replica` on. Throws Error(usage) for a group that it cannot serve.
+  // One device per local replica. `group`: the processes of the run, or null. All have `replicas` replicas, and this one those
+  // from `first_replica` on. Throws Error(usage) for a group that it cannot serve.
   struct Setting {
     std::span<Device* const> devices;
     Group* group = nullptr;

@@ -144,8 +144,7 @@ class Loss {
   virtual std::vector<float> constants(std::int64_t /*channels*/) const { return {}; }
   // Throws Error(usage) for an output or target that it cannot take. The framework has checked what LossTarget says.
   virtual void check(const LossSetting& /*setting*/) const {}
-  // The weight of all places of some slots of a batch, as the kernels count it. By default the samples' weights times their
-  // places.
+  // The weight of all places of some slots of a batch, as the kernels count it. By default the samples' weights times places.
   virtual double weight(const Batch& batch, Share slots, std::int64_t places) const;
 
  private:
@@ -155,46 +154,11 @@ class Loss {
 
 // Throws Error(usage): the output does not fit the loss, or the pipeline has no such target.
 void check_loss(const Loss& loss, const LossSetting& setting);
-// Throws Error(data) naming a sample of slots [begin, begin + count) whose label is no class of the output, or whose numbers are
-// not those that the loss takes.
+// Throws Error(data) naming a sample of slots [begin, begin + count) whose label is no class of the output, or whose numbers the
+// loss does not take.
 void check_labels(const Loss& loss, const Batch& batch, std::uint32_t begin, std::uint32_t count, const Shape& output);
 // Pixels of each class in the target images of these slots as the network sees them, weighted by the samples' weights.
 std::vector<double> count_target_classes(const Batch& batch, Share slots);
-
-// Parameters of a stage that works with a loss: its Params derive from this and its describe() calls
-// LossParams::describe(d.params). The table `loss` holds `rule`, the loss's name, `reduction` and the loss's own keys.
-struct LossParams {
-  Value loss;
-
-  template <class Params>
-  static void describe(ParamSet<Params>& set, std::string_view text) {
-    set.add("loss", &LossParams::loss).text(text);
-  }
-};
-struct StageLoss {
-  std::shared_ptr<const Loss> loss;
-  bool add_up = false;  // reduction = "sum": gradients of the sum over the global batch instead of the mean
-  // Of an auxiliary loss:
-  std::optional<LayerPort> output = {};  // that it is measured at; nothing: the network's result
-  double weight = 1;                     // in what is minimised
-  std::string name = {};                 // of its figure: the layer, or else the loss
-};
-// The loss that the stage asks for. Throws Error(usage) with all mistakes in the table.
-StageLoss make_loss(const LossParams& params, const StageSite& site);
-
-// A loss that a training stage minimises beside the one of LossParams, in its list `auxiliary`.
-struct AuxiliaryLoss {
-  std::string output;
-  double weight = 1;
-  Value loss;
-
-  static void describe(ParamSet<AuxiliaryLoss>& set);
-};
-// The stage's loss, then the auxiliary ones. Throws Error(usage) with all mistakes. REQUIRES: the site has a network.
-std::vector<StageLoss> make_losses(const LossParams& params, const std::vector<AuxiliaryLoss>& auxiliary, const StageSite& site);
-// The value that `output` of an auxiliary loss names; nothing for the network's result. Throws Error(usage) where no layer has
-// the name, or another layer reads its output.
-std::optional<LayerPort> find_loss_output(const Network& network, const std::string& name);
 
 // What a loss says about itself, in `static void describe(LossDescription<Params>&)`.
 template <class Params>
@@ -225,3 +189,4 @@ LossType loss_type();
 }  // namespace millrace
 
 #include "millrace/detail/loss_type.h"
+#include "millrace/detail/stage_loss.h"

@@ -173,16 +173,14 @@ std::string duration_text(double seconds);  // "1 h 02 min", "2 min 10 s", "8.4 
 
 // ---- What may be asked of a run ----
 
-// Every call returns at once; what is asked for happens at the next step's end, and a RequestEvent says so. What comes too late,
-// or cannot be done, is refused by a RequestEvent that says why. Thread-safe.
+// Calls return at once. What is asked for happens at the next step's end, or is refused; a RequestEvent says which. Thread-safe.
 class RunControl {
  public:
   virtual ~RunControl() = default;
   virtual void stop() = 0;      // ends the run in good order; the weights are saved
   virtual void save() = 0;      // writes the weights into the run's folder
   virtual void validate() = 0;  // runs every other graph once
-  // The learning rate becomes that of the schedule times `factor`, until the next call. REQUIRES: factor is finite and at least
-  // 0.
+  // The learning rate becomes the schedule's times `factor`, until the next call. REQUIRES: finite and at least 0.
   virtual void rate_factor(double factor) = 0;
   virtual void warn(std::string_view message) = 0;  // told to all observers as a WarningEvent
   virtual void checkpoint() = 0;                    // writes one; refused where the run writes none
@@ -196,10 +194,9 @@ enum class Delivery {
 };
 const char* to_string(Delivery delivery);
 
-// Each observer has a thread of its own, and is called on that thread alone, in the order of what happened. start() comes first
-// and end() last, except that warning() may come before and after. Each may throw: an error in start() of an observer with
-// Delivery::all ends the run, and one in its end() makes a run fail that was done; after any other error the run warns once,
-// names the observer, and tells it nothing more.
+// Each observer is called on a thread of its own, in the order of what happened: start() first and end() last, but warning() may
+// come before and after. With Delivery::all an error in start() ends the run, and one in end() makes it fail; after any other
+// error the run warns once and tells the observer nothing more.
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
@@ -213,21 +210,11 @@ class RunObserver {
   virtual void request(const RequestEvent&) {}
   virtual void tick(const TickEvent&) {}
   virtual void end(const RunEnd&) {}
-  // All that was told so far can be seen by others when it returns, and outlives a killed process. Called with Delivery::all at
-  // the end of each epoch, before other graphs run, and before end().
+  // Called with Delivery::all. When flush() returns, others can see what was told, and it outlives a killed process: at the end
+  // of each epoch, before other graphs run, and before end(). When sync() returns, it outlives a loss of power: before a
+  // checkpoint becomes the newest, while training goes on.
   virtual void flush() {}
-  // All that was told so far outlives a loss of power when it returns. Called with Delivery::all before a checkpoint that stands
-  // behind it becomes the newest, while training goes on.
   virtual void sync() {}
-};
-
-struct ObserverType : TypeDescription {
-  Delivery delivery = Delivery::all;
-  bool by_default = false;  // listens unless `observe.NAME = false`
-  // Reads the table as create() does and constructs nothing. `owner` names the table in messages: "[observe.metrics]".
-  std::function<void(const Value& table, const std::string& owner, Diagnostics& errors)> check;
-  // Mistakes go to `errors`, those of the constructor too, and the result is null then.
-  std::function<std::shared_ptr<RunObserver>(const Value& table, const std::string& owner, Diagnostics& errors)> create;
 };
 
 // What an observer says about itself, in `static void describe(ObserverDescription<Params>&)`.
@@ -247,7 +234,8 @@ class ObserverDescription {
   bool by_default_ = false;
 };
 
-// The type of an observer's class. For Registry::add_observer().
+// What the registry keeps of an observer's class.
+struct ObserverType;
 template <class T>
 ObserverType observer_type();
 

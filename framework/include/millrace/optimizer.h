@@ -75,29 +75,6 @@ class Rule {
   bool has_momentum_;
 };
 
-struct RuleType : TypeDescription {
-  RuleScope scope = RuleScope::element;
-  std::vector<RuleState> states;  // all that it may keep
-  // Reads the table; mistakes go to `errors`, those of the constructor too, and the result is null then.
-  std::function<std::shared_ptr<const Rule>(const Value& table, const std::string& owner, Diagnostics& errors)> create;
-};
-
-// Parameters of a stage that works with a rule: its Params derive from this and its describe() calls
-// RuleParams::describe(d.params). The rule's own parameters stand in the stage's table, beside the stage's. The tables of a list
-// may hold rules too: add_list(name, field, describe, &RuleParams::rule_table).
-struct RuleParams {
-  std::string rule;
-  Value rule_table;  // the keys that are not the stage's
-
-  template <class Params>
-  static void describe(ParamSet<Params>& set) {
-    set.add("rule", &RuleParams::rule).text("how a gradient changes a parameter; the rule's own keys stand in this table too");
-  }
-};
-// The rule that the stage asks for, or the table of a list called `list`; null where such a table asks for none. Throws
-// Error(usage) with all mistakes in the table.
-std::shared_ptr<const Rule> make_rule(const RuleParams& params, const StageSite& site, std::string_view list = {});
-
 // What a rule says about itself, in `static void describe(RuleDescription<Params>&)`.
 template <class Params>
 class RuleDescription {
@@ -116,8 +93,8 @@ class RuleDescription {
     kept_.push_back(std::move(kept));
     return *this;
   }
-  // The parameter that a schedule may replace from step to step, as one-cycle does (UpdateTime::momentum): the rule is made again
-  // with the schedule's value, above 0 and below 1.
+  // The parameter that a schedule may replace from step to step (UpdateTime::momentum): the rule is made again with a value above
+  // 0 and below 1.
   RuleDescription& momentum(double Params::*value) { return momentum_ = value, *this; }
   ParamSet<Params> params;
 
@@ -130,10 +107,12 @@ class RuleDescription {
   double Params::*momentum_ = nullptr;
 };
 
-// The type of a rule's class. For Registry::add_rule().
+// What the registry keeps of a rule's class.
+struct RuleType;
 template <class R>
 RuleType rule_type();
 
 }  // namespace millrace
 
 #include "millrace/detail/rule_type.h"
+#include "millrace/detail/stage_rule.h"

@@ -93,8 +93,8 @@ class ParamRef {
   ParamRef& text(std::string_view text);
   ParamRef& unit(std::string_view unit);
   ParamRef& range(double low, double high = std::numeric_limits<double>::infinity());  // both included
-  // Of a text: the only ones it may be. Of an integer: words that it may be as well, such as "auto"; they read as 0. Of a list of
-  // numbers: words that the framework replaces by numbers before it is read.
+  // Of a text: the only ones it may be. Of an integer: words that it may be as well, such as "auto", read as 0. Of a list of
+  // numbers: words that become numbers before it is read.
   ParamRef& choices(std::initializer_list<std::string_view> names);
   ParamRef& choices(std::vector<std::string> names);
   // Of a text with choices: what is said of a wrong one that holds `word`, in lower case or not, instead of the nearest choice.
@@ -102,8 +102,8 @@ class ParamRef {
   ParamRef& required();
   // The parameter has an effect only where this key is written, or is one of these texts. Called again: or that one.
   ParamRef& only_with(std::string_view key, std::initializer_list<std::string_view> values = {});
-  // One of the keys of its table that say the same, such as "bound", and exclude each other: two in one file are a mistake, and
-  // one in a file that extends another, or in --set, takes the place of the other file's. See require_one_alternative().
+  // One of the keys of its table that say the same and exclude each other: two in one file are a mistake; one of a file that
+  // extends another, or of --set, takes the other's place. See require_one_alternative().
   ParamRef& alternative(std::string_view says);
   // Of a list of texts or numbers: it may also be one of them. Of a table: it may also be the first of its members alone, as
   // `learning_rate = 0.1` stands for `learning_rate = { initial = 0.1 }`.
@@ -119,168 +119,18 @@ class ParamRef {
 };
 
 namespace detail {
-// The parameters that a ParamSet declares, without the type of their struct.
-class ParamList {
- public:
-  const std::vector<ParamInfo>& infos() const { return infos_; }
-  std::vector<ParamInfo> take() && { return std::move(infos_); }
-
- protected:
-  using Read = decltype(ParamInfo::read);
-  using Write = decltype(ParamInfo::write);
-  // The results are valid until the next parameter is added.
-  ParamRef append(std::string_view name, std::string type, Read read, Write write, std::size_t length = 0);
-  ParamRef append_table(std::string_view name, std::string type, std::vector<ParamInfo> members, const void* member_defaults,
-                        Read read, Write write, bool shared = false);
-  static void report_no_list(const ParamInfo& self, const Value& value, Diagnostics& errors);
-
- private:
-  std::vector<ParamInfo> infos_;
-};
-
 void require_one_alternative(const std::vector<ParamInfo>& params, const void* object, const void* defaults,
                              const std::string& owner);
-
-template <class T>
-void Field<std::optional<T>>::read(const ParamInfo& info, const Value& value, std::optional<T>& field, Diagnostics& errors) {
-  T present{};
-  const std::size_t before = errors.size();
-  Field<T>::read(info, value, present, errors);
-  if (errors.size() == before) field = std::move(present);
 }
-}  // namespace detail
 
+// The parameters of a struct. Each call declares one, and returns what refines it:
+//
+//   add("name", &Params::field)                             any field of the list above
+//   add("name", &Params::field, {{"fast", Mode::fast}})     an enum, with all that it may be
+//   add_table("name", &Params::field, describe)             a struct; of a std::optional the table says something by being there
+//   add_list("name", &Params::field, describe, &T::others)  a list of structs T; `others` takes keys that are another reader's
 template <class Struct>
-class ParamSet : public detail::ParamList {
- public:
-  template <class T, class Owner>  // Owner: Struct or a base of it
-  ParamRef add(std::string_view name, T Owner::*field) {
-    using Inside = detail::Inside<T>;
-    if constexpr (detail::kDescribesItself<typename Inside::type>) {
-      return add_described<typename Inside::type>(name, static_cast<T Struct::*>(field));
-    } else if constexpr (Inside::kIsField) {
-      return append(
-          name, detail::Field<T>::type(),
-          [field](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
-            detail::Field<T>::read(self, value, static_cast<Struct*>(object)->*field, errors);
-          },
-          [field](const void* object) { return detail::Field<T>::write(static_cast<const Struct*>(object)->*field); },
-          Inside::kLength);
-    } else {
-      detail::check_field<T>();
-      return append(name, {}, {}, {});
-    }
-  }
-
-  // An enum, an optional of it or a list of it. `names`: all that it may be; choices() follow from them.
-  template <class T, class Owner>
-  ParamRef add(std::string_view name, T Owner::*field,
-               std::initializer_list<std::pair<std::string_view, typename detail::Inside<T>::type>> names) {
-    using Enum = detail::EnumField<T>;
-    using Text = typename Enum::Text;
-    static_assert(std::is_enum_v<typename detail::Inside<T>::type>, "names are for an enum; of a text they are choices()");
-    const detail::EnumNames<typename detail::Inside<T>::type> all(names.begin(), names.end());
-    std::vector<std::string> choices;
-    for (const auto& [choice, value] : names) choices.emplace_back(choice);
-    return append(
-               name, detail::Field<Text>::type(),
-               [field, all](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
-                 Text text;
-                 const std::size_t before = errors.size();
-                 detail::Field<Text>::read(self, value, text, errors);
-                 if (errors.size() == before) static_cast<Struct*>(object)->*field = Enum::value(all, text);
-               },
-               [field, all](const void* object) {
-                 return detail::Field<Text>::write(Enum::text(all, static_cast<const Struct*>(object)->*field));
-               })
-        .choices(std::move(choices));
-  }
-
-  // A nested table; `describe(ParamSet<T>&)` declares its members.
-  template <class T, class Describe>
-  ParamRef add_table(std::string_view name, T Struct::*field, Describe describe) {
-    std::vector<ParamInfo> members = members_of<T>(describe);
-    return append_defaults<T>(
-        name, "table", members,
-        [field](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
-          read_params(self.members, value, &(static_cast<Struct*>(object)->*field), "'" + self.name + "'", errors);
-        },
-        [field, members](const void* object) { return write_params(members, &(static_cast<const Struct*>(object)->*field)); });
-  }
-
-  // A nested table that says something by being there: without it the field is empty.
-  template <class T, class Describe>
-  ParamRef add_table(std::string_view name, std::optional<T> Struct::*field, Describe describe) {
-    std::vector<ParamInfo> members = members_of<T>(describe);
-    return append_defaults<T>(
-        name, "table", members,
-        [field](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
-          T& table = (static_cast<Struct*>(object)->*field).emplace();
-          read_params(self.members, value, &table, "'" + self.name + "'", errors);
-        },
-        [field, members](const void* object) {
-          const std::optional<T>& table = static_cast<const Struct*>(object)->*field;
-          return table ? write_params(members, &*table) : Value();
-        });
-  }
-
-  // A list of tables, one T each. `others`: takes the keys that are no members of T, which are another reader's; null: they are
-  // mistakes.
-  template <class T, class Describe>
-  ParamRef add_list(std::string_view name, std::vector<T> Struct::*field, Describe describe, Value T::*others = nullptr) {
-    std::vector<ParamInfo> members = members_of<T>(describe);
-    return append_list<T>(
-        name, members, others != nullptr,
-        [field, others](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
-          std::vector<T>& list = static_cast<Struct*>(object)->*field;
-          if (value.kind() != Value::Kind::array) return report_no_list(self, value, errors);
-          list.clear();
-          for (Value entry : value.array()) {
-            T& made = list.emplace_back();
-            if (others != nullptr) made.*others = take_other_keys(self.members, entry);
-            read_params(self.members, entry, &made, "'" + self.name + "'", errors);
-          }
-        },
-        [field, members](const void* object) {
-          Array list;
-          for (const T& entry : static_cast<const Struct*>(object)->*field) list.push_back(write_params(members, &entry));
-          return Value(std::move(list));
-        });
-  }
-
- private:
-  template <class T, class Describe>
-  static std::vector<ParamInfo> members_of(Describe describe) {
-    static_assert(std::is_invocable_v<Describe&, ParamSet<T>&>,
-                  "`describe` declares the members of the nested struct: it takes (millrace::ParamSet<T>&)");
-    static_assert(std::is_default_constructible_v<T>, "a struct of parameters has a default for each, and takes no arguments");
-    ParamSet<T> members;
-    if constexpr (std::is_invocable_v<Describe&, ParamSet<T>&>) describe(members);
-    return std::move(members).take();
-  }
-  template <class T, class Whole>
-  ParamRef add_described(std::string_view name, Whole Struct::*field) {
-    const auto describe = [](ParamSet<T>& members) { T::describe(members); };
-    if constexpr (std::is_same_v<Whole, std::vector<T>>) {
-      return add_list(name, field, describe);
-    } else if constexpr (detail::kIsOneOf<Whole, T, std::optional<T>>) {
-      return add_table(name, field, describe);
-    } else {
-      static_assert(detail::kIsOneOf<Whole, T>, "of a struct there may be one, a std::optional or a std::vector");
-      return append(name, {}, {}, {});
-    }
-  }
-  template <class T>
-  ParamRef append_list(std::string_view name, std::vector<ParamInfo> members, bool shared, Read read, Write write) {
-    const T defaults{};
-    return append_table(name, "list of tables", std::move(members), &defaults, std::move(read), std::move(write), shared);
-  }
-  template <class T>
-  ParamRef append_defaults(std::string_view name, std::string type, std::vector<ParamInfo> members, Read read, Write write) {
-    const T defaults{};
-    return append_table(name, std::move(type), std::move(members), &defaults, std::move(read), std::move(write));
-  }
-};
+class ParamSet;
 
 // Reads `table` into a default-constructed Struct.
 template <class Struct>
@@ -299,3 +149,5 @@ void require_one_alternative(const ParamSet<Struct>& set, const Struct& object, 
 }
 
 }  // namespace millrace
+
+#include "millrace/detail/param_set.h"

@@ -5,6 +5,10 @@
 // What a plugin registers stands in a header of its own: stage.h and source.h come with this one, layer.h, loss.h, optimizer.h,
 // observer.h, storage.h and communicator.h are included beside it.
 //
+// A library that is made from several folders: each says, in one source,
+//   MILLRACE_PART { registry.add_rule<Sgd>(); }
+// and the library's MILLRACE_PLUGIN says register_parts(registry).
+//
 // A plugin exports one symbol, a versioned descriptor, which MILLRACE_PLUGIN writes; the ABI number and the toolchain tag are
 // compared before anything else of the library is called. A library that has registered its types stays loaded until the program
 // ends, so that objects and exceptions of it may outlive the registry.
@@ -44,12 +48,6 @@ template <class T>
 ObserverType observer_type();
 
 inline constexpr std::uint32_t kAbiVersion = 20;
-inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
-
-// Compiler, its ABI-relevant settings and the standard library, as one text.
-#define MILLRACE_TEXT_(x) #x
-#define MILLRACE_TEXT(x) MILLRACE_TEXT_(x)
-#define MILLRACE_TOOLCHAIN "gxx-abi" MILLRACE_TEXT(__GXX_ABI_VERSION) "-cxx11abi" MILLRACE_TEXT(_GLIBCXX_USE_CXX11_ABI)
 
 struct BackendType : TypeDescription {
   detail::Function<std::shared_ptr<Backend>()> create;
@@ -141,44 +139,7 @@ class Registry {
   std::unique_ptr<Content> content_;
 };
 
-struct PluginDescriptor {  // the exported symbol `millrace_plugin`; only fields at the end may ever be added
-  std::uint32_t magic;
-  std::uint32_t abi;
-  const char* toolchain;
-  const char* name;
-  const char* version;
-  const char* text;
-  void (*register_types)(Registry& registry);
-};
-
-#define MILLRACE_PLUGIN(name, version, text)                                                                             \
-  static void millrace_register_types(millrace::Registry& registry);                                                     \
-  extern "C" __attribute__((visibility("default"))) const millrace::PluginDescriptor millrace_plugin;                    \
-  const millrace::PluginDescriptor millrace_plugin = {                                                                   \
-      millrace::kPluginMagic, millrace::kAbiVersion, MILLRACE_TOOLCHAIN, name, version, text, &millrace_register_types}; \
-  static void millrace_register_types([[maybe_unused]] millrace::Registry& registry)
-
-// A library that is made from several folders. Each folder says, in one source,
-//   MILLRACE_PART { registry.add_rule<Sgd>(); }
-// and the library's MILLRACE_PLUGIN says register_parts(registry).
-struct __attribute__((visibility("hidden"))) PluginPart {
-  explicit PluginPart(void (*types)(Registry& registry)) : register_types(types), next(std::exchange(first(), this)) {}
-  static PluginPart*& first() {
-    static PluginPart* part = nullptr;
-    return part;
-  }
-  void (*register_types)(Registry& registry);
-  PluginPart* next;
-};
-inline __attribute__((visibility("hidden"))) void register_parts(Registry& registry) {
-  for (const PluginPart* part = PluginPart::first(); part != nullptr; part = part->next) part->register_types(registry);
-}
-
-#define MILLRACE_PART                                                              \
-  static void millrace_register_part(millrace::Registry& registry);                \
-  static const millrace::PluginPart millrace_plugin_part(&millrace_register_part); \
-  static void millrace_register_part([[maybe_unused]] millrace::Registry& registry)
-
 }  // namespace millrace
 
+#include "millrace/detail/plugin_descriptor.h"
 #include "millrace/detail/stage_type.h"

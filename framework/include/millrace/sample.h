@@ -64,17 +64,17 @@ enum class Border : std::uint8_t {
   edge,      // the edge pixel repeated
 };
 
-// What `augment` leaves to the device: a window into the stored pixels. The pixel that the network sees at (row i, column j)
-// is the stored one at (y + step_y * i, x + step_x * j); the border rule says what lies outside. Plain data, copied to devices.
+// What `augment` leaves to the device: the pixel that the network sees at (row i, column j) is the stored one at
+// (y + step_y * i, x + step_x * j); the border rule says what lies outside. Plain data, copied to devices.
 struct AugmentationRecord {
   std::int16_t x = 0, y = 0;
   std::int8_t step_x = 1, step_y = 1;  // 1 or -1
   Border border = Border::constant;
   std::uint8_t fill[4] = {0, 0, 0, 0};  // per channel, for Border::constant
   std::uint8_t scale = 1;               // of a target's record: TargetSpec::scale. Border::reflect mirrors by its image's pixels
-  // Deviation of Gaussian noise (noise.h), in grey levels, that the device adds to what the network sees, in float and without
-  // bounds: normal_deviate(noise_seed, place) with the place (row * width + column) * channels + channel of the window.
-  // apply_record() leaves it out, and so does a target's record. 0: none.
+  // Deviation of Gaussian noise, in grey levels, that the device adds in float to what the network sees:
+  // normal_deviate(noise_seed, (row * width + column) * channels + channel), in the window. Not in apply_record(), nor in a
+  // target's record. 0: none.
   float noise = 0;
   std::uint32_t noise_seed = 0;
 
@@ -86,9 +86,8 @@ struct AugmentationRecord {
   bool is_identity() const { return x == 0 && y == 0 && step_x == 1 && step_y == 1; }
 };
 
-// Where a sample's pixels come from: the image that its file or its record holds, upright where decode_image turned it, before
-// any of it was cut off or resized. Coordinates are pixels, with centres at whole numbers, as in AffineMap. A pixel whose place
-// is not in that image was filled in by a border rule (others may be as well, where an image was cut before it was moved).
+// Where a sample's pixels come from: the image in its file, upright where decode_image turned it, before it was cut or resized.
+// Coordinates are pixels, with centres at whole numbers, as in AffineMap. What lies outside was filled in by a border rule.
 struct SourceMap {
   std::int32_t height = 0, width = 0;  // of that image; 0: nothing is known, and the map means nothing
   AffineMap map;                       // from pixels of the sample's image to pixels of that one
@@ -99,9 +98,8 @@ struct SourceMap {
   friend bool operator==(const SourceMap&, const SourceMap&) = default;
 };
 
-// What an image stands beside, besides its label: an image of class indices (segmentation), or one to be reproduced (denoising).
-// A target has `scale` times the height and width of its image, and goes through every change of place that the image goes
-// through: the image's pixel (y, x) covers the target's rows scale * y ... scale * y + scale - 1, and columns in the same way.
+// A second image: of class indices (segmentation), or one to be reproduced (denoising). It has `scale` times the height and width
+// of the first, and moves with it: pixel (y, x) covers its rows scale * y ... scale * y + scale - 1, and columns in the same way.
 struct TargetSpec {
   enum class Kind : std::uint8_t { none, classes, image };
 
@@ -170,33 +168,25 @@ class Sample {
   const TargetSpec& target_spec() const { return *target_spec_; }
   std::string place() const;  // for messages: "photos/cat/1.jpg", "shards/3.tar: 00042.jpg"
 
-  // A buffer for an image of this shape that is not the one image() lies in. It is the batch's own slot when the shape is the
-  // batch's, so that the last stage that changes pixels writes them where the device reads them.
+  // A buffer for an image of this shape, other than that of image(); the batch's own slot where the shape is the batch's.
   Image new_image(ImageShape shape);
-  // Makes a buffer from new_image() the sample's image. Drops a pending record and clears resident(). source_map() becomes
-  // unknown: nothing tells where the new pixels come from.
+  // Makes a buffer from new_image() the sample's image. Drops a pending record and clears resident() and source_map().
   void set_image(const Image& image);
-  // The same for an image made of the one before: its pixel p shows what that one showed at to_before(p). Borders do not count.
-  // source_map() follows. The identity: nothing moved.
+  // An image made of the one before: its pixel p shows what that one showed at to_before(p), borders apart. source_map() follows.
   void set_image(const Image& image, const AffineMap& to_before);
-  // The same for the first image, which a decoder makes.
-  void set_image(const Image& image, const SourceMap& source);
+  void set_image(const Image& image, const SourceMap& source);  // the first one, which a decoder makes
   // The same for the target. REQUIRES: by the time a stage is left, its shape is target_spec().shape(image().shape).
   Image new_target(ImageShape shape);
   void set_target(const Image& target);
-  // Centres the window in the image, by the record, unless that has been done since set_image(). Stages that edit the record call
-  // it first; `batch` does for images that none of them touched. centre.h says where the middle of an odd difference is.
+  // Centres the window in the image (centre.h), by the record, once after set_image(). Stages that edit the record call it first.
   void place_window(ImageShape window);
-  // Executes a pending record on the host, for image and target, as stages that resample or recolour must do first. `window`:
-  // what the record yields; one that is not static (there is no network): the whole image.
+  // Executes a pending record on the host, for image and target: before pixels are resampled or recoloured. `window`: what the
+  // record yields; one that is not static: the whole image.
   void apply_pending(ImageShape window);
 
-  // Where the pixels of image() come from, before the pending record; either right or unknown. For what the network sees:
-  // seen_source().
-  const SourceMap& source_map() const { return source_map_; }
+  const SourceMap& source_map() const { return source_map_; }  // of image(), before the record; right or unknown
 
-  // Whether the pixels are the same whenever this index comes, so that a device may keep them from one step to another: set by
-  // the graph behind a SampleCache that says so. Records may differ each time, since they are executed at ingest.
+  // Whether the pixels are the same whenever this index comes, so that a device may keep them (SampleCache). Records may differ.
   bool resident() const { return resident_; }
   void set_resident() { resident_ = true; }
 
@@ -224,8 +214,8 @@ class Sample {
   bool resident_ = false;
 };
 
-// Where the pixels come from that the network sees: from pixels of the window to pixels of the source image, the record included.
-// Unknown where source_map() is. For masks and boxes at the size of the source image.
+// From pixels of the window to pixels of the source image, the record included; unknown where source_map() is. For masks and
+// boxes at the size of the source image.
 SourceMap seen_source(const Sample& sample, ImageShape window);  // a window that is not static: the whole image
 
 }  // namespace millrace

@@ -73,12 +73,10 @@ class Source : public Stage {
   virtual std::int32_t label(std::uint64_t) const { return -1; }   // of a sample, without reading it; -1 when not known
   virtual std::size_t largest_encoded() const = 0;                 // bytes of the largest sample; bounds the memory
   virtual std::uint32_t numbers() const { return 0; }              // that each sample has to be predicted
-  // Whether a sample has any number of rows of numbers() each, such as boxes or several labels, instead of one row.
-  virtual bool has_rows() const { return false; }
-  // Of the listing, with sizes and versions: another number when a sample may have changed. 0: it cannot tell.
-  virtual std::uint64_t fingerprint() const { return 0; }
-  // Of what each index stands for: another number when samples have other names below the root, other labels, or another order.
-  // The same where the data have been moved or copied. A run goes on with the same listing. By default of the labels alone.
+  virtual bool has_rows() const { return false; }          // a sample has any number of rows of numbers() each, such as boxes
+  virtual std::uint64_t fingerprint() const { return 0; }  // another one when a sample may have changed; 0: it cannot tell
+  // A hash of names below the root, labels and order: the same where the data have been moved. A run resumes with the same one.
+  // The default knows the labels alone.
   virtual std::uint64_t listing_hash() const;
 
   // A source made of others: their samples come one after the other, each part as often in an epoch as its weight says.
@@ -89,8 +87,7 @@ class Source : public Stage {
   virtual std::vector<Part> parts() const { return {}; }
 
   // Fills url, encoded, label and all else that the source knows of the sample key.index. Runs on several I/O threads at once and
-  // may block. Throws ErrorKind::content for a bad sample, as read_sample_file() (files.h) does for a missing file. Any other
-  // error ends the run.
+  // may block. ErrorKind::content: a bad sample, as read_sample_file() (files.h) says of a missing file. Others end the run.
   virtual void read(Sample& sample) = 0;
 
   const SourceParams& sampling() const { return sampling_; }

@@ -70,16 +70,11 @@ enum class Concurrency {
 
 // ---- What a stage is told when it is made ----
 //
-// Three contexts, each of which is true when it is given. A constructor takes the least that it needs:
-//
-//   StageSite     where the stage stands, and the run. Known from the file alone: every stage may take it, and a source takes it
-//   DataContext   also what the source lists and what arrives here: for stages behind a source
-//   StepContext   also the replicas, the steps and the batch's size: for stages behind `batch`
-//
-// A constructor that takes more than is known where the stage stands does not compile, or, for a stage that may stand anywhere,
-// is refused before the run. Each context may be copied and kept. What its pointers lead to is valid during the stage's whole
-// life.
+// A constructor takes the least that it needs: a StageSite, which every stage may take; a DataContext, behind a source; or a
+// StepContext, behind `batch`. One that takes more than is known where the stage stands does not compile or is refused before the
+// run. Contexts may be copied and kept: what their pointers lead to lives as long as the stage.
 
+// Where the stage stands, and the run.
 struct StageSite {
   std::string graph;                   // "train"
   std::string name;                    // "augment": the table's name, not the stage's type
@@ -97,17 +92,17 @@ struct StageSite {
   std::string place() const;  // see place_of_stage()
 };
 
+// Also what the source lists and what arrives here.
 struct DataContext : StageSite {
   ImageShape image;                     // of the images that arrive; 0 where an extent varies; is_plain() without any_image()
   TargetSpec target;                    // of the samples that arrive
   std::vector<std::string> classes;     // names by label, of the source or else of the weights
   std::vector<std::string> colours;     // of each class, "#804080", of the source or else of the weights
   std::uint64_t samples_per_epoch = 0;  // of the source
-  // Of what arrives, before any draw: the source's listing, what its targets are, and the tables of all stages so far; 0 when the
-  // source has none.
-  std::uint64_t fingerprint = 0;
+  std::uint64_t fingerprint = 0;        // of the source's listing, its targets and the tables of all stages so far; 0: none
 };
 
+// Also the replicas, the steps and the batch's size.
 struct StepContext : DataContext {
   std::vector<Replica*> replicas;  // of this process; none in a graph without a network
   std::vector<Device*> devices;    // of each of them
@@ -122,8 +117,7 @@ struct StepContext : DataContext {
   const CompileRequest* request = nullptr;  // what the stages of this graph ask of the network
 
   std::size_t all_replicas() const { return load.empty() ? replicas.size() : load.size(); }  // of all processes
-  // The slots of a batch that belong to the replica `replica`.
-  Share share_of(const Batch& batch) const;
+  Share share_of(const Batch& batch) const;  // the slots that belong to the replica `replica`
 };
 
 // What a running pipeline offers its stages, as StageSite::run. Thread-safe.
@@ -136,25 +130,22 @@ class RunServices {
 
   // A figure of one step, such as "learning_rate"; observers are told it with the step (StepEvent::scalars).
   virtual void scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) = 0;
-  // scalar() will bring this figure when a device knows it: the StepEvent waits for it. Said before the stage lets go of the
-  // step's token.
+  // The StepEvent waits until scalar() brings this figure. REQUIRES: the stage still holds the step's token.
   virtual void promise_scalar(std::string_view graph, std::uint64_t step, std::string_view name) = 0;
 
-  // A number of this step that scalar() does not bring is not finite: "a gradient". It is treated as such a figure is.
+  // As a scalar() that is not finite; `what`: "a gradient".
   virtual void not_finite(std::string_view graph, std::uint64_t step, std::string_view what) = 0;
 
-  // Tells observers of a bad sample, which the ledger quarantine.jsonl then names. `action`: "replaced", "skipped", "fatal" (the
-  // run ends with it).
+  // Tells observers of a bad sample. `action`: "replaced", "skipped", or "fatal", which ends the run.
   virtual void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) = 0;
 
   virtual std::string output_folder() const = 0;    // of this run; empty when it writes none. See output_path()
   virtual void warn(std::string_view message) = 0;  // tells observers (WarningEvent)
 
-  // What the learning rate of this step is multiplied by, as RunControl::rate_factor() asked for. Known when the step begins, and
-  // the same for all replicas.
+  // The factor of the learning rate (RunControl), known when the step begins and the same for all replicas.
   virtual double rate_factor(std::uint64_t /*step*/) const { return 1; }
 
-  // A graph's first batches are tried before the first epoch: what comes now is not counted, and comes again.
+  // Before the first epoch, while a graph's first batches are tried: what comes now is not counted, and comes again.
   virtual bool rehearses() const { return false; }
 };
 
@@ -165,11 +156,8 @@ std::string place_of_stage(const Position& at, std::string_view graph, std::stri
 class Output {
  public:
   virtual ~Output() = default;
-
-  // Sends a packet to every stage connected to this output port. Never blocks.
-  virtual void emit(int port, Packet packet) = 0;
-
-  // For work that goes on after process() has returned. The graph is not finished while a Hold lives; errors go to fail().
+  virtual void emit(int port, Packet packet) = 0;  // to every stage at this output port; never blocks
+  // For work that goes on after process() has returned: the graph is not finished while a Hold lives. Errors go to fail().
   virtual void begin_hold() = 0;
   virtual void end_hold() = 0;
   virtual void fail(Error error) = 0;
@@ -194,28 +182,19 @@ class Stage {
  public:
   virtual ~Stage() = default;
 
-  virtual void open() {}  // once, before the first packet; may touch data and may block
-
-  // `port`: the index of the input port the packet came in on.
-  virtual void process(int port, Packet packet, Output& output) = 0;
-
-  virtual void stop() noexcept {}  // after the last packet; idempotent
+  virtual void open() {}                                              // once, before the first packet; may block
+  virtual void process(int port, Packet packet, Output& output) = 0;  // `port`: an index of inputs
+  virtual void stop() noexcept {}                                     // after the last packet; idempotent
 
   // Of a stepwise stage, before process(): what its replica's share of a batch that is about to come weighs, for each loss. The
   // graph adds these up, in order of replicas, over all replicas of all processes; the sums come as Packet::weights. Any thread.
   virtual std::vector<double> weigh(const Batch& /*batch*/) const { return {}; }
 
-  // The shape of the images it emits, given DataContext::image, element type and frames included.
-  virtual ImageShape image_shape() const { return {}; }
+  virtual ImageShape image_shape() const { return {}; }            // of the images it emits, given DataContext::image
+  virtual std::optional<TargetSpec> target() const { return {}; }  // that it emits; none: as it arrives
+  virtual std::size_t memory_bound() const { return 0; }           // bytes of the host beyond the circulating batches, at most
 
-  // What the samples have besides their image, given DataContext::target.
-  virtual std::optional<TargetSpec> target() const { return {}; }  // none: as it arrives
-
-  // Host memory this stage holds beyond the circulating batches, at most. For --check.
-  virtual std::size_t memory_bound() const { return 0; }
-
-  // For a stage that submits work to a device and returns: how long the device worked on it, and on how many samples, since the
-  // stage was made. Zeros where process() does all the work. Any thread, at any time.
+  // How long devices have worked on what this stage submitted since it was made; zeros where process() does it all. Any thread.
   struct DeviceWork {
     double seconds = 0;
     std::uint64_t samples = 0;
@@ -226,9 +205,8 @@ class Stage {
   // number that is not finite (RunServices::scalar). A run with on_nan = "skip" needs such a stage.
   virtual bool leaves_out_updates() const { return false; }
 
-  // What a checkpoint must hold of the stage besides parameters, their states and the step, so that a run goes on as if it had
-  // never stopped: text that the stage alone understands. Of a stage with several instances the first one's, for all of them.
-  // Called while no step is under way; restore() before the first packet, with what save() said, and not where that was "".
+  // What a checkpoint holds of the stage, besides parameters, their states and the step: text that the stage alone understands.
+  // The first of several instances speaks for all. Called between steps; restore() before the first packet, with no empty text.
   virtual std::string save() const { return {}; }
   virtual void restore(std::string_view /*saved*/) {}
 };
@@ -247,19 +225,19 @@ class SampleCache {
   virtual bool on_device() const { return false; }
 };
 
-// Changes one sample at a time, on any thread, several samples at once. A sample that throws ErrorKind::content is marked bad
-// and skipped by later stages; any other error ends the run. In ports: an ImageChunk each, unless described otherwise.
+// Changes one sample at a time, on any thread, several at once. A sample that throws ErrorKind::content is marked bad and skipped
+// by later stages; any other error ends the run. Ports: an ImageChunk in and out, unless described otherwise.
 class SampleTransform : public Stage {
  public:
   virtual void process(Sample& sample, Draw& draw) = 0;
   void process(int port, Packet packet, Output& output) final;
   ImageShape image_shape() const override { return input_shape_; }  // keeps the shape unless overridden
 
-  // Whether it may draw, with these parameters: such a stage before a cache is refused before the run. A stage that draws and
-  // returns false ends the run with ErrorKind::usage at the first sample that it draws for.
+  // Whether it may draw, with these parameters: then it is refused before a cache. One that draws and says false ends the run
+  // (ErrorKind::usage).
   virtual bool is_random() const { return false; }
-  // Whether it may change pixels itself, with these parameters, and not by the record alone: such a stage behind a cache that is
-  // on_device() is refused before the run, instead of in it.
+  // Whether it may change pixels, with these parameters, and not by the record alone: then it is refused behind a cache that is
+  // on_device().
   virtual bool changes_pixels() const { return false; }
 
  private:
@@ -297,8 +275,7 @@ enum class RecipeRole {
   sink,         // writes predictions, and where to is for the user to say
 };
 
-// A table that the stage can be made from, and what it then works on. Checks of determinism, threads and leaks are made from these
-// (`pipeline-inspect --conformance`); without one, from a table with the defaults.
+// A table that the stage can be made from, and what it then works on: for `pipeline-inspect --conformance`.
 struct StageExample {
   std::string table;                                   // in TOML: "chance = 1". ${folder}: a folder, see `files`
   ImageShape image = {8, 8, 3};                        // of the images that arrive at a stage behind a source
@@ -316,9 +293,7 @@ class StageAttributes {
   StageAttributes& per_replica();  // one instance for each replica; each is serial
   // Packets arrive in order of their sequence, each after the previous step has let go of its StepToken.
   StageAttributes& stepwise();
-  // The stage takes images of every element type and number of frames, and looks at ImageShape::type and frames. Without
-  // any_image(), a plan in which anything but 8-bit images of one frame reaches the stage is refused before the run.
-  StageAttributes& any_image();
+  StageAttributes& any_image();  // of any ImageShape::type and frames; without it, all but 8-bit images of one frame are refused
   // The stage may stand in a recipe. REQUIRES: with any values of its keys in_recipes(), it reads and writes nothing but packets,
   // or, of a sink, the file or folder that another key names.
   StageAttributes& in_recipes(RecipeRole role, RecipeEffect effect = RecipeEffect::none);

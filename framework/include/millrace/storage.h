@@ -48,25 +48,22 @@ class Storage {
 
   enum class Kind { unknown, object, folder };
 
-  // Says at once, without waiting for a network, what the URL names; `unknown` where that takes a request. Throws ErrorKind::data
-  // with the nearest name if nothing is there. Constructors call it, so that mistakes are found before any work is done.
+  // What the URL names, without waiting for a network; `unknown` where that takes a request. Throws ErrorKind::data with the
+  // nearest name if nothing is there. Constructors call it.
   virtual Kind look(const std::string&) { return Kind::unknown; }
 
-  // Calls `found` on the caller's thread for each object below the folder `url`, at any depth, in bytewise order of names. Leaves
-  // out names with a part that begins with '.'; a file system's storage also the folders that systems make for themselves, such
-  // as __MACOSX and lost+found. Also names empty folders, with a '/' at the end, and links that lead nowhere.
+  // Calls `found` on the caller's thread for each object below the folder `url`, at any depth, in bytewise order of names, also
+  // for empty folders, with a '/' at the end, and links that lead nowhere. Leaves out names with a part that begins with '.', and
+  // in file systems folders such as __MACOSX and lost+found.
   virtual void list(const std::string& url, const std::function<void(Object)>& found) = 0;
 
-  // The same without the objects and folders for which `leaves_out` says so; a folder is asked for as "a/b", and where a storage
-  // can, it is not opened.
+  // The same without objects and folders ("a/b") for which `leaves_out` says so; such a folder need not be opened.
   virtual void list_without(const std::string& url, const std::function<bool(std::string_view name)>& leaves_out,
                             const std::function<void(Object)>& found);
 
   virtual Object stat(const std::string& url) = 0;  // name: the URL's last part
 
-  // The whole object; fewer bytes than stat() said when it has shrunk since.
-  virtual void read(const std::string& url, ByteBuffer& out) = 0;
-
+  virtual void read(const std::string& url, ByteBuffer& out) = 0;  // the whole object; fewer bytes when it has shrunk since
   // `size` bytes from `offset` on. ErrorKind::storage when the object ends before.
   virtual void read(const std::string& url, std::uint64_t offset, std::size_t size, std::uint8_t* out) = 0;
 

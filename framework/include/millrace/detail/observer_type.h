@@ -9,6 +9,15 @@
 
 namespace millrace {
 
+struct ObserverType : TypeDescription {
+  Delivery delivery = Delivery::all;
+  bool by_default = false;  // listens unless `observe.NAME = false`
+  // Reads the table as create() does and constructs nothing. `owner` names the table in messages: "[observe.metrics]".
+  std::function<void(const Value& table, const std::string& owner, Diagnostics& errors)> check;
+  // Mistakes go to `errors`, those of the constructor too, and the result is null then.
+  std::function<std::shared_ptr<RunObserver>(const Value& table, const std::string& owner, Diagnostics& errors)> create;
+};
+
 struct ObserverMaker {
   template <class T>
   static ObserverType make() {

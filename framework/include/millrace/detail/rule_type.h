@@ -12,6 +12,14 @@
 #include "millrace/optimizer.h"
 
 namespace millrace {
+
+struct RuleType : TypeDescription {
+  RuleScope scope = RuleScope::element;
+  std::vector<RuleState> states;  // all that it may keep
+  // Reads the table; mistakes go to `errors`, those of the constructor too, and the result is null then.
+  std::function<std::shared_ptr<const Rule>(const Value& table, const std::string& owner, Diagnostics& errors)> create;
+};
+
 namespace detail {
 
 inline constexpr std::int64_t kUpdateBlock = 64;   // elements

@@ -1,0 +1,53 @@
+// What MILLRACE_PLUGIN and MILLRACE_PART (plugin.h) write, and what the framework reads of a library before it calls anything.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "millrace/plugin.h"
+
+namespace millrace {
+
+inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
+
+// Compiler, its ABI-relevant settings and the standard library, as one text.
+#define MILLRACE_TEXT_(x) #x
+#define MILLRACE_TEXT(x) MILLRACE_TEXT_(x)
+#define MILLRACE_TOOLCHAIN "gxx-abi" MILLRACE_TEXT(__GXX_ABI_VERSION) "-cxx11abi" MILLRACE_TEXT(_GLIBCXX_USE_CXX11_ABI)
+
+struct PluginDescriptor {  // the exported symbol `millrace_plugin`; only fields at the end may ever be added
+  std::uint32_t magic;
+  std::uint32_t abi;
+  const char* toolchain;
+  const char* name;
+  const char* version;
+  const char* text;
+  void (*register_types)(Registry& registry);
+};
+
+#define MILLRACE_PLUGIN(name, version, text)                                                                             \
+  static void millrace_register_types(millrace::Registry& registry);                                                     \
+  extern "C" __attribute__((visibility("default"))) const millrace::PluginDescriptor millrace_plugin;                    \
+  const millrace::PluginDescriptor millrace_plugin = {                                                                   \
+      millrace::kPluginMagic, millrace::kAbiVersion, MILLRACE_TOOLCHAIN, name, version, text, &millrace_register_types}; \
+  static void millrace_register_types([[maybe_unused]] millrace::Registry& registry)
+
+struct __attribute__((visibility("hidden"))) PluginPart {
+  explicit PluginPart(void (*types)(Registry& registry)) : register_types(types), next(std::exchange(first(), this)) {}
+  static PluginPart*& first() {
+    static PluginPart* part = nullptr;
+    return part;
+  }
+  void (*register_types)(Registry& registry);
+  PluginPart* next;
+};
+inline __attribute__((visibility("hidden"))) void register_parts(Registry& registry) {
+  for (const PluginPart* part = PluginPart::first(); part != nullptr; part = part->next) part->register_types(registry);
+}
+
+#define MILLRACE_PART                                                              \
+  static void millrace_register_part(millrace::Registry& registry);                \
+  static const millrace::PluginPart millrace_plugin_part(&millrace_register_part); \
+  static void millrace_register_part([[maybe_unused]] millrace::Registry& registry)
+
+}  // namespace millrace

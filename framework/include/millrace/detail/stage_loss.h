@@ -1,0 +1,51 @@
+// How a stage asks for losses in its table. Included by loss.h.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "millrace/detail/layer_plan.h"
+#include "millrace/loss.h"
+#include "millrace/params.h"
+
+namespace millrace {
+
+// Parameters of a stage that works with a loss: its Params derive from this, and its describe() calls this one's. The table holds
+// `rule`, the loss's name, `reduction` and the loss's own keys.
+struct LossParams {
+  Value loss;
+
+  template <class Params>
+  static void describe(ParamSet<Params>& set, std::string_view text) {
+    set.add("loss", &LossParams::loss).text(text);
+  }
+};
+struct StageLoss {
+  std::shared_ptr<const Loss> loss;
+  bool add_up = false;  // reduction = "sum": gradients of the sum over the global batch instead of the mean
+  // Of an auxiliary loss:
+  std::optional<LayerPort> output = {};  // that it is measured at; nothing: the network's result
+  double weight = 1;                     // in what is minimised
+  std::string name = {};                 // of its figure: the layer, or else the loss
+};
+// The loss that the stage asks for. Throws Error(usage) with all mistakes in the table.
+StageLoss make_loss(const LossParams& params, const StageSite& site);
+
+// A loss that a training stage minimises beside the one of LossParams, in its list `auxiliary`.
+struct AuxiliaryLoss {
+  std::string output;
+  double weight = 1;
+  Value loss;
+
+  static void describe(ParamSet<AuxiliaryLoss>& set);
+};
+// The stage's loss, then the auxiliary ones. Throws Error(usage) with all mistakes. REQUIRES: the site has a network.
+std::vector<StageLoss> make_losses(const LossParams& params, const std::vector<AuxiliaryLoss>& auxiliary, const StageSite& site);
+// The value that `output` names; nothing for the network's result. Throws Error(usage) where no layer has it, or another reads
+// it.
+std::optional<LayerPort> find_loss_output(const Network& network, const std::string& name);
+
+}  // namespace millrace
