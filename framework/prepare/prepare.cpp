@@ -219,7 +219,7 @@ std::uint32_t kept_batch(const PreparedRun& run) {
 void choose_batch(PreparedRun& run, std::uint32_t kept, const ReplicaSet::Compiling& compiling) {
   MemoryLimits limits;
   try {
-    limits = memory_limits(run.pipeline.run.memory, run.options.group_size(), run.replicas.devices().devices);
+    limits = memory_limits(run.pipeline.run.memory, run.replicas.devices().processes_here, run.replicas.devices().devices);
   } catch (Error& error) {
     throw error.in(BatchChoice::place(run.builds));
   }
