@@ -333,6 +333,7 @@ std::vector<std::string> Rendezvous::absent() const {
 // Tells each where the others are, and waits until all are connected.
 void Rendezvous::bring_together() {
   WireWriter table;
+  ranks_[0].at.host = own_name();
   for (const Rank& each : ranks_) {
     table.put(each.at.port).put(std::string_view(each.at.host)).put(each.at.addresses.size());
     for (const std::string& address : each.at.addresses) table.put(std::string_view(address));
@@ -384,7 +385,6 @@ void Rendezvous::join() {
     each.at.host = table.get<std::string>();
     for (auto count = table.get<std::size_t>(); count > 0; --count) each.at.addresses.push_back(table.get<std::string>());
   }
-  ranks_[0].at.host = remote_endpoint(ranks_[0].socket).host();
   Reception reception(std::move(listener), job_key(key_ + '\n' + place_.job), place_.rank);
   connect_to_lower(mine);
   receive_higher(reception);

@@ -71,6 +71,7 @@ void Training::train() {
   Graph& graph = run_.graph(0);
   graph.on_step_done([this](std::uint64_t step) {
     run_.log().step_done(step);
+    if (run_.options().group != nullptr) run_.doing(fmt::format("step {}", step + 2));  // for others, should it be lost
     return progress_.step_done(step + 1, [this](std::uint64_t done) { return gate_behind(done); });
   });
   others_.try_all();
