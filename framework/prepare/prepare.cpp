@@ -14,6 +14,7 @@
 #include "prepare/initial_weights.h"
 #include "prepare/on_nan.h"
 #include "prepare/prepared_run.h"
+#include "prepare/same_listing.h"
 #include "prepare/stop_rules.h"
 #include "prepare/without_effect.h"
 #include "stages/doubtful_classes.h"
@@ -173,6 +174,7 @@ void list_data(PreparedRun& run) {
     build.require_steps();
     build.require_targets();
     build.require_classes_of(run.main());
+    if (options.group != nullptr) require_same_listing(build, *options.group);
     if (!options.only_main) require_meant_classes(build, run.pipeline.network.get());
   }
   warn_of_graphs(run);

@@ -210,6 +210,25 @@ TEST_F(Faulty, RunsGoOnToTheSameBits) {
   fmt::print("{} faults; {} came when the run was over\n", faults, done);
 }
 
+TEST_F(Ranks, ReadTheSameDataOrNone) {
+  const std::filesystem::path other = folder_.path() / "other";
+  std::filesystem::copy(shapes(), other, std::filesystem::copy_options::recursive);
+  const std::filesystem::path first = *std::filesystem::directory_iterator(other / "train");
+  std::filesystem::remove(*std::filesystem::directory_iterator(first));
+  std::vector<std::unique_ptr<RunningProgram>> all;
+  for (const int rank : {0, 1}) {
+    const std::string data = rank == 0 ? shapes() : other.string();
+    all.push_back(std::make_unique<RunningProgram>(ranked("data", rank, 2, {"--set", "train.read.path=" + data + "/train"})));
+  }
+  for (const auto& each : all) {
+    ASSERT_TRUE(each->ends(kLimit));
+    EXPECT_EQ(each->code(), 3);
+    EXPECT_NE(each->err().find("class '" + first.filename().string() + "' has 40 samples on rank 0 and 39 on rank 1"),
+              std::string::npos)
+        << each->err();
+  }
+}
+
 TEST_F(Ranks, LaunchersSayWhichOneAProcessIs) {
   const std::string port = std::to_string(20'000 + ::getpid() % 20'000);
   std::vector<std::unique_ptr<RunningProgram>> all;
