@@ -14,7 +14,7 @@
 #include "prepare/initial_weights.h"
 #include "prepare/on_nan.h"
 #include "prepare/prepared_run.h"
-#include "prepare/same_listing.h"
+#include "prepare/same_run.h"
 #include "prepare/stop_rules.h"
 #include "prepare/without_effect.h"
 #include "stages/doubtful_classes.h"
@@ -174,7 +174,6 @@ void list_data(PreparedRun& run) {
     build.require_steps();
     build.require_targets();
     build.require_classes_of(run.main());
-    if (options.group != nullptr) require_same_listing(build, *options.group);
     if (!options.only_main) require_meant_classes(build, run.pipeline.network.get());
   }
   warn_of_graphs(run);
@@ -328,6 +327,7 @@ void prepare_all(PreparedRun& run) {
   list_data(run);
   run.usage = compared_usage(run);
   run.network_text = network_text_of(run);
+  if (run.options.group != nullptr) require_same_run(run, *run.options.group);
   if (pipeline.network && (run.resume_point || !run.options.only_check)) count_median_weights(run);
   std::uint32_t kept = 0;
   if (run.resume_point) {

@@ -223,7 +223,23 @@ TEST_F(Ranks, ReadTheSameDataOrNone) {
   for (const auto& each : all) {
     ASSERT_TRUE(each->ends(kLimit));
     EXPECT_EQ(each->code(), 3);
-    EXPECT_NE(each->err().find("class '" + first.filename().string() + "' has 40 samples on rank 0 and 39 on rank 1"),
+    EXPECT_NE(each->err().find("ranks read different data:\n  train.read.samples is 400 on rank 0, 399 on rank 1"),
+              std::string::npos)
+        << each->err();
+  }
+}
+
+TEST_F(Ranks, RunTheSameFileOrNone) {
+  std::vector<std::unique_ptr<RunningProgram>> all;
+  for (const int rank : {0, 1}) {
+    all.push_back(std::make_unique<RunningProgram>(
+        ranked("file", rank, 2,
+               {"--set", fmt::format("train.batch.size={}", 40 + rank), "--set", fmt::format("run.threads={}", 1 + rank)})));
+  }
+  for (const auto& each : all) {
+    ASSERT_TRUE(each->ends(kLimit));
+    EXPECT_EQ(each->code(), 2);
+    EXPECT_NE(each->err().find("ranks do not run the same pipeline:\n  train.batch.size is 40 on rank 0, 41 on rank 1\n"),
               std::string::npos)
         << each->err();
   }
