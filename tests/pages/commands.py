@@ -9,7 +9,7 @@ first command runs.
 
 `sh` runs. `sh check` runs with --check, for what would train for minutes. In pipelines/guide and pipelines/reference, a `toml` block
 that is a file is checked by pipeline-run --check, or shown by pipeline-inspect if it is a network; `toml with=BASE` is checked as
-the changes that a file makes to tests/pages/bases/BASE.toml. A word of REASONS leaves a block out, and so does a comment before it,
+the changes that a file makes to tests/pages/bases/BASE.toml; `toml run-below` is a file that a later command runs. A word of REASONS leaves a block out, and so does a comment before it,
 `<!-- not run: REASON -->`; the reasons are printed.
 """
 
@@ -33,6 +33,7 @@ REASONS = {
     "needs-plugin": "it needs a plugin that is not built here",
     "syntax": "it shows the form, and names what the reader has to choose",
 }
+SAY = f"echo 'say in the fence what the block changes (with=BASE), run-below, or why it is not run: {', '.join(REASONS)}' >&2; false"
 ONLY_CHECKED = 'pipeline-run() {{ command pipeline-run "$@" --check; }}\n{}\nunset -f pipeline-run'
 
 
@@ -72,6 +73,9 @@ def toml_command(block, folder):
         return f"pipeline-run {name} --check > /dev/null"
     if not block.file:
         return ""
+    if "run-below" in block.words:
+        later = [other for other in pages.blocks(block.page) if other.language == "sh" and other.line > block.line]
+        return "true" if any(block.file in other.text for other in later if not reason(other)) else ""
     is_network = any(line.startswith(("layers ", "defaults ")) for line in block.text.splitlines())
     return f"pipeline-inspect {block.file} > /dev/null" if is_network else f"pipeline-run {block.file} --check > /dev/null"
 
@@ -88,7 +92,7 @@ def script(page, folder, root):
             write(block, folder)
         command = block.text if block.language == "sh" else toml_command(block, folder) if is_checked else ""
         if is_checked and not command:
-            command = f"echo 'say in the fence what the block changes (with=BASE) or why it is not run: {', '.join(REASONS)}' >&2; false"
+            command = SAY
         if "check" in block.words:
             command = ONLY_CHECKED.format(command)
         if command:  # `cd` and exports of a block hold until the end of the page, as they do for a reader.
