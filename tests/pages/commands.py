@@ -7,10 +7,16 @@ are in the PATH. Beside it lies small data: data/shapes and photos (drawn shapes
 masks). A block that names its file, in the first line (`# mine.toml`) or in the fence (`csv file=tags.csv`), is written before the
 first command runs.
 
-`sh` runs. `sh check` runs with --check, for what would train for minutes. In pipelines/guide and pipelines/reference, a `toml` block
-that is a file is checked by pipeline-run --check, or shown by pipeline-inspect if it is a network; `toml with=BASE` is checked as
-the changes that a file makes to tests/pages/bases/BASE.toml; `toml run-below` is a file that a later command runs. A word of REASONS leaves a block out, and so does a comment before it,
-`<!-- not run: REASON -->`; the reasons are printed.
+Words of the fence say how a block is run:
+
+    sh                runs
+    sh check          runs with --check, for what would train for minutes
+    toml              a file: pipeline-run --check, or pipeline-inspect if it is a network
+    toml with=BASE    pipeline-run --check of a file that changes tests/pages/bases/BASE.toml so
+    toml run-below    a file that a later command runs
+
+TOML blocks are run in pipelines/guide and pipelines/reference only. A word of REASONS leaves a block out, and so does a comment before
+it, `<!-- not run: REASON -->`; the reasons are printed.
 """
 
 import concurrent.futures
@@ -30,7 +36,6 @@ REASONS = {
     "needs-gpu": "it needs a GPU",
     "needs-network": "it downloads, or reads a bucket",
     "needs-dataset": "it needs a data set that is not drawn here",
-    "needs-plugin": "it needs a plugin that is not built here",
     "syntax": "it shows the form, and names what the reader has to choose",
 }
 SAY = f"echo 'say in the fence what the block changes (with=BASE), run-below, or why it is not run: {', '.join(REASONS)}' >&2; false"
@@ -49,7 +54,7 @@ def make_scratch(root, data, build, folder):
     (folder / "build").mkdir()
     (folder / "build/release").symlink_to(build)
     for entry in data.iterdir():
-        shutil.copytree(entry, folder / entry.name, copy_function=os.link)
+        shutil.copytree(entry, folder / entry.name)
     shutil.copytree(pathlib.Path(__file__).parent / "bases", folder / "bases")
 
 

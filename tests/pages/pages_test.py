@@ -42,7 +42,8 @@ class PagesTest(unittest.TestCase):
         self.assert_finds(links.check(self.root), "README.md:4: the link leads nowhere: framework/a.h",
                           "README.md:4: there is no 'framework/b.h'", "README.md:4: there is no 'c.h'")
         self.page(GOOD + "## `[run]`: a *word*\n\n[a](#run-a-word) [b](#b) [c](README.md#c)\n")
-        self.assert_finds(links.check(self.root), "README.md:6: the link leads nowhere: #b", "README.md:6: the link leads nowhere: README.md#c")
+        self.assert_finds(links.check(self.root), "README.md:6: the link leads nowhere: #b",
+                          "README.md:6: the link leads nowhere: README.md#c")
 
     def test_a_long_page_is_found(self):
         self.page(GOOD + "word " * links.MOST_WORDS["README.md"])
