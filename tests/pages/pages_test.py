@@ -10,6 +10,7 @@ import commands
 import examples
 import keys
 import links
+import messages
 
 COMPILER = sys.argv.pop() if len(sys.argv) > 1 else "c++"
 GOOD = "# A tree\n\nSee [the order](framework/order.h), `framework/order.h` and `order.h`; `data/x` is not of it.\n"
@@ -85,6 +86,14 @@ class PagesTest(unittest.TestCase):
                      '{ command pipeline-run "$@" --check; }\npipeline-run a.toml\n'):
             self.assertIn(part, text)
         self.assertEqual(text.count("say in the fence what"), 1)
+
+    def test_a_message_that_no_program_says_is_found(self):
+        page = self.root / "pipelines/guide/a.md"
+        page.parent.mkdir(parents=True)
+        (self.root / "framework/say.cpp").write_text('fail("there is no file \'{}\', and "\n     "no folder");\n')
+        page.write_text("| symptom | do |\n|---|---|\n| `there is no file 'x', and no folder` | |\n| `there is no folder 'x'` | |\n\n"
+                        "| key | do |\n|---|---|\n| `there is none` | |\n")
+        self.assert_finds(messages.check(self.root), "pipelines/guide/a.md:4: no program says 'there is no folder'")
 
     def test_parameters_are_read_from_a_table(self):
         text = ("x: Does y.\n  plugin  p\n\n  parameter  type     range          default\n"
