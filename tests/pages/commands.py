@@ -43,7 +43,7 @@ ONLY_CHECKED = 'pipeline-run() {{ command pipeline-run "$@" --check; }}\n{}\nuns
 
 
 def make_scratch(root, data, build, folder):
-    """A folder that looks like the source tree. What commands may write into is copied."""
+    """A folder that looks like the source tree. What commands may write into is copied; the drawn images are linked, for speed."""
     for entry in root.iterdir():
         if entry.name.startswith((".git", "build")) or entry.name in ("data", "runs", "photos", "street"):
             continue
@@ -54,7 +54,7 @@ def make_scratch(root, data, build, folder):
     (folder / "build").mkdir()
     (folder / "build/release").symlink_to(build)
     for entry in data.iterdir():
-        shutil.copytree(entry, folder / entry.name)
+        shutil.copytree(entry, folder / entry.name, copy_function=os.link)
     shutil.copytree(pathlib.Path(__file__).parent / "bases", folder / "bases")
 
 
@@ -107,6 +107,8 @@ def script(page, folder, root):
 
 def run_page(page, root, data, build):
     """(how many blocks ran, what is left out, what is wrong)"""
+    if not any(block.language in ("sh", "toml") for block in pages.blocks(page)):
+        return 0, [], []
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         make_scratch(root, data, build, folder)
@@ -134,9 +136,14 @@ def chosen_pages(root, wanted):
     return [page for page in pages.pages(root) if is_wanted(page)]
 
 
+def one_core_each(cores):
+    """A thread for each core. Its commands stay there: threads of a run that wait for each other wait long where cores are shared."""
+    return concurrent.futures.ThreadPoolExecutor(len(cores), initializer=lambda: os.sched_setaffinity(0, {cores.pop()}))
+
+
 def check(root, build, wanted=()):
     problems, blocks = [], 0
-    with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(2) as pool:
+    with tempfile.TemporaryDirectory() as name, one_core_each(list(os.sched_getaffinity(0))) as pool:
         data = pathlib.Path(name)
         drawn.make(build / "bin/pipeline-data", data)
         for count, left_out, found in pool.map(lambda page: run_page(page, root, data, build), chosen_pages(root, wanted)):
