@@ -60,6 +60,13 @@ std::vector<Difference> checkpoint_differences(const std::string& first, const s
   return document_differences("checkpoint", their_table ? *their_table : empty, our_table ? *our_table : empty);
 }
 
+// Where a source finds its data may differ; what it finds is compared.
+bool is_path_of(const RunRecord& record, const Difference& difference) {
+  const auto is_path = [](const std::string& value) { return value.starts_with('"') && value.find('/') != std::string::npos; };
+  return is_path(difference.then) && is_path(difference.now) &&
+         std::ranges::any_of(record.data, [&](const auto& source) { return difference.key.starts_with(source.first + '.'); });
+}
+
 // "": the same. `is_data`: all that differs is what sources list.
 std::string difference(const PreparedRun& run, const std::vector<std::byte>& first, int rank, bool& is_data) {
   const RunRecord mine = run.record();
@@ -69,6 +76,7 @@ std::string difference(const PreparedRun& run, const std::vector<std::byte>& fir
   theirs.checkpoint.state.replicas = mine.replicas;
   std::vector<Difference> found = compare_with_checkpoint(theirs, mine, run.pipeline).differences;
   std::ranges::move(checkpoint_differences(theirs.checkpoint.pipeline, mine.pipeline), std::back_inserter(found));
+  std::erase_if(found, [&](const Difference& each) { return is_path_of(mine, each); });
   if (options != options_text(run.options)) found.push_back({"the command line", options, options_text(run.options)});
   is_data = std::ranges::all_of(found, [&](const Difference& each) {
     return std::ranges::any_of(mine.data, [&](const auto& source) { return each.key.starts_with(source.first + '.'); });
@@ -91,6 +99,10 @@ void require_same_run(const PreparedRun& run, Group& group) {
   if (!found.empty()) found.insert(0, is_data ? "d" : "f");
   for (const auto& each : group.all_gather(Group::kRun, std::as_bytes(std::span(found)))) {
     if (each.empty()) continue;
+    try {  // all are to say what was found, and not that another rank has ended because of it
+      group.barrier(Group::kRun);
+    } catch (const Error&) {
+    }
     const std::string_view text(reinterpret_cast<const char*>(each.data()), each.size());
     if (text[0] == 'd') fail(ErrorKind::data, "{}: ranks read different data:{}", run.pipeline.title(), text.substr(1));
     fail(ErrorKind::usage, "{}: ranks do not run the same pipeline:{}", run.pipeline.title(), text.substr(1));
