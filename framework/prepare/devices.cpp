@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -14,6 +13,7 @@
 #include <numeric>
 
 #include "millrace/error.h"
+#include "ranks/endpoint.h"
 
 namespace millrace {
 namespace {
@@ -128,9 +128,7 @@ std::shared_ptr<Backend> backend_of_gpus(std::string_view text, const Registry& 
 
 // Equal for processes that have the same devices to share.
 std::string host_identity() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  std::string identity = name;
+  std::string identity = host_name();
   std::error_code ignored;
   identity += '\n' + std::filesystem::read_symlink("/proc/self/ns/net", ignored).string();
   std::ifstream boot("/proc/sys/kernel/random/boot_id");

@@ -36,6 +36,8 @@ struct Endpoint {
   int port() const;
 };
 
+std::string host_name();  // what this host calls itself
+
 // Of "host:port" or "[fd00::1]:29500". Empty: the name is not known, now; `why` says what the resolver said. Throws Error(usage)
 // for a text that is none.
 std::vector<Endpoint> resolve(const std::string& text, std::string& why);

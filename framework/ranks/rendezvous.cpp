@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -77,12 +76,6 @@ bool has_words(const Socket& socket, milliseconds patience) {
 }
 
 void set_blocking(const Socket& socket) { ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) & ~O_NONBLOCK); }
-
-std::string own_name() {
-  char name[HOST_NAME_MAX + 1] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
 
 // "rank 3", "ranks 3 and 7", "ranks 1, 2 and 4 to 9"
 std::string ranks_text(const std::vector<std::string>& names) {
@@ -180,7 +173,7 @@ class Rendezvous {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       if (ranks_[rank].socket) set_blocking(ranks_[rank].socket);
       connections.sockets.push_back(ranks_[rank].socket.release());
-      connections.hosts.push_back(static_cast<int>(rank) == place_.rank ? own_name() : ranks_[rank].at.host);
+      connections.hosts.push_back(static_cast<int>(rank) == place_.rank ? host_name() : ranks_[rank].at.host);
     }
     return connections;
   }
@@ -231,7 +224,7 @@ Introduction Rendezvous::introduction(int to, std::uint32_t port) const {
   mine.ranks = place_.ranks;
   mine.to = to;
   mine.port = port;
-  const std::string name = own_name();
+  const std::string name = host_name();
   std::memcpy(mine.host.data(), name.data(), std::min(name.size(), mine.host.size() - 1));
   std::size_t i = 0;
   for (const std::string& address : own_addresses(setting_.interface)) {
@@ -333,7 +326,7 @@ std::vector<std::string> Rendezvous::absent() const {
 // Tells each where the others are, and waits until all are connected.
 void Rendezvous::bring_together() {
   WireWriter table;
-  ranks_[0].at.host = own_name();
+  ranks_[0].at.host = host_name();
   for (const Rank& each : ranks_) {
     table.put(each.at.port).put(std::string_view(each.at.host)).put(each.at.addresses.size());
     for (const std::string& address : each.at.addresses) table.put(std::string_view(address));

@@ -147,7 +147,7 @@ class Faulty : public Ranks {
     for (int rank = 0; rank < fault.ranks; ++rank) {
       RunningProgram& survivor = *all[static_cast<std::size_t>(rank)];
       if (rank == fault.victim) continue;
-      // The patience is 2 s and ranks wait 6 s for each other at the start; the rest is for busy machines.
+      // The patience is 4 s and ranks wait 8 s for each other at the start; the rest is for busy machines.
       const bool ended = survivor.ends(40);
       EXPECT_TRUE(ended) << fault.text() << ": rank " << rank << " hangs: " << survivor.err();
       if (!ended || survivor.code() == 0) {
@@ -162,7 +162,7 @@ class Faulty : public Ranks {
     EXPECT_TRUE(victim.ends(kLimit));
     return done;
   }
-  const Words quick_ = {"--patience", "2", "--wait", "6"};
+  const Words quick_ = {"--patience", "4", "--wait", "8"};
 };
 
 TEST_F(Faulty, RankIsNamedByAllOthers) {
