@@ -40,7 +40,9 @@ class SayResults : public testing::EmptyTestEventListener {
     std::string text;
     for (int i = 0; i < found.total_part_count(); ++i) text += found.GetTestPartResult(i).message() + std::string("\n");
     say({{"test", name_of(test)},
-         {"result", found.Skipped() ? "skipped" : found.Passed() ? "passed" : "failed"},
+         {"result", found.Skipped()  ? "skipped"
+                    : found.Passed() ? "passed"
+                                     : "failed"},
          {"seconds", static_cast<double>(found.elapsed_time()) / 1000},
          {"records", records},
          {"text", text.substr(0, 2000)}});

@@ -77,7 +77,8 @@ NAMES = {"backend": "cuda", "network": "resnet50", "sizes": "--tune measure --ba
 SIDES = ("millrace", "pytorch")
 FIGURES = {"images_per_second", "seconds", "accuracy", "accuracy_tta"}
 TURNS = 5  # of each side in a race
-RACE = 40  # seconds that they take; what a race has besides is PyTorch's to become ready
+RACE = 60  # seconds that they take; what a race has besides is PyTorch's to become ready
+LEASE = 860  # second of the lease by which all is over
 FAILED = ("failed", "hung", "crashed")
 
 
@@ -94,7 +95,7 @@ class Program:
     running, log = set(), os.devnull  # all that run; the file that gets the end of what each printed
 
     def __init__(self, words, env):
-        self.words, self.late, self.lines, self.said = words, False, queue.SimpleQueue(), collections.deque(maxlen=400)
+        self.words, self.late, self.lines, self.said = words, False, queue.SimpleQueue(), collections.deque(maxlen=2000)
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         env=env, process_group=0, bufsize=1, text=True, errors="replace")
         Program.running.add(self)
@@ -153,10 +154,9 @@ class Journal:
 
     def __init__(self, path, lease, earlier):
         self.path, self.lease = path, lease
-        with open(earlier) as file:  # a visit that was killed may have left half a line
+        with open(earlier) as file, open(path, "w") as copy:  # a visit that was killed may have left half a line
             self.events = [json.loads(line) for line in file if line.endswith("\n")]
-        with open(path, "w") as file:
-            file.writelines(json.dumps(event) + "\n" for event in self.events)
+            copy.writelines(json.dumps(event) + "\n" for event in self.events)
 
     def add(self, event, **more):
         entry = {"event": event, "lease": round(self.lease(), 2), **more}
@@ -209,7 +209,7 @@ class Journal:
 class Visit:
     def __init__(self, options):
         self.o, self.begun, self.scale = options, time.monotonic(), options.scale
-        self.end = self.begun + options.seconds * self.scale
+        self.end = self.begun + min(options.seconds, LEASE - options.since) * self.scale
         self.names = {**NAMES, **dict(word.split("=", 1) for word in options.set), "out": options.out}
         self.env, self.device, self.peers, self.ready = dict(os.environ), None, {}, {}
         self.journal = Journal(os.path.join(options.out, "journal.jsonl"), self.lease, options.earlier)
@@ -253,7 +253,8 @@ class Visit:
         place, here = self.names[name], os.path.dirname(os.path.abspath(__file__))
         if not os.path.exists(place):
             shutil.unpack_archive(os.path.join(here, name + ".tar.xz"), place + ".part", filter="tar")
-            os.rename(place + ".part", place)  # a whole folder or none
+            images = glob.glob(place + ".part/*/train")  # an archive of images may hold them in a folder
+            os.rename(os.path.dirname(images[0]) if images else place + ".part", place)  # a whole folder or none
 
     def start_peers(self, step, until):
         for name in [name for name in PEERS if not self.done(name)]:
@@ -312,7 +313,7 @@ class Visit:
             elif kind == "finding":
                 self.journal.add(kind, **{**found, "part": step.name, "device": self.device})
         self.journal.add("printed", part=step.name, status=status, text="\n".join(lines[-12:])[-2000:])
-        reports = [line for line in lines if re.search("SUMMARY: [1-9]", line)]  # of compute-sanitizer
+        reports = [line for line in lines if re.search("SUMMARY: [1-9]|no device", line)]  # of compute-sanitizer
         return "done" if status == 0 and not reports else "; ".join(["status %d" % status, *reports])
 
     def run_tests(self, step, until):
@@ -331,12 +332,11 @@ class Visit:
         A test hangs after so many seconds. -> how many have not passed, and one more if not all have run."""
         without, before, bad, more = [*without], None, 0, {"program": "gpu_backend_test", **more}
         while time.monotonic() < min(until, self.end) and len(without) != before:
-            before, test = len(without), None
-            words = "%s{tests}/gpu_backend_test --gtest_filter=%s-%s" % (prefix, pattern, ":".join(without))
-            program = self.start(words)
+            before, skip, test = len(without), ":".join(without), None
+            program = self.start("%s{tests}/gpu_backend_test --gtest_filter=%s-%s" % (prefix, pattern, skip))
             while found := program.answer(min(until, time.monotonic() + patience * self.scale)):
                 test = found.get("begins")
-                if not test:
+                if "test" in found:
                     self.journal.add(event, **found, **more)
                     without.append(found["test"])
                     bad += found["result"] != "passed"

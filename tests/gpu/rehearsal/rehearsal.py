@@ -17,7 +17,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 
 BUILD, WORK = (os.path.abspath(word) for word in sys.argv[1:3])
@@ -48,7 +47,7 @@ esac
 """
 NAMES = {"backend": "simulated", "network": "quickstart", "sizes": "--batch 8 --precision fp32 --steps 1 --warm-up 1",
          "shapes": "--size 64 --count 40", "traced": "", "python": sys.executable, "programs": PROGRAMS,
-         "cifar10": os.path.join(WORK, "data"), "photographs": os.path.join(WORK, "photographs"),
+         "cifar10": os.path.join(WORK, "cifar10"), "photographs": os.path.join(WORK, "photographs"),
          "sanitizer": os.path.join(WORK, "sanitizer"),
          "airbench": "--set=network.use=quickstart --set=train.optimizer.groups=[] --set=run.epochs=1 --set=train.batch.size=8 "
                      "--set=train.read.limit=16 --set=final.read.limit=8 --set=validate.read.limit=8",
@@ -90,6 +89,9 @@ def make_programs():
     write(os.path.join(PROGRAMS, "tests/peers/airbench.py"), PEER.format(ready="time.sleep(3600)"))
     subprocess.run([os.path.join(BUILD, "bin/pipeline-data"), "shapes", os.path.join(WORK, "data"), "--count", "40",
                     "--validation", "20"], check=True, stdout=subprocess.DEVNULL)
+    os.makedirs(os.path.join(WORK, "lend"))
+    shutil.copy(os.path.join(GPU, "visit.py"), os.path.join(WORK, "lend"))
+    shutil.make_archive(os.path.join(WORK, "lend/cifar10"), "xztar", WORK, "data")
 
 
 @functools.cache
@@ -99,11 +101,11 @@ def scale():
     network = os.path.join(PROGRAMS, "share/millrace/pipelines/networks/quickstart.toml")
     subprocess.run([os.path.join(BUILD, "tests/gpu_step_bench"), network, "--backend", "simulated", "--batch", "8", "--precision",
                     "fp32", "--steps", "1", "--warm-up", "1"], check=True, stdout=subprocess.DEVNULL)
-    return max(0.04, 0.1 * (time.monotonic() - begin))
+    return max(0.04, 0.07 * (time.monotonic() - begin))
 
 
 def visit(out, *more, **names):
-    words = [sys.executable, os.path.join(GPU, "visit.py"), "--out", out, "--scale", str(scale()), *more]
+    words = [sys.executable, os.path.join(WORK, "lend/visit.py"), "--out", out, "--scale", str(scale()), *more]
     words += ["--set=%s=%s" % name for name in {**NAMES, **names}.items()]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
@@ -160,7 +162,7 @@ def killed_visit():
 
 
 def continued_visit(before):
-    process = visit(SECOND, "--continue", os.path.join(FIRST, "journal.jsonl"))
+    process = visit(SECOND, "--continue", os.path.join(FIRST, "journal.jsonl"), "--seconds", "390")
     said = process.communicate(timeout=300)[0]
     print(said)
     expect(process.returncode == 0, "the second visit ends with %s" % process.returncode)
