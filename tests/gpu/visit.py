@@ -252,7 +252,7 @@ class Visit:
     def unpack(self, name):
         place, here = self.names[name], os.path.dirname(os.path.abspath(__file__))
         if not os.path.exists(place):
-            shutil.unpack_archive(os.path.join(here, name + ".tar.xz"), place + ".part", filter="tar")
+            shutil.unpack_archive(os.path.join(here, name + ".tar.xz"), place + ".part")
             images = glob.glob(place + ".part/*/train")  # an archive of images may hold them in a folder
             os.rename(os.path.dirname(images[0]) if images else place + ".part", place)  # a whole folder or none
 
@@ -320,7 +320,7 @@ class Visit:
         passed = [test for _, test in self.journal.tests("passed")]
         with concurrent.futures.ThreadPoolExecutor() as pool:
             bad = sum(pool.map(lambda pattern: self.test(pattern, passed, until), step.command.split()))
-        return "%d tests have not passed" % bad if bad else "done"
+        return "%d or more tests have not passed" % bad if bad else "done"
 
     def run_what_failed(self, step, until):
         for _, test in self.journal.tests(*FAILED):
