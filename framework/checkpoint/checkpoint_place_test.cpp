@@ -7,7 +7,7 @@
 #include <cstring>
 #include <map>
 
-#include "checkpoint/checkpoints.h"
+#include "checkpoint/checkpoint_writer.h"
 #include "millrace/error.h"
 #include "millrace/sample.h"
 #include "testkit/files.h"
@@ -87,7 +87,7 @@ Checkpoint made_at(std::uint64_t step) {
 
 class CheckpointPlaceTest : public testing::Test {
  protected:
-  Checkpoints::Setting setting() {
+  CheckpointWriter::Setting setting() {
     return {.folder = kUrl,
             .storage = &storage_,
             .lock = folder_.path() / "run",
@@ -98,9 +98,9 @@ class CheckpointPlaceTest : public testing::Test {
   // Returns the error at the end; "": there was none. Steps from `first` to `last`; the first one is the best.
   std::string write_all(std::uint64_t first, std::uint64_t last) {
     try {
-      Checkpoints checkpoints(setting());
+      CheckpointWriter checkpoints(setting());
       for (std::uint64_t step = first; step <= last; ++step) {
-        checkpoints.write(made_at(step), step == first, Checkpoints::Clock::now());
+        checkpoints.write(made_at(step), step == first, CheckpointWriter::Clock::now());
         checkpoints.wait();
       }
       checkpoints.finish();
@@ -209,19 +209,19 @@ TEST_F(CheckpointPlaceTest, AFaultThatPassesCostsACheckpointAtMost) {
 
 TEST_F(CheckpointPlaceTest, AStorageThatTakesNothingIsFoundBeforeTheFirstStep) {
   storage_.fails_until = 1;
-  const Error error = testkit::error_of([&] { const Checkpoints checkpoints(setting()); });
+  const Error error = testkit::error_of([&] { const CheckpointWriter checkpoints(setting()); });
   EXPECT_EQ(error.kind(), ErrorKind::storage);
   EXPECT_EQ(std::string(error.what()), "no checkpoint can be written to '" + kUrl + "': cannot write '" + kUrl +
                                            "/about': no answer; choose another place with checkpoint.folder");
-  EXPECT_NO_THROW(Checkpoints{setting()}) << "the run's folder is not locked any more";
+  EXPECT_NO_THROW(CheckpointWriter{setting()}) << "the run's folder is not locked any more";
 }
 
 TEST_F(CheckpointPlaceTest, TheLastOneIsRescued) {
-  Checkpoints::Setting rescued = setting();
+  CheckpointWriter::Setting rescued = setting();
   rescued.rescue = folder_.path() / "rescued";
-  Checkpoints checkpoints(std::move(rescued));
+  CheckpointWriter checkpoints(std::move(rescued));
   storage_.fails_until = 1 << 30;
-  checkpoints.write(made_at(7), false, Checkpoints::Clock::now());
+  checkpoints.write(made_at(7), false, CheckpointWriter::Clock::now());
   const Error error = testkit::error_of([&] { checkpoints.finish(); });
   EXPECT_NE(std::string(error.what()).find("step-000000007' instead"), std::string::npos) << error.what();
   EXPECT_EQ(read_checkpoint(folder_.path() / "rescued" / "step-000000007").state.step, 7U);

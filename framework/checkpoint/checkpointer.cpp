@@ -68,23 +68,24 @@ void Checkpointer::open(const fs::path& run, ResumePoint* from, const fs::path& 
   };
   std::function<void(const Checkpoint*)> attempted;
   if (run_.pipeline.best) attempted = [this](const Checkpoint* best) { export_best(best); };
-  checkpoints_ = std::make_unique<Checkpoints>(Checkpoints::Setting{.folder = run_.places.checkpoint_folder(run),
-                                                                    .storage = run_.places.storage(),
-                                                                    .lock = run,
-                                                                    .resumes = from != nullptr,
-                                                                    .keep = plan.keep,
-                                                                    .keep_every = std::move(period),
-                                                                    .rescue = rescue,
-                                                                    .seconds = plan.seconds,
-                                                                    .sync = listener_.sync,
-                                                                    .attempted = std::move(attempted),
-                                                                    .tell =
-                                                                        [this](CheckpointEvent event) {
-                                                                          know(event.path);
-                                                                          event.by_default = run_.pipeline.checkpoint.by_default;
-                                                                          listener_.tell(std::move(event));
-                                                                        },
-                                                                    .warn = listener_.warn});
+  writer_ = std::make_unique<CheckpointWriter>(CheckpointWriter::Setting{.folder = run_.places.checkpoint_folder(run),
+                                                                         .storage = run_.places.storage(),
+                                                                         .lock = run,
+                                                                         .resumes = from != nullptr,
+                                                                         .keep = plan.keep,
+                                                                         .keep_every = std::move(period),
+                                                                         .rescue = rescue,
+                                                                         .seconds = plan.seconds,
+                                                                         .sync = listener_.sync,
+                                                                         .attempted = std::move(attempted),
+                                                                         .tell =
+                                                                             [this](CheckpointEvent event) {
+                                                                               know(event.path);
+                                                                               event.by_default =
+                                                                                   run_.pipeline.checkpoint.by_default;
+                                                                               listener_.tell(std::move(event));
+                                                                             },
+                                                                         .warn = listener_.warn});
   if (from != nullptr) take_over(*from);
 }
 
@@ -137,7 +138,7 @@ Graph::Agree Checkpointer::watch(Graph::Agree next) {
 }
 
 void Checkpointer::save(RunState state, bool is_best, Clock::time_point since) {
-  if (checkpoints_) checkpoints_->wait();  // the memory of one is what --check counts
+  if (writer_) writer_->wait();  // the memory of one is what --check counts
   for (const auto& replica : replicas_.replicas) replica->finish();
   for (const SavedStage& stage : run_.stages) {
     std::string saved = stage.instances.front()->save();
@@ -154,18 +155,18 @@ void Checkpointer::save(RunState state, bool is_best, Clock::time_point since) {
   state.replicas = run_.record.replicas;
   state.batches = sums_of_processes(batches_.last(state.step), replicas_.group);
   std::vector<NamedTensor> tensors;
-  Checkpoints::Fetch fetch = capture_values(replicas_, tensors);
-  if (!checkpoints_) return;
+  CheckpointWriter::Fetch fetch = capture_values(replicas_, tensors);
+  if (!writer_) return;
   if (is_best) weights_.prepare_export();
-  checkpoints_->write({std::move(state), std::move(tensors), run_.record.pipeline}, is_best, since, std::move(fetch));
+  writer_->write({std::move(state), std::move(tensors), run_.record.pipeline}, is_best, since, std::move(fetch));
 }
 
 void Checkpointer::finish() {
-  if (!checkpoints_) return;
+  if (!writer_) return;
   try {
-    checkpoints_->finish();
+    writer_->finish();
   } catch (const Error&) {
-    rescued_ = checkpoints_->rescued();
+    rescued_ = writer_->rescued();
     throw;
   }
 }

@@ -13,7 +13,7 @@
 
 #include "checkpoint/batch_hashes.h"
 #include "checkpoint/changes.h"
-#include "checkpoint/checkpoints.h"
+#include "checkpoint/checkpoint_writer.h"
 #include "checkpoint/resume.h"
 #include "graph/graph.h"
 #include "millrace/observer.h"
@@ -39,7 +39,7 @@ void restore_run(FoundCheckpoint& from, const ReplicaView& view, const SavedStag
 // is thread-safe, and the gate that watch() puts a hash before. It goes before the replicas, and after the graphs.
 class Checkpointer {
  public:
-  using Clock = Checkpoints::Clock;
+  using Clock = CheckpointWriter::Clock;
   // What is the same in all checkpoints of the run, and where its parts come from. All of it outlives the Checkpointer.
   struct Run {
     const Pipeline& pipeline;
@@ -60,7 +60,7 @@ class Checkpointer {
 
   // Of rank 0: locks the folder of `run` and starts the thread. The files of a run that resumes become those behind `from`; null:
   // a run begins. `rescue`: a folder for the last checkpoint if its own place does not take it; "": none. Throws where another
-  // process has resumed the run since the choice, and what Checkpoints throws.
+  // process has resumed the run since the choice, and what CheckpointWriter throws.
   void open(const std::filesystem::path& run, ResumePoint* from, const std::filesystem::path& rescue);
   // As restore_run(), and the hashes of the last batches, where `first_step` is the checkpoint's.
   void restore(FoundCheckpoint& from, std::uint64_t first_step);
@@ -69,16 +69,16 @@ class Checkpointer {
 
   // Training stands still since `since`, and goes on when this returns. All processes call it.
   void save(RunState state, bool is_best, Clock::time_point since);
-  bool is_time() { return checkpoints_ && checkpoints_->is_time(); }      // of rank 0: see Checkpoints
-  bool backs_off() { return checkpoints_ && checkpoints_->backs_off(); }  // of rank 0
+  bool is_time() { return writer_ && writer_->is_time(); }      // of rank 0: see CheckpointWriter
+  bool backs_off() { return writer_ && writer_->backs_off(); }  // of rank 0
   // Until none is being written.
   void wait() {
-    if (checkpoints_) checkpoints_->wait();
+    if (writer_) writer_->wait();
   }
   // As wait(), at the end of the run. Throws Error(run) when the last one or the best one is not, and says where it is instead.
   void finish();
-  void stop() { checkpoints_ = nullptr; }  // what is being written is told before this returns
-  bool writes() const { return checkpoints_ != nullptr; }
+  void stop() { writer_ = nullptr; }  // what is being written is told before this returns
+  bool writes() const { return writer_ != nullptr; }
 
   // The newest checkpoint; where its storage does not answer, the newest that is known. "": the run has none, or this is not rank
   // 0.
@@ -101,7 +101,7 @@ class Checkpointer {
   std::filesystem::path rescued_;
   mutable std::mutex known_mutex_;
   std::string known_;                         // guarded by known_mutex_
-  std::unique_ptr<Checkpoints> checkpoints_;  // of rank 0; its thread calls back here
+  std::unique_ptr<CheckpointWriter> writer_;  // of rank 0; its thread calls back here
 };
 
 // For a message: "the newest checkpoint is '...'". Null: the run has none.

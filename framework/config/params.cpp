@@ -100,8 +100,8 @@ ParamRef& ParamRef::or_one() {
   return *this;
 }
 
-ParamRef& ParamRef::in_recipes() {
-  info_->in_recipes = true;
+ParamRef& ParamRef::in_recipes(RecipeEffect effect) {
+  info_->in_recipes = effect;
   return *this;
 }
 

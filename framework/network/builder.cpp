@@ -7,6 +7,7 @@
 
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
+#include "network/input.h"
 #include "network/variables.h"
 
 namespace millrace {
@@ -35,19 +36,6 @@ std::optional<std::string> op_also_called(const Registry& registry, const std::s
   return std::nullopt;
 }
 
-struct InputParams {
-  std::int64_t channels = 3, height = 0, width = 0;
-  std::vector<double> mean, deviation;
-
-  static void describe(ParamSet<InputParams>& set) {
-    set.add("channels", &InputParams::channels).range(1, 4096).text("channels of the images: 3 for colour, 1 for grey");
-    set.add("height", &InputParams::height).required().range(1, 1 << 16).unit("pixels").text("height of the images");
-    set.add("width", &InputParams::width).required().range(1, 1 << 16).unit("pixels").text("width of the images");
-    set.add("mean", &InputParams::mean).text("subtracted from each channel, of pixels scaled to 0 ... 1");
-    set.add("deviation", &InputParams::deviation).range(1e-6).text("each channel is divided by it then");
-  }
-};
-
 }  // namespace
 
 Network Builder::build(const std::string& name, const Value& variables) {
@@ -67,18 +55,8 @@ Network Builder::build(const std::string& name, const Value& variables) {
 
 void Builder::read_input(const std::string& name, const Value& variables) {
   const std::size_t before = errors_.size();
-  ParamSet<InputParams> set;
-  InputParams::describe(set);
   const Value table = resolve(*document_.input, variables, errors_);
-  InputParams input = read_struct(set, table, "'input' of network '" + name + "'", errors_);
-  const auto per_channel = [&](const char* key, std::vector<double>& values, double otherwise) {
-    if (values.empty()) values.assign(static_cast<std::size_t>(input.channels), otherwise);
-    if (static_cast<std::int64_t>(values.size()) == input.channels) return;
-    errors_.add(table.find(key)->at(),
-                fmt::format("'{}' needs one figure for each of the {} channels, found {}", key, input.channels, values.size()));
-  };
-  per_channel("mean", input.mean, 0);
-  per_channel("deviation", input.deviation, 1);
+  const InputParams input = millrace::read_input(table, name, errors_);
   if (errors_.size() != before) return;
   network_.input = {static_cast<std::int32_t>(input.height), static_cast<std::int32_t>(input.width),
                     static_cast<std::int32_t>(input.channels)};

@@ -12,10 +12,8 @@
 namespace millrace {
 namespace {
 
-constexpr const char* kDefault = "cross_entropy";
-
 struct Words {
-  std::string rule = kDefault, reduction = "mean";
+  std::string rule = kDefaultLoss, reduction = "mean";
 };
 
 // The keys that every loss has; what is left in `table` is the loss's own.

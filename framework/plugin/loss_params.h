@@ -5,6 +5,8 @@
 
 namespace millrace {
 
+inline constexpr const char* kDefaultLoss = "cross_entropy";  // of a stage whose table names none
+
 // What an entry of a stage's list `auxiliary` says; null: nothing.
 struct AuxiliaryEntry {
   const Value *output, *loss;

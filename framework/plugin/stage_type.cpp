@@ -36,8 +36,13 @@ StageAttributes& StageAttributes::any_image() {
   any_image_ = true;
   return *this;
 }
-StageAttributes& StageAttributes::in_recipes(RecipeRole role) {
+StageAttributes& StageAttributes::in_recipes(RecipeRole role, RecipeEffect effect) {
   recipe_role_ = role;
+  recipe_effect_ = effect;
+  return *this;
+}
+StageAttributes& StageAttributes::writes(std::initializer_list<std::string_view> results) {
+  writes_.assign(results.begin(), results.end());
   return *this;
 }
 StageAttributes& StageAttributes::example(std::string_view table, ImageShape image) {
@@ -83,6 +88,8 @@ StageType StageTypeAccess::described(const StageAttributes& attributes, StageTyp
   type.per_replica = attributes.per_replica_;
   type.stepwise = attributes.stepwise_;
   type.recipe_role = attributes.recipe_role_;
+  type.recipe_effect = attributes.recipe_effect_;
+  type.writes = attributes.writes_;
   type.examples = attributes.examples_;
   type.role = role;
   const bool transforms = role == StageType::Role::sample_transform;

@@ -102,7 +102,7 @@ std::optional<Usage> compared_usage(PreparedRun& run) {
   if (!usage || !compares || run.resume_point || run.options.only_main) return usage;
   const auto stored = usage_from(run.weights.metadata, from.file);
   if (!stored) return usage;
-  const Diagnostics found = disagreements(*stored, *usage, !from.fresh.empty());
+  const Diagnostics found = disagreements(*stored, *usage, !from.fresh.empty(), run.registry);
   if (found.empty()) return usage;
   const std::string text = fmt::format(
       "{}\nthe weights '{}' say how [{}] of the run that wrote them prepared images, and {} does otherwise: change it, or say "

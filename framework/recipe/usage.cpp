@@ -4,6 +4,7 @@
 
 #include "config/document.h"
 #include "millrace/loss.h"
+#include "plugin/loss_params.h"
 #include "weights/weights.h"
 
 namespace millrace {
@@ -170,7 +171,7 @@ Value loss_in(const GraphPlan& plan) {
   for (const StagePlan& stage : plan.stages) {
     if (!stage.type->takes_loss) continue;
     const Value* const said = stage.table.find("loss");
-    return said ? *said : Value("cross_entropy");
+    return said ? *said : Value(kDefaultLoss);
   }
   return {};
 }

@@ -80,19 +80,25 @@ std::string mistake_in_recipe(const Usage& usage, const Registry& registry, bool
 // The colours of classes that the metadata names. Metadata of others, or what cannot be read: none.
 std::vector<std::string> colours_from(const std::map<std::string, std::string>& metadata);
 
-// Restoration: its images are made from their targets, by `noise` and by `shrink` of decode_image, and cut to the size of
-// training. A user's photographs are not to be spoilt or cut.
+// Whether the type's key has this value by default.
+bool is_default(const TypeDescription& type, std::string_view key, const Value& value);
+
+// Restoration: its images are made from their targets, and cut to the size of training. A user's photographs are not to be spoilt
+// or cut. What does either is declared by stages (RecipeEffect); of a stage that no plugin here has, no effect is known.
 bool restores(const Usage& usage);
 // Whether the network may be given photographs at their own size: it restores, and its images were cut and not resized. Whether
 // its layers can do with another size is not known here.
-bool takes_own_size(const Usage& usage);
+bool takes_own_size(const Usage& usage, const Registry& registry);
 // Of a network that restores: without what makes an image of its target, and without cuts where it takes photographs' own size.
-Usage for_photographs(Usage usage);
+Usage for_photographs(Usage usage, const Registry& registry);
+// A stage that states which size images have, and cuts none to it, changes none: the same without that, and with another size.
+Usage without_stated_sizes(Usage usage, const Registry& registry);
+Usage with_stated_size(Usage usage, const ImageShape& image, const Registry& registry);
 
 // Where `here`, of a pipeline, does otherwise than `stored`, of its weights: preparation, and the first variable or layer of the
 // network that is another. Not compared: classes that one of the two does not know, or where the last layers are new
 // (`other_task`); targets that one of them has not; a precision that is left to the run, or that --set says; initialisers. A
 // network that restores may be given images that are not made of their targets as for_photographs() has it.
-Diagnostics disagreements(const Usage& stored, const Usage& here, bool other_task);
+Diagnostics disagreements(const Usage& stored, const Usage& here, bool other_task, const Registry& registry);
 
 }  // namespace millrace

@@ -97,12 +97,16 @@ std::optional<RecipeDifference> first_difference(const std::string& key, const V
 
 class UsageComparison {
  public:
-  // `photographs`: images without targets are given to a network that restores; `stored` is for_photographs().
-  UsageComparison(const Usage& stored, const Usage& here, bool photographs)
+  // What `stored` is compared as: the validation's, or, for_photographs(), that of images without targets. `own_size`: they keep
+  // theirs.
+  struct As {
+    bool photographs = false, own_size = false;
+  };
+  UsageComparison(const Usage& stored, const Usage& here, As as)
       : stored_(stored),
         here_(here),
-        own_size_(photographs && takes_own_size(stored)),
-        validated_(photographs ? "photographs are given to these weights" : "the weights were validated") {}
+        own_size_(as.own_size),
+        validated_(as.photographs ? "photographs are given to these weights" : "the weights were validated") {}
 
   void input() {
     const Value* const written_input = here_.document.find("input");
@@ -278,8 +282,8 @@ class UsageComparison {
   Diagnostics errors_;
 };
 
-Diagnostics compared(const Usage& stored, const Usage& here, bool other_task, bool photographs) {
-  UsageComparison comparison(stored, here, photographs);
+Diagnostics compared(const Usage& stored, const Usage& here, bool other_task, UsageComparison::As as) {
+  UsageComparison comparison(stored, here, as);
   comparison.input();
   if (!other_task) comparison.network();
   comparison.precision();
@@ -290,22 +294,15 @@ Diagnostics compared(const Usage& stored, const Usage& here, bool other_task, bo
   return comparison.take();
 }
 
-// Images are not changed by a `size` alone: it says which one they have.
-Usage without_sizes(Usage usage) {
-  for (Usage::StageUse& stage : usage.prepare) {
-    const Value* const crop = stage.table.find("crop");
-    if (crop != nullptr && equal_values(*crop, Value("none"))) stage.table.erase("size");
-  }
-  return usage;
-}
-
 }  // namespace
 
-Diagnostics disagreements(const Usage& stored, const Usage& here, bool other_task) {
-  Diagnostics found = compared(stored, here, other_task, false);
+Diagnostics disagreements(const Usage& stored, const Usage& here, bool other_task, const Registry& registry) {
+  Diagnostics found = compared(stored, here, other_task, {});
   const bool photographs = restores(stored) && (here.target.table().empty() || here.paired);
   if (found.empty() || !photographs) return found;
-  return compared(for_photographs(stored), takes_own_size(stored) ? without_sizes(here) : here, other_task, true);
+  const bool own_size = takes_own_size(stored, registry);
+  return compared(for_photographs(stored, registry), own_size ? without_stated_sizes(here, registry) : here, other_task,
+                  {.photographs = true, .own_size = own_size});
 }
 
 }  // namespace millrace

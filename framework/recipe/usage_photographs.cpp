@@ -1,45 +1,91 @@
-// How photographs of a user are prepared for a network that restores images.
+// How photographs of a user are prepared for a network that restores images: by what stages declare (RecipeEffect).
 #include <algorithm>
 
+#include "millrace/plugin.h"
 #include "recipe/usage.h"
 
 namespace millrace {
 namespace {
 
-constexpr const char *kDecode = "decode_image", *kNoise = "noise", *kCrop = "crop", *kResize = "resize";
-
-bool says(const Usage::StageUse& stage, const char* key, const char* text) {
-  const Value* const value = stage.table.find(key);
-  return value != nullptr && value->kind() == Value::Kind::text && value->text() == text;
+bool is_stage_of(RecipeEffect effect, const Usage::StageUse& stage, const Registry& registry) {
+  const StageType* const type = registry.stage(stage.type);
+  return type != nullptr && type->recipe_effect == effect;
 }
 
-bool resizes(const Usage::StageUse& stage) {
-  if (stage.type == kResize) return true;
-  return stage.type == kDecode && (says(stage, "fit", "exact") || stage.table.find("short_side") != nullptr);
+// Whether the stage has the effect, or a key of it that is not as by default.
+bool has_effect(RecipeEffect effect, const Usage::StageUse& stage, const Registry& registry) {
+  const StageType* const type = registry.stage(stage.type);
+  if (type == nullptr) return false;
+  return type->recipe_effect == effect || std::ranges::any_of(type->params, [&](const ParamInfo& key) {
+           const Value* const said = stage.table.find(key.name);
+           return key.in_recipes == effect && said != nullptr && !is_default(*type, key.name, *said);
+         });
+}
+
+// Gives the stage's keys of this effect their defaults.
+void reset(RecipeEffect effect, Usage::StageUse& stage, const Registry& registry) {
+  const StageType* const type = registry.stage(stage.type);
+  if (type == nullptr) return;
+  for (const ParamInfo& key : type->params) {
+    if (key.in_recipes != effect) continue;
+    if (const Value* const usual = type->defaults.find(key.name)) {
+      stage.table.set(key.name, *usual);
+    } else {
+      stage.table.erase(key.name);
+    }
+  }
+}
+
+void leave_out(RecipeEffect effect, Usage& usage, const Registry& registry) {
+  std::erase_if(usage.prepare, [&](const Usage::StageUse& stage) { return is_stage_of(effect, stage, registry); });
+  for (Usage::StageUse& stage : usage.prepare) reset(effect, stage, registry);
 }
 
 }  // namespace
+
+bool is_default(const TypeDescription& type, std::string_view key, const Value& value) {
+  const Value* const usual = type.defaults.find(key);
+  if (usual == nullptr) return false;
+  if (usual->is_number() && value.is_number()) return usual->number() == value.number();
+  return usual->kind() == value.kind() && to_toml(*usual) == to_toml(value);
+}
 
 bool restores(const Usage& usage) {
   const Value* const kind = usage.target.find("kind");
   return usage.output == "image" && kind != nullptr && kind->kind() == Value::Kind::text && kind->text() == "image";
 }
 
-bool takes_own_size(const Usage& usage) {
-  return restores(usage) && std::none_of(usage.prepare.begin(), usage.prepare.end(), resizes);
+bool takes_own_size(const Usage& usage, const Registry& registry) {
+  return restores(usage) && std::ranges::none_of(usage.prepare, [&](const Usage::StageUse& stage) {
+           return has_effect(RecipeEffect::resizes, stage, registry);
+         });
 }
 
-Usage for_photographs(Usage usage) {
+Usage for_photographs(Usage usage, const Registry& registry) {
   if (!restores(usage)) return usage;
-  const bool own_size = takes_own_size(usage);
-  std::erase_if(usage.prepare,
-                [&](const Usage::StageUse& stage) { return stage.type == kNoise || (own_size && stage.type == kCrop); });
+  const bool own_size = takes_own_size(usage, registry);
+  leave_out(RecipeEffect::spoils, usage, registry);
+  if (!own_size) return usage;
+  leave_out(RecipeEffect::states_size, usage, registry);
+  leave_out(RecipeEffect::cuts, usage, registry);
+  return usage;
+}
+
+Usage without_stated_sizes(Usage usage, const Registry& registry) {
   for (Usage::StageUse& stage : usage.prepare) {
-    if (stage.type != kDecode) continue;
-    stage.table.set("shrink", Value("none"));
-    if (!own_size) continue;
-    stage.table.erase("size");
-    stage.table.set("crop", Value("none"));
+    if (!has_effect(RecipeEffect::cuts, stage, registry)) reset(RecipeEffect::states_size, stage, registry);
+  }
+  return usage;
+}
+
+Usage with_stated_size(Usage usage, const ImageShape& image, const Registry& registry) {
+  for (Usage::StageUse& stage : usage.prepare) {
+    const StageType* const type = registry.stage(stage.type);
+    if (type == nullptr) continue;
+    for (const ParamInfo& key : type->params) {
+      if (key.in_recipes != RecipeEffect::states_size) continue;
+      stage.table.set(key.name, Value(Array{Value(image.height), Value(image.width)}));
+    }
   }
   return usage;
 }

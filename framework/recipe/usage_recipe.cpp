@@ -21,8 +21,8 @@ constexpr std::size_t kLongestRecipeWord = 64, kLongestRecipeText = 200, kMostRe
 constexpr double kLargestRecipeNumber = 4096;  // of a stage, or what is its default: sizes and limits make memory
 constexpr std::int64_t kLargestRecipeExtent = 1 << 16, kLargestRecipeBatch = 1 << 20, kMostRecipeValues = 256;
 constexpr std::size_t kMostValuesOfNetwork = 1 << 15, kMostValuesOfVariables = 1 << 12;
-// What stages of the pipeline that is made are called, and other keys of its graph.
-constexpr std::array kTakenNames = {"flow", "every", "read", "batch", "forward", "metrics"};
+constexpr std::array kTakenNames = {"flow", "every", "read"};  // keys of a graph's table, and its source
+constexpr std::array kRecipeOutputs = {"classes", "map", "image", "numbers"};
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_word_character(char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '_'; }
@@ -70,11 +70,6 @@ std::size_t values_in(const Value& value) {
   return all;
 }
 
-bool is_equal(const Value* a, const Value& b) {
-  if (a == nullptr) return false;
-  return a->is_number() && b.is_number() ? a->number() == b.number() : a->kind() == b.kind() && to_toml(*a) == to_toml(b);
-}
-
 const char* role_name(RecipeRole role) {
   switch (role) {
     case RecipeRole::preparation: return "preparation";
@@ -96,7 +91,7 @@ class RecipeCheck {
     target();
     stages(usage_.prepare, RecipeRole::preparation);
     stages(usage_.predict, RecipeRole::inference);
-    for (const char* type : sinks_of(usage_.output)) sink(type);
+    sinks();
     if (measures) measure();
     variables();
     document();
@@ -106,14 +101,6 @@ class RecipeCheck {
   template <class... Args>
   [[noreturn]] static void refuse(fmt::format_string<Args...> text, Args&&... args) {
     fail(ErrorKind::data, "{}", fmt::format(text, std::forward<Args>(args)...));
-  }
-
-  static std::vector<const char*> sinks_of(const std::string& output) {
-    if (output == "classes") return {"write_classes", "write_evaluation"};
-    if (output == "map") return {"write_masks", "write_evaluation"};
-    if (output == "image") return {"write_images", "write_quality"};
-    if (output == "numbers") return {"write_features"};
-    refuse("its output is \"{}\", which means nothing here", shown(output));
   }
 
   void words() const {
@@ -173,27 +160,35 @@ class RecipeCheck {
       const std::string owner = fmt::format("stage '{}'", shown(use.name));
       const StageType* const namesake = is_word(use.name) ? registry_.stage(use.name) : nullptr;
       const bool is_taken = std::ranges::find(kTakenNames, use.name) != kTakenNames.end() ||
-                            (namesake != nullptr && namesake->recipe_role == RecipeRole::sink);
+                            (namesake != nullptr && namesake->recipe_role != RecipeRole::preparation);
       if (!is_word(use.name)) refuse("{} must have a name of letters, digits, '_' and '-'", owner);
       if (is_taken && use.name != use.type) refuse("{} is of type '{}', and another stage has this name", owner, shown(use.type));
       if (!names_.insert(use.name).second) refuse("{} stands in it twice", owner);
       const StageType& type = type_of(owner, use.type, role);
-      keys(owner, use.type, type.params, type.defaults, use.table, use.name);
+      keys(owner, type, use.table, use.name);
       Diagnostics errors;
       type.check(use.table, owner, errors);
       if (!errors.empty()) refuse("{}", errors.text());
     }
   }
 
+  void sinks() const {
+    if (std::ranges::find(kRecipeOutputs, usage_.output) == kRecipeOutputs.end()) {
+      refuse("its output is \"{}\", which means nothing here", shown(usage_.output));
+    }
+    for (const auto& [name, type] : registry_.stages()) {
+      const Value* const table = usage_.sinks.find(name);
+      const bool writes = std::ranges::find(type.writes, usage_.output) != type.writes.end();
+      if (table != nullptr && writes && type.recipe_role == RecipeRole::sink) sink(type, *table);
+    }
+  }
+
   // Where it writes is for the user to say; what it needs besides is not known here either.
-  void sink(const char* name) const {
-    const Value* const table = usage_.sinks.find(name);
-    if (table == nullptr) return;
-    const std::string owner = fmt::format("sink '{}'", name);
-    if (table->kind() != Value::Kind::table) refuse("{} must be a table, found {}", owner, shown(found(*table)));
-    const StageType& type = type_of(owner, name, RecipeRole::sink);
-    keys(owner, name, type.params, type.defaults, *table, name);
-    Value whole = *table;
+  static void sink(const StageType& type, const Value& table) {
+    const std::string owner = fmt::format("sink '{}'", type.name);
+    if (table.kind() != Value::Kind::table) refuse("{} must be a table, found {}", owner, shown(found(table)));
+    keys(owner, type, table, type.name);
+    Value whole = table;
     for (const ParamInfo& info : type.params) {
       if (info.required && whole.find(info.name) == nullptr) whole.set(info.name, Value("any"));
     }
@@ -213,19 +208,18 @@ class RecipeCheck {
     Value own = usage_.measure;
     own.erase("rule");
     own.erase("reduction");
-    keys(fmt::format("loss '{}'", name), name, type->params, type->defaults, own, "");
+    keys(fmt::format("loss '{}'", name), *type, own, "");
   }
 
   // What has its default is as if it were not there. `stage`: that has them in the pipeline; "": none.
-  static void keys(const std::string& owner, const std::string& type, const std::vector<ParamInfo>& infos, const Value& defaults,
-                   const Value& table, const std::string& stage) {
+  static void keys(const std::string& owner, const TypeDescription& type, const Value& table, const std::string& stage) {
     for (const Member& member : table.table()) {
-      const auto info = std::ranges::find_if(infos, [&](const ParamInfo& each) { return each.name == member.key; });
-      if (info == infos.end()) refuse("{}: '{}' has no key '{}'", owner, type, shown(member.key));
-      if (is_equal(defaults.find(member.key), member.value)) continue;
-      if (!info->in_recipes) refuse("{}: key '{}' of '{}' is none that a recipe may set", owner, member.key, type);
+      const auto info = std::ranges::find(type.params, member.key, &ParamInfo::name);
+      if (info == type.params.end()) refuse("{}: '{}' has no key '{}'", owner, type.name, shown(member.key));
+      if (is_default(type, member.key, member.value)) continue;
+      if (!info->in_recipes) refuse("{}: key '{}' of '{}' is none that a recipe may set", owner, member.key, type.name);
       harmless(owner, member, false);
-      const Value* const usual = defaults.find(member.key);
+      const Value* const usual = type.defaults.find(member.key);
       const double most =
           usual != nullptr && usual->is_number() ? std::max(usual->number(), kLargestRecipeNumber) : kLargestRecipeNumber;
       if (is_small(member.value, most)) continue;

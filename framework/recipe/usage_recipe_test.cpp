@@ -33,7 +33,7 @@ class Stain : public SampleTransform {
   void process(Sample&, Draw&) override {}
 };
 
-template <const char* kName>
+template <const char* kName, const char* kWrites>
 class Scribe : public Stage {
  public:
   struct Params {
@@ -41,14 +41,14 @@ class Scribe : public Stage {
     std::int64_t top = 1;
   };
   static void describe(StageDescription<Params>& d) {
-    d.name(kName).text("Writes.").input(payload::kPredictions).in_recipes(RecipeRole::sink);
+    d.name(kName).text("Writes.").input(payload::kPredictions).in_recipes(RecipeRole::sink).writes({kWrites});
     d.params.add("file", &Params::file).text("where to");
     d.params.add("top", &Params::top).range(1).text("classes").in_recipes();
   }
   Scribe(const Params&, const StageSite&) {}
   void process(int, Packet, Output&) override {}
 };
-constexpr char kClasses[] = "write_classes", kOther[] = "write_notes";
+constexpr char kLabels[] = "write_classes", kNotes[] = "write_notes", kOfClasses[] = "classes", kOfNumbers[] = "numbers";
 
 class Guess : public Stage {
  public:
@@ -66,8 +66,8 @@ const Registry& registry() {
     all->add_stage<Shrink>();
     all->add_stage<Stain>();
     all->add_stage<Guess>();
-    all->add_stage<Scribe<kClasses>>();
-    all->add_stage<Scribe<kOther>>();
+    all->add_stage<Scribe<kLabels, kOfClasses>>();
+    all->add_stage<Scribe<kNotes, kOfNumbers>>();
     return all;
   }();
   return *made;
@@ -166,7 +166,7 @@ TEST(Recipe, IsRefusedByNameWhereItIsMoreThanData) {
 }
 
 TEST(Recipe, OfAStageNamedLikeAnotherIsRefused) {
-  for (const char* name : {"read", "flow", "batch", "write_classes", "metrics"}) {
+  for (const char* name : {"read", "flow", "every", "write_classes", "stain"}) {
     std::string text = kText;
     text.replace(text.find("[\"small\"]"), 9, std::string("[\"") + name + "\"]");
     text.replace(text.find("[stages.small]"), 14, std::string("[stages.") + name + "]");

@@ -2,12 +2,60 @@
 
 #include <gtest/gtest.h>
 
+#include "millrace/batch.h"
 #include "millrace/error.h"
 
 namespace millrace {
 namespace {
 
 constexpr const char* kClasses = R"(["cat", "dog", "owl"])";
+
+class Unpack : public SampleTransform {
+ public:
+  struct Params {
+    std::optional<Size> size;
+    std::string fit = "as-is", crop = "none", shrink = "none";
+    bool exif = true;
+  };
+  static void describe(StageDescription<Params>& d) {
+    d.name("decode_image").text("Decodes.").in_recipes(RecipeRole::preparation);
+    d.params.add("size", &Params::size).text("of images").in_recipes(RecipeEffect::states_size);
+    d.params.add("fit", &Params::fit).text("how").in_recipes(RecipeEffect::resizes);
+    d.params.add("crop", &Params::crop).text("where").in_recipes(RecipeEffect::cuts);
+    d.params.add("shrink", &Params::shrink).text("fewer pixels than the target").in_recipes(RecipeEffect::spoils);
+    d.params.add("exif", &Params::exif).text("whether").in_recipes();
+  }
+  Unpack(const Params&, const StageSite&) {}
+  void process(Sample&, Draw&) override {}
+};
+
+// A whole stage of an effect.
+template <const char* kName, RecipeEffect kEffect>
+class Effect : public SampleTransform {
+ public:
+  struct Params {
+    double deviation = 0;
+  };
+  static void describe(StageDescription<Params>& d) {
+    d.name(kName).text("Does one thing.").in_recipes(RecipeRole::preparation, kEffect);
+    d.params.add("deviation", &Params::deviation).text("how much").in_recipes();
+  }
+  Effect(const Params&, const StageSite&) {}
+  void process(Sample&, Draw&) override {}
+};
+constexpr char kNoise[] = "noise", kCut[] = "cut", kScale[] = "scale";
+
+const Registry& registry() {
+  static const Registry* const made = [] {
+    auto* all = new Registry;
+    all->add_stage<Unpack>();
+    all->add_stage<Effect<kNoise, RecipeEffect::spoils>>();
+    all->add_stage<Effect<kCut, RecipeEffect::cuts>>();
+    all->add_stage<Effect<kScale, RecipeEffect::resizes>>();
+    return all;
+  }();
+  return *made;
+}
 
 // Of a run on label images, which has everything that can be said.
 constexpr const char* kText = R"(
@@ -73,7 +121,9 @@ std::string with(const std::string& from, const std::string& to) {
   return at == std::string::npos ? text : text.replace(at, from.size(), to);
 }
 
-std::string said_of(const Usage& here, bool other_task = false) { return disagreements(usage(), here, other_task).text(); }
+std::string said_of(const Usage& here, bool other_task = false) {
+  return disagreements(usage(), here, other_task, registry()).text();
+}
 
 TEST(Usage, GoesThroughTheMetadata) {
   const Usage first = usage();
@@ -91,7 +141,7 @@ TEST(Usage, GoesThroughTheMetadata) {
   EXPECT_EQ(to_toml(again->measure), to_toml(first.measure));
   ASSERT_TRUE(again->measure.find("class_weights"));
   EXPECT_EQ(again->measure.find("class_weights")->array()[1].number(), 1.25);
-  EXPECT_TRUE(disagreements(first, *again, false).empty()) << said_of(*again);
+  EXPECT_TRUE(disagreements(first, *again, false, registry()).empty()) << said_of(*again);
 }
 
 TEST(Usage, IsNotInFilesOfOthers) {
@@ -261,37 +311,56 @@ stage = "forward"
 
 TEST(Photographs, AreGivenToANetworkThatRestoresWithoutNoiseAndCuts) {
   const Usage stored = usage(kRestores, "[]");
-  EXPECT_TRUE(takes_own_size(stored));
-  Usage here = for_photographs(stored);
+  EXPECT_TRUE(takes_own_size(stored, registry()));
+  Usage here = for_photographs(stored, registry());
   ASSERT_EQ(here.prepare.size(), 1U);
   EXPECT_EQ(here.prepare[0].table.find("size"), nullptr);
   here.target = {};
   here.input.set("height", Value(360));
-  EXPECT_EQ(disagreements(stored, here, false).text(), "");
+  EXPECT_EQ(disagreements(stored, here, false, registry()).text(), "");
   here.prepare[0].table.set("size", Value(Array{Value(360), Value(480)}));
-  EXPECT_EQ(disagreements(stored, here, false).text(), "") << "it says which size they have";
+  EXPECT_EQ(disagreements(stored, here, false, registry()).text(), "") << "it says which size they have";
   here.prepare[0].table.set("exif", Value(false));
-  EXPECT_NE(disagreements(stored, here, false).text().find("has exif = false, and photographs are given to these weights with"),
+  EXPECT_NE(disagreements(stored, here, false, registry())
+                .text()
+                .find("has exif = false, and photographs are given to these weights with"),
             std::string::npos);
   Usage cut = stored;
   cut.target = {};
-  EXPECT_EQ(disagreements(stored, cut, false).text(), "") << "the validation without targets";
-  Usage with_targets = for_photographs(stored);
-  EXPECT_NE(disagreements(stored, with_targets, false).text(), "") << "images are made of them";
+  EXPECT_EQ(disagreements(stored, cut, false, registry()).text(), "") << "the validation without targets";
+  Usage with_targets = for_photographs(stored, registry());
+  EXPECT_NE(disagreements(stored, with_targets, false, registry()).text(), "") << "images are made of them";
   with_targets.paired = true;
-  EXPECT_EQ(disagreements(stored, with_targets, false).text(), "") << "they are files of their own";
+  EXPECT_EQ(disagreements(stored, with_targets, false, registry()).text(), "") << "they are files of their own";
   with_targets.target.set("scale", Value(2));
-  EXPECT_NE(disagreements(stored, with_targets, false).text(), "");
+  EXPECT_NE(disagreements(stored, with_targets, false, registry()).text(), "");
 }
 
 TEST(Photographs, KeepTheSizeOfValidationWhereItResized) {
   std::string text = kRestores;
   text.replace(text.find("as-is"), 5, "exact");
   const Usage stored = usage(text, "[]");
-  EXPECT_FALSE(takes_own_size(stored));
-  EXPECT_NE(for_photographs(stored).prepare.at(0).table.find("size"), nullptr);
-  EXPECT_EQ(for_photographs(stored).prepare.size(), 1U) << "and there is no noise";
-  EXPECT_EQ(for_photographs(usage()).prepare.size(), 3U) << "classes of pixels are not restored";
+  EXPECT_FALSE(takes_own_size(stored, registry()));
+  EXPECT_NE(for_photographs(stored, registry()).prepare.at(0).table.find("size"), nullptr);
+  EXPECT_EQ(for_photographs(stored, registry()).prepare.size(), 1U) << "and there is no noise";
+  EXPECT_EQ(for_photographs(usage(), registry()).prepare.size(), 3U) << "classes of pixels are not restored";
+}
+
+TEST(Photographs, GoWithoutWholeStagesThatCutAndKeepTheSizeThatAStageMakes) {
+  const auto with_stage = [](const std::string& name) {
+    std::string text = kRestores;
+    text.replace(text.find("\"noise\"]"), 8, "\"noise\", \"last\"]");
+    return usage(text.replace(text.find("[sinks]"), 7, "[stages.last]\nstage = \"" + name + "\"\n[sinks]"), "[]");
+  };
+  EXPECT_EQ(for_photographs(with_stage("cut"), registry()).prepare.size(), 1U);
+  const Usage scaled = with_stage("scale");
+  EXPECT_FALSE(takes_own_size(scaled, registry()));
+  EXPECT_EQ(for_photographs(scaled, registry()).prepare.size(), 2U) << "and the noise is gone";
+  Usage stated = with_stated_size(for_photographs(with_stage("cut"), registry()), {360, 480, 3}, registry());
+  EXPECT_EQ(to_toml(*stated.prepare[0].table.find("size")), to_toml(Value(Array{Value(360), Value(480)})));
+  EXPECT_EQ(without_stated_sizes(stated, registry()).prepare[0].table.find("size"), nullptr);
+  stated.prepare[0].table.set("crop", Value("centre"));
+  EXPECT_NE(without_stated_sizes(stated, registry()).prepare[0].table.find("size"), nullptr) << "it is cut to that";
 }
 
 TEST(Disagreements, StandWhereTheFileSaysThem) {

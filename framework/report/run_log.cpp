@@ -29,7 +29,8 @@ RunLog::RunLog(Options options, Observers& observers, const Requests& requests)
           .skips = options_.skips,
           .most_in_a_row = options_.most_in_a_row,
           .warn = [this](std::string text) { observers_.warn(std::move(text)); },
-      }) {}
+      }),
+      bad_samples_(observers) {}
 
 // For people to read. Nothing is read from it, so a run that goes on needs no new one.
 void RunLog::open(const std::filesystem::path& folder, const Value& pipeline, bool goes_on) {
@@ -160,68 +161,13 @@ void RunLog::tell_step_if_whole(std::uint64_t step) {
 
 void RunLog::rehearse(bool on) {
   rehearses_ = on;
-  const Lock lock(mutex_);
-  rehearsed_.clear();
-}
-
-void RunLog::tell_rehearsed() {
-  std::vector<BadSampleEvent> events;
-  {
-    const Lock lock(mutex_);
-    events.swap(rehearsed_);
-  }
-  for (BadSampleEvent& event : events) bad_sample(std::move(event));
+  bad_samples_.forget_held();
 }
 
 void RunLog::bad_sample(std::string_view graph, const Sample& sample, std::string_view action) {
-  BadSampleEvent event;
-  event.graph = graph;
-  event.place = sample.place();
-  event.path = sample.url;
-  event.member = sample.member;
-  event.offset = sample.offset;
-  event.stage = sample.fault ? sample.fault->stage : "";
-  event.cause = sample.fault ? sample.fault->cause : "";
-  event.action = action;
-  event.epoch = sample.key.epoch + 1;
-  event.position = sample.key.position;
-  event.index = sample.key.index;
-  event.attempt = sample.key.attempt;
-  if (!rehearses_ || action == "fatal") return bad_sample(std::move(event));
-  const Lock lock(mutex_);
-  rehearsed_.push_back(std::move(event));
-}
-
-void RunLog::bad_sample(BadSampleEvent event) {
-  const Lock lock(mutex_);
-  const RunState::BadSample sample{event.graph, event.epoch, event.position, event.attempt};
-  bad_and_ahead_.insert(sample);
-  if (event.action == "skipped") ++skipped_[event.graph];
-  if (told_before_.erase(sample) > 0) return;
-  event.count = ++bad_samples_;
-  observers_.tell(std::move(event));
-}
-
-void RunLog::save_bad_samples(RunState& state) const {
-  const Lock lock(mutex_);
-  state.bad_samples = bad_samples_;
-  state.bad_and_ahead.assign(bad_and_ahead_.begin(), bad_and_ahead_.end());
-}
-
-void RunLog::restore_bad_samples(const RunState& state) {
-  const Lock lock(mutex_);
-  bad_samples_ = state.bad_samples;
-  bad_and_ahead_.insert(state.bad_and_ahead.begin(), state.bad_and_ahead.end());
-  told_before_ = bad_and_ahead_;
-}
-
-void RunLog::samples_done(std::string_view graph, std::uint64_t epoch, std::uint64_t position) {
-  const Lock lock(mutex_);
-  const auto done = [&](const RunState::BadSample& sample) {
-    return sample.graph == graph && std::pair(sample.epoch - 1, sample.position) < std::pair(epoch, position);
-  };
-  std::erase_if(bad_and_ahead_, done);
-  std::erase_if(told_before_, done);
+  BadSampleEvent event = bad_sample_event(graph, sample, action);
+  if (rehearses_ && action != "fatal") return bad_samples_.hold(std::move(event));
+  bad_samples_.add(std::move(event));
 }
 
 RunLog::Sums RunLog::sums(std::string_view graph, std::uint64_t epoch) const {
@@ -238,17 +184,6 @@ void RunLog::restore(std::string_view graph, std::uint64_t epoch, Sums sums) {
 void RunLog::forget(std::string_view graph, std::uint64_t epoch) {
   const Lock lock(mutex_);
   epochs_.erase({std::string(graph), epoch});
-}
-
-std::uint64_t RunLog::bad_samples() const {
-  const Lock lock(mutex_);
-  return bad_samples_;
-}
-
-std::uint64_t RunLog::skipped_samples(std::string_view graph) const {
-  const Lock lock(mutex_);
-  const auto found = skipped_.find(graph);
-  return found == skipped_.end() ? 0 : found->second;
 }
 
 }  // namespace millrace

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "checkpoint/run_state.h"
 #include "millrace/detail/value.h"
 #include "millrace/stage.h"
+#include "report/bad_samples.h"
 #include "report/number_watch.h"
 #include "report/observers.h"
 #include "report/relay.h"
@@ -40,7 +40,6 @@ class RunLog final : public RunServices {
   void expect_reports_of(int processes) { joint_ = std::make_unique<JointReports>(processes); }
   void send_reports_by(Reporter& reporter) { reporter_ = &reporter; }
   void report(int rank, const StepReport& report);  // of one process
-  void bad_sample(BadSampleEvent event);            // counts it, and tells observers, unless they were told before a resume
 
   // The run's folder, and the resolved pipeline in it. Empty: nothing is written. Throws Error(run) naming the file; a run that
   // goes on warns instead, and keeps the file that it has.
@@ -61,9 +60,8 @@ class RunLog final : public RunServices {
     return requests_.factor(step) * (options_.rate_factor ? options_.rate_factor(step) : 1);
   }
 
-  // While it is on, bad samples are not told: they will come again.
+  // While it is on, bad samples are not told: they will come again, or bad_samples().tell_held() where the rehearsal has failed.
   void rehearse(bool on);
-  void tell_rehearsed();  // they will not: the rehearsal has failed
   bool rehearses() const override { return rehearses_; }
 
   // A step's updates are submitted: with its report, it can be told.
@@ -72,6 +70,7 @@ class RunLog final : public RunServices {
 
   // Sees the losses and other figures of the stepping graph.
   const NumberWatch& numbers() const { return numbers_; }
+  BadSamples& bad_samples() { return bad_samples_; }
 
   // Sums over an epoch of a graph.
   struct Sums {
@@ -90,14 +89,6 @@ class RunLog final : public RunServices {
   Sums sums(std::string_view graph, std::uint64_t epoch) const;
   void restore(std::string_view graph, std::uint64_t epoch, Sums sums);  // of a run that goes on
   void forget(std::string_view graph, std::uint64_t epoch);
-  std::uint64_t bad_samples() const;  // of all graphs
-  std::uint64_t skipped_samples(std::string_view graph) const;
-
-  // What a checkpoint has of bad samples: their number, and which of them come again, since what they belong to is not done.
-  void save_bad_samples(RunState& state) const;
-  void restore_bad_samples(const RunState& state);
-  // No sample of the graph before this position of this epoch, both from 0, comes again.
-  void samples_done(std::string_view graph, std::uint64_t epoch, std::uint64_t position);
 
  private:
   struct Pending {  // a step of the stepping graph that is not told yet
@@ -114,6 +105,7 @@ class RunLog final : public RunServices {
   Observers& observers_;
   const Requests& requests_;
   NumberWatch numbers_;
+  BadSamples bad_samples_;
   Reporter* reporter_ = nullptr;         // null: nobody else wants reports
   std::unique_ptr<JointReports> joint_;  // null: this process's reports are whole
   std::filesystem::path folder_;
@@ -121,12 +113,6 @@ class RunLog final : public RunServices {
   mutable Mutex mutex_;
   std::map<std::pair<std::string, std::uint64_t>, Sums> epochs_ MILLRACE_GUARDED_BY(mutex_);
   std::map<std::uint64_t, Pending> pending_ MILLRACE_GUARDED_BY(mutex_);
-  std::uint64_t bad_samples_ MILLRACE_GUARDED_BY(mutex_) = 0;
-  std::set<RunState::BadSample> bad_and_ahead_ MILLRACE_GUARDED_BY(mutex_);  // of steps and passes that are not done
-  std::vector<BadSampleEvent> rehearsed_ MILLRACE_GUARDED_BY(mutex_);        // of the rehearsal under way
-  std::set<RunState::BadSample> told_before_
-      MILLRACE_GUARDED_BY(mutex_);  // the run went on: these were told, and have not come again yet
-  std::map<std::string, std::uint64_t, std::less<>> skipped_ MILLRACE_GUARDED_BY(mutex_);  // by graph
   double last_step_seconds_ MILLRACE_GUARDED_BY(mutex_) = 0;
 };
 

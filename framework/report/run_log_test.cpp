@@ -32,7 +32,7 @@ struct Log {
     event.epoch = epoch;
     event.position = position;
     event.action = "skipped";
-    log.bad_sample(std::move(event));
+    log.bad_samples().add(std::move(event));
   }
   std::vector<std::uint64_t> counts() {
     observers.flush({});
@@ -51,11 +51,11 @@ RunState stopped() {
   run.bad("train", 1, 3);
   run.bad("train", 1, 17);
   run.bad("validate", 1, 5);
-  run.log.samples_done("validate", UINT64_MAX, 0);
+  run.log.bad_samples().done("validate", UINT64_MAX, 0);
   run.bad("validate", 1, 6);
-  run.log.samples_done("train", 0, 10);
+  run.log.bad_samples().done("train", 0, 10);
   RunState state;
-  run.log.save_bad_samples(state);
+  run.log.bad_samples().save(state);
   return read_run_state(to_json(state));
 }
 
@@ -67,18 +67,18 @@ TEST(RunLog, KnowsWhichBadSamplesComeAgain) {
 
 TEST(RunLog, ARunThatGoesOnTellsEachBadSampleOnce) {
   Log run;
-  run.log.restore_bad_samples(stopped());
+  run.log.bad_samples().restore(stopped());
   run.bad("validate", 1, 6);
   run.bad("train", 1, 17);
   EXPECT_EQ(run.counts(), std::vector<std::uint64_t>{});
-  EXPECT_EQ(run.log.skipped_samples("validate"), 1U) << "of the pass that is made again";
-  run.log.samples_done("validate", UINT64_MAX, 0);
+  EXPECT_EQ(run.log.bad_samples().skipped("validate"), 1U) << "of the pass that is made again";
+  run.log.bad_samples().done("validate", UINT64_MAX, 0);
   run.bad("train", 1, 18);
   run.bad("validate", 1, 6);  // of the next pass
   EXPECT_EQ(run.counts(), (std::vector<std::uint64_t>{5, 6}));
-  EXPECT_EQ(run.log.bad_samples(), 6U);
+  EXPECT_EQ(run.log.bad_samples().count(), 6U);
   RunState next;  // is stopped before the step of these is done
-  run.log.save_bad_samples(next);
+  run.log.bad_samples().save(next);
   EXPECT_EQ(next.bad_and_ahead,
             (std::vector<RunState::BadSample>{{"train", 1, 17, 0}, {"train", 1, 18, 0}, {"validate", 1, 6, 0}}));
 }

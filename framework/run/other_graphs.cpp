@@ -51,7 +51,7 @@ void OtherGraphs::try_one(std::size_t graph) {
   try {
     drive(graph, 0, steps);
   } catch (...) {
-    run_.log().tell_rehearsed();
+    run_.log().bad_samples().tell_held();
     throw current_error().in(fmt::format("before the first step, [{}] was tried", name));
   }
   if (!run_.agreements.empty() && has_reports(build.plan()) && !stop_.found()) meter_.await_others(name, 0, steps);
@@ -143,7 +143,7 @@ void OtherGraphs::exchange_weights() {
 bool OtherGraphs::run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last) {
   const GraphBuild& build = *run_.builds()[graph];
   const std::string& name = build.plan().name;
-  const std::uint64_t skipped = run_.log().skipped_samples(name);
+  const std::uint64_t skipped = run_.log().bad_samples().skipped(name);
   const auto start = std::chrono::steady_clock::now();
   run_.doing(fmt::format("[{}]", name));
   drive(graph, first, last);
@@ -151,8 +151,8 @@ bool OtherGraphs::run_pass(std::size_t graph, std::uint64_t first, std::uint64_t
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const bool joint = !run_.agreements.empty() && has_reports(build.plan());
   if (joint) meter_.await_others(name, first / build.steps_per_epoch(), last - first);
-  run_.log().samples_done(name, UINT64_MAX, 0);
-  meter_.end_pass({graph, first, last, seconds, run_.log().skipped_samples(name) - skipped, best_step_});
+  run_.log().bad_samples().done(name, UINT64_MAX, 0);
+  meter_.end_pass({graph, first, last, seconds, run_.log().bad_samples().skipped(name) - skipped, best_step_});
   return true;
 }
 

@@ -108,7 +108,7 @@ RunResult Run::train() {
   start_replicas(run_);
   if (from != nullptr) {
     checkpointer_->restore(*from, run_.steps.first);
-    if (run_.options.is_first()) log.restore_bad_samples(from->checkpoint.state);  // the others tell it theirs
+    if (run_.options.is_first()) log.bad_samples().restore(from->checkpoint.state);  // the others tell it theirs
   }
   Training training({run_, agreements_, weights_.get(), checkpointer_.get()});
   RunResult result = training.run();

@@ -106,7 +106,7 @@ void RunMeter::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   require_measured(sums, epoch);
   if (done % steps_per_epoch_ != 0) return;  // a longer run may go on with this epoch
   run_.log().forget(name, epoch);
-  run_.log().samples_done(name, epoch + 1, 0);
+  run_.log().bad_samples().done(name, epoch + 1, 0);
   training_seconds_ = seconds_before_ = samples_before_ = 0;
 }
 
@@ -143,7 +143,7 @@ void RunMeter::warn_of_nothing(const std::string& graph) const {
 }
 
 std::string RunMeter::left_out_text(const std::string& graph) const {
-  const std::uint64_t skipped = run_.log().skipped_samples(graph);
+  const std::uint64_t skipped = run_.log().bad_samples().skipped(graph);
   if (skipped == 0) return ": all weights are 0";
   return fmt::format(": {} bad sample{} skipped so far, which quarantine.jsonl names", skipped, skipped == 1 ? " was" : "s were");
 }

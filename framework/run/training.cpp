@@ -228,8 +228,8 @@ RunState Training::state(std::uint64_t done) {
   state.passes_due = others_.left();
   state.watched = rules_.state();
   state.batch_size = main.batch().size;
-  run_.log().samples_done(main.plan().name, state.epoch, state.step_of_epoch * main.batch().size);
-  run_.log().save_bad_samples(state);
+  run_.log().bad_samples().done(main.plan().name, state.epoch, state.step_of_epoch * main.batch().size);
+  run_.log().bad_samples().save(state);
   if (state.step_of_epoch > 0) state.so_far = meter_.epoch_so_far(done);
   return state;
 }

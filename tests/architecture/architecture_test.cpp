@@ -68,6 +68,7 @@ TEST(Walls, StandInTheLinkLines) {
 }
 TEST(Walls, ClassesAreSmall) { EXPECT_EQ(text(check_classes(kRoot)), ""); }
 TEST(Walls, AClassLivesInOneSourceOfAtMost700Lines) { EXPECT_EQ(text(check_sizes(kRoot)), ""); }
+TEST(Walls, TheFrameworkNamesNoTypeOfAPlugin) { EXPECT_EQ(text(check_names(kRoot)), ""); }
 TEST(Walls, OnlyMainExits) { EXPECT_EQ(text(check_exits(kRoot)), ""); }
 TEST(Walls, WarningsGoThroughTheRun) { EXPECT_EQ(text(check_streams(kRoot)), ""); }
 
@@ -213,6 +214,18 @@ TEST(WallsCheck, SeesALargeClassThatGrowsOrHasShrunk) {
   EXPECT_NE(found(23, {listed}), "");
   EXPECT_EQ(found(21, {listed}), "framework/graph/large.h: Large is smaller than class_limits.cpp says: list what it has\n");
   EXPECT_EQ(found(20, {listed}), "Large is listed in class_limits.cpp, and is small or not there\n");
+}
+
+TEST(WallsCheck, SeesATypeOfAPluginThatTheFrameworkNames) {
+  PlantedTree tree;
+  tree.write("plugins/stages/crop/crop.cpp", "d.name(\"crop\").text(\"Cuts.\");\n");
+  tree.write("framework/run/a.cpp", "// no \"crop\"\nif (type.name == \"crop\") cut(\"crops\");\n");
+  const KnownName known[] = {{"framework/run/a.cpp", "crop"}};
+  EXPECT_EQ(text(check_names(tree.root(), known)), "");
+  EXPECT_EQ(text(check_names(tree.root(), {})),
+            "framework/run/a.cpp:2: knows 'crop', which a plugin registers: have its type declare what is asked here\n");
+  tree.write("framework/run/a.cpp", "");
+  EXPECT_EQ(text(check_names(tree.root(), known)), "framework/run/a.cpp: does not name 'crop', as type_names.cpp says\n");
 }
 
 TEST(WallsCheck, SeesALibraryThatEndsTheProcess) {

@@ -12,18 +12,29 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Those that are larger, with what they have. Public headers first: contracts of a backend, and values with many accessors.
+// Those that are larger, with what they have, and why they stay whole. Public headers first.
 constexpr std::array kLarge = {
+    // One call for each thing that a run asks of a device: parts of the contract would all be implemented by one class.
     ClassLimit{.name = "Replica", .public_functions = 25},
+    // Its steps plan one set of tensors in turn: parts would hand all of it on.
     ClassLimit{.name = "ExecutablePlan", .public_functions = 20},
+    // One layout of memory, and a short reader for each fact of it.
     ClassLimit{.name = "ParameterPlan", .public_functions = 28},
+    // Of each of eight kinds: to add a type, to find one by its name, and all of them.
     ClassLimit{.name = "Registry", .public_functions = 37},
+    // A record that stages fill in turn: each field is a fact about one image.
     ClassLimit{.name = "Sample", .public_functions = 20, .fields = 24},
+    // Arrays side by side, one for each fact about its samples.
     ClassLimit{.name = "Batch", .fields = 27},
+    // One type of six kinds: each can be made of it, asked for and changed.
     ClassLimit{.name = "Value", .public_functions = 30},
+    // A reader for each fact that its stages made known: a value that holds these would have the same readers.
     ClassLimit{.name = "GraphBuild", .public_functions = 31},
+    // One mutex guards what one hand-over needs.
     ClassLimit{.name = "Observers::Queue", .fields = 22},
-    ClassLimit{.name = "RunLog", .public_functions = 30},
+    // Ten are those of RunServices, and the others the run's side of the same sums, under one mutex.
+    ClassLimit{.name = "RunLog", .public_functions = 24},
+    // The keys of a checkpoint's state.
     ClassLimit{.name = "RunState", .fields = 21},
 };
 

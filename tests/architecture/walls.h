@@ -30,6 +30,13 @@ struct ClassLimit {
 std::span<const ClassLimit> large_classes();
 Findings check_classes(const std::filesystem::path& root, std::span<const ClassLimit> large = large_classes());
 
+// The framework names no type that a plugin registers, but those listed in type_names.cpp with the reason.
+struct KnownName {
+  const char *file = "", *name = "";
+};
+std::span<const KnownName> known_names();
+Findings check_names(const std::filesystem::path& root, std::span<const KnownName> known = known_names());
+
 // Only a tool's main.cpp ends the process.
 Findings check_exits(const std::filesystem::path& root);
 

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-#include "checkpoint/checkpoints.h"
+#include "checkpoint/checkpoint_writer.h"
 
 namespace {
 
@@ -29,14 +29,14 @@ millrace::Checkpoint checkpoint(std::uint64_t step, std::size_t generation) {
 void write(const std::filesystem::path& folder) {
   std::size_t generation = 0;
   for (const auto& steps : {std::vector<std::uint64_t>{1, 2, 3, 4}, {4, 5, 6}}) {
-    millrace::Checkpoints checkpoints({.folder = folder,
+    millrace::CheckpointWriter checkpoints({.folder = folder,
                                        .keep = 2,
                                        .seconds = 0,
                                        .tell = [&](const millrace::CheckpointEvent&) { mark(generation); },
                                        .warn = [](const std::string& text) { fmt::print(stderr, "{}\n", text); }});
     for (const std::uint64_t step : steps) {
       ++generation;
-      checkpoints.write(checkpoint(step, generation), step == 2, millrace::Checkpoints::Clock::now());
+      checkpoints.write(checkpoint(step, generation), step == 2, millrace::CheckpointWriter::Clock::now());
       checkpoints.wait();
     }
     checkpoints.finish();

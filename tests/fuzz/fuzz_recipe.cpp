@@ -127,7 +127,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     colours_from({{Usage::kKey, text}});
     if (!usage) return 0;
     if (mistake_in_recipe(*usage, fuzz::registry(), true).empty()) fuzz::look_at(*usage);
-    fuzz::require(disagreements(*usage, *usage, false).empty(), "a recipe agrees with itself");
+    fuzz::require(disagreements(*usage, *usage, false, fuzz::registry()).empty(), "a recipe agrees with itself");
   } catch (const Error& error) {
     fuzz::require(error.kind() == ErrorKind::data, "what is wrong with a file is an error of data");
     fuzz::require(std::string(error.what()).find("w.safetensors") != std::string::npos, "the file is named");

@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "base/silent_services.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
 #include "millrace/util/standard_error.h"
@@ -51,16 +52,10 @@ GraphPlan beginning(const GraphPlan& graph, DataSet::Stages stages) {
   return plan;
 }
 
-// What stages may ask of a run: only what they warn of is passed on, once.
-class Warnings : public RunServices {
+// Passes on what stages warn of, once.
+class Warnings : public SilentServices {
  public:
   explicit Warnings(bool quiet) : quiet_(quiet) {}
-  void report(const StepReport&) override {}
-  void scalar(std::string_view, std::uint64_t, std::string_view, double) override {}
-  void promise_scalar(std::string_view, std::uint64_t, std::string_view) override {}
-  void not_finite(std::string_view, std::uint64_t, std::string_view) override {}
-  void bad_sample(std::string_view, const Sample&, std::string_view) override {}
-  std::string output_folder() const override { return {}; }
   void warn(std::string_view message) override {
     const std::lock_guard lock(mutex_);
     if (said_.emplace(message).second && !quiet_) print_to_stderr("warning: {}\n", message);

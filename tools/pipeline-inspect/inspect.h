@@ -26,9 +26,9 @@ std::string describe_network(const Network& network);  // a table of layers
 std::string describe_memory(const Network& network, const Registry& registry, std::uint32_t batch);
 std::string list_parameters(const Network& network);  // a JSON object a line: name, kind, first values, shape
 std::string describe_pipeline(const Pipeline& pipeline);
-std::string describe_base(const std::string& file);     // what it is for, and its variables
-std::string describe_weights(const std::string& file);  // tensors, classes, and how images are prepared
-std::string list_tensors(const std::string& file);      // of weights; a JSON object a line: name, type, shape
+std::string describe_base(const std::string& file);                               // what it is for, and its variables
+std::string describe_weights(const std::string& file, const Registry& registry);  // tensors, classes, how images are prepared
+std::string list_tensors(const std::string& file);  // of weights; a JSON object a line: name, type, shape
 
 // The same as a picture: Graphviz source, left to right. Dashed edges are the credits that flow back.
 std::string draw_pipeline(const Pipeline& pipeline);

@@ -37,11 +37,11 @@ bool is_weights(const std::string& file) {
   return file.ends_with(".safetensors") || file.ends_with(".pth") || file.ends_with(".pt");
 }
 
-std::string inspect_weights(const std::string& file, const Options& options) {
+std::string inspect_weights(const std::string& file, const Options& options, const Registry& registry) {
   if (options.dot || !options.svg.empty() || !options.sets.empty() || !options.batch.empty()) {
     fail(ErrorKind::usage, "'{}' holds weights; --dot, --svg, --batch and --set are for pipelines and networks", file);
   }
-  return options.parameters ? list_tensors(file) : describe_weights(file);
+  return options.parameters ? list_tensors(file) : describe_weights(file, registry);
 }
 
 Value document_of(const std::string& file) {
@@ -151,7 +151,7 @@ std::string inspect(const Options& options) {
   if (options.schema) return json_schema(registry);
   if (options.rest.empty()) return list_everything(registry);
   const std::string& what = options.rest[0];
-  if (is_weights(what)) return inspect_weights(what, options);
+  if (is_weights(what)) return inspect_weights(what, options, registry);
   if (is_file(what)) {
     return is_network(what) ? inspect_network(what, options, registry) : inspect_pipeline(what, options, registry);
   }

@@ -11,8 +11,8 @@ namespace millrace {
 namespace {
 
 // What a user's photographs are spared.
-std::string left_out(const Usage& stored) {
-  if (takes_own_size(stored)) {
+std::string left_out(const Usage& stored, const Registry& registry) {
+  if (takes_own_size(stored, registry)) {
     return ", without what made an image of its target;\nphotographs keep their own size, and height and width are those of "
            "validation";
   }
@@ -21,7 +21,7 @@ std::string left_out(const Usage& stored) {
 
 }  // namespace
 
-std::string describe_weights(const std::string& file) {
+std::string describe_weights(const std::string& file, const Registry& registry) {
   const TensorFile read = read_tensors(file);
   std::size_t numbers = 0;
   for (const NamedTensor& tensor : read.tensors) numbers += tensor.values.size();
@@ -33,9 +33,9 @@ std::string describe_weights(const std::string& file) {
   if (!classes.empty()) out += fmt::format("  classes  {}: {}\n", classes.size(), fmt::join(classes, ", "));
   const auto stored = usage_from(read.metadata, file);
   if (!stored) return out + "It does not say how images are prepared for it.\n";
-  const Usage usage = for_photographs(*stored);
+  const Usage usage = for_photographs(*stored, registry);
   out += fmt::format("Images are prepared as [{}] of its run did{}. pipeline-run --predict IMAGES --weights {} uses this:\n\n",
-                     usage.graph, left_out(*stored), file);
+                     usage.graph, left_out(*stored, registry), file);
   const std::string text = metadata_of(usage).at("usage");
   return out + text.substr(0, text.find("\n[document]"));
 }

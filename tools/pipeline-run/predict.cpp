@@ -198,7 +198,6 @@ class Prediction {
     table.set("flow", Value());  // first
     table.set("read", source());
     add(usage_.prepare, flow, table);
-    if (part_.group != nullptr) say_size(table);
     batch.set("size", batch_size());
     batch.set("bad_sample_budget", Value(kAnyNumber));
     flow.emplace_back("batch");
@@ -210,15 +209,6 @@ class Prediction {
     table.set(sink.type, sink_table(sink, network));
     table.set("flow", Value(std::move(flow)));
     return table;
-  }
-
-  // Images of one size can share a batch: the stage that decodes them has to know it.
-  void say_size(Value& tables) const {
-    for (const Usage::StageUse& stage : usage_.prepare) {
-      if (stage.type != "decode_image") continue;
-      const ImageShape& shape = part_.group->file;
-      tables.find(stage.name)->set("size", Value(Array{Value(shape.height), Value(shape.width)}));
-    }
   }
 
   // At another size a batch has as many pixels as in validation, but one image at least.
@@ -335,13 +325,15 @@ std::vector<std::string> write_sizes(const PredictRequest& request, const Images
         group_by_size(load_pipeline(file, request.overrides, registry, {.other_weights = false, .made_by = kPredict}), registry);
   }
   for (const SizeGroup& group : groups) check_size(usage, group, registry);
-  if (groups.size() == 1) return {Prediction(request, images, usage, {"", &groups.front(), false}).write(registry, files)};
+  // Images of one size can share a batch: the stage that decodes them has to know it.
+  const auto write = [&](const Part& part) {
+    return Prediction(request, images, with_stated_size(usage, part.group->file, registry), part).write(registry, files);
+  };
+  if (groups.size() == 1) return {write({"", &groups.front(), false})};
   refuse_several_sizes(groups, !request.labels.empty());
   refuse_equal_names(groups);
   std::vector<std::string> made;
-  for (const SizeGroup& group : groups) {
-    made.push_back(Prediction(request, images, usage, {"-" + size_of(group), &group, true}).write(registry, files));
-  }
+  for (const SizeGroup& group : groups) made.push_back(write({"-" + size_of(group), &group, true}));
   return made;
 }
 
@@ -362,9 +354,10 @@ std::vector<std::string> write_prediction(const PredictRequest& request, const R
   }
   if (std::error_code ignored; fs::is_directory(request.labels, ignored)) read.push_back(absolute_path(request.labels));
   check_prediction_folder(request.folder, read);
-  const Usage usage = for_photographs(usage_in(request.weights, !request.labels.empty(), request.overrides, registry));
+  const Usage usage =
+      for_photographs(usage_in(request.weights, !request.labels.empty(), request.overrides, registry), registry);
   const Images images = images_of(request, files);
-  if (takes_own_size(usage)) return write_sizes(request, images, usage, registry, files);
+  if (takes_own_size(usage, registry)) return write_sizes(request, images, usage, registry, files);
   return {Prediction(request, images, usage, {}).write(registry, files)};
 }
 

@@ -56,6 +56,17 @@ struct Size {
   std::int64_t width = 0;
 };
 
+// What a stage of role preparation (stage.h, RecipeRole), or a value of its key that is not the default, does to inputs of a
+// network that restores images. Such a network is trained on images that are made of their targets, and cut to one size; a user's
+// photographs are inputs as they are, and have sizes of their own.
+enum class RecipeEffect : std::uint8_t {
+  none,         // photographs get it as well
+  spoils,       // makes an input of its target, such as noise: photographs go without it
+  cuts,         // cuts to the size of training: photographs that keep their size go without it
+  states_size,  // says which size images have: photographs that keep their size have it in place of that
+  resizes,      // makes all images one size, which photographs then get too
+};
+
 // Collects what is wrong with a file so that several mistakes are reported in one go.
 class Diagnostics {
  public:
@@ -101,7 +112,7 @@ class ParamRef {
   ParamRef& may_change();
   // Recipes in files of weights (stage.h, RecipeRole) may set it. REQUIRES: no value names a file, a folder, a URL, a program or
   // a variable of the environment. Of a table: neither does any member.
-  ParamRef& in_recipes();
+  ParamRef& in_recipes(RecipeEffect effect = RecipeEffect::none);
 
  private:
   ParamInfo* info_;

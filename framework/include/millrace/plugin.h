@@ -43,7 +43,7 @@ RuleType rule_type();
 template <class T>
 ObserverType observer_type();
 
-inline constexpr std::uint32_t kAbiVersion = 19;
+inline constexpr std::uint32_t kAbiVersion = 20;
 inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
 
 // Compiler, its ABI-relevant settings and the standard library, as one text.

@@ -33,6 +33,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -287,8 +288,8 @@ class Sink : public Stage {
   void process(int, Packet packet, Output& output) final { process(static_cast<In&>(*packet.payload), output); }
 };
 
-// What a recipe may use a stage type for. A recipe stands in a file of weights (recipe/usage.h) and may come from anywhere, so it is
-// data and nothing more: it makes stages of the role that fits their place, with keys that are ParamRef::in_recipes().
+// What a recipe may use a stage type for. A recipe stands in a file of weights and may come from anywhere, so it is data and
+// nothing more: it makes stages of the role that fits their place, with keys that are ParamRef::in_recipes().
 enum class RecipeRole {
   none,         // no recipe makes the stage
   preparation,  // makes images, or changes them, before `batch`
@@ -320,7 +321,10 @@ class StageAttributes {
   StageAttributes& any_image();
   // The stage may stand in a recipe. REQUIRES: with any values of its keys in_recipes(), it reads and writes nothing but packets,
   // or, of a sink, the file or folder that another key names.
-  StageAttributes& in_recipes(RecipeRole role);
+  StageAttributes& in_recipes(RecipeRole role, RecipeEffect effect = RecipeEffect::none);
+  // Which results of a network --predict may have a sink write: "classes" of images, a "map" of classes of pixels, an "image" or
+  // "numbers".
+  StageAttributes& writes(std::initializer_list<std::string_view> results);
   // An example of a stage behind a source: example("chance = 1"); of a source: example("path = '${folder}/data.bin'", &write_data).
   StageAttributes& example(std::string_view table, ImageShape image = {8, 8, 3});
   StageAttributes& example(std::string_view table, void (*files)(const std::string& folder));
@@ -334,6 +338,8 @@ class StageAttributes {
   bool stepwise_ = false;
   bool any_image_ = false;
   RecipeRole recipe_role_ = RecipeRole::none;
+  RecipeEffect recipe_effect_ = RecipeEffect::none;
+  std::vector<std::string> writes_;
   std::vector<StageExample> examples_;
 };
 

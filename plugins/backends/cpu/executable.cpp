@@ -40,6 +40,10 @@ InputPlane plane_of(const dnnl::memory::desc& desc, void* data, DataType type) {
 
 }  // namespace
 
+std::vector<Node> fused(const Network& network, std::vector<LayerPort> outputs) {
+  return fuse(network, {.backend = "cpu", .pool_with_statistics = true, .outputs = std::move(outputs)});
+}
+
 Layout preferred_layout(const Network& network, const CompileOptions& options, const dnnl::engine& engine) {
   using dnnl::memory;
   const Layer* largest = nullptr;

@@ -20,6 +20,9 @@ namespace millrace::cpu {
 // The layout that oneDNN asks for in the convolution that computes most; channels last when there is none.
 Layout preferred_layout(const Network& network, const CompileOptions& options, const dnnl::engine& engine);
 
+// The network as this backend fuses it. `outputs`: values that are read by others than layers.
+std::vector<Node> fused(const Network& network, std::vector<LayerPort> outputs = {});
+
 class Executable {
  public:
   // Plans. Throws Error(usage) for networks that cannot be computed, Error(device) for what oneDNN refuses. `by`: of inference,

@@ -14,11 +14,9 @@
 namespace millrace::cpu::test {
 namespace {
 
-const FusionOptions kFusion = {.backend = "cpu", .pool_with_statistics = true};
-
 std::vector<std::string> outputs_of(const Network& network) {
   std::vector<std::string> names;
-  for (const Node& node : fuse(network, kFusion)) names.push_back(network.layers[static_cast<std::size_t>(node.output)].name);
+  for (const Node& node : fused(network)) names.push_back(network.layers[static_cast<std::size_t>(node.output)].name);
   return names;
 }
 
@@ -33,7 +31,7 @@ TEST(Fusion, TakesActivationsPoolingAndAdditionsIn) {
       { name = "a3", op = "add", from = ["b3", "r2"] }, { name = "r3", op = "relu" },
       { name = "fc", op = "linear", out = 4 } ])");
   EXPECT_EQ(outputs_of(*network), (std::vector<std::string>{"g1", "c2", "r2", "c3", "r3", "fc"}));
-  const std::vector<Node> nodes = fuse(*network, kFusion);
+  const std::vector<Node> nodes = fused(*network);
   EXPECT_EQ(nodes[0].activation, Activation::gelu);
   EXPECT_GE(nodes[2].pool, 0);
   EXPECT_NE(nodes[4].residual, kNoResidual);
@@ -45,7 +43,7 @@ TEST(Fusion, TakesAnActivationIntoATransposedConvolution) {
     layers = [ { name = "t", op = "transposed_conv", out = 16, kernel = 2, stride = 2 }, { name = "r", op = "relu" },
                { name = "fc", op = "linear", out = 4 } ])");
   EXPECT_EQ(outputs_of(*network), (std::vector<std::string>{"r", "fc"}));
-  const Node node = fuse(*network, kFusion)[0];
+  const Node node = fused(*network)[0];
   EXPECT_EQ(node.kind, Node::Kind::conv);
   EXPECT_EQ(node.activation, Activation::relu);
 }
@@ -73,7 +71,7 @@ TEST(Fusion, NamesALayerThatItDoesNotKnow) {
     layers = [ { name = "odd", op = "relu" }, { name = "fc", op = "linear", out = 4 } ])");
   network.layers[0].op = "fourier";
   try {
-    fuse(network, kFusion);
+    fused(network);
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);

@@ -9,14 +9,6 @@
 #include "primitives.h"
 
 namespace millrace::cpu {
-namespace {
-
-Network frozen(Network network) {
-  for (Parameter& parameter : network.parameters) parameter.trainable = false;
-  return network;
-}
-
-}  // namespace
 
 CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, const DeviceOptions& device,
                        const PrimitiveChecks& checks)
@@ -25,7 +17,7 @@ CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, co
       table_(network_),
       parameters_(network_, options_),
       phases_(network_, options_.request),
-      frozen_(frozen(network)),
+      gradients_(network),
       losses_(network_) {
   queue_.run([&] { compile(device, checks); });
 }
@@ -40,11 +32,8 @@ std::vector<LayerTime> CpuReplica::layer_times() {
 void CpuReplica::compile(const DeviceOptions& device, const PrimitiveChecks& checks) {
   make_team(device.cores, device.warn);
   const dnnl::engine engine = processor();
-  FusionOptions fusion{.backend = "cpu", .pool_with_statistics = true};
-  fusion.outputs = options_.request.loss_outputs(network_);
-  nodes_ = fuse(network_, fusion);
-  fusion.outputs = options_.request.outputs;
-  infer_nodes_ = fuse(network_, fusion);
+  nodes_ = fused(network_, options_.request.loss_outputs(network_));
+  infer_nodes_ = fused(network_, options_.request.outputs);
   const Layout layout = preferred_layout(network_, options_, engine);
   workshops_.push_back({phases_.network(0), options_, layout, parameters_, engine, dnnl::stream(engine), checks});
   // The first one that is planned chooses how weights lie.
@@ -54,8 +43,7 @@ void CpuReplica::compile(const DeviceOptions& device, const PrimitiveChecks& che
   executables_.compile(options_, [this](const auto& use) {
     return std::make_unique<Executable>(workshop_of(use.phase), use.training ? nodes_ : infer_nodes_, use.samples, use.training);
   });
-  check_gradients(network_, options_.request);
-  for (const ScoreGradient& gradient : options_.request.gradients) compile_gradient(gradient.by);
+  gradients_.compile(options_, workshops_.front());
   losses_.plan(options_.request.losses, std::max(options_.train_batch, options_.infer_batch));
   parameters_.finish_planning(checks);
   workshops_.front().checks.release_memory();
@@ -71,30 +59,7 @@ Workshop& CpuReplica::workshop_of(std::size_t phase) {
   return workshops_[phase];
 }
 
-void CpuReplica::compile_gradient(LayerPort by) {
-  const auto [found, is_new] = gradients_.try_emplace(by);
-  if (!is_new) return;
-  if (!frozen_workshop_) {
-    const Workshop& shared = workshops_.front();
-    frozen_workshop_ = std::make_unique<Workshop>(
-        Workshop{frozen_, options_, shared.layout, parameters_, shared.engine, shared.stream, shared.checks});
-  }
-  GradientPass& pass = found->second;
-  FusionOptions fusion{.backend = "cpu", .pool_with_statistics = true};
-  fusion.outputs = {by};
-  pass.nodes = fuse(frozen_, fusion);
-  CompileOptions inference = options_;
-  inference.train_batch = 0;
-  pass.executables.compile(inference, [this, &pass, by](const auto& use) {
-    return std::make_unique<Executable>(*frozen_workshop_, pass.nodes, use.samples, true, by);
-  });
-}
-
-std::size_t CpuReplica::arena_bytes() const {
-  std::size_t bytes = executables_.arena_bytes();
-  for (const auto& [by, pass] : gradients_) bytes = std::max(bytes, pass.executables.arena_bytes());
-  return bytes;
-}
+std::size_t CpuReplica::arena_bytes() const { return std::max(executables_.arena_bytes(), gradients_.arena_bytes()); }
 
 MemoryPlan CpuReplica::memory_plan() const {
   MemoryPlan plan;
@@ -118,9 +83,8 @@ void CpuReplica::start() {
 
 void CpuReplica::bind_all() {
   arena_ = MemoryRegion(arena_bytes());
-  const auto bind = [this](Executable& executable) { executable.bind(arena_.as<std::byte>()); };
-  executables_.each(bind);
-  for (const auto& [by, pass] : gradients_) pass.executables.each(bind);
+  executables_.each([this](Executable& executable) { executable.bind(arena_.as<std::byte>()); });
+  gradients_.bind(arena_.as<std::byte>());
 }
 
 Executable& CpuReplica::executable(Executables<Executable>& among, const Executables<Executable>::Use& use) {
@@ -311,23 +275,11 @@ Ref<Event> CpuReplica::read_outputs(std::span<const OutputCopy> copies) {
 }
 
 void CpuReplica::run_gradient(const Batch& batch, std::uint32_t begin, std::uint32_t count, const GradientCopy& copy) {
-  const auto found = gradients_.find(copy.gradient.by);
-  if (found == gradients_.end()) {
-    fail(ErrorKind::usage, "no gradient by the output of {} is computed: name it in CompileRequest::gradients",
-         place_of(network_.layers[static_cast<std::size_t>(copy.gradient.by.layer)]));
-  }
-  Executable& network = executable(found->second.executables, {count, false});
+  Executable& network = executable(gradients_.by(copy.gradient.by), {count, false});
   const View plain;
   millrace::cpu::ingest(batch, begin, count, &plain, table_, network.input());
   network.forward(pass_);
-  const auto numbers = scored_numbers(copy.gradient, values_of(network.output()), std::span(batch.labels + begin, count));
-  const Map& scores = network.d_output();
-  zero(scores);
-  for (std::size_t n = 0; n < numbers.size(); ++n) {
-    if (numbers[n] >= 0) element_of(scores, static_cast<std::int64_t>(n), numbers[n]) = 1;
-  }
-  network.backward(pass_, [](int) {});
-  read_map(network.gradient(), copy.host);
+  read_gradient(network, pass_, std::span(batch.labels + begin, count), copy);
 }
 
 Ref<Event> CpuReplica::read_gradients(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count,

@@ -3,7 +3,6 @@
 
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "millrace/backend/executables.h"
 #include "millrace/backend/learning_phases.h"
 #include "parameter_store.h"
+#include "score_gradients.h"
 #include "work_queue.h"
 
 namespace millrace::cpu {
@@ -56,7 +56,6 @@ class CpuReplica final : public Replica {
  private:
   std::function<void()> or_give_up(std::function<void()> work) const;
   void compile(const DeviceOptions& device, const PrimitiveChecks& checks);
-  void compile_gradient(LayerPort by);
   std::size_t arena_bytes() const;
   Workshop& workshop_of(std::size_t phase);
   Executable& executable(Executables<Executable>& among, const Executables<Executable>::Use& use);
@@ -86,14 +85,7 @@ class CpuReplica final : public Replica {
   std::vector<Node> nodes_, infer_nodes_;  // of training; of inference, where outputs are kept apart
   std::vector<int> bucket_node_;           // by bucket: the first node of forward, so the last of backward, that it waits for
   Executables<Executable> executables_;
-  // Gradients of scores, by the value: inference of a network of which nothing is trained, and its backward down to the value.
-  struct GradientPass {
-    std::vector<Node> nodes;
-    Executables<Executable> executables;
-  };
-  const Network frozen_;
-  std::unique_ptr<Workshop> frozen_workshop_;
-  std::map<LayerPort, GradientPass> gradients_;
+  ScoreGradients gradients_;
   MemoryRegion arena_;
 
   std::uint64_t submitted_epoch_ = 0;  // of the last ingest(); the caller's thread

@@ -93,10 +93,11 @@ void Weighted::choose_forward(Planner& planner, const Value& output) {
   }
   if (!computes_forward()) return;
   workshop_.reorders +=
-      source_.plan(planner, free_input ? workshop_.input_desc : held_source, chosen.query_md(dnnl::query::src_md)) ? 1 : 0;
-  workshop_.reorders += destination_.plan(planner, destination, chosen.query_md(dnnl::query::dst_md)) ? 1 : 0;
-  kernel_.plan(planner, workshop_.parameters.computed_layout(parameter), chosen.query_md(dnnl::query::weights_md));
-  forward_.plan(planner, chosen);
+      forward_.source.plan(planner, free_input ? workshop_.input_desc : held_source, chosen.query_md(dnnl::query::src_md)) ? 1
+                                                                                                                           : 0;
+  workshop_.reorders += forward_.destination.plan(planner, destination, chosen.query_md(dnnl::query::dst_md)) ? 1 : 0;
+  forward_.weights.plan(planner, workshop_.parameters.computed_layout(parameter), chosen.query_md(dnnl::query::weights_md));
+  forward_.step.plan(planner, chosen);
 }
 
 void Weighted::plan(Planner& planner) {
@@ -134,10 +135,10 @@ void Weighted::plan_data(Planner& planner) {
   const WindowSum sum = sum_of(WindowSum::Pass::data, source, in_any_layout(held_weights), d_destination);
   const PrimitiveDesc chosen = first_right(sum, {as_it_lies, in_any, in_float32});
   contribution_ = planner.contribute(input());
-  workshop_.reorders += d_source_.plan(planner, source, chosen.query_md(dnnl::query::diff_src_md)) ? 1 : 0;
-  workshop_.reorders += data_d_destination_.plan(planner, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md)) ? 1 : 0;
-  data_kernel_.plan(planner, held_weights, chosen.query_md(dnnl::query::weights_md));
-  data_.plan(planner, chosen);
+  workshop_.reorders += data_.source.plan(planner, source, chosen.query_md(dnnl::query::diff_src_md)) ? 1 : 0;
+  workshop_.reorders += data_.destination.plan(planner, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md)) ? 1 : 0;
+  data_.weights.plan(planner, held_weights, chosen.query_md(dnnl::query::weights_md));
+  data_.step.plan(planner, chosen);
 }
 
 void Weighted::plan_weights(Planner& planner) {
@@ -148,11 +149,18 @@ void Weighted::plan_weights(Planner& planner) {
   const Desc d_destination = computed_destination(planner);
   const WindowSum sum = sum_of(WindowSum::Pass::weights, source, in_any_layout(canonical_weights()), d_destination);
   const PrimitiveDesc chosen = first_right(sum, {as_it_lies, in_any, in_float32});
-  workshop_.reorders += weights_source_.plan(planner, source, chosen.query_md(dnnl::query::src_md)) ? 1 : 0;
-  workshop_.reorders +=
-      weights_d_destination_.plan(planner, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md)) ? 1 : 0;
-  d_kernel_.plan(planner, workshop_.parameters.layout(layer().parameters[0]), chosen.query_md(dnnl::query::diff_weights_md));
-  weights_.plan(planner, chosen);
+  workshop_.reorders += weights_.source.plan(planner, source, chosen.query_md(dnnl::query::src_md)) ? 1 : 0;
+  workshop_.reorders += weights_.destination.plan(planner, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md)) ? 1 : 0;
+  weights_.weights.plan(planner, workshop_.parameters.layout(layer().parameters[0]),
+                        chosen.query_md(dnnl::query::diff_weights_md));
+  weights_.step.plan(planner, chosen);
+}
+
+void Weighted::Product::bind(const Binding& binding, const dnnl::engine& engine, void* sources, void* filters, void* results) {
+  source.bind(engine, binding, sources);
+  weights.bind(engine, binding, filters);
+  destination.bind(engine, binding, results);
+  step.bind(binding, engine);
 }
 
 void Weighted::bind(const Planner& planner, const Binding& binding) {
@@ -163,10 +171,7 @@ void Weighted::bind(const Planner& planner, const Binding& binding) {
   output_ = to.spec.map(binding.at(to.tensor));
   pre_activation_ = to.spec.map(result);
   if (forward_) {
-    source_.bind(engine, binding, binding.at(from.tensor));
-    kernel_.bind(engine, binding, workshop_.parameters.computed_value(layer().parameters[0]));
-    destination_.bind(engine, binding, result);
-    forward_.bind(binding, engine);
+    forward_.bind(binding, engine, binding.at(from.tensor), workshop_.parameters.computed_value(layer().parameters[0]), result);
     if (finishes_apart()) zeros_.assign(static_cast<std::size_t>(layer().output[0]), 0.0F);
   }
   const Desc bias({layer().output[0]}, memory::data_type::f32, memory::format_tag::a);
@@ -177,30 +182,23 @@ void Weighted::bind(const Planner& planner, const Binding& binding) {
   if (has_bias() && trains(1)) d_bias_ = memory(bias, engine, gradient(1));
   if (data_) {
     d_input_ = target_of(planner, binding, input(), contribution_);
-    d_source_.bind(engine, binding, d_input_.written.data);
-    data_kernel_.bind(engine, binding, workshop_.parameters.computed_value(layer().parameters[0]));
-    data_d_destination_.bind(engine, binding, d_output_.data);
+    data_.bind(binding, engine, d_input_.written.data, workshop_.parameters.computed_value(layer().parameters[0]),
+               d_output_.data);
   }
-  if (weights_) {
-    weights_source_.bind(engine, binding, binding.at(from.tensor));
-    d_kernel_.bind(engine, binding, gradient(0));
-    weights_d_destination_.bind(engine, binding, d_output_.data);
-  }
-  data_.bind(binding, engine);
-  weights_.bind(binding, engine);
+  if (weights_) weights_.bind(binding, engine, binding.at(from.tensor), gradient(0), d_output_.data);
 }
 
 void Weighted::forward(const Pass&) {
   dnnl::stream& stream = workshop_.stream;
-  source_.load(stream);
-  kernel_.load(stream);
-  std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, source_.memory()},
-                                               {DNNL_ARG_WEIGHTS, kernel_.memory()},
-                                               {DNNL_ARG_DST, destination_.memory()},
-                                               {DNNL_ARG_SCRATCHPAD, forward_.scratch_memory}};
+  forward_.source.load(stream);
+  forward_.weights.load(stream);
+  std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, forward_.source.memory()},
+                                               {DNNL_ARG_WEIGHTS, forward_.weights.memory()},
+                                               {DNNL_ARG_DST, forward_.destination.memory()},
+                                               {DNNL_ARG_SCRATCHPAD, forward_.step.scratch_memory}};
   if (has_bias() && !finishes_apart()) arguments.emplace(DNNL_ARG_BIAS, bias_);
-  forward_.primitive.execute(stream, arguments);
-  destination_.store(stream);
+  forward_.step.primitive.execute(stream, arguments);
+  forward_.destination.store(stream);
   if (finishes_apart()) finish();
   if (node_.activation == Activation::gelu) kernels().activate(Activation::gelu, pre_activation_, output_);
 }
@@ -234,30 +232,30 @@ void Weighted::backward(const Pass&) {
                                 bias_apart ? gradient(1) : nullptr);
   }
   if (weights_) {
-    weights_source_.load(stream);
-    weights_d_destination_.load(stream);
-    std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, weights_source_.memory()},
-                                                 {DNNL_ARG_DIFF_DST, weights_d_destination_.memory()},
-                                                 {DNNL_ARG_DIFF_WEIGHTS, d_kernel_.memory()},
-                                                 {DNNL_ARG_SCRATCHPAD, weights_.scratch_memory}};
+    weights_.source.load(stream);
+    weights_.destination.load(stream);
+    std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, weights_.source.memory()},
+                                                 {DNNL_ARG_DIFF_DST, weights_.destination.memory()},
+                                                 {DNNL_ARG_DIFF_WEIGHTS, weights_.weights.memory()},
+                                                 {DNNL_ARG_SCRATCHPAD, weights_.step.scratch_memory}};
     if (has_bias() && trains(1) && !bias_apart) arguments.emplace(DNNL_ARG_DIFF_BIAS, d_bias_);
-    weights_.primitive.execute(stream, arguments);
-    d_kernel_.store(stream);
+    weights_.step.primitive.execute(stream, arguments);
+    weights_.weights.store(stream);
   }
   if (data_) {
-    data_kernel_.load(stream);
-    data_d_destination_.load(stream);
-    data_.primitive.execute(stream, {{DNNL_ARG_DIFF_SRC, d_source_.memory()},
-                                     {DNNL_ARG_WEIGHTS, data_kernel_.memory()},
-                                     {DNNL_ARG_DIFF_DST, data_d_destination_.memory()},
-                                     {DNNL_ARG_SCRATCHPAD, data_.scratch_memory}});
-    d_source_.store(stream);
+    data_.weights.load(stream);
+    data_.destination.load(stream);
+    data_.step.primitive.execute(stream, {{DNNL_ARG_DIFF_SRC, data_.source.memory()},
+                                          {DNNL_ARG_WEIGHTS, data_.weights.memory()},
+                                          {DNNL_ARG_DIFF_DST, data_.destination.memory()},
+                                          {DNNL_ARG_SCRATCHPAD, data_.step.scratch_memory}});
+    data_.source.store(stream);
     d_input_.finish();
   }
 }
 
 std::string Weighted::detail() const {
-  const auto name = [](const Step& step) { return step ? step.desc.impl_info_str() : "-"; };
+  const auto name = [](const Product& product) { return product ? product.step.desc.impl_info_str() : "-"; };
   // Where the output is kept, forward was the first operation's alone.
   const auto* const first_one = static_cast<const Weighted*>(first());
   return fmt::format("{} | {} | {}", name(forward_ || !first_one ? forward_ : first_one->forward_), name(data_), name(weights_));

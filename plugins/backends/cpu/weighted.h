@@ -54,6 +54,14 @@ class Weighted : public Operation {
     WindowSum sum;
     PrimitiveDesc desc;
   };
+  // A primitive with its operands. Backward reads or makes their gradients in place of some.
+  struct Product {
+    Step step;
+    Operand source, weights, destination;
+
+    explicit operator bool() const { return static_cast<bool>(step); }
+    void bind(const Binding& binding, const dnnl::engine& engine, void* sources, void* filters, void* results);
+  };
   WindowSum sum_of(WindowSum::Pass pass, const Desc& source, const Desc& weights, const Desc& destination) const;
   // The first way that is not slow: for the operands as they lie, for layouts that oneDNN chooses, and for such layouts in
   // float32. If all are slow, the first. Throws dnnl::error if there is none.
@@ -73,11 +81,8 @@ class Weighted : public Operation {
 
   bool training_ = false;
   std::int64_t samples_ = 0;
-  TensorId before_ = kNoTensor;  // what gelu is applied to
-  Step forward_, data_, weights_;
-  Operand source_, kernel_, destination_;                      // forward
-  Operand d_source_, data_kernel_, data_d_destination_;        // backward to the input
-  Operand weights_source_, d_kernel_, weights_d_destination_;  // backward to the weights
+  TensorId before_ = kNoTensor;       // what gelu is applied to
+  Product forward_, data_, weights_;  // forward; backward to the input; backward to the weights
   dnnl::memory bias_, d_bias_;
   std::vector<float> zeros_;  // by channel, for finish()
   Planner::Contribution contribution_;

@@ -15,11 +15,7 @@ struct PixelBinaryCrossEntropyKernel {
     const float of_sample = row.place_in(1), label = row.place_in(2);
     const float predicted = class_of_largest(row, row.largest([&](auto c) { return row.in(0, c); }));
     row.place_out(5, predicted);
-    if (of_sample == 0 || label < 0) {
-      row.each([&](auto c) { row.out(0, c, 0.0F); });
-      for (int i = 1; i < 5; ++i) row.place_out(i, 0.0F);
-      return;
-    }
+    if (of_sample == 0 || label < 0) return leave_pixel_out(row, 4);
     const auto named = static_cast<std::int64_t>(label);
     // With s the sigmoid: -log s(x) = max(-x, 0) + log(1 + exp(-|x|)), and -log(1 - s(x)) = -log s(-x).
     const float loss = row.sum([&](auto c) {

@@ -20,11 +20,7 @@ struct PixelFocalKernel {
     const float largest = row.largest([&](auto c) { return row.in(0, c); });
     const float predicted = class_of_largest(row, largest);
     row.place_out(5, predicted);
-    if (of_sample == 0 || label < 0) {
-      row.each([&](auto c) { row.out(0, c, 0.0F); });
-      for (int i = 1; i < 5; ++i) row.place_out(i, 0.0F);
-      return;
-    }
+    if (of_sample == 0 || label < 0) return leave_pixel_out(row, 4);
     const auto named = static_cast<std::int64_t>(label);
     const double top = static_cast<double>(largest);
     const double log_total = top + log(row.sum([&](auto c) { return exp(static_cast<double>(row.in(0, c)) - top); }));

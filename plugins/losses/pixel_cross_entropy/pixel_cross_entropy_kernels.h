@@ -16,11 +16,7 @@ struct PixelCrossEntropyKernel {
     const float largest = row.largest([&](auto c) { return row.in(0, c); });
     const float predicted = class_of_largest(row, largest);
     row.place_out(5, predicted);
-    if (of_sample == 0 || label < 0) {
-      row.each([&](auto c) { row.out(0, c, 0.0F); });
-      for (int i = 1; i < 5; ++i) row.place_out(i, 0.0F);
-      return;
-    }
+    if (of_sample == 0 || label < 0) return leave_pixel_out(row, 4);
     const auto named = static_cast<std::int64_t>(label);
     const float weight = of_sample * row.in(3, named);
     const float total = row.sum([&](auto c) { return math::exp(row.in(0, c) - largest); });

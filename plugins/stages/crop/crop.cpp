@@ -11,7 +11,7 @@ namespace millrace {
 void Crop::describe(StageDescription<Params>& d) {
   d.name("crop")
       .text("Cuts a piece of a fixed size out of every image.")
-      .in_recipes(RecipeRole::preparation)
+      .in_recipes(RecipeRole::preparation, RecipeEffect::cuts)
       .example("size = [6, 5]")
       .example("size = [4, 4]\nposition = 'random'", {10, 12, 3});
   d.params.add("size", &Params::size).required().unit("pixels").text("of the piece, [height, width]").in_recipes();

@@ -55,20 +55,20 @@ void DecodeImage::describe(StageDescription<Params>& d) {
   d.params.add("size", &Params::size)
       .unit("pixels")
       .text("of the result, [height, width]. Alone: the size that every image has; one of another size is a bad sample")
-      .in_recipes();
+      .in_recipes(RecipeEffect::states_size);
   d.params.add("fit", &Params::fit)
       .choices({"as-is", "exact"})
       .text("exact: resize every image to `size`; proportions may change")
-      .in_recipes();
+      .in_recipes(RecipeEffect::resizes);
   d.params.add("short_side", &Params::short_side)
       .range(1, 65'535)
       .unit("pixels")
       .text("resize to this length of the shorter side; proportions stay")
-      .in_recipes();
+      .in_recipes(RecipeEffect::resizes);
   d.params.add("crop", &Params::crop)
       .choices({"none", "centre"})
       .text("centre: cut `size` out of the middle, after `short_side` where that is given")
-      .in_recipes();
+      .in_recipes(RecipeEffect::cuts);
   d.params
       .add_table(
           "random_resized_crop", static_cast<ExcerptParams::RandomPart Params::*>(&Params::random_resized_crop),
@@ -89,7 +89,7 @@ void DecodeImage::describe(StageDescription<Params>& d) {
       .text(
           "for targets as large as their images: the image is made so many times smaller as the source's target_scale says, by "
           "this filter; sizes here are those of the smaller image")
-      .in_recipes();
+      .in_recipes(RecipeEffect::spoils);
   d.params.add("exif", &Params::exif).text("turn photos upright as the camera noted it").in_recipes();
   d.params.add("max_pixels", &Params::max_pixels)
       .range(1)

@@ -16,7 +16,7 @@ void add_noise(Sample& sample, const Range& deviation, Draw& draw) {
 void Noise::describe(StageDescription<Params>& d) {
   d.name("noise")
       .text("Adds Gaussian noise to images where the network reads them, in float; targets stay clean.")
-      .in_recipes(RecipeRole::preparation)
+      .in_recipes(RecipeRole::preparation, RecipeEffect::spoils)
       .example("deviation = [0, 25]");
   d.params.add("deviation", &Params::deviation)
       .required()

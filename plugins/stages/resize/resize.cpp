@@ -7,7 +7,7 @@ namespace millrace {
 void Resize::describe(StageDescription<Params>& d) {
   d.name("resize")
       .text("Resamples images to a size.")
-      .in_recipes(RecipeRole::preparation)
+      .in_recipes(RecipeRole::preparation, RecipeEffect::resizes)
       .example("size = [5, 12]")
       .example("short_side = 4\nfilter = 'bicubic'", {8, 12, 3});
   d.params.add("size", &Params::size).unit("pixels").text("the exact size, [height, width]; proportions may change").in_recipes();

@@ -38,7 +38,7 @@ void append_number(std::string& text, Number value) {
 
 void WriteClasses::describe(StageDescription<Params>& d) {
   d.name("write_classes").text("Writes the most probable classes of each image, with their scores, as CSV or JSON lines.");
-  d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink);
+  d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"classes"});
   d.params.add("file", &Params::file).text("a file in the run's folder, or an absolute path");
   d.params.add("format", &Params::format)
       .choices({"auto", "csv", "jsonl"})

@@ -42,7 +42,7 @@ void WriteEvaluation::describe(StageDescription<Params>& d) {
       .text(
           "Compares predicted classes of images or pixels with labels: class matrix, figures of each class, calibration, worst "
           "images.");
-  d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink);
+  d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"classes", "map"});
   d.params.add("folder", &Params::folder)
       .text("a folder in the run's folder, or an absolute path; CSV files and pictures are written into it");
   d.params.add("mistakes", &Params::mistakes)

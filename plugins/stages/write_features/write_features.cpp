@@ -57,7 +57,7 @@ LayerPort port_of(const WriteFeatures::Params& params, const StageSite& site) {
 
 void WriteFeatures::describe(StageDescription<Params>& d) {
   d.name("write_features").text("Writes a layer's output for each image, as safetensors or NumPy array.");
-  d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink);
+  d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"numbers"});
   d.params.add("layer", &Params::layer).text("\"layer\" or \"layer:port\"; default: the network's last one").in_recipes();
   d.params.add("file", &Params::file)
       .text(

@@ -13,7 +13,7 @@ namespace millrace {
 
 void WriteMasks::describe(StageDescription<Params>& d) {
   d.name("write_masks").text("Writes the most probable class of each pixel, a PNG file for each image.");
-  d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink);
+  d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"map"});
   PictureParams::describe(d.params);
   d.params.add("picture", &Params::picture)
       .choices({"ids", "labels", "colours", "overlay"})

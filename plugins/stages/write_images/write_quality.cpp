@@ -14,7 +14,7 @@ namespace millrace {
 
 void WriteQuality::describe(StageDescription<Params>& d) {
   d.name("write_quality").text("Compares the network's pictures with target images: PSNR and SSIM of each, and their means.");
-  d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink);
+  d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"image"});
   d.params.add("folder", &Params::folder)
       .text("a folder in the run's folder, or an absolute path; two CSV files are written into it");
   d.params.add("normalised", &Params::normalised)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 namespace millrace {
 
 class Diagnostics;
+enum class RecipeEffect : std::uint8_t;
 
 // One declared parameter, with the owner's type erased. `object` points to the struct that declared it.
 struct ParamInfo {
@@ -35,7 +37,7 @@ struct ParamInfo {
   bool or_one = false;      // a value that is no list stands for a list of it, and one that is no table for its first member
   bool shared = false;      // of a list of tables: keys that no member has belong to another reader
   bool may_change = false;  // see ParamRef::may_change()
-  bool in_recipes = false;  // see ParamRef::in_recipes()
+  std::optional<RecipeEffect> in_recipes;  // see ParamRef::in_recipes()
   // The key has no effect without one of these, and is then a mistake.
   struct Companion {
     std::string key;                  // of the same table

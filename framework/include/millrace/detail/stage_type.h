@@ -53,6 +53,8 @@ struct StageType : TypeDescription {
   bool takes_rule = false;  // its table also holds the parameters of the update rule that its key `rule` names
   bool takes_loss = false;  // its key `loss` is the table of a loss
   RecipeRole recipe_role = RecipeRole::none;
+  RecipeEffect recipe_effect = RecipeEffect::none;
+  std::vector<std::string> writes;  // of a sink: see StageAttributes::writes()
   std::vector<StageExample> examples;
   enum class Role { stage, source, sample_transform, batcher } role = Role::stage;
   // Reads the table as create() does and constructs nothing. `owner` names the table in messages: "[train.augment]".

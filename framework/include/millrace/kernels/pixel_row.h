@@ -12,4 +12,11 @@ MILLRACE_KERNEL float class_of_largest(const Row& row, float largest) {
   return first < 1e8F ? first : 0.0F;  // outputs that are no numbers equal nothing
 }
 
+// A pixel without a class: no gradient, and 0 in the place's outputs 1 to `last`.
+template <class Row>
+MILLRACE_KERNEL void leave_pixel_out(Row& row, int last) {
+  row.each([&](auto c) { row.out(0, c, 0.0F); });
+  for (int i = 1; i <= last; ++i) row.place_out(i, 0.0F);
+}
+
 }  // namespace millrace

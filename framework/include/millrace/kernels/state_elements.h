@@ -21,6 +21,17 @@ MILLRACE_KERNEL void reduce(const K& kernel, const UpdateNumbers& n, int state, 
   kept = kernel.reduced(n, state, static_cast<float>(mean), kept);
 }
 
+// How many elements the pack that begins at this column has in a row, and the sum of what all lanes have added up apart.
+MILLRACE_KERNEL std::int64_t pack_length(const UpdateSegment& own, std::int64_t column) {
+  return own.width - column < kUpdatePack ? own.width - column : kUpdatePack;
+}
+template <class Group>
+MILLRACE_KERNEL double sum_of_lanes(const Group& group, const double (&parts)[kUpdatePack]) {
+  double sum = 0;
+  MILLRACE_UNROLL for (int k = 0; k < kUpdatePack; ++k) sum += parts[k];
+  return group.sum(sum);
+}
+
 // What they read and write. On the host.
 std::vector<MemoryUse> uses_of_reduction(const UpdateArguments& at, int state);
 std::vector<MemoryUse> uses_of_measures(const UpdateArguments& at);
@@ -46,12 +57,10 @@ struct ReduceRow {
     const std::int64_t begin = own.begin * kUpdatePack + (i - own.first_row) * own.width;
     double parts[kUpdatePack] = {};
     for (std::int64_t column = group.lane() * kUpdatePack; column < own.width; column += group.size() * kUpdatePack) {
-      const std::int64_t count = own.width - column < kUpdatePack ? own.width - column : kUpdatePack;
+      const std::int64_t count = pack_length(own, column);
       for (std::int64_t k = 0; k < count; ++k) parts[k] += measured(at, kernel, n, state, begin + column + k);
     }
-    double sum = 0;
-    MILLRACE_UNROLL for (int k = 0; k < kUpdatePack; ++k) sum += parts[k];
-    sum = group.sum(sum);
+    const double sum = sum_of_lanes(group, parts);
     if (group.lane() == 0) reduce(kernel, n, state, sum / own.columns, at.states[state][i]);
   }
   std::vector<MemoryUse> uses() const { return uses_of_reduction(at, state); }
@@ -75,7 +84,7 @@ struct ReduceColumns {
     const UpdateSegment& own = at.segments[segment];
     const UpdateNumbers n = numbers_without_norms(at, segment);
     const std::int64_t column = i * kUpdatePack - own.first_column, begin = own.begin * kUpdatePack + column;
-    const std::int64_t count = own.width - column < kUpdatePack ? own.width - column : kUpdatePack;
+    const std::int64_t count = pack_length(own, column);
     double sums[kUpdatePack] = {};
     for (std::int64_t row = group.lane(); row < own.rows; row += group.size()) {
       for (std::int64_t k = 0; k < count; ++k) sums[k] += measured(at, kernel, n, state, begin + row * own.width + k);
@@ -110,9 +119,7 @@ struct MeasureChunk {
     for (std::int64_t i = first + group.lane(); i < last; i += group.size()) {
       MILLRACE_UNROLL for (int k = 0; k < kUpdatePack; ++k) parts[k] += measured(at, kernel, n, state, i * kUpdatePack + k);
     }
-    double sum = 0;
-    MILLRACE_UNROLL for (int k = 0; k < kUpdatePack; ++k) sum += parts[k];
-    sum = group.sum(sum);
+    const double sum = sum_of_lanes(group, parts);
     if (group.lane() == 0) at.partial_squares[chunk].value = sum;
   }
   std::vector<MemoryUse> uses() const { return uses_of_measures(at); }

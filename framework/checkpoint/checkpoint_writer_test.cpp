@@ -1,5 +1,5 @@
 // The thread that writes checkpoints.
-#include "checkpoint/checkpoints.h"
+#include "checkpoint/checkpoint_writer.h"
 
 #include <gtest/gtest.h>
 
@@ -14,9 +14,9 @@
 namespace millrace::checkpoint_test {
 namespace {
 
-class CheckpointsTest : public CheckpointTest {
+class CheckpointWriterTest : public CheckpointTest {
  protected:
-  Checkpoints::Setting setting() {
+  CheckpointWriter::Setting setting() {
     return {.folder = folder_.path() / "made",
             .keep = 2,
             .seconds = 0,
@@ -28,12 +28,13 @@ class CheckpointsTest : public CheckpointTest {
   std::vector<CheckpointEvent> events_;  // to be read behind wait()
 };
 
-TEST_F(CheckpointsTest, AreWrittenAndToldInOrder) {
+TEST_F(CheckpointWriterTest, AreWrittenAndToldInOrder) {
   std::vector<std::uint64_t> exported;
-  Checkpoints::Setting exporting = setting();
+  CheckpointWriter::Setting exporting = setting();
   exporting.attempted = [&](const Checkpoint* best) { exported.push_back(best != nullptr ? best->state.step : 0); };
-  Checkpoints checkpoints(std::move(exporting));
-  for (std::uint64_t step = 1; step <= 4; ++step) checkpoints.write(checkpoint_at(step), step == 1, Checkpoints::Clock::now());
+  CheckpointWriter checkpoints(std::move(exporting));
+  for (std::uint64_t step = 1; step <= 4; ++step)
+    checkpoints.write(checkpoint_at(step), step == 1, CheckpointWriter::Clock::now());
   checkpoints.finish();
   EXPECT_EQ(latest(), checkpoint_name(4));
   EXPECT_EQ(pointed_to(folder_.path() / "made", "best"), checkpoint_name(1));
@@ -48,14 +49,14 @@ TEST_F(CheckpointsTest, AreWrittenAndToldInOrder) {
   }
 }
 
-TEST_F(CheckpointsTest, ADiskThatTakesNoMoreLeavesTheOldOneAndIsToldOnce) {
-  Checkpoints checkpoints(setting());
-  checkpoints.write(checkpoint_at(1), false, Checkpoints::Clock::now());
+TEST_F(CheckpointWriterTest, ADiskThatTakesNoMoreLeavesTheOldOneAndIsToldOnce) {
+  CheckpointWriter checkpoints(setting());
+  checkpoints.write(checkpoint_at(1), false, CheckpointWriter::Clock::now());
   checkpoints.wait();
   {
     const testkit::SmallFiles small(100);
     for (std::uint64_t step = 2; step <= 3; ++step) {
-      checkpoints.write(checkpoint_at(step), false, Checkpoints::Clock::now());
+      checkpoints.write(checkpoint_at(step), false, CheckpointWriter::Clock::now());
       checkpoints.wait();
     }
     EXPECT_NE(warnings_.find("no checkpoint after step 2: "), std::string::npos) << warnings_;
@@ -68,18 +69,18 @@ TEST_F(CheckpointsTest, ADiskThatTakesNoMoreLeavesTheOldOneAndIsToldOnce) {
   int left_out = 0;
   while (checkpoints.backs_off()) ++left_out;
   EXPECT_EQ(left_out, 3) << "two attempts have failed";
-  checkpoints.write(checkpoint_at(4), false, Checkpoints::Clock::now());
+  checkpoints.write(checkpoint_at(4), false, CheckpointWriter::Clock::now());
   checkpoints.finish();
   EXPECT_EQ(latest(), checkpoint_name(4));
   EXPECT_FALSE(checkpoints.backs_off());
   EXPECT_EQ(events_.size(), 2U);
 }
 
-TEST_F(CheckpointsTest, AFolderThatIsMovedAwayIsMadeAgainAndThatIsSaidOnce) {
-  Checkpoints checkpoints(setting());
+TEST_F(CheckpointWriterTest, AFolderThatIsMovedAwayIsMadeAgainAndThatIsSaidOnce) {
+  CheckpointWriter checkpoints(setting());
   for (std::uint64_t step = 1; step <= 4; ++step) {
     if (step == 2) fs::rename(folder_.path() / "made", folder_.path() / "moved");
-    checkpoints.write(checkpoint_at(step), false, Checkpoints::Clock::now());
+    checkpoints.write(checkpoint_at(step), false, CheckpointWriter::Clock::now());
     checkpoints.wait();
     const bool is_moved =
         warnings_.find("made' was moved away or removed: those from here on are in a new one") != std::string::npos;
@@ -91,11 +92,11 @@ TEST_F(CheckpointsTest, AFolderThatIsMovedAwayIsMadeAgainAndThatIsSaidOnce) {
   EXPECT_EQ(pointed_to(folder_.path() / "moved", "latest"), checkpoint_name(1));
 }
 
-TEST_F(CheckpointsTest, OneAttemptInEightIsMadeHoweverManyFailed) {
-  Checkpoints checkpoints(setting());
+TEST_F(CheckpointWriterTest, OneAttemptInEightIsMadeHoweverManyFailed) {
+  CheckpointWriter checkpoints(setting());
   const testkit::SmallFiles small(100);
   for (std::uint64_t step = 1; step <= 9; ++step) {
-    checkpoints.write(checkpoint_at(step), false, Checkpoints::Clock::now());
+    checkpoints.write(checkpoint_at(step), false, CheckpointWriter::Clock::now());
     checkpoints.wait();
   }
   int left_out = 0;
@@ -104,23 +105,23 @@ TEST_F(CheckpointsTest, OneAttemptInEightIsMadeHoweverManyFailed) {
   EXPECT_NE(warnings_.find("; the run has none yet, and training goes on\n"), std::string::npos) << warnings_;
 }
 
-TEST_F(CheckpointsTest, TheFirstThatARunThatGoesOnCannotWriteLeavesTheOneBefore) {
-  Checkpoints::Setting resumed = setting();
+TEST_F(CheckpointWriterTest, TheFirstThatARunThatGoesOnCannotWriteLeavesTheOneBefore) {
+  CheckpointWriter::Setting resumed = setting();
   resumed.resumes = true;
-  Checkpoints checkpoints(std::move(resumed));
+  CheckpointWriter checkpoints(std::move(resumed));
   const testkit::SmallFiles small(100);
-  checkpoints.write(checkpoint_at(1), false, Checkpoints::Clock::now());
+  checkpoints.write(checkpoint_at(1), false, CheckpointWriter::Clock::now());
   checkpoints.wait();
   EXPECT_NE(warnings_.find("; the one before is still the newest, and training goes on\n"), std::string::npos) << warnings_;
 }
 
-TEST_F(CheckpointsTest, ValuesMayComeOnTheThreadThatWrites) {
+TEST_F(CheckpointWriterTest, ValuesMayComeOnTheThreadThatWrites) {
   const Checkpoint whole = checkpoint_at(1);
   Checkpoint empty = whole;
   for (NamedTensor& tensor : empty.tensors) tensor.values.clear();
   std::thread::id thread;
-  Checkpoints checkpoints(setting());
-  checkpoints.write(std::move(empty), false, Checkpoints::Clock::now(), [&](std::vector<NamedTensor>& tensors) {
+  CheckpointWriter checkpoints(setting());
+  checkpoints.write(std::move(empty), false, CheckpointWriter::Clock::now(), [&](std::vector<NamedTensor>& tensors) {
     thread = std::this_thread::get_id();
     for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].values = whole.tensors[i].values;
   });
@@ -131,25 +132,26 @@ TEST_F(CheckpointsTest, ValuesMayComeOnTheThreadThatWrites) {
   for (std::size_t i = 0; i < whole.tensors.size(); ++i) EXPECT_EQ(read.tensors[i].values, whole.tensors[i].values);
 }
 
-TEST_F(CheckpointsTest, WithoutItsValuesOneIsNotWritten) {
-  Checkpoints checkpoints(setting());
-  checkpoints.write(checkpoint_at(1), false, Checkpoints::Clock::now());
-  checkpoints.write(checkpoint_at(2), true, Checkpoints::Clock::now(), [](auto&) { fail(ErrorKind::device, "cuda:0 is lost"); });
+TEST_F(CheckpointWriterTest, WithoutItsValuesOneIsNotWritten) {
+  CheckpointWriter checkpoints(setting());
+  checkpoints.write(checkpoint_at(1), false, CheckpointWriter::Clock::now());
+  checkpoints.write(checkpoint_at(2), true, CheckpointWriter::Clock::now(),
+                    [](auto&) { fail(ErrorKind::device, "cuda:0 is lost"); });
   EXPECT_STREQ(testkit::error_of([&] { checkpoints.finish(); }).what(), "the last checkpoint is not written: cuda:0 is lost");
   EXPECT_EQ(warnings_, "no checkpoint after step 2: cuda:0 is lost\n");
   EXPECT_EQ(latest(), checkpoint_name(1));
-  checkpoints.write(checkpoint_at(3), false, Checkpoints::Clock::now());
+  checkpoints.write(checkpoint_at(3), false, CheckpointWriter::Clock::now());
   checkpoints.finish();
   EXPECT_EQ(latest(), checkpoint_name(3));
 }
 
-TEST_F(CheckpointsTest, ValuesThatAreNotFiniteAreNeverTheNewest) {
-  Checkpoints checkpoints(setting());
-  checkpoints.write(checkpoint_at(1), false, Checkpoints::Clock::now());
+TEST_F(CheckpointWriterTest, ValuesThatAreNotFiniteAreNeverTheNewest) {
+  CheckpointWriter checkpoints(setting());
+  checkpoints.write(checkpoint_at(1), false, CheckpointWriter::Clock::now());
   for (const float value : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     Checkpoint bad = checkpoint_at(2);
     bad.tensors[1].values[3] = value;
-    checkpoints.write(std::move(bad), true, Checkpoints::Clock::now());
+    checkpoints.write(std::move(bad), true, CheckpointWriter::Clock::now());
     EXPECT_STREQ(testkit::error_of([&] { checkpoints.finish(); }).what(),
                  "the last checkpoint is not written: 'fc.weight/momentum' has values that are not finite");
   }
@@ -159,32 +161,32 @@ TEST_F(CheckpointsTest, ValuesThatAreNotFiniteAreNeverTheNewest) {
   EXPECT_EQ(pointed_to(folder_.path() / "made", "best"), "");
 }
 
-TEST_F(CheckpointsTest, ValuesThatAreNotFiniteDoNotMakeADiskThatFailedGood) {
-  Checkpoints checkpoints(setting());
+TEST_F(CheckpointWriterTest, ValuesThatAreNotFiniteDoNotMakeADiskThatFailedGood) {
+  CheckpointWriter checkpoints(setting());
   {
     const testkit::SmallFiles small(100);
-    checkpoints.write(checkpoint_at(1), false, Checkpoints::Clock::now());
+    checkpoints.write(checkpoint_at(1), false, CheckpointWriter::Clock::now());
     checkpoints.wait();
   }
   Checkpoint bad = checkpoint_at(2);
   bad.tensors[1].values[3] = std::numeric_limits<float>::infinity();
-  checkpoints.write(std::move(bad), false, Checkpoints::Clock::now());
+  checkpoints.write(std::move(bad), false, CheckpointWriter::Clock::now());
   checkpoints.wait();
   EXPECT_TRUE(checkpoints.backs_off()) << "the failure before it is forgotten";
 }
 
-TEST_F(CheckpointsTest, ABestOneThatTheDiskDidNotTakeIsWrittenBeforeTheNext) {
-  Checkpoints checkpoints(setting());
-  checkpoints.write(checkpoint_at(1), true, Checkpoints::Clock::now());
+TEST_F(CheckpointWriterTest, ABestOneThatTheDiskDidNotTakeIsWrittenBeforeTheNext) {
+  CheckpointWriter checkpoints(setting());
+  checkpoints.write(checkpoint_at(1), true, CheckpointWriter::Clock::now());
   checkpoints.wait();
   {
     const testkit::SmallFiles small(100);
-    checkpoints.write(checkpoint_at(2), true, Checkpoints::Clock::now());
+    checkpoints.write(checkpoint_at(2), true, CheckpointWriter::Clock::now());
     checkpoints.wait();
   }
   EXPECT_EQ(pointed_to(folder_.path() / "made", "best"), checkpoint_name(1));
   EXPECT_NE(warnings_.find("; it is the best one, and waits in memory to be tried again"), std::string::npos) << warnings_;
-  checkpoints.write(checkpoint_at(3), false, Checkpoints::Clock::now());
+  checkpoints.write(checkpoint_at(3), false, CheckpointWriter::Clock::now());
   checkpoints.finish();
   EXPECT_EQ(pointed_to(folder_.path() / "made", "best"), checkpoint_name(2));
   EXPECT_EQ(read_checkpoint(folder_.path() / "made" / checkpoint_name(2)).state.step, 2U);
@@ -194,20 +196,20 @@ TEST_F(CheckpointsTest, ABestOneThatTheDiskDidNotTakeIsWrittenBeforeTheNext) {
   EXPECT_TRUE(events_[1].best);
 }
 
-TEST_F(CheckpointsTest, ABestOneThatIsNeverWrittenIsAnErrorAndRescued) {
-  Checkpoints::Setting with_rescue = setting();
+TEST_F(CheckpointWriterTest, ABestOneThatIsNeverWrittenIsAnErrorAndRescued) {
+  CheckpointWriter::Setting with_rescue = setting();
   with_rescue.rescue = folder_.path() / "rescue";
-  Checkpoints checkpoints(with_rescue);
-  checkpoints.write(checkpoint_at(1), false, Checkpoints::Clock::now());
+  CheckpointWriter checkpoints(with_rescue);
+  checkpoints.write(checkpoint_at(1), false, CheckpointWriter::Clock::now());
   checkpoints.wait();
   const fs::path made = folder_.path() / "made";
   fs::rename(made, folder_.path() / "away");  // so that no retry can succeed
   folder_.write("made", "a file");
-  checkpoints.write(checkpoint_at(2), true, Checkpoints::Clock::now());
+  checkpoints.write(checkpoint_at(2), true, CheckpointWriter::Clock::now());
   checkpoints.wait();
   Checkpoint bad = checkpoint_at(3);
   bad.tensors[0].values[0] = std::numeric_limits<float>::quiet_NaN();
-  checkpoints.write(std::move(bad), false, Checkpoints::Clock::now());
+  checkpoints.write(std::move(bad), false, CheckpointWriter::Clock::now());
   const std::string error = testkit::error_of([&] { checkpoints.finish(); }).what();
   EXPECT_NE(error.find("the last checkpoint is not written: "), std::string::npos) << error;
   EXPECT_NE(error.find("; the best checkpoint, after step 2, is not written: cannot make '"), std::string::npos) << error;
@@ -216,42 +218,42 @@ TEST_F(CheckpointsTest, ABestOneThatIsNeverWrittenIsAnErrorAndRescued) {
   EXPECT_EQ(checkpoints.rescued(), "") << "it is not the last one";
 }
 
-TEST_F(CheckpointsTest, WhatOneStandsBehindIsOnTheDiskBeforeItIsTheNewest) {
-  Checkpoints::Setting watched = setting();
+TEST_F(CheckpointWriterTest, WhatOneStandsBehindIsOnTheDiskBeforeItIsTheNewest) {
+  CheckpointWriter::Setting watched = setting();
   std::vector<std::string> seen;
   watched.sync = [&] {
     EXPECT_TRUE(fs::exists(folder_.path() / "made" / checkpoint_name(seen.size() + 1) / "manifest.json"));
     seen.push_back(latest());
   };
-  Checkpoints checkpoints(watched);
-  for (std::uint64_t step = 1; step <= 2; ++step) checkpoints.write(checkpoint_at(step), false, Checkpoints::Clock::now());
+  CheckpointWriter checkpoints(watched);
+  for (std::uint64_t step = 1; step <= 2; ++step) checkpoints.write(checkpoint_at(step), false, CheckpointWriter::Clock::now());
   checkpoints.finish();
   EXPECT_EQ(seen, (std::vector<std::string>{"", checkpoint_name(1)}));
 }
 
-TEST_F(CheckpointsTest, ByTimeTheyAreDueOnceAnInterval) {
-  Checkpoints::Setting hours = setting();
-  EXPECT_FALSE(Checkpoints(hours).is_time());
+TEST_F(CheckpointWriterTest, ByTimeTheyAreDueOnceAnInterval) {
+  CheckpointWriter::Setting hours = setting();
+  EXPECT_FALSE(CheckpointWriter(hours).is_time());
   hours.seconds = 3600;
-  EXPECT_FALSE(Checkpoints(hours).is_time());
+  EXPECT_FALSE(CheckpointWriter(hours).is_time());
   hours.seconds = 1e-9;
-  Checkpoints at_once(hours);
+  CheckpointWriter at_once(hours);
   EXPECT_TRUE(at_once.is_time());
 }
 
-TEST_F(CheckpointsTest, AFolderHasOneWriter) {
+TEST_F(CheckpointWriterTest, AFolderHasOneWriter) {
   {
-    const Checkpoints first(setting());
-    const Error error = testkit::error_of([&] { const Checkpoints second(setting()); });
+    const CheckpointWriter first(setting());
+    const Error error = testkit::error_of([&] { const CheckpointWriter second(setting()); });
     EXPECT_EQ(error.kind(), ErrorKind::usage);
     EXPECT_NE(std::string(error.what()).find("made': its run has not ended"), std::string::npos) << error.what();
   }
-  EXPECT_NO_THROW(Checkpoints{setting()});
+  EXPECT_NO_THROW(CheckpointWriter{setting()});
 }
 
-TEST_F(CheckpointsTest, AFolderThatCannotBeMadeIsNamed) {
+TEST_F(CheckpointWriterTest, AFolderThatCannotBeMadeIsNamed) {
   folder_.write("made", "a file");
-  const Error error = testkit::error_of([&] { const Checkpoints checkpoints(setting()); });
+  const Error error = testkit::error_of([&] { const CheckpointWriter checkpoints(setting()); });
   EXPECT_EQ(error.kind(), ErrorKind::usage);
   EXPECT_NE(std::string(error.what()).find("made' cannot be made: "), std::string::npos) << error.what();
 }

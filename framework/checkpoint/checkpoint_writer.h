@@ -1,4 +1,4 @@
-// The checkpoints of a run, written by a thread of their own while training goes on.
+// Writes the checkpoints of a run on a thread of its own while training goes on.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@
 namespace millrace {
 
 // One thread calls it.
-class Checkpoints {
+class CheckpointWriter {
  public:
   using Clock = std::chrono::steady_clock;
   struct Setting {
@@ -39,10 +39,10 @@ class Checkpoints {
   };
   // Makes the folder, and locks it: of two processes that resume one run the second is refused. Throws Error(usage) naming
   // it, and what a storage throws that takes nothing.
-  explicit Checkpoints(Setting setting);
-  Checkpoints(const Checkpoints&) = delete;
-  Checkpoints& operator=(const Checkpoints&) = delete;
-  ~Checkpoints();  // when what was handed over is written
+  explicit CheckpointWriter(Setting setting);
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+  ~CheckpointWriter();  // when what was handed over is written
 
   // The time from one checkpoint to the next is over, and none is being written. Then the time begins again.
   bool is_time();

@@ -1,4 +1,4 @@
-#include "checkpoint/checkpoints.h"
+#include "checkpoint/checkpoint_writer.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -18,15 +18,15 @@ namespace {
 
 constexpr int kMostFailures = 3;  // that make the wait for the next attempt longer: one in eight is made then
 
-Checkpoints::Clock::duration as_duration(double seconds) {
-  return std::chrono::duration_cast<Checkpoints::Clock::duration>(std::chrono::duration<double>(seconds));
+CheckpointWriter::Clock::duration as_duration(double seconds) {
+  return std::chrono::duration_cast<CheckpointWriter::Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-double seconds_of(Checkpoints::Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+double seconds_of(CheckpointWriter::Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 }  // namespace
 
-Checkpoints::Checkpoints(Setting setting)
+CheckpointWriter::CheckpointWriter(Setting setting)
     : setting_(std::move(setting)),
       place_(checkpoint_place(setting_.folder, setting_.storage)),
       next_(Clock::now() + as_duration(setting_.seconds)) {
@@ -48,7 +48,7 @@ Checkpoints::Checkpoints(Setting setting)
 }
 
 // A file system that has no locks is no reason to fail.
-void Checkpoints::lock_folder(const std::filesystem::path& folder) {
+void CheckpointWriter::lock_folder(const std::filesystem::path& folder) {
   folder_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder_ < 0 || ::flock(folder_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   ::close(folder_);
@@ -56,7 +56,7 @@ void Checkpoints::lock_folder(const std::filesystem::path& folder) {
 }
 
 // Writing makes it again, so nothing else would tell.
-void Checkpoints::look_at_folder() {
+void CheckpointWriter::look_at_folder() {
   if (setting_.storage != nullptr || folder_ < 0 || is_still_at(folder_, setting_.folder)) return;
   ::close(std::exchange(folder_, -1));
   setting_.warn(
@@ -65,7 +65,7 @@ void Checkpoints::look_at_folder() {
                   setting_.folder.string()));
 }
 
-Checkpoints::~Checkpoints() {
+CheckpointWriter::~CheckpointWriter() {
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
@@ -75,7 +75,7 @@ Checkpoints::~Checkpoints() {
   if (folder_ >= 0) ::close(folder_);
 }
 
-bool Checkpoints::is_time() {
+bool CheckpointWriter::is_time() {
   if (setting_.seconds <= 0 || Clock::now() < next_) return false;
   const std::lock_guard lock(mutex_);
   if (job_) return false;
@@ -83,31 +83,31 @@ bool Checkpoints::is_time() {
   return true;
 }
 
-bool Checkpoints::backs_off() {
+bool CheckpointWriter::backs_off() {
   const std::lock_guard lock(mutex_);
   if (left_out_ < (1 << std::min(failures_, kMostFailures)) - 1) return ++left_out_ > 0;
   left_out_ = 0;
   return false;
 }
 
-void Checkpoints::wait_until_written() {
+void CheckpointWriter::wait_until_written() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !job_; });
 }
 
-void Checkpoints::wait() {
+void CheckpointWriter::wait() {
   wait_until_written();
   refused_.reset();
 }
 
-void Checkpoints::write(Checkpoint checkpoint, bool best, Clock::time_point since, Fetch fetch) {
+void CheckpointWriter::write(Checkpoint checkpoint, bool best, Clock::time_point since, Fetch fetch) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !job_; });
   job_ = std::make_shared<Job>(Job{std::move(checkpoint), best, seconds_of(Clock::now() - since), std::move(fetch)});
   changed_.notify_all();
 }
 
-void Checkpoints::finish() {
+void CheckpointWriter::finish() {
   wait_until_written();
   if (best_left_) try_best_again();
   std::string text;
@@ -124,7 +124,7 @@ void Checkpoints::finish() {
 }
 
 // Returns what became of it.
-std::string Checkpoints::rescue(const char* pointer, const Checkpoint& checkpoint) {
+std::string CheckpointWriter::rescue(const char* pointer, const Checkpoint& checkpoint) {
   const std::string name = checkpoint_name(checkpoint.state.step);
   try {
     write_checkpoint(setting_.rescue, checkpoint);
@@ -136,7 +136,7 @@ std::string Checkpoints::rescue(const char* pointer, const Checkpoint& checkpoin
   }
 }
 
-void Checkpoints::run() {
+void CheckpointWriter::run() {
   name_this_thread("checkpoints");
   std::unique_lock lock(mutex_);
   while (true) {
@@ -155,7 +155,7 @@ void Checkpoints::run() {
 }
 
 // False where a device did not give the values; training will find the same.
-bool Checkpoints::fetch(Job& job) {
+bool CheckpointWriter::fetch(Job& job) {
   const Fetch fetch = std::exchange(job.fetch, nullptr);
   if (!fetch) return true;
   try {
@@ -170,7 +170,7 @@ bool Checkpoints::fetch(Job& job) {
   }
 }
 
-void Checkpoints::attempt(const SharedJob& job) {
+void CheckpointWriter::attempt(const SharedJob& job) {
   const std::uint64_t step = job->checkpoint.state.step;
   lost_ = step;
   refused_ = nullptr;
@@ -188,7 +188,7 @@ void Checkpoints::attempt(const SharedJob& job) {
 }
 
 // What goes wrong there is no trouble of the checkpoint.
-void Checkpoints::tell_attempted(const Job& job) {
+void CheckpointWriter::tell_attempted(const Job& job) {
   if (!setting_.attempted) return;
   try {
     setting_.attempted(job.best ? &job.checkpoint : nullptr);
@@ -197,7 +197,7 @@ void Checkpoints::tell_attempted(const Job& job) {
   }
 }
 
-bool Checkpoints::try_best_again() {
+bool CheckpointWriter::try_best_again() {
   try {
     write(*best_left_);
   } catch (...) {
@@ -209,7 +209,7 @@ bool Checkpoints::try_best_again() {
   return true;
 }
 
-void Checkpoints::write(const Job& job) {
+void CheckpointWriter::write(const Job& job) {
   const auto start = Clock::now();
   const std::uint64_t step = job.checkpoint.state.step;
   look_at_folder();
@@ -234,7 +234,7 @@ void Checkpoints::write(const Job& job) {
 }
 
 // Old ones that stay are no reason to give up the new one, which is written.
-void Checkpoints::tidy(const std::string& name) {
+void CheckpointWriter::tidy(const std::string& name) {
   try {
     place_->tidy(name, setting_.keep, setting_.keep_every);
   } catch (const Error& error) {
@@ -244,7 +244,7 @@ void Checkpoints::tidy(const std::string& name) {
 }
 
 // Said once, however often it fails.
-void Checkpoints::fail_by(const Error& error, const SharedJob& job) {
+void CheckpointWriter::fail_by(const Error& error, const SharedJob& job) {
   const std::uint64_t step = job->checkpoint.state.step;
   failure_ = error.what();
   if (!setting_.rescue.empty()) refused_ = job;

@@ -1,0 +1,30 @@
+#include "network/input.h"
+
+#include <fmt/format.h>
+
+namespace millrace {
+
+void InputParams::describe(ParamSet<InputParams>& set) {
+  set.add("channels", &InputParams::channels).range(1, 4096).text("channels of the images: 3 for colour, 1 for grey");
+  set.add("height", &InputParams::height).required().range(1, 1 << 16).unit("pixels").text("height of the images");
+  set.add("width", &InputParams::width).required().range(1, 1 << 16).unit("pixels").text("width of the images");
+  set.add("mean", &InputParams::mean).text("subtracted from each channel, of pixels scaled to 0 ... 1");
+  set.add("deviation", &InputParams::deviation).range(1e-6).text("each channel is divided by it then");
+}
+
+InputParams read_input(const Value& table, const std::string& network, Diagnostics& errors) {
+  ParamSet<InputParams> set;
+  InputParams::describe(set);
+  InputParams input = read_struct(set, table, "'input' of network '" + network + "'", errors);
+  const auto per_channel = [&](const char* key, std::vector<double>& values, double otherwise) {
+    if (values.empty()) values.assign(static_cast<std::size_t>(input.channels), otherwise);
+    if (static_cast<std::int64_t>(values.size()) == input.channels) return;
+    errors.add(table.find(key)->at(),
+               fmt::format("'{}' needs one figure for each of the {} channels, found {}", key, input.channels, values.size()));
+  };
+  per_channel("mean", input.mean, 0);
+  per_channel("deviation", input.deviation, 1);
+  return input;
+}
+
+}  // namespace millrace

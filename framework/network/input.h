@@ -1,0 +1,22 @@
+// The table `input` of a network: the size of its images, and the mean and deviation by which their pixels are normalised.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "millrace/params.h"
+
+namespace millrace {
+
+struct InputParams {
+  std::int64_t channels = 3, height = 0, width = 0;
+  std::vector<double> mean, deviation;  // by channel
+
+  static void describe(ParamSet<InputParams>& set);
+};
+
+// Where the table does not say them, each channel has mean 0 and deviation 1. `network`: its name, for messages.
+InputParams read_input(const Value& table, const std::string& network, Diagnostics& errors);
+
+}  // namespace millrace

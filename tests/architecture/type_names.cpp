@@ -1,0 +1,87 @@
+// Which types of plugins the framework knows by name.
+#include <algorithm>
+#include <array>
+#include <regex>
+#include <set>
+
+#include "source_file.h"
+#include "walls.h"
+
+namespace millrace::architecture {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array kKnown = {
+    // [data] chooses the source by what lies at its path.
+    KnownName{"framework/config/data_layout.cpp", "read_folder"},
+    KnownName{"framework/config/data_layout.cpp", "read_list"},
+    KnownName{"framework/config/data_layout.cpp", "read_pairs"},
+    KnownName{"framework/config/data_layout.cpp", "read_tar"},
+    // The loss of a stage whose table names none.
+    KnownName{"framework/plugin/loss_params.h", "cross_entropy"},
+    // One of the layers that a backend may compute by an operation of its own.
+    KnownName{"framework/network/fusion.cpp", "softmax"},
+    // A key of recipes: the size of batches.
+    KnownName{"framework/recipe/usage.cpp", "batch"},
+    KnownName{"framework/recipe/usage_read.cpp", "batch"},
+    KnownName{"framework/recipe/usage_recipe.cpp", "batch"},
+    // A column of a table of times, beside "backward".
+    KnownName{"framework/run/profile.cpp", "forward"},
+    // Stages of tests.
+    KnownName{"framework/graph/line_of_stages.h", "batch"},
+};
+
+// The texts that the pattern finds in front of a comment.
+std::vector<std::string> texts_in(const std::regex& pattern, const std::string& line) {
+  const std::string code = line.substr(0, line.find("//"));
+  std::vector<std::string> found;
+  for (auto match = std::sregex_iterator(code.begin(), code.end(), pattern); match != std::sregex_iterator(); ++match) {
+    found.push_back((*match)[1]);
+  }
+  return found;
+}
+
+std::set<std::string> types_of_plugins(const fs::path& root) {
+  static const std::regex pattern(R"re(\bname\("([a-z0-9_]+)"\))re");
+  std::set<std::string> names;
+  for (const fs::path& file : cpp_files(root / "plugins")) {
+    if (is_test(file)) continue;
+    for (const std::string& line : read_lines(file)) {
+      for (std::string& name : texts_in(pattern, line)) names.insert(std::move(name));
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+std::span<const KnownName> known_names() { return kKnown; }
+
+Findings check_names(const fs::path& root, std::span<const KnownName> known) {
+  static const std::regex pattern(R"re("([a-z0-9_]+)")re");
+  const std::set<std::string> types = types_of_plugins(root);
+  std::set<std::pair<std::string, std::string>> unused;
+  for (const KnownName& each : known) unused.emplace(each.file, each.name);
+  Findings findings;
+  for (const fs::path& file : cpp_files(root / "framework")) {
+    if (is_test(file)) continue;
+    const std::string name = fs::relative(file, root).string();
+    int number = 0;
+    for (const std::string& line : read_lines(file)) {
+      ++number;
+      for (const std::string& text : texts_in(pattern, line)) {
+        if (!types.contains(text)) continue;
+        unused.erase({name, text});
+        const auto is_it = [&](const KnownName& each) { return name == each.file && text == each.name; };
+        if (std::ranges::any_of(known, is_it)) continue;
+        findings.push_back(name + ":" + std::to_string(number) + ": knows '" + text +
+                           "', which a plugin registers: have its type declare what is asked here");
+      }
+    }
+  }
+  for (const auto& [file, name] : unused) findings.push_back(file + ": does not name '" + name + "', as type_names.cpp says");
+  return findings;
+}
+
+}  // namespace millrace::architecture
