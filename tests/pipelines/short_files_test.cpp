@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "pairs_fixture.h"
 
@@ -192,6 +193,19 @@ TEST_F(ShortFiles, LearnSeveralLabelsAndNumbers) {
     expect_trained(outcome, 30);
     const std::string kept = read_file(find_file(runs(), "pipeline.toml"));
     EXPECT_NE(kept.find("classes = 2"), std::string::npos) << "an output for each column: " << kept;
+
+    const fs::path out = folder_ / (std::string("out-") + base);
+    const Outcome predicted = run_command({tool("pipeline-run"), "--predict", shapes() + "/test", "--weights",
+                                           find_file(fs::path(runs()) / base, "best.safetensors"), "--out", out, "--quiet"});
+    ASSERT_EQ(predicted.code, 0) << predicted.err;
+    std::istringstream rows(read_file(out / "features.csv"));
+    std::string row;
+    std::getline(rows, row);
+    EXPECT_EQ(row, "path,label,round,odd\r") << "a column for each number, under its name";
+    while (std::getline(rows, row) && std::string(base) == "labels") {
+      const double probability = std::stod(row.substr(row.rfind(',') + 1));
+      EXPECT_TRUE(probability > 0 && probability < 1) << row;
+    }
   }
 }
 
