@@ -14,7 +14,7 @@ import sys
 import pages
 
 MOST_WORDS = {"README.md": 700, "pipelines/guide/": 900, "pipelines/reference/": 900}
-INDICES, MOST_LINES = ("pipelines/README.md", "plugins/README.md", "tools/README.md"), 150
+INDICES, MOST_LINES = ("framework/README.md", "pipelines/README.md", "plugins/README.md", "tools/README.md"), 150
 MADE = "<!-- made by "
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`]+)`")
