@@ -229,6 +229,35 @@ TEST_F(Ranks, ReadTheSameDataOrNone) {
   }
 }
 
+// As on machines that share no disk: rank 1 has a folder of runs of its own, in which there is nothing.
+TEST_F(Ranks, ACheckpointComesToRanksThatHaveNone) {
+  const auto start = [&] {
+    std::vector<std::unique_ptr<RunningProgram>> all;
+    for (const int rank : {0, 1}) {
+      const Words own = {"--set", fmt::format("run.folder={}{}", folder_ / "own", rank), "--set", "run.epochs=20"};
+      all.push_back(std::make_unique<RunningProgram>(ranked("apart", rank, 2, own)));
+    }
+    return all;
+  };
+  const auto stopped = start();
+  ASSERT_TRUE(stopped[0]->reports("train: epoch 3", kLimit)) << stopped[0]->err();
+  stopped[0]->send(SIGTERM);
+  for (const auto& each : stopped) ASSERT_TRUE(each->ends(kLimit));
+  EXPECT_EQ(stopped[0]->code(), 128 + SIGTERM) << stopped[0]->err();
+  for (const auto& each : start()) {
+    ASSERT_TRUE(each->ends(kLimit));
+    EXPECT_EQ(each->code(), 0) << each->err();
+  }
+  const Outcome whole = run_command(command("whole", {"--devices", "cpu*4", "--set", "run.epochs=20"}));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  std::string last;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "own0/ranks")) {
+    if (entry.path().filename() > last && !entry.is_symlink()) last = entry.path().filename();
+  }
+  EXPECT_TRUE(read_file(folder_.path() / "own0/ranks" / last / "weights.safetensors") == weights("whole"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "own1/ranks"));
+}
+
 TEST_F(Ranks, RunTheSameFileOrNone) {
   std::vector<std::unique_ptr<RunningProgram>> all;
   for (const int rank : {0, 1}) {
