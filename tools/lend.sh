@@ -153,5 +153,5 @@ Run this on the machine, in the repository's root, with build/lend carried along
 
 If time is left, copy the journal that came back to build/lend/journal.jsonl, and go on at once, on the same machine:
 
-  python3 build/lend/visit.py --out "\$OUT" --continue build/lend/journal.jsonl --since 620
+  python3 build/lend/visit.py --out "\$OUT" --continue build/lend/journal.jsonl --since 660
 END

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A visit to a lent machine with a GPU: runs a table of steps in their order, and writes each result down at once.
 
-  visit.py --out DIR                      for 500 seconds at most, and ends by itself
+  visit.py --out DIR                      for 540 seconds at most, and ends by itself
   visit.py --out DIR --continue JOURNAL   goes on: what an earlier visit has done is not done again
 
 DIR/journal.jsonl has each result before the next program starts, DIR/results.json what they amount to after each step,
@@ -77,7 +77,7 @@ NAMES = {"backend": "cuda", "network": "resnet50", "sizes": "--tune measure --ba
 SIDES = ("millrace", "pytorch")
 FIGURES = {"images_per_second", "seconds", "accuracy", "accuracy_tta"}
 TURNS = 5  # of each side in a race
-RACE = 60  # seconds that they take; what a race has besides is PyTorch's to become ready
+RACE = 60  # seconds that they take; before them PyTorch has what a race may take besides
 LEASE = 860  # second of the lease by which all is over
 FAILED = ("failed", "hung", "crashed")
 
@@ -109,14 +109,12 @@ class Program:
 
     def line(self, until):
         """The next line; None at the end, or when none has come until then: it is late."""
-        try:
+        with contextlib.suppress(queue.Empty):
             line = self.lines.get(timeout=max(0, until - time.monotonic()))
-        except queue.Empty:
-            self.late = True
-            return None
-        if line is None:
-            self.lines.put(None)
-        return line
+            if line is None:
+                self.lines.put(None)  # for the next call
+            return line
+        self.late = True
 
     def answer(self, until):
         """The next JSON object that it prints; None when none comes in time."""
@@ -154,9 +152,11 @@ class Journal:
 
     def __init__(self, path, lease, earlier):
         self.path, self.lease = path, lease
-        with open(earlier) as file, open(path, "w") as copy:  # a visit that was killed may have left half a line
-            self.events = [json.loads(line) for line in file if line.endswith("\n")]
-            copy.writelines(json.dumps(event) + "\n" for event in self.events)
+        with open(earlier) as file:
+            lines = [line for line in file if line.endswith("\n")]  # a visit that was killed may have left half a line
+        self.events = [json.loads(line) for line in lines]
+        with open(path, "w") as file:
+            file.writelines(lines)
 
     def add(self, event, **more):
         entry = {"event": event, "lease": round(self.lease(), 2), **more}
@@ -380,7 +380,7 @@ def main():
     p.add_argument("--out", required=True, help="a folder for the journal and what becomes of it")
     p.add_argument("--continue", dest="earlier", metavar="JOURNAL", default=os.devnull, help="of an earlier visit")
     p.add_argument("--since", type=float, default=90, help="second of the lease at which this begins")
-    p.add_argument("--seconds", type=float, default=500, help="that this takes at most")
+    p.add_argument("--seconds", type=float, default=540, help="that this takes at most")
     p.add_argument("--scale", type=float, default=1, help="seconds of a clock for a second of a limit")
     p.add_argument("--set", action="append", default=[], help="NAME=VALUE: what stands for {NAME} in commands")
     options = p.parse_args()
