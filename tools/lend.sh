@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Prepares a visit to a lent machine with a GPU: builds with CUDA and the tests, fills the ignored folder build/lend, and prints the
 # command to run there, in the repository's root (tests/gpu/README.md).
-# usage: tools/lend.sh [--cifar10 ARCHIVE|FOLDER] [--continue FOLDER] [--build FOLDER] [--jobs N] [--no-build]
+# usage: tools/lend.sh [--cifar10 ARCHIVE|FOLDER] [--continue JOURNAL] [--build FOLDER] [--jobs N] [--no-build]
 #   --cifar10    CIFAR-10 as JPEG files, train/<class>/*.jpg and test/<class>/*.jpg, or an archive of it (MILLRACE_CIFAR10)
-#   --continue   what an earlier visit brought back: its results.tar.xz and journal.jsonl travel too
+#   --continue   an earlier visit's journal.jsonl, which travels too: what it has done is not done again
 #   --build      a build folder to use (build/lend-build, made like preset develop, so that ccache has most of it)
 #   --no-build   packs what that folder holds
 set -euo pipefail
@@ -124,6 +124,7 @@ travelling() {
     awk '{ sum += $1 } END { printf "%d\n", sum }'
 }
 
+[ -z "$earlier" ] || cp "$earlier" "$work/journal.jsonl" || refuse "$earlier is no journal of a visit"
 begun=$SECONDS
 [ -z "$builds" ] || build_programs
 built=$((SECONDS - begun))
@@ -134,12 +135,8 @@ carry_libraries
 check_versions
 pack programs.tar.xz "$tree" .
 pack_cifar10
-cp tests/gpu/visit*.py "$lend"
-if [ -n "$earlier" ]; then
-  [ -s "$earlier/results.tar.xz" ] || refuse "$earlier holds no results.tar.xz"
-  cp "$earlier/results.tar.xz" "$lend"
-  if [ -e "$earlier/journal.jsonl" ]; then cp "$earlier/journal.jsonl" "$lend"; fi
-fi
+cp tests/gpu/visit.py "$lend"
+if [ -n "$earlier" ]; then cp "$work/journal.jsonl" "$lend"; fi
 bytes=$(travelling)
 if [ "$bytes" -gt $((most_mib << 20)) ]; then
   say "$((bytes >> 20)) MiB would travel, and $most_mib may; the largest:"
@@ -152,9 +149,9 @@ say "built in $built s, packed in $((SECONDS - begun - built)) s; $((bytes >> 20
 cat <<END
 Run this on the machine, in the repository's root, with build/lend carried along and 600 seconds as its limit:
 
-  python3 build/lend/visit.py --out "\$OUT"${earlier:+ --continue build/lend/results.tar.xz}
+  python3 build/lend/visit.py --out "\$OUT"${earlier:+ --continue build/lend/journal.jsonl}
 
-and then, at once:
+If time is left, copy the journal that came back to build/lend/journal.jsonl, and go on at once, on the same machine:
 
-  python3 build/lend/visit.py --out "\$OUT" --again
+  python3 build/lend/visit.py --out "\$OUT" --continue build/lend/journal.jsonl --since 660
 END

@@ -36,6 +36,7 @@ class MILLRACE_THREAD_SAFETY(capability("mutex")) Mutex {
  public:
   void lock() MILLRACE_THREAD_SAFETY(acquire_capability()) { mutex_.lock(); }
   void unlock() MILLRACE_THREAD_SAFETY(release_capability()) { mutex_.unlock(); }
+  bool try_lock() MILLRACE_THREAD_SAFETY(try_acquire_capability(true)) { return mutex_.try_lock(); }
 
  private:
   friend class Lock;

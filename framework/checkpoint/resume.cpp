@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "base/folder_names.h"
+#include "base/out_of_memory.h"
 #include "checkpoint/checkpoint_format.h"
 #include "checkpoint/run_folder.h"
+#include "checkpoint/sent_checkpoint.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -146,12 +148,26 @@ void share_resume_point(std::optional<ResumePoint>& point, bool failed, const Ru
   const auto* const begin = reinterpret_cast<const std::byte*>(choice.data());
   std::vector<std::byte> bytes(begin, begin + choice.size());
   group.broadcast(Group::kRun, 0, bytes);
-  if (group.rank() == 0 || bytes.empty()) return;
+  if (bytes.empty()) return;
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text[0] != '+') fail(ErrorKind::usage, "process 0 has no checkpoint to resume from");
+  if (text[0] != '+') {
+    if (group.rank() == 0) return;
+    fail(ErrorKind::usage, "process 0 has no checkpoint to resume from");
+  }
   const fs::path path = text.substr(1);
-  const auto place = checkpoint_place(path.parent_path(), places.storage());
-  point = ResumePoint{{path, place->read(path.filename().string())}, {}, {}, false, false};
+  if (group.rank() != 0) {
+    try {
+      const auto place = checkpoint_place(path.parent_path(), places.storage());
+      point = ResumePoint{{path, place->read(path.filename().string())}, {}, {}, false, false};
+    } catch (const Error& error) {
+      if (lacks_memory(error)) throw;
+    }
+  }
+  std::optional<Checkpoint> sent;
+  if (point) sent = std::move(point->checkpoint);
+  send_where_missing(sent, group);
+  if (!point) point = ResumePoint{{path, {}}, {}, {}, false, false};
+  point->checkpoint = std::move(*sent);
 }
 
 }  // namespace millrace

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/origins.h"
 #include "millrace/storage.h"
 
 namespace millrace {
@@ -133,7 +134,7 @@ class Finder {
 
   Position position() const {
     for (const char* key : {"path", "train"}) {
-      if (const Value* value = data_.find(key)) return value->at();
+      if (const Value* value = data_.find(key)) return with_key(value->at(), fmt::format("data.{}", key));
     }
     return data_.at();
   }
@@ -302,7 +303,7 @@ void complete(Value& graph, const Layout& layout, double held_out, const Positio
   Value& table = *graph.find(kRead);
   const Part& part = trains ? layout.train : layout.validate;
   const auto add = [&](const std::string& key, Value value) {
-    if (table.find(key) == nullptr) table.set(key, std::move(value));
+    if (table.find(key) == nullptr) table.table().push_back({key, table.at(), std::move(value)});
   };
   add("stage", Value(part.stage, at));
   for (const auto& [key, text] : part.keys) add(key, Value(text, at));

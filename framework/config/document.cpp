@@ -224,10 +224,14 @@ constexpr std::size_t kLongestChain = 200;
 // The document's own keys, each evaluated once, when it is asked for. Not thread-safe.
 class DocumentScope : public Scope {
  public:
-  DocumentScope(const Value& document, std::set<std::string>& referred, bool keeps_environment = false)
-      : document_(document), referred_(referred), keeps_environment_(keeps_environment) {}
+  DocumentScope(const Value& document, std::set<std::string>& referred, bool keeps_environment = false,
+                Origins* origins = nullptr)
+      : document_(document), referred_(referred), keeps_environment_(keeps_environment), origins_(origins) {}
 
   bool keeps_environment() const override { return keeps_environment_; }
+  void was_made_with(std::string_view path, const Position& from, const Position& text) const override {
+    if (origins_ != nullptr) origins_->note(path, from, text);
+  }
 
   std::optional<Value> find(std::string_view path, const Position& at, Diagnostics& errors) const override {
     referred_.insert(std::string(path));
@@ -312,6 +316,7 @@ class DocumentScope : public Scope {
   const Value& document_;
   std::set<std::string>& referred_;
   const bool keeps_environment_;
+  Origins* const origins_;
   mutable std::vector<std::string> active_;
   mutable std::map<const Value*, Node> nodes_;
   mutable std::size_t inserted_ = 0, reported_already_ = 0;
@@ -319,8 +324,8 @@ class DocumentScope : public Scope {
 
 }  // namespace
 
-Value resolve_document(const Value& document, std::set<std::string>& referred, Diagnostics& errors) {
-  return evaluate(document, DocumentScope(document, referred), errors);
+Value resolve_document(const Value& document, std::set<std::string>& referred, Diagnostics& errors, Origins* origins) {
+  return evaluate(document, DocumentScope(document, referred, false, origins), errors);
 }
 
 namespace {

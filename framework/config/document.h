@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "config/origins.h"
 #include "millrace/detail/value.h"
 #include "millrace/params.h"
 
@@ -40,8 +41,9 @@ struct Override {
 // one, "--set train.batch.size".
 std::optional<Override> apply_override(const std::string& option, bool is_one_of_several, Value& document, Diagnostics& errors);
 
-// Evaluates every reference within the document (see expression.h). `referred`: every path that a reference names.
-Value resolve_document(const Value& document, std::set<std::string>& referred, Diagnostics& errors);
+// Evaluates every reference within the document (see expression.h). `referred`: every path that a reference names. `origins`: gets
+// where values come from; null: nobody asks.
+Value resolve_document(const Value& document, std::set<std::string>& referred, Diagnostics& errors, Origins* origins = nullptr);
 
 // `resolved` as it is kept: where `document`, from which it was made, has the text of an environment variable, with ${env.NAME}
 // in place of it. `words`: texts that are no secret and stay, so that another one is seen when a run resumes.

@@ -144,9 +144,12 @@ class PipelineReader {
     for (const std::string& option : overrides) {
       if (auto made = apply_override(option, overrides.size() > 1, *document, errors_)) applied.push_back(std::move(*made));
     }
-    pipeline_.resolved = resolve_document(*document, referred_, errors_);
+    Origins origins(later_texts(sources_.files));
+    pipeline_.resolved = resolve_document(*document, referred_, errors_, &origins);
     if (!place_data(root(), registry_, referred_, errors_)) return;
     report_misplaced_keys(root(), registry_, errors_);
+    drop_what_is_overruled();
+    place_at_origins(origins);
     read_run();
     read_graphs();
     read_network();
@@ -164,13 +167,38 @@ class PipelineReader {
  private:
   Value& root() { return pipeline_.resolved; }
 
+  // Keys of a file that a later text leaves without effect. What counts is where a key is written, not where its value comes
+  // from.
+  void drop_what_is_overruled() {
+    ParamSet<RunParams> set;
+    RunParams::describe(set);
+    if (Value* table = root().find("run")) drop_overruled(set.infos(), *table, later_texts(sources_.files));
+    for (Member& member : root().table()) {
+      if (is_graph(member)) drop_overruled_keys(member.value, registry_, sources_.files);
+    }
+    Value* const network = root().find("network");
+    if (network == nullptr || !names_network(*network)) return;
+    if (const auto variables = variables_of(*network->find("use")); !variables.empty())
+      drop_variables_of_another(*network, variables);
+  }
+
+  // Paths of [network] lie beside the file that they are written in.
+  void place_at_origins(const Origins& origins) {
+    for (Member& member : root().table()) {
+      if (member.key != "network" || member.value.kind() != Value::Kind::table) {
+        origins.apply(member.value);
+        continue;
+      }
+      for (Member& key : member.value.table()) {
+        if (key.key != "use" && key.key != "weights") origins.apply(key.value);
+      }
+    }
+  }
+
   void read_run() {
     ParamSet<RunParams> set;
     RunParams::describe(set);
-    if (Value* table = root().find("run")) {
-      drop_overruled(set.infos(), *table, later_texts(sources_.files));
-      pipeline_.run = read_struct(set, *table, "[run]", errors_);
-    }
+    if (Value* table = root().find("run")) pipeline_.run = read_struct(set, *table, "[run]", errors_);
     const std::string& memory = pipeline_.run.memory;
     if (!memory.empty() && parse_bytes(memory) == 0) {
       errors_.add(root().find("run")->find("memory")->at(),
@@ -189,14 +217,16 @@ class PipelineReader {
     pipeline_.network = std::move(plan.network);
   }
 
-  // What another file says of the network that this one replaces, and how many classes the data have.
-  void complete_network(Value& table) {
+  // Whether [network] is the user's, and says `use`.
+  bool names_network(const Value& table) const {
     const Value* const use = table.find("use");
-    if (!options_.made_by.empty() || use == nullptr || use->kind() != Value::Kind::text) return;
-    const std::set<std::string> variables = variables_of(*use);
-    if (variables.empty()) return;
-    drop_variables_of_another(table, variables);
-    if (errors_.size() > 0 || pipeline_.graphs.empty() || !variables.contains("classes") || table.find("classes")) return;
+    return options_.made_by.empty() && use != nullptr && use->kind() == Value::Kind::text;
+  }
+
+  // How many classes the data have.
+  void complete_network(Value& table) {
+    if (errors_.size() > 0 || pipeline_.graphs.empty() || table.find("classes") || !names_network(table)) return;
+    if (!variables_of(*table.find("use")).contains("classes")) return;
     const std::int64_t outputs = outputs_of_data(pipeline_.graphs.front(), registry_);
     if (outputs <= 0) return;
     table.set("classes", Value(outputs, table.at()));
@@ -231,7 +261,6 @@ class PipelineReader {
 
   void read_graphs() {
     for (Member& member : root().table()) {
-      if (is_graph(member)) drop_overruled_keys(member.value, registry_, sources_.files);
       if (is_graph(member)) pipeline_.graphs.push_back(plan_graph(member, registry_, errors_));
     }
     // The graph without `every` is the run itself; in the file it may stand anywhere.

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "config/document.h"
+#include "config/origins.h"
 #include "network/builder.h"
 #include "network/network_document.h"
 #include "network/transfer.h"
@@ -131,6 +132,18 @@ const Value* variable_at(const Position& at, const std::vector<Reference>& refer
   return nullptr;
 }
 
+// "; with height = 1 of --set image.side": what options give, for mistakes that follow from it.
+std::string given_by_options(const Value& given) {
+  std::string said;
+  for (const Member& member : given.table()) {
+    const Position& at = member.value.at();
+    if (!at.file || is_in_file(at)) continue;
+    said += fmt::format("{} {} = {} of {}", said.empty() ? "; with" : ",", member.key, to_toml(member.value),
+                        to_string(with_key(at, "network." + member.key)));
+  }
+  return said;
+}
+
 // What is wrong where a network refers to a variable that a pipeline has given is wrong in the pipeline; what is wrong in a block
 // of a network that another one extends, in the file that uses the block.
 void report(const Diagnostics& mistakes, const NetworkDocument& document, const std::string& name, const Value& given,
@@ -147,7 +160,7 @@ void report(const Diagnostics& mistakes, const NetworkDocument& document, const 
     } else if (const auto use = uses.find(i); use != uses.end()) {
       errors.add(use->second.at, fmt::format("block '{}': {}: {}", use->second.block, to_string(mistake.at), mistake.message));
     } else {
-      errors.add(mistake.at, mistake.message);
+      errors.add(mistake.at, mistake.message + given_by_options(given));
     }
   }
 }

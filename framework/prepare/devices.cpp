@@ -6,9 +6,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 
 #include "millrace/error.h"
+#include "ranks/endpoint.h"
 
 namespace millrace {
 namespace {
@@ -121,6 +126,53 @@ std::shared_ptr<Backend> backend_of_gpus(std::string_view text, const Registry& 
        text, fmt::join(names, " and "));
 }
 
+// Equal for processes that have the same devices to share.
+std::string host_identity() {
+  std::string identity = host_name();
+  std::error_code ignored;
+  identity += '\n' + std::filesystem::read_symlink("/proc/self/ns/net", ignored).string();
+  std::ifstream boot("/proc/sys/kernel/random/boot_id");
+  std::string line;
+  if (std::getline(boot, line)) identity += '\n' + line;
+  for (const char* variable : {"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}) {
+    const char* const value = std::getenv(variable);
+    identity += fmt::format("\n{}", value == nullptr ? "" : value);
+  }
+  return identity;
+}
+
+struct Part {
+  std::size_t first = 0, count = 0;
+};
+Part part_of(std::size_t replicas, std::size_t place, std::size_t processes) {
+  const std::size_t first = replicas * place / processes;
+  return {first, replicas * (place + 1) / processes - first};
+}
+
+// By rank, the number of its first replica; behind the last rank, that of all replicas.
+std::vector<std::size_t> first_replicas(Group* group, std::size_t mine) {
+  if (group == nullptr) return {0, mine};
+  std::vector<std::size_t> first = {0};
+  for (const std::vector<std::byte>& each : group->all_gather(Group::kRun, std::as_bytes(std::span(&mine, 1)))) {
+    std::size_t count = 0;
+    if (each.size() != sizeof count) fail(ErrorKind::peer, "the processes of this run differ in version");
+    std::memcpy(&count, each.data(), sizeof count);
+    first.push_back(first.back() + count);
+  }
+  return first;
+}
+
+// The shares of the replicas of these ranks; empty: all are equal.
+std::vector<double> load_of(const std::vector<double>& load, const std::vector<std::size_t>& first,
+                            const std::vector<std::size_t>& ranks) {
+  std::vector<double> theirs;
+  if (load.empty()) return theirs;
+  for (const std::size_t rank : ranks) {
+    for (std::size_t r = first[rank]; r < first[rank + 1]; ++r) theirs.push_back(load[r]);
+  }
+  return theirs;
+}
+
 }  // namespace
 
 DeviceRequest parse_devices(std::string_view text) {
@@ -216,8 +268,24 @@ void check_replicas(std::string_view text, std::size_t replicas, std::size_t pro
        replicas, replicas == 1 ? "" : "s", processes);
 }
 
+HostShare share_of_host(Group* group) {
+  if (group == nullptr) return {};
+  const std::string identity = host_identity(), cores = fmt::format("\n{}", fmt::join(available_cores(), " "));
+  const std::string mine = identity + cores;
+  const auto all = group->all_gather(Group::kRun, std::as_bytes(std::span(mine)));
+  HostShare share{.ranks = {}};
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const std::string_view its(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
+    if (!its.starts_with(identity) || its.rfind('\n') != identity.size()) continue;
+    if (its.substr(identity.size()) != cores) share.has_own_cores = true;
+    if (rank == static_cast<std::size_t>(group->rank())) share.place = share.ranks.size();
+    share.ranks.push_back(rank);
+  }
+  return share;
+}
+
 OpenDevices open_devices(std::string_view text, const std::vector<double>& load, const Registry& registry,
-                         const std::function<void(std::string_view)>& warn, std::size_t rank, std::size_t ranks) {
+                         const std::function<void(std::string_view)>& warn, Group* group) {
   const DeviceRequest request = parse_devices(text);
   OpenDevices open;
   open.backend = request.backend == "auto" ? choose_backend(registry)
@@ -229,16 +297,26 @@ OpenDevices open_devices(std::string_view text, const std::vector<double>& load,
          open.backend->why_not());
   }
   const std::vector<int> indices = resolve_devices(request, present, text);
-  if (!load.empty() && load.size() != indices.size()) {
-    fail(ErrorKind::usage, "load has {} shares, devices = \"{}\" makes {} replica{}", load.size(), text, indices.size(),
-         indices.size() == 1 ? "" : "s");
+  const HostShare share = share_of_host(group);
+  check_replicas(text, indices.size(), share.ranks.size());
+  const Part part = part_of(indices.size(), share.place, share.ranks.size());
+  const std::vector<std::size_t> first = first_replicas(group, part.count);
+  const auto rank = static_cast<std::size_t>(group ? group->rank() : 0);
+  open.first_replica = first[rank];
+  open.all_replicas = first.back();
+  open.processes_here = share.ranks.size();
+  if (!load.empty() && load.size() != open.all_replicas) {
+    fail(ErrorKind::usage, "load has {} shares, devices = \"{}\" makes {} replica{}", load.size(), text, open.all_replicas,
+         open.all_replicas == 1 ? "" : "s");
   }
-  check_replicas(text, indices.size(), ranks);
-  open.cores = share_cores(available_cores(), indices.size(), load);
-  open.all_replicas = indices.size();
-  open.first_replica = indices.size() * rank / ranks;
-  for (std::size_t r = open.first_replica; r < indices.size() * (rank + 1) / ranks; ++r) {
-    open.devices.push_back(open.backend->open(indices[r], DeviceOptions{.cores = open.cores.replicas[r], .warn = warn}));
+  const CoreShares cores = share.has_own_cores
+                               ? share_cores(available_cores(), part.count, load_of(load, first, {rank}))
+                               : share_cores(available_cores(), indices.size(), load_of(load, first, share.ranks));
+  open.cores.data = cores.data;
+  for (std::size_t r = 0; r < part.count; ++r) {
+    open.cores.replicas.push_back(cores.replicas[share.has_own_cores ? r : part.first + r]);
+    open.devices.push_back(
+        open.backend->open(indices[part.first + r], DeviceOptions{.cores = open.cores.replicas.back(), .warn = warn}));
   }
   return open;
 }

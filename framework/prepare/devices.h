@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "millrace/backend/backend.h"
+#include "millrace/communicator.h"
 #include "millrace/plugin.h"
 
 namespace millrace {
@@ -52,20 +53,30 @@ using Replicas = std::vector<std::unique_ptr<Replica>>;
 struct OpenDevices {
   std::shared_ptr<Backend> backend;
   std::vector<std::unique_ptr<Device>> devices;  // destroyed before the backend
-  CoreShares cores;                              // of all processes
+  CoreShares cores;                              // of devices[0], ...
   std::size_t first_replica = 0;                 // the number of devices[0] among the devices of all processes
   std::size_t all_replicas = 0;                  // of all processes
+  std::size_t processes_here = 1;                // that share the machine
 };
+
+// Of the processes of a run, those that share this machine's devices: with the same host name, network and visible devices.
+// Launchers that give each of their tasks devices of its own hide the others, so such tasks share none.
+struct HostShare {
+  std::size_t place = 0;              // of this process among them
+  std::vector<std::size_t> ranks{0};  // theirs, ascending
+  bool has_own_cores = false;         // the launcher has bound each to cores of its own, or some
+};
+HostShare share_of_host(Group* group);  // null: this process is alone. All processes call it
 
 // Throws Error(usage) when there are fewer replicas than processes. `text`: what asked for the replicas.
 void check_replicas(std::string_view text, std::size_t replicas, std::size_t processes);
 
 // Throws Error(usage) when no plugin brings the backend, Error(device) with the backend's reason when it has no device. A run is
 // of one backend: "all" and "gpu" throw Error(usage) where several have devices.
-// `warn`: DeviceOptions::warn. `rank` of `ranks` processes opens its part of the devices, in order of rank.
+// `text` means devices of each machine, of which a process opens its part. `load`: of the replicas of all processes. `warn`:
+// DeviceOptions::warn. `group`: null, or the processes of the run, all of which call it.
 OpenDevices open_devices(std::string_view text, const std::vector<double>& load, const Registry& registry,
-                         const std::function<void(std::string_view)>& warn = print_warning, std::size_t rank = 0,
-                         std::size_t ranks = 1);
+                         const std::function<void(std::string_view)>& warn = print_warning, Group* group = nullptr);
 
 // "auto": bf16 where every device multiplies it natively, else fp32.
 Precision choose_precision(std::string_view text, const OpenDevices& open);

@@ -14,6 +14,7 @@
 #include "prepare/initial_weights.h"
 #include "prepare/on_nan.h"
 #include "prepare/prepared_run.h"
+#include "prepare/same_run.h"
 #include "prepare/stop_rules.h"
 #include "prepare/without_effect.h"
 #include "stages/doubtful_classes.h"
@@ -219,7 +220,7 @@ std::uint32_t kept_batch(const PreparedRun& run) {
 void choose_batch(PreparedRun& run, std::uint32_t kept, const ReplicaSet::Compiling& compiling) {
   MemoryLimits limits;
   try {
-    limits = memory_limits(run.pipeline.run.memory, run.options.group_size(), run.replicas.devices().devices);
+    limits = memory_limits(run.pipeline.run.memory, run.replicas.devices().processes_here, run.replicas.devices().devices);
   } catch (Error& error) {
     throw error.in(BatchChoice::place(run.builds));
   }
@@ -326,6 +327,7 @@ void prepare_all(PreparedRun& run) {
   list_data(run);
   run.usage = compared_usage(run);
   run.network_text = network_text_of(run);
+  if (run.options.group != nullptr) require_same_run(run, *run.options.group);
   if (pipeline.network && (run.resume_point || !run.options.only_check)) count_median_weights(run);
   std::uint32_t kept = 0;
   if (run.resume_point) {

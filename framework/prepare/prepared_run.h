@@ -62,7 +62,7 @@ struct PreparedRun {
   bool saves_checkpoints() const;                                                  // CheckpointPlan::wanted, and the graph trains
   std::vector<MemoryItem> memory() const { return memory_with(replicas.here()); }  // what the run will hold, at most
   std::vector<MemoryItem> memory_with(const Replicas& candidates) const;           // if these were its replicas
-  std::size_t host_memory() const { return host_memory_for(pipeline.run.memory, options.group_size()); }
+  std::size_t host_memory() const { return host_memory_for(pipeline.run.memory, replicas.devices().processes_here); }
   ReplicaView view() const;  // REQUIRES: there is a network
   RunRecord record() const;  // what a checkpoint is compared by
   Value resolved() const;    // Pipeline::resolved with what was left to the run

@@ -81,15 +81,26 @@ void ReplicaSet::give_up() const {
   if (meeting_) meeting_->give_up();
 }
 
+namespace {
+
+// "auto" may mean bf16 on one machine and float32 on another: then all take float32.
+Precision common_precision(Precision mine, Group* group) {
+  if (group == nullptr) return mine;
+  const auto here = static_cast<std::byte>(mine);
+  const auto all = group->all_gather(Group::kRun, std::span(&here, 1));
+  const bool agree = std::ranges::all_of(all, [&](const auto& each) { return each.size() == 1 && each[0] == here; });
+  return agree ? mine : Precision::fp32;
+}
+
+}  // namespace
+
 ReplicaSet open_replicas(const Pipeline& pipeline, const Registry& registry, const DevicesAsked& asked,
                          const std::function<void(std::string_view message)>& warn) {
   const bool by_option = !asked.devices.empty();
   const std::string& text = by_option ? asked.devices : pipeline.run.devices;
-  const auto rank = static_cast<std::size_t>(asked.group ? asked.group->rank() : 0);
-  const auto ranks = static_cast<std::size_t>(asked.group ? asked.group->size() : 1);
   OpenDevices devices;
   try {
-    devices = open_devices(text, pipeline.run.load, registry, warn, rank, ranks);
+    devices = open_devices(text, pipeline.run.load, registry, warn, asked.group);
     check_replicas(text, devices.all_replicas, static_cast<std::size_t>(asked.processes));
   } catch (Error& error) {
     if (by_option) throw error.in("--devices");
@@ -99,7 +110,7 @@ ReplicaSet open_replicas(const Pipeline& pipeline, const Registry& registry, con
     }
     throw;
   }
-  const Precision precision = choose_precision(pipeline.run.precision, devices);
+  const Precision precision = common_precision(choose_precision(pipeline.run.precision, devices), asked.group);
   return {std::move(devices), precision, asked.group};
 }
 

@@ -68,7 +68,6 @@ struct RunOptions {
 
   // Of several processes, the one that has observers and writes files.
   bool is_first() const { return group == nullptr || group->rank() == 0; }
-  std::size_t group_size() const { return group == nullptr ? 1 : static_cast<std::size_t>(group->size()); }
   // Before the first step, when an end would lose nothing.
   void doing(std::string what) const {
     if (hooks.activity != nullptr) hooks.activity->set(std::move(what), false);

@@ -15,7 +15,8 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint32_t kGoodbye = 0xffffffff, kAlive = 0xfffffffe;  // channels of the group itself
+constexpr std::uint32_t kGoodbye = 0xffffffff, kAlive = 0xfffffffe, kLost = 0xfffffffd;  // channels of the group itself
+constexpr std::size_t kLongestDoing = 200;
 constexpr int kSignsInPatience = 6;
 constexpr std::uint64_t kLongestMessage = std::uint64_t{1} << 36U;  // a stranger's figure must not fill the memory
 
@@ -43,6 +44,7 @@ struct SocketGroup::Peer {
   Mutex sending;                                                         // of one message at a time
   std::map<std::uint32_t, std::deque<std::vector<std::byte>>> messages;  // by channel
   bool ended = false;                                                    // in good order: nothing more will come
+  std::string doing;                                                     // what it said last
   std::vector<std::vector<std::byte>> spare;                             // memory of messages that were taken
   std::thread listener;
 };
@@ -95,15 +97,18 @@ void SocketGroup::receive(int from, std::uint32_t channel, std::vector<std::byte
 }
 
 void SocketGroup::leave(std::string_view why) noexcept {
+  std::string cause;  // another process, which all are to name
   {
     const Lock lock(mutex_);
     if (std::exchange(left_, true)) return;
+    if (lost_ && !why.empty()) cause = *lost_;
     if (!lost_) lost_ = "this process has left the run";
   }
   arrived_.notify_all();
   leaving_.notify_all();
   for (const auto& peer : peers_) {
-    if (peer) write(*peer, kGoodbye, std::as_bytes(std::span(why)));
+    if (!peer) continue;
+    cause.empty() ? write(*peer, kGoodbye, std::as_bytes(std::span(why))) : write(*peer, kLost, std::as_bytes(std::span(cause)));
   }
 }
 
@@ -111,14 +116,31 @@ void SocketGroup::leave(std::string_view why) noexcept {
 void SocketGroup::write(Peer& peer, std::uint32_t channel, std::span<const std::byte> bytes) {
   const Lock lock(peer.sending);
   const Header header{channel, 0, bytes.size()};
-  for (std::span<const std::byte> part : {std::as_bytes(std::span(&header, 1)), bytes}) {
-    while (!part.empty()) {
-      const ssize_t sent = ::send(peer.socket, part.data(), part.size(), MSG_NOSIGNAL);
-      if (sent < 0 && errno == EINTR) continue;
-      if (sent < 0) return lose(peer, fate(peer.rank));
-      part = part.subspan(static_cast<std::size_t>(sent));
-    }
+  write_now(peer, std::as_bytes(std::span(&header, 1)));
+  write_now(peer, bytes);
+}
+
+// REQUIRES: the caller holds peer.sending.
+void SocketGroup::write_now(Peer& peer, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent = ::send(peer.socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0) return lose(peer, fate(peer.rank));
+    bytes = bytes.subspan(static_cast<std::size_t>(sent));
   }
+}
+
+// Never waits for the peer, since the others would take this process for silent: where there is no room now, or another message
+// is under way, the peer hears from this process as soon as it listens.
+void SocketGroup::show_life(Peer& peer, const std::string& doing) {
+  pollfd ready{peer.socket, POLLOUT, 0};
+  if (::poll(&ready, 1, 0) < 1 || !peer.sending.try_lock()) return;
+  const Header header{kAlive, 0, doing.size()};
+  std::vector<std::byte> message(sizeof header + doing.size());
+  std::memcpy(message.data(), &header, sizeof header);
+  std::memcpy(message.data() + sizeof header, doing.data(), doing.size());
+  write_now(peer, message);
+  peer.sending.unlock();
 }
 
 bool SocketGroup::read(Peer& peer, void* bytes, std::size_t count) {
@@ -162,9 +184,15 @@ void SocketGroup::listen(Peer& peer) {
       return lose(peer, fmt::format("it announces a message of {} bytes, and there is no room for it", header.bytes));
     }
     if (!read(peer, message.data(), message.size())) return;
-    if (header.channel == kAlive) continue;
+    const std::string_view text(reinterpret_cast<const char*>(message.data()), message.size());
+    if (header.channel == kAlive) {
+      const Lock lock(mutex_);
+      peer.doing = text.substr(0, kLongestDoing);
+      continue;
+    }
+    if (header.channel == kLost) return lose_other(peer, std::string(text));
     if (header.channel == kGoodbye) {
-      const std::string why(reinterpret_cast<const char*>(message.data()), message.size());
+      const std::string why(text);
       if (!why.empty()) return lose(peer, "it has ended: " + why);
       const Lock lock(mutex_);
       peer.ended = true;
@@ -177,13 +205,26 @@ void SocketGroup::listen(Peer& peer) {
 }
 
 void SocketGroup::lose(Peer& peer, const std::string& why) {
-  const Lock lock(mutex_);
-  if (!lost_ && !peer.ended) lost_ = lost_text(peer, why);
+  {
+    const Lock lock(mutex_);
+    if (!lost_ && !peer.ended) lost_ = lost_text(peer, why);
+  }
+  ::shutdown(peer.socket, SHUT_RDWR);  // whoever still writes to it waits no longer
   arrived_.notify_all();
 }
 
+void SocketGroup::lose_other(Peer& by, const std::string& text) {
+  const Lock lock(mutex_);
+  if (!lost_ && !by.ended) lost_ = setting_.hosts.empty() ? text : fmt::format("{} (says rank {})", text, by.rank);
+  arrived_.notify_all();
+}
+
+// REQUIRES: the caller holds mutex_.
 std::string SocketGroup::lost_text(const Peer& peer, const std::string& why) const {
-  return fmt::format("process {} of {} is lost: {}", peer.rank, size(), why);
+  if (setting_.hosts.empty()) return fmt::format("process {} of {} is lost: {}", peer.rank, size(), why);
+  const std::string_view was = peer.doing.empty() ? "" : "; what it did last: ";
+  return fmt::format("rank {} of {} on {} is lost: {}{}{}", peer.rank, size(),
+                     setting_.hosts[static_cast<std::size_t>(peer.rank)], why, was, peer.doing);
 }
 
 std::string SocketGroup::fate(int rank) const {
@@ -199,8 +240,9 @@ void SocketGroup::keep_alive() {
     while (!left_ && lock.wait_until(leaving_, next)) continue;
     if (left_) return;
     lock.unlock();
+    const std::string doing = setting_.doing ? setting_.doing().substr(0, kLongestDoing) : "";
     for (const auto& peer : peers_) {
-      if (peer) write(*peer, kAlive, {});
+      if (peer) show_life(*peer, doing);
     }
     lock.lock();
   }

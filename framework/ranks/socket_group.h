@@ -19,13 +19,16 @@
 namespace millrace {
 
 // A thread for each other process takes its messages as they come, so that send() never waits for a call of receive(). One more
-// thread sends a sign of life now and then: a process that says nothing for `patience` counts as lost.
+// thread sends a sign of life now and then, with what this process does: one that says nothing for `patience` counts as lost,
+// and the message says what it did last. A process that ends because another one is lost says which, so that all name that one.
 class SocketGroup final : public Group {
  public:
   struct Setting {
     int rank = 0;
     std::vector<int> sockets;  // by rank, -1 for this one; closed by the group
-    std::chrono::milliseconds patience = std::chrono::seconds(60);
+    std::chrono::milliseconds patience = std::chrono::seconds(10);
+    std::vector<std::string> hosts = {};             // by rank, for messages; empty: all are here
+    std::function<std::string()> doing = {};         // what this process does now: "step 120: train"; thread-safe
     std::function<std::string(int rank)> fate = {};  // what became of a process, for messages; empty: nobody knows
   };
   explicit SocketGroup(Setting setting);
@@ -43,7 +46,10 @@ class SocketGroup final : public Group {
   void keep_alive();
   bool read(Peer& peer, void* bytes, std::size_t count);
   void write(Peer& peer, std::uint32_t channel, std::span<const std::byte> bytes);
+  void write_now(Peer& peer, std::span<const std::byte> bytes);
+  void show_life(Peer& peer, const std::string& doing);
   void lose(Peer& peer, const std::string& why);
+  void lose_other(Peer& by, const std::string& text);
   std::string lost_text(const Peer& peer, const std::string& why) const;
   std::string fate(int rank) const;
 

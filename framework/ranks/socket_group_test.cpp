@@ -121,6 +121,14 @@ TEST_F(SocketGroupTest, WhoLeavesWithAReasonEndsAll) {
   EXPECT_EQ(message_of([&] { group(2).receive(0, 5, got); }), "this process has left the run");
 }
 
+TEST_F(SocketGroupTest, AllNameTheOneThatWasLostFirst) {
+  group(2).leave("no data");
+  std::vector<std::byte> got;
+  EXPECT_EQ(message_of([&] { group(1).receive(2, 5, got); }), "process 2 of 3 is lost: it has ended: no data");
+  group(1).leave("process 2 of 3 is lost, as it says outside");
+  EXPECT_EQ(message_of([&] { group(0).receive(1, 5, got); }), "process 2 of 3 is lost: it has ended: no data");
+}
+
 TEST_F(SocketGroupTest, MeetingsGatherFromReplicasOfAllProcessesInTheirOrder) {
   on_all([&](int rank) {  // rank r has r + 1 replicas
     const std::size_t here = static_cast<std::size_t>(rank) + 1, first = here * (here - 1) / 2;
@@ -165,6 +173,35 @@ TEST(SocketGroup, NamesAProcessThatIsSilent) {
   std::vector<std::byte> got;
   EXPECT_EQ(message_of([&] { group.receive(1, 5, got); }), "process 1 of 2 is lost: it has been silent for 0.2 s");
   ::close(pair[1]);
+}
+
+// A frozen one takes no bytes: who writes to it waits no longer than the patience, and shows life to the others meanwhile.
+TEST(SocketGroup, AFrozenProcessIsNamedByAllAndNobodyElseIs) {
+  std::array<std::array<int, 2>, 3> pairs{};  // 0-1, 0-2, 1-2
+  for (auto& pair : pairs) ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+  const auto make = [](int rank, std::vector<int> sockets) {
+    SocketGroup::Setting setting;
+    setting.rank = rank;
+    setting.sockets = std::move(sockets);
+    setting.patience = std::chrono::milliseconds(1200);
+    setting.hosts = {"a", "b", "c"};
+    setting.doing = [] { return std::string("waiting"); };
+    return std::make_unique<SocketGroup>(std::move(setting));
+  };
+  const auto zero = make(0, {-1, pairs[0][0], pairs[1][0]}), one = make(1, {pairs[0][1], -1, pairs[2][0]});
+  std::string by_zero, by_one;
+  std::thread writes([&] {
+    const std::vector<std::byte> much(32U << 20U);
+    by_zero = message_of([&] { zero->send(2, 5, much); });
+  });
+  std::vector<std::byte> got;
+  by_one = message_of([&] { one->receive(0, 5, got); });
+  writes.join();
+  for (const std::string& text : {by_zero, by_one}) {
+    EXPECT_NE(text.find("rank 2 of 3 on c is lost: it has been silent for 1.2 s"), std::string::npos) << text;
+  }
+  ::close(pairs[1][1]);
+  ::close(pairs[2][1]);
 }
 
 // Stopped for longer than its patience, as all processes of a machine that is paused are. When it goes on, it hears nothing at

@@ -43,6 +43,7 @@ class WireReader {
  public:
   explicit WireReader(std::span<const std::byte> bytes) : left_(bytes) {}
 
+  bool is_done() const { return left_.empty(); }
   template <class T>
   T get() {
     if constexpr (std::is_same_v<T, std::string>) {

@@ -176,6 +176,30 @@ Value loss_in(const GraphPlan& plan) {
   return {};
 }
 
+// Names that a recipe may not hold are left out of it. The numbers are predicted all the same.
+bool are_recipe_texts(const Value& names) {
+  const auto may_stand = [](const Value& name) { return name.kind() == Value::Kind::text && is_recipe_text(name.text()); };
+  return names.kind() == Value::Kind::array && std::ranges::all_of(names.array(), may_stand);
+}
+
+// What is learned are columns of a list: their names are those of the predicted numbers, unless the file says others.
+void name_numbers(const GraphPlan& main, Usage& usage) {
+  constexpr const char *kSink = "write_features", *kColumns = "columns";
+  Value* const said = usage.sinks.find(kSink);
+  Value sink = said != nullptr ? *said : Value();
+  if (const Value* const columns = sink.find(kColumns)) {
+    if (are_recipe_texts(*columns)) return;
+    sink.erase(kColumns);
+  } else {
+    const auto is_source = [](const StagePlan& stage) { return stage.type->role == StageType::Role::source; };
+    const auto source = std::ranges::find_if(main.stages, is_source);
+    const Value* const numbers = source == main.stages.end() ? nullptr : source->table.find("numbers");
+    if (numbers == nullptr || !are_recipe_texts(*numbers)) return;
+    sink.set(kColumns, *numbers);
+  }
+  usage.sinks.set(kSink, std::move(sink));
+}
+
 // What the loss says of the network's result.
 void read_loss(const GraphBuild& main, Usage& usage) {
   CompileRequest request;
@@ -216,6 +240,7 @@ std::optional<Usage> usage_of(const Pipeline& pipeline, const Builds& builds) {
   std::optional<Usage> usage = UsageReader(pipeline, usage_graph(pipeline, builds)).read();
   if (!usage) return usage;
   read_loss(*builds.front(), *usage);
+  name_numbers(builds.front()->plan(), *usage);
   const GraphPlan& figures = usage_graph(pipeline, builds).plan();
   usage->measure = loss_in(has_reports(figures) ? figures : builds.front()->plan());
   return usage;

@@ -77,6 +77,9 @@ std::optional<Usage> usage_from(const std::map<std::string, std::string>& metada
 // in_recipes() or have their defaults; other texts are words; its network has layers and nothing else. `measures`: its loss too.
 std::string mistake_in_recipe(const Usage& usage, const Registry& registry, bool measures = false);
 
+// Whether a recipe may hold it: text that can be no path, no URL and no variable of the environment.
+bool is_recipe_text(std::string_view text);
+
 // The colours of classes that the metadata names. Metadata of others, or what cannot be read: none.
 std::vector<std::string> colours_from(const std::map<std::string, std::string>& metadata);
 

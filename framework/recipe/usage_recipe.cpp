@@ -303,6 +303,8 @@ class RecipeCheck {
 
 }  // namespace
 
+bool is_recipe_text(std::string_view text) { return is_harmless(text, false); }
+
 std::string mistake_in_recipe(const Usage& usage, const Registry& registry, bool measures) {
   try {
     RecipeCheck(usage, registry).run(measures);

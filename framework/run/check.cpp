@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <set>
 
+#include "base/secrets.h"
 #include "millrace/storage.h"
 #include "prepare/memory_budget.h"
 #include "prepare/memory_limit.h"
-#include "base/secrets.h"
+#include "ranks/endpoint.h"
 
 namespace millrace {
 namespace {
@@ -45,8 +46,27 @@ std::string describe_weights(const WeightsSource& source) {
                      source.fresh.empty() ? "" : fmt::format(", new: {}", fmt::join(source.fresh, ", ")));
 }
 
+// Of all processes, in their order. All processes call it.
+std::string replicas_text(const PreparedRun& run) {
+  const OpenDevices& devices = run.replicas.devices();
+  std::string text, host;
+  if (run.options.group != nullptr) host = host_name() + ' ';
+  for (std::size_t r = 0; r < run.replicas.here().size(); ++r) {
+    const DeviceInfo& info = devices.devices[r]->info();
+    text += fmt::format("replica {}  {}{}:{} {}, {}, cores {}\n", devices.first_replica + r, host, info.backend, info.index,
+                        info.name, to_string(run.replicas.precision()), fmt::join(devices.cores.replicas[r], " "));
+  }
+  if (run.options.group == nullptr) return text;
+  std::string all;
+  for (const auto& each : run.options.group->all_gather(Group::kRun, std::as_bytes(std::span(text)))) {
+    all.append(reinterpret_cast<const char*>(each.data()), each.size());
+  }
+  return all;
+}
+
 }  // namespace
 
+// All processes of the run call it.
 std::string check_report(const PreparedRun& run) {
   std::string text = fmt::format("{}: in order\n", run.pipeline.title());
   for (const auto& build : run.builds) {
@@ -70,11 +90,7 @@ std::string check_report(const PreparedRun& run) {
                         network->layers.size(), parameters, fixed > 0 ? fmt::format(" ({} fixed)", fixed) : "",
                         static_cast<double>(work) / 1e6, to_string(network->input), to_string(network->output()));
     text += describe_weights(run.weights.from);
-    for (std::size_t r = 0; r < run.replicas.here().size(); ++r) {
-      const DeviceInfo& info = run.replicas.devices().devices[r]->info();
-      text += fmt::format("replica {}  {}:{} {}, {}, cores {}\n", r, info.backend, info.index, info.name,
-                          to_string(run.replicas.precision()), fmt::join(run.replicas.devices().cores.replicas[r], " "));
-    }
+    text += replicas_text(run);
   }
   text += "\nmemory, at most\n";
   const auto items = run.memory();

@@ -69,11 +69,15 @@ bool OtherGraphs::are_due(std::uint64_t done) const {
   return false;
 }
 
+bool OtherGraphs::is_end(std::size_t graph) const {
+  const Every& every = every_[graph];
+  return every.epochs <= 0 && every.steps == 0 && !every.never;
+}
+
 // A figure that says which weights are the best cannot wait for them.
 bool OtherGraphs::is_closing(std::size_t graph) const {
-  const Every& every = every_[graph];
   const std::optional<FigurePlan>& best = run_.pipeline().best;
-  return best && best->graph != run_.builds()[graph]->plan().name && every.epochs <= 0 && every.steps == 0 && !every.never;
+  return best && best->graph != run_.builds()[graph]->plan().name && is_end(graph);
 }
 
 void OtherGraphs::run_due(std::uint64_t done) {
@@ -114,6 +118,16 @@ void OtherGraphs::run_closing(const std::optional<Best>& best) {
     best_step_ = 0;
   }
   left_.insert(left_.begin(), left.begin(), left.end());
+}
+
+void OtherGraphs::run_ends(std::uint64_t done, const std::optional<Best>& best) {
+  std::vector<std::size_t> last;  // those that evaluate the last weights
+  for (std::size_t g = 1; g < every_.size(); ++g) {
+    const bool has_run = is_due(g, done) && std::ranges::find(left_, g) == left_.end();
+    if (is_end(g) && !has_run) (is_closing(g) ? closing_ : last).push_back(g);
+  }
+  if (!last.empty()) run(last);
+  run_closing(best);
 }
 
 void OtherGraphs::run(const std::vector<std::size_t>& graphs, bool exchanges) {

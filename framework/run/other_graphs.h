@@ -34,6 +34,8 @@ class OtherGraphs {
   void run_left(std::uint64_t done, bool epoch_ends);
   // The closing graphs, of the best weights. Nothing: this process does not know of better ones than those of the last step.
   void run_closing(const std::optional<Best>& best);
+  // Those with every = "end", where a run ends before its last step in good order.
+  void run_ends(std::uint64_t done, const std::optional<Best>& best);
   // The main graph, where it does not train.
   void run_main() { run_pass(0, run_.steps().first, run_.steps().end); }
 
@@ -42,6 +44,7 @@ class OtherGraphs {
   void restore_left(const std::vector<std::string>& names);
 
  private:
+  bool is_end(std::size_t graph) const;  // every = "end"
   bool is_closing(std::size_t graph) const;
   void run(const std::vector<std::size_t>& graphs, bool exchanges = true);
   bool run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last);  // false: it was stopped

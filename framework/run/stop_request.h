@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include "millrace/observer.h"
 #include "prepare/stop_rules.h"
@@ -22,12 +23,18 @@ class StopRequest {
   bool look();
   const std::optional<RequestEvent>& found() const { return found_; }
 
+  // While what was found ends the run, and what closes it is under way: only another request stops that.
+  void begin_closing() { ends_ = std::exchange(found_, std::nullopt); }
+  void end_closing() {
+    if (!found_) found_ = std::exchange(ends_, std::nullopt);
+  }
+
  private:
   const RunContext& run_;
   StopRules& rules_;
   const Progress& progress_;
   bool signalled_ = false;  // a signal has come, and was asked for
-  std::optional<RequestEvent> found_;
+  std::optional<RequestEvent> found_, ends_;
 };
 
 }  // namespace millrace

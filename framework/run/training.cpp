@@ -71,11 +71,12 @@ void Training::train() {
   Graph& graph = run_.graph(0);
   graph.on_step_done([this](std::uint64_t step) {
     run_.log().step_done(step);
+    if (run_.options().group != nullptr) run_.doing(fmt::format("step {}", step + 2));  // for others, should it be lost
     return progress_.step_done(step + 1, [this](std::uint64_t done) { return gate_behind(done); });
   });
   others_.try_all();
   finish_boundary();
-  if (stop_.look()) return;  // agreed upon, so all processes end here
+  if (stop_.look()) return close(run_.steps().first);  // agreed upon, so all processes end here
   run_.doing("the first step");
   meter_.goes_on();
   start_graph(run_, 0, run_.steps().first, run_.steps().end);
@@ -93,9 +94,26 @@ void Training::train() {
   if (const std::optional<Error> error = progress_.error()) throw *error;
   look_at_numbers();
   const std::uint64_t done = progress_.done();
-  if (!stop_.found() || saves_.has_checkpoint(done)) return;
+  if (!stop_.found()) return;
+  close(done);
+  if (saves_.has_checkpoint(done)) return;
   meter_.stands_still();
   checkpoint(done, false);
+}
+
+// What [stop] or an observer ends is over, so it is evaluated as at its last step. What a signal ends will go on.
+void Training::close(std::uint64_t done) {
+  if (stop_.found()->signal != 0 || done == 0) return;
+  if (done > run_.steps().first) {
+    run_.doing(fmt::format("devices, at the end of step {}", done));
+    for (const auto& replica : run_.replicas()) replica->finish();
+    meter_.await_steps(done);
+    look_at_numbers();
+    run_.observers().flush(waiting());
+  }
+  stop_.begin_closing();
+  run_others([&] { others_.run_ends(done, better_than(done)); });
+  stop_.end_closing();
 }
 
 void Training::restore(const RunState& state) {

@@ -37,6 +37,7 @@ class Training {
   void at_boundary(std::uint64_t done);
   void end_boundary(std::uint64_t done);
   std::optional<Best> better_than(std::uint64_t done) const;
+  void close(std::uint64_t done);  // REQUIRES: a stop was found
   void run_others(const std::function<void()>& passes);
   void checkpoint(std::uint64_t done, bool best);
   RunState state(std::uint64_t done);

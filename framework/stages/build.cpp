@@ -7,6 +7,7 @@
 #include <map>
 #include <type_traits>
 
+#include "config/origins.h"
 #include "graph/order.h"
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
@@ -62,6 +63,21 @@ std::string classes_alike(const std::vector<std::string>& classes) {
       first, alike > 1 ? fmt::format("; so do {} more", alike - 1) : "");
 }
 
+// Where values of a table come from that neither the table's file says nor one that it extends: those lie where their keys do.
+void add_other_places(const Value& table, const std::string& file, const std::string& path, std::vector<std::string>& places) {
+  for (const Member& member : table.table()) {
+    const Position& at = member.value.at();
+    const std::string key = fmt::format("{}.{}", path, member.key);
+    const bool is_inherited = is_in_file(at) && member.at.file && *at.file == *member.at.file;
+    if (at.file && *at.file != file && !is_inherited) {
+      std::string place = to_string(with_key(at, key));
+      if (std::ranges::find(places, place) == places.end()) places.push_back(std::move(place));
+    } else if (member.value.kind() == Value::Kind::table) {
+      add_other_places(member.value, file, key, places);
+    }
+  }
+}
+
 bool has_gradients(const std::vector<Port>& ports) {
   return std::any_of(ports.begin(), ports.end(), [](const Port& port) { return port.payload == payload::kGradientBucket; });
 }
@@ -84,9 +100,18 @@ bool loses_results(const GraphPlan& plan) {
   return makes && !trains(plan) && !has_reports(plan) && !has_predictions(plan);
 }
 
-std::string place_of_source(const GraphBuild& build) {
-  const StagePlan& stage = build.source_plan();
-  return place_of_stage(stage.table_at(), build.plan().name, stage.name);
+std::string place_of_source(const GraphBuild& build) { return place_of(build.source_plan(), build.plan()); }
+
+Position place_of_table(const StagePlan& stage, const GraphPlan& graph) {
+  const Position& table = stage.table_at();
+  std::vector<std::string> others;
+  if (table.file) add_other_places(stage.table, *table.file, fmt::format("{}.{}", graph.name, stage.name), others);
+  if (others.empty()) return table;
+  return {std::make_shared<const std::string>(fmt::format("{}, with {}", to_string(table), fmt::join(others, ", "))), 0, 0};
+}
+
+std::string place_of(const StagePlan& stage, const GraphPlan& graph) {
+  return place_of_stage(place_of_table(stage, graph), graph.name, stage.name);
 }
 
 GraphBuild::GraphBuild(const GraphPlan& plan, DataContext context) : plan_(&plan), context_(std::move(context)) {
@@ -236,17 +261,14 @@ void GraphBuild::require_each_once() const {
        source_->parts().empty() ? "`balance` and `class_weights` read" : "a mixture's weights read");
 }
 
-std::string GraphBuild::place(std::size_t index) const {
-  const StagePlan& stage = plan_->stages[index];
-  return place_of_stage(stage.table_at(), plan_->name, stage.name);
-}
+std::string GraphBuild::place(std::size_t index) const { return place_of(plan_->stages[index], *plan_); }
 
 template <class Context>
 void GraphBuild::make(std::size_t index, const Context& shared, std::size_t instances) {
   const StagePlan& stage = plan_->stages[index];
   Context context = shared;
   context.name = stage.name;
-  context.at = stage.table_at();
+  context.at = place_of_table(stage, *plan_);
   context.taken = taken_ports(*plan_, index);
   for (std::size_t instance = 0; instance < instances; ++instance) {
     if constexpr (std::is_same_v<Context, StepContext>) {
@@ -272,7 +294,7 @@ void GraphBuild::add_requests(CompileRequest& request) const {
     if (!stage.type->request) continue;
     DataContext context = context_;
     context.name = stage.name;
-    context.at = stage.table_at();
+    context.at = place_of_table(stage, *plan_);
     context.taken = taken_ports(*plan_, index);
     try {
       stage.type->request(table(index), context, request);

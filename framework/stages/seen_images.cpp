@@ -65,8 +65,8 @@ std::string warning_of_window(const GraphBuild& build, const ImageShape& window)
   return fmt::format(
       "{}: images of {} x {} arrive, and the network takes {} x {} out of their middle, {:.0f} % of them: make them smaller, "
       "as decode_image does with size = [{}, {}] and fit = \"exact\" or short_side and crop",
-      place_of_stage(batcher->table_at(), build.plan().name, batcher->name), image.height, image.width, window.height,
-      window.width, 100 * seen, window.height, window.width);
+      place_of(*batcher, build.plan()), image.height, image.width, window.height, window.width, 100 * seen, window.height,
+      window.width);
 }
 
 std::string warning_of_other_size(const GraphBuild& training, const GraphBuild& other) {
@@ -79,8 +79,7 @@ std::string warning_of_other_size(const GraphBuild& training, const GraphBuild& 
       return fmt::format(
           "{}: {} is {:g} here and {:g} in [{}.{}], so that things have another size than the network has learned: say the same "
           "in both, unless it is meant",
-          place_of_stage(here.table_at(), other.plan().name, here.name), found->key, found->of_other, found->of_trained,
-          training.plan().name, trained.name);
+          place_of(here, other.plan()), found->key, found->of_other, found->of_trained, training.plan().name, trained.name);
     }
   }
   return {};
@@ -96,7 +95,7 @@ std::string warning_of_random_validation(const GraphBuild& training, const Graph
       return fmt::format(
           "{}: it changes images at random, as in training, so that figures differ from pass to pass, and are lower: take "
           "'{}' out of the flow of [{}]",
-          place_of_stage(here.table_at(), other.plan().name, here.name), here.name, other.plan().name);
+          place_of(here, other.plan()), here.name, other.plan().name);
     }
   }
   return {};

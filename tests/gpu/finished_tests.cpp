@@ -1,6 +1,7 @@
-// Listens for the end of each test, for visit.py, which has the figures of a program then that does not reach its own end:
+// Says in JSON what becomes of each test, for visit.py, which then has the results of a program that does not reach its own end:
 //
-//   [ RECORDS  ] {"bf16 logits": "1.20e-02 (bound 2e-02, rounding 4.00e-03)"}
+//   {"begins":"GpuLayers.AgreeInBf16"}
+//   {"test":"GpuLayers.AgreeInBf16","result":"passed","seconds":3.2,"records":{"bf16 logits":"1.20e-02 (bound 2e-02, ...)"},"text":""}
 //
 // That only where MILLRACE_TEST_RECORDS is set; so is this, behind a test that failed and took the device with it:
 //
@@ -20,16 +21,31 @@
 namespace millrace::gpu {
 namespace {
 
-class PrintRecords : public testing::EmptyTestEventListener {
+void say(const nlohmann::ordered_json& what) {
+  fmt::print("{}\n", what.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  std::fflush(stdout);
+}
+
+std::string name_of(const testing::TestInfo& test) { return fmt::format("{}.{}", test.test_suite_name(), test.name()); }
+
+class SayResults : public testing::EmptyTestEventListener {
+  void OnTestStart(const testing::TestInfo& test) override { say({{"begins", name_of(test)}}); }
   void OnTestEnd(const testing::TestInfo& test) override {
-    nlohmann::ordered_json records;
-    for (int i = 0; i < test.result()->test_property_count(); ++i) {
-      const testing::TestProperty& property = test.result()->GetTestProperty(i);
+    const testing::TestResult& found = *test.result();
+    nlohmann::ordered_json records = nlohmann::ordered_json::object();
+    for (int i = 0; i < found.test_property_count(); ++i) {
+      const testing::TestProperty& property = found.GetTestProperty(i);
       records[property.key()] = property.value();
     }
-    if (records.empty()) return;
-    fmt::print("[ RECORDS  ] {}\n", records.dump());
-    std::fflush(stdout);
+    std::string text;
+    for (int i = 0; i < found.total_part_count(); ++i) text += found.GetTestPartResult(i).message() + std::string("\n");
+    say({{"test", name_of(test)},
+         {"result", found.Skipped()  ? "skipped"
+                    : found.Passed() ? "passed"
+                                     : "failed"},
+         {"seconds", static_cast<double>(found.elapsed_time()) / 1000},
+         {"records", records},
+         {"text", text.substr(0, 2000)}});
   }
 };
 
@@ -38,7 +54,7 @@ class LeaveALostDevice : public testing::EmptyTestEventListener {
     if (!test.result()->Failed()) return;
     const std::string why = why_device_is_lost();
     if (why.empty()) return;
-    fmt::print("[ DEVICE   ] lost after {}.{}: {}\n", test.test_suite_name(), test.name(), why);
+    fmt::print("[ DEVICE   ] lost after {}: {}\n", name_of(test), why);
     std::fflush(stdout);
     _exit(kDeviceLost);  // what a normal end destroys may wait for the device
   }
@@ -52,7 +68,7 @@ const bool kListens = [] {
   testing::TestEventListener* const printer = listeners.Release(listeners.default_result_printer());
   listeners.Append(new LeaveALostDevice);
   listeners.Append(printer);
-  listeners.Append(new PrintRecords);
+  listeners.Append(new SayResults);
   return true;
 }();
 

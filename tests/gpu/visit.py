@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""A visit to a lent machine with a GPU: starts test and benchmark programs, and writes down each result at once.
+"""A visit to a lent machine with a GPU: runs a table of steps in their order, and writes each result down at once.
 
-  visit.py --out DIR                             the first command of a visit
-  visit.py --out DIR --again                     the second one, on the same machine: what failed, each test alone
-  visit.py --out DIR --continue results.tar.xz   another visit: what an earlier one left, and more
+  visit.py --out DIR                      for 540 seconds at most, and ends by itself
+  visit.py --out DIR --continue JOURNAL   goes on: what an earlier visit has done is not done again
 
-Every result is a line of DIR/journal.jsonl before the next program starts. After each part DIR also gets results.json
-and results.tar.xz: the journal, engine plans, logs, a trace, and PyTorch's compiled kernels. README.md says more.
+DIR/journal.jsonl has each result before the next program starts, DIR/results.json what they amount to after each step,
+DIR/log.txt what the programs printed, DIR/trace.json the trace of a run. README.md says more.
 """
 
 import argparse
@@ -14,383 +13,387 @@ import collections
 import concurrent.futures
 import contextlib
 import glob
-import itertools
+import importlib.util
 import json
 import os
 import queue
 import re
+import shlex
 import shutil
 import signal
+import statistics
+import subprocess
 import sys
-import tarfile
 import threading
 import time
 
-from visit_kit import Child, Journal, first_of, groups_of, listed, matches, objects, restore, tail_of, test_results
+# A step takes `limit` seconds at most. `do`: the method of Visit that runs the command and writes down what it prints.
+# The command of run_tests is a pattern for each of the processes that run tests side by side.
+Step = collections.namedtuple("Step", "name limit do command")
+BENCH = "{tests}/gpu_step_bench {pipelines}/networks/{network}.toml --backend {backend} --nondeterministic {sizes} "
+RUN = "{bin}/pipeline-run --devices {backend}:0 --json --quiet --set=run.tune=measure --set=run.deterministic=false " \
+      "--set=run.folder= --set=checkpoint.every=never "
+AIRBENCH = RUN + "{pipelines}/cifar10_airbench.toml --set=data.path={cifar10} --set=validate.every=end {airbench} "
+FILES = RUN + "{tests}/pipelines/resnet50_jpeg.toml --set=data.path={photographs} {files} "
+TRACE = "env MILLRACE_CUDA_PROFILE=1 MILLRACE_CUDA_TRACE={out}/trace.json " + FILES + "--set=run.epochs=1 {traced}"
+SANITIZER = "{sanitizer} --tool %s --destroy-on-device-error kernel --print-limit 50 {tests}/gpu_kernels_test"
+TORCH = "env LD_LIBRARY_PATH={libraries} {python} {tests}/peers/"
+PEERS = {"resnet50": TORCH + "resnet50.py --serve --batch 256 --steps 25",
+         "airbench": TORCH + "airbench.py --serve --data {cifar10}"}
+STEPS = (
+    Step("machine", 30, "look_at_machine", "{bin}/pipeline-inspect devices"),
+    Step("driver", 10, "measure", "env nvidia-smi --format=csv --query-gpu=driver_version,compute_mode,power.limit"),
+    # PyTorch compiles for both races beside steps that measure nothing.
+    Step("peers", 60, "start_peers", "{bin}/pipeline-data shapes {photographs}.part --force --validation 10 {shapes}"),
+    Step("memcheck", 120, "measure", SANITIZER % "memcheck"),
+    Step("two devices", 20, "run_tests", "*GpuCommunicator.*"),
+    Step("agreement", 110, "run_tests",
+         "*GpuNetworks.AgreeInFloat32/* *GpuNetworks.AgreeInBf16/* *GpuFamilies.*:GpuLayers.*:GpuComparison.* "
+         "*GpuOperators.AgreeInFloat32/*:*GpuOperators.AgreeInBf16/*"),
+    *[Step("question " + name, 12, "measure", "{tests}/gpu_questions %s 5" % name)
+      for name in ("device", "events", "nccl", "dgrad", "genstats")],
+    Step("resnet50", 130, "race", BENCH + "--serve"),
+    Step("airbench", 100, "race", AIRBENCH),
+    Step("layers", 20, "measure", BENCH + "--layers"),
+    Step("trace", 30, "measure", TRACE),
+    Step("files", 60, "measure", FILES),
+    Step("racecheck", 60, "measure", SANITIZER % "racecheck"),
+    Step("replica", 65, "run_tests", "GpuReplica.*"),
+    # max-autotune takes minutes, and times kernels on the device: it comes when nothing else is left to measure.
+    Step("resnet50, max-autotune", 270, "race", BENCH + "--serve"),
+    Step("bits", 40, "run_tests", "*TrainToTheSameBitsInBf16/* *TrainToTheSameBitsInEveryWay/*"),
+    Step("rest", 60, "run_tests", "*GpuNetworks.AgreeInTf32/* *GpuOperators.AgreeInTf32/* *GpuGradients.*"),
+    Step("conformance", 30, "measure", "{tests}/conformance_test --gtest_filter=Discovered/EveryBackend.*/{backend}"),
+    Step("recordings off", 60, "run_what_failed", "env MILLRACE_CUDA_WITHOUT=recordings "),
+    Step("shortcuts off", 60, "run_what_failed",
+         "env MILLRACE_CUDA_WITHOUT=accumulate,two_gradients,sign_bits,last_block,norm_pool "),
+    Step("airbench, max-autotune", 200, "race", AIRBENCH))
+# What stands for {NAME} in commands, beside folders of {programs}. --set changes one.
+NAMES = {"backend": "cuda", "network": "resnet50", "sizes": "--tune measure --batch 256 --steps 25", "airbench": "",
+         "files": "", "traced": "--set=train.read.limit=5120", "shapes": "--size 400 --count 640",
+         "python": sys.executable, "libraries": os.environ.get("LD_LIBRARY_PATH", ""),
+         "sanitizer": shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer",
+         **{name: "/tmp/millrace-visit/" + name for name in ("programs", "cifar10", "photographs")}}
+SIDES = ("millrace", "pytorch")
+FIGURES = {"images_per_second", "seconds", "accuracy", "accuracy_tta"}
+TURNS = 5  # of each side in a race
+RACE = 60  # seconds that they take; before them PyTorch has what a race may take besides
+LEASE = 860  # second of the lease by which all is over
+FAILED = ("failed", "hung", "crashed")
 
-# Seconds of the lease. A part ends at `end` at the latest, whatever it has reached, and the next one begins then, or as
-# soon as it has ended. `do`: a method of Visit, called with (name, end, *arguments); none: that of the part's name.
-Part = collections.namedtuple("Part", "name begin end do arguments", defaults=("", ()))
-BEST = ("--mode", "max-autotune")  # of torch.compile, with CUDA graphs
-AGREE = ("*GpuNetworks.AgreeInFloat32/*", "*GpuNetworks.AgreeInBf16/*", "*GpuFamilies.*", "GpuLayers.*",
-         "*GpuOperators.AgreeInFloat32/*", "*GpuOperators.AgreeInBf16/*", "GpuComparison.*")
-FIRST = [Part("machine", 90, 97), Part("compile", 97, 205), Part("questions", 97, 109),
-         Part("agreement", 109, 215, "tests", (2, 4, *AGREE)), Part("resnet50", 215, 310), Part("layers", 310, 325),
-         Part("airbench", 325, 400, "airbench", (2,)),
-         Part("trace", 400, 430, "photographs", (1, "--set=train.read.limit=5120")), Part("sanitizer", 430, 490),
-         Part("replica", 490, 555, "tests", (1, 1, "GpuReplica.*")),
-         Part("bits", 555, 590, "tests", (1, 4, "*GpuNetworks.TrainToTheSameBits*"))]
-AGAIN = [Part("machine", 620, 630), Part("alone", 630, 860), Part("files", 630, 860, "photographs", (3,))]
-# Another visit begins with what is left of FIRST, each part as long as there, and goes on with these until second 590.
-MORE = [Part("rest", 97, 247, "tests",
-             (1, 4, "*AgreeInTf32*", "*GpuGradients.*", "*GpuCommunicator.*", "Discovered/EveryBackend.*")),
-        Part("files", 247, 307, "photographs", (3,)), Part("airbench, five seeds", 307, 427, "airbench", (5, *BEST)),
-        Part("resnet50, max-autotune", 427, 590, "resnet50", BEST)]
-EVERY_TIME = ("machine", "compile")
-UNTIMED = ("machine", "compile", "questions", "agreement")  # may run while PyTorch compiles
-LAST_WORDS = 15  # seconds behind the last part, after which this command ends itself whatever holds it
 
-FIND_TORCH = """import importlib.util, json, sys
-for place in sys.path if importlib.util.find_spec("torch") else []: print(json.dumps({"place": place}))"""
-QUESTIONS = ("device", "events", "nccl", "dgrad", "genstats")
-GROUPS = (("*GpuNetworks.*", 1), ("*GpuFamilies.*", 6), ("*", 64))  # tests that share a process; the longest first
-TEST_LIMIT = 60  # seconds after which a test counts as hung
-DEVICE_LOST = 4  # the exit status of a test program that ended itself since its device answers no more
-WAYS = {"as it is": {}, "recordings off": {"MILLRACE_CUDA_WITHOUT": "recordings"},
-        "shortcuts off": {"MILLRACE_CUDA_WITHOUT": "accumulate,two_gradients,sign_bits,last_block,norm_pool"}}
-FAIR = ["--set=run.tune=measure", "--set=run.deterministic=false", "--set=run.folder="]  # as cudnn.benchmark has it
-TRIAL = {"airbench": ["network.use=quickstart", "train.optimizer.groups=[]", "run.epochs=1", "train.batch.size=8",
-                      "train.read.limit=16", "final.read.limit=8", "validate.read.limit=8"],
-         "files": ["network.use=quickstart", "run.precision=fp32", "train.batch.size=8", "train.read.limit=16",
-                   "train.decode_image.size=[32, 32]"]}  # with a simulated GPU
+def objects(lines):
+    """The JSON objects among lines; what only looks like one, with a number that is none, is left out."""
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            if line.startswith("{"):
+                yield json.loads(line)
+
+
+class Program:
+    """A program in a process group of its own. What it prints, errors too, is read by lines."""
+    running, log = set(), os.devnull  # all that run; the file that gets the end of what each printed
+
+    def __init__(self, words, env):
+        self.words, self.late, self.lines, self.said = words, False, queue.SimpleQueue(), collections.deque(maxlen=2000)
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                        env=env, process_group=0, bufsize=1, text=True, errors="replace")
+        Program.running.add(self)
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.said.append(line.rstrip("\n"))
+            self.lines.put(self.said[-1])
+        self.lines.put(None)
+
+    def line(self, until):
+        """The next line; None at the end, or when none has come until then: it is late."""
+        with contextlib.suppress(queue.Empty):
+            line = self.lines.get(timeout=max(0, until - time.monotonic()))
+            if line is None:
+                self.lines.put(None)  # for the next call
+            return line
+        self.late = True
+
+    def answer(self, until):
+        """The next JSON object that it prints; None when none comes in time."""
+        return next(objects(iter(lambda: self.line(until), None)), None)
+
+    def ask(self, until):
+        """Sends an empty line, for which it prints an object."""
+        with contextlib.suppress(OSError):  # it has ended
+            self.process.stdin.write("\n")
+        return self.answer(until)
+
+    def tail(self, lines):
+        return "\n".join(list(self.said)[-lines:])[-4000:]
+
+    def end(self):
+        """-> its exit status, below 0 for a signal. A process that even a kill does not end is left behind."""
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        for seconds in (0 if self.late else 10, 5):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(seconds)
+            self.kill()
+        Program.running.discard(self)
+        with open(Program.log, "a") as log:
+            log.write("== %s: %s\n%s\n" % (" ".join(self.words)[:300], self.process.returncode, "\n".join(self.said)))
+        return self.process.returncode
+
+    def kill(self):
+        with contextlib.suppress(OSError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+
+class Journal:
+    """Events, each a JSON object on a line."""
+
+    def __init__(self, path, lease, earlier):
+        self.path, self.lease = path, lease
+        with open(earlier) as file:
+            lines = [line for line in file if line.endswith("\n")]  # a visit that was killed may have left half a line
+        self.events = [json.loads(line) for line in lines]
+        with open(path, "w") as file:
+            file.writelines(lines)
+
+    def add(self, event, **more):
+        entry = {"event": event, "lease": round(self.lease(), 2), **more}
+        self.events.append(entry)
+        with open(self.path, "a") as file:  # in one piece, also when tests end side by side
+            file.write(json.dumps(entry) + "\n")
+        if event in ("end", "finish"):
+            with open(os.path.join(os.path.dirname(self.path), "results.json"), "w") as file:
+                json.dump(self.summary(), file, indent=1)
+        if event in ("end", "figure", "peer") or entry.get("result") in FAILED:
+            with contextlib.suppress(OSError):  # nobody reads it any more
+                print(json.dumps(entry)[:200], flush=True)
+
+    def of(self, *events):
+        return [e for e in list(self.events) if e["event"] in events]
+
+    def tests(self, *results):
+        """Of each (program, test) its last result, if it is one of these."""
+        last = {(e["program"], e["test"]): e for e in self.of("test")}
+        return {test: e for test, e in sorted(last.items()) if e["result"] in results or not results}
+
+    def rates(self, step):
+        """Medians of each side since the step began last, and their ratios ours / theirs."""
+        begun = max((i for i, e in enumerate(self.events) if (e["event"], e.get("part")) == ("begin", step)), default=0)
+        rates = {side: collections.defaultdict(list) for side in SIDES}
+        for e in self.events[begun:]:
+            for key in FIGURES & e.keys() if (e["event"], e.get("part")) == ("figure", step) else ():
+                rates[e["side"]][key].append(e[key])
+        ours, theirs = ({key: statistics.median(each) for key, each in rates[side].items()} for side in SIDES)
+        return dict(zip(SIDES, (ours, theirs)), ratios={key: ours[key] / theirs[key] for key in ours if key in theirs})
+
+    def agreement(self):
+        """Of comparisons with the CPU, how many are within the bound and beyond it, whatever a test lets pass."""
+        found = collections.Counter()
+        for (_, test), e in self.tests().items():
+            for key, text in e["records"].items():
+                if (off := re.match(r"(\S+) \(bound (\S+),", text)) and "GpuComparison." not in test:  # plants a fault
+                    found[key.split()[0] + (" within" if float(off[1]) <= float(off[2]) else " beyond")] += 1
+        return found
+
+    def summary(self):
+        parts = {e["part"]: "unfinished" for e in self.of("begin")} | {e["part"]: e["outcome"] for e in self.of("end")}
+        return {"machine": self.of("machine")[-1:], "findings": self.of("finding", "layer", "answer"), "parts": parts,
+                "printed": self.of("printed", "sanitizer"), "agreement": self.agreement(),
+                "failures": [*self.tests(*FAILED).values(), *self.of("alone", "program ended", "device lost")],
+                "tests": collections.Counter(e["result"] for e in self.tests().values()),
+                "figures": {step: self.rates(step) for step in dict.fromkeys(e["part"] for e in self.of("figure"))}}
 
 
 class Visit:
     def __init__(self, options):
-        self.o, self.begun, self.logs = options, time.monotonic(), itertools.count(1)
-        self.parts = AGAIN if options.again else FIRST + MORE if options.earlier else FIRST
-        self.last, self.since = self.parts[-1].end, options.since or self.parts[0].begin
-        self.programs, self.data = options.programs or self.state("programs"), options.data or self.state("cifar10")
-        self.cores, self.trial = sorted(os.sched_getaffinity(0)), options.backend != "cuda"
-        self.env, self.device, self.python, self.exclusive = dict(os.environ), options.backend, sys.executable, False
-        self.others = self.cores[len(self.cores) // 2:]  # what measures nothing, beside tests
-        for folder in (options.out, self.state("logs"), self.state("answers")):
-            os.makedirs(folder, exist_ok=True)
-        if options.earlier:
-            restore(options.earlier, options.state)
-        self.journal = Journal(options.state, options.out, self.lease)
-        self.preparation = threading.Thread(target=self.attempt, args=("preparation", self.prepare), daemon=True)
+        self.o, self.begun, self.scale = options, time.monotonic(), options.scale
+        self.end = self.begun + min(options.seconds, LEASE - options.since) * self.scale
+        self.names = {**NAMES, **dict(word.split("=", 1) for word in options.set), "out": options.out}
+        self.env, self.device, self.peers, self.ready = dict(os.environ), None, {}, {}
+        self.journal = Journal(os.path.join(options.out, "journal.jsonl"), self.lease, options.earlier)
 
     def lease(self):
-        return self.since + (time.monotonic() - self.begun) / self.o.scale
+        return self.o.since + (time.monotonic() - self.begun) / self.scale
 
-    def seconds(self, end):
-        """Of a clock, until that second of the lease."""
-        return max(0.0, (end - self.lease()) * self.o.scale)
+    def start(self, command):
+        names = {name: shlex.quote(text) if text.startswith("/") else text for name, text in self.names.items()}
+        return Program(shlex.split(command.format(**names)), self.env)
 
-    def state(self, name):
-        return os.path.join(self.o.state, name)
+    def run(self, command, until):
+        """-> (lines, exit status; below 0 for a signal, which it gets then)."""
+        program = self.start(command)
+        return list(iter(lambda: program.line(until), None)), program.end()
 
-    def own(self, name):
-        return os.path.join(self.programs, name)
+    # ---- What steps do: (step, until) -> "done", or what is lacking
 
-    # ---- Programs
+    def look_at_machine(self, step, until):
+        self.unpack("programs")
+        programs, backend = self.names["programs"], self.names["backend"]
+        self.names.update(bin=programs + "/bin", tests=programs + "/tests",
+                          pipelines=programs + "/share/millrace/pipelines")
+        needed = {word for one in STEPS for word in one.command.split() if re.match("{(bin|tests)}", word)}
+        if missing := [word for word in sorted(needed) if not os.path.exists(word.format(**self.names))]:
+            sys.exit("visit.py: %s lacks %s, which tools/lend.sh packs" % (programs, ", ".join(missing)))
+        # Both sides load the CUDA libraries of the Python that has PyTorch, which is this one.
+        nvidia = importlib.util.find_spec("nvidia")
+        cuda = [folder for place in (nvidia.submodule_search_locations if nvidia else [])
+                for folder in sorted(glob.glob(place + "/*/lib"))] + glob.glob("/usr/local/cuda*/lib64")
+        self.env.update(MILLRACE_GPU_TEST_BACKEND=backend, MILLRACE_TEST_RECORDS="1",
+                        MILLRACE_PIPELINES=self.names["pipelines"], MILLRACE_CUDA_LIBRARIES=":".join(cuda),
+                        LD_LIBRARY_PATH=":".join([programs + "/lib", programs + "/lib/carried", *cuda,
+                                                  "/usr/local/nvidia/lib64"]))
+        devices = self.run(step.command, until)[0]
+        self.journal.add("machine", cores=os.cpu_count(), devices=devices, python=sys.executable, libraries=cuda)
+        self.device = next((line.split(None, 1)[1] for line in devices if line.startswith(backend + ":0 ")), None)
+        return "seen" if self.device else sys.exit("visit.py: backend %s has no device here" % backend)
 
-    def start(self, words, name, env=None, cores=None):
-        log = "%d-%03d-%s" % (self.begun, next(self.logs), re.sub(r"[^A-Za-z0-9.-]+", "-", name))
-        return Child(words, self.state("logs/" + log), {**self.env, **(env or {})}, cores)
+    def unpack(self, name):
+        place, here = self.names[name], os.path.dirname(os.path.abspath(__file__))
+        if not os.path.exists(place):
+            shutil.unpack_archive(os.path.join(here, name + ".tar.xz"), place + ".part")
+            images = glob.glob(place + ".part/*/train")  # an archive of images may hold them in a folder
+            os.rename(os.path.dirname(images[0]) if images else place + ".part", place)  # a whole folder or none
 
-    def run(self, words, name, seconds, env=None, cores=None):
-        """-> (lines, exit status; below 0 for a signal, which it gets after `seconds`)."""
-        child, limit = self.start(words, name, env, cores), time.monotonic() + seconds
-        return list(iter(lambda: child.line(limit - time.monotonic()), None)), child.end()
+    def start_peers(self, step, until):
+        for name in [name for name in PEERS if not self.done(name)]:
+            self.start_peer(name)
+            self.unpack("cifar10")  # behind the first one, which needs no images
+        place = self.names["photographs"]
+        if not os.path.exists(place) and self.run(step.command, until)[1] == 0:
+            for i, image in enumerate(glob.glob(place + ".part/train/*/*.jpg") * 19):  # each name costs a decoding
+                os.link(image, "%s_%d.jpg" % (image, i))
+            os.rename(place + ".part", place)
+        return "begun"
 
-    def machine(self, _, end):
-        self.unpack("programs", self.programs)
-        smi, places, asked = {}, [], "name,uuid,driver_version,memory.total,compute_mode,clocks.max.sm,power.limit"
-        if not self.trial:
-            says = self.run(["sh", "-c", "nvidia-smi --format=csv,noheader --query-gpu=" + asked], "nvidia-smi", 30)[0]
-            smi = dict(zip(asked.split(","), ", ".join(says[:1]).split(", ")))
-            self.python = first_of("/opt/*/.venv/bin/python3") or shutil.which("python3") or sys.executable
-            places = [found["place"] for found in objects(self.run([self.python, "-c", FIND_TORCH], "torch", 30)[0])]
-        self.device = smi.get("name") or self.o.backend
-        self.exclusive = "exclusive" in smi.get("compute_mode", "").lower()  # one process at a time
-        self.sanitizer_program = shutil.which("compute-sanitizer") or first_of("/usr/local/cuda*/bin/compute-sanitizer")
-        kept = self.state("device/" + re.sub(r"[^A-Za-z0-9]+", "-", self.device))  # of one model of device
-        # CUDA's libraries are those that PyTorch brings, if it does: both sides use the same.
-        cuda = [folder for place in places for folder in sorted(glob.glob(place + "/nvidia/*/lib"))]
-        cuda += glob.glob("/usr/local/cuda*/lib64")
-        self.env.update(MILLRACE_GPU_TEST_BACKEND=self.o.backend, MILLRACE_TEST_RECORDS="1",
-                        MILLRACE_CACHE=kept + "/cache", MILLRACE_CUDA_LIBRARIES=":".join(cuda),
-                        MILLRACE_PIPELINES=self.own("share/millrace/pipelines"),
-                        TORCHINDUCTOR_CACHE_DIR=kept + "/torch/inductor", TRITON_CACHE_DIR=kept + "/torch/triton")
-        if not self.o.programs:
-            libraries = [self.own("lib"), self.own("lib/carried"), *cuda, "/usr/local/nvidia/lib64"]
-            self.env["LD_LIBRARY_PATH"] = ":".join(libraries)
-        devices, status = self.run([self.own("bin/pipeline-inspect"), "devices"], "devices", 30)
-        self.journal.add("machine", device=self.device, nvidia_smi=smi, cores=len(self.cores), devices=devices,
-                         python=self.python, libraries=cuda, sanitizer=self.sanitizer_program)
-        there = any(line.startswith(self.o.backend + ":0") for line in devices)
-        return "done" if status == 0 and there else "there is no device"
+    def start_peer(self, name):
+        kind, _, mode = name.partition(", ")
+        self.peers[name] = self.start("%s --mode %s" % (PEERS[kind], mode or "default"))
 
-    def unpack(self, name, place):
-        archive = first_of(os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".tar.*"))
-        if not os.path.exists(place) and archive:
-            with tarfile.open(archive) as tar:
-                tar.extractall(place + ".part", filter="tar")
-            os.rename(place + ".part", place)  # a whole folder or none
+    def race(self, step, until):
+        """Rounds of both sides in turns; ours alone where PyTorch is not ready in time."""
+        if step.name not in self.peers:
+            self.start_peer(step.name)
+        for name in [name for name in self.peers if name not in self.ready]:  # none compiles beside what is measured
+            peer, patience = self.peers[name], until - RACE * self.scale
+            self.ready[name] = peer.answer(patience) and peer.answer(patience)  # "loaded", "ready"
+            self.journal.add("peer", part=name, ready=self.ready[name] or peer.tail(5))
+            if not self.ready[name]:
+                peer.end()
+        bench, peer, whole = self.start(step.command) if "--serve" in step.command else None, self.peers[step.name], []
+        for turn in range(TURNS if not bench or bench.answer(until) else 0):
+            for side in SIDES if self.ready[step.name] else SIDES[:1]:
+                program = peer if side == "pytorch" else bench
+                answer = program.ask(until) if program else self.train(step.command, turn + 1, until)
+                self.figure(step, side, turn, answer or {})
+                whole += [side] if answer and FIGURES & answer.keys() else []
+        for program in filter(None, (bench, peer)):
+            program.end()
+        lack = [side for side in SIDES if whole.count(side) < TURNS]
+        return "not all figures of " + ", ".join(lack) if lack else "done"
 
-    # ---- Preparation, in the background on half of the cores
+    def figure(self, step, side, turn, answer):
+        self.journal.add("figure", **{**answer, "part": step.name, "side": side, "turn": turn, "device": self.device})
 
-    def compile(self, *_):
-        self.preparation.start()
+    def train(self, command, seed, until):
+        lines, status = self.run("%s --set=run.seed=%d" % (command, seed), until)
+        epochs, tests = ([e for e in objects(lines) if e["event"] == kind] for kind in ("epoch", "validate"))
+        if status or not tests:
+            return {"status": status}
+        return {"seconds": sum(e["seconds"] for e in epochs), "accuracy": tests[-1]["accuracy"]}
 
-    def prepare(self):
-        """CIFAR-10, photographs, and PyTorch's compiler for both peers at once."""
-        best = BEST if "done" == self.journal.last_outcome("resnet50") == self.journal.last_outcome("airbench") else []
-        end, warm = self.lease() + 205 - 97, ["--warm-only", *best]
-        compilers = [] if self.exclusive else [self.peer("resnet50", *warm)]
-        self.unpack("cifar10", self.data)
-        self.data = os.path.dirname(first_of(self.data + "/train", self.data + "/*/train") or self.data + "/train")
-        compilers += [] if self.exclusive else [self.peer("airbench", *warm)]
-        self.draw_photographs(end)
-        for child in compilers:
-            ready = child.answer(self.seconds(end)) and child.answer(self.seconds(end))  # "loaded", "ready"
-            self.journal.add("prepared", what=os.path.basename(child.log), ready=ready or tail_of(child.log, 3))
-            child.end()
+    def measure(self, step, until):
+        """Of what it prints, epochs of a run are figures; other objects are findings, such as layers and answers."""
+        lines, status = self.run(step.command, until)
+        for found in objects(lines):
+            kind = found.pop("event", "finding")
+            if kind == "epoch":
+                self.figure(step, "millrace", None, found)
+            elif kind == "finding":
+                self.journal.add(kind, **{**found, "part": step.name, "device": self.device})
+        self.journal.add("printed", part=step.name, status=status, text="\n".join(lines[-12:])[-2000:])
+        reports = [line for line in lines if re.search("SUMMARY: [1-9]|no device", line)]  # of compute-sanitizer
+        return "done" if status == 0 and not reports else "; ".join(["status %d" % status, *reports])
+
+    def run_tests(self, step, until):
+        passed = [test for _, test in self.journal.tests("passed")]
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            bad = sum(pool.map(lambda pattern: self.test(pattern, passed, until), step.command.split()))
+        return "%d or more tests have not passed" % bad if bad else "done"
+
+    def run_what_failed(self, step, until):
+        for _, test in self.journal.tests(*FAILED):
+            self.test(test, [], until, 15, step.command, event="alone", way=step.name)
         return "done"
 
-    def draw_photographs(self, end):
-        """640 drawn images of 400 x 400 pixels, each under twenty names: decoding costs the same again each time."""
-        place, part = self.state("photographs"), self.state("photographs.part")
-        size = ["--size", "64", "--count", "40"] if self.trial else ["--size", "400", "--count", "640"]
-        words = [self.own("bin/pipeline-data"), "shapes", part, "--force", "--validation", "10", *size]
-        if not os.path.exists(place) and self.run(words, "shapes", self.seconds(end), cores=self.others)[1] == 0:
-            for image, i in itertools.product(glob.glob(part + "/train/*/*.jpg"), range(0 if self.trial else 19)):
-                os.link(image, "%s_%d.jpg" % (image, i))
-            os.rename(part, place)
+    def test(self, pattern, without, until, patience=60, prefix="", event="test", **more):
+        """In as many processes as it takes: tests behind one that hangs, crashes or loses the device run in another.
+        A test hangs after so many seconds. -> how many have not passed, and one more if not all have run."""
+        without, before, bad, more = [*without], None, 0, {"program": "gpu_backend_test", **more}
+        while time.monotonic() < min(until, self.end) and len(without) != before:
+            before, skip, test = len(without), ":".join(without), None
+            program = self.start("%s{tests}/gpu_backend_test --gtest_filter=%s-%s" % (prefix, pattern, skip))
+            while found := program.answer(min(until, time.monotonic() + patience * self.scale)):
+                test = found.get("begins")
+                if "test" in found:
+                    self.journal.add(event, **found, **more)
+                    without.append(found["test"])
+                    bad += found["result"] != "passed"
+            status = program.end()
+            if test and time.monotonic() < until:
+                self.journal.add(event, test=test, result="hung" if program.late else "crashed", records={},
+                                 text=program.tail(20), **more)
+                without.append(test)
+                bad += 1
+            elif status in (0, 1):
+                return bad
+            self.journal.add("program ended", after=without[-1:], status=status, text=program.tail(8), **more)
+        return bad + 1
 
-    def peer(self, name, *more):
-        words = [self.python, self.own("tests/peers/%s.py" % name), *more]
-        words += ["--batch", "256", "--steps", "25"] if name == "resnet50" else ["--data", self.data]
-        env = {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
-        return self.start(words, "torch-" + name, env, self.others if "--warm-only" in more else None)
+    def done(self, name):
+        return (name, "done", self.device) in [(e["part"], e["outcome"], e["device"]) for e in self.journal.of("end")]
 
-    # ---- Questions and tests
-
-    def questions(self, _, end):
-        answered = [e["question"] for e in self.journal.of("answer") if e["status"] == 0]
-        left, failed = [question for question in QUESTIONS if question not in answered], []
-        for i, name in enumerate(left):
-            share = max(2 * self.o.scale, self.seconds(end) / (len(left) - i))
-            words = [self.own("tests/gpu_questions"), name, "%.1f" % share]
-            lines, status = self.run(words, "question-" + name, share + 5 * self.o.scale)
-            self.journal.add("answer", question=name, status=status, device=self.device, answers=list(objects(lines)))
-            failed += [name] if status else []
-        return "not answered: " + ", ".join(failed) if failed else "done"
-
-    def list_tests(self, patterns):
-        """-> (program, test) of all that match and have not passed."""
-        passed, found = [test for test, e in self.journal.results().items() if e["result"] == "passed"], []
-        for program in sorted(glob.glob(self.own("tests/*_test"))):
-            name = os.path.basename(program)
-            found += [(name, test) for test in listed(self.run([program, "--gtest_list_tests"], "list-" + name, 60)[0])]
-        wanted = [of for of in found if matches(of[1], patterns) and matches(of[1], self.o.filter.split(":"))]
-        return [of for of in wanted if of not in passed]
-
-    def tests(self, _, end, share, workers, *patterns):
-        """On a part of the cores, in so many processes at once."""
-        cores, free = self.cores[:len(self.cores) // share or 1], queue.SimpleQueue()
-        workers = 1 if self.exclusive else min(workers, len(cores))
-        for i in range(workers):
-            free.put(cores[i::workers])
-
-        def work(group):
-            own = free.get()
-            self.run_group(*group, end, own)
-            free.put(own)
-        with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-            list(pool.map(work, groups_of(self.list_tests(patterns), GROUPS)))
-        left = len(self.list_tests(patterns))
-        return "%d tests have not passed" % left if left else "done"
-
-    def run_group(self, program, tests, end, cores, env=None, event="test", patience=TEST_LIMIT, **more):
-        """In as many processes as it takes: tests behind one that hangs, crashes or loses the device run in another."""
-        left, last = list(tests), None
-        while left and self.seconds(end) > 0:
-            child = self.start([self.own("tests/" + program), "--gtest_filter=" + ":".join(left)], program, env, cores)
-            began = len(left)
-            for result in test_results(child, patience * self.o.scale, lambda: self.seconds(end)):
-                last = result["test"]
-                left.remove(last)
-                self.journal.add(event, program=program, **result, **more)
-            if child.process.returncode == DEVICE_LOST:
-                self.journal.add("device lost", program=program, after=last, text=tail_of(child.log, 3))
-            if len(left) == began and self.seconds(end) > 0:
-                self.journal.add(event, program=program, test=left.pop(0), result="crashed", seconds=0,
-                                 text="did not begin\n" + tail_of(child.log, 8), **more)
-
-    def alone(self, _, end):
-        runs = [(way, *test) for way in WAYS for test in self.journal.failed()]
-        for i, (way, program, test) in enumerate(runs):
-            patience = max(10, (end - self.lease()) / (len(runs) - i + 1))
-            self.run_group(program, [test], end, self.cores, WAYS[way], "alone", patience, way=way)
-        return "done" if runs else "nothing failed"
-
-    # ---- Measurements. Ours never waits for PyTorch: where that is not ready in time, ours stands alone
-
-    def race(self, part, ours, peer, early, rounds, end):
-        """Rounds of both in turns; the `early` first ones of ours come before the peer is asked to be ready."""
-        for i in range(early if ours else 0):
-            self.figure(part, "millrace", i, ours(i))
-        until = end - 0.3 * max(0, end - self.lease())
-        ready = peer and peer.answer(self.seconds(until)) and peer.ask(self.seconds(until))  # "loaded", "ready"
-        if peer:
-            self.journal.add("peer", part=part, ready=ready or tail_of(peer.log, 5))
-        for i in rounds:
-            if ours and i >= early and self.seconds(end) > 0:
-                self.figure(part, "millrace", i, ours(i))
-            if ready and self.seconds(end) > 0:
-                self.figure(part, "pytorch", i, peer.ask(self.seconds(end)))
-        if peer:
-            peer.end()
-        return self.journal.outcome(part)
-
-    def figure(self, part, side, turn, answer):
-        known = {"part": part, "side": side, "turn": turn, "device": self.device}
-        self.journal.add("figure", **{**(answer or {}), **known})
-
-    def bench(self, *more):
-        network = self.own("share/millrace/pipelines/networks/%s.toml" % ("quickstart" if self.trial else "resnet50"))
-        sizes = "--batch 8 --precision fp32 --steps 1 --warm-up 1" if self.trial else "--batch 256 --steps 25"
-        return [self.own("tests/gpu_step_bench"), network, "--backend", self.o.backend, "--nondeterministic",
-                *sizes.split(), *more]
-
-    def resnet50(self, part, end, *peer_words):
-        # Engines are chosen by timing, in half of the time at most; then by heuristics.
-        for tune, until in (("measure", (self.lease() + end) / 2), ("heuristic", end)):
-            bench = self.start(self.bench("--serve", "--tune", tune), "resnet50-" + tune)
-            if ready := bench.answer(self.seconds(until)):
-                break
-            bench.end()
-        ours = (lambda _: bench.ask(self.seconds(end))) if ready else None
-        peer = None if self.exclusive else self.peer("resnet50", "--serve", *peer_words)
-        outcome = self.race(part, ours, peer, 5, range(5, 10), end)
-        bench.end()
-        if not self.exclusive:
-            return outcome
-        return self.race(part, None, self.peer("resnet50", "--serve", *peer_words), 0, range(5), end)
-
-    def layers(self, _, end):
-        """Of a step of ResNet-50: each layer's time, the bytes that it must move, and the rates that follow."""
-        lines, status = self.run(self.bench("--layers", "--tune", "measure"), "layers", self.seconds(end))
-        for layer in objects(lines):
-            self.journal.add("layer", **{**layer, "device": self.device})
-        return "done" if status == 0 else "failed"
-
-    def pipeline(self, name, words, end, trial, env=None):
-        """-> the events that pipeline-run prints, by kind."""
-        words = [self.own("bin/pipeline-run"), *words, *FAIR, "--devices", self.o.backend + ":0", "--json", "--quiet"]
-        words += ["--set=" + word for word in TRIAL[trial]] if self.trial else []
-        lines, status = self.run(words, name, self.seconds(end), env)
-        events = collections.defaultdict(list, status=status)
-        for event in objects(lines):
-            events[event.pop("event")].append(event)
-        return events
-
-    def airbench(self, part, end, seeds, *peer_words):
-        def ours(i):
-            recipe = self.own("share/millrace/pipelines/cifar10_airbench.toml")
-            events = self.pipeline(part, [recipe, "--set=data.path=" + self.data, "--set=validate.every=end",
-                                          "--set=run.seed=%d" % (i + 1)], end, "airbench")
-            if events["status"] != 0:
-                return {"status": events["status"]}
-            accuracy = events["validate"][-1]["accuracy"]
-            return {"seconds": sum(e["seconds"] for e in events["epoch"]), "accuracy": accuracy}
-        peer = None if self.exclusive else self.peer("airbench", "--serve", *peer_words)
-        return self.race(part, ours, peer, 1, range(seeds), end)
-
-    def photographs(self, part, end, epochs, *more):
-        if self.o.again and self.journal.failed():
-            return "something failed"
-        self.draw_photographs(end)
-        words = [self.own("tests/pipelines/resnet50_jpeg.toml"), "--set=run.epochs=%d" % epochs]
-        words += ["--set=data.path=" + self.state("photographs"), *([] if self.trial else more)]
-        profile = {"MILLRACE_CUDA_PROFILE": "1", "MILLRACE_CUDA_TRACE": self.state("answers/trace.json")}
-        for epoch in self.pipeline(part, words, end, "files", profile)["epoch"]:
-            self.figure(part, "millrace", None, epoch)
-        return self.journal.outcome(part, ["millrace"])
-
-    def sanitizer(self, _, end):
-        """Each kernel of our own once, without cuDNN in the process."""
-        if not self.sanitizer_program:
-            return "there is no compute-sanitizer"
-        found = []
-        for tool, until in (("memcheck", (self.lease() + end) / 2), ("racecheck", end)):
-            words = [self.sanitizer_program, "--tool", tool, "--print-limit", "20", self.own("tests/gpu_kernels_test")]
-            lines, status = self.run(words, tool, self.seconds(until))
-            found += re.findall(r"SUMMARY: (\d+)", "\n".join(lines)) or ["none"]
-            found += ["status %d" % status] if status else []
-            self.journal.add("sanitizer", tool=tool, status=status, text="\n".join(lines[-12:]))
-        return "done" if found == ["0", "0"] else "reports: " + ", ".join(found)
-
-    # ---- All of it
-
-    def run_part(self, part):
-        end = min(self.last, self.lease() + part.end - part.begin) if self.o.earlier else part.end
-        ends = [(e["part"], e["outcome"], e["device"]) for e in self.journal.of("end")]
-        if (part.name, "done", self.device) in ends and part.name not in EVERY_TIME:
+    def take(self, step):
+        until = min(self.end, time.monotonic() + step.limit * self.scale)
+        if self.done(step.name):
             return
-        if self.seconds(end) <= 0:
-            self.journal.add("end", part=part.name, outcome="not reached", device=None)
-            return
-        if part.name not in UNTIMED and self.preparation.is_alive():
-            self.preparation.join(self.seconds(end))
-        self.journal.add("begin", part=part.name, until=end)
-        self.attempt(part.name, lambda: getattr(self, part.do or part.name)(part.name, end, *part.arguments))
-        self.journal.publish(last=False)
-
-    def attempt(self, name, work):
+        if time.monotonic() >= self.end:
+            return self.journal.add("end", part=step.name, outcome="not reached", device=None)
+        self.journal.add("begin", part=step.name, limit=step.limit)
         try:
-            outcome = work() or "begun"
-        except Exception as error:  # of this script: other parts may fare better
+            outcome = getattr(self, step.do)(step, until)
+        except Exception as error:  # of this script: other steps may fare better
             outcome = "failed: %s: %s" % (type(error).__name__, error)
-        self.journal.add("end", part=name, outcome=outcome, device=self.device)
+        self.journal.add("end", part=step.name, outcome=outcome, device=self.device)
 
-    def finish(self, why):
-        try:
-            for child in list(Child.alive):
-                child.kill()
-            self.journal.add("finish", why=why)
-            print(json.dumps(self.journal.publish(last=True), indent=1)[-9000:], flush=True)
-        finally:
-            if why == "held up":
-                os._exit(1)
+    def stop(self, *signals):
+        self.end = 0
+        for program in list(Program.running):
+            program.kill()
+        if signals:
+            sys.exit("visit.py: stopped by a signal")
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("--out", required=True, help="gets the journal and the results")
-    p.add_argument("--again", action="store_true", help="what failed, each test alone; or else photographs")
-    p.add_argument("--continue", dest="earlier", metavar="RESULTS", help="results.tar.xz of an earlier visit")
-    p.add_argument("--since", type=float, help="second of the lease at which this begins (90; 620 with --again)")
-    p.add_argument("--state", default="/tmp/millrace-visit", help="where programs, plans and the journal live")
-    p.add_argument("--data", help="CIFAR-10 as JPEG files (cifar10.tar.xz beside this script)")
-    p.add_argument("--backend", default="cuda")
-    p.add_argument("--programs", help="a folder with bin, tests and share (programs.tar.xz beside this script)")
-    p.add_argument("--filter", default="*", help="only these tests")
-    p.add_argument("--scale", type=float, default=1, help="seconds of a clock that a second of the schedule takes")
-    visit = Visit(p.parse_args())
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    timer = threading.Timer(visit.seconds(visit.last + LAST_WORDS), visit.finish, ["held up"])
-    timer.daemon = True
-    timer.start()
+    p.add_argument("--out", required=True, help="a folder for the journal and what becomes of it")
+    p.add_argument("--continue", dest="earlier", metavar="JOURNAL", default=os.devnull, help="of an earlier visit")
+    p.add_argument("--since", type=float, default=90, help="second of the lease at which this begins")
+    p.add_argument("--seconds", type=float, default=540, help="that this takes at most")
+    p.add_argument("--scale", type=float, default=1, help="seconds of a clock for a second of a limit")
+    p.add_argument("--set", action="append", default=[], help="NAME=VALUE: what stands for {NAME} in commands")
+    options = p.parse_args()
+    os.makedirs(options.out, exist_ok=True)
+    Program.log, visit = os.path.join(options.out, "log.txt"), Visit(options)
+    signal.signal(signal.SIGTERM, visit.stop)
+    visit.journal.add("start", since=options.since, scale=options.scale, words=sys.argv[1:])
     try:
-        visit.journal.add("start", since=visit.since, scale=visit.o.scale, words=sys.argv[1:])
-        for part in visit.parts:
-            visit.run_part(part)
+        for step in STEPS:
+            visit.take(step)
     finally:
-        visit.finish("stopped" if sys.exc_info()[0] else "done")
+        visit.stop()
+        visit.journal.add("finish", why=str(sys.exc_info()[1] or "done"))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""The tables of keys in pipelines/README.md are what the programs take.
+"""The reference pages of keys are what the programs take.
 
-    keys.py PAGE PIPELINE_INSPECT [--write]
+    keys.py FOLDER PIPELINE_INSPECT [--write]
 
-Everything between the two `keys:` comments of the page is made from what pipeline-inspect prints. The check compares; --write
-replaces it, after a stage, a layer, a loss or a rule got another key.
+The pages of FOLDER that are named in generated() are made from what pipeline-inspect prints. The check compares; --write replaces
+them, after a table, a stage, a layer, a loss or an optimizer got another key.
 """
 
 import difflib
@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 
-BEGIN, END = "<!-- keys: begin, made by tests/pages/keys.py --write -->", "<!-- keys: end -->"
+MADE = "<!-- made by tests/pages/keys.py --write -->"
 COLUMNS = ("parameter", "type", "range", "default")
 
 
@@ -100,58 +100,76 @@ def table_rows(whole, name):
     return rows
 
 
-def stage_text(inspect, stages):
+def page(title, intro, body):
+    return f"# {title}\n\n{MADE}\n\n{intro}\n\n{body.strip()}\n"
+
+
+def entry(name, text, rows, tail=""):
+    summary = text.splitlines()[0].split(": ", 1)[1]
+    return f"\n## `{name}`\n\n{summary}{tail}\n\n{table(rows)}"
+
+
+def stage_pages(inspect, stages):
+    """The page of sources and that of the other stages."""
     texts = {stage: inspect(stage) for stage in stages}
     rows = {stage: parameters(text) for stage, text in texts.items()}
     sources = [stage for stage in stages if any(row[0] == "part_seed" for row in rows[stage])]
     shared = [row for row in rows[sources[0]] if all(row in rows[source] for source in sources)]
-    out = "## Keys of every source\n\n" + table(shared) + "\n## Keys of stages\n"
+    out = {True: "## Keys of every source\n\n" + table(shared), False: ""}
     for stage, text in texts.items():
         takes, gives = fact(text, "takes"), fact(text, "gives")
-        flows = f"Takes {takes}; gives {gives}.".replace("Takes -; gives", "Gives").replace("; gives -", "")
-        own = [row for row in rows[stage] if stage not in sources or row not in shared]
-        summary = text.splitlines()[0].split(": ", 1)[1]
-        out += f"\n### `{stage}`\n\n{summary} {flows}\n\n{table(own)}"
-    return out
+        flows = f" Takes {takes}; gives {gives}.".replace("Takes -; gives", "Gives").replace("; gives -", "")
+        is_source = stage in sources
+        out[is_source] += entry(stage, text, [row for row in rows[stage] if not is_source or row not in shared], flows)
+    return out[True], out[False]
 
 
-def part_text(inspect, title, names, command=()):
-    out = f"\n## {title}\n"
-    for name in names:
-        text = inspect(*command, name)
-        summary = text.splitlines()[0].split(": ", 1)[1]
-        out += f"\n### `{name}`\n\n{summary}\n\n{table(parameters(text))}"
-    return out
+def entries(inspect, names, command=()):
+    texts = {name: inspect(*command, name) for name in names}
+    return "".join(entry(name, text, parameters(text)) for name, text in texts.items())
+
+
+def table_page(inspect):
+    schema = json.loads(inspect("--schema"))
+    return "\n".join(f"## `[{name}]`\n\n" + table(table_rows(schema, name))
+                     for name in ("run", "network", "stop", "plateau", "checkpoint"))
 
 
 def generated(program):
+    """The pages by their file's name."""
     inspect = Inspect(program)
     names = inspect.names()
-    schema = json.loads(inspect("--schema"))
-    out = "".join(f"## Keys of `[{name}]`\n\n" + table(table_rows(schema, name)) + "\n"
-                  for name in ("run", "stop", "plateau", "checkpoint"))
-    out += "## Keys of `[network]`\n\nAll other keys are the network's variables.\n\n"
-    out += table(table_rows(schema, "network")) + "\n"
-    out += stage_text(inspect, names["stages"])
-    out += part_text(inspect, "Keys of layers", names["layer types"])
-    out += part_text(inspect, "Keys of losses", names["losses"], ["loss"])
-    out += part_text(inspect, "Keys of update rules", names["update rules"], ["rule"])
-    out += part_text(inspect, "Keys of observers", names["observers"], ["observer"])
-    return out
+    sources, stages = stage_pages(inspect, names["stages"])
+    return {
+        "tables.md": page("Keys of tables", "[Files](files.md) says what the tables are. All keys of `[network]` that are not here are "
+                          "variables of the network.", table_page(inspect)),
+        "sources.md": page("Sources", "Stages that read samples. `pipeline-inspect SOURCE` prints the same.", sources),
+        "stages.md": page("Stages", "The other stages of a `flow`. `pipeline-inspect STAGE` prints the same.", stages),
+        "layers.md": page("Layers", "What `op` of a [network](networks.md) may name. `pipeline-inspect LAYER` prints the same.",
+                          entries(inspect, names["layer types"])),
+        "losses.md": page("Losses", "What `loss` of `forward_backward` and `forward` may name. `pipeline-inspect loss LOSS` prints the "
+                          "same. [Losses](../../plugins/losses/README.md) lists the metrics of each.",
+                          entries(inspect, names["losses"], ["loss"])),
+        "optimizers.md": page("Optimizers", "What the key `rule` of the stage `optimizer` may name. `pipeline-inspect rule NAME` prints "
+                              "the same. Keys that all optimizers share are those of [the stage](stages.md#optimizer).",
+                              entries(inspect, names["update rules"], ["rule"])),
+        "observers.md": page("Observers", "What a table `[observe.NAME]` may name. `pipeline-inspect observer NAME` prints the same. "
+                             "`console`, `metrics` and `ledger` listen by default.", entries(inspect, names["observers"], ["observer"])),
+    }
 
 
-def main(page, program, *options):
-    text = pathlib.Path(page).read_text(encoding="utf-8")
-    head, _, rest = text.partition(BEGIN + "\n")
-    old, _, tail = rest.partition(END)
-    new = f"\n{generated(program)}\n"
-    if "--write" in options:
-        pathlib.Path(page).write_text(f"{head}{BEGIN}\n{new}{END}{tail}", encoding="utf-8")
-    elif old != new:
-        print(f"{page}: not what pipeline-inspect says; run tests/pages/keys.py {page} {program} --write")
-        print("\n".join(list(difflib.unified_diff(old.splitlines(), new.splitlines(), "page", "programs", lineterm=""))[:40]))
-        return 1
-    return 0
+def main(folder, program, *options):
+    wrong = 0
+    for name, new in generated(program).items():
+        file = pathlib.Path(folder) / name
+        old = file.read_text(encoding="utf-8") if file.exists() else ""
+        if "--write" in options:
+            file.write_text(new, encoding="utf-8")
+        elif old != new:
+            print(f"{file}: not what pipeline-inspect says; run tests/pages/keys.py {folder} {program} --write")
+            print("\n".join(list(difflib.unified_diff(old.splitlines(), new.splitlines(), "page", "programs", lineterm=""))[:40]))
+            wrong = 1
+    return wrong
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Links and paths in the pages lead somewhere, and the root page is short.
+"""Links, their anchors and paths in the pages lead somewhere, and pages are short.
 
     links.py ROOT
 
@@ -13,7 +13,9 @@ import sys
 
 import pages
 
-MOST_WORDS = 1500
+MOST_WORDS = {"README.md": 700, "pipelines/guide/": 900, "pipelines/reference/": 900}
+INDICES, MOST_LINES = ("framework/README.md", "pipelines/README.md", "plugins/README.md", "tools/README.md"), 150
+MADE = "<!-- made by "
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`]+)`")
 PATH = re.compile(r"^[\w.+-]+(/[\w.+-]+)+/?$")
@@ -41,29 +43,45 @@ def is_missing(text, page, root, names, own):
     return first in pages.FOLDERS or first == "millrace" or (page.parent != root and (page.parent / first).exists())
 
 
+def leads_somewhere(target, page):
+    """Whether the page, and the heading behind '#' in it, are there."""
+    if "://" in target:
+        return True
+    name, _, anchor = target.partition("#")
+    other = page.parent / name if name else page
+    return other.exists() and (not anchor or other.suffix != ".md" or anchor in pages.anchors(other))
+
+
 def check_page(page, root, names):
     found = []
     own = {block.file for block in pages.blocks(page)}
     own |= {os.path.basename(file) for file in own if file}
     for number, line in pages.prose(page):
         at = f"{page.relative_to(root)}:{number}"
-        for target in LINK.findall(line):
-            if "://" not in target and not (page.parent / target.split("#")[0]).exists():
-                found.append(f"{at}: the link leads nowhere: {target}")
+        found += [f"{at}: the link leads nowhere: {target}" for target in LINK.findall(line) if not leads_somewhere(target, page)]
         for text in CODE.findall(line):
             if is_missing(text, page, root, names, own):
                 found.append(f"{at}: there is no '{text}' in the tree")
     return found
 
 
-def check(root):
-    found, names = [], names_in(root)
+def length_problems(root):
+    """Pages that are too long. Pages that are made from the programs are as long as these have keys."""
+    found = []
     for page in pages.pages(root):
-        found += check_page(page, root, names)
-    words = len((root / "README.md").read_text(encoding="utf-8").split())
-    if words > MOST_WORDS:
-        found.append(f"README.md: has {words} words, at most {MOST_WORDS} are allowed: move some to the page of a folder")
+        name, text = str(page.relative_to(root)), page.read_text(encoding="utf-8")
+        words, lines = len(text.split()), text.count("\n")
+        most = next((most for start, most in MOST_WORDS.items() if name.startswith(start)), None)
+        if most and words > most and MADE not in text:
+            found.append(f"{name}: has {words} words, at most {most} are allowed: move some to another page")
+        if name in INDICES and lines > MOST_LINES:
+            found.append(f"{name}: has {lines} lines, at most {MOST_LINES} are allowed: it leads to other pages")
     return found
+
+
+def check(root):
+    names = names_in(root)
+    return [problem for page in pages.pages(root) for problem in check_page(page, root, names)] + length_problems(root)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import commands
 import examples
 import keys
 import links
+import messages
 
 COMPILER = sys.argv.pop() if len(sys.argv) > 1 else "c++"
 GOOD = "# A tree\n\nSee [the order](framework/order.h), `framework/order.h` and `order.h`; `data/x` is not of it.\n"
@@ -41,10 +42,19 @@ class PagesTest(unittest.TestCase):
         self.page(GOOD + "[a](framework/a.h) `framework/b.h` `c.h`\n")
         self.assert_finds(links.check(self.root), "README.md:4: the link leads nowhere: framework/a.h",
                           "README.md:4: there is no 'framework/b.h'", "README.md:4: there is no 'c.h'")
+        self.page(GOOD + "## `[run]`: a *word*\n\n[a](#run-a-word) [b](#b) [c](README.md#c)\n")
+        self.assert_finds(links.check(self.root), "README.md:6: the link leads nowhere: #b",
+                          "README.md:6: the link leads nowhere: README.md#c")
 
-    def test_a_long_root_page_is_found(self):
-        self.page(GOOD + "word " * links.MOST_WORDS)
-        self.assert_finds(links.check(self.root), "words, at most 1500 are allowed")
+    def test_a_long_page_is_found(self):
+        self.page(GOOD + "word " * links.MOST_WORDS["README.md"])
+        guide = self.root / "pipelines/guide"
+        guide.mkdir(parents=True)
+        (guide / "long.md").write_text("word " * 901)
+        (guide / "made.md").write_text(links.MADE + "x -->\n" + "word " * 901)
+        (guide.parent / "README.md").write_text("\n" * 151)
+        self.assert_finds(links.check(self.root), "README.md: has 7", "pipelines/README.md: has 151 lines",
+                          "pipelines/guide/long.md: has 901 words, at most 900 are allowed")
 
     def test_examples_are_compiled_or_compared(self):
         self.page("```cpp\n// good.cpp\n#include \"good.h\"\nint main() { return f(); }\n```\n```cpp\n// good.h\nint f();\n```\n"
@@ -62,6 +72,28 @@ class PagesTest(unittest.TestCase):
         self.assertNotIn("sleep", text)
         self.assertEqual(left_out, ["README.md:7: not run: it never ends"])
         self.assertEqual((self.root / "a.toml").read_text(), "# a.toml\nx = 1\n")
+
+    def test_every_toml_block_of_a_guide_is_run_or_says_why_not(self):
+        page = self.root / "pipelines/guide/a.md"
+        page.parent.mkdir(parents=True)
+        (self.root / "bases").mkdir()
+        page.write_text("```toml\n# a.toml\nextends = 'b'\n```\n```toml with=photos\nx = 1\n```\n```toml needs-gpu\nx = 1\n```\n"
+                        "```toml\nx = 1\n```\n```sh check\npipeline-run a.toml\n```\n")
+        text, left_out = commands.script(page, self.root, self.root)
+        self.assertEqual(left_out, ["pipelines/guide/a.md:9: not run: it needs a GPU"])
+        self.assertEqual((self.root / "bases/a-6.toml").read_text(), 'extends = "photos.toml"\nx = 1\n')
+        for part in ("pipeline-run a.toml --check >", "pipeline-run bases/a-6.toml --check >", "say in the fence what",
+                     '{ command pipeline-run "$@" --check; }\npipeline-run a.toml\n'):
+            self.assertIn(part, text)
+        self.assertEqual(text.count("say in the fence what"), 1)
+
+    def test_a_message_that_no_program_says_is_found(self):
+        page = self.root / "pipelines/guide/a.md"
+        page.parent.mkdir(parents=True)
+        (self.root / "framework/say.cpp").write_text('fail("there is no file \'{}\', and "\n     "no folder");\n')
+        page.write_text("| symptom | do |\n|---|---|\n| `there is no file 'x', and no folder` | |\n| `there is no folder 'x'` | |\n\n"
+                        "| key | do |\n|---|---|\n| `there is none` | |\n")
+        self.assert_finds(messages.check(self.root), "pipelines/guide/a.md:4: no program says 'there is no folder'")
 
     def test_parameters_are_read_from_a_table(self):
         text = ("x: Does y.\n  plugin  p\n\n  parameter  type     range          default\n"

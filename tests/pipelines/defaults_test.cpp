@@ -138,6 +138,39 @@ TEST(ClosingEvaluation, IsOfTheBestWeightsAndChangesNoOthers) {
   }
 }
 
+// The best weights are those of the first epoch: what follows has a rate that is far too large.
+TEST(ClosingEvaluation, ComesWhereARunEndsEarlyToo) {
+  const TemporaryFolder folder;
+  const std::string last = R"(final={ every = "end", flow = ["read", "decode_image", "batch", "forward", "metrics"], )"
+                           R"(read = { stage = "read_folder", path = "${data.path}/test" }, decode_image = { size = [32, 32] }, )"
+                           R"(batch = { size = 250, last = "keep" } })";
+  const auto run = [&](const std::string& runs, const Words& more) {
+    Words words = {"--epochs", "5000", "--set", "train.optimizer.learning_rate=100", "--set", last};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run_command(quick(folder / runs, words));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(events(outcome, "validate").back().at("graph"), "final") << outcome.out;
+    EXPECT_LT(events(outcome, "end").at(0).at("step"), 20000) << outcome.out;
+    return outcome;
+  };
+  const Words impatient = {"--set", "stop={ figure = \"validate.loss\", patience = 1 }"};
+  for (const Words& more : {Words{}, Words{"--set", "run.best=validate.loss"}, Words{"--devices", "cpu*2", "--processes", "2"}}) {
+    Words words = impatient;
+    words.insert(words.end(), more.begin(), more.end());
+    const std::string runs = more.empty() ? "plain" : more.back();
+    const auto closing = events(run(runs, words), "validate").back();
+    EXPECT_EQ(closing.contains("best_step"), runs == "run.best=validate.loss");
+  }
+  const Outcome again =
+      run_command(quick(folder / "plain", {"--resume", "--epochs", "5000", "--set", "train.optimizer.learning_rate=100", "--set",
+                                           last, "--set", impatient[1]}));
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(events(again, "validate").size(), 1U) << "it may have been stopped in the middle of it";
+  EXPECT_TRUE(events(again, "step").empty());
+
+  run("timed", {"--set", "stop.max_time=1 seconds"});
+}
+
 // Its predictions are not written then.
 TEST(Validation, ThatWritesAnEvaluationIsTriedBeforeTheFirstStepAndSkipsBadSamples) {
   const TemporaryFolder folder;

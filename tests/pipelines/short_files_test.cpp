@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "pairs_fixture.h"
 
@@ -192,6 +193,19 @@ TEST_F(ShortFiles, LearnSeveralLabelsAndNumbers) {
     expect_trained(outcome, 30);
     const std::string kept = read_file(find_file(runs(), "pipeline.toml"));
     EXPECT_NE(kept.find("classes = 2"), std::string::npos) << "an output for each column: " << kept;
+
+    const fs::path out = folder_ / (std::string("out-") + base);
+    const Outcome predicted = run_command({tool("pipeline-run"), "--predict", shapes() + "/test", "--weights",
+                                           find_file(fs::path(runs()) / base, "best.safetensors"), "--out", out, "--quiet"});
+    ASSERT_EQ(predicted.code, 0) << predicted.err;
+    std::istringstream rows(read_file(out / "features.csv"));
+    std::string row;
+    std::getline(rows, row);
+    EXPECT_EQ(row, "path,label,round,odd\r") << "a column for each number, under its name";
+    while (std::getline(rows, row) && std::string(base) == "labels") {
+      const double probability = std::stod(row.substr(row.rfind(',') + 1));
+      EXPECT_TRUE(probability > 0 && probability < 1) << row;
+    }
   }
 }
 
@@ -228,6 +242,41 @@ TEST_F(ShortFiles, SayWhatTheyNeed) {
   std::ofstream(folder_ / "mine.toml") << "extends = \"clasify\"\n";
   EXPECT_NE(run(folder_ / "mine.toml", {}).err.find("mine.toml:1:11: there is no base file 'clasify'; nearest is 'classify'"),
             std::string::npos);
+}
+
+// A mistake in a value is one of the option, or of the line, that has given it, and not of the base file that uses it.
+TEST_F(ShortFiles, NameTheOptionOrTheLineThatGaveAValue) {
+  const std::vector<std::pair<Words, std::string>> mistakes = {
+      {{"data.path=/nowhere"}, "toml:36:1, with --set data.path: [train.read]: path: '/nowhere' does not exist"},
+      {{"image.side=2.5"}, "--set image.side: 'size' must be [height, width], or an integer, found [2.5, 2.5]\n"},
+      {{"image.side=2.5"}, "--set image.side: height = 2.5 of network 'quickstart': "},
+      {{"image.side=99999"}, "--set image.side: 'short_side' must be an integer between 1 and 65535, found 100031\n"},
+      {{"image.side=1"}, "or a larger input; with height = 1 of --set image.side, width = 1 of --set image.side"},
+      {{"image.short=10"}, ", with --set image.short, "},
+      {{"train.optimizer.learning_rate.initial=3000"},
+       ", with --set train.optimizer.learning_rate.initial: [train.optimizer]: a learning rate of 3000"}};
+  const auto check = [&](const std::string& file, const Words& set) {
+    Words words = {tool("pipeline-run"), file, "--check", "--devices", "cpu"};
+    for (const std::string& each : set) words.insert(words.end(), {"--set", each});
+    return run_command(words).err;
+  };
+  const std::string file = folder_ / "mine.toml";
+  const auto write = [&](const std::string& text) {
+    std::ofstream(file) << fmt::format(
+        "extends = \"classify\"\n[data]\npath = \"{}\"\n[network]\nuse = \"quickstart\"\n[image]\n{}\n", shapes(), text);
+  };
+  write("side = 32");
+  for (const auto& [set, message] : mistakes) {
+    const std::string said = check(file, set);
+    EXPECT_NE(said.find(message), std::string::npos) << said;
+  }
+  write("side = 32\nshort = 10");
+  EXPECT_NE(check(file, {}).find(fmt::format(", with {0}:8:9, {0}:7:8: [validate.decode_image]: size: ", file)),
+            std::string::npos)
+      << check(file, {});
+  write("side = 2.5");
+  EXPECT_NE(check(file, {}).find(file + ":7:8: 'size' must be [height, width]"), std::string::npos) << check(file, {});
+  EXPECT_EQ(check(file, {"image.side=32", "data.path=" + shapes()}).find("mine.toml"), std::string::npos);
 }
 
 TEST_F(ShortFiles, AreShownWithTheirVariablesAndGraphs) {

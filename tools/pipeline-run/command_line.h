@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "join_ranks.h"
 #include "prepare/run_options.h"
 #include "short_options.h"
 
@@ -21,6 +22,7 @@ struct CommandLine {
   std::string overfit, explain, picture;
   std::uint64_t verify = 0;  // batches; 0: none
   int processes = 1;
+  RankWishes ranks;
   bool check = false, find_rate = false, json = false, quiet = false;
 
   bool tries() const { return find_rate || !overfit.empty(); }

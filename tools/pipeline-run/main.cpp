@@ -18,6 +18,7 @@
 #include "config/plan.h"
 #include "find_rate.h"
 #include "image_count.h"
+#include "join_ranks.h"
 #include "millrace/plugin.h"
 #include "millrace/util/standard_error.h"
 #include "millrace/util/text.h"
@@ -114,7 +115,8 @@ int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry,
     const std::unique_ptr<PreparedRun> prepared = prepare(pipeline, registry, line.options);
     if (trial) trial->check(*prepared);
     prepared->open_graphs();
-    fmt::print("{}", terminal_text(check_report(*prepared)));
+    const std::string report = check_report(*prepared);
+    if (speaks) fmt::print("{}", terminal_text(report));
     return 0;
   }
   if (!line.explain.empty()) {
@@ -217,8 +219,26 @@ void choose_weights_of_run(CommandLine& line) {
   if (!line.quiet) print_to_stderr("--weights: '{}'\n", weights);
 }
 
+// Nothing: this process runs alone. Else how it talks to the others, which it has started or which a launcher has.
+std::optional<SocketGroup::Setting> group_setting(const RankPlace& place, const Processes& others, const CommandLine& line,
+                                                  const Pipeline& pipeline) {
+  SocketGroup::Setting setting{.rank = others.rank(), .sockets = others.sockets()};
+  setting.patience = std::chrono::seconds(integer("--patience", line.ranks.patience, 1, 100'000));
+  if (place.ranks > 1) {
+    Connections connections = join_ranks(place, line, pipeline);
+    setting.rank = place.rank;
+    setting.sockets = std::move(connections.sockets);
+    setting.hosts = std::move(connections.hosts);
+    return setting;
+  }
+  if (others.size() == 1) return std::nullopt;
+  setting.fate = [&others](int rank) { return others.fate(rank); };
+  return setting;
+}
+
 int run(CommandLine& line) {
   const LastWords last_words("pipeline-run");
+  const RankPlace place = rank_place(line);
   choose_weights_of_run(line);
   Registry registry;  // mistakes in the file are said once, so before other processes are made
   load_plugins(registry);
@@ -232,20 +252,20 @@ int run(CommandLine& line) {
   Activity activity;
   const SignalWatch signals(activity, leave);
   std::optional<SocketGroup> group;
-  if (others.size() > 1) {
-    group.emplace(SocketGroup::Setting{
-        .rank = others.rank(), .sockets = others.sockets(), .fate = [&](int rank) { return others.fate(rank); }});
-    line.options.group = &*group;
+  if (std::optional<SocketGroup::Setting> setting = group_setting(place, others, line, pipeline)) {
+    setting->doing = [&] { return activity.text(); };
+    line.options.group = &group.emplace(std::move(*setting));
   }
   ignore_signals_of_files();
   line.options.hooks.activity = &activity;
   line.options.hooks.stop_signal = &signals.signal();
   line.options.hooks.checkpoint_signals = &signals.checkpoints();
   try {
-    return drive(line, pipeline, registry, trial, others.rank() == 0);
+    return drive(line, pipeline, registry, trial, line.options.is_first());
   } catch (Error& error) {
     if (const int signal = error.kind() == ErrorKind::peer ? others.stop_signal() : 0; signal != 0) return 128 + signal;
-    if (others.rank() == 0) throw;
+    if (line.options.is_first()) throw;
+    if (others.size() == 1) throw error.in(fmt::format("rank {}", place.rank));
     if (error.kind() == ErrorKind::usage) return exit_code(error.kind());  // process 0 says the same
     throw error.in(fmt::format("process {}", others.rank()));
   }

@@ -11,11 +11,11 @@
 #include "millrace/util/output_file.h"
 #include "millrace/util/text.h"
 #include "network/load.h"
-#include "tensor_files/tensor_file.h"
 #include "photograph_sizes.h"
 #include "predict_source.h"
 #include "prediction_folder.h"
 #include "recipe/usage.h"
+#include "tensor_files/tensor_file.h"
 #include "weights/fetched_weights.h"
 
 namespace millrace {
@@ -258,7 +258,14 @@ class Prediction {
     Value table = said != nullptr && said->kind() == Value::Kind::table ? escaped(*said) : Value();
     table.erase("format");  // follows from the file's name
     table.set(sink.key, Value(escaped((folder_ / sink.name).string())));
-    if (sink.type == "write_features") table.set("layer", Value(network.layers.back().name));
+    if (sink.type == "write_features") {
+      const Layer& last = network.layers.back();
+      table.set("layer", Value(last.name));
+      const Value* const names = table.find("columns");  // the file may have meant another layer's
+      const bool is_named = names != nullptr && names->kind() == Value::Kind::array &&
+                            static_cast<std::int64_t>(names->array().size()) == last.output.elements();
+      if (!is_named) table.erase("columns");
+    }
     if (sink.type == "write_masks" && table.find("labels") == nullptr) add_label_values(table);
     const bool pictures = sink.key == "folder";
     if (pictures && table.find("names") == nullptr) table.set("names", Value("path"));

@@ -97,8 +97,8 @@ std::string layout_text(const memory::desc& desc) {
       fmt::format("{},{}", type_of(desc) == memory::data_type::bf16 ? "bf16" : "f32", fmt::join(strides.strides, ","));
   if (!strides.blocked) return text;
   for (const auto& axis : offsets_of(desc)) {  // where the first elements of each axis lie says how blocks lie in each other
-    std::int64_t sum = 0;
-    for (std::size_t i = 1; i < std::min<std::size_t>(axis.size(), 65); ++i) sum = 31 * sum + axis[i];
+    std::uint64_t sum = 0;  // which may begin again at 0
+    for (std::size_t i = 1; i < std::min<std::size_t>(axis.size(), 65); ++i) sum = 31 * sum + static_cast<std::uint64_t>(axis[i]);
     text += fmt::format("/{}", sum);
   }
   return text;

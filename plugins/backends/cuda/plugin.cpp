@@ -9,5 +9,5 @@ MILLRACE_PLUGIN("cuda", "0.1.0", "NVIDIA devices: cuDNN, cuBLASLt and NCCL, ever
   registry.add(millrace::BackendType{{"cuda", "NVIDIA devices, in float32, TF32 or bf16"},
                                      [] { return std::make_shared<millrace::cuda::CudaBackend>(); }});
   registry.add(millrace::CommunicatorType{
-      {"nccl", "sums over the NVIDIA devices of this machine, by NCCL"}, "cuda", &millrace::cuda::make_nccl_communicator});
+      {"nccl", "sums over NVIDIA devices, of this process and others, by NCCL"}, "cuda", &millrace::cuda::make_nccl_communicator});
 }

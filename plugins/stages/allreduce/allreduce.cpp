@@ -11,13 +11,12 @@
 namespace millrace {
 namespace {
 
-// The communicator made for the backend that all devices belong to, else the one that needs no more than streams, which alone can
-// serve several processes.
-const CommunicatorType* choose(const Registry& registry, const std::vector<Device*>& devices, bool alone) {
+// The communicator made for the backend that all devices belong to, else the one that needs no more than streams.
+const CommunicatorType* choose(const Registry& registry, const std::vector<Device*>& devices) {
   for (const auto& [name, type] : registry.communicators()) {
     const bool fits = std::all_of(devices.begin(), devices.end(),
                                   [&type = type](Device* device) { return device->info().backend == type.backend; });
-    if (fits && alone && !devices.empty()) return &type;
+    if (fits && !devices.empty()) return &type;
   }
   return registry.communicator("local");
 }
@@ -42,7 +41,7 @@ void Allreduce::describe(StageDescription<Params>& d) {
 
 Allreduce::Allreduce(const Params& params, const StepContext& context) : context_(context) {
   if (!context.registry) return;
-  type_ = params.communicator == "auto" ? choose(*context.registry, context.devices, context.group == nullptr)
+  type_ = params.communicator == "auto" ? choose(*context.registry, context.devices)
                                         : named(*context.registry, params.communicator);
 }
 

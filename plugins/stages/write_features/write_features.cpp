@@ -63,8 +63,8 @@ void WriteFeatures::describe(StageDescription<Params>& d) {
       .text(
           "a .safetensors or .npy file in the run's folder, or an absolute path; a .csv file beside it names the rows. float32, "
           "(images, channels, height, width) or (images, channels)");
-  d.params.add("columns", &Params::columns).text("names of the layer's numbers, which the .csv file then holds too");
-  d.params.add("probabilities", &Params::probabilities).text("the .csv file holds the sigmoid of each number");
+  d.params.add("columns", &Params::columns).text("names of the layer's numbers, which the .csv file then holds too").in_recipes();
+  d.params.add("probabilities", &Params::probabilities).text("the .csv file holds the sigmoid of each number").in_recipes();
 }
 
 void WriteFeatures::request(const Params& params, const StageSite& site, CompileRequest& request) {

@@ -7,9 +7,7 @@ windows. Kept favourable to PyTorch: bf16, channels_last, torch.compile, no valu
 between, and what compiles is warmed up before the clock starts.
 
   airbench.py --data DIR --runs 3
-  airbench.py --data DIR --serve      touches the device at the first line on standard input; then a run for each
-                                      line, seeds 1, 2, ...
-  airbench.py --data DIR --warm-only  compiles, for the cache in TORCHINDUCTOR_CACHE_DIR, and ends
+  airbench.py --data DIR --serve      compiles at once; then a run for each line on standard input, seeds 1, 2, ...
 
 Prints one JSON object a line. --device cpu --no-compile --epochs 0.1 tries it anywhere.
 """
@@ -179,7 +177,6 @@ def main():
     p.add_argument("--no-compile", dest="compile", action="store_false")
     p.add_argument("--test", type=int, help="fewer test images, spread over all")
     p.add_argument("--serve", action="store_true")
-    p.add_argument("--warm-only", action="store_true")
     options = p.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("airbench.py: PyTorch sees no CUDA device")
@@ -187,14 +184,10 @@ def main():
     options.memory_format = torch.channels_last
     sets = [decoded(os.path.join(options.data, name)) for name in ("train", "test")]
     say(loaded=True)
-    if options.serve:
-        sys.stdin.readline()
     runner = Runner(options, sets)
     runner.warm_up()
     say(ready=True, torch=torch.__version__, cuda=torch.version.cuda,
         compile=options.mode if options.compile else None)
-    if options.warm_only:
-        return
     if options.serve:
         for seed, _ in enumerate(sys.stdin, 1):
             say(**runner.run(seed))

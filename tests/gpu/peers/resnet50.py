@@ -5,9 +5,7 @@ Kept favourable to PyTorch: channels_last, bf16 autocast, torch.compile, cuDNN's
 timing of its algorithms, fused SGD, pixels that already lie on the device as bf16.
 
   resnet50.py --batch 256 --steps 40            rounds, then the median
-  resnet50.py --batch 256 --steps 40 --serve    touches the device at the first line on standard input; then a round
-                                                for each line
-  resnet50.py --batch 256 --warm-only           compiles, for the cache in TORCHINDUCTOR_CACHE_DIR, and ends
+  resnet50.py --batch 256 --steps 40 --serve    compiles at once; then a round for each line on standard input
 
 Prints one JSON object a line. --device cpu --no-compile --size 64 tries it anywhere.
 """
@@ -127,18 +125,13 @@ def main():
     p.add_argument("--mode", default="default", help="of torch.compile")
     p.add_argument("--no-compile", dest="compile", action="store_false")
     p.add_argument("--serve", action="store_true")
-    p.add_argument("--warm-only", action="store_true")
     options = p.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("resnet50.py: PyTorch sees no CUDA device")
     say(loaded=True)
-    if options.serve:
-        sys.stdin.readline()
     bench = Bench(options)
     bench.round(options.warm_up)
     say(**bench.about())
-    if options.warm_only:
-        return
     if options.serve:
         for _ in sys.stdin:
             say(**bench.round(options.steps))

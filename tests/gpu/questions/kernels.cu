@@ -58,7 +58,6 @@ __global__ void spin_for(unsigned long long nanoseconds) {
 }
 
 __global__ void add_one(int* counter) { *counter += 1; }
-__global__ void copy_one(const int* from, int* to) { *to = *from; }
 
 // Unlike <<<>>> followed by cudaGetLastError() this cannot mistake a library's earlier error for the launch's own.
 template <class... Parameters, class... Arguments>
@@ -88,6 +87,5 @@ cudaError_t spin(double microseconds, cudaStream_t stream) {
   return launch(spin_for, 1, 1, stream, static_cast<unsigned long long>(microseconds * 1000));
 }
 cudaError_t count_up(int* counter, cudaStream_t stream) { return launch(add_one, 1, 1, stream, counter); }
-cudaError_t copy_counter(const int* counter, int* to, cudaStream_t stream) { return launch(copy_one, 1, 1, stream, counter, to); }
 
 }  // namespace millrace::gpu

@@ -18,6 +18,5 @@ cudaError_t compare_sums(const void* y, std::int64_t rows, int channels, const v
 
 cudaError_t spin(double microseconds, cudaStream_t stream);  // by the device's clock
 cudaError_t count_up(int* counter, cudaStream_t stream);     // *counter += 1
-cudaError_t copy_counter(const int* counter, int* to, cudaStream_t stream);
 
 }  // namespace millrace::gpu

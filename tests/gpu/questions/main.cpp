@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 
 #include "questions.h"
@@ -18,13 +17,7 @@ void say(const Json& finding) {
 
 namespace {
 
-int attribute(cudaDeviceAttr which) {
-  int value = 0;
-  check(cudaDeviceGetAttribute(&value, which, 0), "cudaDeviceGetAttribute");
-  return value;
-}
-
-// What is the device, and how long does opening it take?
+// What does the device have that pipeline-inspect does not say, and how long does opening it take?
 void ask_device(const Asked&) {
   const Stopwatch opening;
   check(cudaSetDevice(0), "cudaSetDevice");
@@ -36,15 +29,9 @@ void ask_device(const Asked&) {
   check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
   check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
   say({{"name", p.name},
-       {"compute_capability", p.major * 10 + p.minor},
-       {"multiprocessors", p.multiProcessorCount},
-       {"memory_bytes", p.totalGlobalMem},
        {"l2_bytes", p.l2CacheSize},
-       {"clock_mhz", attribute(cudaDevAttrClockRate) / 1000},
-       {"memory_clock_mhz", attribute(cudaDevAttrMemoryClockRate) / 1000},
        {"copy_engines", p.asyncEngineCount},
-       {"memory_pools", attribute(cudaDevAttrMemoryPoolsSupported)},
-       {"compute_mode", attribute(cudaDevAttrComputeMode)},  // 0: any process, 2: none, 3: one process
+       {"memory_pools", p.memoryPoolsSupported},
        {"driver", driver},
        {"runtime", runtime},
        {"open_ms", opened}});
@@ -58,9 +45,7 @@ const std::map<std::string, void (*)(const Asked&)> kQuestions = {{"device", ask
 
 int run(int count, char** words) {
   const auto question = kQuestions.find(count > 1 ? words[1] : "");
-  const Asked asked{.seconds = count > 2 ? std::atof(words[2]) : 15,
-                    .program = std::filesystem::read_symlink("/proc/self/exe"),
-                    .rank_id = count > 3 ? words[3] : ""};
+  const Asked asked{.seconds = count > 2 ? std::atof(words[2]) : 15, .rank_id = count > 3 ? words[3] : ""};
   if (question == kQuestions.end() || asked.seconds <= 0) {
     fmt::print(stderr, "usage: gpu_questions device|events|nccl|dgrad|genstats [SECONDS]\n");
     return 2;

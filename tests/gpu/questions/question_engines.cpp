@@ -6,7 +6,6 @@
 
 #include "cudnn/descriptor.h"
 #include "kernels.h"
-#include "millrace/backend/backend.h"
 #include "millrace/error.h"
 #include "questions.h"
 

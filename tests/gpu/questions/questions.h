@@ -24,7 +24,6 @@ using Json = nlohmann::ordered_json;
 
 struct Asked {
   double seconds;       // that the answer should take; what is not reached by then is counted, not tried
-  std::string program;  // this one's path, for a question that needs a second process
   std::string rank_id;  // of the second process of "nccl": the file with NCCL's id
 };
 

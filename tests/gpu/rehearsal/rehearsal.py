@@ -2,9 +2,9 @@
 """Rehearses two visits to a GPU machine without one: visit.py on the simulated GPU, with its seconds made shorter.
 
 Beside real tests there are planted ones that fail, crash, hang, end their program and lose the device. One of PyTorch's sides
-answers as it should, the other never becomes ready; two questions fail. The first visit ends as a lease may end, without a
-word: killed in its last part, where minute 8 of a real one is. Its journal must hold everything that was done till then. The
-second visit goes on from it; a second command then runs what failed alone.
+answers as it should, the other never becomes ready; two questions fail, and a sanitizer reports. The first visit ends as a lease
+may end, without a word: killed while a test runs. Its journal must hold everything that was done till then. The second visit goes
+on from it; a third is stopped by a signal, and one that lacks a program ends at once.
 
   rehearsal.py BUILD_FOLDER WORK_FOLDER
 """
@@ -17,26 +17,42 @@ import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 
 BUILD, WORK = (os.path.abspath(word) for word in sys.argv[1:3])
 GPU = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PROGRAMS, FIRST, SECOND, THIRD = (os.path.join(WORK, name) for name in ("programs", "first", "second", "third"))
+PROGRAMS, FIRST, SECOND, THIRD, FOURTH = (os.path.join(WORK, name) for name in ("programs", "first", "second", "third", "fourth"))
 PEER = """
 import json, sys, time
 say = lambda **figures: print(json.dumps(figures), flush=True)
 say(loaded=True)
-if "--warm-only" in sys.argv: {compiled}
+{ready}
 for i, _ in enumerate(sys.stdin):
-    {answer}
+    say(images_per_second=100.0 + i, seconds=0.01)
 """
-ANSWERS = 'say(ready=True) if i == 0 else say(images_per_second=100.0 + i, seconds=0.01)'
 QUESTIONS = """#!/bin/sh
 [ "$1" != nccl ] || exec sleep 3600
 echo '{"question": "'$1'"}'
 [ "$1" != genstats ]
 """
+SANITIZER = """#!/bin/sh
+case "$*" in *racecheck*) echo "========= RACECHECK SUMMARY: 2 hazards displayed" ;; *) echo "ERROR SUMMARY: 0 errors" ;; esac
+"""
+# Of the real tests, one; the planted ones are all others.
+TESTS = """#!/bin/sh
+case "${1#--gtest_filter=}" in
+  "*GpuOperators.AgreeInFloat32"*) exec %(tests)s/gpu_backend_test --gtest_filter=%(real)s-"${1##*-}" ;;
+  *) exec %(tests)s/planted_gpu/gpu_planted_test "$@" ;;
+esac
+"""
+NAMES = {"backend": "simulated", "network": "quickstart", "sizes": "--batch 8 --precision fp32 --steps 1 --warm-up 1",
+         "shapes": "--size 64 --count 40", "traced": "", "python": sys.executable, "programs": PROGRAMS,
+         "cifar10": os.path.join(WORK, "cifar10"), "photographs": os.path.join(WORK, "photographs"),
+         "sanitizer": os.path.join(WORK, "sanitizer"),
+         "airbench": "--set=network.use=quickstart --set=train.optimizer.groups=[] --set=run.epochs=1 --set=train.batch.size=8 "
+                     "--set=train.read.limit=16 --set=final.read.limit=8 --set=validate.read.limit=8",
+         "files": "--set=network.use=quickstart --set=run.precision=fp32 --set=train.batch.size=8 --set=train.read.limit=16 "
+                  "--set=train.decode_image.size=[32,32]"}
 PLANTED = {"PassesFirst": "passed", "Fails": "failed", "IsSkipped": "skipped", "Crashes": "crashed",
            "PassesBehindACrash": "passed", "LosesTheDevice": "failed", "PassesBehindALostDevice": "passed",
            "EndsTheProgram": "crashed", "Hangs": "hung", "PassesLast": "passed"}
@@ -61,14 +77,21 @@ def make_programs():
         os.makedirs(PROGRAMS, exist_ok=True)
         os.symlink(os.path.join(BUILD, name), os.path.join(PROGRAMS, name))
     os.makedirs(os.path.join(PROGRAMS, "tests"))
-    for name in ("gpu_backend_test", "gpu_step_bench", "planted_gpu/gpu_planted_test"):
-        os.symlink(os.path.join(BUILD, "tests", name), os.path.join(PROGRAMS, "tests", os.path.basename(name)))
+    tests = os.path.join(BUILD, "tests")
+    os.symlink(os.path.join(tests, "gpu_step_bench"), os.path.join(PROGRAMS, "tests/gpu_step_bench"))
     os.symlink(os.path.join(GPU, "pipelines"), os.path.join(PROGRAMS, "tests/pipelines"))
+    write(os.path.join(PROGRAMS, "tests/gpu_backend_test"), TESTS % {"tests": tests, "real": REAL})
+    write(os.path.join(PROGRAMS, "tests/gpu_kernels_test"), "#!/bin/sh\n")
+    write(os.path.join(PROGRAMS, "tests/conformance_test"), "#!/bin/sh\n")
     write(os.path.join(PROGRAMS, "tests/gpu_questions"), QUESTIONS)
-    write(os.path.join(PROGRAMS, "tests/peers/resnet50.py"), PEER.format(answer=ANSWERS, compiled="sys.exit(say(ready=True))"))
-    write(os.path.join(PROGRAMS, "tests/peers/airbench.py"), PEER.format(answer="time.sleep(3600)", compiled="time.sleep(3600)"))
+    write(NAMES["sanitizer"], SANITIZER)
+    write(os.path.join(PROGRAMS, "tests/peers/resnet50.py"), PEER.format(ready="say(ready=True)"))
+    write(os.path.join(PROGRAMS, "tests/peers/airbench.py"), PEER.format(ready="time.sleep(3600)"))
     subprocess.run([os.path.join(BUILD, "bin/pipeline-data"), "shapes", os.path.join(WORK, "data"), "--count", "40",
                     "--validation", "20"], check=True, stdout=subprocess.DEVNULL)
+    os.makedirs(os.path.join(WORK, "lend"))
+    shutil.copy(os.path.join(GPU, "visit.py"), os.path.join(WORK, "lend"))
+    shutil.make_archive(os.path.join(WORK, "lend/cifar10"), "xztar", WORK, "data")
 
 
 @functools.cache
@@ -78,14 +101,13 @@ def scale():
     network = os.path.join(PROGRAMS, "share/millrace/pipelines/networks/quickstart.toml")
     subprocess.run([os.path.join(BUILD, "tests/gpu_step_bench"), network, "--backend", "simulated", "--batch", "8", "--precision",
                     "fp32", "--steps", "1", "--warm-up", "1"], check=True, stdout=subprocess.DEVNULL)
-    return max(0.04, 0.1 * (time.monotonic() - begin))
+    return max(0.04, 0.07 * (time.monotonic() - begin))
 
 
-def visit(state, out, *more):
-    words = [sys.executable, os.path.join(GPU, "visit.py"), "--state", os.path.join(WORK, state), "--out", out, "--programs",
-             PROGRAMS, "--backend", "simulated", "--data", os.path.join(WORK, "data"), "--scale", str(scale()), "--filter",
-             ":".join(["GpuComparison.*", UNDER_WAY, REAL]), *more]
-    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+def visit(out, *more, **names):
+    words = [sys.executable, os.path.join(WORK, "lend/visit.py"), "--out", out, "--scale", str(scale()), *more]
+    words += ["--set=%s=%s" % name for name in {**NAMES, **names}.items()]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def journal(out):
@@ -99,7 +121,7 @@ def results(events, kind="test"):
     """Of each test of the planted program, all results that it had."""
     found = {}
     for e in events:
-        if e["event"] == kind and e["program"] == "gpu_planted_test":
+        if e["event"] == kind and e["test"] != REAL:
             found.setdefault(e["test"].removeprefix("GpuComparison."), []).append(e["result"])
     return found
 
@@ -108,64 +130,79 @@ def outcomes(events):
     return {e["part"]: e["outcome"] for e in events if e["event"] == "end"}
 
 
-def killed_visit():
-    process = visit("state", FIRST)
-    while not any(e["event"] == "begin" and e["part"] == "replica" for e in journal(FIRST)):
-        expect(process.poll() is None, "the visit has ended before its last part")
+def wait_for(process, out, step):
+    while not any(e["event"] == "begin" and e["part"] == step for e in journal(out)):
+        expect(process.poll() is None, "the visit has ended before " + step)
         time.sleep(0.1)
+
+
+def killed_visit():
+    process = visit(FIRST)
+    wait_for(process, FIRST, "replica")
     time.sleep(20 * scale())
     process.kill()
     events = journal(FIRST)
     ends = events[0]["event"], events[-1]["event"]
     expect(ends[0] == "start" and ends[1] != "finish" and process.wait() == -signal.SIGKILL, "the journal: %s ... %s" % ends)
     expect(results(events) == {test: [result] for test, result in PLANTED.items()}, "tests: %s" % results(events))
-    lost = [e for e in events if e["event"] == "device lost"]
-    expect(len(lost) == 1 and lost[0]["after"] == "GpuComparison.LosesTheDevice", "lost devices: %s" % lost)
-    asked = {e["question"]: e["status"] for e in events if e["event"] == "answer"}
-    expect(asked == {"device": 0, "events": 0, "nccl": -signal.SIGKILL, "dgrad": 0, "genstats": 1}, "questions: %s" % asked)
-    figures = {(e["part"], e["side"]) for e in events if e["event"] == "figure" and len(e) > 6}
+    lost = [e for e in events if e["event"] == "program ended" and e["status"] == 4]
+    expect(len(lost) == 1 and lost[0]["after"] == ["GpuComparison.LosesTheDevice"], "lost devices: %s" % lost)
+    said = {e["part"]: e["status"] for e in events if e["event"] == "printed" and e["part"].startswith("question")}
+    expect(list(said.values()) == [0, 0, -signal.SIGKILL, 0, 1], "questions: %s" % said)
+    answers = [e["part"] for e in events if e["event"] == "finding" and "question" in e]
+    expect(answers == ["question device", "question events", "question dgrad", "question genstats"], "answers: %s" % answers)
+    expect(outcomes(events)["memcheck"] == "done" and "2 hazards" in outcomes(events)["racecheck"], "%s" % outcomes(events))
+    figures = {(e["part"], e["side"]) for e in events
+               if e["event"] == "figure" and ("accuracy" in e or "images_per_second" in e)}
     expect({("resnet50", "millrace"), ("resnet50", "pytorch"), ("airbench", "millrace")} <= figures, "figures: %s" % figures)
     expect(("airbench", "pytorch") not in figures, "a peer that never is ready was measured")
-    with tarfile.open(os.path.join(FIRST, "results.tar.xz")) as tar:
-        names = tar.getnames()
-    expect({"journal.jsonl", "results.json"} <= set(names) and any(n.startswith("logs/") for n in names), "archive: %s" % names)
+    with open(os.path.join(FIRST, "log.txt")) as file:
+        expect("GpuComparison.Hangs" in file.read(), "the log lacks what a program printed")
     return events
 
 
 def continued_visit(before):
-    process = visit("second_state", SECOND, "--continue", os.path.join(FIRST, "results.tar.xz"))
+    process = visit(SECOND, "--continue", os.path.join(FIRST, "journal.jsonl"), "--seconds", "390")
     said = process.communicate(timeout=300)[0]
     print(said)
     expect(process.returncode == 0, "the second visit ends with %s" % process.returncode)
     events = journal(SECOND)
     expect(events[:len(before)] == before, "the journal has lost its beginning")
     expect(events[-1]["event"] == "finish" and events[-1]["why"] == "done", "the journal ends with %s" % events[-1])
-    hung = results(events).pop(UNDER_WAY)
-    expect(hung == ["hung"], "the test that was under way: %s" % hung)
-    for test, found in results(events).items():
-        if test == UNDER_WAY:
-            continue
-        again = 1 if PLANTED[test] == "passed" else 2
-        expect(len(found) == again and set(found) == {PLANTED[test]}, "%s: %s" % (test, found))
+    expect(results(events).get(UNDER_WAY) == ["hung"], "the test that was under way: %s" % results(events))
+    for test, result in PLANTED.items():
+        found = results(events)[test]
+        expect(found == [result] * (1 if result == "passed" else 2), "%s: %s" % (test, found))
     real = [e["result"] for e in events if e["event"] == "test" and e["test"] == REAL]
     expect(real == ["passed"], "a real test: %s" % real)
-    begun = [e["part"] for e in events[len(before):] if e["event"] == "begin"]
-    for part, outcome in outcomes(before).items():
-        expect(outcome != "done" or part == "machine" or part not in begun, part + " was done, and is done again")
-    expect("rest" in begun and outcomes(events)["rest"] == "done", "parts of another visit: %s" % begun)
-    with open(os.path.join(SECOND, "results.json")) as file:
-        summary = json.load(file)
-    expect(summary["agreement"]["fp32"]["within_bound"] > 0, "no comparison: %s" % summary["agreement"])
-    expect(summary["figures"]["resnet50"]["ratio"] > 0, "no ratio: %s" % summary["figures"])
-
-
-def second_command():
-    process = visit("second_state", THIRD, "--again")
-    process.communicate(timeout=300)
-    alone = results(journal(THIRD), "alone")
-    failed = {test: [result] * 3 for test, result in {**PLANTED, UNDER_WAY: "hung"}.items()
+    alone = results(events, "alone")
+    failed = {test: [result] * 2 for test, result in {**PLANTED, UNDER_WAY: "hung"}.items()
               if result not in ("passed", "skipped")}
     expect(alone == failed, "what failed, alone: %s" % alone)
+    begun = [e["part"] for e in events[len(before):] if e["event"] == "begin"]
+    for step, outcome in outcomes(before).items():
+        expect(outcome != "done" or step not in begun, step + " was done, and is done again")
+    expect("rest" in begun and outcomes(events)["rest"] == "done", "steps of another visit: %s" % begun)
+    with open(os.path.join(SECOND, "results.json")) as file:
+        summary = json.load(file)
+    expect(summary["agreement"]["fp32 within"] > 0, "no comparison: %s" % summary["agreement"])
+    expect(summary["figures"]["resnet50"]["ratios"]["images_per_second"] > 0, "no ratio: %s" % summary["figures"])
+
+
+def stopped_visit():
+    process = visit(THIRD)
+    wait_for(process, THIRD, "agreement")
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=60)[0]
+    last = journal(THIRD)[-1]
+    expect(process.returncode == 1 and last["event"] == "finish" and "signal" in last["why"], "stopped: %s, %s" % (last, said))
+
+
+def refused_visit():
+    os.remove(os.path.join(PROGRAMS, "tests/gpu_step_bench"))
+    process = visit(FOURTH)
+    said = process.communicate(timeout=60)[0]
+    expect(process.returncode == 1 and "gpu_step_bench" in said, "a program is missing: %s" % said)
 
 
 def end_orphans():
@@ -184,7 +221,8 @@ def main():
         before = killed_visit()
         end_orphans()
         continued_visit(before)
-        second_command()
+        stopped_visit()
+        refused_visit()
     finally:
         end_orphans()
 

@@ -27,10 +27,12 @@ bool is_there(const Ref<Event>& event) { return !event || event->complete(); }
 
 }  // namespace
 
-NcclCommunicator::NcclCommunicator(const NcclApi& api, std::vector<std::unique_ptr<NcclLane>> lanes, const NcclOptions& options)
+NcclCommunicator::NcclCommunicator(const NcclApi& api, std::vector<std::unique_ptr<NcclLane>> lanes, const NcclWorld& world,
+                                   const NcclOptions& options)
     : options_(options),
+      world_(world),
       lanes_(std::move(lanes)),
-      group_(api, {.id = NcclGroup::make_id(api), .ranks = static_cast<int>(lanes_.size())}, ranks_of(lanes_), options.connect),
+      group_(api, world_, ranks_of(lanes_), options.connect),
       watch_(names_of(lanes_), options.limits),
       under_way_(lanes_.size()),
       thread_([this] { watch(); }) {}
@@ -47,7 +49,9 @@ NcclCommunicator::~NcclCommunicator() {
 
 void NcclCommunicator::check() {
   const std::lock_guard lock(mutex_);
-  if (watch_.failure()) fail(ErrorKind::device, "NCCL: {}", *watch_.failure());
+  if (!watch_.failure()) return;
+  if (const auto text = lost()) throw Error(ErrorKind::peer, *text);  // why NCCL has failed, or will
+  fail(ErrorKind::device, "NCCL: {}", *watch_.failure());
 }
 
 void NcclCommunicator::all_reduce(std::span<const Ref<GradientBucket>> buckets) {
@@ -106,7 +110,9 @@ void NcclCommunicator::watch() {
     changed_.wait(lock, [this] { return stopping_ || !watch_.idle(); });
     if (stopping_) return;
     observe();
-    if (const auto overdue = watch_.overdue(Clock::now())) {
+    if (const auto text = lost()) {
+      watch_.fail(*text);
+    } else if (const auto overdue = watch_.overdue(Clock::now())) {
       watch_.fail(*overdue);
     } else if (const auto trouble = group_.trouble()) {
       watch_.fail(trouble->rank, trouble->text);

@@ -1,4 +1,4 @@
-// Sums of gradients over several NVIDIA devices of this process, by NCCL.
+// Sums of gradients over several NVIDIA devices, of this process and others, by NCCL.
 #pragma once
 
 #include <chrono>
@@ -56,8 +56,10 @@ struct NcclOptions {
 // then the streams. The replicas' gradients and the devices must outlive it.
 class NcclCommunicator : public Communicator {
  public:
-  // One lane for each replica, in replica order; no two on one device. Connects them. Throws Error(device).
-  NcclCommunicator(const NcclApi& api, std::vector<std::unique_ptr<NcclLane>> lanes, const NcclOptions& options);
+  // One lane for each replica of this process, in replica order; no two on one device. Connects them, and with those of other
+  // processes. Throws Error(device), and Error(peer) where another process is lost.
+  NcclCommunicator(const NcclApi& api, std::vector<std::unique_ptr<NcclLane>> lanes, const NcclWorld& world,
+                   const NcclOptions& options);
   ~NcclCommunicator() override;
 
   void all_reduce(std::span<const Ref<GradientBucket>> buckets) override;
@@ -75,7 +77,10 @@ class NcclCommunicator : public Communicator {
   bool drain();
   void end(const std::string& reason);
 
+  std::optional<std::string> lost() const { return world_.lost ? world_.lost() : std::nullopt; }
+
   const NcclOptions options_;
+  const NcclWorld world_;
   const std::vector<std::unique_ptr<NcclLane>> lanes_;  // before the group: its streams outlive NCCL's use of them
   NcclGroup group_;
 
@@ -89,7 +94,7 @@ class NcclCommunicator : public Communicator {
 
 // For Registry::add(CommunicatorType{{"nccl", ...}, "cuda", ...}). With one device NCCL is not even opened and
 // buckets stay as they are. Throws Error(usage) for devices of another backend and for two replicas on one device, which NCCL
-// cannot do, and for several processes.
+// cannot do. Of several processes all call it; one that is lost ends the sums of the others, with Error(peer).
 std::unique_ptr<Communicator> make_nccl_communicator(const CommunicatorType::Setting& setting);
 
 }  // namespace millrace::cuda

@@ -34,7 +34,9 @@ class NcclCommunicatorTest : public testing::Test {
       lanes_.push_back(static_cast<TestLane*>(lanes.back().get()));
       lanes_.back()->on_complete = on_complete_;
     }
-    communicator_ = std::make_unique<NcclCommunicator>(nccl_.api(), std::move(lanes), options_);
+    const NcclApi api = nccl_.api();
+    const NcclWorld world{.id = NcclGroup::make_id(api), .ranks = static_cast<int>(replicas)};
+    communicator_ = std::make_unique<NcclCommunicator>(api, std::move(lanes), world, options_);
   }
 
   using Buckets = std::vector<Ref<GradientBucket>>;

@@ -51,7 +51,7 @@ ncclUniqueId NcclGroup::make_id(const NcclApi& api) {
 }
 
 NcclGroup::NcclGroup(const NcclApi& api, const NcclWorld& world, std::vector<NcclRank> own, std::chrono::milliseconds limit)
-    : api_(api), own_(std::move(own)), limit_(limit) {
+    : api_(api), own_(std::move(own)), limit_(limit), lost_(world.lost) {
   try {
     connect(world);
     wait_until_submitted("ncclCommInitRankConfig");
@@ -118,6 +118,7 @@ void NcclGroup::wait_until_submitted(const char* call) {
       ++rank;
       continue;
     }
+    if (const auto lost = lost_ ? lost_() : std::nullopt) throw Error(ErrorKind::peer, *lost);
     if (Clock::now() - begin > limit_) {
       fail(ErrorKind::device, "{} on {} was not done within {:g} s", call, own_[rank].name,
            std::chrono::duration<double>(limit_).count());

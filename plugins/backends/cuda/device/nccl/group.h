@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -23,6 +24,8 @@ struct NcclWorld {
   ncclUniqueId id{};  // made by one process (NcclGroup::make_id), brought to the others
   int ranks = 1;      // of all processes
   int first = 0;      // this process's first rank
+  // Why the other processes are lost; nothing: they are there. Null: there are none. Asked by any thread.
+  std::function<std::optional<std::string>()> lost = {};
 };
 
 // The communicators are non-blocking: no call of NCCL holds a thread up, but submitting goes on in a thread of NCCL's until the
@@ -30,7 +33,8 @@ struct NcclWorld {
 // always look in, or end it all.
 //
 // Threads: all_reduce() by one thread at a time; trouble() and give_up() by any, at any time. give_up() makes a waiting
-// all_reduce() throw. Errors: Error(device) that names the call and the device.
+// all_reduce() throw. Errors: Error(device) that names the call and the device; Error(peer) while others are waited for and are
+// lost.
 class NcclGroup {
  public:
   static ncclUniqueId make_id(const NcclApi& api);
@@ -64,6 +68,7 @@ class NcclGroup {
   const NcclApi api_;
   const std::vector<NcclRank> own_;
   const std::chrono::milliseconds limit_;
+  const std::function<std::optional<std::string>()> lost_;
   std::mutex ending_;              // held by give_up()
   std::mutex mutex_;               // of all calls on communicators but the last
   std::vector<ncclComm_t> comms_;  // by own rank; empty once aborted

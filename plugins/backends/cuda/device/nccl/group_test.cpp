@@ -30,7 +30,9 @@ struct OneRank {
 
 class NcclGroupTest : public testing::Test {
  protected:
-  NcclWorld world(int ranks, int first = 0) const { return {NcclGroup::make_id(nccl_.api()), ranks, first}; }
+  NcclWorld world(int ranks, int first = 0) const {
+    return {.id = NcclGroup::make_id(nccl_.api()), .ranks = ranks, .first = first};
+  }
   // Two processes connect at the same time, and submit the sum of 1 and 2.
   void start_two() {
     std::thread other([this] {

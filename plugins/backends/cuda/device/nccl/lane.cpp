@@ -5,6 +5,8 @@
 #include "communicator.h"
 #include "errors.h"
 #include "marks.h"
+#include "millrace/error.h"
+#include "peers.h"
 
 namespace millrace::cuda {
 namespace {
@@ -53,13 +55,39 @@ class NothingToAdd final : public Communicator {
   void all_reduce(std::span<const Ref<GradientBucket>>) override {}
 };
 
+std::unique_ptr<Communicator> make_within_process(const NcclApi& api, std::vector<std::unique_ptr<NcclLane>> lanes) {
+  const NcclWorld world{.id = NcclGroup::make_id(api), .ranks = static_cast<int>(lanes.size())};
+  return std::make_unique<NcclCommunicator>(api, std::move(lanes), world, NcclOptions{});
+}
+
+// With the processes of a run. What the group knows of them ends the sums too, since NCCL would wait for a process that is gone.
+class AcrossProcesses final : public Communicator {
+ public:
+  AcrossProcesses(const NcclApi& api, std::vector<std::unique_ptr<NcclLane>> lanes, const CommunicatorType::Setting& setting)
+      : watch_(*setting.group) {
+    NcclOptions options;
+    options.end = std::chrono::seconds(2);  // a sum that another process has left never ends
+    try {
+      const NcclWorld world = nccl_world(api, setting, [this] { return watch_.lost(); });
+      communicator_ = std::make_unique<NcclCommunicator>(api, std::move(lanes), world, options);
+    } catch (const Error& error) {
+      setting.group->leave(error.what());
+      throw;
+    }
+  }
+  void all_reduce(std::span<const Ref<GradientBucket>> buckets) override { communicator_->all_reduce(buckets); }
+  void check() override { communicator_->check(); }
+
+ private:
+  PeerWatch watch_;
+  std::unique_ptr<NcclCommunicator> communicator_;  // gone before the watch
+};
+
 }  // namespace
 
 std::unique_ptr<Communicator> make_nccl_communicator(const CommunicatorType::Setting& setting) {
-  if (setting.group != nullptr)
-    fail(ErrorKind::usage, "communicator \"nccl\" adds up within one process, and this run has several");
   const std::span<Device* const> devices = setting.devices;
-  if (devices.size() < 2) return std::make_unique<NothingToAdd>();
+  if ((setting.group ? setting.replicas : devices.size()) < 2) return std::make_unique<NothingToAdd>();
   std::vector<int> seen;
   for (std::size_t r = 0; r < devices.size(); ++r) {
     const DeviceInfo& info = devices[r]->info();
@@ -79,7 +107,8 @@ std::unique_ptr<Communicator> make_nccl_communicator(const CommunicatorType::Set
   const NcclApi api = load_nccl();
   std::vector<std::unique_ptr<NcclLane>> lanes;
   for (Device* device : devices) lanes.push_back(std::make_unique<CudaLane>(device->info()));
-  return std::make_unique<NcclCommunicator>(api, std::move(lanes), NcclOptions{});
+  return setting.group ? std::make_unique<AcrossProcesses>(api, std::move(lanes), setting)
+                       : make_within_process(api, std::move(lanes));
 }
 
 }  // namespace millrace::cuda

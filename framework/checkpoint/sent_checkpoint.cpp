@@ -1,0 +1,82 @@
+#include "checkpoint/sent_checkpoint.h"
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "millrace/error.h"
+#include "ranks/wire.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Gone with the object.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = fs::temp_directory_path() / "millrace-checkpoint-XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) fail(ErrorKind::run, "no folder '{}' can be made: {}", name, std::strerror(errno));
+    path_ = name;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::string bytes_of_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(file), {});
+  if (!file) fail(ErrorKind::run, "'{}' cannot be read: {}", path.string(), std::strerror(errno));
+  return bytes;
+}
+
+std::vector<std::byte> packed(const Checkpoint& checkpoint) {
+  const ScratchFolder scratch;
+  write_checkpoint(scratch.path(), checkpoint);
+  const fs::path folder = scratch.path() / checkpoint_names(scratch.path()).at(0);
+  WireWriter writer;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    writer.put(std::string_view(entry.path().filename().native())).put(std::string_view(bytes_of_file(entry.path())));
+  }
+  return writer.bytes();
+}
+
+Checkpoint unpacked(const std::vector<std::byte>& bytes) {
+  const ScratchFolder scratch;
+  for (WireReader reader(bytes); !reader.is_done();) {
+    const fs::path name = fs::path(reader.get<std::string>()).filename();  // and nowhere else
+    const std::string content = reader.get<std::string>();
+    std::ofstream file(scratch.path() / name, std::ios::binary);
+    if (!file.write(content.data(), static_cast<std::streamsize>(content.size())).flush()) {
+      fail(ErrorKind::storage, "the checkpoint of rank 0 cannot be kept in '{}': {}", scratch.path().string(),
+           std::strerror(errno));
+    }
+  }
+  return read_checkpoint(scratch.path());
+}
+
+}  // namespace
+
+void send_where_missing(std::optional<Checkpoint>& checkpoint, Group& group) {
+  const auto mine = checkpoint ? std::byte{1} : std::byte{0};
+  const auto all = group.all_gather(Group::kRun, std::span(&mine, 1));
+  if (std::ranges::all_of(all, [](const auto& each) { return each.size() == 1 && each[0] == std::byte{1}; })) return;
+  std::vector<std::byte> bytes;
+  if (group.rank() == 0) bytes = packed(*checkpoint);
+  group.broadcast(Group::kRun, 0, bytes);
+  if (!checkpoint) checkpoint = unpacked(bytes);
+}
+
+}  // namespace millrace

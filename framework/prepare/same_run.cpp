@@ -1,0 +1,112 @@
+#include "prepare/same_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "checkpoint/changes.h"
+#include "config/document.h"
+#include "millrace/error.h"
+#include "ranks/wire.h"
+
+namespace millrace {
+namespace {
+
+// What a rank runs, beside its file.
+std::string options_text(const RunOptions& options) {
+  return fmt::format("--graph '{}' --from {}:{} --hash {} --guard {} steps {}", options.graph, options.from.epoch + 1,
+                     options.from.step + 1, options.hash_input ? "pixels" : "stream", options.guard, options.most_steps);
+}
+
+std::vector<std::byte> packed(const RunRecord& record, const std::string& options) {
+  WireWriter writer;
+  for (const std::string* text : {&record.pipeline, &record.network, &record.precision, &options})
+    writer.put(std::string_view(*text));
+  writer.put(record.data.size());
+  for (const auto& [source, data] : record.data) {
+    writer.put(std::string_view(source)).put(data.samples).put(data.classes.size());
+    for (const std::string& name : data.classes) writer.put(std::string_view(name));
+    writer.put(data.class_counts).put(data.listing_hash.value_or(0));
+  }
+  return writer.bytes();
+}
+
+FoundCheckpoint unpacked(const std::vector<std::byte>& bytes, std::string& options) {
+  WireReader reader(bytes);
+  FoundCheckpoint found;
+  found.checkpoint.pipeline = reader.get<std::string>();
+  RunState& state = found.checkpoint.state;
+  state.network = reader.get<std::string>();
+  state.precision = reader.get<std::string>();
+  options = reader.get<std::string>();
+  for (auto sources = reader.get<std::size_t>(); sources > 0; --sources) {
+    RunState::Data& data = state.data[reader.get<std::string>()];
+    data.samples = reader.get<std::uint64_t>();
+    for (auto classes = reader.get<std::size_t>(); classes > 0; --classes) data.classes.push_back(reader.get<std::string>());
+    data.class_counts = reader.list<std::uint64_t>();
+    data.listing_hash = reader.get<std::uint64_t>();
+  }
+  return found;
+}
+
+// Of the tables that compare_with_checkpoint() leaves to a resumed run.
+std::vector<Difference> checkpoint_differences(const std::string& first, const std::string& mine) {
+  Diagnostics errors;
+  const auto theirs = parse_toml(first, "rank 0's file", errors), ours = parse_toml(mine, "this rank's file", errors);
+  errors.throw_if_any();
+  const Value empty;
+  const Value* const their_table = theirs->find("checkpoint");
+  const Value* const our_table = ours->find("checkpoint");
+  return document_differences("checkpoint", their_table ? *their_table : empty, our_table ? *our_table : empty);
+}
+
+// Where a source finds its data may differ; what it finds is compared.
+bool is_path_of(const RunRecord& record, const Difference& difference) {
+  const auto is_path = [](const std::string& value) { return value.starts_with('"') && value.find('/') != std::string::npos; };
+  return is_path(difference.then) && is_path(difference.now) &&
+         std::ranges::any_of(record.data, [&](const auto& source) { return difference.key.starts_with(source.first + '.'); });
+}
+
+// "": the same. `is_data`: all that differs is what sources list.
+std::string difference(const PreparedRun& run, const std::vector<std::byte>& first, int rank, bool& is_data) {
+  const RunRecord mine = run.record();
+  std::string options;
+  FoundCheckpoint theirs = unpacked(first, options);
+  theirs.checkpoint.state.backend = mine.backend;
+  theirs.checkpoint.state.replicas = mine.replicas;
+  std::vector<Difference> found = compare_with_checkpoint(theirs, mine, run.pipeline).differences;
+  std::ranges::move(checkpoint_differences(theirs.checkpoint.pipeline, mine.pipeline), std::back_inserter(found));
+  std::erase_if(found, [&](const Difference& each) { return is_path_of(mine, each); });
+  if (options != options_text(run.options)) found.push_back({"the command line", options, options_text(run.options)});
+  is_data = std::ranges::all_of(found, [&](const Difference& each) {
+    return std::ranges::any_of(mine.data, [&](const auto& source) { return each.key.starts_with(source.first + '.'); });
+  });
+  std::string text;
+  for (const Difference& each : found) {
+    const auto said = [](const std::string& value) { return value.empty() ? std::string("not there") : value; };
+    text += fmt::format("\n  {} is {} on rank 0, {} on rank {}", each.key, said(each.then), said(each.now), rank);
+  }
+  return text;
+}
+
+}  // namespace
+
+void require_same_run(const PreparedRun& run, Group& group) {
+  std::vector<std::byte> first = packed(run.record(), options_text(run.options));
+  group.broadcast(Group::kRun, 0, first);
+  bool is_data = false;
+  std::string found = difference(run, first, group.rank(), is_data);
+  if (!found.empty()) found.insert(0, is_data ? "d" : "f");
+  for (const auto& each : group.all_gather(Group::kRun, std::as_bytes(std::span(found)))) {
+    if (each.empty()) continue;
+    try {  // all are to say what was found, and not that another rank has ended because of it
+      group.barrier(Group::kRun);
+    } catch (const Error&) {
+    }
+    const std::string_view text(reinterpret_cast<const char*>(each.data()), each.size());
+    if (text[0] == 'd') fail(ErrorKind::data, "{}: ranks read different data:{}", run.pipeline.title(), text.substr(1));
+    fail(ErrorKind::usage, "{}: ranks do not run the same pipeline:{}", run.pipeline.title(), text.substr(1));
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,78 @@
+// How two ranks of a job prove to each other that they belong to it, before anything else is said. Each end sends a number that
+// nobody has seen before, and an HMAC (RFC 2104, with SHA-256) of the other's number under the job's key.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "millrace/util/sha256.h"
+#include "ranks/endpoint.h"
+
+namespace millrace {
+
+using JobKey = Sha256Sum;
+JobKey job_key(std::string_view text);
+std::string random_key();  // 64 hexadecimal digits; throws Error(run) where the system has no random numbers
+
+Sha256Sum hmac(const JobKey& key, std::string_view text);
+
+using Nonce = std::array<std::uint8_t, 32>;
+
+// What who connects says of itself; sent as it lies.
+struct Introduction {
+  static constexpr std::size_t kAddresses = 8;
+  std::array<char, 8> magic = {'M', 'I', 'L', 'L', 'R', 'A', 'C', 'E'};
+  std::uint32_t version = 1;
+  std::int32_t rank = 0, ranks = 0, to = 0;  // `to`: the rank that is meant
+  std::uint32_t port = 0;                    // where it listens itself
+  Nonce nonce = {};
+  std::array<char, 64> host = {};                               // what it calls itself; zeros behind it
+  std::array<std::array<char, 46>, kAddresses> addresses = {};  // its own, as numbers
+};
+
+// One attempt. None: `why` says what came of it, "connection refused", "it does not know the job's key".
+Socket introduce(const Endpoint& to, const JobKey& key, Introduction mine, std::chrono::milliseconds patience, std::string& why);
+
+// The other end: lets in who knows the key, and turns everybody else away. However many come and whatever they send, it holds at
+// most kVisitors connections and a few hundred bytes of each, for at most five seconds.
+class Reception {
+ public:
+  static constexpr std::size_t kVisitors = 256;
+  struct Guest {
+    Introduction introduction;
+    Socket socket;
+    std::string address;  // from which it came
+  };
+
+  Reception(Socket listener, const JobKey& key, int rank) : listener_(std::move(listener)), key_(key), rank_(rank) {}
+  // Who has come in and proved itself, after at most `patience`.
+  std::vector<Guest> receive(std::chrono::milliseconds patience);
+  std::uint64_t turned_away() const { return turned_away_; }
+
+ private:
+  struct Visitor {
+    Guest guest;
+    std::size_t read = 0;  // bytes, of the introduction, then of the proof
+    bool challenged = false;
+    Nonce nonce = {};
+    Sha256Sum proof = {};
+    std::chrono::steady_clock::time_point end;
+  };
+  enum class Progress { waits, done, wrong };
+  void accept_new();
+  Progress advance(Visitor& visitor);
+  bool challenge(Visitor& visitor);
+
+  const Socket listener_;
+  const JobKey key_;
+  const int rank_;
+  std::deque<Visitor> visitors_;
+  std::uint64_t turned_away_ = 0;
+};
+
+}  // namespace millrace

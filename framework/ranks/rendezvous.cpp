@@ -1,0 +1,472 @@
+#include "ranks/rendezvous.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+
+#include "millrace/error.h"
+#include "millrace/util/sha256.h"
+#include "millrace/util/text.h"
+#include "ranks/handshake.h"
+#include "ranks/wire.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+constexpr seconds kSaysEach{10}, kAttempt{5};
+// All have come; nobody needs longer to connect to the others. Of two that say they are one rank, the older one may have been cut
+// off, which is known after about ten seconds.
+constexpr seconds kMeeting{15}, kDouble{15};
+constexpr std::size_t kLongestTable = 64U << 20U;
+
+enum class Word : std::uint32_t { table, lost, mistake, ready, go };
+struct Preamble {
+  Word word = Word::table;
+  std::uint32_t bytes = 0;
+};
+
+bool say(const Socket& to, Word word, std::string_view text = {}) {
+  const Preamble header{word, static_cast<std::uint32_t>(text.size())};
+  return write_all(to, &header, sizeof header, kAttempt) && write_all(to, text.data(), text.size(), kAttempt);
+}
+
+struct Message {
+  Word word = Word::table;
+  std::string text;
+};
+// Nothing: the other end is gone, or says nothing for so long.
+std::optional<Message> hear(const Socket& from, milliseconds patience) {
+  Preamble header;
+  if (!read_all(from, &header, sizeof header, patience) || header.bytes > kLongestTable) return std::nullopt;
+  Message message{header.word, std::string(header.bytes, '\0')};
+  if (!read_all(from, message.text.data(), message.text.size(), kAttempt)) return std::nullopt;
+  return message;
+}
+
+Word word_of(ErrorKind kind) { return kind == ErrorKind::usage ? Word::mistake : Word::lost; }
+
+// Throws what the other end has failed with.
+void require_no_error(const Message& message, const char* from) {
+  if (message.word == Word::mistake) fail(ErrorKind::usage, "{}{}", from, message.text);
+  if (message.word == Word::lost) fail(ErrorKind::peer, "{}{}", from, message.text);
+}
+
+bool has_hung_up(const Socket& socket) {
+  char byte = 0;
+  const ssize_t got = ::recv(socket.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+bool has_words(const Socket& socket, milliseconds patience) {
+  pollfd ready{socket.get(), POLLIN, 0};
+  return ::poll(&ready, 1, static_cast<int>(patience.count())) > 0;
+}
+
+void set_blocking(const Socket& socket) { ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) & ~O_NONBLOCK); }
+
+// "rank 3", "ranks 3 and 7", "ranks 1, 2 and 4 to 9"
+std::string ranks_text(const std::vector<std::string>& names) {
+  if (names.size() == 1) return "rank " + names[0];
+  return fmt::format("ranks {} and {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
+}
+
+// What a rank must know to reach another one.
+struct Whereabouts {
+  std::uint32_t port = 0;
+  std::string host = {};                    // its name
+  std::vector<std::string> addresses = {};  // the likeliest first
+};
+
+Whereabouts whereabouts_of(const Reception::Guest& guest, bool chose_interface) {
+  Whereabouts it{.port = guest.introduction.port, .host = terminal_text(guest.introduction.host.data())};
+  if (!chose_interface) it.addresses.push_back(guest.address);
+  for (const auto& address : guest.introduction.addresses) {
+    if (address[0] != '\0' && std::ranges::find(it.addresses, address.data()) == it.addresses.end()) {
+      it.addresses.emplace_back(address.data());
+    }
+  }
+  return it;
+}
+
+// What is said while one waits, each ten seconds.
+class Patience {
+ public:
+  explicit Patience(const RendezvousSetting& setting) : setting_(setting) {}
+  bool is_over() const { return steady_clock::now() - began_ >= setting_.limit; }
+  void say(const std::string& text) {
+    if (steady_clock::now() < next_) return;
+    next_ += kSaysEach;
+    if (setting_.say) setting_.say(fmt::format("{}, {} s", text, waited()));
+  }
+  std::int64_t waited() const { return std::chrono::duration_cast<seconds>(steady_clock::now() - began_).count(); }
+
+ private:
+  const RendezvousSetting& setting_;
+  const steady_clock::time_point began_ = steady_clock::now();
+  steady_clock::time_point next_ = began_ + kSaysEach;
+};
+
+// The file in which rank 0 says where it is. A job that is started again has another name, or writes it anew.
+class Notice {
+ public:
+  Notice(const std::string& folder, const std::string& job) {
+    std::string name = "rank-0";
+    for (const char letter : job.empty() ? job : '.' + job)
+      name += std::isalnum(static_cast<unsigned char>(letter)) || letter == '.' ? letter : '-';
+    path_ = std::filesystem::path(folder) / name;
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+  void write(int port, const std::vector<std::string>& addresses, const std::string& key) const {
+    std::error_code ignored;
+    std::filesystem::create_directories(path_.parent_path(), ignored);
+    const std::string text = fmt::format("{}\n{}\n{}\n", key, port, fmt::join(addresses, "\n"));
+    const std::string fresh = fmt::format("{}.{}", path_.string(), ::getpid());
+    const Socket file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));  // the key is in it
+    const bool written = file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                         ::fsync(file.get()) == 0 && ::rename(fresh.c_str(), path_.c_str()) == 0;
+    if (!written) fail(ErrorKind::run, "'{}' cannot be written: {}", path_.string(), std::strerror(errno));
+  }
+  // False: it is not there yet.
+  bool read(std::string& key, std::vector<Endpoint>& at) const {
+    std::ifstream file(path_);
+    std::string address;
+    int port = 0;
+    if (!(file >> key >> port) || port < 1 || port > 65'535) return false;
+    while (file >> address) {
+      const Endpoint endpoint = numeric_endpoint(address, port);
+      if (endpoint.length > 0) at.push_back(endpoint);
+    }
+    return !at.empty();
+  }
+  void remove() const {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+class Rendezvous {
+ public:
+  explicit Rendezvous(const RendezvousSetting& setting)
+      : setting_(setting), place_(setting.place), patience_(setting), ranks_(static_cast<std::size_t>(place_.ranks)) {
+    if (!setting.folder.empty()) notice_.emplace(setting.folder, place_.job);
+  }
+  Connections connect() {
+    place_.rank == 0 ? gather() : join();
+    Connections connections;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (ranks_[rank].socket) set_blocking(ranks_[rank].socket);
+      connections.sockets.push_back(ranks_[rank].socket.release());
+      connections.hosts.push_back(static_cast<int>(rank) == place_.rank ? host_name() : ranks_[rank].at.host);
+    }
+    return connections;
+  }
+
+ private:
+  struct Rank {
+    Socket socket;
+    Whereabouts at;
+    int ranks = 0;  // of how many it was told to be one
+  };
+  // ---- Rank 0 ----
+  void gather();
+  void admit(Reception::Guest guest);
+  void forget_who_left();
+  void settle_doubles();
+  std::vector<std::string> absent() const;
+  void bring_together();
+  [[noreturn]] void refuse_all(ErrorKind kind, const std::string& text);
+
+  // ---- Others ----
+  void join();
+  Message wait_for_table();
+  bool find_master(Introduction& mine);
+  std::string master_text() const { return notice_ ? '\'' + notice_->path().string() + '\'' : place_.master; }
+  void connect_to_lower(const Introduction& mine);
+  void receive_higher(Reception& reception);
+  void require_master(milliseconds patience);
+
+  Introduction introduction(int to, std::uint32_t port) const;
+
+  const RendezvousSetting& setting_;
+  const RankPlace& place_;
+  Patience patience_;
+  std::optional<Notice> notice_;
+  std::string key_ = setting_.key;
+  std::vector<Rank> ranks_;
+  struct Double {
+    Reception::Guest guest;
+    steady_clock::time_point end;
+  };
+  std::vector<Double> doubles_;
+  std::string last_failure_ = "not tried yet";
+};
+
+Introduction Rendezvous::introduction(int to, std::uint32_t port) const {
+  Introduction mine;
+  mine.rank = place_.rank;
+  mine.ranks = place_.ranks;
+  mine.to = to;
+  mine.port = port;
+  const std::string name = host_name();
+  std::memcpy(mine.host.data(), name.data(), std::min(name.size(), mine.host.size() - 1));
+  std::size_t i = 0;
+  for (const std::string& address : own_addresses(setting_.interface)) {
+    if (i < Introduction::kAddresses && address.size() < mine.addresses[i].size()) {
+      std::memcpy(mine.addresses[i++].data(), address.data(), address.size());
+    }
+  }
+  return mine;
+}
+
+void Rendezvous::gather() {
+  std::string why;
+  int port = 0;
+  if (!place_.master.empty()) {
+    resolve(place_.master, why);  // for its form
+    port = std::stoi(place_.master.substr(place_.master.rfind(':') + 1));
+  }
+  Socket listener = listen_at(setting_.interface.empty() ? "" : own_addresses(setting_.interface).front(), port);
+  if (notice_) {
+    if (key_.empty()) key_ = random_key();
+    notice_->write(local_endpoint(listener).port(), own_addresses(setting_.interface), key_);
+  }
+  Reception reception(std::move(listener), job_key(key_ + '\n' + place_.job), 0);
+  while (!absent().empty() || !doubles_.empty()) {
+    if (patience_.is_over()) {
+      if (notice_) notice_->remove();
+      refuse_all(ErrorKind::peer,
+                 fmt::format("{} of {} did not come within {} s", ranks_text(absent()), ranks_.size(), patience_.waited()));
+    }
+    for (Reception::Guest& guest : reception.receive(milliseconds(100))) admit(std::move(guest));
+    forget_who_left();
+    settle_doubles();
+    if (!absent().empty()) patience_.say(fmt::format("waiting for {} of {}", ranks_text(absent()), ranks_.size()));
+  }
+  if (notice_) notice_->remove();
+  bring_together();
+}
+
+void Rendezvous::admit(Reception::Guest guest) {
+  const int rank = guest.introduction.rank;
+  if (guest.introduction.ranks != place_.ranks || rank < 1 || rank >= place_.ranks) {
+    const std::string text = fmt::format("rank 0 was started as one of {}, and {} as rank {} of {}", place_.ranks,
+                                         terminal_text(guest.introduction.host.data()), rank, guest.introduction.ranks);
+    say(guest.socket, Word::mistake, text);
+    refuse_all(ErrorKind::usage, text);
+  }
+  Rank& slot = ranks_[static_cast<std::size_t>(rank)];
+  if (slot.socket && !has_hung_up(slot.socket)) {
+    doubles_.push_back({std::move(guest), steady_clock::now() + kDouble});
+    return;
+  }
+  slot.at = whereabouts_of(guest, !setting_.interface.empty());
+  slot.socket = std::move(guest.socket);
+}
+
+void Rendezvous::forget_who_left() {
+  for (Rank& each : ranks_) {
+    if (each.socket && has_hung_up(each.socket)) each.socket = Socket();
+  }
+  std::erase_if(doubles_, [](const Double& each) { return has_hung_up(each.guest.socket); });
+}
+
+void Rendezvous::settle_doubles() {
+  std::vector<Double> all = std::move(doubles_);
+  doubles_.clear();
+  for (Double& each : all) {
+    const int rank = each.guest.introduction.rank;
+    const Rank& slot = ranks_[static_cast<std::size_t>(rank)];
+    if (!slot.socket) {
+      admit(std::move(each.guest));
+    } else if (steady_clock::now() < each.end) {
+      doubles_.push_back(std::move(each));
+    } else {
+      const std::string text = fmt::format("two processes say that they are rank {}: one on {}, one on {}", rank, slot.at.host,
+                                           terminal_text(each.guest.introduction.host.data()));
+      say(each.guest.socket, Word::mistake, text);
+      refuse_all(ErrorKind::usage, text);
+    }
+  }
+}
+
+// "3", "7 (last seen on node-2)"; of more than eight, their number.
+std::vector<std::string> Rendezvous::absent() const {
+  std::vector<std::string> names;
+  for (std::size_t rank = 1; rank < ranks_.size(); ++rank) {
+    if (ranks_[rank].socket) continue;
+    const std::string& host = ranks_[rank].at.host;
+    names.push_back(host.empty() ? std::to_string(rank) : fmt::format("{} (last seen on {})", rank, host));
+  }
+  constexpr std::size_t kNamed = 8;
+  if (names.size() > kNamed + 1) {
+    const std::size_t more = names.size() - kNamed;
+    names.resize(kNamed);
+    names.push_back(fmt::format("{} more", more));
+  }
+  return names;
+}
+
+// Tells each where the others are, and waits until all are connected.
+void Rendezvous::bring_together() {
+  WireWriter table;
+  ranks_[0].at.host = host_name();
+  for (const Rank& each : ranks_) {
+    table.put(each.at.port).put(std::string_view(each.at.host)).put(each.at.addresses.size());
+    for (const std::string& address : each.at.addresses) table.put(std::string_view(address));
+  }
+  const std::string text(reinterpret_cast<const char*>(table.bytes().data()), table.bytes().size());
+  const auto lost = [&](std::size_t rank, const char* what) {
+    refuse_all(ErrorKind::peer, fmt::format("rank {} of {} on {} is lost: {}", rank, ranks_.size(), ranks_[rank].at.host, what));
+  };
+  for (std::size_t rank = 1; rank < ranks_.size(); ++rank) {
+    if (!say(ranks_[rank].socket, Word::table, text)) lost(rank, "it went while ranks were connected");
+  }
+  const auto end = steady_clock::now() + kMeeting;
+  for (std::size_t rank = 1; rank < ranks_.size(); ++rank) {
+    const auto left = std::max(std::chrono::duration_cast<milliseconds>(end - steady_clock::now()), milliseconds(1));
+    const std::optional<Message> heard = hear(ranks_[rank].socket, left);
+    if (!heard) lost(rank, "it did not connect to the other ranks");
+    if (heard->word != Word::ready) refuse_all(ErrorKind::peer, heard->text);
+  }
+  for (const Rank& each : ranks_) {
+    if (each.socket) say(each.socket, Word::go);
+  }
+}
+
+void Rendezvous::refuse_all(ErrorKind kind, const std::string& text) {
+  for (const Rank& each : ranks_) {
+    if (each.socket) say(each.socket, word_of(kind), text);
+  }
+  fail(kind, "{}", text);
+}
+
+void Rendezvous::join() {
+  Socket listener = listen_at(setting_.interface.empty() ? "" : own_addresses(setting_.interface).front(), 0);
+  Introduction mine = introduction(0, static_cast<std::uint32_t>(local_endpoint(listener).port()));
+  Message message;
+  do {
+    while (!find_master(mine)) {
+      if (patience_.is_over()) {
+        fail(ErrorKind::peer, "rank {} did not find rank 0 at {} within {} s: {}", place_.rank, master_text(), patience_.waited(),
+             last_failure_);
+      }
+      patience_.say(fmt::format("rank {} looks for rank 0 at {}: {}", place_.rank, master_text(), last_failure_));
+      ::usleep(200'000);
+    }
+    message = wait_for_table();
+  } while (message.text.empty());  // rank 0 was started again
+  WireReader table(std::as_bytes(std::span(message.text)));
+  for (Rank& each : ranks_) {
+    each.at.port = table.get<std::uint32_t>();
+    each.at.host = table.get<std::string>();
+    for (auto count = table.get<std::size_t>(); count > 0; --count) each.at.addresses.push_back(table.get<std::string>());
+  }
+  Reception reception(std::move(listener), job_key(key_ + '\n' + place_.job), place_.rank);
+  connect_to_lower(mine);
+  receive_higher(reception);
+  say(ranks_[0].socket, Word::ready);
+  require_master(2 * kMeeting);
+}
+
+bool Rendezvous::find_master(Introduction& mine) {
+  std::vector<Endpoint> at;
+  if (notice_) {
+    std::string key;
+    if (!notice_->read(key, at)) {
+      last_failure_ = "it has not written it yet";
+      return false;
+    }
+    key_ = setting_.key.empty() ? key : setting_.key;
+  } else {
+    at = resolve(place_.master, last_failure_);
+  }
+  for (const Endpoint& each : at) {
+    Rank& master = ranks_[0];
+    master.socket = introduce(each, job_key(key_ + '\n' + place_.job), mine, kAttempt, last_failure_);
+    if (master.socket) return true;
+  }
+  return false;
+}
+
+// Without text: rank 0 is gone.
+Message Rendezvous::wait_for_table() {
+  const Socket& master = ranks_[0].socket;
+  while (!has_words(master, milliseconds(500))) {
+    if (patience_.is_over()) fail(ErrorKind::peer, "not all ranks came within {} s; rank 0 says which", patience_.waited());
+    patience_.say(fmt::format("rank {} waits until rank 0 has found all of {} ranks", place_.rank, ranks_.size()));
+  }
+  const std::optional<Message> heard = hear(master, kAttempt);
+  if (!heard) {
+    last_failure_ = "it has gone";
+    return {};
+  }
+  require_no_error(*heard, "rank 0: ");
+  return *heard;
+}
+
+// What it says next is no error.
+void Rendezvous::require_master(milliseconds patience) {
+  const std::optional<Message> heard = hear(ranks_[0].socket, patience);
+  if (!heard) fail(ErrorKind::peer, "rank 0 of {} is lost: it went while ranks were connected", ranks_.size());
+  require_no_error(*heard, "rank 0: ");
+}
+
+void Rendezvous::connect_to_lower(const Introduction& mine) {
+  for (int rank = 1; rank < place_.rank; ++rank) {
+    Rank& other = ranks_[static_cast<std::size_t>(rank)];
+    Introduction to_it = mine;
+    to_it.to = rank;
+    std::string why = "it has no address";
+    for (const std::string& address : other.at.addresses) {
+      const Endpoint at = numeric_endpoint(address, static_cast<int>(other.at.port));
+      if (at.length == 0) continue;
+      other.socket = introduce(at, job_key(key_ + '\n' + place_.job), to_it, kMeeting, why);
+      if (other.socket) break;
+      why = fmt::format("{}: {}", at.text(), why);
+    }
+    if (other.socket) continue;
+    const std::string text =
+        fmt::format("rank {} does not reach rank {} of {} on {}: {}", place_.rank, rank, ranks_.size(), other.at.host, why);
+    say(ranks_[0].socket, Word::lost, text);
+    fail(ErrorKind::peer, "{}", text);
+  }
+}
+
+void Rendezvous::receive_higher(Reception& reception) {
+  const auto is_missing = [&] {
+    return std::any_of(ranks_.begin() + place_.rank + 1, ranks_.end(), [](const Rank& each) { return !each.socket; });
+  };
+  while (is_missing()) {
+    for (Reception::Guest& guest : reception.receive(milliseconds(50))) {
+      const int rank = guest.introduction.rank;
+      if (rank > place_.rank && rank < place_.ranks) ranks_[static_cast<std::size_t>(rank)].socket = std::move(guest.socket);
+    }
+    if (is_missing() && has_words(ranks_[0].socket, milliseconds(0))) require_master(kAttempt);
+  }
+}
+
+}  // namespace
+
+Connections connect_ranks(const RendezvousSetting& setting) {
+  if (!has_sha256()) fail(ErrorKind::usage, "several hosts need a build with OpenSSL, whose SHA-256 keeps strangers out");
+  return Rendezvous(setting).connect();
+}
+
+}  // namespace millrace

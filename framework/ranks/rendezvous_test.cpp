@@ -1,0 +1,237 @@
+// Ranks that find each other over real connections of this host, each on a thread of its own.
+#include "ranks/rendezvous.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+#include "millrace/error.h"
+#include "ranks/endpoint.h"
+#include "ranks/handshake.h"
+#include "ranks/socket_group.h"
+#include "testkit/files.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+int free_port() { return local_endpoint(listen_at("127.0.0.1", 0)).port(); }
+
+// What became of one rank.
+struct Met {
+  Connections connections = {};
+  std::string error = {};
+  ErrorKind kind = ErrorKind::run;
+};
+
+// Starts ranks, and takes what they say while they wait.
+class RendezvousTest : public testing::Test {
+ protected:
+  ~RendezvousTest() override { wait(); }
+  RendezvousSetting setting(int rank, int ranks) {
+    RendezvousSetting setting{.place = {.rank = rank, .ranks = ranks, .master = fmt::format("127.0.0.1:{}", port_)}};
+    setting.key = "a key";
+    setting.limit = seconds(20);
+    setting.say = [this](const std::string& text) {
+      const std::lock_guard lock(mutex_);
+      said_.push_back(text);
+    };
+    return setting;
+  }
+  void start(RendezvousSetting setting) {
+    Met& met = *all_.emplace_back(std::make_unique<Met>());
+    threads_.emplace_back([&met, setting = std::move(setting)] {
+      try {
+        met.connections = connect_ranks(setting);
+      } catch (const Error& error) {
+        met.error = error.message();
+        met.kind = error.kind();
+      }
+    });
+  }
+  // In the order in which they were started.
+  std::vector<Met*> wait() {
+    for (std::thread& each : threads_) each.join();
+    threads_.clear();
+    std::vector<Met*> all;
+    for (const auto& each : all_) all.push_back(each.get());
+    return all;
+  }
+  // Each tells each other its rank.
+  static void expect_connected(const std::vector<Met*>& all) {
+    std::vector<std::unique_ptr<SocketGroup>> groups;
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      ASSERT_EQ(all[rank]->error, "") << rank;
+      SocketGroup::Setting setting;
+      setting.rank = static_cast<int>(rank);
+      setting.sockets = all[rank]->connections.sockets;
+      groups.push_back(std::make_unique<SocketGroup>(std::move(setting)));
+    }
+    std::vector<std::thread> threads;
+    for (auto& group : groups) {
+      threads.emplace_back([&group] {
+        const auto rank = static_cast<std::byte>(group->rank());
+        const auto told = group->all_gather(7, std::span(&rank, 1));
+        for (std::size_t r = 0; r < told.size(); ++r) EXPECT_EQ(told[r], std::vector<std::byte>{static_cast<std::byte>(r)});
+      });
+    }
+    for (std::thread& each : threads) each.join();
+  }
+
+  const int port_ = free_port();
+  std::mutex mutex_;
+  std::vector<std::string> said_;
+  std::vector<std::unique_ptr<Met>> all_;
+  std::vector<std::thread> threads_;
+};
+
+TEST_F(RendezvousTest, ConnectsEachRankToEachOther) {
+  for (const int rank : {0, 1, 2, 3, 4}) start(setting(rank, 5));
+  const std::vector<Met*> all = wait();
+  expect_connected(all);
+  for (const Met* each : all) EXPECT_EQ(each->connections.hosts.size(), 5U);
+}
+
+TEST_F(RendezvousTest, MeetsInAFolderThatAllShare) {
+  const testkit::TestFolder folder;
+  for (const int rank : {2, 1, 0}) {
+    RendezvousSetting here = setting(rank, 3);
+    here.place.master.clear();
+    here.place.job = "42.0/x";
+    here.folder = folder / "below";
+    here.key.clear();  // that of the folder
+    start(std::move(here));
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+  std::vector<Met*> all = wait();
+  std::reverse(all.begin(), all.end());
+  expect_connected(all);
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "below"));
+}
+
+TEST_F(RendezvousTest, WhoDoesNotKnowTheKeyStaysOutside) {
+  RendezvousSetting stranger = setting(1, 2);
+  stranger.key = "another key";
+  stranger.limit = seconds(2);
+  start(setting(0, 2));
+  start(stranger);
+  threads_.back().join();
+  threads_.pop_back();
+  start(setting(1, 2));
+  std::vector<Met*> all = wait();
+  EXPECT_NE(all[1]->error.find("does not know the job's key"), std::string::npos) << all[1]->error;
+  expect_connected({all[0], all[2]});
+}
+
+// Port scanners, web browsers, ranks of other jobs: whatever they send, and whether they say anything or not.
+TEST_F(RendezvousTest, StrangersDisturbNobody) {
+  constexpr int kStrangers = 10'000;
+  start(setting(0, 3));
+  const Endpoint master = numeric_endpoint("127.0.0.1", port_);
+  Introduction forged;
+  forged.rank = 1;
+  forged.ranks = 3;
+  const std::string words[] = {"", "GET / HTTP/1.1\r\n\r\n", std::string(5000, 'x'),
+                               std::string(reinterpret_cast<const char*>(&forged), sizeof forged) + std::string(32, '\0'),
+                               std::string(reinterpret_cast<const char*>(&forged), 40)};
+  std::vector<Socket> open;
+  for (int i = 0; i < kStrangers; ++i) {
+    std::string why;
+    Socket socket = connect_to(master, seconds(5), why);
+    if (!socket) continue;
+    const std::string& text = words[static_cast<std::size_t>(i) % std::size(words)];
+    ::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (i % 10 == 0) open.push_back(std::move(socket));  // and stays
+    if (open.size() > 200) open.clear();
+    if (i == kStrangers / 2) {
+      start(setting(1, 3));
+      start(setting(2, 3));
+    }
+  }
+  expect_connected(wait());
+}
+
+TEST_F(RendezvousTest, NamesTheAbsent) {
+  for (const int rank : {0, 2}) {
+    RendezvousSetting here = setting(rank, 4);
+    here.limit = seconds(2);
+    if (rank == 2) here.limit = seconds(10);
+    start(std::move(here));
+  }
+  const std::vector<Met*> all = wait();
+  EXPECT_EQ(all[0]->error, "ranks 1 and 3 of 4 did not come within 2 s");
+  EXPECT_EQ(all[0]->kind, ErrorKind::peer);
+  EXPECT_EQ(all[1]->error, "rank 0: ranks 1 and 3 of 4 did not come within 2 s");
+}
+
+TEST_F(RendezvousTest, ARankMayBeStartedAgainBeforeAllHaveCome) {
+  start(setting(0, 3));
+  const Endpoint master = numeric_endpoint("127.0.0.1", port_);
+  Introduction early;
+  early.rank = 1;
+  early.ranks = 3;
+  std::string why;
+  Socket first;
+  while (!first) first = introduce(master, job_key("a key\n"), early, seconds(5), why);
+  first = Socket();  // it dies
+  for (const int rank : {1, 2}) start(setting(rank, 3));
+  expect_connected(wait());
+}
+
+TEST_F(RendezvousTest, RanksThatWereStartedAsOneOfDifferentSizesAreToldSo) {
+  start(setting(0, 2));
+  start(setting(1, 3));
+  for (const Met* each : wait()) {
+    EXPECT_EQ(each->kind, ErrorKind::usage);
+    EXPECT_NE(each->error.find("rank 0 was started as one of 2, and "), std::string::npos) << each->error;
+  }
+}
+
+TEST_F(RendezvousTest, ALossWhileRanksAreConnectedEndsAll) {
+  for (const int rank : {0, 2}) start(setting(rank, 3));
+  Introduction mine;
+  mine.rank = 1;
+  mine.ranks = 3;
+  mine.port = static_cast<std::uint32_t>(free_port());
+  std::string why;
+  Socket first;
+  while (!first) first = introduce(numeric_endpoint("127.0.0.1", port_), job_key("a key\n"), mine, seconds(5), why);
+  char byte = 0;
+  EXPECT_TRUE(read_all(first, &byte, 1, seconds(10)));  // of the table: all have come
+  first = Socket();
+  for (const Met* each : wait()) {
+    EXPECT_EQ(each->kind, ErrorKind::peer);
+    EXPECT_NE(each->error.find("rank 1"), std::string::npos) << each->error;
+  }
+}
+
+TEST(Hmac, AgreesWithRfc4231) {
+  JobKey key{};  // case 1's is 20 bytes of 0x0b: shorter keys end in zeros
+  std::fill_n(key.begin(), 20, std::uint8_t{0x0b});
+  const Sha256Sum sum = hmac(key, "Hi There");
+  EXPECT_EQ(fmt::format("{:02x}", fmt::join(sum, "")), "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+}
+
+TEST(Endpoint, TellsNetworksAndInterfaces) {
+  EXPECT_EQ(own_addresses("lo").front(), "127.0.0.1");
+  EXPECT_EQ(own_addresses("127.0.0.0/8").front(), "127.0.0.1");
+  EXPECT_THROW(own_addresses("198.51.100.0/24"), Error);
+  std::string why;
+  EXPECT_EQ(resolve("127.0.0.1:80", why).at(0).text(), "127.0.0.1:80");
+  EXPECT_EQ(resolve("[::1]:80", why).at(0).text(), "[::1]:80");
+  for (const char* wrong : {"", "host", "host:", ":80", "host:0", "host:65536", "host:8x"})
+    EXPECT_THROW(resolve(wrong, why), Error) << wrong;
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,54 @@
+"""Messages that the guide quotes are those of the programs.
+
+    messages.py ROOT
+
+In tables whose first column is called `symptom` or `message`, what stands in backticks there is a message. Its words must be in a
+source, names in quotes, numbers and "..." apart.
+"""
+
+import pathlib
+import re
+import sys
+
+import pages
+
+COLUMNS = ("symptom", "message")
+FOLDERS = ("framework", "plugins", "tools")
+OPEN = re.compile(r"'[^']*'|\.\.\.|\d+")  # what differs from one run to the next
+
+
+def sources(root):
+    """All strings of the product's sources; literals beside each other are one."""
+    files = [file for folder in FOLDERS for kind in ("*.cpp", "*.h") for file in (root / folder).rglob(kind)]
+    text = "\n".join(file.read_text(encoding="utf-8") for file in files if not file.stem.endswith(("_test", "_fixture")))
+    return re.sub(r'"\s*\n\s*"', "", text).replace('\\"', '"')
+
+
+def messages(page):
+    """(line, message) of the page's tables."""
+    found, wanted = [], False
+    for number, line in pages.prose(page):
+        cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
+        if not cells:
+            wanted = False
+        elif cells[0] in COLUMNS:
+            wanted = True
+        elif wanted:
+            found += [(number, text) for text in re.findall(r"`([^`]+)`", cells[0])]
+    return found
+
+
+def check(root):
+    text, found = sources(root), []
+    for page in sorted((root / "pipelines/guide").glob("*.md")):
+        for number, message in messages(page):
+            pieces = [piece.strip(" ;:,") for piece in OPEN.split(message)]
+            found += [f"{page.relative_to(root)}:{number}: no program says '{piece}'"
+                      for piece in pieces if len(piece.split()) > 1 and piece not in text]
+    return found
+
+
+if __name__ == "__main__":
+    problems = check(pathlib.Path(sys.argv[1]).resolve())
+    print("\n".join(problems) if problems else "the programs say what the guide quotes")
+    sys.exit(bool(problems))

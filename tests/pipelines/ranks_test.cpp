@@ -1,0 +1,307 @@
+// Processes that launchers have started run one pipeline together: to the same bits as one, and no fault of one keeps the others
+// waiting or unnamed. All are on this machine and talk over TCP. MILLRACE_RANK_FAULTS=500 draws so many faults.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <thread>
+
+#include "command.h"
+#include "running_program.h"
+
+namespace millrace::test {
+namespace {
+
+constexpr const char* kPipeline = R"([run]
+name      = "ranks"
+epochs    = 2
+seed      = 3
+precision = "fp32"
+[network]
+use = "network.toml"
+[checkpoint]
+resume = "auto"
+[train]
+flow = ["read", "decode_image", "augment", "batch", "forward_backward", "allreduce", "optimizer", "metrics"]
+[train.read]
+stage   = "read_folder"
+path    = "{0}/train"
+shuffle = "every-epoch"
+[train.decode_image]
+size = [32, 32]
+[train.augment]
+flip_x = 0.5
+[train.batch]
+size = 40
+[train.forward_backward]
+sync_batch_norm = true
+[train.optimizer]
+momentum      = 0.9
+learning_rate = 0.05
+[validate]
+every = "epoch"
+flow  = ["read", "decode_image", "batch", "forward", "metrics"]
+[validate.read]
+stage = "read_folder"
+path  = "{0}/test"
+[validate.decode_image]
+size = [32, 32]
+[validate.batch]
+size = 50
+last = "keep"
+)";
+
+constexpr const char* kNetwork = R"(input  = { channels = 3, height = 32, width = 32 }
+layers = [ { op = "conv", out = 8, kernel = 3 }, { op = "batch_norm" }, { op = "relu" }, { op = "max_pool", kernel = 2 },
+           { op = "dropout", probability = 0.3 }, { op = "conv", out = 12, kernel = 3 }, { op = "global_average_pool" },
+           { op = "linear", out = 10 } ]
+)";
+
+constexpr double kLimit = 120;  // seconds, for machines that do much else
+
+class Ranks : public testing::Test {
+ protected:
+  Ranks() {
+    std::ofstream(folder_ / "network.toml") << kNetwork;
+    std::ofstream(folder_ / "pipeline.toml") << fmt::format(fmt::runtime(kPipeline), shapes());
+  }
+  Words command(const std::string& runs, const Words& more = {}) const {
+    Words words = {tool("pipeline-run"), folder_ / "pipeline.toml", "--set", "run.folder=" + (folder_ / runs)};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  // Rank `rank` of `ranks`, which meet in a folder beside their runs.
+  Words ranked(const std::string& runs, int rank, int ranks, const Words& more = {}) const {
+    Words words = command(runs, {"--rank", std::to_string(rank), "--ranks", std::to_string(ranks), "--rendezvous",
+                                 folder_ / (runs + "-meets"), "--devices", "cpu*4", "--wait", "60"});
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  std::vector<std::unique_ptr<RunningProgram>> started(const std::string& runs, int ranks, const Words& more = {}) const {
+    std::vector<std::unique_ptr<RunningProgram>> all;
+    for (int rank = 0; rank < ranks; ++rank) all.push_back(std::make_unique<RunningProgram>(ranked(runs, rank, ranks, more)));
+    return all;
+  }
+  std::string weights(const std::string& runs) const { return read_file(find_file(folder_ / runs, "weights.safetensors")); }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Ranks, TrainToTheSameBitsAsOneProcess) {
+  for (const Words& set : {Words(), Words{"--set", "run.load=[3, 1, 2, 2]"}}) {
+    const std::string name = set.empty() ? "equal" : "unequal";
+    Words alone = command(name + "-one", {"--devices", "cpu*4"});
+    alone.insert(alone.end(), set.begin(), set.end());
+    const Outcome one = run_command(alone);
+    ASSERT_EQ(one.code, 0) << one.err;
+    for (const int ranks : {2, 4}) {
+      const std::string runs = fmt::format("{}-{}", name, ranks);
+      const auto all = started(runs, ranks, set);
+      for (const auto& each : all) {
+        ASSERT_TRUE(each->ends(kLimit));
+        EXPECT_EQ(each->code(), 0) << each->err();
+      }
+      EXPECT_TRUE(weights(runs) == weights(name + "-one") && !weights(runs).empty()) << runs;
+    }
+  }
+}
+
+TEST_F(Ranks, ASignalToOneStopsAllAtTheSameStep) {
+  const auto all = started("signal", 3, {"--set", "run.epochs=100000"});
+  ASSERT_TRUE(all[0]->reports("train: epoch 1", kLimit)) << all[0]->err();
+  all[2]->send(SIGTERM);
+  for (const auto& each : all) {
+    ASSERT_TRUE(each->ends(kLimit)) << each->err();
+    EXPECT_EQ(each->code(), 128 + SIGTERM) << each->err();
+  }
+  EXPECT_FALSE(weights("signal").empty());
+}
+
+// What is done to a rank: a signal, and when.
+struct Fault {
+  int ranks = 3, victim = 1, signal = SIGKILL;
+  double after = -1;  // seconds; -1: when the first epoch is done
+  std::string text() const { return fmt::format("rank {} of {}, signal {}, after {} s", victim, ranks, signal, after); }
+};
+
+class Faulty : public Ranks {
+ protected:
+  // All survivors end in time, and name the victim. Whether it trained to its end, which a late fault lets it do.
+  bool suffer(const Fault& fault, const std::string& runs, const Words& more) const {
+    const auto all = started(runs, fault.ranks, more);
+    RunningProgram& victim = *all[static_cast<std::size_t>(fault.victim)];
+    if (fault.after < 0) {
+      EXPECT_TRUE(all[0]->reports("train: epoch 1", kLimit)) << all[0]->err();
+    } else {
+      std::this_thread::sleep_for(std::chrono::duration<double>(fault.after));
+    }
+    const bool was_over = victim.ends(0);
+    if (!was_over) victim.send(fault.signal);
+    bool done = was_over;
+    for (int rank = 0; rank < fault.ranks; ++rank) {
+      RunningProgram& survivor = *all[static_cast<std::size_t>(rank)];
+      if (rank == fault.victim) continue;
+      // The patience is 4 s and ranks wait 8 s for each other at the start; the rest is for busy machines.
+      const bool ended = survivor.ends(40);
+      EXPECT_TRUE(ended) << fault.text() << ": rank " << rank << " hangs: " << survivor.err();
+      if (!ended || survivor.code() == 0) {
+        done = done || ended;
+        continue;
+      }
+      EXPECT_EQ(survivor.code(), 138) << fault.text() << ": " << survivor.err();
+      EXPECT_NE(survivor.err().find(fmt::format("rank {}", fault.victim)), std::string::npos)
+          << fault.text() << ": rank " << rank << " says: " << survivor.err();
+    }
+    victim.send(SIGKILL);
+    EXPECT_TRUE(victim.ends(kLimit));
+    return done;
+  }
+  const Words quick_ = {"--patience", "4", "--wait", "8"};
+};
+
+TEST_F(Faulty, RankIsNamedByAllOthers) {
+  int number = 0;
+  for (const Fault& fault : {Fault{.victim = 1}, Fault{.victim = 0}, Fault{.victim = 2, .signal = SIGSTOP}}) {
+    Words more = quick_;
+    more.insert(more.end(), {"--set", "run.epochs=100000"});
+    EXPECT_FALSE(suffer(fault, fmt::format("fault{}", number++), more)) << fault.text();
+  }
+}
+
+// At any time, from before ranks meet to the last write; what is left behind goes on to the bits of a run without faults.
+TEST_F(Faulty, RunsGoOnToTheSameBits) {
+  const char* const wish = std::getenv("MILLRACE_RANK_FAULTS");
+  const char* const seed = std::getenv("MILLRACE_RANK_FAULTS_SEED");
+  const int faults = wish == nullptr ? 3 : std::atoi(wish);
+  const Words end = {"--set", "run.epochs=4"};
+  Words alone = command("whole", {"--devices", "cpu*4"});
+  alone.insert(alone.end(), end.begin(), end.end());
+  const Outcome whole = run_command(alone);
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  std::mt19937 random(seed == nullptr ? 1U : static_cast<unsigned>(std::atoi(seed)));
+  int done = 0, met = 0;
+  for (int number = 0; number < faults; ++number) {
+    Fault fault;
+    fault.ranks = 2 + static_cast<int>(random() % 3);
+    fault.victim = static_cast<int>(random() % static_cast<unsigned>(fault.ranks));
+    const int signals[] = {SIGKILL, SIGSTOP, SIGSEGV};
+    fault.signal = signals[random() % 3];
+    fault.after = whole.seconds * 2.5 * static_cast<double>(random() % 1000) / 1000;
+    const std::string runs = fmt::format("drawn{}", number);
+    Words more = quick_;
+    more.insert(more.end(), end.begin(), end.end());
+    done += suffer(fault, runs, more) ? 1 : 0;
+    met += weights(runs).empty() ? 0 : 1;
+    const auto again = started(runs, 2 + number % 2, more);
+    for (const auto& each : again) {
+      ASSERT_TRUE(each->ends(kLimit)) << fault.text() << ": " << each->err();
+      EXPECT_EQ(each->code(), 0) << fault.text() << ": " << each->err();
+    }
+    EXPECT_TRUE(weights(runs) == weights("whole")) << fault.text() << ", seed " << (seed == nullptr ? "1" : seed);
+    if (HasFailure()) return;
+    std::filesystem::remove_all(folder_ / runs);
+  }
+  fmt::print("{} faults; {} came when the run was over\n", faults, done);
+}
+
+TEST_F(Ranks, ReadTheSameDataOrNone) {
+  const std::filesystem::path other = folder_.path() / "other";
+  std::filesystem::copy(shapes(), other, std::filesystem::copy_options::recursive);
+  const std::filesystem::path first = *std::filesystem::directory_iterator(other / "train");
+  std::filesystem::remove(*std::filesystem::directory_iterator(first));
+  std::vector<std::unique_ptr<RunningProgram>> all;
+  for (const int rank : {0, 1}) {
+    const std::string data = rank == 0 ? shapes() : other.string();
+    all.push_back(std::make_unique<RunningProgram>(ranked("data", rank, 2, {"--set", "train.read.path=" + data + "/train"})));
+  }
+  for (const auto& each : all) {
+    ASSERT_TRUE(each->ends(kLimit));
+    EXPECT_EQ(each->code(), 3);
+    EXPECT_NE(each->err().find("ranks read different data:\n  train.read.samples is 400 on rank 0, 399 on rank 1"),
+              std::string::npos)
+        << each->err();
+  }
+}
+
+// As on machines that share no disk: rank 1 has a folder of runs of its own, in which there is nothing.
+TEST_F(Ranks, ACheckpointComesToRanksThatHaveNone) {
+  const auto start = [&] {
+    std::vector<std::unique_ptr<RunningProgram>> all;
+    for (const int rank : {0, 1}) {
+      const Words own = {"--set", fmt::format("run.folder={}{}", folder_ / "own", rank), "--set", "run.epochs=20"};
+      all.push_back(std::make_unique<RunningProgram>(ranked("apart", rank, 2, own)));
+    }
+    return all;
+  };
+  const auto stopped = start();
+  ASSERT_TRUE(stopped[0]->reports("train: epoch 3", kLimit)) << stopped[0]->err();
+  stopped[0]->send(SIGTERM);
+  for (const auto& each : stopped) ASSERT_TRUE(each->ends(kLimit));
+  EXPECT_EQ(stopped[0]->code(), 128 + SIGTERM) << stopped[0]->err();
+  for (const auto& each : start()) {
+    ASSERT_TRUE(each->ends(kLimit));
+    EXPECT_EQ(each->code(), 0) << each->err();
+  }
+  const Outcome whole = run_command(command("whole", {"--devices", "cpu*4", "--set", "run.epochs=20"}));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  std::string last;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "own0/ranks")) {
+    if (entry.path().filename() > last && !entry.is_symlink()) last = entry.path().filename();
+  }
+  EXPECT_TRUE(read_file(folder_.path() / "own0/ranks" / last / "weights.safetensors") == weights("whole"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "own1/ranks"));
+}
+
+TEST_F(Ranks, RunTheSameFileOrNone) {
+  std::vector<std::unique_ptr<RunningProgram>> all;
+  for (const int rank : {0, 1}) {
+    all.push_back(std::make_unique<RunningProgram>(
+        ranked("file", rank, 2,
+               {"--set", fmt::format("train.batch.size={}", 40 + rank), "--set", fmt::format("run.threads={}", 1 + rank)})));
+  }
+  for (const auto& each : all) {
+    ASSERT_TRUE(each->ends(kLimit));
+    EXPECT_EQ(each->code(), 2);
+    EXPECT_NE(each->err().find("ranks do not run the same pipeline:\n  train.batch.size is 40 on rank 0, 41 on rank 1\n"),
+              std::string::npos)
+        << each->err();
+  }
+}
+
+TEST_F(Ranks, LaunchersSayWhichOneAProcessIs) {
+  const std::string port = std::to_string(20'000 + ::getpid() % 20'000);
+  std::vector<std::unique_ptr<RunningProgram>> all;
+  for (const char* rank : {"0", "1"}) {
+    all.push_back(std::make_unique<RunningProgram>(command("torchrun", {"--devices", "cpu*2"}),
+                                                   Words{fmt::format("RANK={}", rank), "WORLD_SIZE=2", "MASTER_ADDR=localhost",
+                                                         "MASTER_PORT=" + port, "MILLRACE_JOB_KEY=x"}));
+  }
+  for (const auto& each : all) {
+    ASSERT_TRUE(each->ends(kLimit)) << each->err();
+    EXPECT_EQ(each->code(), 0) << each->err();
+  }
+  EXPECT_EQ(all[1]->err(), "");  // rank 0 speaks
+  const auto refused = [&](const Words& words, const Words& environment) {
+    RunningProgram program(words, environment);
+    EXPECT_TRUE(program.ends(kLimit));
+    EXPECT_EQ(program.code(), 2);
+    return program.err();
+  };
+  EXPECT_NE(refused(command("x", {"--processes", "2"}), {"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=h"})
+                .find("--processes starts ranks itself, and this is one of 2: torchrun (RANK=0, WORLD_SIZE=2)"),
+            std::string::npos);
+  EXPECT_NE(refused(command("x"), {"RANK=0", "WORLD_SIZE=2", "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2"})
+                .find("torchrun (RANK=0, WORLD_SIZE=2) and Slurm (SLURM_PROCID=1, SLURM_STEP_NUM_TASKS=2) say different things"),
+            std::string::npos);
+  EXPECT_NE(refused(command("x"), {"RANK=0", "WORLD_SIZE=2"}).find("does not say where rank 0 is: give --master HOST:PORT"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace::test
