@@ -18,6 +18,8 @@ constexpr std::array kKnown = {
     KnownName{"framework/config/data_layout.cpp", "read_list"},
     KnownName{"framework/config/data_layout.cpp", "read_pairs"},
     KnownName{"framework/config/data_layout.cpp", "read_tar"},
+    // The sink whose columns get the names of the numbers that a list has.
+    KnownName{"framework/recipe/usage.cpp", "write_features"},
     // The loss of a stage whose table names none.
     KnownName{"framework/plugin/loss_params.h", "cross_entropy"},
     // One of the layers that a backend may compute by an operation of its own.
