@@ -314,15 +314,16 @@ void complete(Value& graph, const Layout& layout, double held_out, const Positio
 
 }  // namespace
 
-bool place_data(Value& root, const Registry& registry, std::set<std::string>& referred, Diagnostics& errors) {
+bool place_data(Value& root, const Registry& registry, bool whole, std::set<std::string>& referred, Diagnostics& errors) {
   const std::size_t before = errors.size();
   const Value* const data = root.find("data");
   if (data == nullptr || (data->find("path") == nullptr && data->find("holds") == nullptr)) return true;
   if (std::ranges::none_of(root.table(), [&](const Member& member) { return is_open(member, registry); })) return true;
   Finder finder(root, referred, errors);
-  const std::optional<Layout> layout = finder.find();
+  std::optional<Layout> layout = finder.find();
   const double held_out = finder.held_out();
   if (!layout || errors.size() != before) return false;
+  if (whole) layout->is_one = false;
   const Position at = finder.position();
   for (Member& member : root.table()) {
     if (is_open(member, registry)) complete(member.value, *layout, held_out, at);

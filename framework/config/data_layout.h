@@ -7,8 +7,8 @@
 //   held_out   the share of each class that is kept for validation where `path` holds no part for it
 //   train, validate   instead of `path`, where the two lie apart
 // A folder's parts are found under their usual names: train, training; val, valid, validation, test, testing. Masks are found in
-// the layouts of Cityscapes, CamVid, ADE20K and PASCAL VOC, in folders side by side, and in one folder under names with endings; on
-// other machines in images/ and masks/.
+// the layouts of Cityscapes, CamVid, ADE20K and PASCAL VOC, in folders side by side, and in one folder under names with endings;
+// on other machines in images/ and masks/.
 #pragma once
 
 #include <set>
@@ -21,7 +21,8 @@ namespace millrace {
 
 // Completes the table of stage `read` of each graph whose table names no type of stage: that of the run itself reads what is
 // trained on, the others what is held out. What a file says in these tables stays. Looks at folders of this machine alone.
-// `referred`: gets the keys of [data] that are used. False: a mistake, which is in `errors`.
-bool place_data(Value& root, const Registry& registry, std::set<std::string>& referred, Diagnostics& errors);
+// `whole`: each graph reads all of what has no parts. `referred`: gets the keys of [data] that are used. False: a mistake, which
+// is in `errors`.
+bool place_data(Value& root, const Registry& registry, bool whole, std::set<std::string>& referred, Diagnostics& errors);
 
 }  // namespace millrace

@@ -102,7 +102,7 @@ class NetworkReader {
     if (!weights || weights->kind() != Value::Kind::text || weights->text().empty()) return;
     if (weights->text().starts_with("file://")) *weights = Value(weights->text().substr(7), weights->at());
     if (weights->text().find("://") != std::string::npos) return check_url(*weights);
-    if (const auto file = existing_file(*weights)) *weights = Value(*file, weights->at());
+    if (const auto file = existing_file(*weights, weights_hint(weights->text()))) *weights = Value(*file, weights->at());
   }
 
   // Whether the file is there turns out when it is fetched (weights/fetched_weights.h).
@@ -202,6 +202,13 @@ class NetworkReader {
 };
 
 }  // namespace
+
+std::string weights_hint(const std::string& name) {
+  if (name.find_first_of("./") != std::string::npos) return {};
+  return "; weights have no names here as networks have: give a .safetensors, .pth or .pt file, or the URL of one, such as those "
+         "of "
+         "torchvision";
+}
 
 std::optional<std::string> network_file(const Value& use, const std::string& pipeline_file) {
   const fs::path folder = fs::path(is_in_file(use.at()) ? *use.at().file : pipeline_file).parent_path();

@@ -21,9 +21,12 @@ struct NetworkPlan {
 // The file that `use` names; nothing when there is none.
 std::optional<std::string> network_file(const Value& use, const std::string& pipeline_file);
 
-// `use` names a network of the zoo (see shipped.h) or a file. Mistakes are added to `errors`. Files in `table` are replaced by where
-// they were found: beside the file that names them, or else in the working folder. `pipeline_file`: whose folder counts for what
-// --set has named.
+// Behind "there is no file": what weights may be, for who gives a name such as "imagenet". "": it is no such name.
+std::string weights_hint(const std::string& name);
+
+// `use` names a network of the zoo (see shipped.h) or a file. Mistakes are added to `errors`. Files in `table` are replaced by
+// where they were found: beside the file that names them, or else in the working folder. `pipeline_file`: whose folder counts for
+// what --set has named.
 NetworkPlan plan_network(Value& table, const std::string& pipeline_file, const Registry& registry, const LoadOptions& options,
                          Diagnostics& errors);
 

@@ -140,13 +140,21 @@ void detail::ParamList::report_no_list(const ParamInfo& self, const Value& value
 
 namespace {
 
-// What is meant is rather a key that the table has not got yet.
+// Whether the text that says `member` says this key too. What it inherits from another file it may want to say again.
+bool says_too(const Value& table, const std::string& key, const Member& member) {
+  const Value* const value = table.find(key);
+  if (value == nullptr) return false;
+  const auto &mine = member.at.file, &its = value->at().file;
+  return mine == its || (mine && its && *mine == *its);
+}
+
+// What is meant is rather a key that the same text has not got yet.
 void report_unknown(const std::vector<ParamInfo>& params, const Value& table, const Member& member, const std::string& owner,
                     Diagnostics& errors) {
   std::vector<std::string> names, left;
   for (const ParamInfo& info : params) {
     names.push_back(info.name);
-    if (!table.find(info.name)) left.push_back(info.name);
+    if (!says_too(table, info.name, member)) left.push_back(info.name);
   }
   std::string message = fmt::format("{} has no key '{}'", owner, member.key);
   const auto likely = nearest_name(member.key, left);

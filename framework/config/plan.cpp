@@ -146,7 +146,7 @@ class PipelineReader {
     }
     Origins origins(later_texts(sources_.files));
     pipeline_.resolved = resolve_document(*document, referred_, errors_, &origins);
-    if (!place_data(root(), registry_, referred_, errors_)) return;
+    if (!place_data(root(), registry_, options_.whole_data, referred_, errors_)) return;
     report_misplaced_keys(root(), registry_, errors_);
     drop_what_is_overruled();
     place_at_origins(origins);

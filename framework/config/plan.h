@@ -83,6 +83,7 @@ struct LoadOptions {
   // The option that made the file and the network which it names, such as "--predict": messages name it, and no places in files
   // that the user has not written. "": the files are the user's.
   std::string made_by;
+  bool whole_data = false;  // of what lies at data.path and has no parts, nothing is held out: it is to be divided
 };
 
 struct Pipeline {

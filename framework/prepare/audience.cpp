@@ -35,7 +35,8 @@ void Audience::open_log(const GraphPlan& stepping_graph) {
                                                   .steps_are_reported = has_reports(stepping_graph),
                                                   .rate_factor = options_.hooks.rate_factor,
                                                   .skips = run.on_nan == "skip" && !options_.resume.replays,
-                                                  .most_in_a_row = static_cast<std::uint64_t>(run.nan_limit)},
+                                                  .most_in_a_row = static_cast<std::uint64_t>(run.nan_limit),
+                                                  .outputs = pipeline_.network ? pipeline_.network->output()[0] : 0},
                                   observers_, requests_);
 }
 

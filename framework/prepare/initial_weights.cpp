@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "config/document.h"
+#include "config/network_plan.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
 #include "tensor_files/tensor_file.h"
@@ -72,7 +73,7 @@ InitialWeights read_weights(WeightsSource from, const WeightsOptions& options, c
   if (source.file.empty()) return weights;
   std::error_code ignored;
   if (!options.file.empty() && options.file.find("://") == std::string::npos && !std::filesystem::exists(options.file, ignored))
-    fail(ErrorKind::usage, "--weights: {}", no_such_file(options.file));
+    fail(ErrorKind::usage, "--weights: {}{}", no_such_file(options.file), weights_hint(options.file));
   if (is_remote(source.file)) source.url = source.file;
   source.file = local_weights({source.file, source.sha256}, registry, doing);
   doing(fmt::format("reading the weights '{}'", source.file));

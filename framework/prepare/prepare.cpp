@@ -47,7 +47,7 @@ void check_processes(const Pipeline& pipeline, const RunOptions& options) {
         ErrorKind::usage,
         "{}: [{}] makes predictions, which one process writes: give it every = \"never\", and run --graph {} afterwards with one "
         "process",
-        to_string(graph.at), graph.name, graph.name);
+        pipeline.place_of(graph.name + ".flow"), graph.name, graph.name);
   }
 }
 

@@ -59,6 +59,7 @@ void RunLog::Sums::add(const Sums& others) {
   samples += others.samples;
   steps += others.steps;
   stream_hash += others.stream_hash;
+  outputs = std::max(outputs, others.outputs);
 }
 
 bool RunLog::Sums::measured_nothing() const { return loss && !sums.values.empty() && sums.weight() == 0; }
@@ -68,6 +69,7 @@ std::vector<Figure> RunLog::Sums::figures(std::size_t most) const {
   if (!loss || sums.values.empty() || measured_nothing()) return made;
   for (const LossFigure& figure : loss->info().figures) {
     if (most-- == 0) break;
+    if (outputs > 0 && outputs < figure.least_outputs) continue;
     double value = figure.finish(sums.values);
     if (std::isnan(value)) value = std::numeric_limits<double>::quiet_NaN();  // its sign says nothing, and would be printed
     made.push_back({figure.name, value, figure.percent, figure.better == LossFigure::Better::higher});
@@ -93,7 +95,7 @@ void RunLog::report(int rank, const StepReport& report) {
 
 void RunLog::take(const StepReport& report) {
   Sums& epoch = epochs_[{std::string(report.graph), report.epoch}];
-  const Sums step{report.loss, report.sums, report.samples, 1, report.stream_hash};
+  const Sums step{report.loss, report.sums, report.samples, 1, report.stream_hash, options_.outputs};
   epoch.add(step);
   if (report.graph != options_.stepping_graph) return;
   Pending& pending = pending_[report.step];
@@ -178,6 +180,7 @@ RunLog::Sums RunLog::sums(std::string_view graph, std::uint64_t epoch) const {
 
 void RunLog::restore(std::string_view graph, std::uint64_t epoch, Sums sums) {
   const Lock lock(mutex_);
+  sums.outputs = options_.outputs;
   epochs_[{std::string(graph), epoch}] = std::move(sums);
 }
 

@@ -32,6 +32,7 @@ class RunLog final : public RunServices {
     std::function<double(std::uint64_t)> rate_factor = {};  // at a step, on top of what was asked for; null: 1
     bool skips = false;                                     // NumberWatch::Setting
     std::uint64_t most_in_a_row = 0;
+    std::int64_t outputs = 0;  // of the network; 0: it has none
   };
   // Both outlive it.
   RunLog(Options options, Observers& observers, const Requests& requests);
@@ -79,6 +80,7 @@ class RunLog final : public RunServices {
     double samples = 0;
     std::uint64_t steps = 0;
     std::uint64_t stream_hash = 0;
+    std::int64_t outputs = 0;  // of the network
     void add(const Sums& others);
     // Whether no sample had a weight, as when all were left out. There are no figures then: a mean over nothing is none, and 0
     // would be the best loss of all.

@@ -381,7 +381,9 @@ std::vector<std::string> GraphBuild::figures() const {
   std::vector<std::string> names;
   const std::shared_ptr<const Loss> reported = loss();
   if (!reported) return names;
-  for (const LossFigure& figure : reported->info().figures) names.push_back(figure.name);
+  for (const LossFigure& figure : reported->info().figures) {
+    if (context_.network->output()[0] >= figure.least_outputs) names.push_back(figure.name);
+  }
   return names;
 }
 

@@ -249,6 +249,17 @@ TEST(DataTool, AnInterruptedCheckSaysWhatItFound) {
   EXPECT_NE(program.err().find("stopped: 1 bad samples were found until then"), std::string::npos) << program.err();
 }
 
+// Which would keep a part of them for validation.
+TEST(DataTool, DividesAllThatABaseFileReads) {
+  const TemporaryFolder folder;
+  const auto split = [&](const std::string& path, const std::string& out) {
+    return data({"split", "classify", "a=0.5", "b=0.5", "--set", "data.path=" + path, "--out", folder / out}).out;
+  };
+  EXPECT_EQ(split(shapes() + "/train", "one").find(fmt::format("{:<24} {:>10} samples\n", folder / "one/a.csv", 200)), 0U);
+  EXPECT_EQ(split(shapes(), "two").find(fmt::format("{:<24} {:>10} samples\n", folder / "two/a.csv", 200)), 0U)
+      << "the part that is trained on";
+}
+
 TEST(DataTool, RefusesASplitThatCannotBe) {
   const TemporaryFolder folder;
   const std::string file = images_of_many_sizes(folder);

@@ -195,5 +195,16 @@ TEST(Validation, ThatWritesAnEvaluationIsTriedBeforeTheFirstStepAndSkipsBadSampl
   EXPECT_NE(read_file(find_file(folder.path() / "done", "figures.csv")).find("images,117\r\n"), std::string::npos);
 }
 
+TEST(Validation, ThatWritesPredictionsIsOfOneProcess) {
+  const Outcome outcome =
+      run_command(quick("", {"--devices", "cpu*2", "--processes", "2", "--set",
+                             R"(validate.flow=["read", "decode_image", "batch", "forward", "metrics", "write_classes"])"}));
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("--set validate.flow: [validate] makes predictions, which one process writes: give it every = "
+                             "\"never\", and run --graph validate afterwards with one process"),
+            std::string::npos)
+      << outcome.err;
+}
+
 }  // namespace
 }  // namespace millrace::test

@@ -81,13 +81,21 @@ TEST_F(ShortFiles, ClassifyAFolderOfWhichSomeIsHeldOut) {
   const Outcome outcome =
       classify(shapes() + "/train", {"data.held_out=0.25", "validate.read.limit=unset", "train.read.limit=unset"});
   EXPECT_NE(outcome.err.find("'validate.read.limit=unset' unsets what is not there"), std::string::npos) << outcome.err;
+  fs::remove_all(runs());
   const std::string folder = few_classes(3);
   const Outcome three = classify(folder, {"data.held_out=0.5"});
   ASSERT_EQ(three.code, 0) << three.err;
   const std::string kept = read_file(find_file(runs(), "pipeline.toml"));
   EXPECT_NE(kept.find("classes = 3"), std::string::npos) << "the whole file is kept: " << kept;
+  EXPECT_TRUE(events(outcome, "validate").at(0).contains("top5"));
+  EXPECT_EQ((three.out + read_file(find_file(runs(), "metrics.jsonl"))).find("top5"), std::string::npos) << "it is always 1";
   EXPECT_NE(kept.find("part = [0.5, 1.0]"), std::string::npos) << kept;
   EXPECT_NE(kept.find("stage = \"read_folder\""), std::string::npos) << kept;
+}
+
+TEST_F(ShortFiles, LeaveOutTopFiveBelowSixClasses) {
+  const Outcome best = classify(few_classes(3), {"data.held_out=0.5", "run.best=validate.top5"});
+  EXPECT_NE(best.err.find("[validate] has no figure 'top5'; it reports loss, accuracy"), std::string::npos) << best.err;
 }
 
 TEST_F(ShortFiles, ClassifyAFolderThatIsDividedAlready) { expect_trained(classify(shapes()), 40); }
@@ -219,6 +227,7 @@ TEST_F(ShortFiles, SayWhatTheyNeed) {
       {"segment", {}, "[data] needs 'classes': what masks tell apart"},
       {"regress", {}, "[data] needs 'columns': those of the list that are learned"},
       {segment(shapes()), {}, "holds no images with masks in a layout that is known here"},
+      {"classify", {"data.path=x", "network.weights=imagenet"}, "give a .safetensors, .pth or .pt file, or the URL of one"},
       {"classify", {"data.path=x", "data.holds=cats"}, "'holds' must be \"classes\", \"masks\", \"images\" or \"numbers\""},
       {"classify", {"data.path=x", "data.held_out=2"}, "'held_out' must be a share above 0 and below 1, found 2"}};
   for (const auto& [file, set, message] : mistakes) {
@@ -233,6 +242,9 @@ TEST_F(ShortFiles, SayWhatTheyNeed) {
             "'helt_out' in [data] is new, and nothing refers to it; nearest is 'held_out'"},
            {"[data]\npath = \"x\"\n[image]\nsize = 64\n",
             "'size' in [image] is new, and nothing refers to it; nearest is 'side'"},
+           {"[data]\npath = \"x\"\n[train.augment]\nflipx = 0.2\n",
+            "mine.toml:5:1: [train.augment] has no key 'flipx'; nearest is 'flip_x'"},
+           {"[data]\npath = \"x\"\n[train.augment]\nflip_x = 0.2\nflipx = 0.2\n", "nearest is 'flip_y'"},
            {"[data]\npath = \"x\"\n[vaildate]\nevery = \"2 epochs\"\n", "nearest is 'validate'"}}) {
     std::ofstream(folder_ / "mine.toml") << "extends = \"classify\"\n" << text;
     const Outcome outcome = run(folder_ / "mine.toml", {});
@@ -277,6 +289,26 @@ TEST_F(ShortFiles, NameTheOptionOrTheLineThatGaveAValue) {
   write("side = 2.5");
   EXPECT_NE(check(file, {}).find(file + ":7:8: 'size' must be [height, width]"), std::string::npos) << check(file, {});
   EXPECT_EQ(check(file, {"image.side=32", "data.path=" + shapes()}).find("mine.toml"), std::string::npos);
+}
+
+TEST_F(ShortFiles, AreWrittenToGoOnFrom) {
+  const std::string file = folder_ / "mine.toml";
+  const auto make = [&](const Words& set) {
+    Words words = {tool("pipeline-inspect"), "classify", "--new", file};
+    for (const std::string& each : set) words.insert(words.end(), {"--set", each});
+    return run_command(words);
+  };
+  EXPECT_NE(make({"data.path=x", "run.epohs=2"}).err.find("[run] has no key 'epohs'"), std::string::npos);
+  EXPECT_FALSE(fs::exists(file)) << "nothing is written where a mistake is";
+  const Outcome made = make({"data.path=" + shapes(), "network.use=quickstart", "image.side=32", "train.batch.size=20"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_TRUE(fs::is_regular_file(folder_.path() / "millrace.schema.json"));
+  const std::string text = read_file(file);
+  EXPECT_EQ(text.find("#:schema millrace.schema.json\n"), 0U) << text;
+  EXPECT_NE(text.find("\n[image]\nside = 32\n# short = \"${image.side} + 32\"\n"), std::string::npos) << text;
+  const Outcome checked = run_command({tool("pipeline-run"), file, "--check", "--devices", "cpu"});
+  EXPECT_EQ(checked.code, 0) << checked.err;
+  EXPECT_NE(make({}).err.find("is there already"), std::string::npos);
 }
 
 TEST_F(ShortFiles, AreShownWithTheirVariablesAndGraphs) {

@@ -9,6 +9,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 try:
     import jsonschema
@@ -128,12 +129,28 @@ def check_cases(validator):
             yield f"'{new}' instead of '{old}' is refused at {sorted(set(found))}, expected {place}"
 
 
+def check_new_files(root, program, validator):
+    """Files that `--new` writes name the schema, which lies beside them, and are accepted by it."""
+    for base in sorted(file.stem for file in (root / "pipelines" / "recipes").glob("*.toml")):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "mine.toml"
+            subprocess.run([program, base, "--new", file], check=True, capture_output=True)
+            text = file.read_text(encoding="utf-8")
+            first = text.splitlines()[0]
+            if not first.startswith("#:schema ") or not (file.parent / first.split()[1]).is_file():
+                yield f"--new {base}: '{first}' names no schema beside it"
+            uncommented = text.replace("\n# ", "\n").replace("\n`pipeline-inspect", "\n# `pipeline-inspect")
+            for variant in (text, uncommented):
+                for error in validator.iter_errors(tomllib.loads(variant)):
+                    yield f"--new {base}: refused: {error.message[:200]}"
+
+
 def main():
     root, program = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
     schema = json.loads(subprocess.run([program, "--schema"], check=True, capture_output=True, text=True).stdout)
     jsonschema.Draft7Validator.check_schema(schema)
     validator = jsonschema.Draft7Validator(schema)
-    problems = [*check_files(root, validator), *check_cases(validator)]
+    problems = [*check_files(root, validator), *check_cases(validator), *check_new_files(root, program, validator)]
     print("\n".join(problems))
     return bool(problems)
 

@@ -21,6 +21,7 @@ struct DataSetOptions {
   std::vector<std::string> overrides;
   std::string threads;
   bool quiet = false;  // says no warnings
+  bool whole = false;  // see LoadOptions::whole_data
 
   void declare(Arguments& arguments);          // --graph and --set
   void declare_threads(Arguments& arguments);  // --threads

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "config/plan.h"
 #include "millrace/detail/types.h"
@@ -26,7 +27,14 @@ std::string describe_network(const Network& network);  // a table of layers
 std::string describe_memory(const Network& network, const Registry& registry, std::uint32_t batch);
 std::string list_parameters(const Network& network);  // a JSON object a line: name, kind, first values, shape
 std::string describe_pipeline(const Pipeline& pipeline);
-std::string describe_base(const std::string& file);                               // what it is for, and its variables
+std::string describe_base(const std::string& file);  // what it is for, and its variables
+// A short file that extends a base file, with what `sets` say and all other variables as comments; beside it the schema for
+// editors, which its first line names. Returns what is to be told. Throws Error: it is there already, or what is set is wrong.
+struct NewFile {
+  std::string path, base, base_file;  // base: its name
+  std::vector<std::string> sets;      // as of --set
+};
+std::string write_new_file(const NewFile& asked, const Registry& registry);
 std::string describe_weights(const std::string& file, const Registry& registry);  // tensors, classes, how images are prepared
 std::string list_tensors(const std::string& file);  // of weights; a JSON object a line: name, type, shape
 

@@ -26,7 +26,7 @@ using namespace millrace;
 struct Options {
   std::vector<std::string> rest, sets;
   bool dot = false, schema = false, parameters = false;
-  std::string svg, plugin, limit = "30", batch;
+  std::string svg, plugin, limit = "30", batch, made;
 };
 
 constexpr std::uint32_t kUsualBatch = 32, kMostBatch = 1 << 20;
@@ -85,6 +85,15 @@ std::string inspect_pipeline(const std::string& file, const Options& options, co
   if (!options.svg.empty()) write_svg(draw_pipeline(pipeline), options.svg);
   if (options.dot) return draw_pipeline(pipeline);
   return options.svg.empty() ? describe_pipeline(pipeline) : "";
+}
+
+// --new
+std::string make_file(const std::string& base, const Options& options, const Registry& registry) {
+  const std::optional<std::string> file = is_shipped_name(base) ? find_shipped(kBases, base, ".") : std::nullopt;
+  if (!file) fail(ErrorKind::usage, "--new: {}", no_such_name(kBases, base, "."));
+  if (options.dot || options.parameters || !options.svg.empty() || !options.batch.empty())
+    fail(ErrorKind::usage, "--new writes a file and takes --set; --dot, --svg, --parameters and --batch are of others");
+  return write_new_file({options.made, base, *file, options.sets}, registry);
 }
 
 void append_names(const auto& types, std::vector<std::string>& names) {
@@ -149,8 +158,11 @@ std::string inspect(const Options& options) {
   Registry registry;
   load_plugins(registry);
   if (options.schema) return json_schema(registry);
+  if (options.rest.empty() && !options.made.empty())
+    fail(ErrorKind::usage, "--new needs the name of a base file, such as classify");
   if (options.rest.empty()) return list_everything(registry);
   const std::string& what = options.rest[0];
+  if (!options.made.empty()) return make_file(what, options, registry);
   if (is_weights(what)) return inspect_weights(what, options, registry);
   if (is_file(what)) {
     return is_network(what) ? inspect_network(what, options, registry) : inspect_pipeline(what, options, registry);
@@ -180,6 +192,8 @@ int main(int count, char** words) {
         "layers; with a file its network, or the pipeline's graphs, or what the weights (.safetensors, .pth) hold.");
     arguments
         .repeated("--set", "KEY=VALUE", "changes a key of the file (or a network's variable) before it is read", options.sets)
+        .option("--new", "FILE.toml", "writes a short file that extends a base file, with what --set says, and the schema for it",
+                options.made)
         .flag("--dot", "a pipeline as Graphviz source", options.dot)
         .option("--svg", "FILE", "draws a pipeline into a file (needs Graphviz)", options.svg)
         .flag("--parameters",

@@ -83,6 +83,7 @@ struct LossFigure {
   Better better = Better::lower;
   bool percent = false;  // a share from 0 to 1, shown in percent
   double (*finish)(std::span<const double> sums) = nullptr;
+  std::int64_t least_outputs = 0;  // a network of fewer ones always has the same figure, which is left out
 };
 double quotient(double above, double below);  // 0 where `below` is 0
 

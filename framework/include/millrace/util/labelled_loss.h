@@ -49,7 +49,8 @@ class LabelledLoss : public Loss {
               .text = "images whose class is among the five largest outputs",
               .better = LossFigure::Better::higher,
               .percent = true,
-              .finish = [](std::span<const double> sums) { return quotient(sums[kCorrect5], sums[kImages]); }});
+              .finish = [](std::span<const double> sums) { return quotient(sums[kCorrect5], sums[kImages]); },
+              .least_outputs = 6});
   }
   // One kernel that computes everything, on the tensors that labelled_row.h lists.
   template <class Kernel>

@@ -1,0 +1,79 @@
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "config/document.h"
+#include "config/schema.h"
+#include "inspect.h"
+#include "millrace/error.h"
+
+namespace millrace {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kSchema = "millrace.schema.json";
+
+// The variables of a table that the base file has, as comments; and what is said of them, or beside them.
+std::string variables_text(const std::string& name, const Value& variables, const Value& said) {
+  std::string text = fmt::format("\n[{}]\n", name);
+  for (const Member& member : said.table()) text += fmt::format("{} = {}\n", member.key, to_toml(member.value));
+  for (const Member& member : variables.table()) {
+    if (said.find(member.key) == nullptr) text += fmt::format("# {} = {}\n", member.key, to_toml(member.value));
+  }
+  return text;
+}
+
+// What the file says; where the images are, in any case.
+Value said_by(const std::vector<std::string>& sets) {
+  Value said;
+  Diagnostics errors;
+  for (const std::string& set : sets) apply_override(set, sets.size() > 1, said, errors);
+  errors.throw_if_any();
+  if (said.find("data") == nullptr) said.set("data", Value(Table{}));
+  Value& data = *said.find("data");
+  if (data.kind() == Value::Kind::table && data.find("path") == nullptr && data.find("train") == nullptr)
+    data.table().insert(data.table().begin(), Member{"path", {}, Value("photos")});
+  return said;
+}
+
+void write(const fs::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text << std::flush;
+  if (!file) fail(ErrorKind::storage, "--new: cannot write '{}': {}", path.string(), std::strerror(errno));
+}
+
+}  // namespace
+
+std::string write_new_file(const NewFile& asked, const Registry& registry) {
+  const fs::path path = asked.path;
+  std::error_code ignored;
+  if (path.extension() != ".toml") fail(ErrorKind::usage, "--new: '{}' does not end in .toml", asked.path);
+  if (fs::exists(path, ignored)) fail(ErrorKind::usage, "--new: '{}' is there already: name another file", asked.path);
+  if (!asked.sets.empty()) load_pipeline(asked.base, asked.sets, registry);  // throws where they are wrong
+  Diagnostics errors;
+  const std::optional<Value> base = read_document(asked.base_file, {}, errors);
+  errors.throw_if_any();
+  Value said = said_by(asked.sets);
+  std::string text = fmt::format(
+      "#:schema {0}\n# `pipeline-inspect {1}` shows the graphs. A line without its # changes what the base file says.\n"
+      "extends = {2}\n",
+      kSchema, asked.base, to_toml(Value(asked.base)));
+  for (const Member& table : base->table()) {
+    if (table.value.kind() != Value::Kind::table || table.value.find("flow") != nullptr) continue;
+    const Value* const mine = said.find(table.key);
+    text += variables_text(table.key, table.value, mine != nullptr ? *mine : Value());
+    said.erase(table.key);
+  }
+  if (!said.table().empty()) text += "\n" + to_toml(said);
+  write(path, text);
+  const fs::path schema = path.parent_path() / kSchema;
+  write(schema, json_schema(registry));
+  return fmt::format("'{0}', and '{1}' for editors; next: pipeline-run {0} --check\n", asked.path, schema.string());
+}
+
+}  // namespace millrace
