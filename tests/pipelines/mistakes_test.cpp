@@ -231,9 +231,8 @@ TEST_F(Mistakes, ALossThatFindsNoTargets) {
          {"loss 'pixel_cross_entropy' needs images of class indices"});
 }
 TEST_F(Mistakes, ABatchThatIsLargerThanAnEpoch) {
-  expect(
-      "size = 100", "size = 100000", 3,
-      {"t.toml:24:1: [train.batch]: ", " samples are fewer than one batch of 100000; choose a smaller size, or last = \"keep\""});
+  expect("size = 100", "size = 100000", 3,
+         {"t.toml:24:1: [train.batch]: ", " samples are fewer than one batch of 100000: --batch "});
 }
 TEST_F(Mistakes, InTheTableOfALoss) {
   const auto loss = [&](const std::string& text, const std::vector<std::string>& said) {
