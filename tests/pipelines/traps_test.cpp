@@ -267,7 +267,7 @@ const std::vector<Trap>& traps() {
        {{"learning_rate = 0.05", "learning_rate = 0.05\nweight_decay = 5"}},
        {},
        0,
-       "weight_decay = 5 takes 25 % of each weight"},
+       "learning rate x weight_decay = 0.25: each step takes that share of every weight"},
       {"NoStep", {{"epochs  = 1", "epochs  = 0"}}, {}, 0, "run.epochs = 0 trains nothing"},
       {"LabelsThatBeginWithOne",
        {{"read_folder\"\npath    = \"ROOT/train", "read_list\"\npath    = \"ROOT/train.csv"},
