@@ -246,8 +246,9 @@ TEST_F(GoingOnTest, AnotherListingOfAsManySamplesIsRefused) {
   fs::rename(first, last);
   EXPECT_EQ(refusal("train.read.listing").find("of class"), std::string::npos);
   fs::rename(last, moved);
-  EXPECT_NE(refusal("train.read.listing").find(fmt::format(" of class '{}', is ", first.parent_path().filename().string())),
-            std::string::npos);
+  EXPECT_NE(
+      refusal("train.read.listing").find(fmt::format(" of class '{}' before, now ", first.parent_path().filename().string())),
+      std::string::npos);
   fs::rename(second, last);
   EXPECT_EQ(refusal("train.read.listing").find("of class"), std::string::npos);
   const Words allowance = {"--resume", "--check", "--allow-change", "train.read.listing"};

@@ -181,7 +181,8 @@ TEST_F(Mistakes, VaryingShapesAndEachRemedyThatIsProposedForThem) {
 
 TEST_F(Mistakes, MoreClassesThanOutputs) {
   expect("classes = 10", "classes = 9", 2,
-         {"t.toml:11:53: [train.forward_backward]: 10 classes are read, and the network's output is 9: its last layer must"});
+         {"t.toml:11:53: [train.forward_backward]: the data have 10 classes, the network 9 outputs: remove network.classes, or "
+          "set it to 10"});
 }
 TEST_F(Mistakes, AValidationOfOtherClasses) {
   const std::string validation = R"([validate]
