@@ -156,7 +156,7 @@ std::size_t PathList::memory() const {
 ClassNumbers::ClassNumbers(std::vector<std::string> given) : given_(!given.empty()), names_(std::move(given)) {
   for (std::size_t i = 0; i < names_.size(); ++i) {
     if (!numbers_.emplace(names_[i], static_cast<std::int32_t>(i)).second) {
-      fail(ErrorKind::usage, "classes: '{}' stands there twice", names_[i]);
+      fail(ErrorKind::usage, "classes: '{}' is listed twice", names_[i]);
     }
   }
 }

@@ -98,12 +98,13 @@ void require_allowed(const RunComparison& comparison, const std::vector<std::str
   std::string text;
   for (const Difference& each : comparison.differences) {
     if (is_allowed(each.key, allowed)) continue;
-    const auto said = [](const std::string& value) { return value.empty() ? std::string("not there") : value; };
-    text += fmt::format("\n  {} was {}, is {}", each.key, said(each.then), said(each.now));
+    const auto said = [](const std::string& value) { return value.empty() ? std::string("not set") : value; };
+    text += fmt::format("\n  {}: {} before, now {}", each.key, said(each.then), said(each.now));
   }
   if (text.empty()) return;
-  fail(ErrorKind::usage, "{}: the checkpoint '{}' was made by another pipeline; --allow-change KEY allows a change:{}", pipeline,
-       checkpoint, text);
+  fail(ErrorKind::usage,
+       "{}: the pipeline has changed since the checkpoint '{}'. Restore these keys, or allow each with --allow-change KEY:{}",
+       pipeline, checkpoint, text);
 }
 
 std::vector<Difference> data_differences(const std::map<std::string, RunState::Data>& then,

@@ -10,7 +10,7 @@ namespace {
 
 std::string text_of(const std::vector<Difference>& differences) {
   std::string text;
-  for (const Difference& each : differences) text += each.key + " was " + each.then + ", is " + each.now + "\n";
+  for (const Difference& each : differences) text += each.key + ": " + each.then + " before, now " + each.now + "\n";
   return text;
 }
 
@@ -20,9 +20,9 @@ TEST(Changes, OfTheDataAreTheNumberOfSamplesAndTheClasses) {
   EXPECT_EQ(text_of(data_differences(then, then, {})), "");
   EXPECT_EQ(text_of(data_differences({}, then, {})), "") << "an older checkpoint";
   EXPECT_EQ(text_of(data_differences(then, {{"train.read", {270, {"aaa", "circle"}}}}, {})),
-            "train.read.samples was 240, is 270\ntrain.read.classes was class 0 'circle', is class 0 'aaa'\n");
+            "train.read.samples: 240 before, now 270\ntrain.read.classes: class 0 'circle' before, now class 0 'aaa'\n");
   EXPECT_EQ(text_of(data_differences(then, {{"train.read", {240, {"circle"}}}}, {})),
-            "train.read.classes was 2 classes, is 1 classes\n");
+            "train.read.classes: 2 classes before, now 1 classes\n");
 }
 
 TEST(Changes, OfTheDataAreAnotherListingOfAsManySamples) {
@@ -36,12 +36,13 @@ TEST(Changes, OfTheDataAreAnotherListingOfAsManySamples) {
   EXPECT_EQ(differences({240, classes}, then), "") << "an older checkpoint";
   const std::string what = "(mine.toml:14:1: names of samples, their labels or their order have changed)\n";
   EXPECT_EQ(differences(then, {240, classes, {120, 120}, 1}),
-            "train.read.listing was fedcba9876543210, is 0000000000000001 " + what);
-  EXPECT_EQ(differences(then, {240, classes, {120, 119}, 1}), "train.read.listing was 120 of class 'ring', is 119 " + what);
-  EXPECT_EQ(differences(then, {241, classes, {120, 121}, 1}), "train.read.samples was 240, is 241\n") << "that says it";
-  EXPECT_EQ(text_of(data_differences(Data{{"train.read", then}}, Data{{"train.read", {240, classes, {120, 120}, 1}}}, {})),
-            "train.read.listing was fedcba9876543210, is 0000000000000001 (names of samples, their labels or their order have "
-            "changed)\n");
+            "train.read.listing: fedcba9876543210 before, now 0000000000000001 " + what);
+  EXPECT_EQ(differences(then, {240, classes, {120, 119}, 1}), "train.read.listing: 120 of class 'ring' before, now 119 " + what);
+  EXPECT_EQ(differences(then, {241, classes, {120, 121}, 1}), "train.read.samples: 240 before, now 241\n") << "that says it";
+  EXPECT_EQ(
+      text_of(data_differences(Data{{"train.read", then}}, Data{{"train.read", {240, classes, {120, 120}, 1}}}, {})),
+      "train.read.listing: fedcba9876543210 before, now 0000000000000001 (names of samples, their labels or their order have "
+      "changed)\n");
 }
 
 TEST(Changes, AreThoseOfFileNetworkDataAndDevices) {
@@ -62,21 +63,23 @@ TEST(Changes, AreThoseOfFileNetworkDataAndDevices) {
   const Pipeline plan;
   EXPECT_EQ(text_of(compare_with_checkpoint(from, now, plan).differences), "");
   now.pipeline = "[run]\nepochs = 4\nthreads = 8\nseed = 1\ndevices = \"cpu*2\"\n[network]\nuse = \"b.toml\"\n";
-  EXPECT_EQ(text_of(compare_with_checkpoint(from, now, plan).differences), "run.epochs was 3, is 4\n");
+  EXPECT_EQ(text_of(compare_with_checkpoint(from, now, plan).differences), "run.epochs: 3 before, now 4\n");
   now.network = "layers = [{ op = \"dropout\", probability = 0.5 }]\n";
   now.data["train.read"].samples = 270;
   now.precision = "bf16";
   now.replicas = 2;
   const RunComparison changed = compare_with_checkpoint(from, now, plan);
   EXPECT_EQ(text_of(changed.differences),
-            "run.epochs was 3, is 4\nnetwork.use.layers[0].probability was 0.3, is 0.5\ntrain.read.samples was 240, is 270\n"
-            "run.precision was fp32, is bf16\nrun.devices was cpu*1, is cpu*2\n");
+            "run.epochs: 3 before, now 4\nnetwork.use.layers[0].probability: 0.3 before, now 0.5\ntrain.read.samples: 240 "
+            "before, now 270\n"
+            "run.precision: fp32 before, now bf16\nrun.devices: cpu*1 before, now cpu*2\n");
   const Error refused = testkit::error_of([&] {
     require_allowed(changed, {"network", "train.read.samples", "run.epochs"}, "x.toml", "C");
   });
-  EXPECT_EQ(refused.message(),
-            "x.toml: the checkpoint 'C' was made by another pipeline; --allow-change KEY allows a change:\n"
-            "  run.precision was fp32, is bf16\n  run.devices was cpu*1, is cpu*2");
+  EXPECT_EQ(
+      refused.message(),
+      "x.toml: the pipeline has changed since the checkpoint 'C'. Restore these keys, or allow each with --allow-change KEY:\n"
+      "  run.precision: fp32 before, now bf16\n  run.devices: cpu*1 before, now cpu*2");
   EXPECT_NO_THROW(require_allowed(changed, {"run", "network.use", "train.read.samples"}, "x.toml", "C"));
 }
 

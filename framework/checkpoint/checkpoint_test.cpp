@@ -131,7 +131,7 @@ TEST_F(CheckpointTest, AManifestThatCannotBeReadIsNotBelieved) {
   EXPECT_NE(warnings_.find("'manifest.json' cannot be read: Is a directory"), std::string::npos) << warnings_;
 }
 
-// As a server leaves one that is away for a while (ESTALE): it may well be whole, and going on behind an older one would lose it.
+// As a server leaves one that is away for a while (ESTALE): it may well be whole, and resuming from an older one would lose it.
 TEST_F(CheckpointTest, AFileOfWhichNothingIsKnownIsAnErrorAndNoDamage) {
   write(1);
   write(2);

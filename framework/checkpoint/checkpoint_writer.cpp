@@ -256,8 +256,8 @@ void CheckpointWriter::fail_by(const Error& error, const SharedJob& job) {
   if (job->best) best_left_ = job;
   if (failures > 1) return;
   const bool has_one = setting_.resumes || newest_ > 0;
-  setting_.warn(fmt::format("no checkpoint after step {}: {}; {}, and training goes on{}", step, failure_,
-                            has_one ? "the one before is still the newest" : "the run has none yet",
+  setting_.warn(fmt::format("no checkpoint after step {}: {}; {}; training continues{}", step, failure_,
+                            has_one ? "the previous checkpoint is kept" : "the run has none yet",
                             job->best ? "; it is the best one, and waits in memory to be tried again" : ""));
 }
 

@@ -102,7 +102,7 @@ TEST_F(CheckpointWriterTest, OneAttemptInEightIsMadeHoweverManyFailed) {
   int left_out = 0;
   while (checkpoints.backs_off()) ++left_out;
   EXPECT_EQ(left_out, 7);
-  EXPECT_NE(warnings_.find("; the run has none yet, and training goes on\n"), std::string::npos) << warnings_;
+  EXPECT_NE(warnings_.find("; the run has none yet; training continues\n"), std::string::npos) << warnings_;
 }
 
 TEST_F(CheckpointWriterTest, TheFirstThatARunThatGoesOnCannotWriteLeavesTheOneBefore) {
@@ -112,7 +112,7 @@ TEST_F(CheckpointWriterTest, TheFirstThatARunThatGoesOnCannotWriteLeavesTheOneBe
   const testkit::SmallFiles small(100);
   checkpoints.write(checkpoint_at(1), false, CheckpointWriter::Clock::now());
   checkpoints.wait();
-  EXPECT_NE(warnings_.find("; the one before is still the newest, and training goes on\n"), std::string::npos) << warnings_;
+  EXPECT_NE(warnings_.find("; the previous checkpoint is kept; training continues\n"), std::string::npos) << warnings_;
 }
 
 TEST_F(CheckpointWriterTest, ValuesMayComeOnTheThreadThatWrites) {

@@ -24,7 +24,7 @@ bool is_first(const ReplicaView& view) { return view.group == nullptr || view.gr
 void warn_of_changes(const FoundCheckpoint& from, const ReplicaView& view, const std::function<void(std::string text)>& warn) {
   const RunState& state = from.checkpoint.state;
   if (const std::string changes = version_changes(state.versions, versions_of(view.devices)); !changes.empty()) {
-    warn(fmt::format("the checkpoint '{}' was written on other terms, and bits may differ from here on: {}", from.path.string(),
+    warn(fmt::format("the checkpoint '{}' was written by other versions, so bits may differ from here on: {}", from.path.string(),
                      changes));
   }
   if (state.replicas == view.all_replicas) return;

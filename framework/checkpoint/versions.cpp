@@ -28,7 +28,7 @@ std::string version_changes(const std::map<std::string, std::string>& then, cons
   for (const auto& [name, version] : then) {
     const auto found = now.find(name);
     if (found == now.end() || found->second == version) continue;
-    text += fmt::format("{}{} was {}, is {}", text.empty() ? "" : "; ", name, version, found->second);
+    text += fmt::format("{}{}: {} before, now {}", text.empty() ? "" : "; ", name, version, found->second);
   }
   return text;
 }

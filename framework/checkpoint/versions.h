@@ -15,7 +15,7 @@ namespace millrace {
 // {"cpu oneDNN", "2.6.3"}, {"cpu instructions", "AVX-512"}, {"cpu threads of a replica", "2 and 1"}.
 std::map<std::string, std::string> versions_of(const std::vector<std::unique_ptr<Device>>& devices);
 
-// "cpu oneDNN was 2.6.3, is 3.1.0; ..." of those in both; "": they are equal.
+// "cpu oneDNN: 2.6.3 before, now 3.1.0; ..." of those in both; "": they are equal.
 std::string version_changes(const std::map<std::string, std::string>& then, const std::map<std::string, std::string>& now);
 
 }  // namespace millrace

@@ -34,8 +34,10 @@ void check_labelled(const std::string& name, const LossSetting& s) {
     fail(ErrorKind::usage, "loss '{}' takes one output a class, and the network's output is {}", name, text_of(s.output));
   }
   if (s.classes <= s.output[0]) return;
-  fail(ErrorKind::usage, "{} classes are read, and the network's output is {}: its last layer must have as many", s.classes,
-       s.output[0]);
+  fail(ErrorKind::usage,
+       "the data have {0} classes, the network {1} output{2}: remove network.classes, or set it to {0}; without that key, "
+       "give the last layer {0} outputs",
+       s.classes, s.output[0], s.output[0] == 1 ? "" : "s");
 }
 
 void check_classes(const std::string& name, const LossSetting& s) {
@@ -55,8 +57,10 @@ void check_classes(const std::string& name, const LossSetting& s) {
     if (as != s.target.ignored) classes = std::max<std::int64_t>(classes, as + 1);
   }
   if (!listed || classes <= s.output[0]) return;
-  fail(ErrorKind::usage, "label images name {} classes, and the network's output has {} channels: it must have as many", classes,
-       s.output[0]);
+  fail(ErrorKind::usage,
+       "the label images name {0} classes, the network has {1} output channels: remove network.classes, or set it to {0}; "
+       "without that key, give the last layer {0} channels",
+       classes, s.output[0]);
 }
 
 void check_values(const std::string& name, const LossSetting& s) {

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "config/origins.h"
 #include "millrace/storage.h"
 
 namespace millrace {
@@ -134,7 +133,7 @@ class Finder {
 
   Position position() const {
     for (const char* key : {"path", "train"}) {
-      if (const Value* value = data_.find(key)) return with_key(value->at(), fmt::format("data.{}", key));
+      if (const Value* value = data_.find(key)) return value->at();
     }
     return data_.at();
   }

@@ -165,7 +165,7 @@ std::optional<Value> read_document(const std::string& path, const Position& at, 
   return document;
 }
 
-std::optional<Override> apply_override(const std::string& option, bool is_one_of_several, Value& document, Diagnostics& errors) {
+std::optional<Override> apply_override(const std::string& option, Value& document, Diagnostics& errors) {
   const Position at{std::make_shared<const std::string>("--set"), 0, 0};
   const std::size_t equals = option.find('=');
   Override made;
@@ -186,8 +186,7 @@ std::optional<Override> apply_override(const std::string& option, bool is_one_of
     errors.add(at, fmt::format("the value of '{}' is not TOML: {}", option, mistake));
     return std::nullopt;
   }
-  Position place_of_value = at;
-  if (is_one_of_several) place_of_value.file = std::make_shared<const std::string>("--set " + option.substr(0, equals));
+  const Position place_of_value{std::make_shared<const std::string>("--set " + option.substr(0, equals)), 0, 0};
   Value* table = &document;
   for (std::size_t i = 0; i + 1 < made.path.size(); ++i) {
     if (!table->find(made.path[i])) table->set(made.path[i], Value(Table{}, place_of_value));
@@ -229,8 +228,8 @@ class DocumentScope : public Scope {
       : document_(document), referred_(referred), keeps_environment_(keeps_environment), origins_(origins) {}
 
   bool keeps_environment() const override { return keeps_environment_; }
-  void was_made_with(std::string_view path, const Position& from, const Position& text) const override {
-    if (origins_ != nullptr) origins_->note(path, from, text);
+  void was_made_with(const Position& from, const Position& text) const override {
+    if (origins_ != nullptr) origins_->note(from, text);
   }
 
   std::optional<Value> find(std::string_view path, const Position& at, Diagnostics& errors) const override {

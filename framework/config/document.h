@@ -37,9 +37,9 @@ struct Override {
   std::vector<std::string> path;
   bool is_new = false;  // the document had no such key
 };
-// Applies "key.path=value" to the document. Nothing, once the mistake is in `errors`. `is_one_of_several`: positions say which
-// one, "--set train.batch.size".
-std::optional<Override> apply_override(const std::string& option, bool is_one_of_several, Value& document, Diagnostics& errors);
+// Applies "key.path=value" to the document. Nothing, once the mistake is in `errors`. The value's position names the key:
+// "--set train.batch.size".
+std::optional<Override> apply_override(const std::string& option, Value& document, Diagnostics& errors);
 
 // Evaluates every reference within the document (see expression.h). `referred`: every path that a reference names. `origins`: gets
 // where values come from; null: nobody asks.

@@ -34,7 +34,7 @@ class Document : public ::testing::Test {
     Diagnostics errors;
     auto document = read_document(name, {}, errors);
     if (!document) return errors.text();
-    for (const std::string& option : overrides) apply_override(option, false, *document, errors);
+    for (const std::string& option : overrides) apply_override(option, *document, errors);
     std::set<std::string> referred;
     const Value resolved = resolve_document(*document, referred, errors);
     return errors.empty() ? to_toml(resolved) : errors.text();

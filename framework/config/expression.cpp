@@ -104,7 +104,7 @@ class TextEvaluation {
       values_.emplace_back();
       if (!piece.reference) continue;
       if (auto value = find(piece.text, source_.at(), scope_, errors_)) {
-        scope_.was_made_with(piece.text, value->at(), source_.at());
+        scope_.was_made_with(value->at(), source_.at());
         values_.back() = std::move(*value);
       } else {
         good = false;

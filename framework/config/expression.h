@@ -27,8 +27,8 @@ class Scope {
   virtual std::optional<Value> find(std::string_view path, const Position& at, Diagnostics& errors) const = 0;
   // Whether ${env.NAME} stays in texts as it is written, for what is kept: it may be a password.
   virtual bool keeps_environment() const { return false; }
-  // A text at `text` was made with the value of `path`, which stands at `from`.
-  virtual void was_made_with(std::string_view /*path*/, const Position& /*from*/, const Position& /*text*/) const {}
+  // A text at `text` was made with the value at `from`.
+  virtual void was_made_with(const Position& /*from*/, const Position& /*text*/) const {}
 };
 
 // The keys of a table; nested ones by their path. What it is asked for may have 64 KiB in all. Not thread-safe.

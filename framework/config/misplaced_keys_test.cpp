@@ -49,39 +49,43 @@ class MisplacedKeys : public PlanFixture {
 };
 
 TEST_F(MisplacedKeys, ATableThatHasTheKeyIsNamed) {
-  EXPECT_EQ(said("run.max_steps"), "--set: [run] has no key 'max_steps'; [stop] has it");
-  EXPECT_EQ(said("stop.epochs"), "--set: [stop] has no key 'epochs'; [run] has it");
-  EXPECT_EQ(said("train.epochs"), "--set: [train] has no key 'epochs'; [run] has it");
-  EXPECT_EQ(said("run.weights"), "--set: [run] has no key 'weights'; [network] has it");
-  EXPECT_EQ(said("run.patience"), "--set: [run] has no key 'patience'; [stop] and [plateau] have it");
-  EXPECT_EQ(said("run.learning_rate"), "--set: [run] has no key 'learning_rate'; [train.tune] has it");
-  EXPECT_EQ(said("run.flip_x"), "--set: [run] has no key 'flip_x'; [train.augment] has it");
-  EXPECT_EQ(said("run.size"), "--set: [run] has no key 'size'; [train.batch] has it") << "of the run itself";
-  EXPECT_EQ(said("validate.read_folder.size"), "--set: [validate.read_folder] has no key 'size'; [validate.batch] has it");
+  EXPECT_EQ(said("run.max_steps"), "--set run.max_steps: [run] has no key 'max_steps'; [stop] has it");
+  EXPECT_EQ(said("stop.epochs"), "--set stop.epochs: [stop] has no key 'epochs'; [run] has it");
+  EXPECT_EQ(said("train.epochs"), "--set train.epochs: [train] has no key 'epochs'; [run] has it");
+  EXPECT_EQ(said("run.weights"), "--set run.weights: [run] has no key 'weights'; [network] has it");
+  EXPECT_EQ(said("run.patience"), "--set run.patience: [run] has no key 'patience'; [stop] and [plateau] have it");
+  EXPECT_EQ(said("run.learning_rate"), "--set run.learning_rate: [run] has no key 'learning_rate'; [train.tune] has it");
+  EXPECT_EQ(said("run.flip_x"), "--set run.flip_x: [run] has no key 'flip_x'; [train.augment] has it");
+  EXPECT_EQ(said("run.size"), "--set run.size: [run] has no key 'size'; [train.batch] has it") << "of the run itself";
+  EXPECT_EQ(said("validate.read_folder.size"),
+            "--set validate.read_folder.size: [validate.read_folder] has no key 'size'; [validate.batch] has it");
   EXPECT_EQ(said("train.tune.warmup_epochs"),
-            "--set: [train.tune] has no key 'warmup_epochs'; [train.tune.learning_rate] has it");
+            "--set train.tune.warmup_epochs: [train.tune] has no key 'warmup_epochs'; [train.tune.learning_rate] has it");
   EXPECT_EQ(said("train.tune.learning_rate", "{ initial = 1, weight_decay = 2 }"),
-            "--set: 'learning_rate' has no key 'weight_decay'; [train.tune] has it");
+            "--set train.tune.learning_rate: 'learning_rate' has no key 'weight_decay'; [train.tune] has it");
 }
 
 TEST_F(MisplacedKeys, AKeyThatIsLikelyMeantIsNamed) {
-  EXPECT_EQ(said("run.steps"), "--set: [run] has no key 'steps'; nearest is 'stop.max_steps'");
-  EXPECT_EQ(said("train.steps"), "--set: [train] has no key 'steps'; nearest is 'stop.max_steps'");
-  EXPECT_EQ(said("run.total_steps"), "--set: [run] has no key 'total_steps'; nearest is 'stop.max_steps'");
-  EXPECT_EQ(said("run.max_step"), "--set: [run] has no key 'max_step'; nearest is 'stop.max_steps'");
-  EXPECT_EQ(said("run.max_epochs"), "--set: [run] has no key 'max_epochs'; nearest is 'epochs'");
-  EXPECT_EQ(said("run.batch_size"), "--set: [run] has no key 'batch_size'; nearest is 'train.batch.size'");
-  EXPECT_EQ(said("train.batch_size"), "--set: [train] has no key 'batch_size'; nearest is 'train.batch.size'");
-  EXPECT_EQ(said("train.batch.batch_size"), "--set: [train.batch] has no key 'batch_size'; nearest is 'size'");
-  EXPECT_EQ(said("train.tune.lr"), "--set: [train.tune] has no key 'lr'; nearest is 'learning_rate'");
-  EXPECT_EQ(said("run.lr"), "--set: [run] has no key 'lr'; nearest is 'train.tune.learning_rate'");
+  EXPECT_EQ(said("run.steps"), "--set run.steps: [run] has no key 'steps'; nearest is 'stop.max_steps'");
+  EXPECT_EQ(said("train.steps"), "--set train.steps: [train] has no key 'steps'; nearest is 'stop.max_steps'");
+  EXPECT_EQ(said("run.total_steps"), "--set run.total_steps: [run] has no key 'total_steps'; nearest is 'stop.max_steps'");
+  EXPECT_EQ(said("run.max_step"), "--set run.max_step: [run] has no key 'max_step'; nearest is 'stop.max_steps'");
+  EXPECT_EQ(said("run.max_epochs"), "--set run.max_epochs: [run] has no key 'max_epochs'; nearest is 'epochs'");
+  EXPECT_EQ(said("run.batch_size"), "--set run.batch_size: [run] has no key 'batch_size'; nearest is 'train.batch.size'");
+  EXPECT_EQ(said("train.batch_size"), "--set train.batch_size: [train] has no key 'batch_size'; nearest is 'train.batch.size'");
+  EXPECT_EQ(said("train.batch.batch_size"),
+            "--set train.batch.batch_size: [train.batch] has no key 'batch_size'; nearest is 'size'");
+  EXPECT_EQ(said("train.tune.lr"), "--set train.tune.lr: [train.tune] has no key 'lr'; nearest is 'learning_rate'");
+  EXPECT_EQ(said("run.lr"), "--set run.lr: [run] has no key 'lr'; nearest is 'train.tune.learning_rate'");
 }
 
 TEST_F(MisplacedKeys, NoGuessIsMadeOfAKeyThatFitsLittle) {
-  EXPECT_EQ(said("stop.steps"), "--set: [stop] has no key 'steps'; nearest is 'max_steps'") << "its own table comes first";
-  EXPECT_TRUE(said("checkpoint.steps").starts_with("--set: [checkpoint] has no key 'steps'; it takes 'every', "));
-  EXPECT_TRUE(said("run.decay").starts_with("--set: [run] has no key 'decay'; it takes "));
-  EXPECT_TRUE(said("run.pin_memory").starts_with("--set: [run] has no key 'pin_memory'; it takes "));
+  EXPECT_EQ(said("stop.steps"), "--set stop.steps: [stop] has no key 'steps'; nearest is 'max_steps'")
+      << "its own table comes first";
+  EXPECT_TRUE(
+      said("checkpoint.steps").starts_with("--set checkpoint.steps: [checkpoint] has no key 'steps'; it takes 'every', "));
+  EXPECT_TRUE(said("run.decay").starts_with("--set run.decay: [run] has no key 'decay'; it takes "));
+  EXPECT_TRUE(said("run.pin_memory").starts_with("--set run.pin_memory: [run] has no key 'pin_memory'; it takes "));
 }
 
 TEST_F(MisplacedKeys, AValueThatStandsInNoTable) {

@@ -4,7 +4,6 @@
 
 #include <map>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -18,8 +17,8 @@ class Origins {
   // `is_later`: which of two texts has the last word; see later_texts().
   explicit Origins(Overrules is_later) : is_later_(std::move(is_later)) {}
 
-  // The text at `text` was made with the value of `path`, which stands at `from`. Of several, the last word counts.
-  void note(std::string_view path, const Position& from, const Position& text);
+  // The text at `text` was made with the value at `from`. Of several, the last word counts.
+  void note(const Position& from, const Position& text);
 
   // Moves values to where they come from. A list with such a value in it moves too; tables stay where they are written.
   void apply(Value& value) const;
@@ -31,8 +30,5 @@ class Origins {
   Overrules is_later_;
   std::map<Key, Position> from_;
 };
-
-// A value's place in messages. "--set" alone, where there is one option, becomes "--set KEY".
-Position with_key(const Position& at, std::string_view key);
 
 }  // namespace millrace

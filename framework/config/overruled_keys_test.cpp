@@ -79,7 +79,7 @@ class OverruledKeys : public PlanFixture {
     DocumentSources sources;
     std::vector<std::string> keys;
     auto document = read_document(file, {}, errors, {}, &sources);
-    for (const std::string& option : set) apply_override(option, set.size() > 1, *document, errors);
+    for (const std::string& option : set) apply_override(option, *document, errors);
     EXPECT_EQ(errors.text(), "");
     Value& graph = *document->find("train");
     drop_overruled_keys(graph, registry_, sources.files);
@@ -125,7 +125,7 @@ TEST_F(OverruledKeys, OfStagesThatAreGoneGoWithThem) {
     Diagnostics errors;
     DocumentSources sources;
     auto document = read_document(file, {}, errors, {}, &sources);
-    for (const std::string& option : set) apply_override(option, set.size() > 1, *document, errors);
+    for (const std::string& option : set) apply_override(option, *document, errors);
     EXPECT_EQ(errors.text(), "");
     drop_overruled_keys(*document->find("train"), registry_, sources.files);
     return to_toml(*document);

@@ -142,7 +142,7 @@ class PipelineReader {
     if (!document) return;
     std::vector<Override> applied;
     for (const std::string& option : overrides) {
-      if (auto made = apply_override(option, overrides.size() > 1, *document, errors_)) applied.push_back(std::move(*made));
+      if (auto made = apply_override(option, *document, errors_)) applied.push_back(std::move(*made));
     }
     Origins origins(later_texts(sources_.files));
     pipeline_.resolved = resolve_document(*document, referred_, errors_, &origins);

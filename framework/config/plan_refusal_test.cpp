@@ -168,7 +168,8 @@ TEST_F(PlanRefuses, WhatAnOptionMadeByTheNameOfTheOption) {
   write("networks/made.toml", network("linear"));
   write("p.toml", train("[network]\nuse = \"networks/made.toml\"\n"));
   EXPECT_EQ(said({}), "");
-  EXPECT_EQ(said({"trian.batch.size=2"}), "--set: 'trian.batch.size' is set, but the file has no 'trian'; nearest is 'train'");
+  EXPECT_EQ(said({"trian.batch.size=2"}),
+            "--set trian.batch.size: 'trian.batch.size' is set, but the file has no 'trian'; nearest is 'train'");
 }
 
 TEST_F(PlanRefuses, NameTwiceInTheFlow) {
@@ -201,17 +202,19 @@ TEST_F(PlanRefuses, CyclicExtends) {
 
 TEST_F(PlanRefuses, BadSet) {
   EXPECT_EQ(mistakes(train(), {"run.epochs"}), "--set: expected key.path=value, found 'run.epochs'");
-  EXPECT_EQ(mistakes(train(), {"run.epoch=2"}), "--set: [run] has no key 'epoch'; nearest is 'epochs'");
+  EXPECT_EQ(mistakes(train(), {"run.epoch=2"}), "--set run.epoch: [run] has no key 'epoch'; nearest is 'epochs'");
   EXPECT_EQ(mistakes(train(), {"train.augmnt.flip_x=0.1"}),
-            "--set: [train.augmnt] is not in the flow of [train]; nearest is 'augment'");
-  EXPECT_EQ(mistakes(train(), {"train.augment.flip_x=2"}), "--set: 'flip_x' must be a number between 0 and 1, found 2");
+            "--set train.augmnt.flip_x: [train.augmnt] is not in the flow of [train]; nearest is 'augment'");
+  EXPECT_EQ(mistakes(train(), {"train.augment.flip_x=2"}),
+            "--set train.augment.flip_x: 'flip_x' must be a number between 0 and 1, found 2");
   EXPECT_EQ(mistakes(train(), {"trian.batch.size=2"}),
-            "--set: 'trian.batch.size' is set, but the file has no 'trian'; nearest is 'train'");
-  EXPECT_EQ(mistakes(train(), {"epochs=3"}), "--set: 'epochs' is set, but the file has no 'epochs'; [run] has it");
-  EXPECT_EQ(mistakes(train(), {"optimizer.x=3"}),
-            "--set: 'optimizer.x' is set, but the file has no 'optimizer'; the table of that stage is [train.optimizer]");
+            "--set trian.batch.size: 'trian.batch.size' is set, but the file has no 'trian'; nearest is 'train'");
+  EXPECT_EQ(mistakes(train(), {"epochs=3"}), "--set epochs: 'epochs' is set, but the file has no 'epochs'; [run] has it");
+  EXPECT_EQ(
+      mistakes(train(), {"optimizer.x=3"}),
+      "--set optimizer.x: 'optimizer.x' is set, but the file has no 'optimizer'; the table of that stage is [train.optimizer]");
   EXPECT_EQ(mistakes(train("[data]\nroot = \"x\"\n"), {"data.rot=2"}),
-            "--set: 'data.rot' is set, but nothing refers to it; nearest is 'data.root'");
+            "--set data.rot: 'data.rot' is set, but nothing refers to it; nearest is 'data.root'");
 }
 
 TEST_F(PlanRefuses, EachOfSeveralSetsByItsPath) {

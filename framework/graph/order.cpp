@@ -20,7 +20,13 @@ SampleOrder::SampleOrder(const Source& source, std::uint64_t seed)
     fail(ErrorKind::usage, "part: expected [from, to] with 0 <= from < to <= 1, found [{}, {}]", part.low, part.high);
   }
   if (!sampling_.only.empty()) choose_classes(source);
-  if (part.low > 0 || part.high < 1) choose_part(source);
+  if (part.low > 0 || part.high < 1) {
+    choose_part(source);
+    if (source.size() > 0 && listed() == 0) {
+      fail(ErrorKind::data, "no sample is left of {} in a part of {:.2g}: {} data.held_out, or widen `part`", source.size(),
+           part.high - part.low, part.low > 0 ? "raise" : "lower");
+    }
+  }
   if (sampling_.limit && static_cast<std::uint64_t>(*sampling_.limit) < listed())
     limit(static_cast<std::uint64_t>(*sampling_.limit));
   if (listed() == 0) fail(ErrorKind::data, "no sample is left of {}: look at `only`, `part` and `limit`", source.size());
@@ -50,7 +56,7 @@ void SampleOrder::choose_classes(const Source& source) {
       fail(ErrorKind::usage, "only: there is no class '{}'{}", name, near ? fmt::format("; nearest is '{}'", *near) : "");
     }
     std::int32_t& mapped = labels_[static_cast<std::size_t>(at - classes_.begin())];
-    if (mapped >= 0) fail(ErrorKind::usage, "only: class '{}' stands there twice", name);
+    if (mapped >= 0) fail(ErrorKind::usage, "only: class '{}' is listed twice", name);
     mapped = static_cast<std::int32_t>(label);
   }
   classes_ = sampling_.only;

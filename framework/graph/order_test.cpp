@@ -155,7 +155,7 @@ TEST(SampleOrder, RefusesClassesThatAreNoneOrStandThereTwice) {
   sampling.only = {"cat", "dogg"};
   EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "only: there is no class 'dogg'; nearest is 'dog'");
   sampling.only = {"cat", "dog", "cat"};
-  EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "only: class 'cat' stands there twice");
+  EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "only: class 'cat' is listed twice");
 }
 
 TEST(SampleOrder, RefusesAChoiceByClassWhereLabelsAreNotKnown) {
@@ -231,7 +231,9 @@ TEST(SampleOrder, ClassesPartAndLimitComeInThisOrder) {
 
 TEST(SampleOrder, SaysWhenNothingIsLeft) {
   EXPECT_EQ(refusal(Labels(in_turns(3), part(0.9, 1)), ErrorKind::data),
-            "no sample is left of 3: look at `only`, `part` and `limit`");
+            "no sample is left of 3 in a part of 0.1: raise data.held_out, or widen `part`");
+  EXPECT_EQ(refusal(Labels(in_turns(3), part(0, 0.1)), ErrorKind::data),
+            "no sample is left of 3 in a part of 0.1: lower data.held_out, or widen `part`");
 }
 
 TEST(SampleOrder, BalanceHasEveryClassEquallyOftenInAnEpochOfTheSameLength) {

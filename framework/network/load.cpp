@@ -9,7 +9,6 @@
 #include <set>
 
 #include "config/document.h"
-#include "config/origins.h"
 #include "network/builder.h"
 #include "network/network_document.h"
 #include "network/transfer.h"
@@ -138,8 +137,7 @@ std::string given_by_options(const Value& given) {
   for (const Member& member : given.table()) {
     const Position& at = member.value.at();
     if (!at.file || is_in_file(at)) continue;
-    said += fmt::format("{} {} = {} of {}", said.empty() ? "; with" : ",", member.key, to_toml(member.value),
-                        to_string(with_key(at, "network." + member.key)));
+    said += fmt::format("{} {} = {} of {}", said.empty() ? "; with" : ",", member.key, to_toml(member.value), to_string(at));
   }
   return said;
 }

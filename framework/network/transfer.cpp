@@ -163,19 +163,19 @@ class Fitting {
                                                nearest(parameter->name, unused)));
     }
     if (wrong_.empty()) return std::move(weights_);
+    std::string wrong = listed();
     if (!lacking_.empty() && left_.contains(lacking_.front()->name + "/value")) {
-      wrong_ =
-          "\n  it is the state of a checkpoint, behind which --resume goes on; the weights of its run lie in the run's folder";
+      wrong = "\n  this is a checkpoint's state: resume from it with --resume; the weights of its run lie in the run's folder";
     }
     if (const std::string prefix = common_prefix(unused); !prefix.empty()) {
-      wrong_ = fmt::format(
+      wrong = fmt::format(
           "\n  all its names begin with '{0}'; in [network], rename = [{{ from = \"{0}*\", to = \"*\" }}] takes it away",
           shown(prefix));
     }
     const std::string without = leave_out(unused);
     fail(ErrorKind::usage, "'{}'{} does not fit network '{}':{}{}{}", source_.file,
          network.empty() || network == network_.name ? "" : fmt::format(", the weights of network '{}',", shown(network)),
-         network_.name, wrong_, without, advice(without.empty() ? 0 : unused.size()));
+         network_.name, wrong, without, advice(without.empty() ? 0 : unused.size()));
   }
 
   const std::string& new_layer() const { return new_layer_; }  // see `other_classes`; "": none
@@ -183,7 +183,13 @@ class Fitting {
  private:
   void add(const std::string& problem) {
     if (++problems_ <= kMostLines) wrong_ += "\n  " + problem;
-    if (problems_ == kMostLines + 1) wrong_ += "\n  and more";
+  }
+  // The first problems, and what so many of them mean.
+  std::string listed() const {
+    if (problems_ <= kMostLines) return wrong_;
+    const bool is_another = 2 * lacking_.size() > network_.parameters.size();
+    return fmt::format("{}{}\n  and {} more", is_another ? " these are weights of another network" : "", wrong_,
+                       problems_ - kMostLines);
   }
   // A file that has nothing to do with the network may have a million names.
   std::string nearest(const std::string& name, const std::vector<std::string>& names) const {
@@ -314,7 +320,7 @@ class Fitting {
   }
 
   std::string new_layer_;
-  static constexpr std::size_t kMostLines = 400, kMostNames = 4000, kMostRules = 4;
+  static constexpr std::size_t kMostLines = 10, kMostNames = 4000, kMostRules = 4;
 
   const WeightsSource& source_;
   const Network& network_;

@@ -210,12 +210,28 @@ TEST_F(Transfer, ListsEverythingThatDoesNotFitWithTheNearestNames) {
             "  'fc.bias' and 'fc.biass' would both be 'fc.bias'");
 }
 
+TEST_F(Transfer, SaysThatWeightsAreOfAnotherNetworkAndNamesTenTensors) {
+  std::vector<NamedTensor> others;
+  for (int i = 10; i < 19; ++i) others.push_back({"queen." + std::to_string(i), {1}, {0}});
+  std::string said;
+  try {
+    load(others);
+  } catch (const Error& error) {
+    said = error.message();
+  }
+  EXPECT_NE(
+      said.find("' does not fit network 'small': these are weights of another network\n  'queen.10' (1) belongs to no layer"),
+      std::string::npos)
+      << said;
+  EXPECT_TRUE(said.ends_with("  'body.0.conv.weight' (2) is missing\n  and 3 more")) << said;
+}
+
 TEST_F(Transfer, KnowsTheStateOfACheckpoint) {
   const NamedTensor weight{"fc.weight/value", {3}, {5, 6, 7}}, momentum{"fc.weight/momentum", {3}, {5, 6, 7}},
       bias{"fc.bias/value", {1}, {8}}, conv{"body.0.conv.weight/value", {2}, {1, 2}},
       mean{"body.0.bn.running_mean/value/0", {2}, {3, 4}};
   EXPECT_EQ(mistakes({conv, mean, weight, momentum, bias}),
-            "  it is the state of a checkpoint, behind which --resume goes on; the weights of its run lie in the run's folder");
+            "  this is a checkpoint's state: resume from it with --resume; the weights of its run lie in the run's folder");
 }
 
 TEST_F(Transfer, ProposesToTakeAwayACommonPrefix) {

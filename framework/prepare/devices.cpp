@@ -117,7 +117,7 @@ std::shared_ptr<Backend> backend_of_gpus(std::string_view text, const Registry& 
   for (const auto& backend : usable) names.push_back(backend->name());
   if (usable.size() == 1) return usable.front();
   if (usable.empty()) {
-    fail(ErrorKind::device, "devices = \"{}\" means GPUs, and there is none: {}", text,
+    fail(ErrorKind::device, "devices = \"{}\": no GPU found: {}", text,
          why_not.empty()
              ? fmt::format("no plugin with a backend for GPUs was found{}{}", kHowToGetCuda, registry.skipped_clause("cuda"))
              : fmt::format("{}", fmt::join(why_not, "; ")));

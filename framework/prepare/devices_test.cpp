@@ -161,7 +161,7 @@ TEST(OpenDevices, AllAndGpuMeanEveryGpuAndNumbersMeanSome) {
   for (const std::string text : {"all", "gpu", "0,1"}) {
     EXPECT_EQ(kind_of_refusal(text, registry, what), ErrorKind::device);
     EXPECT_EQ(what.find("devices = \"" + text +
-                        "\" means GPUs, and there is none: no plugin with a backend for GPUs was found; "
+                        "\": no GPU found: no plugin with a backend for GPUs was found; "
                         "backend 'cuda' is built where "),
               0U)
         << what;
@@ -169,7 +169,7 @@ TEST(OpenDevices, AllAndGpuMeanEveryGpuAndNumbersMeanSome) {
   registry.add(BackendType{{"cuda"}, [] { return std::make_shared<NoDevices>(); }});
   add_backend(registry, "cpu");
   EXPECT_EQ(kind_of_refusal("gpu", registry, what), ErrorKind::device);
-  EXPECT_EQ(what, "devices = \"gpu\" means GPUs, and there is none: backend 'cuda': no NVIDIA driver was found");
+  EXPECT_EQ(what, "devices = \"gpu\": no GPU found: backend 'cuda': no NVIDIA driver was found");
   add_backend(registry, "rocm");
   for (const char* text : {"all", "gpu", "0,1"}) {
     const OpenDevices open = open_devices(text, {}, registry);

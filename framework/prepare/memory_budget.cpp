@@ -18,13 +18,12 @@ bool has_own_memory(const MemoryNeeds::OneReplica& replica) {
   return std::ranges::any_of(replica.plan.items, [](const MemoryPlan::Item& item) { return item.on_device; });
 }
 
-// "" when the items fit.
-std::string lack_of(Items items, const std::string& device, const std::string& whose, std::size_t limit) {
+// "" when the items fit. `who`: allows the limit.
+std::string lack_of(Items items, const std::string& device, const std::string& whose, const char* who, std::size_t limit) {
   constexpr std::size_t kNamed = 5;
   const std::size_t total = total_bytes(items, device);
   if (total <= limit) return "";
-  std::string text =
-      fmt::format("{} of {} memory would be needed, and {} may be used", bytes_text(total), whose, bytes_text(limit));
+  std::string text = fmt::format("the run needs {} of {} memory; {} allows {}", bytes_text(total), whose, who, bytes_text(limit));
   std::erase_if(items, [&](const MemoryItem& item) { return item.device != device; });
   std::stable_sort(items.begin(), items.end(), [](const MemoryItem& a, const MemoryItem& b) { return a.bytes > b.bytes; });
   for (const MemoryItem& item : items | std::views::take(kNamed))
@@ -32,8 +31,8 @@ std::string lack_of(Items items, const std::string& device, const std::string& w
   return text;
 }
 
-std::string lack_of_host(const Items& items, std::size_t limit) {
-  return limit == 0 ? "" : lack_of(items, "", "the host's", limit);
+std::string lack_of_host(const Items& items, std::size_t limit, bool is_asked) {
+  return limit == 0 ? "" : lack_of(items, "", "the host's", is_asked ? "run.memory" : "the machine", limit);
 }
 
 // Measured on the host: 20 to 50 MiB for five networks, 126 for vgg16 behind a search for the batch's size, which leaves kernels
@@ -42,13 +41,13 @@ MemoryItem program(const MemoryNeeds& needs) {
   constexpr std::size_t kAlone = std::size_t{128} << 20, kWithDevices = std::size_t{256} << 20, kLayer = std::size_t{96} << 10;
   const bool apart = !needs.replicas.empty() && has_own_memory(needs.replicas.front());
   const std::size_t layers = needs.network ? needs.network->layers.size() * std::max<std::size_t>(needs.replicas.size(), 1) : 0;
-  return {"program", "code, libraries, tables and kernels, about", (apart ? kWithDevices : kAlone) + layers * kLayer};
+  return {"program", "program and libraries (estimate)", (apart ? kWithDevices : kAlone) + layers * kLayer};
 }
 
 Items of_graph(const MemoryNeeds::Graph& graph) {
   Items items;
   for (const MemoryNeeds::Stage& stage : graph.stages) {
-    if (stage.bytes > 0) items.push_back({graph.name + "." + stage.name, "the stage's own", stage.bytes});
+    if (stage.bytes > 0) items.push_back({graph.name + "." + stage.name, "buffers of the stage", stage.bytes});
   }
   items.push_back({graph.name, fmt::format("{} circulating batches of {}", graph.buffers, graph.batch_size),
                    graph.slot_bytes * graph.slots * graph.buffers});
@@ -68,11 +67,11 @@ Items of_copies(const MemoryNeeds& needs) {
   Items items = {{"weights", "the largest tensor, while weights are read or written", copies * largest}};
   // Elsewhere the memory that they move into is the host's too.
   if (apart && needs.weights_from_file) items.push_back({"weights", "those of the file, until devices have them", all});
-  if (needs.keeps_best_weights) items.push_back({"weights", "the best ones, while the disk does not take them", all});
+  if (needs.keeps_best_weights) items.push_back({"weights", "best weights, kept if the disk is full", all});
   if (!needs.checkpoint_bytes) return items;
   const std::size_t state = *needs.checkpoint_bytes;
-  items.push_back({"checkpoints", "what is being written while training goes on", copies * state});
-  if (needs.keeps_best_checkpoint) items.push_back({"checkpoints", "the best one, while the disk does not take it", state});
+  items.push_back({"checkpoints", "copy that is being written during training", copies * state});
+  if (needs.keeps_best_checkpoint) items.push_back({"checkpoints", "best checkpoint, kept if the disk is full", state});
   return items;
 }
 
@@ -108,16 +107,17 @@ Items memory_budget(const MemoryNeeds& needs) {
 }
 
 std::string lack_of_memory(const Items& items, const MemoryLimits& limits) {
-  std::string lack = lack_of(items, "", "the host's", limits.host);
+  std::string lack = lack_of(items, "", "the host's", limits.is_asked ? "run.memory" : "the machine", limits.host);
   for (std::size_t d = 0; d < limits.devices.size() && lack.empty(); ++d) {
     const auto& [name, limit] = limits.devices[d];
-    lack = lack_of(items, name, name + "'s", limit);
+    lack = lack_of(items, name, name + "'s", "the device", limit);
   }
   return lack;
 }
 
 MemoryLimits memory_limits(const std::string& asked, std::size_t processes, const std::vector<std::unique_ptr<Device>>& devices) {
   MemoryLimits limits;
+  limits.is_asked = !asked.empty();
   limits.host = asked.empty() ? usable_memory(host_memory()) : static_cast<std::size_t>(parse_bytes(asked));
   if (limits.host == 0) {
     fail(ErrorKind::usage, "this system does not say how much memory it has: set memory = \"8 GiB\" in [run]");
@@ -143,13 +143,13 @@ std::string warning_of_limit(const std::string& asked) {
       asked, bytes_text(there));
 }
 
-std::string warning_of_memory(const Items& items, std::size_t limit) {
-  const std::string lack = lack_of_host(items, limit);
+std::string warning_of_memory(const Items& items, std::size_t limit, bool is_asked) {
+  const std::string lack = lack_of_host(items, limit, is_asked);
   return lack.empty() ? lack : fmt::format("{}\n  size = \"auto\" in batch takes the largest batch that fits", lack);
 }
 
-void require_memory(const Items& items, std::size_t limit) {
-  const std::string lack = lack_of_host(items, limit);
+void require_memory(const Items& items, std::size_t limit, bool is_asked) {
+  const std::string lack = lack_of_host(items, limit, is_asked);
   if (!lack.empty()) fail(ErrorKind::usage, "{}\n  a smaller batch takes less: --set predict.batch.size=1", lack);
 }
 

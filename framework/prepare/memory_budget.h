@@ -61,6 +61,7 @@ std::vector<MemoryItem> memory_budget(const MemoryNeeds& needs);
 struct MemoryLimits {
   std::size_t host = 0;
   std::vector<std::pair<std::string, std::size_t>> devices = {};  // by name
+  bool is_asked = false;                                          // `host` is run.memory, and not the machine's
 };
 
 // "" when all fits. Else a line, and one for each of the largest items.
@@ -77,11 +78,12 @@ std::size_t host_memory_for(const std::string& asked, std::size_t processes);
 std::string warning_of_limit(const std::string& asked);
 
 // The system ends a program that takes more than there is, without a word: a sentence; "": all fits in `limit`, or that is 0.
-std::string warning_of_memory(const std::vector<MemoryItem>& items, std::size_t limit);
+// `is_asked`: it is run.memory.
+std::string warning_of_memory(const std::vector<MemoryItem>& items, std::size_t limit, bool is_asked);
 
 // For a pipeline made of weights from anywhere, whose sizes no user chose. Called before anything is allocated. Throws
 // Error(usage) where the items need more of the host than `limit`; 0: it is not known.
-void require_memory(const std::vector<MemoryItem>& items, std::size_t limit);
+void require_memory(const std::vector<MemoryItem>& items, std::size_t limit, bool is_asked);
 
 // Adds to an error that memory has run out what was being done ("": it is not said), what is planned (empty: that is not known
 // yet), what the program holds and what there is (`limit`; 0: it is not known).

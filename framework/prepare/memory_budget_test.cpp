@@ -49,8 +49,8 @@ std::size_t bytes_with(const std::vector<MemoryItem>& items, const std::string& 
 TEST(MemoryBudget, NamesAllThatARunHolds) {
   const Network network = small_network();
   EXPECT_EQ(budget_text(memory_budget(needs_of(network, false))),
-            "program: code, libraries, tables and kernels, about 134414336\n"
-            "train.cache: the stage's own 7340032\n"
+            "program: program and libraries (estimate) 134414336\n"
+            "train.cache: buffers of the stage 7340032\n"
             "train: 3 circulating batches of 64 9600\n"
             "fast:0 replica 0: weights 5242880\n"
             "weights: the largest tensor, while weights are read or written 4194304\n"
@@ -61,7 +61,7 @@ TEST(MemoryBudget, IsTheProgramItsThreadsAndBatchesWithoutANetwork) {
   MemoryNeeds needs{.threads = 6};
   needs.graphs.push_back({.name = "look", .slot_bytes = 1, .slots = 8, .batch_size = 8, .buffers = 2});
   EXPECT_EQ(budget_text(memory_budget(needs)),
-            "program: code, libraries, tables and kernels, about 134217728\n"
+            "program: program and libraries (estimate) 134217728\n"
             "look: 2 circulating batches of 8 16\n"
             "threads: 6 threads 9437184\n");
 }
@@ -82,32 +82,34 @@ TEST(MemoryBudget, CountsWhatWaitsForTheDisk) {
   const Network network = small_network();
   MemoryNeeds needs = needs_of(network, false);
   needs.keeps_best_weights = needs.keeps_best_checkpoint = true;
-  EXPECT_EQ(bytes_with(memory_budget(needs), "the best ones, while the disk does not take them"), 4 * kMiB + 4096);
-  EXPECT_EQ(bytes_with(memory_budget(needs), "the best one, while the disk does not take it"), 0U) << "the run writes none";
+  EXPECT_EQ(bytes_with(memory_budget(needs), "best weights, kept if the disk is full"), 4 * kMiB + 4096);
+  EXPECT_EQ(bytes_with(memory_budget(needs), "best checkpoint, kept if the disk is full"), 0U) << "the run writes none";
   needs.checkpoint_bytes = 9 * kMiB;
-  EXPECT_EQ(bytes_with(memory_budget(needs), "the best one, while the disk does not take it"), 9 * kMiB);
-  EXPECT_EQ(bytes_with(memory_budget(needs), "what is being written while training goes on"), 9 * kMiB);
+  EXPECT_EQ(bytes_with(memory_budget(needs), "best checkpoint, kept if the disk is full"), 9 * kMiB);
+  EXPECT_EQ(bytes_with(memory_budget(needs), "copy that is being written during training"), 9 * kMiB);
 }
 
 TEST(MemoryLack, NamesTheLargestItemsOfTheMemoryThatIsShort) {
   const std::vector<MemoryItem> items = {{"a", "small", kMiB}, {"b", "large", 3 * kMiB}, {"c", "apart", 9 * kMiB, "fast:0"}};
   EXPECT_EQ(lack_of_memory(items, {4 * kMiB, {{"fast:0", 9 * kMiB}}}), "");
   EXPECT_EQ(lack_of_memory(items, {2 * kMiB, {{"fast:0", kMiB}}}),
-            "4.0 MiB of the host's memory would be needed, and 2.0 MiB may be used\n"
+            "the run needs 4.0 MiB of the host's memory; the machine allows 2.0 MiB\n"
             "     3.0 MiB  b                     large\n"
             "     1.0 MiB  a                     small");
   EXPECT_EQ(lack_of_memory(items, {4 * kMiB, {{"fast:0", 8 * kMiB}}}),
-            "9.0 MiB of fast:0's memory would be needed, and 8.0 MiB may be used\n"
+            "the run needs 9.0 MiB of fast:0's memory; the device allows 8.0 MiB\n"
             "     9.0 MiB  c                     apart");
 }
 
 TEST(MemoryLack, IsAMistakeOrAWarningWhereALimitIsKnown) {
   const std::vector<MemoryItem> items = {{"program", "code", 4 * kMiB}};
-  EXPECT_EQ(warning_of_memory(items, 0), "") << "the host does not say how much it has";
-  EXPECT_EQ(warning_of_memory(items, 4 * kMiB), "");
-  EXPECT_NE(warning_of_memory(items, kMiB).find("size = \"auto\" in batch takes the largest batch that fits"), std::string::npos);
-  EXPECT_NO_THROW(require_memory(items, 0));
-  EXPECT_THROW(require_memory(items, kMiB), Error);
+  EXPECT_EQ(warning_of_memory(items, 0, false), "") << "the host does not say how much it has";
+  EXPECT_EQ(warning_of_memory(items, 4 * kMiB, true), "");
+  EXPECT_EQ(warning_of_memory(items, kMiB, true),
+            "the run needs 4.0 MiB of the host's memory; run.memory allows 1.0 MiB\n     4.0 MiB  program               code\n"
+            "  size = \"auto\" in batch takes the largest batch that fits");
+  EXPECT_NO_THROW(require_memory(items, 0, false));
+  EXPECT_THROW(require_memory(items, kMiB, false), Error);
 }
 
 TEST(MemoryLimits, AreTheFilesAndEachProcessHasItsPart) {

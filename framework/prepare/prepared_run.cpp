@@ -9,6 +9,7 @@
 #include "checkpoint/replica_values.h"
 #include "checkpoint/verify.h"
 #include "millrace/error.h"
+#include "prepare/batch_choice.h"
 #include "stages/median_weights.h"
 #include "weights/weights.h"
 
@@ -150,9 +151,15 @@ std::vector<MemoryItem> PreparedRun::memory_with(const Replicas& candidates) con
   return memory_budget(memory_needs(candidates));
 }
 
+void PreparedRun::warn_of_memory() {
+  if (BatchChoice::is_open(builds)) return;  // what was chosen fits
+  if (std::string text = warning_of_memory(memory(), host_memory(), !pipeline.run.memory.empty()); !text.empty())
+    audience.warn(std::move(text));
+}
+
 void PreparedRun::open_graphs() {
   if (!graphs.empty()) return;
-  if (options.keeps_to_memory) require_memory(memory(), host_memory());
+  if (options.keeps_to_memory) require_memory(memory(), host_memory(), !pipeline.run.memory.empty());
   RunLog& log = audience.log();
   if (log.folder().empty() && !options.only_main) log.expect_folder(pipeline.run.folder);
   workers = std::make_unique<Workers>(data_threads(), static_cast<int>(pipeline.run.io_threads), replicas.devices().cores.data);

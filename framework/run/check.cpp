@@ -68,11 +68,11 @@ std::string replicas_text(const PreparedRun& run) {
 
 // All processes of the run call it.
 std::string check_report(const PreparedRun& run) {
-  std::string text = fmt::format("{}: in order\n", run.pipeline.title());
+  std::string text = fmt::format("{}: no mistakes found\n", run.pipeline.title());
   for (const auto& build : run.builds) {
     text += fmt::format("\n[{}]  {}\n", build->plan().name, describe_stages(*build));
-    text += fmt::format("  {} samples of {}, batches of {}, {} steps an epoch\n", build->samples(), to_string(build->image()),
-                        build->batch().size, build->steps_per_epoch());
+    text += fmt::format("  {} samples of {}, batches of {}, {} step{} per epoch\n", build->samples(), to_string(build->image()),
+                        build->batch().size, build->steps_per_epoch(), build->steps_per_epoch() == 1 ? "" : "s");
     if (build->trains()) text += fmt::format("  {:g} epochs, {} steps\n", run.pipeline.run.epochs, run.steps.total);
   }
   if (!run.batch_choice.empty()) text += fmt::format("\n{}\n", run.batch_choice);

@@ -38,7 +38,7 @@ std::vector<Profile::StageRow> Profile::rows(double seconds) const {
 
 std::string Profile::bound_by(double seconds, int threads, int io_threads) const {
   const bool gated = last_.waited_for_data_seconds + last_.waited_for_step_seconds > 0;
-  if (gated && last_.waited_for_data_seconds < 0.05 * seconds) return "the training step";
+  if (gated && last_.waited_for_data_seconds < 0.05 * seconds) return "the device";
   // Of the data stages, the one that leaves its threads least idle. The first row reads, on the I/O threads.
   std::string name = "nothing measurable";
   double most = 0;

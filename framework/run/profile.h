@@ -26,7 +26,7 @@ class Profile {
   };
   std::vector<StageRow> rows(double seconds) const;
 
-  // "read", "the training step", ...: what the run would have to be faster at.
+  // "read", "the device", ...: what the run would have to be faster at.
   std::string bound_by(double seconds, int threads, int io_threads) const;
 
   std::string text(double seconds, int threads, int io_threads) const;

@@ -19,7 +19,7 @@ Graph::Figures figures(double read_busy, double decode_busy, double waited_for_d
 TEST(Profile, NamesTheTrainingStepWhenItNeverWaits) {
   Profile profile;
   profile.add(figures(0.1, 0.2, 0.0, 9.0));
-  EXPECT_EQ(profile.bound_by(10, 2, 2), "the training step");
+  EXPECT_EQ(profile.bound_by(10, 2, 2), "the device");
 }
 
 TEST(Profile, NamesTheBusiestDataStageWhenTheTrainingStepWaits) {

@@ -9,7 +9,6 @@
 #include "base/shell.h"
 #include "checkpoint/run_folder.h"
 #include "millrace/error.h"
-#include "prepare/batch_choice.h"
 #include "prepare/stop_rules.h"
 #include "run/training.h"
 #include "weights/weights.h"
@@ -99,10 +98,7 @@ RunResult Run::train() {
   make_writers(folder);
   log.open(folder, run_.resolved(), from != nullptr);
   run_.open_graphs();
-  if (!BatchChoice::is_open(run_.builds)) {  // what was chosen fits
-    if (std::string text = warning_of_memory(run_.memory(), run_.host_memory()); !text.empty())
-      run_.audience.warn(std::move(text));
-  }
+  run_.warn_of_memory();
   make_agreements();
   watch_gates();
   start_replicas(run_);

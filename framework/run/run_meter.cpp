@@ -17,7 +17,7 @@ constexpr auto kPause = std::chrono::microseconds(200);  // of one that waits fo
 
 // Who the run waits for, from what the stages did: the data stages when the gate had no batch, else the training step.
 std::string who_is_waited_for(const Graph::Figures& now) {
-  if (now.waited_for_data_seconds <= now.waited_for_step_seconds) return "the training step";
+  if (now.waited_for_data_seconds <= now.waited_for_step_seconds) return "the device";
   std::string slowest = "data";
   double most = 0;
   for (const auto& stage : now.stages) {
@@ -125,6 +125,7 @@ void RunMeter::warn_of_loss(const EpochEvent& epoch) {
   const bool begins_new = begun_with_ == 0 && weights.from.file.empty() && weights.metadata.empty();
   const auto loss = std::ranges::find(epoch.figures, "loss", &Figure::name);
   if (!begins_new || loss == epoch.figures.end() || !run_.options().is_first()) return;
+  if (run_.options().only_main) return;  // a trial: its own verdict says it
   if (epoch.epoch == 1) first_loss_ = loss->value;
   if (epoch.epoch == 1 || !first_loss_ || !(*first_loss_ - loss->value < kLeastFall * std::abs(*first_loss_))) return;
   run_.log().warn(fmt::format(

@@ -257,8 +257,7 @@ void Training::end_requests() {
     run_.requests().honour(*stop_.found(), done, stop_.found()->text);
     run_.requests().honour_stops(done);
   } else if (has_done_max_steps()) {
-    run_.requests().honour({.kind = RequestKind::stop, .by = StopRules::kName, .text = {}}, done,
-                           fmt::format("max_steps = {} are done", done));
+    run_.requests().honour({.kind = RequestKind::stop, .by = StopRules::kName, .text = {}}, done, "stop.max_steps");
   }
   saves_.honour_checkpoints(done);
   run_.requests().refuse_all("the run was over");

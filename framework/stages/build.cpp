@@ -7,7 +7,6 @@
 #include <map>
 #include <type_traits>
 
-#include "config/origins.h"
 #include "graph/order.h"
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
@@ -64,18 +63,26 @@ std::string classes_alike(const std::vector<std::string>& classes) {
 }
 
 // Where values of a table come from that neither the table's file says nor one that it extends: those lie where their keys do.
-void add_other_places(const Value& table, const std::string& file, const std::string& path, std::vector<std::string>& places) {
+void add_other_places(const Value& table, const std::string& file, std::vector<std::string>& places) {
   for (const Member& member : table.table()) {
     const Position& at = member.value.at();
-    const std::string key = fmt::format("{}.{}", path, member.key);
     const bool is_inherited = is_in_file(at) && member.at.file && *at.file == *member.at.file;
     if (at.file && *at.file != file && !is_inherited) {
-      std::string place = to_string(with_key(at, key));
+      std::string place = to_string(at);
       if (std::ranges::find(places, place) == places.end()) places.push_back(std::move(place));
     } else if (member.value.kind() == Value::Kind::table) {
-      add_other_places(member.value, file, key, places);
+      add_other_places(member.value, file, places);
     }
   }
+}
+
+// Where a stage's table stands, and where other texts give values in it: "base.toml:60:1, with --set image.side".
+Position place_of_table(const StagePlan& stage) {
+  const Position& table = stage.table_at();
+  std::vector<std::string> others;
+  if (table.file) add_other_places(stage.table, *table.file, others);
+  if (others.empty()) return table;
+  return {std::make_shared<const std::string>(fmt::format("{}, with {}", to_string(table), fmt::join(others, ", "))), 0, 0};
 }
 
 bool has_gradients(const std::vector<Port>& ports) {
@@ -102,16 +109,8 @@ bool loses_results(const GraphPlan& plan) {
 
 std::string place_of_source(const GraphBuild& build) { return place_of(build.source_plan(), build.plan()); }
 
-Position place_of_table(const StagePlan& stage, const GraphPlan& graph) {
-  const Position& table = stage.table_at();
-  std::vector<std::string> others;
-  if (table.file) add_other_places(stage.table, *table.file, fmt::format("{}.{}", graph.name, stage.name), others);
-  if (others.empty()) return table;
-  return {std::make_shared<const std::string>(fmt::format("{}, with {}", to_string(table), fmt::join(others, ", "))), 0, 0};
-}
-
 std::string place_of(const StagePlan& stage, const GraphPlan& graph) {
-  return place_of_stage(place_of_table(stage, graph), graph.name, stage.name);
+  return place_of_stage(place_of_table(stage), graph.name, stage.name);
 }
 
 GraphBuild::GraphBuild(const GraphPlan& plan, DataContext context) : plan_(&plan), context_(std::move(context)) {
@@ -178,8 +177,8 @@ void GraphBuild::count_classes(const SampleOrder& order) {
 
 void GraphBuild::require_steps() const {
   if (!source_ || batch_.size == 0 || steps_per_epoch() > 0) return;
-  fail(ErrorKind::data, "{}: {} samples are fewer than one batch of {}; choose a smaller size, or last = \"keep\"",
-       place(batcher_at_), samples(), batch_.size);
+  fail(ErrorKind::data, "{}: {} samples are fewer than one batch of {}: --batch {} or less, or last = \"keep\"",
+       place(batcher_at_), samples(), batch_.size, samples());
 }
 
 void GraphBuild::require_classes_of(const GraphBuild& main) const {
@@ -268,7 +267,7 @@ void GraphBuild::make(std::size_t index, const Context& shared, std::size_t inst
   const StagePlan& stage = plan_->stages[index];
   Context context = shared;
   context.name = stage.name;
-  context.at = place_of_table(stage, *plan_);
+  context.at = place_of_table(stage);
   context.taken = taken_ports(*plan_, index);
   for (std::size_t instance = 0; instance < instances; ++instance) {
     if constexpr (std::is_same_v<Context, StepContext>) {
@@ -294,7 +293,7 @@ void GraphBuild::add_requests(CompileRequest& request) const {
     if (!stage.type->request) continue;
     DataContext context = context_;
     context.name = stage.name;
-    context.at = place_of_table(stage, *plan_);
+    context.at = place_of_table(stage);
     context.taken = taken_ports(*plan_, index);
     try {
       stage.type->request(table(index), context, request);

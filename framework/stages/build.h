@@ -25,9 +25,9 @@ bool loses_results(const GraphPlan& plan);
 
 class GraphBuild;
 std::string place_of_source(const GraphBuild& build);  // for messages. REQUIRES: build.source()
-// Where a stage's table stands, and where other texts give values in it: "base.toml:60:1, with --set image.side".
-Position place_of_table(const StagePlan& stage, const GraphPlan& graph);
-std::string place_of(const StagePlan& stage, const GraphPlan& graph);  // that and "[train.augment]"
+// Where a stage's table stands, and where other texts give values in it: "base.toml:60:1, with --set image.side:
+// [train.augment]".
+std::string place_of(const StagePlan& stage, const GraphPlan& graph);
 
 // One graph's stages while they are made. First the data stages up to `batch`; then, when the replicas are known, the rest.
 class GraphBuild {

@@ -156,7 +156,7 @@ TEST_F(BestFaultsTest, OtherVersionsAreSaidByARunThatGoesOn) {
   write_checkpoint(checkpoints, checkpoint);
   const Outcome other = run("runs", {}, {"--resume"});
   EXPECT_EQ(other.code, 0) << other.err;
-  EXPECT_NE(other.err.find("was written on other terms, and bits may differ from here on: Millrace was 0.0.1, is "),
+  EXPECT_NE(other.err.find("was written by other versions, so bits may differ from here on: Millrace: 0.0.1 before, now "),
             std::string::npos)
       << other.err;
 }

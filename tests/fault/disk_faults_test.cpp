@@ -126,7 +126,7 @@ TEST_F(DiskFaultsTest, TheLastCheckpointIsRescued) {
   ASSERT_FALSE(manifest.empty()) << saved.err;
   EXPECT_EQ(read_checkpoint(manifest.parent_path()).state.step, kSteps);
   EXPECT_FALSE(weights_in("runs").empty());
-  EXPECT_NE(saved.err.find("; the run has none yet, and training goes on"), std::string::npos) << saved.err;
+  EXPECT_NE(saved.err.find("; the run has none yet; training continues"), std::string::npos) << saved.err;
   EXPECT_NE(saved.err.find("; the weights are in '"), std::string::npos) << saved.err;
   const std::string says = fmt::format("; to resume from '{}': ", manifest.parent_path().string());
   const std::size_t begin = saved.err.find(says);

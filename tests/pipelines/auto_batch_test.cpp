@@ -53,8 +53,8 @@ TEST(AutoBatch, IsTheLargestThatTheMemoryHolds) {
   const Outcome check = run_command(with(words, {"--check", "--devices", "cpu"}));
   ASSERT_EQ(check.code, 0) << check.err;
   EXPECT_EQ(chosen(check.out), 96) << memory << '\n' << check.out;
-  EXPECT_NE(check.out.find("of the host's memory would be needed, and "), std::string::npos) << check.out;
-  EXPECT_NE(check.out.find("batches of 96, 4 steps an epoch"), std::string::npos) << check.out;
+  EXPECT_NE(check.out.find("of the host's memory; run.memory allows "), std::string::npos) << check.out;
+  EXPECT_NE(check.out.find("batches of 96, 4 steps per epoch"), std::string::npos) << check.out;
   EXPECT_NE(check.out.find("batches of 50"), std::string::npos) << "validation's is its own\n" << check.out;
   const Outcome again = run_command(with(words, {"--check", "--devices", "cpu"}));
   EXPECT_EQ(chosen(again.out), 96) << again.out;
@@ -80,7 +80,7 @@ TEST(AutoBatch, IsTheDataSetAtMost) {
       run_command(with(quickstart_with({"train.batch.size=auto", "validate.batch.size=auto"}), {"--check", "--devices", "cpu"}));
   ASSERT_EQ(check.code, 0) << check.err;
   EXPECT_NE(check.out.find("batch size: 400 (all samples of an epoch)"), std::string::npos) << check.out;
-  EXPECT_NE(check.out.find("batches of 130, 1 steps an epoch"), std::string::npos) << check.out;
+  EXPECT_NE(check.out.find("batches of 130, 1 step per epoch"), std::string::npos) << check.out;
 }
 
 TEST(AutoBatch, StandsInTheResolvedFileAndIsWhatTheSizeItselfWouldBe) {
@@ -144,7 +144,7 @@ TEST(AutoBatch, SaysWhatTakesTheMemoryWhereNoBatchFits) {
       run_command(with(quickstart_with({"train.batch.size=auto", "run.memory=80 MiB"}), {"--check", "--devices", "cpu"}));
   EXPECT_EQ(check.code, 2);
   EXPECT_NE(check.err.find("[train.batch] size = \"auto\": no batch fits: with 1, "), std::string::npos) << check.err;
-  EXPECT_NE(check.err.find("of the host's memory would be needed, and 80.0 MiB may be used"), std::string::npos) << check.err;
+  EXPECT_NE(check.err.find("of the host's memory; run.memory allows 80.0 MiB"), std::string::npos) << check.err;
   EXPECT_NE(check.err.find("MiB  program  "), std::string::npos) << check.err;
 }
 
@@ -155,9 +155,12 @@ TEST(WrittenBatch, IsWarnedOfWhatWillNotFit) {
   little.push_back("run.memory=30 MiB");
   const Outcome warned = run_command(with(quickstart_with(little), {"--devices", "cpu"}));
   EXPECT_EQ(warned.code, 0) << warned.err;
-  EXPECT_NE(warned.err.find("of the host's memory would be needed, and 30.0 MiB may be used"), std::string::npos) << warned.err;
+  EXPECT_NE(warned.err.find("of the host's memory; run.memory allows 30.0 MiB"), std::string::npos) << warned.err;
+  const Outcome check = run_command(with(quickstart_with(little), {"--check", "--devices", "cpu"}));
+  EXPECT_EQ(check.code, 0) << check.err;
+  EXPECT_NE(check.err.find("of the host's memory; run.memory allows 30.0 MiB"), std::string::npos) << check.err;
   const Outcome fits = run_command(with(quickstart_with(settings), {"--devices", "cpu"}));
-  EXPECT_EQ(fits.err.find("would be needed"), std::string::npos) << fits.err;
+  EXPECT_EQ(fits.err.find("the run needs"), std::string::npos) << fits.err;
 }
 
 TEST(WrittenBatch, OfAGraphThatDoesNotTrainIsTheDataSetAtMost) {
@@ -166,8 +169,8 @@ TEST(WrittenBatch, OfAGraphThatDoesNotTrainIsTheDataSetAtMost) {
     const Outcome check = run_command(
         with(quickstart_with({"validate.batch.size=" + size, "train.batch.last=keep", "train.batch.size=500"}), {"--check"}));
     ASSERT_EQ(check.code, 0) << check.err;
-    EXPECT_NE(check.out.find("batches of 130, 1 steps an epoch"), std::string::npos) << check.out;
-    EXPECT_NE(check.out.find("batches of 500, 1 steps an epoch"), std::string::npos) << check.out;
+    EXPECT_NE(check.out.find("batches of 130, 1 step per epoch"), std::string::npos) << check.out;
+    EXPECT_NE(check.out.find("batches of 500, 1 step per epoch"), std::string::npos) << check.out;
     reports.push_back(check.out);
   }
   EXPECT_EQ(reports[0], reports[1]);
@@ -217,7 +220,7 @@ TEST(AutoBatch, CountsTheMemoryOfAGpu) {
   ASSERT_EQ(check.code, 0) << check.err;
   EXPECT_GE(chosen(check.out), 8) << check.out;
   EXPECT_LT(chosen(check.out), 400) << check.out;
-  EXPECT_NE(check.out.find("of simulated:0's memory would be needed"), std::string::npos) << check.out;
+  EXPECT_NE(check.out.find("of simulated:0's memory; the device allows "), std::string::npos) << check.out;
   EXPECT_LE(mebibytes(check.out, "in all, of simulated:0's memory"), 7 * 1024) << check.out;
 }
 

@@ -180,7 +180,8 @@ TEST_F(GoingOnTest, ANetworkFileThatHasChangedIsRefusedByItsChanges) {
   write_network(other);
   const Outcome refused = run({}, {"--resume"});
   EXPECT_EQ(refused.code, 2);
-  EXPECT_NE(refused.err.find("allows a change:\n  network.use.layers[2].probability was 0.3, is 0.5\n"), std::string::npos)
+  EXPECT_NE(refused.err.find("--allow-change KEY:\n  network.use.layers[2].probability: 0.3 before, now 0.5\n"),
+            std::string::npos)
       << refused.err;
   const Outcome allowed = run({}, {"--resume", "--allow-change", "network.use"});
   EXPECT_EQ(allowed.code, 0) << allowed.err;
@@ -204,7 +205,7 @@ TEST_F(GoingOnTest, OtherDataIsRefusedByItsChanges) {
   fs::remove(fs::directory_iterator(classes.back())->path());
   const Outcome fewer = run(set, {"--resume"});
   EXPECT_EQ(fewer.code, 2);
-  EXPECT_NE(fewer.err.find("allows a change:\n  train.read.samples was "), std::string::npos) << fewer.err;
+  EXPECT_NE(fewer.err.find("--allow-change KEY:\n  train.read.samples: "), std::string::npos) << fewer.err;
   const Outcome allowed = run(set, {"--resume", "--check", "--allow-change", "train.read.samples"});
   EXPECT_EQ(allowed.code, 0) << allowed.err;
   for (const char* part : {"train", "test"}) {
@@ -212,8 +213,8 @@ TEST_F(GoingOnTest, OtherDataIsRefusedByItsChanges) {
   }
   const Outcome renamed = run(set, {"--resume"});
   EXPECT_EQ(renamed.code, 2);
-  EXPECT_NE(renamed.err.find(
-                fmt::format("\n  train.read.classes was class 0 '{}', is class 0 'aaa'\n", classes.front().filename().string())),
+  EXPECT_NE(renamed.err.find(fmt::format("\n  train.read.classes: class 0 '{}' before, now class 0 'aaa'\n",
+                                         classes.front().filename().string())),
             std::string::npos)
       << renamed.err;
 }
@@ -235,7 +236,7 @@ TEST_F(GoingOnTest, AnotherListingOfAsManySamplesIsRefused) {
   const auto refusal = [&](const std::string& key) {
     const Outcome refused = run(set, {"--resume"});
     EXPECT_EQ(refused.code, 2);
-    const std::string said = between(refused.err, fmt::format("allows a change:\n  {} was ", key), " have changed)\n");
+    const std::string said = between(refused.err, fmt::format("--allow-change KEY:\n  {}: ", key), " have changed)\n");
     EXPECT_NE(said.find("quickstart.toml:"), std::string::npos) << refused.err;
     EXPECT_NE(said.find(": names of samples, their labels or their order"), std::string::npos) << refused.err;
     return said;
@@ -245,8 +246,9 @@ TEST_F(GoingOnTest, AnotherListingOfAsManySamplesIsRefused) {
   fs::rename(first, last);
   EXPECT_EQ(refusal("train.read.listing").find("of class"), std::string::npos);
   fs::rename(last, moved);
-  EXPECT_NE(refusal("train.read.listing").find(fmt::format(" of class '{}', is ", first.parent_path().filename().string())),
-            std::string::npos);
+  EXPECT_NE(
+      refusal("train.read.listing").find(fmt::format(" of class '{}' before, now ", first.parent_path().filename().string())),
+      std::string::npos);
   fs::rename(second, last);
   EXPECT_EQ(refusal("train.read.listing").find("of class"), std::string::npos);
   const Words allowance = {"--resume", "--check", "--allow-change", "train.read.listing"};

@@ -89,8 +89,8 @@ TEST(Memory, CountsWhatWaitsForAFullDisk) {
       run_command(command({"--check", "--set", "run.folder=" + (folder / "runs"), "--set", "run.best=validate.loss", "--set",
                            "checkpoint.every=1 epoch", "--set", "checkpoint.best=validate.loss"}));
   ASSERT_EQ(check.code, 0) << check.err;
-  EXPECT_NE(check.out.find("the best ones, while the disk does not take them"), std::string::npos) << check.out;
-  EXPECT_NE(check.out.find("the best one, while the disk does not take it"), std::string::npos) << check.out;
+  EXPECT_NE(check.out.find("best weights, kept if the disk is full"), std::string::npos) << check.out;
+  EXPECT_NE(check.out.find("best checkpoint, kept if the disk is full"), std::string::npos) << check.out;
 }
 
 TEST(Memory, WarnsOfALimitAboveWhatThereIs) {

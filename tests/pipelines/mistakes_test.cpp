@@ -181,7 +181,8 @@ TEST_F(Mistakes, VaryingShapesAndEachRemedyThatIsProposedForThem) {
 
 TEST_F(Mistakes, MoreClassesThanOutputs) {
   expect("classes = 10", "classes = 9", 2,
-         {"t.toml:11:53: [train.forward_backward]: 10 classes are read, and the network's output is 9: its last layer must"});
+         {"t.toml:11:53: [train.forward_backward]: the data have 10 classes, the network 9 outputs: remove network.classes, or "
+          "set it to 10"});
 }
 TEST_F(Mistakes, AValidationOfOtherClasses) {
   const std::string validation = R"([validate]
@@ -231,9 +232,8 @@ TEST_F(Mistakes, ALossThatFindsNoTargets) {
          {"loss 'pixel_cross_entropy' needs images of class indices"});
 }
 TEST_F(Mistakes, ABatchThatIsLargerThanAnEpoch) {
-  expect(
-      "size = 100", "size = 100000", 3,
-      {"t.toml:24:1: [train.batch]: ", " samples are fewer than one batch of 100000; choose a smaller size, or last = \"keep\""});
+  expect("size = 100", "size = 100000", 3,
+         {"t.toml:24:1: [train.batch]: ", " samples are fewer than one batch of 100000: --batch "});
 }
 TEST_F(Mistakes, InTheTableOfALoss) {
   const auto loss = [&](const std::string& text, const std::vector<std::string>& said) {

@@ -215,7 +215,7 @@ TEST_F(PredictFolder, NothingIsLeftBehindByAMistakeOrACheck) {
   EXPECT_FALSE(fs::exists(folder_ / "a"));
   const Outcome checked = predict(shapes() + "/test", {"--check"});
   EXPECT_EQ(checked.code, 0) << checked.err;
-  EXPECT_EQ(checked.out.find("--predict: in order\n"), 0U) << checked.out;
+  EXPECT_EQ(checked.out.find("--predict: no mistakes found\n"), 0U) << checked.out;
   EXPECT_FALSE(fs::exists(folder_ / "out"));
   fs::create_directories(folder_ / "out");
   std::ofstream(folder_ / "out/pipeline.toml") << "mine";

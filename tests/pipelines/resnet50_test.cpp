@@ -48,7 +48,7 @@ TEST(ResNet50, ReadsShardsAsWell) {
   const Outcome outcome = resnet50(folder.path().string(), {"--check"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("read (read_tar)"), std::string::npos) << outcome.out;
-  EXPECT_NE(outcome.out.find("24 samples of 32 x 32 x 3, batches of 8, 3 steps an epoch"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("24 samples of 32 x 32 x 3, batches of 8, 3 steps per epoch"), std::string::npos) << outcome.out;
 }
 
 }  // namespace

@@ -203,7 +203,7 @@ TEST_F(ResumeTest, CheckpointsElsewhereAreFoundWithoutTheRunsFolder) {
   const Outcome resumed = run("whole", set, {"--resume"});
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_EQ(events(resumed, "resume").at(0).at("step"), 12);
-  EXPECT_NE(resumed.err.find(": it was the last step, and nothing is left to train\n"), std::string::npos) << resumed.err;
+  EXPECT_NE(resumed.err.find(": the run is complete\n"), std::string::npos) << resumed.err;
   EXPECT_TRUE(weights_in("kept") == weights_in("whole"));
 }
 
@@ -249,13 +249,13 @@ TEST_F(ResumeTest, AnotherPipelineIsRefusedByItsChanges) {
       run("runs", {"run.epochs=4", "train.augment.flip_x=0.25", "run.threads=3", "run.log_every=2", "train.batch.buffers=5"},
           {"--resume"});
   EXPECT_EQ(changed.code, 2);
-  EXPECT_NE(changed.err.find("was made by another pipeline; --allow-change KEY allows a change:\n"
-                             "  run.epochs was 3, is 4\n  train.augment.flip_x was 0.5, is 0.25\n"),
+  EXPECT_NE(changed.err.find("Restore these keys, or allow each with --allow-change KEY:\n"
+                             "  run.epochs: 3 before, now 4\n  train.augment.flip_x: 0.5 before, now 0.25\n"),
             std::string::npos)
       << changed.err;
   const Outcome devices = run("runs", {}, {"--resume", "--devices", "cpu*2"});
   EXPECT_EQ(devices.code, 2);
-  EXPECT_NE(devices.err.find("\n  run.devices was cpu*1, is cpu*2\n"), std::string::npos) << devices.err;
+  EXPECT_NE(devices.err.find("\n  run.devices: cpu*1 before, now cpu*2\n"), std::string::npos) << devices.err;
   const Outcome longer = run("runs", {"run.epochs=4", "run.threads=3"}, {"--resume", "--allow-change", "run.epochs"});
   ASSERT_EQ(longer.code, 0) << longer.err;
   const auto steps = events(longer, "step");

@@ -49,7 +49,7 @@ layers = [ { op = "global_average_pool" }, { name = "fc", op = "linear", out = "
     const Outcome outcome = run(runs, set, {"--devices", "cpu*2", "--processes", processes});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     const std::string why = "validate.loss has not improved for 2 passes; best ";
-    EXPECT_NE(outcome.err.find("stopped: " + why), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find(" steps (" + why), std::string::npos) << outcome.err;
     const auto asked = events(outcome, "request");
     ASSERT_EQ(asked.size(), 1U);
     EXPECT_EQ(asked[0].at("by"), "[stop]");
@@ -70,7 +70,7 @@ TEST(Stop, MaxStepsEndsARunWithItsValidationAndWithTheScheduleOfTheWholeRun) {
   const Outcome whole = run("", {"run.epochs=3"});
   const Outcome short_run = run("", {"run.epochs=3", "stop.max_steps=6"});
   ASSERT_EQ(short_run.code, 0) << short_run.err;
-  EXPECT_NE(short_run.err.find("stopped: max_steps = 6 are done\n"), std::string::npos) << short_run.err;
+  EXPECT_NE(short_run.err.find("stopped after 6 steps (stop.max_steps)\n"), std::string::npos) << short_run.err;
   const auto steps = events(short_run, "step"), all = events(whole, "step");
   ASSERT_EQ(steps.size(), 6U);
   ASSERT_EQ(all.size(), 12U);
@@ -84,7 +84,7 @@ TEST(Stop, MaxStepsEndsARunWithItsValidationAndWithTheScheduleOfTheWholeRun) {
 TEST(Stop, MaxTimeEndsARun) {
   const Outcome outcome = run("", {"run.epochs=100000", "validate.every=end", "stop.max_time=2 seconds"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("stopped: max_time is over, "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find(" steps (max_time is over, "), std::string::npos) << outcome.err;
   EXPECT_LT(events(outcome, "end").at(0).at("step"), 400000);
 }
 

@@ -24,10 +24,13 @@ Outcome trial(const Words& set, const Words& options) { return run_command(words
 TEST(Overfit, SaysWhetherTheNetworkLearnsABatchByHeart) {
   const Outcome learns = trial({"train.batch.size=20"}, {"--overfit", "1"});
   EXPECT_EQ(learns.code, 0) << learns.err;
+  EXPECT_NE(learns.err.find("passed: the loss went from "), std::string::npos) << learns.err;
   EXPECT_NE(learns.err.find(": the network learns one batch by heart\n"), std::string::npos) << learns.err;
   EXPECT_LE(events(learns, "step").size(), 200U);
   const Outcome stands = trial({"train.batch.size=20", "train.optimizer.learning_rate=1e-9"}, {"--overfit", "2"});
   EXPECT_EQ(stands.code, 1) << stands.err;
+  EXPECT_NE(stands.err.find("failed: the loss went from "), std::string::npos) << stands.err;
+  EXPECT_EQ(stands.err.find("the loss has not fallen"), std::string::npos) << "the verdict says it: " << stands.err;
   EXPECT_NE(stands.err.find(" in 200 steps, and not to 0.2"), std::string::npos) << stands.err;
   EXPECT_NE(
       stands.err.find(": the network does not learn 2 batches by heart. The loss hardly moved: the learning rate (1e-09) is "
@@ -145,7 +148,7 @@ TEST(FindRate, RaisesTheRateByOneFactorAndProposesOneThatLearns) {
     const double before = steps[s - 1].at("learning_rate"), now = steps[s].at("learning_rate");
     EXPECT_NEAR(now / before, factor, 1e-6) << s;
   }
-  const std::string proposal = "begin with learning_rate = ";
+  const std::string proposal = "proposed: --lr ";
   const std::size_t at = outcome.err.find(proposal);
   ASSERT_NE(at, std::string::npos) << outcome.err;
   const double rate = std::stod(outcome.err.substr(at + proposal.size()));
@@ -160,7 +163,7 @@ TEST(FindRate, ProposesNothingWhereTheLossNeverFalls) {
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   EXPECT_NE(outcome.err.find("no learning rate: the smoothed loss never fell clearly below the first losses"), std::string::npos)
       << outcome.err;
-  EXPECT_EQ(outcome.err.find("begin with"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("proposed"), std::string::npos) << outcome.err;
 }
 
 TEST(FindRate, SaysWhereTheLossExplodedBeforeItFell) {

@@ -50,11 +50,13 @@ void require_listable(const DataSet& data) {
   if (data.line().source().numbers() > 0 || data.build().target().kind != TargetSpec::Kind::none) {
     fail(ErrorKind::usage, "a list of files and labels cannot hold this set's numbers or targets; use `part` in the file");
   }
-  for (const char* key : {"part", "limit"}) {
-    if (!data.graph().stages.front().table.find(key)) continue;
-    fail(ErrorKind::usage, "{}.{} has '{}' itself: take it out of the file, then divide", data.graph().name,
-         data.graph().stages.front().name, key);
+  const StagePlan& source = data.graph().stages.front();
+  const std::string place = fmt::format("{}.{}", data.graph().name, source.name);
+  if (source.table.find("part")) {
+    fail(ErrorKind::usage, "{}.part divides this set already, as data.held_out does: train without a split, or remove the key",
+         place);
   }
+  if (source.table.find("limit")) fail(ErrorKind::usage, "{}.limit shortens this set: remove the key, then split", place);
 }
 
 // A row of a list. A file that cannot be read is one as well: it is the source's all the same.

@@ -57,7 +57,7 @@ std::string inspect_network(const std::string& file, const Options& options, con
   if (options.dot || !options.svg.empty()) fail(ErrorKind::usage, "'{}' is a network; --dot and --svg draw pipelines", file);
   Diagnostics errors;
   Value variables;
-  for (const std::string& set : options.sets) apply_override(set, options.sets.size() > 1, variables, errors);
+  for (const std::string& set : options.sets) apply_override(set, variables, errors);
   const auto network = load_network(file, variables, registry, errors);
   errors.throw_if_any();
   if (options.parameters) return list_parameters(*network);

@@ -98,19 +98,17 @@ std::string FindRate::text() const {
   }
   if (scales_) text += "rates are values of the key learning_rate, before scale_with_batch multiplies them\n";
   if (curve_.proposal() == 0) return text + "no learning rate: " + why_none() + "\n";
-  const std::string begin =
-      fmt::format("begin with learning_rate = {:.1e}, where the floor of the valley begins", curve_.proposal());
   if (curve_.falls_at_the_end()) {
-    return text + fmt::format("the smoothed loss still falls at {:.2e}, where the range ends: {}, and try larger ones\n",
-                              points.back().rate, begin);
+    return text + fmt::format("proposed: --lr {:.2g}, or more: the smoothed loss still falls at {:.2g}, where the range ends\n",
+                              curve_.proposal(), points.back().rate);
   }
-  text += fmt::format("the smoothed loss is lowest at {:.2e}; {}\n", curve_.lowest()->rate, begin);
+  text += fmt::format("proposed: --lr {:.2g} (the loss stops falling there; it is lowest at {:.2g})\n", curve_.proposal(),
+                      curve_.lowest()->rate);
   if (!curve_.falls_slightly()) return text;
-  return text + fmt::format(
-                    "the fall is small beside what batches differ by ({:.4g} +- {:.2g}), so this is rough: a larger rate may be "
-                    "better, up "
-                    "to {:.1e}\n",
-                    curve_.level(), curve_.deviation(), curve_.lowest()->rate);
+  return text +
+         fmt::format(
+             "rough: the loss fell by little more than batches differ ({:.2g}). A larger rate may be better, up to {:.2g}\n",
+             curve_.deviation(), curve_.lowest()->rate);
 }
 
 std::string FindRate::write_files() const {

@@ -104,7 +104,9 @@ std::string Overfit::why_not() const {
   return "Look at the labels (pipeline-data show), the loss and the learning rate, at dropout, weight decay and frozen layers";
 }
 
-std::string Overfit::text() const {
+std::string Overfit::text() const { return (succeeded() ? "passed: " : "failed: ") + verdict(); }
+
+std::string Overfit::verdict() const {
   if (course_.steps() == 0) return "no step was done\n";
   const std::size_t steps = course_.steps();
   if (course_.broken()) {

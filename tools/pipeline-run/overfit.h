@@ -26,11 +26,12 @@ class Overfit final : public Trial {
   std::uint64_t most_steps() const override { return kMostSteps; }
   void step(const StepEvent& event) override;
   bool succeeded() const override { return course_.steps() > 0 && course_.learned(); }
-  std::string text() const override;
+  std::string text() const override;  // "passed: " or "failed: ", and the verdict
 
  private:
   std::string progress() const override;
   bool over() const { return course_.steps() > 0 && (course_.broken() || course_.learned() || course_.diverges()); }
+  std::string verdict() const;
   std::string why_not() const;
 
   const std::size_t batches_;

@@ -12,7 +12,7 @@ struct RatePoint {
 };
 
 // Losses at rates that rise. The smoothed loss falls into a valley, and grows where rates are too large. The rate to begin with
-// is where the floor of the valley begins: there nine tenths of the fall are reached, or all of it but what is chance. Larger
+// is where the loss stops falling: there nine tenths of the fall are reached, or all of it but what is chance. Larger
 // rates gain little, and come near those that do harm. How far below the lowest point that is depends on the valley: on a wide
 // floor far, before a steep rise little.
 //

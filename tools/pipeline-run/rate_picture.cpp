@@ -116,7 +116,7 @@ class RateChart {
 
   void mark_proposal() {
     const std::string title =
-        proposal_ > 0 ? fmt::format("begin with learning rate {:.1e}", proposal_) : std::string("no learning rate");
+        proposal_ > 0 ? fmt::format("proposed: --lr {:.2g}", proposal_) : std::string("no learning rate");
     text_at((kTop - kTextHeight * kLetters) / 2, (kLeft + kAxisRight) / 2, title, kProposed);
     if (proposal_ <= 0) return;
     picture_.line(kTop, x(proposal_), kAxisBottom, x(proposal_), kProposed, 2);

@@ -90,7 +90,9 @@ TEST(PixelCrossEntropy, RefusesWhatDoesNotFit) {
   setting.target.kind = TargetSpec::Kind::classes;
   setting.target.classes.fill(255);
   setting.target.classes[4] = 3;
-  EXPECT_EQ(mistake(*loss), "label images name 4 classes, and the network's output has 3 channels: it must have as many");
+  EXPECT_EQ(mistake(*loss),
+            "the label images name 4 classes, the network has 3 output channels: remove network.classes, or set it to 4; "
+            "without that key, give the last layer 4 channels");
   setting.target.classes[4] = 2;
   EXPECT_EQ(mistake(*loss), "");
   EXPECT_EQ(mistake(*testkit::make_loss("pixel_cross_entropy", weights({1, 2}))),

@@ -47,13 +47,13 @@ std::string figures_text(const std::vector<Figure>& figures, int decimals, std::
   return text;
 }
 
-// "train: epoch 3/15  step 412/2925  loss 1.034  accuracy 63.2 %  412 images/s  waits for the training step  2 min 10 s left"
+// "train: epoch 3/15  step 412/2925  loss 1.034  accuracy 63.2 %  412 images/s  bound by the device  2 min 10 s left"
 std::string progress_line(const TickEvent& e) {
   const double shown_epoch = std::min(std::floor(e.epoch) + 1, std::ceil(e.epochs));
   std::string line = fmt::format("{}: epoch {:.0f}/{:g}  step {}/{}", e.graph, shown_epoch, e.epochs, e.step, e.steps);
   if (!e.figures.empty()) line += "  " + figures_text(e.figures, 3, kFiguresShown);
   if (e.images_per_second > 0) line += fmt::format("  {:.0f} images/s", e.images_per_second);
-  if (!e.waits_for.empty()) line += "  waits for " + e.waits_for;
+  if (!e.waits_for.empty()) line += "  bound by " + e.waits_for;
   if (e.seconds_left > 0) line += "  " + duration_text(e.seconds_left) + " left";
   return line;
 }
@@ -70,7 +70,7 @@ std::string honoured_text(const RequestEvent& e) {
     case RequestKind::rate_factor:
       return fmt::format("from step {} on the learning rate is multiplied by {:g}: {} asked for it", e.step + 1, e.factor, e.by);
     case RequestKind::stop:
-      if (!e.text.empty()) return "stopped: " + e.text;
+      if (!e.text.empty()) return fmt::format("stopped after {} step{} ({})", e.step, e.step == 1 ? "" : "s", e.text);
       break;
     case RequestKind::validate:
     case RequestKind::checkpoint: break;
@@ -97,8 +97,7 @@ class ConsoleObserver final : public RunObserver {
     shown_ = Clock::now();
     if (e.checkpoint.empty()) return;
     const std::uint64_t done = e.first_step - 1;
-    say(fmt::format("resumes from step {}: {}{}", done, e.checkpoint.string(),
-                    done >= e.steps ? ": it was the last step, and nothing is left to train" : ""));
+    say(fmt::format("resumes from step {}: {}{}", done, e.checkpoint.string(), done >= e.steps ? ": the run is complete" : ""));
   }
 
   void tick(const TickEvent& e) override {

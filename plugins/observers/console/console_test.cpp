@@ -147,7 +147,7 @@ TEST_F(ConsoleObserverTest, SaysWhereARunGoesOn) {
               observer.start(start, control_);
             }),
             "resumes from step 5: runs/x/checkpoints/step-000000005\n"
-            "resumes from step 8: runs/x/checkpoints/step-000000005: it was the last step, and nothing is left to train\n");
+            "resumes from step 8: runs/x/checkpoints/step-000000005: the run is complete\n");
 }
 
 TEST_F(ConsoleObserverTest, SaysWhatNoStageReports) {
@@ -209,12 +209,13 @@ TEST_F(ConsoleObserverTest, SaysWhyTheRunWasStopped) {
   EXPECT_EQ(said([](RunObserver& observer) {
               RequestEvent request;
               request.by = "[stop]";
-              request.text = "max_steps = 70 are done";
+              request.text = "stop.max_steps";
+              request.step = 70;
               observer.request(request);
               request.state = RequestEvent::State::honoured;
               observer.request(request);
             }),
-            "stopped: max_steps = 70 are done\n");
+            "stopped after 70 steps (stop.max_steps)\n");
 }
 
 TEST_F(ConsoleObserverTest, QuietSaysWarningsAndBadSamplesAlone) {
@@ -229,7 +230,7 @@ TEST_F(ConsoleObserverTest, QuietSaysWarningsAndBadSamplesAlone) {
 
 TEST_F(ConsoleObserverTest, RenewsItsLineOnATerminal) {
   const std::string line =
-      "train: epoch 2/2  step 5/8  loss 0.250  accuracy 50.0 %  412 images/s  waits for observer metrics  2 min 10 s left";
+      "train: epoch 2/2  step 5/8  loss 0.250  accuracy 50.0 %  412 images/s  bound by observer metrics  2 min 10 s left";
   bool was_early = false;  // the first tick; not on a machine that paused this thread
   const auto work = [&] {
     const auto observer = make("console");

@@ -21,7 +21,7 @@ void add_figures(JsonLine& line, const std::vector<Figure>& figures) {
 
 // A line an event, in the order of what happened; `elapsed_seconds` comes last.
 //
-// A run that goes on behind a checkpoint appends to its file. The line {"event":"resume","step":N} says so: lines before it with
+// A run that resumes from a checkpoint appends to its file. The line {"event":"resume","step":N} says so: lines before it with
 // a `step` above N tell of steps that were made again, and count no more. So each line of what was done has its step.
 class MetricsObserver final : public RunObserver {
  public:

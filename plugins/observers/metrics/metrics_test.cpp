@@ -98,10 +98,10 @@ TEST_F(MetricsObserverTest, AStopWithAReasonIsALine) {
   request.by = "[stop]";
   request.state = RequestEvent::State::honoured;
   request.step = 70;
-  request.text = "max_steps = 70 are done";
+  request.text = "stop.max_steps";
   observer->request(request);
   EXPECT_EQ(text_of("metrics.jsonl"),
-            kStart + R"({"event":"request","request":"stop","by":"[stop]","step":70,"text":"max_steps = 70 are done",)"
+            kStart + R"({"event":"request","request":"stop","by":"[stop]","step":70,"text":"stop.max_steps",)"
                      R"("elapsed_seconds":0.0})"
                      "\n");
 }

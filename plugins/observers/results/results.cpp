@@ -54,7 +54,7 @@ constexpr std::size_t kStep = 2, kFixed = 5;  // cells of every row
 std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : std::string(); }
 
 // A row an epoch of the main graph and a pass of another. A figure that comes for the first time is a new column, and the file is
-// written again with it. A run that goes on behind a checkpoint keeps the rows of the steps before it. A pass whose loss counts a
+// written again with it. A run that resumes from a checkpoint keeps the rows of the steps before it. A pass whose loss counts a
 // class matrix also writes it, in place of that of the same graph's pass before. Rows that are in the file are not held in
 // memory.
 class ResultsObserver final : public RunObserver {

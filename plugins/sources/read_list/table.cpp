@@ -105,7 +105,7 @@ Json parse_line(std::string_view line, const std::string& name, std::size_t numb
   std::set<std::string> keys;
   const auto refuse_repeated_key = [&](int depth, Json::parse_event_t event, Json& parsed) {
     if (depth == 1 && event == Json::parse_event_t::key && !keys.insert(parsed.get<std::string>()).second)
-      fail(ErrorKind::data, "{}:{}: '{}' stands there twice", name, number, parsed.get<std::string>());
+      fail(ErrorKind::data, "{}:{}: '{}' is listed twice", name, number, parsed.get<std::string>());
     return true;
   };
   try {

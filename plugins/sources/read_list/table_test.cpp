@@ -121,7 +121,7 @@ TEST(Table, SaysWhatIsWrongWithObjects) {
   EXPECT_EQ(message("{\"a\": 1, \"b\": 2}\n{\"a\": 1,\n"), "list:2:9: this is not JSON");
   EXPECT_EQ(message("[1, 2]\n"), "list:1: expected an object such as {\"file_name\": \"a.jpg\", \"label\": \"cat\"}");
   EXPECT_EQ(message("{\"a\": 1, \"b\": 2e426}\n"), "list:1: a number is too large");
-  EXPECT_EQ(message("{\"a\": 1, \"b\": 2}\n{\"a\": 1, \"b\": 2, \"a\": 3}\n"), "list:2: 'a' stands there twice");
+  EXPECT_EQ(message("{\"a\": 1, \"b\": 2}\n{\"a\": 1, \"b\": 2, \"a\": 3}\n"), "list:2: 'a' is listed twice");
   EXPECT_EQ(message("{\"A\": 1, \"b\": 2}\n"), "list:1: there is no 'a' (did you mean 'A'?)");
   EXPECT_EQ(message("{\"a\": null, \"b\": 2}\n"), "list:1: 'a' must be a text or a number, found null");
   EXPECT_EQ(message("{\"a\": 1, \"b\": [2]}\n"), "list:1: 'b' must be a text or a number, found a list");

@@ -281,7 +281,7 @@ TEST_F(ReadPairsTest, RefusesClassesThatContradictOneAnother) {
   EXPECT_EQ(usage(wrong), "`ignored`: expected ids from 0 to 255, found 256");
   wrong = params();
   wrong.classes = {{"sky", {0}}, {"sky", {1}}};
-  EXPECT_EQ(usage(wrong), "classes: 'sky' stands there twice");
+  EXPECT_EQ(usage(wrong), "classes: 'sky' is listed twice");
   wrong.classes.assign(256, {"x", {}});
   EXPECT_EQ(usage(wrong), "classes: expected at most 255, found 256");
 }

@@ -144,8 +144,8 @@ TEST_F(DecodeImageTest, SaysWhatTheFileIsInstead) {
   EXPECT_EQ(error_of(bytes_of("<!DOCTYPE html><html>")), "this is a web page, not a JPEG or PNG image");
   EXPECT_EQ(error_of(bytes_of("RIFF....WEBPVP8 ")), "this is a WebP image, not a JPEG or PNG image");
   EXPECT_EQ(error_of({}), "no bytes to decode");
-  EXPECT_EQ(error_of(bytes_of("abcdef")), "not a JPEG or PNG image: it starts with 61 62 63 64");
-  EXPECT_EQ(error_of({0xff}), "not a JPEG or PNG image: it starts with ff");
+  EXPECT_EQ(error_of(bytes_of("abcdef")), "not a JPEG or PNG image: its first bytes are 61 62 63 64 (hex)");
+  EXPECT_EQ(error_of({0xff}), "not a JPEG or PNG image: its first bytes are ff (hex)");
 }
 
 TEST_F(DecodeImageTest, TooManyPixelsAreRefusedFromTheHeader) {

@@ -27,7 +27,7 @@ void check_bytes(std::span<const std::uint8_t> bytes, const DecodeLimits& limits
 [[noreturn]] void refuse(std::span<const std::uint8_t> bytes) {
   const std::string_view found = recognise_format(bytes);
   if (!found.empty()) fail(ErrorKind::content, "this is {}, not a JPEG or PNG image", found);
-  fail(ErrorKind::content, "not a JPEG or PNG image: it starts with {:02x}",
+  fail(ErrorKind::content, "not a JPEG or PNG image: its first bytes are {:02x} (hex)",
        fmt::join(bytes.first(std::min<std::size_t>(4, bytes.size())), " "));
 }
 

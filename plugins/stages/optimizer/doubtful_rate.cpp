@@ -52,10 +52,9 @@ std::string doubtful_rate(std::string_view rule, const Schedule& schedule, std::
 std::string doubtful_decay(double weight_decay, const Schedule& schedule, std::uint64_t steps) {
   const double taken = weight_decay * largest_rate(schedule, steps);
   if (taken < 0.1) return {};
-  return fmt::format(
-      "weight_decay = {:g} takes {:.0f} % of each weight in a step, since the learning rate multiplies it: 0.00001 to "
-      "0.1 is usual",
-      weight_decay, 100 * taken);
+  constexpr double kExplodes = 2;  // a weight changes its sign and grows
+  return fmt::format("learning rate x weight_decay = {:g}: {}. A weight_decay of 0.00001 to 0.1 is usual, found {:g}", taken,
+                     taken > kExplodes ? "weights explode" : "each step takes that share of every weight", weight_decay);
 }
 
 }  // namespace millrace
