@@ -215,7 +215,7 @@ std::optional<FoundCheckpoint> newest_checkpoint(const fs::path& folder, const s
   } else if (std::error_code ignored; is_checkpoint_name(latest) && fs::exists(replaced_name(folder, latest), ignored)) {
     names.insert(names.begin(), replaced_name(folder, latest).filename().string());
   } else if (!latest.empty()) {
-    warn(fmt::format("the checkpoint '{}' is gone", (folder / latest).string()));
+    warn(lost_latest(folder.string(), latest));
   }
   return first_whole(
       names, folder, [&](const std::string& name) { return read_checkpoint(folder / name); }, warn);

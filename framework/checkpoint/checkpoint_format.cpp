@@ -9,6 +9,7 @@
 #include "base/crc64.h"
 #include "base/json.h"
 #include "millrace/error.h"
+#include "millrace/storage.h"
 #include "millrace/util/text.h"
 #include "tensor_files/safetensors.h"
 
@@ -66,6 +67,12 @@ std::set<std::string> first_of_periods(const std::vector<std::string>& names, co
 }  // namespace
 
 std::string checkpoint_name(std::uint64_t step) { return fmt::format("{}{:0{}}", kPrefix, step, kDigits); }
+
+std::string lost_latest(const std::string& place, const std::string& name) {
+  const std::string file = join_url(place, "latest");
+  if (is_checkpoint_name(name)) return fmt::format("the checkpoint '{}' is gone", join_url(place, name));
+  return fmt::format("'{}' is damaged: it names no checkpoint; the newest whole one is used", file);
+}
 
 bool is_checkpoint_name(std::string_view name) {
   const auto are_digits = [](std::string_view text) { return text.find_first_not_of("0123456789") == std::string_view::npos; };

@@ -36,6 +36,8 @@ void check_sum(const FileSum& found, const FileSum& expected);
 
 // "step-000001200", and "step-000001200.2" of a step that was written again. Other names beside them are a user's.
 bool is_checkpoint_name(std::string_view name);
+// Of the file `latest` at `place`, which holds `name`, of no checkpoint that is there.
+std::string lost_latest(const std::string& place, const std::string& name);
 std::uint64_t step_of_checkpoint(const std::string& name);  // REQUIRES: is_checkpoint_name(name)
 
 // Of checkpoints, named newest first, those that go when `name` is the newest: see tidy_checkpoints().

@@ -128,7 +128,7 @@ class CheckpointObjects final : public CheckpointPlace {
     if (first != names.end()) {
       std::rotate(names.begin(), first, std::next(first));
     } else if (!latest.empty()) {
-      warn(fmt::format("the checkpoint '{}' is gone", join_url(url_, latest)));
+      warn(lost_latest(url_, latest));
     }
     return first_whole(
         names, url_, [this](const std::string& name) { return read(name); }, warn);

@@ -72,7 +72,7 @@ class Warnings : public SilentServices {
 DataSet::DataSet(const DataSetOptions& options, Stages stages) {
   load_plugins(registry_);
   run_ = std::make_unique<Warnings>(options.quiet);
-  pipeline_ = load_pipeline(options.file, options.overrides, registry_, {.whole_data = options.whole});
+  pipeline_ = load_pipeline(options.file, options.overrides, registry_, {.made_by = "", .whole_data = options.whole});
   graph_ = &graph_of(pipeline_, options.graph);
   plan_ = beginning(*graph_, stages);
   context_.seed = static_cast<std::uint64_t>(pipeline_.run.seed);

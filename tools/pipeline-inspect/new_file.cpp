@@ -32,7 +32,7 @@ std::string variables_text(const std::string& name, const Value& variables, cons
 Value said_by(const std::vector<std::string>& sets) {
   Value said;
   Diagnostics errors;
-  for (const std::string& set : sets) apply_override(set, sets.size() > 1, said, errors);
+  for (const std::string& set : sets) apply_override(set, said, errors);
   errors.throw_if_any();
   if (said.find("data") == nullptr) said.set("data", Value(Table{}));
   Value& data = *said.find("data");
