@@ -79,7 +79,7 @@ class NetworkReader {
     }
     const std::string here = given.lexically_normal().string();
     const std::string elsewhere = here == beside ? "" : fmt::format("; in the working folder {}", no_such_file(here));
-    errors_.add(name.at(), no_such_file(beside) + elsewhere + hint);
+    errors_.add(name.at(), no_such_file(beside) + elsewhere + (fs::exists(beside, ignored) ? "" : hint));
     return std::nullopt;
   }
 

@@ -151,10 +151,10 @@ std::vector<MemoryItem> PreparedRun::memory_with(const Replicas& candidates) con
   return memory_budget(memory_needs(candidates));
 }
 
-void PreparedRun::warn_of_memory() {
-  if (BatchChoice::is_open(builds)) return;  // what was chosen fits
-  if (std::string text = warning_of_memory(memory(), host_memory(), !pipeline.run.memory.empty()); !text.empty())
-    audience.warn(std::move(text));
+void warn_of_memory(PreparedRun& run) {
+  if (BatchChoice::is_open(run.builds)) return;  // what was chosen fits
+  std::string text = warning_of_memory(run.memory(), run.host_memory(), !run.pipeline.run.memory.empty());
+  if (!text.empty()) run.audience.warn(std::move(text));
 }
 
 void PreparedRun::open_graphs() {

@@ -63,7 +63,6 @@ struct PreparedRun {
   std::vector<MemoryItem> memory() const { return memory_with(replicas.here()); }  // what the run will hold, at most
   std::vector<MemoryItem> memory_with(const Replicas& candidates) const;           // if these were its replicas
   std::size_t host_memory() const { return host_memory_for(pipeline.run.memory, replicas.devices().processes_here); }
-  void warn_of_memory();     // where the plan exceeds what it may take
   ReplicaView view() const;  // REQUIRES: there is a network
   RunRecord record() const;  // what a checkpoint is compared by
   Value resolved() const;    // Pipeline::resolved with what was left to the run
@@ -83,6 +82,8 @@ struct PreparedRun {
 // loss asks for numbers that depend on the data (stages/median_weights.h). `pipeline` and `registry` outlive what is returned.
 // Throws Error.
 std::unique_ptr<PreparedRun> prepare(const Pipeline& pipeline, const Registry& registry, RunOptions options);
+
+void warn_of_memory(PreparedRun& run);  // where the plan exceeds what it may take
 
 // Metadata of files of weights that the run writes.
 std::map<std::string, std::string> weights_metadata(const PreparedRun& run);

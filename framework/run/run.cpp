@@ -98,7 +98,7 @@ RunResult Run::train() {
   make_writers(folder);
   log.open(folder, run_.resolved(), from != nullptr);
   run_.open_graphs();
-  run_.warn_of_memory();
+  warn_of_memory(run_);
   make_agreements();
   watch_gates();
   start_replicas(run_);

@@ -70,7 +70,7 @@ TEST(AutoBatch, AddsUpAsCheckDoes) {
   const std::string found = check({"train.batch.size=auto", memory_for(96, "cpu")});
   EXPECT_EQ(mebibytes(found, "in all"), mebibytes(check({"train.batch.size=96"}), "in all")) << found;
   std::smatch refused;
-  ASSERT_TRUE(std::regex_search(found, refused, std::regex(R"(\(with (\d+), ([0-9.]+) MiB of the host's memory)"))) << found;
+  ASSERT_TRUE(std::regex_search(found, refused, std::regex(R"(\(with (\d+), the run needs ([0-9.]+) MiB of the host's memory)"))) << found;
   const std::string larger = check({fmt::format("train.batch.size={}", refused[1].str())});
   EXPECT_DOUBLE_EQ(mebibytes(larger, "in all"), std::stod(refused[2])) << found << larger;
 }

@@ -115,7 +115,7 @@ int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry,
     const std::unique_ptr<PreparedRun> prepared = prepare(pipeline, registry, line.options);
     if (trial) trial->check(*prepared);
     prepared->open_graphs();
-    prepared->warn_of_memory();
+    warn_of_memory(*prepared);
     const std::string report = check_report(*prepared);
     if (speaks) fmt::print("{}", terminal_text(report));
     return 0;
