@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 
+#include "base/crc64.h"
 #include "checkpoint/changes.h"
 #include "config/document.h"
 #include "millrace/error.h"
@@ -12,10 +14,26 @@
 namespace millrace {
 namespace {
 
+// The weights that training starts from. Files of one name may hold others on another machine.
+std::string weights_text(const PreparedRun& run) {
+  if (run.resume_point) return "the checkpoint";
+  const std::string& path = run.weights.from.file;
+  if (path.empty()) return "new values";
+  std::ifstream file(path, std::ios::binary);
+  std::vector<char> bytes(1U << 20U);
+  Crc64 sum;
+  while (file.read(bytes.data(), static_cast<std::streamsize>(bytes.size())) || file.gcount() > 0) {
+    sum.add(bytes.data(), static_cast<std::size_t>(file.gcount()));
+  }
+  return fmt::format("weights with checksum {}", sum.text());
+}
+
 // What a rank runs, beside its file.
-std::string options_text(const RunOptions& options) {
-  return fmt::format("--graph '{}' --from {}:{} --hash {} --guard {} steps {}", options.graph, options.from.epoch + 1,
-                     options.from.step + 1, options.hash_input ? "pixels" : "stream", options.guard, options.most_steps);
+std::string options_text(const PreparedRun& run) {
+  const RunOptions& options = run.options;
+  return fmt::format("--graph '{}' --from {}:{} --hash {} --guard {} steps {}, starting from {}", options.graph,
+                     options.from.epoch + 1, options.from.step + 1, options.hash_input ? "pixels" : "stream", options.guard,
+                     options.most_steps, weights_text(run));
 }
 
 std::vector<std::byte> packed(const RunRecord& record, const std::string& options) {
@@ -77,7 +95,7 @@ std::string difference(const PreparedRun& run, const std::vector<std::byte>& fir
   std::vector<Difference> found = compare_with_checkpoint(theirs, mine, run.pipeline).differences;
   std::ranges::move(checkpoint_differences(theirs.checkpoint.pipeline, mine.pipeline), std::back_inserter(found));
   std::erase_if(found, [&](const Difference& each) { return is_path_of(mine, each); });
-  if (options != options_text(run.options)) found.push_back({"the command line", options, options_text(run.options)});
+  if (options != options_text(run)) found.push_back({"the command line", options, options_text(run)});
   is_data = std::ranges::all_of(found, [&](const Difference& each) {
     return std::ranges::any_of(mine.data, [&](const auto& source) { return each.key.starts_with(source.first + '.'); });
   });
@@ -92,7 +110,7 @@ std::string difference(const PreparedRun& run, const std::vector<std::byte>& fir
 }  // namespace
 
 void require_same_run(const PreparedRun& run, Group& group) {
-  std::vector<std::byte> first = packed(run.record(), options_text(run.options));
+  std::vector<std::byte> first = packed(run.record(), options_text(run));
   group.broadcast(Group::kRun, 0, first);
   bool is_data = false;
   std::string found = difference(run, first, group.rank(), is_data);

@@ -179,6 +179,10 @@ class Rendezvous {
   }
 
  private:
+  struct Double {
+    Reception::Guest guest;
+    steady_clock::time_point end;
+  };
   struct Rank {
     Socket socket;
     Whereabouts at;
@@ -189,6 +193,7 @@ class Rendezvous {
   void admit(Reception::Guest guest);
   void forget_who_left();
   void settle_doubles();
+  std::string double_text(const Double& each) const;
   std::vector<std::string> absent() const;
   void bring_together();
   [[noreturn]] void refuse_all(ErrorKind kind, const std::string& text);
@@ -210,10 +215,6 @@ class Rendezvous {
   std::optional<Notice> notice_;
   std::string key_ = setting_.key;
   std::vector<Rank> ranks_;
-  struct Double {
-    Reception::Guest guest;
-    steady_clock::time_point end;
-  };
   std::vector<Double> doubles_;
   std::string last_failure_ = "not tried yet";
 };
@@ -245,12 +246,14 @@ void Rendezvous::gather() {
   Socket listener = listen_at(setting_.interface.empty() ? "" : own_addresses(setting_.interface).front(), port);
   if (notice_) {
     if (key_.empty()) key_ = random_key();
-    notice_->write(local_endpoint(listener).port(), own_addresses(setting_.interface), key_);
+    const bool chosen = !setting_.key.empty();  // by the user: then it does not stand here
+    notice_->write(local_endpoint(listener).port(), own_addresses(setting_.interface), chosen ? "-" : key_);
   }
   Reception reception(std::move(listener), job_key(key_ + '\n' + place_.job), 0);
   while (!absent().empty() || !doubles_.empty()) {
     if (patience_.is_over()) {
       if (notice_) notice_->remove();
+      if (absent().empty()) refuse_all(ErrorKind::usage, double_text(doubles_.front()));
       refuse_all(ErrorKind::peer,
                  fmt::format("{} of {} did not come within {} s", ranks_text(absent()), ranks_.size(), patience_.waited()));
     }
@@ -298,12 +301,17 @@ void Rendezvous::settle_doubles() {
     } else if (steady_clock::now() < each.end) {
       doubles_.push_back(std::move(each));
     } else {
-      const std::string text = fmt::format("two processes say that they are rank {}: one on {}, one on {}", rank, slot.at.host,
-                                           terminal_text(each.guest.introduction.host.data()));
+      const std::string text = double_text(each);
       say(each.guest.socket, Word::mistake, text);
       refuse_all(ErrorKind::usage, text);
     }
   }
+}
+
+std::string Rendezvous::double_text(const Double& each) const {
+  const int rank = each.guest.introduction.rank;
+  return fmt::format("two processes say that they are rank {}: one on {}, one on {}", rank,
+                     ranks_[static_cast<std::size_t>(rank)].at.host, terminal_text(each.guest.introduction.host.data()));
 }
 
 // "3", "7 (last seen on node-2)"; of more than eight, their number.
@@ -339,11 +347,16 @@ void Rendezvous::bring_together() {
     if (!say(ranks_[rank].socket, Word::table, text)) lost(rank, "it went while ranks were connected");
   }
   const auto end = steady_clock::now() + kMeeting;
-  for (std::size_t rank = 1; rank < ranks_.size(); ++rank) {
-    const auto left = std::max(std::chrono::duration_cast<milliseconds>(end - steady_clock::now()), milliseconds(1));
-    const std::optional<Message> heard = hear(ranks_[rank].socket, left);
-    if (!heard) lost(rank, "it did not connect to the other ranks");
-    if (heard->word != Word::ready) refuse_all(ErrorKind::peer, heard->text);
+  std::vector<bool> is_ready(ranks_.size(), false);
+  is_ready[0] = true;
+  for (std::size_t rank = 1; std::ranges::find(is_ready, false) != is_ready.end(); rank = rank % (ranks_.size() - 1) + 1) {
+    if (is_ready[rank]) continue;
+    if (steady_clock::now() > end) lost(rank, "it did not connect to the other ranks");
+    if (!has_words(ranks_[rank].socket, milliseconds(2))) continue;
+    const std::optional<Message> heard = hear(ranks_[rank].socket, kAttempt);
+    if (!heard) lost(rank, "it went while ranks were connected");
+    if (heard->word != Word::ready) refuse_all(ErrorKind::peer, heard->text);  // whom it does not reach
+    is_ready[rank] = true;
   }
   for (const Rank& each : ranks_) {
     if (each.socket) say(each.socket, Word::go);
@@ -354,6 +367,7 @@ void Rendezvous::refuse_all(ErrorKind kind, const std::string& text) {
   for (const Rank& each : ranks_) {
     if (each.socket) say(each.socket, word_of(kind), text);
   }
+  for (const Double& each : doubles_) say(each.guest.socket, word_of(kind), text);
   fail(kind, "{}", text);
 }
 
@@ -437,7 +451,7 @@ void Rendezvous::connect_to_lower(const Introduction& mine) {
     for (const std::string& address : other.at.addresses) {
       const Endpoint at = numeric_endpoint(address, static_cast<int>(other.at.port));
       if (at.length == 0) continue;
-      other.socket = introduce(at, job_key(key_ + '\n' + place_.job), to_it, kMeeting, why);
+      other.socket = introduce(at, job_key(key_ + '\n' + place_.job), to_it, kAttempt, why);
       if (other.socket) break;
       why = fmt::format("{}: {}", at.text(), why);
     }

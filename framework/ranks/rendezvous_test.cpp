@@ -188,6 +188,32 @@ TEST_F(RendezvousTest, ARankMayBeStartedAgainBeforeAllHaveCome) {
   expect_connected(wait());
 }
 
+// The limit ends while the second one still waits for its turn.
+TEST_F(RendezvousTest, TwoThatSayThatTheyAreOneRankAreNamed) {
+  RendezvousSetting first = setting(0, 3);
+  first.limit = seconds(3);
+  start(std::move(first));
+  start(setting(1, 3));
+  start(setting(1, 3));
+  std::this_thread::sleep_for(seconds(1));
+  start(setting(2, 3));
+  for (const Met* each : wait()) {
+    EXPECT_NE(each->error.find("two processes say that they are rank 1"), std::string::npos) << each->error;
+  }
+}
+
+TEST_F(RendezvousTest, AKeyMayHaveBlanks) {
+  const testkit::TestFolder folder;
+  for (const int rank : {0, 1}) {
+    RendezvousSetting here = setting(rank, 2);
+    here.place.master.clear();
+    here.folder = folder.path();
+    here.key = "two words";
+    start(std::move(here));
+  }
+  expect_connected(wait());
+}
+
 TEST_F(RendezvousTest, RanksThatWereStartedAsOneOfDifferentSizesAreToldSo) {
   start(setting(0, 2));
   start(setting(1, 3));

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -18,6 +19,7 @@ namespace {
 constexpr std::uint32_t kGoodbye = 0xffffffff, kAlive = 0xfffffffe, kLost = 0xfffffffd;  // channels of the group itself
 constexpr std::size_t kLongestDoing = 200;
 constexpr int kSignsInPatience = 6;
+constexpr std::chrono::milliseconds kSign{500};                     // at least as often: others may have less patience
 constexpr std::uint64_t kLongestMessage = std::uint64_t{1} << 36U;  // a stranger's figure must not fill the memory
 
 struct Header {
@@ -236,7 +238,8 @@ void SocketGroup::keep_alive() {
   name_this_thread("to peers");
   Lock lock(mutex_);
   while (true) {
-    const auto next = std::chrono::steady_clock::now() + setting_.patience / kSignsInPatience;
+    const auto next =
+        std::chrono::steady_clock::now() + std::min<std::chrono::milliseconds>(setting_.patience / kSignsInPatience, kSign);
     while (!left_ && lock.wait_until(leaving_, next)) continue;
     if (left_) return;
     lock.unlock();

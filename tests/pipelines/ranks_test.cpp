@@ -278,6 +278,40 @@ TEST_F(Ranks, RunTheSameFileOrNone) {
   }
 }
 
+// Some would hang, others train nonsense.
+TEST_F(Ranks, AreStartedTheSameWay) {
+  const Outcome one = run_command(command("one", {"--devices", "cpu*4"}));
+  ASSERT_EQ(one.code, 0) << one.err;
+  const std::string file = find_file(folder_ / "one", "weights.safetensors");
+  const std::pair<Words, std::string> wrong[] = {
+      {{"--check"}, "ranks were started with different options: rank 0 with none of these, rank 1 with --check"},
+      {{"--resume"}, "rank 0 with none of these, rank 1 with --resume"},
+      {{"--weights", file}, "rank 0 with none of these, rank 1 with --weights"}};
+  for (const auto& [more, said] : wrong) {
+    std::vector<std::unique_ptr<RunningProgram>> all;
+    for (const int rank : {0, 1})
+      all.push_back(std::make_unique<RunningProgram>(ranked("way", rank, 2, rank == 1 ? more : Words())));
+    for (const auto& each : all) {
+      ASSERT_TRUE(each->ends(kLimit));
+      EXPECT_EQ(each->code(), 2);
+      EXPECT_NE(each->err().find(said), std::string::npos) << each->err();
+    }
+  }
+  // Files of one name, as on disks of their own.
+  const Outcome other = run_command(command("other", {"--devices", "cpu*4", "--set", "run.seed=4"}));
+  ASSERT_EQ(other.code, 0) << other.err;
+  std::vector<std::unique_ptr<RunningProgram>> all;
+  for (const int rank : {0, 1}) {
+    const std::string own = find_file(folder_ / (rank == 0 ? "one" : "other"), "weights.safetensors");
+    all.push_back(std::make_unique<RunningProgram>(ranked("way", rank, 2, {"--weights", own})));
+  }
+  for (const auto& each : all) {
+    ASSERT_TRUE(each->ends(kLimit));
+    EXPECT_EQ(each->code(), 2);
+    EXPECT_NE(each->err().find("starting from weights with checksum"), std::string::npos) << each->err();
+  }
+}
+
 TEST_F(Ranks, LaunchersSayWhichOneAProcessIs) {
   const std::string port = std::to_string(20'000 + ::getpid() % 20'000);
   std::vector<std::unique_ptr<RunningProgram>> all;

@@ -1,5 +1,7 @@
 #include "join_ranks.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -14,15 +16,21 @@
 namespace millrace {
 namespace {
 
+// A shell takes the ends of lines away, an editor adds them.
+std::string without_end(std::string text) {
+  text.erase(text.find_last_not_of(" \t\r\n") + 1);
+  return text;
+}
+
 std::string job_key_text(const RankWishes& wishes) {
   if (wishes.key_file.empty()) {
     const char* const key = std::getenv("MILLRACE_JOB_KEY");
-    return key == nullptr ? "" : key;
+    return key == nullptr ? "" : without_end(key);
   }
   std::ifstream file(wishes.key_file);
   std::stringstream text;
   if (!(text << file.rdbuf())) fail(ErrorKind::usage, "--job-key: '{}' cannot be read, or is empty", wishes.key_file);
-  return text.str();
+  return without_end(text.str());
 }
 
 // Of the run's own, which all ranks share where they share a disk.
@@ -60,6 +68,38 @@ Connections join_ranks(const RankPlace& place, const CommandLine& line, const Pi
         place.master);
   }
   return connect_ranks(setting);
+}
+
+void require_same_command(const CommandLine& line, Group& group) {
+  const RunOptions& options = line.options;
+  std::string mine;
+  const auto add = [&](bool is_given, std::string_view text) {
+    if (is_given) mine += fmt::format(" {}", text);
+  };
+  add(line.check, "--check");
+  add(options.resume.run.has_value(), "--resume");
+  add(line.verify > 0, fmt::format("--verify {}", line.verify));
+  add(!line.explain.empty(), "--explain-nan");
+  add(!options.weights.empty(), "--weights");
+  add(!options.graph.empty(), fmt::format("--graph {}", options.graph));
+  add(options.from.epoch > 0 || options.from.step > 0,
+      fmt::format("--from {}:{}", options.from.epoch + 1, options.from.step + 1));
+  for (const std::string& key : options.resume.allow_change) add(true, fmt::format("--allow-change {}", key));
+  const auto all = group.all_gather(Group::kRun, std::as_bytes(std::span(mine)));
+  const auto text_of = [&](std::size_t rank) {
+    return all[rank].empty() ? std::string(" none of these")
+                             : std::string(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
+  };
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    const std::string text =
+        fmt::format("ranks were started with different options: rank 0 with{}, rank {} with{}", text_of(0), rank, text_of(rank));
+    try {  // all are to say it
+      group.barrier(Group::kRun);
+    } catch (const Error&) {
+    }
+    fail(ErrorKind::usage, "{}", text);
+  }
 }
 
 }  // namespace millrace

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "millrace/communicator.h"
 #include "ranks/rank_place.h"
 #include "ranks/rendezvous.h"
 
@@ -23,5 +24,9 @@ RankPlace rank_place(const CommandLine& line);
 // Connects the ranks. Says on standard error whom it waits for. Throws what connect_ranks() does, and Error(usage) where nothing
 // says how ranks find each other. REQUIRES: place.ranks > 1.
 Connections join_ranks(const RankPlace& place, const CommandLine& line, const Pipeline& pipeline);
+
+// Throws Error(usage) on all ranks where they were started to do different things: one that only checks, or resumes, waits for
+// messages that the others never send. All ranks call it first of all.
+void require_same_command(const CommandLine& line, Group& group);
 
 }  // namespace millrace

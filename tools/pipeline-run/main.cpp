@@ -262,6 +262,7 @@ int run(CommandLine& line) {
   line.options.hooks.stop_signal = &signals.signal();
   line.options.hooks.checkpoint_signals = &signals.checkpoints();
   try {
+    if (place.ranks > 1) require_same_command(line, *group);
     return drive(line, pipeline, registry, trial, line.options.is_first());
   } catch (Error& error) {
     if (const int signal = error.kind() == ErrorKind::peer ? others.stop_signal() : 0; signal != 0) return 128 + signal;
