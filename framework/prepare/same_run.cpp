@@ -9,6 +9,7 @@
 #include "checkpoint/changes.h"
 #include "config/document.h"
 #include "millrace/error.h"
+#include "ranks/fail_together.h"
 #include "ranks/wire.h"
 
 namespace millrace {
@@ -28,12 +29,10 @@ std::string weights_text(const PreparedRun& run) {
   return fmt::format("weights with checksum {}", sum.text());
 }
 
-// What a rank runs, beside its file.
+// What a rank runs, beside its file and the options that all have in common before they prepare anything.
 std::string options_text(const PreparedRun& run) {
-  const RunOptions& options = run.options;
-  return fmt::format("--graph '{}' --from {}:{} --hash {} --guard {} steps {}, starting from {}", options.graph,
-                     options.from.epoch + 1, options.from.step + 1, options.hash_input ? "pixels" : "stream", options.guard,
-                     options.most_steps, weights_text(run));
+  return fmt::format("--hash {}, --guard {}, starting from {}", run.options.hash_input ? "pixels" : "stream", run.options.guard,
+                     weights_text(run));
 }
 
 std::vector<std::byte> packed(const RunRecord& record, const std::string& options) {
@@ -86,16 +85,16 @@ bool is_path_of(const RunRecord& record, const Difference& difference) {
 }
 
 // "": the same. `is_data`: all that differs is what sources list.
-std::string difference(const PreparedRun& run, const std::vector<std::byte>& first, int rank, bool& is_data) {
-  const RunRecord mine = run.record();
+std::string difference(const RunRecord& mine, const std::string& my_options, const std::vector<std::byte>& first,
+                       const Pipeline& pipeline, int rank, bool& is_data) {
   std::string options;
   FoundCheckpoint theirs = unpacked(first, options);
   theirs.checkpoint.state.backend = mine.backend;
   theirs.checkpoint.state.replicas = mine.replicas;
-  std::vector<Difference> found = compare_with_checkpoint(theirs, mine, run.pipeline).differences;
+  std::vector<Difference> found = compare_with_checkpoint(theirs, mine, pipeline).differences;
   std::ranges::move(checkpoint_differences(theirs.checkpoint.pipeline, mine.pipeline), std::back_inserter(found));
   std::erase_if(found, [&](const Difference& each) { return is_path_of(mine, each); });
-  if (options != options_text(run)) found.push_back({"the command line", options, options_text(run)});
+  if (options != my_options) found.push_back({"the command line", options, my_options});
   is_data = std::ranges::all_of(found, [&](const Difference& each) {
     return std::ranges::any_of(mine.data, [&](const auto& source) { return each.key.starts_with(source.first + '.'); });
   });
@@ -110,20 +109,19 @@ std::string difference(const PreparedRun& run, const std::vector<std::byte>& fir
 }  // namespace
 
 void require_same_run(const PreparedRun& run, Group& group) {
-  std::vector<std::byte> first = packed(run.record(), options_text(run));
+  const RunRecord mine = run.record();
+  const std::string options = options_text(run);
+  std::vector<std::byte> first = packed(mine, options);
   group.broadcast(Group::kRun, 0, first);
   bool is_data = false;
-  std::string found = difference(run, first, group.rank(), is_data);
+  std::string found = difference(mine, options, first, run.pipeline, group.rank(), is_data);
   if (!found.empty()) found.insert(0, is_data ? "d" : "f");
   for (const auto& each : group.all_gather(Group::kRun, std::as_bytes(std::span(found)))) {
     if (each.empty()) continue;
-    try {  // all are to say what was found, and not that another rank has ended because of it
-      group.barrier(Group::kRun);
-    } catch (const Error&) {
-    }
     const std::string_view text(reinterpret_cast<const char*>(each.data()), each.size());
-    if (text[0] == 'd') fail(ErrorKind::data, "{}: ranks read different data:{}", run.pipeline.title(), text.substr(1));
-    fail(ErrorKind::usage, "{}: ranks do not run the same pipeline:{}", run.pipeline.title(), text.substr(1));
+    const std::string what = text[0] == 'd' ? "ranks read different data" : "ranks do not run the same pipeline";
+    fail_together(group, text[0] == 'd' ? ErrorKind::data : ErrorKind::usage,
+                  fmt::format("{}: {}:{}", run.pipeline.title(), what, text.substr(1)));
   }
 }
 

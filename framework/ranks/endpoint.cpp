@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
 #include <charconv>
+#include <climits>
 #include <cstring>
 #include <memory>
 
@@ -111,7 +111,11 @@ std::vector<Endpoint> resolve(const std::string& text, std::string& why) {
     fail(ErrorKind::usage, "'{}' is no address: write it as node-1:29500", text);
   }
   std::string host = text.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string::npos) {
+    fail(ErrorKind::usage, "'{}' is no address: write version 6 with its port as [fd00::1]:29500", text);
+  }
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;

@@ -56,7 +56,7 @@ Endpoint remote_endpoint(const Socket& socket);
 Socket connect_to(const Endpoint& to, std::chrono::milliseconds patience, std::string& why);
 
 // A connection between ranks: small messages leave at once, and a host that is cut off is noticed within some 10 seconds even
-// where nobody sends.
+// while no data are sent.
 void prepare_connection(const Socket& socket);
 
 // False: the other end is gone, or silent for `patience`. Sockets may block or not.

@@ -121,7 +121,7 @@ void Reception::accept_new() {
   for (std::size_t i = 0; i < kAtOnce; ++i) {
     Socket socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) return;
-    if (visitors_.size() == kVisitors) {  // who has said nothing makes room
+    if (visitors_.size() == kVisitors) {  // a silent connection makes room
       const auto silent = std::find_if(visitors_.begin(), visitors_.end(), [](const Visitor& each) { return !each.challenged; });
       visitors_.erase(silent == visitors_.end() ? visitors_.begin() : silent);
       ++turned_away_;

@@ -1,5 +1,5 @@
-// How two ranks of a job prove to each other that they belong to it, before anything else is said. Each end sends a number that
-// nobody has seen before, and an HMAC (RFC 2104, with SHA-256) of the other's number under the job's key.
+// How two ranks of a job prove to each other that they belong to it, before anything else is said. Each end sends a fresh random
+// number, and an HMAC (RFC 2104, with SHA-256) of the other's number under the job's key.
 #pragma once
 
 #include <array>
@@ -50,7 +50,7 @@ class Reception {
   };
 
   Reception(Socket listener, const JobKey& key, int rank) : listener_(std::move(listener)), key_(key), rank_(rank) {}
-  // Who has come in and proved itself, after at most `patience`.
+  // The ranks that have proved themselves, after at most `patience`.
   std::vector<Guest> receive(std::chrono::milliseconds patience);
   std::uint64_t turned_away() const { return turned_away_; }
 

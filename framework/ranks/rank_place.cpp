@@ -16,14 +16,14 @@ namespace {
 constexpr int kMostRanks = 65'536;
 constexpr const char* kDefaultPort = "29500";  // torchrun's
 
-// What one launcher says. `rank` and `ranks` may each be missing.
-struct Saying {
+// What one launcher says of this process. `rank` and `ranks` may each be missing.
+struct Claim {
   std::string by, rank_name, ranks_name;
   std::optional<int> rank = {}, ranks = {};
   std::string master = {}, job = {};
   bool starts_nodes = false;  // it may have started launchers, each of which started several processes
 
-  bool is_whole() const { return rank && ranks; }
+  bool is_complete() const { return rank && ranks; }
   std::string text() const {
     std::string words;
     for (const auto& [name, value] : {std::pair(&rank_name, &rank), std::pair(&ranks_name, &ranks)}) {
@@ -58,11 +58,11 @@ class Reader {
     return fmt::format("{}:{}", name.find(':') == std::string::npos ? name : '[' + name + ']',
                        number.empty() ? kDefaultPort : number);
   }
-  Saying saying(std::string by, std::string rank, std::string ranks) const {
-    Saying said{.by = std::move(by), .rank_name = std::move(rank), .ranks_name = std::move(ranks)};
-    said.rank = number(said.rank_name);
-    said.ranks = number(said.ranks_name);
-    return said;
+  Claim claim(std::string by, std::string rank, std::string ranks) const {
+    Claim claim{.by = std::move(by), .rank_name = std::move(rank), .ranks_name = std::move(ranks)};
+    claim.rank = number(claim.rank_name);
+    claim.ranks = number(claim.ranks_name);
+    return claim;
   }
   const Environment& all() const { return environment_; }
 
@@ -70,30 +70,30 @@ class Reader {
   const Environment& environment_;
 };
 
-// A Volcano job may have several tasks, VC_<TASK>_NUM each: which one this process is of is said where there is one alone.
-Saying volcano(const Reader& read) {
-  Saying said = read.saying("Volcano", read.text("VC_TASK_INDEX").empty() ? "VK_TASK_INDEX" : "VC_TASK_INDEX", "");
-  said.starts_nodes = true;
-  if (!said.rank) return said;
+// A Volcano job may have several tasks, VC_<TASK>_NUM each: which one this process is of is claim where there is one alone.
+Claim volcano(const Reader& read) {
+  Claim claim = read.claim("Volcano", read.text("VC_TASK_INDEX").empty() ? "VK_TASK_INDEX" : "VC_TASK_INDEX", "");
+  claim.starts_nodes = true;
+  if (!claim.rank) return claim;
   for (const auto& [name, value] : read.all()) {
     if (!name.starts_with("VC_") || !name.ends_with("_NUM")) continue;
-    if (!said.ranks_name.empty()) {
-      said.ranks.reset();
-      said.ranks_name = "";
+    if (!claim.ranks_name.empty()) {
+      claim.ranks.reset();
+      claim.ranks_name = "";
       break;
     }
-    said.ranks_name = name;
-    said.ranks = Reader::whole_number(name, value);
+    claim.ranks_name = name;
+    claim.ranks = Reader::whole_number(name, value);
     const std::string hosts = read.text(name.substr(0, name.size() - 3) + "HOSTS");
-    if (!hosts.empty()) said.master = fmt::format("{}:{}", hosts.substr(0, hosts.find(',')), kDefaultPort);
+    if (!hosts.empty()) claim.master = fmt::format("{}:{}", hosts.substr(0, hosts.find(',')), kDefaultPort);
   }
-  return said;
+  return claim;
 }
 
 // From the innermost launcher to the outermost one.
-std::vector<Saying> sayings(const Reader& read) {
-  std::vector<Saying> all;
-  Saying torchrun = read.saying("torchrun", "RANK", "WORLD_SIZE");
+std::vector<Claim> claims(const Reader& read) {
+  std::vector<Claim> all;
+  Claim torchrun = read.claim("torchrun", "RANK", "WORLD_SIZE");
   torchrun.master = read.address("MASTER_ADDR", "MASTER_PORT");
   if (read.text("TORCHELASTIC_USE_AGENT_STORE") == "True") {  // then torchrun itself listens at that port
     const int port = read.number("MASTER_PORT").value_or(0) + 1;
@@ -101,71 +101,69 @@ std::vector<Saying> sayings(const Reader& read) {
   }
   torchrun.job = read.text("TORCHELASTIC_RUN_ID");
   all.push_back(std::move(torchrun));
-  Saying mpi = read.saying("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
+  Claim mpi = read.claim("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
   mpi.job = read.text("PMIX_NAMESPACE");
   all.push_back(std::move(mpi));
-  Saying kubeflow = read.saying("Kubeflow", "PET_NODE_RANK", "PET_NNODES");
+  Claim kubeflow = read.claim("Kubeflow", "PET_NODE_RANK", "PET_NNODES");
   kubeflow.master = read.address("PET_MASTER_ADDR", "PET_MASTER_PORT");
   kubeflow.starts_nodes = true;
   all.push_back(std::move(kubeflow));
   all.push_back(volcano(read));
-  all.push_back(read.saying("Kubernetes", "JOB_COMPLETION_INDEX", ""));
+  all.push_back(read.claim("Kubernetes", "JOB_COMPLETION_INDEX", ""));
   all.back().starts_nodes = true;
-  Saying slurm = read.saying("Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
+  Claim slurm = read.claim("Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
   slurm.job = fmt::format("{}.{}.{}", read.text("SLURM_JOB_ID"), read.text("SLURM_STEP_ID"), read.text("SLURM_RESTART_COUNT"));
   slurm.starts_nodes = true;
   if (!slurm.ranks) slurm.rank.reset();  // an sbatch script has SLURM_PROCID = 0, and is one process
   all.push_back(std::move(slurm));
-  all.push_back(read.saying("PMIx", "PMIX_RANK", ""));  // beside Open MPI and Slurm too, which say how many there are
+  all.push_back(read.claim("PMIx", "PMIX_RANK", ""));  // beside Open MPI and Slurm too, which say how many there are
   all.back().starts_nodes = true;
   all.back().job = read.text("PMIX_NAMESPACE");
   return all;
 }
 
 // `inner` may be counted by processes, and `outer` by nodes.
-void require_agreement(const Saying& inner, const Saying& outer) {
-  if (!inner.is_whole() || !outer.is_whole()) return;
+void require_agreement(const Claim& inner, const Claim& outer) {
+  if (!inner.is_complete() || !outer.is_complete()) return;
   if (outer.starts_nodes && *outer.ranks < *inner.ranks) return;
   if (*inner.rank == *outer.rank && *inner.ranks == *outer.ranks) return;
-  fail(ErrorKind::usage, "{} and {} say different things of this process: unset the variables of one", inner.text(),
-       outer.text());
+  fail(ErrorKind::usage, "{} and {} contradict each other: unset the variables of one", inner.text(), outer.text());
 }
 
-Saying from_options(const RankOptions& options) {
-  Saying said{.by = "the command line", .rank_name = "--rank", .ranks_name = "--ranks"};
-  if (!options.rank.empty()) said.rank = Reader::whole_number("--rank", options.rank);
-  if (!options.ranks.empty()) said.ranks = Reader::whole_number("--ranks", options.ranks);
-  return said;
+Claim from_options(const RankOptions& options) {
+  Claim claim{.by = "the command line", .rank_name = "--rank", .ranks_name = "--ranks"};
+  if (!options.rank.empty()) claim.rank = Reader::whole_number("--rank", options.rank);
+  if (!options.ranks.empty()) claim.ranks = Reader::whole_number("--ranks", options.ranks);
+  return claim;
 }
 
-// The numbers of `options` complete what a launcher says by half, and must not contradict it.
-void complete(Saying& said, const Saying& options) {
-  for (const auto& [mine, given] : {std::pair(&said.rank, &options.rank), std::pair(&said.ranks, &options.ranks)}) {
+// The numbers of `options` complete what a launcher says by incomplete, and must not contradict it.
+void complete(Claim& claim, const Claim& options) {
+  for (const auto& [mine, given] : {std::pair(&claim.rank, &options.rank), std::pair(&claim.ranks, &options.ranks)}) {
     if (!*given) continue;
     if (*mine && **mine != **given) {
-      fail(ErrorKind::usage, "{} and {} say different things of this process: leave out the options", options.text(),
-           said.text());
+      fail(ErrorKind::usage, "{} and {} contradict each other: leave out the options", options.text(), claim.text());
     }
     *mine = *given;
   }
-  if (said.ranks_name.empty()) said.ranks_name = "--ranks";
+  if (claim.ranks_name.empty()) claim.ranks_name = "--ranks";
 }
 
-RankPlace placed(const Saying& said, const std::string& master) {
-  if (*said.ranks < 1 || *said.rank >= *said.ranks) {
-    fail(ErrorKind::usage, "{}: ranks are counted from 0, so rank {} is none of {}", said.text(), *said.rank, *said.ranks);
+RankPlace placed(const Claim& claim, const std::string& master) {
+  if (*claim.ranks < 1 || *claim.rank >= *claim.ranks) {
+    fail(ErrorKind::usage, "{}: ranks are counted from 0, so rank {} is none of {}", claim.text(), *claim.rank, *claim.ranks);
   }
-  RankPlace place{.rank = *said.rank, .ranks = *said.ranks, .master = master.empty() ? said.master : master};
-  place.job = said.job;
-  place.told_by = said.text();
+  RankPlace place{.rank = *claim.rank, .ranks = *claim.ranks, .master = master.empty() ? claim.master : master};
+  place.job = claim.job;
+  place.source = claim.text();
   if (!place.master.empty() && place.master.find(':') == std::string::npos) place.master += fmt::format(":{}", kDefaultPort);
   return place;
 }
 
 // Of a process that runs alone, though a launcher has started several.
-std::string notice_of(const Reader& read, const std::string& half) {
-  if (!half.empty())
-    return fmt::format("{} does not say how many processes there are, so this one runs alone; or give --ranks N", half);
+std::string notice_of(const Reader& read, const std::string& incomplete) {
+  if (!incomplete.empty())
+    return fmt::format("{} does not say how many processes there are, so this one runs alone; or give --ranks N", incomplete);
   const std::optional<int> tasks = read.number("SLURM_NTASKS");
   if (!tasks || *tasks < 2 || !read.text("SLURM_STEP_NUM_TASKS").empty()) return {};
   return fmt::format("Slurm has given this job {} tasks, and this process runs alone: start it by srun to use all of them",
@@ -186,34 +184,35 @@ Environment current_environment() {
 
 RankPlace find_rank(const RankOptions& options, const Environment& environment) {
   const Reader read(environment);
-  const Saying given = from_options(options);
-  std::optional<Saying> chosen;
-  std::string half;
-  for (Saying& said : sayings(read)) {
-    if (!said.rank && !said.ranks) continue;
-    if (!said.is_whole() && !given.ranks && !given.rank) {
-      if (said.ranks_name.empty()) {  // a launcher that never says it, or not so that one could tell
-        if (half.empty()) half = said.text();
+  const Claim given = from_options(options);
+  std::optional<Claim> chosen;
+  std::string incomplete;
+  for (Claim& claim : claims(read)) {
+    if (!claim.rank && !claim.ranks) continue;
+    if (!claim.is_complete() && !given.ranks && !given.rank) {
+      if (claim.ranks_name.empty()) {  // a launcher that never says it, or not so that one could tell
+        if (incomplete.empty()) incomplete = claim.text();
         continue;
       }
-      fail(ErrorKind::usage, "{} says a half: {} is not set; unset both to run alone", said.text(),
-           said.rank ? said.ranks_name : said.rank_name);
+      fail(ErrorKind::usage, "{} is incomplete: {} is not set; unset both to run alone", claim.text(),
+           claim.rank ? claim.ranks_name : claim.rank_name);
     }
     if (chosen) {
-      require_agreement(*chosen, said);
+      require_agreement(*chosen, claim);
       continue;
     }
-    complete(said, given);
-    if (!said.is_whole()) fail(ErrorKind::usage, "{}: give --rank and --ranks, both of them", said.text());
-    chosen = std::move(said);
+    complete(claim, given);
+    if (!claim.is_complete()) fail(ErrorKind::usage, "{}: give --rank and --ranks, both of them", claim.text());
+    chosen = std::move(claim);
   }
   if (!chosen && (given.rank || given.ranks)) {
-    if (!given.is_whole()) fail(ErrorKind::usage, "--rank and --ranks belong together: which of how many processes this one is");
+    if (!given.is_complete())
+      fail(ErrorKind::usage, "--rank and --ranks belong together: which of how many processes this one is");
     chosen = given;
   }
   if (!chosen) {
     if (!options.master.empty()) fail(ErrorKind::usage, "--master belongs to --rank and --ranks");
-    return {.notice = notice_of(read, half)};
+    return {.notice = notice_of(read, incomplete)};
   }
   return placed(*chosen, options.master);
 }

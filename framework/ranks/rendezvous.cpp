@@ -10,7 +10,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <optional>
 
 #include "millrace/error.h"
@@ -29,39 +28,39 @@ using std::chrono::steady_clock;
 constexpr seconds kSaysEach{10}, kAttempt{5};
 // All have come; nobody needs longer to connect to the others. Of two that say they are one rank, the older one may have been cut
 // off, which is known after about ten seconds.
-constexpr seconds kMeeting{15}, kDouble{15};
+constexpr seconds kMeeting{15}, kDuplicate{15};
 constexpr std::size_t kLongestTable = 64U << 20U;
 
-enum class Word : std::uint32_t { table, lost, mistake, ready, go };
+enum class MessageKind : std::uint32_t { table, lost, mistake, ready, go };
 struct Preamble {
-  Word word = Word::table;
+  MessageKind kind = MessageKind::table;
   std::uint32_t bytes = 0;
 };
 
-bool say(const Socket& to, Word word, std::string_view text = {}) {
-  const Preamble header{word, static_cast<std::uint32_t>(text.size())};
+bool send_message(const Socket& to, MessageKind kind, std::string_view text = {}) {
+  const Preamble header{kind, static_cast<std::uint32_t>(text.size())};
   return write_all(to, &header, sizeof header, kAttempt) && write_all(to, text.data(), text.size(), kAttempt);
 }
 
 struct Message {
-  Word word = Word::table;
+  MessageKind kind = MessageKind::table;
   std::string text;
 };
 // Nothing: the other end is gone, or says nothing for so long.
-std::optional<Message> hear(const Socket& from, milliseconds patience) {
+std::optional<Message> receive_message(const Socket& from, milliseconds patience) {
   Preamble header;
   if (!read_all(from, &header, sizeof header, patience) || header.bytes > kLongestTable) return std::nullopt;
-  Message message{header.word, std::string(header.bytes, '\0')};
+  Message message{header.kind, std::string(header.bytes, '\0')};
   if (!read_all(from, message.text.data(), message.text.size(), kAttempt)) return std::nullopt;
   return message;
 }
 
-Word word_of(ErrorKind kind) { return kind == ErrorKind::usage ? Word::mistake : Word::lost; }
+MessageKind kind_of(ErrorKind kind) { return kind == ErrorKind::usage ? MessageKind::mistake : MessageKind::lost; }
 
-// Throws what the other end has failed with.
-void require_no_error(const Message& message, const char* from) {
-  if (message.word == Word::mistake) fail(ErrorKind::usage, "{}{}", from, message.text);
-  if (message.word == Word::lost) fail(ErrorKind::peer, "{}{}", from, message.text);
+// Throws what rank 0 has failed with.
+void require_no_error(const Message& message) {
+  if (message.kind == MessageKind::mistake) fail(ErrorKind::usage, "{} (says rank 0)", message.text);
+  if (message.kind == MessageKind::lost) fail(ErrorKind::peer, "{} (says rank 0)", message.text);
 }
 
 bool has_hung_up(const Socket& socket) {
@@ -70,28 +69,28 @@ bool has_hung_up(const Socket& socket) {
   return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-bool has_words(const Socket& socket, milliseconds patience) {
+bool is_readable(const Socket& socket, milliseconds patience) {
   pollfd ready{socket.get(), POLLIN, 0};
   return ::poll(&ready, 1, static_cast<int>(patience.count())) > 0;
 }
 
 void set_blocking(const Socket& socket) { ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) & ~O_NONBLOCK); }
 
-// "rank 3", "ranks 3 and 7", "ranks 1, 2 and 4 to 9"
+// "rank 3", "ranks 1, 3 and 7"
 std::string ranks_text(const std::vector<std::string>& names) {
   if (names.size() == 1) return "rank " + names[0];
   return fmt::format("ranks {} and {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
 }
 
 // What a rank must know to reach another one.
-struct Whereabouts {
+struct RankAddress {
   std::uint32_t port = 0;
   std::string host = {};                    // its name
   std::vector<std::string> addresses = {};  // the likeliest first
 };
 
-Whereabouts whereabouts_of(const Reception::Guest& guest, bool chose_interface) {
-  Whereabouts it{.port = guest.introduction.port, .host = terminal_text(guest.introduction.host.data())};
+RankAddress address_of(const Reception::Guest& guest, bool chose_interface) {
+  RankAddress it{.port = guest.introduction.port, .host = terminal_text(guest.introduction.host.data())};
   if (!chose_interface) it.addresses.push_back(guest.address);
   for (const auto& address : guest.introduction.addresses) {
     if (address[0] != '\0' && std::ranges::find(it.addresses, address.data()) == it.addresses.end()) {
@@ -102,11 +101,11 @@ Whereabouts whereabouts_of(const Reception::Guest& guest, bool chose_interface) 
 }
 
 // What is said while one waits, each ten seconds.
-class Patience {
+class Waiting {
  public:
-  explicit Patience(const RendezvousSetting& setting) : setting_(setting) {}
+  explicit Waiting(const RendezvousSetting& setting) : setting_(setting) {}
   bool is_over() const { return steady_clock::now() - began_ >= setting_.limit; }
-  void say(const std::string& text) {
+  void report(const std::string& text) {
     if (steady_clock::now() < next_) return;
     next_ += kSaysEach;
     if (setting_.say) setting_.say(fmt::format("{}, {} s", text, waited()));
@@ -120,9 +119,9 @@ class Patience {
 };
 
 // The file in which rank 0 says where it is. A job that is started again has another name, or writes it anew.
-class Notice {
+class AddressFile {
  public:
-  Notice(const std::string& folder, const std::string& job) {
+  AddressFile(const std::string& folder, const std::string& job) {
     std::string name = "rank-0";
     for (const char letter : job.empty() ? job : '.' + job)
       name += std::isalnum(static_cast<unsigned char>(letter)) || letter == '.' ? letter : '-';
@@ -164,8 +163,8 @@ class Notice {
 class Rendezvous {
  public:
   explicit Rendezvous(const RendezvousSetting& setting)
-      : setting_(setting), place_(setting.place), patience_(setting), ranks_(static_cast<std::size_t>(place_.ranks)) {
-    if (!setting.folder.empty()) notice_.emplace(setting.folder, place_.job);
+      : setting_(setting), place_(setting.place), waiting_(setting), ranks_(static_cast<std::size_t>(place_.ranks)) {
+    if (!setting.folder.empty()) address_file_.emplace(setting.folder, place_.job);
   }
   Connections connect() {
     place_.rank == 0 ? gather() : join();
@@ -179,21 +178,20 @@ class Rendezvous {
   }
 
  private:
-  struct Double {
+  struct Duplicate {
     Reception::Guest guest;
     steady_clock::time_point end;
   };
   struct Rank {
     Socket socket;
-    Whereabouts at;
-    int ranks = 0;  // of how many it was told to be one
+    RankAddress at;
   };
   // ---- Rank 0 ----
   void gather();
   void admit(Reception::Guest guest);
   void forget_who_left();
-  void settle_doubles();
-  std::string double_text(const Double& each) const;
+  void settle_duplicates();
+  std::string duplicate_text(const Duplicate& each) const;
   std::vector<std::string> absent() const;
   void bring_together();
   [[noreturn]] void refuse_all(ErrorKind kind, const std::string& text);
@@ -201,21 +199,25 @@ class Rendezvous {
   // ---- Others ----
   void join();
   Message wait_for_table();
-  bool find_master(Introduction& mine);
-  std::string master_text() const { return notice_ ? '\'' + notice_->path().string() + '\'' : place_.master; }
+  bool find_master(const Introduction& mine);
+  std::string master_text() const { return address_file_ ? '\'' + address_file_->path().string() + '\'' : place_.master; }
   void connect_to_lower(const Introduction& mine);
   void receive_higher(Reception& reception);
   void require_master(milliseconds patience);
 
   Introduction introduction(int to, std::uint32_t port) const;
+  Socket listen(int port) const {
+    return listen_at(setting_.interface.empty() ? "" : own_addresses(setting_.interface).front(), port);
+  }
+  JobKey key() const { return job_key(key_ + '\n' + place_.job); }
 
   const RendezvousSetting& setting_;
   const RankPlace& place_;
-  Patience patience_;
-  std::optional<Notice> notice_;
+  Waiting waiting_;
+  std::optional<AddressFile> address_file_;
   std::string key_ = setting_.key;
   std::vector<Rank> ranks_;
-  std::vector<Double> doubles_;
+  std::vector<Duplicate> duplicates_;
   std::string last_failure_ = "not tried yet";
 };
 
@@ -243,26 +245,26 @@ void Rendezvous::gather() {
     resolve(place_.master, why);  // for its form
     port = std::stoi(place_.master.substr(place_.master.rfind(':') + 1));
   }
-  Socket listener = listen_at(setting_.interface.empty() ? "" : own_addresses(setting_.interface).front(), port);
-  if (notice_) {
+  Socket listener = listen(port);
+  if (address_file_) {
     if (key_.empty()) key_ = random_key();
     const bool chosen = !setting_.key.empty();  // by the user: then it does not stand here
-    notice_->write(local_endpoint(listener).port(), own_addresses(setting_.interface), chosen ? "-" : key_);
+    address_file_->write(local_endpoint(listener).port(), own_addresses(setting_.interface), chosen ? "-" : key_);
   }
-  Reception reception(std::move(listener), job_key(key_ + '\n' + place_.job), 0);
-  while (!absent().empty() || !doubles_.empty()) {
-    if (patience_.is_over()) {
-      if (notice_) notice_->remove();
-      if (absent().empty()) refuse_all(ErrorKind::usage, double_text(doubles_.front()));
+  Reception reception(std::move(listener), key(), 0);
+  while (!absent().empty() || !duplicates_.empty()) {
+    if (waiting_.is_over()) {
+      if (address_file_) address_file_->remove();
+      if (absent().empty()) refuse_all(ErrorKind::usage, duplicate_text(duplicates_.front()));
       refuse_all(ErrorKind::peer,
-                 fmt::format("{} of {} did not come within {} s", ranks_text(absent()), ranks_.size(), patience_.waited()));
+                 fmt::format("{} of {} did not come within {} s", ranks_text(absent()), ranks_.size(), waiting_.waited()));
     }
     for (Reception::Guest& guest : reception.receive(milliseconds(100))) admit(std::move(guest));
     forget_who_left();
-    settle_doubles();
-    if (!absent().empty()) patience_.say(fmt::format("waiting for {} of {}", ranks_text(absent()), ranks_.size()));
+    settle_duplicates();
+    if (!absent().empty()) waiting_.report(fmt::format("waiting for {} of {}", ranks_text(absent()), ranks_.size()));
   }
-  if (notice_) notice_->remove();
+  if (address_file_) address_file_->remove();
   bring_together();
 }
 
@@ -271,15 +273,15 @@ void Rendezvous::admit(Reception::Guest guest) {
   if (guest.introduction.ranks != place_.ranks || rank < 1 || rank >= place_.ranks) {
     const std::string text = fmt::format("rank 0 was started as one of {}, and {} as rank {} of {}", place_.ranks,
                                          terminal_text(guest.introduction.host.data()), rank, guest.introduction.ranks);
-    say(guest.socket, Word::mistake, text);
+    send_message(guest.socket, MessageKind::mistake, text);
     refuse_all(ErrorKind::usage, text);
   }
   Rank& slot = ranks_[static_cast<std::size_t>(rank)];
   if (slot.socket && !has_hung_up(slot.socket)) {
-    doubles_.push_back({std::move(guest), steady_clock::now() + kDouble});
+    duplicates_.push_back({std::move(guest), steady_clock::now() + kDuplicate});
     return;
   }
-  slot.at = whereabouts_of(guest, !setting_.interface.empty());
+  slot.at = address_of(guest, !setting_.interface.empty());
   slot.socket = std::move(guest.socket);
 }
 
@@ -287,28 +289,23 @@ void Rendezvous::forget_who_left() {
   for (Rank& each : ranks_) {
     if (each.socket && has_hung_up(each.socket)) each.socket = Socket();
   }
-  std::erase_if(doubles_, [](const Double& each) { return has_hung_up(each.guest.socket); });
+  std::erase_if(duplicates_, [](const Duplicate& each) { return has_hung_up(each.guest.socket); });
 }
 
-void Rendezvous::settle_doubles() {
-  std::vector<Double> all = std::move(doubles_);
-  doubles_.clear();
-  for (Double& each : all) {
-    const int rank = each.guest.introduction.rank;
-    const Rank& slot = ranks_[static_cast<std::size_t>(rank)];
-    if (!slot.socket) {
-      admit(std::move(each.guest));
-    } else if (steady_clock::now() < each.end) {
-      doubles_.push_back(std::move(each));
-    } else {
-      const std::string text = double_text(each);
-      say(each.guest.socket, Word::mistake, text);
-      refuse_all(ErrorKind::usage, text);
-    }
+void Rendezvous::settle_duplicates() {
+  std::vector<Duplicate> free;  // the older one has gone
+  std::erase_if(duplicates_, [&](Duplicate& each) {
+    const bool is_free = !ranks_[static_cast<std::size_t>(each.guest.introduction.rank)].socket;
+    if (is_free) free.push_back(std::move(each));
+    return is_free;
+  });
+  for (Duplicate& each : free) admit(std::move(each.guest));
+  for (const Duplicate& each : duplicates_) {
+    if (steady_clock::now() >= each.end) refuse_all(ErrorKind::usage, duplicate_text(each));
   }
 }
 
-std::string Rendezvous::double_text(const Double& each) const {
+std::string Rendezvous::duplicate_text(const Duplicate& each) const {
   const int rank = each.guest.introduction.rank;
   return fmt::format("two processes say that they are rank {}: one on {}, one on {}", rank,
                      ranks_[static_cast<std::size_t>(rank)].at.host, terminal_text(each.guest.introduction.host.data()));
@@ -344,7 +341,7 @@ void Rendezvous::bring_together() {
     refuse_all(ErrorKind::peer, fmt::format("rank {} of {} on {} is lost: {}", rank, ranks_.size(), ranks_[rank].at.host, what));
   };
   for (std::size_t rank = 1; rank < ranks_.size(); ++rank) {
-    if (!say(ranks_[rank].socket, Word::table, text)) lost(rank, "it went while ranks were connected");
+    if (!send_message(ranks_[rank].socket, MessageKind::table, text)) lost(rank, "it went while ranks were connected");
   }
   const auto end = steady_clock::now() + kMeeting;
   std::vector<bool> is_ready(ranks_.size(), false);
@@ -352,36 +349,36 @@ void Rendezvous::bring_together() {
   for (std::size_t rank = 1; std::ranges::find(is_ready, false) != is_ready.end(); rank = rank % (ranks_.size() - 1) + 1) {
     if (is_ready[rank]) continue;
     if (steady_clock::now() > end) lost(rank, "it did not connect to the other ranks");
-    if (!has_words(ranks_[rank].socket, milliseconds(2))) continue;
-    const std::optional<Message> heard = hear(ranks_[rank].socket, kAttempt);
-    if (!heard) lost(rank, "it went while ranks were connected");
-    if (heard->word != Word::ready) refuse_all(ErrorKind::peer, heard->text);  // whom it does not reach
+    if (!is_readable(ranks_[rank].socket, milliseconds(2))) continue;
+    const std::optional<Message> received = receive_message(ranks_[rank].socket, kAttempt);
+    if (!received) lost(rank, "it went while ranks were connected");
+    if (received->kind != MessageKind::ready) refuse_all(ErrorKind::peer, received->text);  // whom it does not reach
     is_ready[rank] = true;
   }
   for (const Rank& each : ranks_) {
-    if (each.socket) say(each.socket, Word::go);
+    if (each.socket) send_message(each.socket, MessageKind::go);
   }
 }
 
 void Rendezvous::refuse_all(ErrorKind kind, const std::string& text) {
   for (const Rank& each : ranks_) {
-    if (each.socket) say(each.socket, word_of(kind), text);
+    if (each.socket) send_message(each.socket, kind_of(kind), text);
   }
-  for (const Double& each : doubles_) say(each.guest.socket, word_of(kind), text);
+  for (const Duplicate& each : duplicates_) send_message(each.guest.socket, kind_of(kind), text);
   fail(kind, "{}", text);
 }
 
 void Rendezvous::join() {
-  Socket listener = listen_at(setting_.interface.empty() ? "" : own_addresses(setting_.interface).front(), 0);
-  Introduction mine = introduction(0, static_cast<std::uint32_t>(local_endpoint(listener).port()));
+  Socket listener = listen(0);
+  const Introduction mine = introduction(0, static_cast<std::uint32_t>(local_endpoint(listener).port()));
   Message message;
   do {
     while (!find_master(mine)) {
-      if (patience_.is_over()) {
-        fail(ErrorKind::peer, "rank {} did not find rank 0 at {} within {} s: {}", place_.rank, master_text(), patience_.waited(),
+      if (waiting_.is_over()) {
+        fail(ErrorKind::peer, "rank {} did not find rank 0 at {} within {} s: {}", place_.rank, master_text(), waiting_.waited(),
              last_failure_);
       }
-      patience_.say(fmt::format("rank {} looks for rank 0 at {}: {}", place_.rank, master_text(), last_failure_));
+      waiting_.report(fmt::format("rank {} looks for rank 0 at {}: {}", place_.rank, master_text(), last_failure_));
       ::usleep(200'000);
     }
     message = wait_for_table();
@@ -392,18 +389,18 @@ void Rendezvous::join() {
     each.at.host = table.get<std::string>();
     for (auto count = table.get<std::size_t>(); count > 0; --count) each.at.addresses.push_back(table.get<std::string>());
   }
-  Reception reception(std::move(listener), job_key(key_ + '\n' + place_.job), place_.rank);
+  Reception reception(std::move(listener), key(), place_.rank);
   connect_to_lower(mine);
   receive_higher(reception);
-  say(ranks_[0].socket, Word::ready);
+  send_message(ranks_[0].socket, MessageKind::ready);
   require_master(2 * kMeeting);
 }
 
-bool Rendezvous::find_master(Introduction& mine) {
+bool Rendezvous::find_master(const Introduction& mine) {
   std::vector<Endpoint> at;
-  if (notice_) {
+  if (address_file_) {
     std::string key;
-    if (!notice_->read(key, at)) {
+    if (!address_file_->read(key, at)) {
       last_failure_ = "it has not written it yet";
       return false;
     }
@@ -413,7 +410,7 @@ bool Rendezvous::find_master(Introduction& mine) {
   }
   for (const Endpoint& each : at) {
     Rank& master = ranks_[0];
-    master.socket = introduce(each, job_key(key_ + '\n' + place_.job), mine, kAttempt, last_failure_);
+    master.socket = introduce(each, key(), mine, kAttempt, last_failure_);
     if (master.socket) return true;
   }
   return false;
@@ -422,24 +419,24 @@ bool Rendezvous::find_master(Introduction& mine) {
 // Without text: rank 0 is gone.
 Message Rendezvous::wait_for_table() {
   const Socket& master = ranks_[0].socket;
-  while (!has_words(master, milliseconds(500))) {
-    if (patience_.is_over()) fail(ErrorKind::peer, "not all ranks came within {} s; rank 0 says which", patience_.waited());
-    patience_.say(fmt::format("rank {} waits until rank 0 has found all of {} ranks", place_.rank, ranks_.size()));
+  while (!is_readable(master, milliseconds(500))) {
+    if (waiting_.is_over()) fail(ErrorKind::peer, "not all ranks came within {} s; rank 0 says which", waiting_.waited());
+    waiting_.report(fmt::format("rank {} waits until rank 0 has found all of {} ranks", place_.rank, ranks_.size()));
   }
-  const std::optional<Message> heard = hear(master, kAttempt);
-  if (!heard) {
+  const std::optional<Message> received = receive_message(master, kAttempt);
+  if (!received) {
     last_failure_ = "it has gone";
     return {};
   }
-  require_no_error(*heard, "rank 0: ");
-  return *heard;
+  require_no_error(*received);
+  return *received;
 }
 
 // What it says next is no error.
 void Rendezvous::require_master(milliseconds patience) {
-  const std::optional<Message> heard = hear(ranks_[0].socket, patience);
-  if (!heard) fail(ErrorKind::peer, "rank 0 of {} is lost: it went while ranks were connected", ranks_.size());
-  require_no_error(*heard, "rank 0: ");
+  const std::optional<Message> received = receive_message(ranks_[0].socket, patience);
+  if (!received) fail(ErrorKind::peer, "rank 0 of {} is lost: it went while ranks were connected", ranks_.size());
+  require_no_error(*received);
 }
 
 void Rendezvous::connect_to_lower(const Introduction& mine) {
@@ -451,14 +448,14 @@ void Rendezvous::connect_to_lower(const Introduction& mine) {
     for (const std::string& address : other.at.addresses) {
       const Endpoint at = numeric_endpoint(address, static_cast<int>(other.at.port));
       if (at.length == 0) continue;
-      other.socket = introduce(at, job_key(key_ + '\n' + place_.job), to_it, kAttempt, why);
+      other.socket = introduce(at, key(), to_it, kAttempt, why);
       if (other.socket) break;
       why = fmt::format("{}: {}", at.text(), why);
     }
     if (other.socket) continue;
     const std::string text =
         fmt::format("rank {} does not reach rank {} of {} on {}: {}", place_.rank, rank, ranks_.size(), other.at.host, why);
-    say(ranks_[0].socket, Word::lost, text);
+    send_message(ranks_[0].socket, MessageKind::lost, text);
     fail(ErrorKind::peer, "{}", text);
   }
 }
@@ -472,7 +469,7 @@ void Rendezvous::receive_higher(Reception& reception) {
       const int rank = guest.introduction.rank;
       if (rank > place_.rank && rank < place_.ranks) ranks_[static_cast<std::size_t>(rank)].socket = std::move(guest.socket);
     }
-    if (is_missing() && has_words(ranks_[0].socket, milliseconds(0))) require_master(kAttempt);
+    if (is_missing() && is_readable(ranks_[0].socket, milliseconds(0))) require_master(kAttempt);
   }
 }
 

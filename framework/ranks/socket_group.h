@@ -19,7 +19,7 @@
 namespace millrace {
 
 // A thread for each other process takes its messages as they come, so that send() never waits for a call of receive(). One more
-// thread sends a sign of life now and then, with what this process does: one that says nothing for `patience` counts as lost,
+// thread sends a sign of life twice a second, with what this process does: one that says nothing for `patience` counts as lost,
 // and the message says what it did last. A process that ends because another one is lost says which, so that all name that one.
 class SocketGroup final : public Group {
  public:

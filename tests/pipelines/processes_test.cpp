@@ -9,51 +9,12 @@
 
 #include "command.h"
 #include "running_program.h"
+#include "small_run.h"
 
 namespace millrace::test {
 namespace {
 
 std::string weights_in(const std::string& folder) { return read_file(find_file(folder, "weights.safetensors")); }
-
-// A small network, perhaps with layers whose bits could depend on where a sample is computed.
-constexpr const char* kPipeline = R"([run]
-name   = "processes"
-epochs = 2
-seed   = 3
-[network]
-use = "network.toml"
-[train]
-flow = ["read", "decode_image", "augment", "batch", "forward_backward", "allreduce", "optimizer", "metrics"]
-[train.read]
-stage   = "read_folder"
-path    = "{}/train"
-shuffle = "every-epoch"
-[train.decode_image]
-size = [32, 32]
-[train.augment]
-flip_x = 0.5
-[train.batch]
-size = 40
-[train.optimizer]
-momentum      = 0.9
-learning_rate = 0.05
-[validate]
-every = "epoch"
-flow  = ["read", "decode_image", "batch", "forward", "metrics"]
-[validate.read]
-stage = "read_folder"
-path  = "{}/test"
-[validate.decode_image]
-size = [32, 32]
-[validate.batch]
-size = 50
-last = "keep"
-)";
-
-constexpr const char* kNetwork = R"(input  = {{ channels = 3, height = 32, width = 32 }}
-layers = [ {{ op = "conv", out = 8, kernel = 3 }}, {} {{ op = "relu" }}, {{ op = "max_pool", kernel = 2 }},
-           {} {{ op = "conv", out = 12, kernel = 3 }}, {{ op = "global_average_pool" }}, {{ op = "linear", out = 10 }} ]
-)";
 
 struct Setting {
   const char *name, *norm, *dropout, *devices;
@@ -64,8 +25,8 @@ void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; 
 class Processes : public testing::TestWithParam<Setting> {
  protected:
   std::string write(const std::string& data, const char* norm, const char* dropout) {
-    std::ofstream(folder_ / "network.toml") << fmt::format(kNetwork, norm, dropout);
-    std::ofstream(folder_ / "pipeline.toml") << fmt::format(kPipeline, data, data);
+    std::ofstream(folder_ / "network.toml") << fmt::format(kSmallNetwork, norm, dropout);
+    std::ofstream(folder_ / "pipeline.toml") << fmt::format(kSmallPipeline, data);
     return folder_ / "pipeline.toml";
   }
   std::vector<std::string> command(const std::string& runs, int processes, const std::vector<std::string>& set) const {

@@ -15,65 +15,25 @@
 
 #include "command.h"
 #include "running_program.h"
+#include "small_run.h"
 
 namespace millrace::test {
 namespace {
-
-constexpr const char* kPipeline = R"([run]
-name      = "ranks"
-epochs    = 2
-seed      = 3
-precision = "fp32"
-[network]
-use = "network.toml"
-[checkpoint]
-resume = "auto"
-[train]
-flow = ["read", "decode_image", "augment", "batch", "forward_backward", "allreduce", "optimizer", "metrics"]
-[train.read]
-stage   = "read_folder"
-path    = "{0}/train"
-shuffle = "every-epoch"
-[train.decode_image]
-size = [32, 32]
-[train.augment]
-flip_x = 0.5
-[train.batch]
-size = 40
-[train.forward_backward]
-sync_batch_norm = true
-[train.optimizer]
-momentum      = 0.9
-learning_rate = 0.05
-[validate]
-every = "epoch"
-flow  = ["read", "decode_image", "batch", "forward", "metrics"]
-[validate.read]
-stage = "read_folder"
-path  = "{0}/test"
-[validate.decode_image]
-size = [32, 32]
-[validate.batch]
-size = 50
-last = "keep"
-)";
-
-constexpr const char* kNetwork = R"(input  = { channels = 3, height = 32, width = 32 }
-layers = [ { op = "conv", out = 8, kernel = 3 }, { op = "batch_norm" }, { op = "relu" }, { op = "max_pool", kernel = 2 },
-           { op = "dropout", probability = 0.3 }, { op = "conv", out = 12, kernel = 3 }, { op = "global_average_pool" },
-           { op = "linear", out = 10 } ]
-)";
 
 constexpr double kLimit = 120;  // seconds, for machines that do much else
 
 class Ranks : public testing::Test {
  protected:
   Ranks() {
-    std::ofstream(folder_ / "network.toml") << kNetwork;
-    std::ofstream(folder_ / "pipeline.toml") << fmt::format(fmt::runtime(kPipeline), shapes());
+    constexpr const char *kNorm = "{ op = \"batch_norm\" },", *kDropout = "{ op = \"dropout\", probability = 0.3 },";
+    std::ofstream(folder_ / "network.toml") << fmt::format(kSmallNetwork, kNorm, kDropout);
+    std::ofstream(folder_ / "pipeline.toml") << fmt::format(kSmallPipeline, shapes());
   }
   Words command(const std::string& runs, const Words& more = {}) const {
     Words words = {tool("pipeline-run"), folder_ / "pipeline.toml", "--set", "run.folder=" + (folder_ / runs)};
+    for (const char* set : {"run.precision=fp32", "checkpoint.resume=auto", "train.forward_backward.sync_batch_norm=true"}) {
+      words.insert(words.end(), {"--set", set});
+    }
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
@@ -255,11 +215,11 @@ TEST_F(Ranks, ACheckpointComesToRanksThatHaveNone) {
   const Outcome whole = run_command(command("whole", {"--devices", "cpu*4", "--set", "run.epochs=20"}));
   ASSERT_EQ(whole.code, 0) << whole.err;
   std::string last;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "own0/ranks")) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "own0/small")) {
     if (entry.path().filename() > last && !entry.is_symlink()) last = entry.path().filename();
   }
-  EXPECT_TRUE(read_file(folder_.path() / "own0/ranks" / last / "weights.safetensors") == weights("whole"));
-  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "own1/ranks"));
+  EXPECT_TRUE(read_file(folder_.path() / "own0/small" / last / "weights.safetensors") == weights("whole"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "own1/small"));
 }
 
 TEST_F(Ranks, RunTheSameFileOrNone) {
@@ -335,7 +295,7 @@ TEST_F(Ranks, LaunchersSayWhichOneAProcessIs) {
                 .find("--processes starts ranks itself, and this is one of 2: torchrun (RANK=0, WORLD_SIZE=2)"),
             std::string::npos);
   EXPECT_NE(refused(command("x"), {"RANK=0", "WORLD_SIZE=2", "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2"})
-                .find("torchrun (RANK=0, WORLD_SIZE=2) and Slurm (SLURM_PROCID=1, SLURM_STEP_NUM_TASKS=2) say different things"),
+                .find("torchrun (RANK=0, WORLD_SIZE=2) and Slurm (SLURM_PROCID=1, SLURM_STEP_NUM_TASKS=2) contradict each other"),
             std::string::npos);
   EXPECT_NE(refused(command("x"), {"RANK=0", "WORLD_SIZE=2"}).find("does not say where rank 0 is: give --master HOST:PORT"),
             std::string::npos);

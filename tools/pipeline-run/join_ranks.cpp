@@ -12,6 +12,7 @@
 #include "config/plan.h"
 #include "millrace/error.h"
 #include "millrace/util/standard_error.h"
+#include "ranks/fail_together.h"
 
 namespace millrace {
 namespace {
@@ -38,7 +39,7 @@ std::string rendezvous_folder(const RankPlace& place, const RankWishes& wishes, 
   if (!wishes.rendezvous.empty()) return wishes.rendezvous;
   if (!place.job.empty() && !pipeline.run.folder.empty()) return std::filesystem::path(pipeline.run.folder) / ".rendezvous";
   fail(ErrorKind::usage,
-       "{} does not say where rank 0 is: give --master HOST:PORT, or --rendezvous FOLDER, which all ranks share", place.told_by);
+       "{} does not say where rank 0 is: give --master HOST:PORT, or --rendezvous FOLDER, which all ranks share", place.source);
 }
 
 }  // namespace
@@ -48,11 +49,11 @@ RankPlace rank_place(const CommandLine& line) {
   if (!place.notice.empty()) print_to_stderr("warning: {}\n", place.notice);
   if (place.ranks == 1) return place;
   if (line.processes > 1) {
-    fail(ErrorKind::usage, "--processes starts ranks itself, and this is one of {}: {}", place.ranks, place.told_by);
+    fail(ErrorKind::usage, "--processes starts ranks itself, and this is one of {}: {}", place.ranks, place.source);
   }
   const char* const alone = !line.predict.empty() ? "--predict" : line.tries() ? "--overfit and --find-rate" : nullptr;
   if (alone != nullptr) {
-    fail(ErrorKind::usage, "{} runs in one process, and this is one of {}: {}", alone, place.ranks, place.told_by);
+    fail(ErrorKind::usage, "{} runs in one process, and this is one of {}: {}", alone, place.ranks, place.source);
   }
   return place;
 }
@@ -92,13 +93,9 @@ void require_same_command(const CommandLine& line, Group& group) {
   };
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] == all[0]) continue;
-    const std::string text =
-        fmt::format("ranks were started with different options: rank 0 with{}, rank {} with{}", text_of(0), rank, text_of(rank));
-    try {  // all are to say it
-      group.barrier(Group::kRun);
-    } catch (const Error&) {
-    }
-    fail(ErrorKind::usage, "{}", text);
+    fail_together(
+        group, ErrorKind::usage,
+        fmt::format("ranks were started with different options: rank 0 with{}, rank {} with{}", text_of(0), rank, text_of(rank)));
   }
 }
 
