@@ -73,7 +73,7 @@ std::string verify_batches(const FoundCheckpoint& from, std::uint64_t first_step
   const BatchHashList now = sums_of_processes(mine, group);
   for (std::size_t i = 0; i < count; ++i) {
     if (then[i] == now[i]) continue;
-    if (group != nullptr) group->leave("");  // all processes find the same, and none is lost by it
+    if (group != nullptr) group->leave(nullptr);  // all processes find the same, and none is lost by it
     fail(ErrorKind::usage,
          "--verify: the batch of step {} is not the one that the run behind '{}' has seen: {}. Leave out --verify to resume all "
          "the same",

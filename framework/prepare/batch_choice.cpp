@@ -105,7 +105,7 @@ std::uint32_t BatchChoice::agreed(std::uint32_t mine) const {
     WireReader reader(all[rank]);
     const auto theirs = reader.get<std::uint32_t>();
     if (theirs == 0) {
-      group_->leave("");  // in good order: all processes find the same, and none is lost by it
+      group_->leave(nullptr);  // in good order: all processes find the same, and none is lost by it
       fail(ErrorKind::usage, "no batch fits: process {}: {}", rank, reader.get<std::string>());
     }
     least = std::min(least, theirs);

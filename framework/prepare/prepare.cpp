@@ -358,7 +358,7 @@ std::unique_ptr<PreparedRun> prepare(const Pipeline& pipeline, const Registry& r
     return run;
   } catch (...) {
     const Error error = current_error();
-    run->leave(error.what());  // other processes say why
+    run->leave(&error);  // other processes say why
     if (!lacks_memory(error)) throw;
     const bool is_planned = !pipeline.network || !run->replicas.here().empty();
     const Activity* const activity = run->options.hooks.activity;

@@ -32,9 +32,12 @@ std::map<std::string, RunState::Data> data_of(const Builds& builds) {
 PreparedRun::PreparedRun(const Pipeline& checked, const Registry& plugins, RunOptions asked)
     : pipeline(checked), registry(plugins), options(std::move(asked)), audience(pipeline, options), places(pipeline, registry) {}
 
-PreparedRun::~PreparedRun() { leave("it was given up"); }
+PreparedRun::~PreparedRun() {
+  const Error given_up(ErrorKind::run, "it was given up");
+  leave(&given_up);
+}
 
-void PreparedRun::leave(const std::string& why) {
+void PreparedRun::leave(const Error* why) {
   if (options.group == nullptr) return;
   options.group->leave(why);
   replicas.give_up();

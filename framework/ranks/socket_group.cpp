@@ -66,7 +66,7 @@ SocketGroup::SocketGroup(Setting setting) : setting_(std::move(setting)) {
 }
 
 SocketGroup::~SocketGroup() {
-  leave("");
+  leave(nullptr);
   alive_.join();
   for (const auto& peer : peers_) {
     if (!peer) continue;
@@ -80,11 +80,11 @@ void SocketGroup::send(int to, std::uint32_t channel, std::span<const std::byte>
   Peer& peer = *peers_[static_cast<std::size_t>(to)];
   {
     const Lock lock(mutex_);
-    if (lost_) throw Error(ErrorKind::peer, *lost_);
+    if (lost_) throw Error(*lost_);
   }
   write(peer, channel, bytes);
   const Lock lock(mutex_);
-  if (lost_) throw Error(ErrorKind::peer, *lost_);
+  if (lost_) throw Error(*lost_);
 }
 
 void SocketGroup::receive(int from, std::uint32_t channel, std::vector<std::byte>& into) {
@@ -92,25 +92,28 @@ void SocketGroup::receive(int from, std::uint32_t channel, std::vector<std::byte
   Lock lock(mutex_);
   auto& messages = peer.messages[channel];
   while (!lost_ && !peer.ended && messages.empty()) lock.wait(arrived_);
-  if (messages.empty()) throw Error(ErrorKind::peer, lost_ ? *lost_ : lost_text(peer, "it has ended before the others"));
+  if (messages.empty()) throw lost_ ? *lost_ : Error(ErrorKind::peer, lost_text(peer, "it has ended before the others"));
   std::swap(into, messages.front());
   peer.spare.push_back(std::move(messages.front()));
   messages.pop_front();
 }
 
-void SocketGroup::leave(std::string_view why) noexcept {
-  std::string cause;  // another process, which all are to name
+void SocketGroup::leave(const Error* why) noexcept {
+  std::string cause;    // another process, which all are to name
+  std::string goodbye;  // empty: in good order; else a digit for the kind, and the text
   {
     const Lock lock(mutex_);
     if (std::exchange(left_, true)) return;
-    if (lost_ && !why.empty()) cause = *lost_;
-    if (!lost_) lost_ = "this process has left the run";
+    if (why != nullptr) goodbye = fmt::format("{:d}{}", static_cast<int>(why->kind()), why->what());
+    if (lost_ && why != nullptr && lost_->kind() == ErrorKind::peer) cause = lost_->what();
+    if (!lost_) lost_ = Error(ErrorKind::peer, "this process has left the run");
   }
   arrived_.notify_all();
   leaving_.notify_all();
   for (const auto& peer : peers_) {
     if (!peer) continue;
-    cause.empty() ? write(*peer, kGoodbye, std::as_bytes(std::span(why))) : write(*peer, kLost, std::as_bytes(std::span(cause)));
+    cause.empty() ? write(*peer, kGoodbye, std::as_bytes(std::span(goodbye)))
+                  : write(*peer, kLost, std::as_bytes(std::span(cause)));
   }
 }
 
@@ -194,8 +197,7 @@ void SocketGroup::listen(Peer& peer) {
     }
     if (header.channel == kLost) return lose_other(peer, std::string(text));
     if (header.channel == kGoodbye) {
-      const std::string why(text);
-      if (!why.empty()) return lose(peer, "it has ended: " + why);
+      if (!text.empty()) return end_with(peer, text);
       const Lock lock(mutex_);
       peer.ended = true;
       return arrived_.notify_all();
@@ -209,15 +211,26 @@ void SocketGroup::listen(Peer& peer) {
 void SocketGroup::lose(Peer& peer, const std::string& why) {
   {
     const Lock lock(mutex_);
-    if (!lost_ && !peer.ended) lost_ = lost_text(peer, why);
+    if (!lost_ && !peer.ended) lost_ = Error(ErrorKind::peer, lost_text(peer, why));
   }
   ::shutdown(peer.socket, SHUT_RDWR);  // whoever still writes to it waits no longer
   arrived_.notify_all();
 }
 
+// A mistake that a new start would find again is this process's end too.
+void SocketGroup::end_with(Peer& peer, std::string_view goodbye) {
+  const auto kind = static_cast<ErrorKind>(goodbye[0] - '0');
+  const std::string text(goodbye.substr(1));
+  if (kind != ErrorKind::usage && kind != ErrorKind::data) return lose(peer, "it has ended: " + text);
+  const Lock lock(mutex_);
+  if (!lost_ && !peer.ended) lost_ = Error(kind, fmt::format("process {} of {} has ended: {}", peer.rank, size(), text));
+  arrived_.notify_all();
+}
+
 void SocketGroup::lose_other(Peer& by, const std::string& text) {
   const Lock lock(mutex_);
-  if (!lost_ && !by.ended) lost_ = setting_.hosts.empty() ? text : fmt::format("{} (says rank {})", text, by.rank);
+  if (!lost_ && !by.ended)
+    lost_ = Error(ErrorKind::peer, setting_.hosts.empty() ? text : fmt::format("{} (says rank {})", text, by.rank));
   arrived_.notify_all();
 }
 

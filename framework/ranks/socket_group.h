@@ -38,7 +38,7 @@ class SocketGroup final : public Group {
   int size() const override { return static_cast<int>(setting_.sockets.size()); }
   void send(int to, std::uint32_t channel, std::span<const std::byte> bytes) override;
   void receive(int from, std::uint32_t channel, std::vector<std::byte>& into) override;
-  void leave(std::string_view why) noexcept override;
+  void leave(const Error* why) noexcept override;
 
  private:
   struct Peer;
@@ -49,6 +49,7 @@ class SocketGroup final : public Group {
   void write_now(Peer& peer, std::span<const std::byte> bytes);
   void show_life(Peer& peer, const std::string& doing);
   void lose(Peer& peer, const std::string& why);
+  void end_with(Peer& peer, std::string_view goodbye);
   void lose_other(Peer& by, const std::string& text);
   std::string lost_text(const Peer& peer, const std::string& why) const;
   std::string fate(int rank) const;
@@ -57,7 +58,7 @@ class SocketGroup final : public Group {
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null for this one
   Mutex mutex_;                               // also of what the peers have sent
   std::condition_variable arrived_;
-  std::optional<std::string> lost_ MILLRACE_GUARDED_BY(mutex_);  // why nothing can go on
+  std::optional<Error> lost_ MILLRACE_GUARDED_BY(mutex_);  // why nothing can go on
   bool left_ MILLRACE_GUARDED_BY(mutex_) = false;
   std::condition_variable leaving_;
   std::thread alive_;

@@ -100,7 +100,7 @@ TEST_F(SocketGroupTest, SendsMoreThanSocketsHoldWhileNobodyReceives) {
 
 TEST_F(SocketGroupTest, WhoLeavesInGoodOrderHarmsNobodyWhoDoesNotNeedIt) {
   group(2).send(0, 5, bytes_of("last words"));
-  group(2).leave("");
+  group(2).leave(nullptr);
   std::vector<std::byte> got;
   group(0).receive(2, 5, got);
   EXPECT_EQ(text_of(got), "last words");
@@ -115,17 +115,32 @@ TEST_F(SocketGroupTest, WhoLeavesWithAReasonEndsAll) {
     std::vector<std::byte> got;
     EXPECT_EQ(message_of([&] { group(0).receive(1, 5, got); }), "process 2 of 3 is lost: it has ended: no data");
   });
-  group(2).leave("no data");
+  const Error broken(ErrorKind::device, "no data");
+  group(2).leave(&broken);
   waits.join();
   std::vector<std::byte> got;
   EXPECT_EQ(message_of([&] { group(2).receive(0, 5, got); }), "this process has left the run");
 }
 
+TEST_F(SocketGroupTest, AMistakeOfOneIsTheMistakeOfAll) {
+  const Error mistake(ErrorKind::usage, "a.toml:3: unknown key");
+  group(2).leave(&mistake);
+  std::vector<std::byte> got;
+  try {
+    group(0).receive(1, 5, got);
+    ADD_FAILURE() << "received something";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_STREQ(error.what(), "process 2 of 3 has ended: a.toml:3: unknown key");
+  }
+}
+
 TEST_F(SocketGroupTest, AllNameTheOneThatWasLostFirst) {
-  group(2).leave("no data");
+  const Error broken(ErrorKind::run, "no data"), lost(ErrorKind::peer, "process 2 of 3 is lost, as it says outside");
+  group(2).leave(&broken);
   std::vector<std::byte> got;
   EXPECT_EQ(message_of([&] { group(1).receive(2, 5, got); }), "process 2 of 3 is lost: it has ended: no data");
-  group(1).leave("process 2 of 3 is lost, as it says outside");
+  group(1).leave(&lost);
   EXPECT_EQ(message_of([&] { group(0).receive(1, 5, got); }), "process 2 of 3 is lost: it has ended: no data");
 }
 

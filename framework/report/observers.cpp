@@ -34,7 +34,7 @@ bool is(const RunEvent& event) {
 
 }  // namespace
 
-// One observer. Facts are told in order; the newest tick is told when no fact waits.
+// One observer. Facts are told in order; the newest tick and the newest telemetry are told when no fact waits.
 class Observers::Queue {
  public:
   Queue(std::string name, Delivery delivery, std::shared_ptr<RunObserver> observer, RunControl& control, Observers& all)
@@ -67,6 +67,8 @@ class Observers::Queue {
     if (is<TickEvent>(*event)) {
       if (tick_) ++dropped_;
       tick_ = event;
+    } else if (is<TelemetryEvent>(*event)) {
+      telemetry_ = event;
     } else {
       if (delivery_ == Delivery::latest && is<StepEvent>(*event) && ++steps_ > kMostKept) drop_oldest_step();
       if (is<RunEnd>(*event) && delivery_ == Delivery::latest) drop_if(&is<StepEvent>);
@@ -135,7 +137,7 @@ class Observers::Queue {
   void drop_if(const std::function<bool(const RunEvent&)>& useless) MILLRACE_REQUIRES(mutex_) {
     dropped_ += std::erase_if(facts_, [&](const Fact& fact) { return fact.event && useless(*fact.event); });
     dropped_ += tick_ ? 1 : 0;
-    tick_ = nullptr;
+    tick_ = telemetry_ = nullptr;
     steps_ = 0;
     behind_ = facts_.size();
   }
@@ -145,7 +147,7 @@ class Observers::Queue {
     use_crash_stack();
     Lock lock(mutex_);
     while (true) {
-      while (facts_.empty() && !tick_ && !closing_) lock.wait(changed_);
+      while (facts_.empty() && !tick_ && !telemetry_ && !closing_) lock.wait(changed_);
       Fact fact;
       if (!facts_.empty()) {
         fact = std::move(facts_.front());
@@ -154,6 +156,8 @@ class Observers::Queue {
         if (fact.event && is<StepEvent>(*fact.event) && steps_ > 0) --steps_;
       } else if (tick_) {
         fact.event = std::move(tick_);
+      } else if (telemetry_) {
+        fact.event = std::move(telemetry_);
       } else {
         return;
       }
@@ -186,6 +190,7 @@ class Observers::Queue {
                        [&](const BadSampleEvent& e) { observer_->bad_sample(e); },
                        [&](const WarningEvent& e) { observer_->warning(e); },
                        [&](const RequestEvent& e) { observer_->request(e); }, [&](const TickEvent& e) { observer_->tick(e); },
+                       [&](const TelemetryEvent& e) { observer_->telemetry(e); },
                        [&](RunEnd e) {
                          e.dropped = dropped;
                          observer_->end(e);
@@ -207,7 +212,7 @@ class Observers::Queue {
     failed_ = true;
     facts_.clear();
     behind_ = 0;
-    tick_ = nullptr;
+    tick_ = telemetry_ = nullptr;
     if (starts && delivery_ == Delivery::all) start_error_ = error;
     if (ends && delivery_ == Delivery::all) end_error_ = error;
   }
@@ -222,7 +227,7 @@ class Observers::Queue {
   mutable Mutex mutex_;
   std::condition_variable changed_;
   std::deque<Fact> facts_ MILLRACE_GUARDED_BY(mutex_);
-  std::shared_ptr<const RunEvent> tick_ MILLRACE_GUARDED_BY(mutex_);
+  std::shared_ptr<const RunEvent> tick_ MILLRACE_GUARDED_BY(mutex_), telemetry_ MILLRACE_GUARDED_BY(mutex_);
   std::size_t steps_ MILLRACE_GUARDED_BY(mutex_) = 0;  // among the facts
   std::size_t flushes_ MILLRACE_GUARDED_BY(mutex_) = 0, syncs_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::uint64_t dropped_ MILLRACE_GUARDED_BY(mutex_) = 0;

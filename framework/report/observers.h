@@ -17,7 +17,7 @@
 namespace millrace {
 
 using RunEvent = std::variant<RunStart, StepEvent, EpochEvent, PassEvent, CheckpointEvent, BadSampleEvent, WarningEvent,
-                              RequestEvent, TickEvent, RunEnd>;
+                              RequestEvent, TickEvent, TelemetryEvent, RunEnd>;
 
 // Gives each event to every observer. tell() never blocks, and is called on any thread; the rest is called by one thread.
 class Observers {

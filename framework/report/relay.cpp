@@ -46,7 +46,8 @@ ReportReceiver::ReportReceiver(Group& group, Take take) : group_(group), take_(s
   try {
     for (int rank = 1; rank < group.size(); ++rank) threads_.emplace_back([this, rank] { listen(rank); });
   } catch (...) {
-    group.leave(kNoThread);
+    const Error error(ErrorKind::run, kNoThread);
+    group.leave(&error);
     throw;
   }
 }

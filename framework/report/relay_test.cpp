@@ -25,10 +25,10 @@ class SilentGroup final : public Group {
     changed_.wait(lock, [this] { return left_; });
     fail(ErrorKind::peer, "this process has left the run");
   }
-  void leave(std::string_view why) noexcept override {
+  void leave(const Error* why) noexcept override {
     const std::lock_guard lock(mutex_);
     left_ = true;
-    why_ = why;
+    why_ = why == nullptr ? "" : why->what();
     changed_.notify_all();
   }
   std::string why() const { return why_; }

@@ -38,7 +38,8 @@ fs::path make_folder_of(const PreparedRun& run) {
 }  // namespace
 
 Run::~Run() {
-  run_.leave("it was given up");
+  const Error given_up(ErrorKind::run, "it was given up");
+  run_.leave(&given_up);
   if (checkpointer_) checkpointer_->stop();  // it fetches from replicas
   agreements_.clear();
   run_.graphs.clear();  // their gates call what goes with this
@@ -52,7 +53,7 @@ RunResult Run::go() {
       run_.audience.observers().flush({});  // has sent what this process has to tell
       run_.options.group->barrier(Group::kRun);
     }
-    run_.leave("");
+    run_.leave(nullptr);
   } catch (...) {
     end_with(current_error());
   }
@@ -73,7 +74,7 @@ RunResult Run::go() {
 
 void Run::end_with(Error error) {
   if (lacks_memory(error)) error = with_memory(error, "", run_.memory(), run_.host_memory());
-  run_.leave(error.what());
+  run_.leave(&error);
   if (checkpointer_) checkpointer_->stop();  // what it still writes is told before the end
   if (weights_) {
     if (const std::string lost = weights_->finish_best(); !lost.empty())

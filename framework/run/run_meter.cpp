@@ -9,6 +9,7 @@
 #include "base/waited_time.h"
 #include "millrace/loss.h"
 #include "prepare/memory_limit.h"
+#include "run/telemetry.h"
 
 namespace millrace {
 namespace {
@@ -72,7 +73,10 @@ bool RunMeter::restore(const RunState& state) {
   return is_over;
 }
 
-void RunMeter::stands_still() { training_seconds_ += seconds_since(resumed_); }
+void RunMeter::stands_still() {
+  training_seconds_ += seconds_since(resumed_);
+  computed_seconds_ += seconds_since(resumed_);
+}
 
 RunState::Epoch RunMeter::epoch_so_far(std::uint64_t done) {
   const std::string& name = run_.main().plan().name;
@@ -233,6 +237,13 @@ void RunMeter::end_pass(const DonePass& pass) {
   event.stream_hash = sums.stream_hash;
   run_.observers().tell(std::move(event));
   if (sums.steps > 0) last_validation_ = sums;
+}
+
+void RunMeter::telemetry() {
+  TelemetryEvent event = telemetry_of_main(run_);
+  event.step = progress_.done();
+  event.seconds = computed_seconds_ + seconds_since(resumed_);
+  run_.observers().tell(std::move(event));
 }
 
 void RunMeter::tick(const std::string& waits_for) {

@@ -48,6 +48,7 @@ class RunMeter {
   // Until other processes' reports of a pass that this one has done are there, for a while.
   void await_others(const std::string& graph, std::uint64_t epoch, std::uint64_t steps);
   void tick(const std::string& waits_for);  // "": what the stages wait for
+  void telemetry();
   bool is_time_for_tick() const { return seconds_since(ticked_) >= kTick; }
 
   std::uint64_t steps_per_epoch() const { return steps_per_epoch_; }
@@ -81,6 +82,7 @@ class RunMeter {
   // What training_seconds_ and the sums of the epoch have from before this run went on, perhaps at another pace.
   double seconds_before_ = 0, samples_before_ = 0;
   Clock::time_point resumed_, ticked_;
+  double computed_seconds_ = 0;  // by the main graph in this process, until it last stood still
   RunLog::Sums last_validation_;
 };
 

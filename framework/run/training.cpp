@@ -183,7 +183,10 @@ void Training::loop() {
     saves_.ask_for_checkpoints();
     if (news.held_by.empty()) watch_graph(run_, graph, stall_, stop_.found().has_value());
     if (run_.options().hooks.on_tick) run_.options().hooks.on_tick(graph.figures());
-    if (meter_.is_time_for_tick()) meter_.tick(news.held_by.empty() ? "" : "observer " + news.held_by);
+    if (meter_.is_time_for_tick()) {
+      meter_.tick(news.held_by.empty() ? "" : "observer " + news.held_by);
+      meter_.telemetry();
+    }
     if (news.is_drained && !progress_.is_at_boundary()) return;
   }
 }

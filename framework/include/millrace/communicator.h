@@ -30,6 +30,7 @@
 
 #include "millrace/batch.h"
 #include "millrace/detail/type_description.h"
+#include "millrace/error.h"
 
 namespace millrace {
 
@@ -39,7 +40,7 @@ class Device;
 // of rank. What one sends on a channel the other receives on the same channel, in order.
 //
 // Threading: any number of threads; one at a time for each channel. Errors: ErrorKind::peer naming the rank that is gone or has
-// been silent for too long; after the first, every call throws.
+// been silent for too long, or what another rank says has ended it; after the first, every call throws.
 class Group {
  public:
   virtual ~Group() = default;
@@ -49,8 +50,10 @@ class Group {
   virtual void send(int to, std::uint32_t channel, std::span<const std::byte> bytes) = 0;
   // Waits for the next message. Its bytes replace those of `into`, whose capacity is reused.
   virtual void receive(int from, std::uint32_t channel, std::vector<std::byte>& into) = 0;
-  // Tells all others that this process ends, and why; what they wait for throws.
-  virtual void leave(std::string_view why) noexcept = 0;
+  // Tells all others that this process ends, and why; null: in good order. What they wait for throws: a mistake of the command
+  // line, the file or the data (ErrorKind usage, data), which would end a new start too, as that, and anything else as
+  // ErrorKind::peer.
+  virtual void leave(const Error* why) noexcept = 0;
 
   // ---- Made of these. Every rank calls them, in the same order on a channel ----
 

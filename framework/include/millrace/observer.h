@@ -157,6 +157,49 @@ struct TickEvent {
   double seconds_left = 0;  // 0: not known
 };
 
+// What one stage, or one instance of a stage that each replica has, did since its graph was made.
+struct StageTelemetry {
+  std::string name;
+  int replica = -1;        // -1: all replicas share it
+  bool on_device = false;  // process() submits and returns: device_seconds is the work, busy_seconds the submitting
+  std::uint64_t packets = 0, samples = 0;
+  double busy_seconds = 0;  // of threads inside process(), summed over threads
+  double device_seconds = 0;
+};
+
+// One edge of a graph.
+struct EdgeTelemetry {
+  std::string from, to;  // stages
+  std::uint64_t packets = 0;
+  double waited_seconds = 0;  // of packets, summed: from being sent to being processed
+  std::int64_t level = 0;     // packets that wait now
+};
+
+// One replica's device since the main graph was made. What a backend does not measure is 0.
+struct DeviceTelemetry {
+  std::string name;  // "cpu:0", "cuda:1"
+  int replica = 0, rank = 0;
+  double compute_seconds = 0, copy_seconds = 0, communication_seconds = 0;
+  std::size_t memory_bytes = 0;  // planned
+};
+
+// What a graph's parts have done since it was made, told some times a second while the main graph runs, and once at its end. All
+// are sums: a rate is the difference of two events. One that an observer has not taken yet is replaced by the next.
+struct TelemetryEvent {
+  std::string graph;
+  std::uint64_t step = 0;  // done
+  double seconds = 0;      // that the main graph has run in this process, other graphs apart
+  std::vector<StageTelemetry> stages;
+  std::vector<EdgeTelemetry> edges;
+  std::vector<DeviceTelemetry> devices;
+  double waited_for_data_seconds = 0,
+         waited_for_step_seconds = 0;    // in front of the step: a device had no batch; a batch no device
+  int data_threads = 0, io_threads = 0;  // that the stages before the step share
+  std::size_t resident_bytes = 0;        // of the process
+  std::string bottleneck;  // of the last seconds, for a line: "decode_image 61 %, device idle 40 %"; empty: not known yet
+  double elapsed_seconds = 0;
+};
+
 struct RunEnd {
   double epoch = 0;        // done
   std::uint64_t step = 0;  // done
@@ -209,6 +252,7 @@ class RunObserver {
   virtual void warning(const WarningEvent&) {}
   virtual void request(const RequestEvent&) {}
   virtual void tick(const TickEvent&) {}
+  virtual void telemetry(const TelemetryEvent&) {}
   virtual void end(const RunEnd&) {}
   // Called with Delivery::all. When flush() returns, others can see what was told, and it outlives a killed process: at the end
   // of each epoch, before other graphs run, and before end(). When sync() returns, it outlives a loss of power: before a

@@ -71,7 +71,7 @@ class AcrossProcesses final : public Communicator {
       const NcclWorld world = nccl_world(api, setting, [this] { return watch_.lost(); });
       communicator_ = std::make_unique<NcclCommunicator>(api, std::move(lanes), world, options);
     } catch (const Error& error) {
-      setting.group->leave(error.what());
+      setting.group->leave(&error);
       throw;
     }
   }

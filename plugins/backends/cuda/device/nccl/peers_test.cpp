@@ -38,7 +38,7 @@ class PairGroup final : public Group {
     into = std::move(mine.front());
     mine.pop_front();
   }
-  void leave(std::string_view why) noexcept override { lose(std::string(why)); }
+  void leave(const Error* why) noexcept override { lose(why == nullptr ? "" : why->what()); }
   void lose(std::string why) {
     const std::lock_guard lock(wire_->mutex);
     if (!wire_->lost) wire_->lost = std::move(why);
@@ -103,7 +103,7 @@ TEST_F(NcclPeersTest, AddUpOverProcesses) {
   other.join();
   EXPECT_EQ(values[0], 3);
   EXPECT_EQ(values[1], 3);
-  first_->group.leave("");
+  first_->group.leave(nullptr);
 }
 
 TEST_F(NcclPeersTest, ALostProcessEndsTheSumOfTheOther) {
