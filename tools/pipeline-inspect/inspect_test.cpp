@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "common/text_table.h"
 #include "millrace/backend/backend.h"
 #include "millrace/communicator.h"
 #include "millrace/loss.h"
@@ -11,7 +12,6 @@
 #include "millrace/optimizer.h"
 #include "network/load.h"
 #include "testkit/files.h"
-#include "text_table.h"
 
 namespace millrace {
 namespace {
@@ -229,6 +229,19 @@ TEST_F(Inspect, ShowsANetworkAsATableOfLayers) {
   EXPECT_NE(text.find("40 layers, 676,714 trained parameters, 1,792 running statistics, 95,257,856 multiply-adds an image"),
             std::string::npos)
       << text;
+}
+
+// As published: torchvision's tables of ResNet-50, AlexNet and VGG-16.
+TEST_F(Inspect, CountsTheMultiplyAddsOfKnownNetworks) {
+  for (const auto& [name, known] : std::vector<std::pair<std::string, std::string>>{{"resnet50", "(4.09 GMACs, 8.18 GFLOPs)"},
+                                                                                    {"alexnet", "(0.71 GMACs, 1.43 GFLOPs)"},
+                                                                                    {"vgg16", "(15.47 GMACs, 30.94 GFLOPs)"}}) {
+    Diagnostics errors;
+    const auto network = load_network(MILLRACE_SOURCE_DIR "/pipelines/networks/" + name + ".toml", Value(), registry_, errors);
+    ASSERT_EQ(errors.text(), "");
+    const std::string text = describe_network(*network);
+    EXPECT_NE(text.find(known), std::string::npos) << name << ": " << text.substr(text.rfind("multiply-adds an image"));
+  }
 }
 
 TEST_F(Inspect, ShowsTheBytesOfActivations) {

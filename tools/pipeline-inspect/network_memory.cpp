@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "common/text_table.h"
 #include "inspect.h"
 #include "millrace/backend/backend.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/optimizer.h"
 #include "prepare/memory_limit.h"
-#include "text_table.h"
 
 namespace millrace {
 namespace {

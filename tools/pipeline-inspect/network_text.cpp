@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
+#include "common/text_table.h"
 #include "inspect.h"
 #include "millrace/util/json_lines.h"
-#include "text_table.h"
 
 namespace millrace {
 
@@ -96,7 +96,8 @@ std::string totals(const Network& network) {
   std::string out = fmt::format("{} layers, {} trained parameters", network.layers.size(), grouped(trained));
   if (fixed > 0) out += fmt::format(", {} fixed", grouped(fixed));
   if (statistics > 0) out += fmt::format(", {} running statistics", grouped(statistics));
-  out += fmt::format(", {} multiply-adds an image\n", grouped(multiply_adds));
+  out += fmt::format(", {} multiply-adds an image ({:.2f} GMACs, {:.2f} GFLOPs)\n", grouped(multiply_adds),
+                     static_cast<double>(multiply_adds) / 1e9, 2 * static_cast<double>(multiply_adds) / 1e9);
   return out + fmt::format("in float32: {} bytes of parameters and statistics, {} bytes of activations an image\n",
                            grouped((trained + fixed + statistics) * sizeof(float)), grouped(activations));
 }

@@ -3,10 +3,10 @@
 #include <fstream>
 
 #include "base/secrets.h"
+#include "common/text_table.h"
 #include "config/document.h"
 #include "inspect.h"
 #include "millrace/util/text.h"
-#include "text_table.h"
 
 namespace millrace {
 

@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
+#include "common/text_table.h"
 #include "inspect.h"
 #include "millrace/backend/backend.h"
 #include "millrace/communicator.h"
 #include "millrace/detail/types.h"
 #include "millrace/observer.h"
 #include "millrace/optimizer.h"
-#include "text_table.h"
 
 namespace millrace {
 

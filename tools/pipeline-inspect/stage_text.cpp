@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
+#include "common/text_table.h"
 #include "inspect.h"
 #include "millrace/loss.h"
 #include "millrace/observer.h"
 #include "millrace/optimizer.h"
-#include "text_table.h"
 
 namespace millrace {
 

@@ -3,8 +3,8 @@
 #include "inspect.h"
 #include "millrace/util/json_lines.h"
 #include "millrace/util/text.h"
-#include "tensor_files/tensor_file.h"
 #include "recipe/usage.h"
+#include "tensor_files/tensor_file.h"
 #include "weights/weights.h"
 
 namespace millrace {
