@@ -4,6 +4,7 @@
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "millrace/util/telemetry.h"
 
 namespace millrace {
 
@@ -31,7 +32,10 @@ void SampleTransform::process(int, Packet packet, Output& output) {
   const auto* cache = dynamic_cast<const SampleCache*>(this);
   const bool makes_resident = cache != nullptr && cache->on_device();
   const bool random = is_random();
+  SampleWatch* const watch = SampleWatch::current();
+  std::uint32_t next = 0;
   for (Sample& sample : batch.chunk(packet)) {
+    if (watch != nullptr) watch->begins(next++);
     if (sample.cached) {
       sample.cached = cache == nullptr;  // the stages behind it have work to do again
       if (makes_resident) sample.set_resident();
@@ -47,6 +51,7 @@ void SampleTransform::process(int, Packet packet, Output& output) {
       if (error.kind() != ErrorKind::content) throw error.in("sample '" + sample.place() + "'");
       sample.fault = SampleFault{name_, error.what()};
     }
+    if (watch != nullptr) watch->done();
     if (makes_resident) sample.set_resident();
     if (draw.hash() == 0) continue;
     if (!random) refuse_draw(sample);

@@ -9,6 +9,7 @@
 
 #include "base/mutex.h"
 #include "graph/tsan.h"
+#include "graph/work_table.h"
 #include "millrace/error.h"
 
 namespace millrace::flow {
@@ -106,6 +107,7 @@ struct Core {
 
   std::function<void()> on_failure;  // set once, before the first start
   bool guarded = false;              // GraphOptions::guard
+  WorkTable work;
 
  private:
   std::atomic<bool> failed_{false};

@@ -60,6 +60,8 @@ class Feeder::CirculatingBatch final : public Batch, public Guarded {
     slots_[index].reset(key, slot, target, slot_of(target_memory_, target.shape(image), target_guards_, index));
   }
 
+  bool was_complete = false;  // it has been through the stages before the steps
+
   std::string damage(std::uint32_t begin, std::uint32_t slots) const override {
     for (std::uint32_t slot = begin; slot < begin + slots; ++slot) {
       for (const auto& [guards, what] : {std::pair{&pixel_guards_, "image"}, std::pair{&target_guards_, "target"}}) {
@@ -151,6 +153,7 @@ Feeder::~Feeder() {
 void Feeder::allocate() {
   const Lock lock(mutex_);
   home_.reserve(plan_.spec.buffers);  // so that home() never allocates
+  away_.reserve(plan_.spec.buffers);
   for (std::uint32_t i = 0; i < plan_.spec.buffers; ++i) home_.push_back(new CirculatingBatch(weak_from_this(), plan_));
 }
 
@@ -171,6 +174,7 @@ void Feeder::home(CirculatingBatch* batch) {
   const Credits::Stay stay(*credits_);
   if (!stay) {
     const Lock lock(mutex_);
+    std::erase(away_, batch);
     home_.push_back(batch);
     return;
   }
@@ -178,6 +182,8 @@ void Feeder::home(CirculatingBatch* batch) {
   {
     const Lock lock(mutex_);
     if (lost && !lost_step_) lost_step_ = batch->step;
+    batch->was_complete = !lost && gate_->any_entry();
+    std::erase(away_, batch);
     home_.push_back(batch);
   }
   if (lost) {
@@ -186,6 +192,18 @@ void Feeder::home(CirculatingBatch* batch) {
   }
   dispatch();
   credits_->home();
+}
+
+std::string Feeder::place_of(std::uint64_t step, std::uint32_t slot) const {
+  const Lock lock(mutex_);
+  const auto batch = std::ranges::find_if(away_, [step](const Batch* each) { return each->step == step; });
+  return batch == away_.end() || slot >= (*batch)->samples.size() ? std::string() : (*batch)->samples[slot].place();
+}
+
+std::uint64_t Feeder::waited_for_credit() const {
+  const Lock lock(mutex_);
+  const std::uint64_t now = now_ticks();
+  return credit_waited_ + (credit_since_ != 0 && !stopped_ ? now - std::min(now, credit_since_) : 0);
 }
 
 std::optional<std::uint64_t> Feeder::lost_step() {
@@ -199,11 +217,19 @@ void Feeder::dispatch() {
     std::uint64_t step = 0;
     {
       const Lock lock(mutex_);
+      const std::uint64_t now = now_ticks();
+      if (credit_since_ != 0) credit_waited_ += now - std::min(now, credit_since_);
+      credit_since_ = !stopped_ && next_ != last_ && home_.empty() ? now : 0;
       if (stopped_ || next_ == last_ || home_.empty()) return;
       batch = home_.back();
       home_.pop_back();
+      away_.push_back(batch);
       step = next_++;
       credits_->out();
+    }
+    if (plan_.options.keeps_batches && batch->was_complete) {
+      send_again(batch, step);
+      continue;
     }
     prepare(*batch, step);
     const auto filling = std::make_shared<Filling>(Ref<Batch>(batch), chunk_size());
@@ -211,6 +237,18 @@ void Feeder::dispatch() {
     const auto readers = std::clamp(chunks, 1U, static_cast<std::uint32_t>(io_.threads()));
     for (std::uint32_t i = 0; i < readers; ++i) post([this, filling] { fill(*filling); });
   }
+}
+
+// On an I/O thread, as its samples came from.
+void Feeder::send_again(CirculatingBatch* batch, std::uint64_t step) {
+  batch->step = step;
+  batch->epoch = step / plan_.options.steps_per_epoch;
+  post([this, batch = Ref<Batch>(batch)] {
+    Packet packet;
+    packet.payload = batch;
+    packet.sequence = batch->step;
+    plan_.batcher->emit(0, std::move(packet));
+  });
 }
 
 void Feeder::prepare(Batch& batch, std::uint64_t step) const {
@@ -279,14 +317,31 @@ void Feeder::send_empty(const Filling& filling) {
 }
 
 bool Feeder::read_chunk(Batch& batch, std::uint32_t begin, std::uint32_t end) {
-  const std::uint64_t started = now_ticks();
   const std::uint64_t first = first_position(batch);
-  for (std::uint32_t slot = begin; slot < end; ++slot) {
+  return read_slots(batch, begin, end - begin, [&](std::uint32_t slot) {
     const std::uint64_t position = first + slot;
-    if (!read(batch, slot, {batch.epoch, position, order_.index(batch.epoch, position % order_.size()), 0})) return false;
+    return SampleKey{batch.epoch, position, order_.index(batch.epoch, position % order_.size()), 0};
+  });
+}
+
+// A read is long beside what is counted of it.
+template <class KeyOf>
+bool Feeder::read_slots(Batch& batch, std::uint32_t begin, std::uint32_t count, KeyOf key_of) {
+  const int line = Counters::this_line();
+  const std::uint64_t started = now_ticks(), computed = thread_nanoseconds();
+  core_.work.begin(line, plan_.node, started, batch.step, begin, count);
+  SampleWatch watch(&plan_.node->service, line, started, core_.work.at(line).sample);
+  std::uint64_t bytes = 0;
+  bool goes_on = true;
+  for (std::uint32_t i = 0; goes_on && i < count; ++i) {
+    watch.begins(i);
+    goes_on = read(batch, begin + i, key_of(begin + i));
+    bytes += batch.samples[begin + i].encoded.size() + batch.samples[begin + i].encoded_target.size();
+    watch.done();
   }
-  plan_.node->counters.add(now_ticks() - started, 1, end - begin, 0);
-  return true;
+  core_.work.end(line);
+  if (goes_on) plan_.node->count(line, now_ticks() - started, count, bytes, thread_nanoseconds() - computed);
+  return goes_on;
 }
 
 bool Feeder::read(Batch& batch, std::uint32_t slot, const SampleKey& key) {
@@ -327,12 +382,9 @@ void Feeder::fetch(Sample& sample) const {
 void Feeder::retry(Packet packet) {
   post([this, packet = std::move(packet)]() mutable {
     if (core_.failed()) return;
-    const std::uint64_t started = now_ticks();
     Batch& batch = static_cast<Batch&>(*packet.payload);
-    for (std::uint32_t slot = packet.begin; slot < packet.begin + packet.count; ++slot) {
-      if (!read(batch, slot, replacement(batch.samples[slot].key))) return;
-    }
-    plan_.node->counters.add(now_ticks() - started, 1, packet.count, 0);
+    const auto key_of = [&](std::uint32_t slot) { return replacement(batch.samples[slot].key); };
+    if (!read_slots(batch, packet.begin, packet.count, key_of)) return;
     plan_.node->emit(0, std::move(packet));
   });
 }

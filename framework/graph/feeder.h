@@ -17,7 +17,8 @@
 namespace millrace::flow {
 
 struct FeederPlan {
-  Node* node = nullptr;            // the source's
+  Node* node = nullptr;  // the source's
+  Node* batcher = nullptr;
   std::vector<const Node*> work;   // whose cost per sample decides the size of chunks
   BatchSpec spec;                  // `size`: the slots that this process reads
   std::uint32_t global_batch = 0;  // slots of all processes
@@ -47,6 +48,9 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
 
   const std::string& source_name() const { return plan_.node->place().name; }
   int reading() const { return reading_; }  // I/O threads that read samples, or are about to
+  // The file of a sample under way; empty: not known. REQUIRES: nobody writes it.
+  std::string place_of(std::uint64_t step, std::uint32_t slot) const;
+  std::uint64_t waited_for_credit() const;  // ticks in which there were samples to read, and no batch was home
 
  private:
   class CirculatingBatch;
@@ -59,8 +63,11 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
   void send_empty(const Filling& filling);
   bool read(Batch& batch, std::uint32_t slot, const SampleKey& key);  // false: the run has failed
   bool read_chunk(Batch& batch, std::uint32_t begin, std::uint32_t end);
-  void post(std::function<void()> work);  // on an I/O thread; counts as under way
-  void fetch(Sample& sample) const;       // from the cache or the source; all but its hash
+  template <class KeyOf>
+  bool read_slots(Batch& batch, std::uint32_t begin, std::uint32_t count, KeyOf key_of);  // and counts them
+  void send_again(CirculatingBatch* batch, std::uint64_t step);                           // of keeps_batches
+  void post(std::function<void()> work);                                                  // on an I/O thread; counts as under way
+  void fetch(Sample& sample) const;  // from the cache or the source; all but its hash
   std::uint64_t first_position(const Batch& batch) const;
   SampleKey replacement(SampleKey key) const;
   std::uint32_t chunk_size() const;
@@ -75,8 +82,11 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
   const SampleOrder order_;
   std::function<void()> filled_;
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::vector<CirculatingBatch*> home_ MILLRACE_GUARDED_BY(mutex_);
+  std::vector<CirculatingBatch*> away_ MILLRACE_GUARDED_BY(mutex_);  // as they are sent
+  std::uint64_t credit_waited_ MILLRACE_GUARDED_BY(mutex_) = 0;      // ticks, until
+  std::uint64_t credit_since_ MILLRACE_GUARDED_BY(mutex_) = 0;       // this; 0: it does not wait for a batch now
   std::uint64_t next_ MILLRACE_GUARDED_BY(mutex_) = 0, last_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::atomic<std::uint64_t> pass_{0};  // Batch::pass
   std::optional<std::uint64_t> lost_step_ MILLRACE_GUARDED_BY(mutex_);

@@ -213,6 +213,15 @@ void Gate::account() {
   if (!token_ && complete) waited_.for_step += passed;
 }
 
+std::pair<Graph::Front, std::uint64_t> Gate::front() const {
+  const Lock lock(mutex_);
+  if (token_ == nullptr) return {Graph::Front::step, next_ - 1};
+  if (!open_) return {Graph::Front::run, next_};
+  const auto found = waiting_.find(next_);
+  const bool complete = found != waiting_.end() && found->second.packets.size() >= entries_;
+  return {complete ? Graph::Front::others : Graph::Front::batch, next_};
+}
+
 Gate::Waited Gate::waited() const {
   const Lock lock(mutex_);
   return waited_;

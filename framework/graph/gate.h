@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -39,6 +40,7 @@ class Gate : public std::enable_shared_from_this<Gate> {
     std::uint64_t for_data = 0, for_step = 0;  // ticks
   };
   Waited waited() const;
+  std::pair<Graph::Front, std::uint64_t> front() const;  // what is waited for, and the step that this is about
 
  private:
   class Token;

@@ -1,6 +1,8 @@
 #include "graph/graph.h"
 
 #include <algorithm>
+#include <functional>
+#include <tuple>
 
 #include "graph/feeder.h"
 #include "graph/gate.h"
@@ -45,6 +47,7 @@ struct Graph::State {
   FeederPlan feeder_plan(const GraphPlan& plan, const GraphOptions& options, int threads) const;
   Link& add_link(const std::string& from, const std::string& to);
   std::uint64_t packets_on_edges() const;
+  std::string sample_of(const flow::WorkTable::Entry& entry, double seconds) const;  // empty: it is no chunk
   void stop_stages();
 
   const std::string name;
@@ -132,7 +135,9 @@ void Graph::State::add_links(const GraphPlan& plan) {
     Link& link = add_link(plan.stages[from].name, plan.stages[to].name);
     for (const auto& node : nodes[to]) link.targets.push_back(node.get());
     link.port = edge.to_port;
-    link.carries = carries(type.inputs[static_cast<std::size_t>(edge.to_port)].payload);
+    const std::string_view payload_type = type.inputs[static_cast<std::size_t>(edge.to_port)].payload;
+    link.carries = carries(payload_type);
+    link.carries_encoded = payload_type == payload::kSampleChunk;
     if (type.stepwise && !under_token[from]) {
       gate->add_entry();
       link.divert = [this, &link](Packet packet) { gate->arrive(link, std::move(packet)); };
@@ -175,6 +180,7 @@ FeederPlan Graph::State::feeder_plan(const GraphPlan& plan, const GraphOptions& 
              place_of_stage(plan.stages[i].table_at(), plan.name, plan.stages[i].name));
       feeding.cache = cache;
     }
+    if (role == StageType::Role::batcher) feeding.batcher = node;
     if (role == StageType::Role::batcher) feeding.spec = static_cast<const Batcher&>(node->stage()).spec();
   }
   if (options.batch_size > 0) feeding.spec.size = options.batch_size;
@@ -242,14 +248,34 @@ void Graph::wait() {
   }
 }
 
+const char* Graph::to_string(Threads threads) {
+  switch (threads) {
+    case Threads::io: return "io";
+    case Threads::one: return "one";
+    case Threads::workers: break;
+  }
+  return "workers";
+}
+
 Graph::Figures Graph::figures() const {
   const double tick = seconds_per_tick();
   Figures figures;
   for (const auto& instances : state_->nodes) {
     for (const auto& node : instances) {
       const Counters::Totals totals = node->counters.totals();
-      figures.stages.push_back({node->place().name, node->place().replica, tick * static_cast<double>(totals.busy_ticks),
-                                totals.packets, totals.samples, node->stage().device_work()});
+      StageFigures& stage = figures.stages.emplace_back();
+      stage.name = node->place().name;
+      stage.replica = node->place().replica;
+      stage.busy_seconds = tick * static_cast<double>(totals.busy_ticks);
+      stage.computing_share = node->computing_share();
+      stage.packets = totals.packets;
+      stage.samples = totals.samples;
+      stage.bytes = totals.bytes;
+      stage.device = node->stage().device_work();
+      stage.service = node->service.bins();
+      stage.threads = node->kind() == Node::Kind::source   ? Threads::io
+                      : node->kind() == Node::Kind::serial ? Threads::one
+                                                           : Threads::workers;
     }
   }
   for (const auto& link : state_->links) {
@@ -260,33 +286,38 @@ Graph::Figures Graph::figures() const {
   const Gate::Waited waited = state_->gate->waited();
   figures.waited_for_data_seconds = tick * static_cast<double>(waited.for_data);
   figures.waited_for_step_seconds = tick * static_cast<double>(waited.for_step);
+  figures.waited_for_credit_seconds = tick * static_cast<double>(state_->feeder->waited_for_credit());
   figures.packets_in_flight_most = state_->most_packets;
   return figures;
 }
 
-// Packets are counted as received when a stage begins with them, and as the stage's own when it has returned.
-std::string Graph::under_way() const {
-  std::string text;
-  const auto say = [&](const std::string& stage, const std::string& what) {
-    text += fmt::format("{}[{}.{}] {}", text.empty() ? "" : ", ", state_->name, stage, what);
-  };
-  if (const int reading = state_->feeder->reading(); reading > 0) {
-    say(state_->feeder->source_name(), fmt::format("reads on {} thread{}", reading, reading == 1 ? "" : "s"));
+// A name is read where it lies, so only of a sample that a thread has held for long and nobody else touches.
+std::string Graph::State::sample_of(const flow::WorkTable::Entry& entry, double seconds) const {
+  constexpr double kHeld = 1;
+  const std::uint32_t count = entry.count, sample = entry.sample;
+  if (count == 0) return {};
+  const std::string place = seconds >= kHeld ? feeder->place_of(entry.step, entry.begin + sample) : std::string();
+  return place.empty() ? fmt::format("{} of {}", sample + 1, count) : fmt::format("'{}'", place);
+}
+
+Graph::Standing Graph::standing() const {
+  Standing standing;
+  const std::uint64_t now = now_ticks();
+  for (const flow::WorkTable::Entry& entry : state_->core->work.entries()) {
+    const Node* const node = entry.node.load(std::memory_order_acquire);
+    if (node == nullptr) continue;
+    const std::uint64_t since = entry.since;
+    const double seconds = seconds_per_tick() * static_cast<double>(now - std::min(now, since));
+    standing.work.push_back(
+        {node->place().name, node->kind() == Node::Kind::source, entry.step, seconds, state_->sample_of(entry, seconds)});
   }
-  for (const auto& instances : state_->nodes) {
-    std::int64_t packets = 0;
-    for (const auto& link : state_->links) {
-      if (!link->targets.empty() && link->targets.front() == instances.front().get()) {
-        packets += static_cast<std::int64_t>(link->counters.totals().samples - link->dropped);
-      }
-    }
-    for (const auto& node : instances) packets -= static_cast<std::int64_t>(node->counters.totals().packets);
-    const Node& node = *instances.front();
-    if (packets > 0 && node.kind() != Node::Kind::source) {
-      say(node.place().name, fmt::format("works on {} packet{}", packets, packets == 1 ? "" : "s"));
-    }
+  std::ranges::sort(standing.work, std::greater(), &Work::seconds);
+  standing.reading = state_->feeder->reading();
+  for (EdgeFigures& edge : figures().edges) {
+    if (edge.level > 0) standing.queued.push_back(std::move(edge));
   }
-  return text;
+  std::tie(standing.front, standing.step) = state_->gate->front();
+  return standing;
 }
 
 RunningStage running_stage() noexcept {

@@ -15,6 +15,7 @@
 #include "millrace/batch.h"
 #include "millrace/error.h"
 #include "millrace/stage.h"
+#include "millrace/util/telemetry.h"
 
 namespace millrace {
 
@@ -53,6 +54,8 @@ struct GraphOptions {
   // Known bytes lie around each sample's slot and around each batch, and are looked at when a stage sends samples on. A stage
   // that wrote there ends the run.
   bool guard = false;
+  // A batch that was complete once goes to the steps again and again as it is: no sample is read any more. For measuring steps.
+  bool keeps_batches = false;
   std::function<std::shared_ptr<std::uint8_t[]>(std::size_t bytes)> host_buffer;  // null: ordinary memory
 };
 
@@ -114,12 +117,18 @@ class Graph {
   void wait();
 
   // What each stage instance, edge and the gate did since the graph was made.
+  enum class Threads { io, workers, one };  // that run a stage: I/O threads, any worker, or one worker at a time
+  static const char* to_string(Threads threads);
   struct StageFigures {
     std::string name;
     int replica = -1;
-    double busy_seconds = 0;  // threads inside process()
+    Threads threads = Threads::workers;
+    double busy_seconds = 0;     // threads inside process()
+    double computing_share = 1;  // of it, in which they computed; the rest they waited for a lock, a disk or a processor
     std::uint64_t packets = 0, samples = 0;
-    Stage::DeviceWork device = {};  // see Stage::device_work()
+    std::uint64_t bytes = 0;          // of samples, as they came: encoded, or pixels; of a source: as it read them
+    std::vector<ServiceBin> service;  // of samples
+    Stage::DeviceWork device = {};    // see Stage::device_work()
   };
   struct EdgeFigures {
     std::string from, to;
@@ -132,13 +141,31 @@ class Graph {
     std::vector<EdgeFigures> edges;
     double waited_for_data_seconds = 0;        // the gate had a token and no batch
     double waited_for_step_seconds = 0;        // the gate had a batch and no token
+    double waited_for_credit_seconds = 0;      // the source had samples to read, and no batch was free
     std::uint64_t packets_in_flight_most = 0;  // on all edges; looked at when the last chunk of a batch is sent
   };
   Figures figures() const;
 
-  // What is under way: "[train.decode_image] works on 2 packets, [train.read] reads on 1 thread". A stage that has returned and
-  // goes on elsewhere (Output::Hold), as on a device, is not seen: "" when nothing else is under way. Any thread.
-  std::string under_way() const;
+  // What threads work on and what waits, for messages about a graph in which nothing moves. A stage that has returned and goes on
+  // elsewhere (Output::Hold), as on a device, is not seen.
+  struct Work {
+    std::string stage;
+    bool reads = false;  // it is a source
+    std::uint64_t step = 0;
+    double seconds = 0;  // since its thread began with the packet
+    std::string sample;  // under way: its file, where that is known, or its number in the packet; empty: it is no chunk
+  };
+  enum class Front { step, batch, others, run };  // what is waited for in front of the first stepwise stages
+  struct Standing {
+    std::vector<Work> work;           // the longest first
+    int reading = 0;                  // I/O threads that read, or are about to
+    std::vector<EdgeFigures> queued;  // edges with packets that no thread has begun with
+    // The step under way has not come home; or there is no complete batch; or other processes have not come to the next step, or
+    // the run has not opened the gate.
+    Front front = Front::batch;
+    std::uint64_t step = 0;  // the one that this is about
+  };
+  Standing standing() const;  // any thread
 
   std::size_t memory_bound() const;  // bytes of the circulating batches at most, encoded samples and scratch images included
 

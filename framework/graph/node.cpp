@@ -1,5 +1,6 @@
 #include "graph/node.h"
 
+#include <algorithm>
 #include <cassert>
 #include <type_traits>
 #include <utility>
@@ -166,8 +167,12 @@ std::uint64_t Node::process(const Link& link, Packet&& packet, std::uint64_t beg
     packet = {};
     return begin;
   }
-  const std::uint64_t step = packet.sequence, samples = samples_of(link, packet);
+  const std::uint64_t step = packet.sequence, samples = samples_of(link, packet), bytes = bytes_of(link, packet);
   const Packet kept = core_.guarded && outputs_.empty() ? packet : Packet();  // it sends nothing on, which would be looked at
+  const std::uint64_t computed = is_looked_at() ? thread_nanoseconds() : 0;
+  core_.work.begin(line, this, begin, step, packet.begin, packet.count);
+  SampleWatch watch(slow_samples_.load(std::memory_order_relaxed) ? &service : nullptr, line, begin, core_.work.at(line).sample);
+  SampleWatch* const outer = std::exchange(SampleWatch::current(), &watch);
   try {
     stage_->process(link.port, std::move(packet), *this);
     if (kept.payload) is_whole(kept);
@@ -176,9 +181,51 @@ std::uint64_t Node::process(const Link& link, Packet&& packet, std::uint64_t beg
     if (link.carries != Link::Carries::chunk) error.in("step " + std::to_string(step));
     fail(std::move(error));
   }
+  SampleWatch::current() = outer;
+  core_.work.end(line);
   const std::uint64_t end = now_ticks();
-  counters.add(line, end - begin, 1, samples, 0);
+  if (watch.counted() == 0 && samples > 0) service.add(line, (end - begin) / samples, samples);
+  count(line, end - begin, samples, bytes, computed > 0 ? thread_nanoseconds() - computed : 0);
   return end;
+}
+
+// Timing a sample costs some 10 ns, and asking for the thread's processor time some 600.
+void Node::count(int line, std::uint64_t ticks, std::uint64_t samples, std::uint64_t bytes, std::uint64_t nanoseconds) {
+  static const double kTick = seconds_per_tick();
+  static const auto kSlowSample = static_cast<std::uint64_t>(5e-6 / kTick),
+                    kSlowPacket = static_cast<std::uint64_t>(300e-6 / kTick);
+  const auto remember = [](std::atomic<bool>& flag, bool value) {
+    if (flag.load(std::memory_order_relaxed) != value) flag.store(value, std::memory_order_relaxed);
+  };
+  if (samples > 0) remember(slow_samples_, ticks > kSlowSample * samples);
+  remember(slow_packets_, ticks > kSlowPacket);
+  counters.add(line, ticks, 1, samples, 0, bytes);
+  if (nanoseconds == 0) return;
+  looked_ticks_.fetch_add(ticks, std::memory_order_relaxed);
+  looked_nanoseconds_.fetch_add(nanoseconds, std::memory_order_relaxed);
+}
+
+// All slow packets, and few of the others. A prime number, so that a thread that goes round the same stages looks at each.
+bool Node::is_looked_at() const {
+  constexpr unsigned kEvery = 61;
+  thread_local constinit unsigned packets = 0;
+  return slow_packets_.load(std::memory_order_relaxed) || ++packets % kEvery == 0;
+}
+
+double Node::computing_share() const {
+  const double seconds = static_cast<double>(looked_ticks_.load(std::memory_order_relaxed)) * seconds_per_tick();
+  const double computed = 1e-9 * static_cast<double>(looked_nanoseconds_.load(std::memory_order_relaxed));
+  return seconds > 0 ? std::min(computed / seconds, 1.0) : 1;
+}
+
+std::uint64_t Node::bytes_of(const Link& link, const Packet& packet) {
+  if (link.carries == Link::Carries::other) return 0;
+  const auto& batch = static_cast<const Batch&>(*packet.payload);
+  if (link.carries == Link::Carries::batch) return batch.count * batch.image.bytes();
+  std::uint64_t bytes = 0;
+  for (const Sample& sample : batch.chunk(packet))
+    bytes += link.carries_encoded ? sample.encoded.size() : sample.image().shape.bytes();
+  return bytes;
 }
 
 std::uint64_t Node::samples_of(const Link& link, const Packet& packet) const {

@@ -34,6 +34,7 @@ struct Link {
   int port = 0;                // the targets' input port
   std::size_t number = 0;      // among the graph's links
   Carries carries = Carries::other;
+  bool carries_encoded = false;           // a chunk whose samples are not decoded yet
   std::function<void(Packet)> divert;     // where packets go instead: the gate, or back to the source
   Counters counters;                      // packets: sent; samples: received; waited: between the two
   std::atomic<std::uint64_t> dropped{0};  // received by nobody: the gate was closed for good
@@ -82,7 +83,11 @@ class Node final : public Output {
   Stage& stage() const { return *stage_; }
   const Place& place() const { return place_; }
   Kind kind() const { return kind_; }
+  // One packet was worked on, by this thread. `nanoseconds`: thread_nanoseconds() that it took; 0: not looked at.
+  void count(int line, std::uint64_t ticks, std::uint64_t samples, std::uint64_t bytes, std::uint64_t nanoseconds);
+  double computing_share() const;  // of the time in process(), that threads computed and did not wait; by packets looked at
   Counters counters;
+  ServiceTimes service;
 
  private:
   void run(Message message) noexcept;
@@ -91,6 +96,8 @@ class Node final : public Output {
   void spawn(const Message& message);
   std::uint64_t process(const Link& link, Packet&& packet, std::uint64_t begin, int line) noexcept;
   std::uint64_t samples_of(const Link& link, const Packet& packet) const;
+  static std::uint64_t bytes_of(const Link& link, const Packet& packet);  // of samples
+  bool is_looked_at() const;            // whether to ask for this thread's processor time, which costs more than counting
   bool is_whole(const Packet& packet);  // otherwise the graph fails: the stage wrote outside its slots
 
   Core& core_;
@@ -100,6 +107,9 @@ class Node final : public Output {
   std::vector<std::vector<Link*>> outputs_;                // by port
   std::optional<tbb::flow::function_node<Message>> node_;  // a source has none
   Mailbox<Message> mailbox_;                               // of a serial stage
+  // How the last packet went. Written when it changes, so that threads do not take it from each other.
+  std::atomic<bool> slow_samples_{true}, slow_packets_{true};
+  std::atomic<std::uint64_t> looked_ticks_{0}, looked_nanoseconds_{0};
 };
 
 }  // namespace millrace::flow

@@ -101,6 +101,7 @@ GraphOptions PreparedRun::graph_options(std::size_t g) const {
   graph.samples_per_epoch = build.samples();
   graph.batch_size = build.batch().size;
   graph.guard = options.guard;
+  graph.keeps_batches = options.only_steps && g == 0;
   graph.steps_per_epoch = build.steps_per_epoch();
   graph.image = build.image();
   graph.target = build.target();

@@ -57,6 +57,8 @@ struct RunOptions {
   bool only_check = false;       // no Run will be made: no sample is read
   bool only_main = false;        // no other graph runs, nothing is written: for profiling
   bool guard = false;            // GraphOptions::guard
+  bool only_data = false;        // of the main graph: batches are complete, and their steps are left out; for profiling
+  bool only_steps = false;       // of the main graph: GraphOptions::keeps_batches; for profiling
   bool keeps_to_memory = false;  // a run whose plan is larger than the host's memory is refused, not warned
   double report_patience = 10;   // seconds for what stages tell of steps that devices have done
   std::string rescue;            // a folder for what the run's own does not take at the end; "": none

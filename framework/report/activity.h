@@ -1,7 +1,9 @@
 // What a run is doing, for a thread that has to say what is waited for.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "base/mutex.h"
 
@@ -25,10 +27,34 @@ class Activity {
     return something_to_save_;
   }
 
+  // While it lives, status() is what `say` returns, which any thread may call and which does not use the activity. The innermost
+  // counts. `activity`: null: nobody asks.
+  class Status {
+   public:
+    Status(Activity* activity, std::function<std::string()> say) : activity_(activity), outer_(std::move(say)) { swap(); }
+    ~Status() { swap(); }
+    Status(const Status&) = delete;
+    Status& operator=(const Status&) = delete;
+
+   private:
+    void swap() {
+      if (activity_ == nullptr) return;
+      const Lock lock(activity_->mutex_);
+      std::swap(activity_->say_, outer_);
+    }
+    Activity* const activity_;
+    std::function<std::string()> outer_;
+  };
+  std::string status() const {  // what everything waits for now
+    const Lock lock(mutex_);
+    return say_ ? say_() : text_;
+  }
+
  private:
   mutable Mutex mutex_;
   std::string text_ MILLRACE_GUARDED_BY(mutex_) = "starting";
   bool something_to_save_ MILLRACE_GUARDED_BY(mutex_) = false;
+  std::function<std::string()> say_ MILLRACE_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace

@@ -24,9 +24,19 @@ void start_graph(const RunContext& run, std::size_t graph, std::uint64_t first, 
   run.graph(graph).start(first, last);
 }
 
-void watch_graph(const RunContext& run, const Graph& graph, StallWatch& stall, bool is_stopping) {
-  if (is_stopping) return run.doing("the steps under way: " + waits_for(graph));
-  if (const std::string text = stall.look(graph); !text.empty()) run.log().warn(text);
+std::string status_of(const RunContext& run, std::size_t graph) {
+  const int rank = rank_of(run);
+  return (rank < 0 ? "" : fmt::format("rank {}: ", rank)) +
+         text_of(run.graph(graph).standing(), run.builds()[graph]->plan().name);
+}
+
+int rank_of(const RunContext& run) { return run.options().group == nullptr ? -1 : run.options().group->rank(); }
+
+void watch_graph(const RunContext& run, std::size_t index, StallWatch& stall, bool is_stopping) {
+  const Graph& graph = run.graph(index);
+  const std::string& name = run.builds()[index]->plan().name;
+  if (is_stopping) return run.doing("the steps under way: " + text_of(graph.standing(), name));
+  if (const std::string text = stall.look(graph, name); !text.empty()) run.log().warn(text);
 }
 
 OtherGraphs::OtherGraphs(const RunContext& run, StopRequest& stop, RunMeter& meter) : run_(run), stop_(stop), meter_(meter) {
@@ -154,6 +164,13 @@ void OtherGraphs::exchange_weights() {
   for (const auto& replica : run_.replicas()) replica->exchange(run_.prepared.replicas.request().evaluated);
 }
 
+void OtherGraphs::run_main() {
+  meter_.goes_on();
+  run_pass(0, run_.steps().first, run_.steps().end);
+  meter_.stands_still();
+  meter_.telemetry();
+}
+
 bool OtherGraphs::run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last) {
   const GraphBuild& build = *run_.builds()[graph];
   const std::string& name = build.plan().name;
@@ -172,15 +189,18 @@ bool OtherGraphs::run_pass(std::size_t graph, std::uint64_t first, std::uint64_t
 
 void OtherGraphs::drive(std::size_t g, std::uint64_t first, std::uint64_t last) {
   Graph& graph = run_.graph(g);
-  StallWatch stall;
+  StallWatch stall(rank_of(run_));
   start_graph(run_, g, first, last);
+  const Activity::Status status(run_.options().hooks.activity, [this, g] { return status_of(run_, g); });
   std::future<void> drained;
   start_beside(graph, [&] { drained = std::async(std::launch::async, [&graph] { graph.wait(); }); });
   try {
     while (drained.wait_for(Progress::kPolling) != std::future_status::ready) {
       if (stop_.look()) graph.stop();
-      watch_graph(run_, graph, stall, stop_.found().has_value());
-      if (g == 0 && run_.options().hooks.on_tick) run_.options().hooks.on_tick(graph.figures());
+      watch_graph(run_, g, stall, stop_.found().has_value());
+      if (g != 0) continue;
+      if (run_.options().hooks.on_tick) run_.options().hooks.on_tick(graph.figures());
+      if (meter_.is_time_for_tick()) meter_.telemetry();
     }
   } catch (...) {
     graph.stop();

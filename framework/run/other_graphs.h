@@ -37,7 +37,7 @@ class OtherGraphs {
   // Those with every = "end", where a run ends before its last step in good order.
   void run_ends(std::uint64_t done, const std::optional<Best>& best);
   // The main graph, where it does not train.
-  void run_main() { run_pass(0, run_.steps().first, run_.steps().end); }
+  void run_main();
 
   // Graphs that were due at the last boundary, and the run was stopped before them.
   std::vector<std::string> left() const;
@@ -65,6 +65,8 @@ class OtherGraphs {
 void start_graph(const RunContext& run, std::size_t graph, std::uint64_t first, std::uint64_t last);
 
 // Some times a second, while a graph runs: warns where nothing moves in it.
-void watch_graph(const RunContext& run, const Graph& graph, StallWatch& stall, bool is_stopping);
+void watch_graph(const RunContext& run, std::size_t graph, StallWatch& stall, bool is_stopping);
+std::string status_of(const RunContext& run, std::size_t graph);  // what everything waits for, on any thread
+int rank_of(const RunContext& run);  // of this process among several; -1: it is alone
 
 }  // namespace millrace

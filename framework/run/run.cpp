@@ -181,6 +181,13 @@ void Run::watch_gates() {
         agreement->step_is_ready(std::move(ready), std::move(answer));
       };
     }
+    if (g == 0 && run_.options.only_data) {
+      agree = [](const Graph::StepReady& ready, const auto& answer) {
+        Graph::StepAgreed agreed = Graph::StepAgreed::alone(ready);
+        agreed.leave_out = true;
+        answer(std::move(agreed));
+      };
+    }
     if (g == 0 && checkpointer_) agree = checkpointer_->watch(std::move(agree));
     run_.graphs[g]->on_step_ready(std::move(agree));
   }

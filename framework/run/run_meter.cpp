@@ -9,26 +9,11 @@
 #include "base/waited_time.h"
 #include "millrace/loss.h"
 #include "prepare/memory_limit.h"
-#include "run/telemetry.h"
 
 namespace millrace {
 namespace {
 
 constexpr auto kPause = std::chrono::microseconds(200);  // of one that waits for reports
-
-// Who the run waits for, from what the stages did: the data stages when the gate had no batch, else the training step.
-std::string who_is_waited_for(const Graph::Figures& now) {
-  if (now.waited_for_data_seconds <= now.waited_for_step_seconds) return "the device";
-  std::string slowest = "data";
-  double most = 0;
-  for (const auto& stage : now.stages) {
-    if (stage.replica < 0 && stage.busy_seconds > most) {
-      most = stage.busy_seconds;
-      slowest = "data (" + stage.name + ")";
-    }
-  }
-  return slowest;
-}
 
 // Of another loss, which --allow-change allows, the sums may be others.
 bool are_sums_of(const Loss* loss, const StepSums& sums) {
@@ -53,7 +38,8 @@ RunMeter::RunMeter(const RunContext& run, StopRules& rules, const Progress& prog
       progress_(progress),
       steps_per_epoch_(std::max<std::uint64_t>(run.main().steps_per_epoch(), 1)),
       begun_with_(run.steps().first),
-      reported_(has_reports(run.main().plan())) {}
+      reported_(has_reports(run.main().plan())),
+      telemetry_(run) {}
 
 bool RunMeter::restore(const RunState& state) {
   const GraphBuild& main = run_.main();
@@ -75,7 +61,7 @@ bool RunMeter::restore(const RunState& state) {
 
 void RunMeter::stands_still() {
   training_seconds_ += seconds_since(resumed_);
-  computed_seconds_ += seconds_since(resumed_);
+  telemetry_.stands_still();
 }
 
 RunState::Epoch RunMeter::epoch_so_far(std::uint64_t done) {
@@ -105,6 +91,7 @@ void RunMeter::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   event.seconds = training_seconds_;
   event.stream_hash = sums.stream_hash;
   event.resident_bytes = resident_bytes();
+  event.waits_for = telemetry_.end_epoch();
   warn_of_loss(event);
   run_.observers().tell(std::move(event));
   require_measured(sums, epoch);
@@ -233,17 +220,21 @@ void RunMeter::end_pass(const DonePass& pass) {
   if (sums.measured_nothing()) warn_of_nothing(event.graph);
   event.seconds = pass.seconds;
   event.best_step = pass.best_step;
+  telemetry_.stood_still(event.graph, pass.seconds);
   event.images_per_second = event.samples / pass.seconds;
   event.stream_hash = sums.stream_hash;
   run_.observers().tell(std::move(event));
   if (sums.steps > 0) last_validation_ = sums;
 }
 
+void RunMeter::goes_on() {
+  resumed_ = Clock::now();
+  telemetry_.goes_on();
+}
+
 void RunMeter::telemetry() {
-  TelemetryEvent event = telemetry_of_main(run_);
-  event.step = progress_.done();
-  event.seconds = computed_seconds_ + seconds_since(resumed_);
-  run_.observers().tell(std::move(event));
+  ticked_ = Clock::now();
+  run_.observers().tell(telemetry_.look(progress_.done()));
 }
 
 void RunMeter::tick(const std::string& waits_for) {
@@ -267,7 +258,7 @@ void RunMeter::tick(const std::string& waits_for) {
   const Graph::Figures figures = run_.graph(0).figures();
   event.waited_for_data_seconds = figures.waited_for_data_seconds;
   event.waited_for_step_seconds = figures.waited_for_step_seconds;
-  event.waits_for = waits_for.empty() ? who_is_waited_for(figures) : waits_for;
+  event.waits_for = waits_for.empty() ? telemetry_.bottleneck() : waits_for;
   run_.observers().tell(std::move(event));
 }
 

@@ -14,6 +14,7 @@
 #include "report/run_log.h"
 #include "run/progress.h"
 #include "run/run_context.h"
+#include "run/telemetry.h"
 
 namespace millrace {
 
@@ -37,8 +38,9 @@ class RunMeter {
   // A resumed run goes on in the epoch that the checkpoint has begun. Returns whether that epoch has no step left: larger batches
   // may leave none.
   bool restore(const RunState& state);
-  void goes_on() { resumed_ = Clock::now(); }        // the main graph computes from here on
-  void stands_still();                               // it does not, from here on
+  void goes_on();       // the main graph computes from here on
+  void stands_still();  // it does not, from here on
+  void stood_still(const std::string& what, double seconds) { telemetry_.stood_still(what, seconds); }
   RunState::Epoch epoch_so_far(std::uint64_t done);  // REQUIRES: it stands still, in the middle of an epoch
 
   // At a boundary: until observers know of all steps before it.
@@ -48,7 +50,7 @@ class RunMeter {
   // Until other processes' reports of a pass that this one has done are there, for a while.
   void await_others(const std::string& graph, std::uint64_t epoch, std::uint64_t steps);
   void tick(const std::string& waits_for);  // "": what the stages wait for
-  void telemetry();
+  void telemetry();                         // of the main graph, told now
   bool is_time_for_tick() const { return seconds_since(ticked_) >= kTick; }
 
   std::uint64_t steps_per_epoch() const { return steps_per_epoch_; }
@@ -82,7 +84,7 @@ class RunMeter {
   // What training_seconds_ and the sums of the epoch have from before this run went on, perhaps at another pace.
   double seconds_before_ = 0, samples_before_ = 0;
   Clock::time_point resumed_, ticked_;
-  double computed_seconds_ = 0;  // by the main graph in this process, until it last stood still
+  TelemetryMeter telemetry_;
   RunLog::Sums last_validation_;
 };
 

@@ -2,28 +2,75 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "millrace/observer.h"
 
 namespace millrace {
+namespace {
 
-std::string StallWatch::look(const Graph& graph) {
-  std::uint64_t packets = 0;
-  for (const Graph::StageFigures& stage : graph.figures().stages) packets += stage.packets;
-  if (packets != packets_) {
-    packets_ = packets;
-    still_.restart();
-    next_ = patience_;
-    return {};
-  }
-  const double seconds = still_.look();
-  if (seconds < next_) return {};
-  next_ = 2 * seconds;
-  return fmt::format("nothing has moved for {}; waited for: {}", duration_text(seconds), waits_for(graph));
+constexpr std::size_t kMostNamed = 3;  // threads; those that came later wait for them as a rule
+
+std::string text_of(const Graph::Work& work, const std::string& graph) {
+  const std::string what = work.sample.empty() ? "" : fmt::format("sample {} of ", work.sample);
+  return fmt::format("[{}.{}] {} {}step {} for {}", graph, work.stage, work.reads ? "reads" : "works on", what, work.step + 1,
+                     duration_text(work.seconds));
 }
 
-std::string waits_for(const Graph& graph) {
-  const std::string text = graph.under_way();
-  return text.empty() ? "work on devices, or a stage that keeps what it was given" : text;
+std::string text_of_front(const Graph::Standing& standing) {
+  const std::uint64_t step = standing.step + 1;
+  switch (standing.front) {
+    case Graph::Front::others: return fmt::format("step {} is complete here and waits for the other processes", step);
+    case Graph::Front::run: return fmt::format("the run holds up step {}", step);
+    case Graph::Front::batch: return fmt::format("step {} waits for its batch", step);
+    case Graph::Front::step: break;
+  }
+  return fmt::format("step {} is under way{}", step,
+                     standing.work.empty() ? ": on the devices, or in a stage that keeps what it was given" : "");
+}
+
+}  // namespace
+
+double StallWatch::patience(double usual_pause, std::uint64_t movements) {
+  constexpr double kAtFirst = 30, kAtLeast = 5, kTimes = 10;
+  constexpr std::uint64_t kFirstMovements = 20;
+  const double expected = std::max(kAtLeast, kTimes * usual_pause);
+  return movements < kFirstMovements ? std::max(kAtFirst, expected) : expected;
+}
+
+std::string StallWatch::look(const Graph& graph, const std::string& name) {
+  constexpr double kFades = 0.95;  // a pause that came once is forgotten
+  std::uint64_t packets = 0;
+  for (const Graph::StageFigures& stage : graph.figures().stages) packets += stage.packets;
+  const double seconds = still_.look();
+  if (packets != packets_) {
+    packets_ = packets;
+    if (movements_++ > 0) usual_ = std::max(seconds, kFades * usual_);
+    still_.restart();
+    next_ = 0;
+    return {};
+  }
+  if (next_ == 0) next_ = patience(usual_, movements_);
+  if (seconds < next_) return {};
+  next_ = 2 * seconds;
+  return fmt::format("{}nothing has moved for {}: {}", rank_ < 0 ? "" : fmt::format("rank {}: ", rank_), duration_text(seconds),
+                     text_of(graph.standing(), name));
+}
+
+std::string text_of(const Graph::Standing& standing, const std::string& name) {
+  std::string text;
+  const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
+  const std::size_t named = std::min(standing.work.size(), kMostNamed);
+  for (std::size_t i = 0; i < named; ++i) add(text_of(standing.work[i], name));
+  if (standing.work.size() > named) add(fmt::format("{} more threads work", standing.work.size() - named));
+  if (standing.work.empty() && standing.reading > 0) {
+    add(fmt::format("{} thread{} about to read", standing.reading, standing.reading == 1 ? " is" : "s are"));
+  }
+  for (const Graph::EdgeFigures& edge : standing.queued) {
+    add(fmt::format("{} packet{} before [{}.{}]", edge.level, edge.level == 1 ? " waits" : "s wait", name, edge.to));
+  }
+  add(text_of_front(standing));
+  return text;
 }
 
 }  // namespace millrace

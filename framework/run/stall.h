@@ -1,4 +1,4 @@
-// Notices that nothing moves in a graph.
+// Notices that nothing moves in a graph, and says what everything waits for.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,29 @@
 
 namespace millrace {
 
-// Says what a graph waits for when no packet has moved for `patience` seconds, and again each time twice as much has passed. One
-// thread.
+// Says what a graph waits for when no packet has moved for longer than is usual in it, and again each time twice as much has
+// passed. One thread.
 class StallWatch {
  public:
-  explicit StallWatch(double patience = 30) : patience_(patience), next_(patience) {}
+  // `rank`: of this process among several; -1: it is alone.
+  explicit StallWatch(int rank = -1) : rank_(rank) {}
   // To be called some times a second. Empty: something moves, or it has been said.
-  std::string look(const Graph& graph);
+  std::string look(const Graph& graph, const std::string& name);
+
+  // Seconds without movement after which something is wrong: many times the longest of the last pauses. Before the graph has
+  // moved some times, a pause may be a network that is compiled, or files that are fetched. Pure.
+  static double patience(double usual_pause, std::uint64_t movements);
 
  private:
-  const double patience_;
-  double next_;  // seconds without movement
-  std::uint64_t packets_ = 0;
+  const int rank_;
+  double next_ = 0;  // seconds without movement; 0: as patience() says
+  double usual_ = 0;
+  std::uint64_t packets_ = 0, movements_ = 0;
   WaitedTime still_;  // since something moved
 };
 
-// What is under way in the graph, in words that are never empty.
-std::string waits_for(const Graph& graph);
+// What is under way in the graph `name`, in words that are never empty: "[train.decode_image] works on sample 'cat/1.jpg' of step
+// 13 for 12 s; 3 packets wait before [train.batch]; the next step waits for a batch". Pure.
+std::string text_of(const Graph::Standing& standing, const std::string& name);
 
 }  // namespace millrace

@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "millrace/backend/device_clock.h"
 #include "prepare/memory_limit.h"
+#include "run/bottleneck.h"
 
 namespace millrace {
 namespace {
@@ -17,34 +22,98 @@ std::vector<DeviceTelemetry> devices_of(const RunContext& run, const Graph::Figu
     device.name = fmt::format("{}:{}", info.backend, info.index);
     device.replica = static_cast<int>(opened.first_replica + r);
     device.rank = run.options().group == nullptr ? 0 : run.options().group->rank();
-    for (const Graph::StageFigures& stage : figures.stages) {
-      if (stage.replica == static_cast<int>(r)) device.compute_seconds += stage.device.seconds;
+    device.memory_bytes = replicas[r]->memory_plan().total();
+    if (const auto times = device_times_of(replicas[r].get())) {
+      device.compute_seconds = times->computing();
+      device.update_seconds = times->update;
+      device.copy_seconds = times->copying;
+      device.communication_seconds = times->sums;
+    } else {
+      for (const Graph::StageFigures& stage : figures.stages) {
+        if (stage.replica == static_cast<int>(r)) device.compute_seconds += stage.device.seconds;
+      }
     }
     all.push_back(device);
   }
   return all;
 }
 
-}  // namespace
-
 TelemetryEvent telemetry_of_main(const RunContext& run) {
   const Graph::Figures figures = run.graph(0).figures();
   TelemetryEvent event;
   event.graph = run.main().plan().name;
   for (const Graph::StageFigures& stage : figures.stages) {
-    event.stages.push_back({stage.name, stage.replica, stage.device.samples > 0, stage.packets,
-                            stage.device.samples > 0 ? stage.device.samples : stage.samples, stage.busy_seconds,
-                            stage.device.seconds});
+    StageTelemetry& to = event.stages.emplace_back();
+    to.name = stage.name;
+    to.replica = stage.replica;
+    to.on_device = stage.device.seconds > 0;
+    to.packets = stage.packets;
+    to.samples = stage.device.samples > 0 ? stage.device.samples : stage.samples;
+    to.busy_seconds = stage.busy_seconds;
+    to.computing_seconds = stage.busy_seconds * stage.computing_share;
+    to.device_seconds = stage.device.seconds;
+    to.threads = Graph::to_string(stage.threads);
+    to.bytes = stage.bytes;
+    to.service = stage.service;
   }
   for (const Graph::EdgeFigures& edge : figures.edges)
     event.edges.push_back({edge.from, edge.to, edge.packets, edge.waited_seconds, edge.level});
   event.devices = devices_of(run, figures);
   event.waited_for_data_seconds = figures.waited_for_data_seconds;
   event.waited_for_step_seconds = figures.waited_for_step_seconds;
+  event.waited_for_credit_seconds = figures.waited_for_credit_seconds;
   event.data_threads = run.prepared.data_threads();
   event.io_threads = static_cast<int>(run.pipeline().run.io_threads);
   event.resident_bytes = resident_bytes();
   return event;
+}
+
+}  // namespace
+
+void TelemetryMeter::goes_on() {
+  resumed_ = Clock::now();
+  computes_ = true;
+  if (looks_.empty()) looks_.push_back(epoch_begin_ = now());
+}
+
+void TelemetryMeter::stands_still() {
+  computed_seconds_ += std::chrono::duration<double>(Clock::now() - resumed_).count();
+  computes_ = false;
+}
+
+void TelemetryMeter::stood_still(const std::string& what, double seconds) {
+  const auto found = std::ranges::find(stood_still_, what, &StandstillTelemetry::what);
+  if (found == stood_still_.end()) {
+    stood_still_.push_back({what, seconds});
+  } else {
+    found->seconds += seconds;
+  }
+}
+
+TelemetryEvent TelemetryMeter::now() const {
+  TelemetryEvent event = telemetry_of_main(run_);
+  event.seconds = computed_seconds_;
+  if (computes_) event.seconds += std::chrono::duration<double>(Clock::now() - resumed_).count();
+  event.elapsed_seconds = run_.observers().elapsed_seconds();
+  event.stood_still = stood_still_;
+  return event;
+}
+
+TelemetryEvent TelemetryMeter::look(std::uint64_t step) {
+  TelemetryEvent event = now();
+  event.step = step;
+  while (looks_.size() > 1 && event.elapsed_seconds - looks_[1].elapsed_seconds >= kLookedBack) looks_.pop_front();
+  if (!looks_.empty()) event.bottleneck = bottleneck_between(looks_.front(), event).text();
+  bottleneck_ = event.bottleneck;
+  if (looks_.empty() || event.elapsed_seconds - looks_.back().elapsed_seconds >= kLookedBack / 10) looks_.push_back(event);
+  return event;
+}
+
+std::string TelemetryMeter::end_epoch() {
+  TelemetryEvent event = now();
+  std::string text = bottleneck_between(epoch_begin_, event).text();
+  epoch_begin_ = std::move(event);
+  return text;
 }
 
 }  // namespace millrace

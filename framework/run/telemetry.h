@@ -1,12 +1,43 @@
 // What the parts of a run have done, as observers are told.
 #pragma once
 
+#include <chrono>
+#include <deque>
+#include <string>
+#include <vector>
+
 #include "millrace/observer.h"
 #include "run/run_context.h"
 
 namespace millrace {
 
-// Of the main graph, since it was made. `bottleneck` and `seconds` are the caller's to fill in.
-TelemetryEvent telemetry_of_main(const RunContext& run);
+// Looks at the main graph, and says what the run has waited for. One thread. `run` outlives it.
+class TelemetryMeter {
+ public:
+  explicit TelemetryMeter(const RunContext& run) : run_(run) {}
+
+  void goes_on();                                             // the main graph computes from here on
+  void stands_still();                                        // it does not, from here on
+  void stood_still(const std::string& what, double seconds);  // for that
+
+  TelemetryEvent look(std::uint64_t step);                       // `step`: done
+  const std::string& bottleneck() const { return bottleneck_; }  // of the last look
+  std::string end_epoch();                                       // what the run waited for since the last one; "": not known
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr double kLookedBack = 5;  // seconds that TelemetryEvent::bottleneck is about
+
+  TelemetryEvent now() const;  // without `step` and `bottleneck`
+
+  const RunContext& run_;
+  Clock::time_point resumed_;
+  bool computes_ = false;        // since resumed_
+  double computed_seconds_ = 0;  // in this process, until it last stood still
+  std::vector<StandstillTelemetry> stood_still_;
+  std::deque<TelemetryEvent> looks_;  // of the last kLookedBack seconds, the first one older
+  TelemetryEvent epoch_begin_;        // as things were then
+  std::string bottleneck_;
+};
 
 }  // namespace millrace

@@ -22,7 +22,8 @@ Training::Training(const RunContext& run)
       stop_(run_, rules_, progress_),
       meter_(run_, rules_, progress_),
       others_(run_, stop_, meter_),
-      saves_(run_, stop_, rules_) {}
+      saves_(run_, stop_, rules_),
+      stall_(rank_of(run_)) {}
 
 RunResult Training::run() {
   tell_start();
@@ -80,6 +81,7 @@ void Training::train() {
   run_.doing("the first step");
   meter_.goes_on();
   start_graph(run_, 0, run_.steps().first, run_.steps().end);
+  const Activity::Status status(run_.options().hooks.activity, [this] { return status_of(run_, 0); });
   std::thread waiter;
   start_beside(graph, [&] { waiter = std::thread([this] { wait_for_main_graph(); }); });
   try {
@@ -181,13 +183,13 @@ void Training::loop() {
     }
     if (stop_.look()) graph.stop();
     saves_.ask_for_checkpoints();
-    if (news.held_by.empty()) watch_graph(run_, graph, stall_, stop_.found().has_value());
+    if (news.held_by.empty()) watch_graph(run_, 0, stall_, stop_.found().has_value());
     if (run_.options().hooks.on_tick) run_.options().hooks.on_tick(graph.figures());
     if (meter_.is_time_for_tick()) {
-      meter_.tick(news.held_by.empty() ? "" : "observer " + news.held_by);
       meter_.telemetry();
+      meter_.tick(news.held_by.empty() ? "" : "observer " + news.held_by);
     }
-    if (news.is_drained && !progress_.is_at_boundary()) return;
+    if (news.is_drained && !progress_.is_at_boundary()) return meter_.telemetry();
   }
 }
 
@@ -233,7 +235,9 @@ void Training::run_others(const std::function<void()>& passes) {
 }
 
 void Training::checkpoint(std::uint64_t done, bool best) {
+  const auto begin = std::chrono::steady_clock::now();
   saves_.checkpoint(done, best, waiting(), [&] { return state(done); });
+  meter_.stood_still("checkpoint", std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
 }
 
 RunState Training::state(std::uint64_t done) {

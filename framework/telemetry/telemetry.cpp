@@ -4,6 +4,8 @@
 #include <array>
 #include <bit>
 #include <chrono>
+#include <cmath>
+#include <ctime>
 #include <thread>
 
 #if defined(__x86_64__)
@@ -95,8 +97,56 @@ Counters::Totals Counters::totals() const {
     totals.packets += line.packets.load(std::memory_order_relaxed);
     totals.samples += line.samples.load(std::memory_order_relaxed);
     totals.waited_ticks += line.waited.load(std::memory_order_relaxed);
+    totals.bytes += line.bytes.load(std::memory_order_relaxed);
   }
   return totals;
+}
+
+double ServiceTimes::ticks_of(std::size_t bin) {
+  if (bin == 0) return kLeast / 2.0;
+  const std::size_t power = (bin - 1) / kSteps + kLeastPower, step = (bin - 1) % kSteps;
+  return std::ldexp(1 + (static_cast<double>(step) + 0.5) / kSteps, static_cast<int>(power));
+}
+
+std::vector<ServiceBin> ServiceTimes::bins() const {
+  std::vector<ServiceBin> bins;
+  for (std::size_t bin = 0; bin < kBins; ++bin) {
+    std::uint64_t samples = 0;
+    for (const Stripe& stripe : *stripes_) samples += stripe.bins[bin].load(std::memory_order_relaxed);
+    if (samples > 0) bins.push_back({ticks_of(bin) * seconds_per_tick(), samples});
+  }
+  return bins;
+}
+
+double quantile(std::span<const ServiceBin> bins, double share) {
+  std::uint64_t all = 0, below = 0;
+  for (const ServiceBin& bin : bins) all += bin.samples;
+  for (const ServiceBin& bin : bins) {
+    below += bin.samples;
+    if (static_cast<double>(below) >= share * static_cast<double>(all)) return bin.seconds;
+  }
+  return 0;
+}
+
+std::vector<ServiceBin> since(std::span<const ServiceBin> before, std::span<const ServiceBin> now) {
+  std::vector<ServiceBin> between;
+  for (ServiceBin bin : now) {
+    const auto earlier = std::ranges::find(before, bin.seconds, &ServiceBin::seconds);
+    if (earlier != before.end()) bin.samples -= earlier->samples;
+    if (bin.samples > 0) between.push_back(bin);
+  }
+  return between;
+}
+
+SampleWatch*& SampleWatch::current() noexcept {
+  thread_local constinit SampleWatch* watch = nullptr;
+  return watch;
+}
+
+std::uint64_t thread_nanoseconds() noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 }  // namespace millrace

@@ -57,5 +57,30 @@ TEST(Counters, HandALineOnWhenItsThreadEnds) {
   EXPECT_EQ(counters->totals().packets, 300U);
 }
 
+TEST(ServiceTimes, SayHowManySamplesTookHowLongToATenth) {
+  ServiceTimes times;
+  for (int i = 0; i < 98; ++i) times.add(i, 10'000, 1);
+  times.add(0, 1'000'000, 2);
+  const std::vector<ServiceBin> bins = times.bins();
+  EXPECT_NEAR(quantile(bins, 0.5), 10'000 * seconds_per_tick(), 1'000 * seconds_per_tick());
+  EXPECT_NEAR(quantile(bins, 0.99), 1'000'000 * seconds_per_tick(), 100'000 * seconds_per_tick());
+  EXPECT_EQ(quantile({}, 0.5), 0);
+  times.add(0, 10'000, 5);
+  ASSERT_EQ(since(bins, times.bins()).size(), 1U);
+  EXPECT_EQ(since(bins, times.bins()).front().samples, 5U);
+}
+
+TEST(ServiceTimes, PutEachTimeIntoTheBinThatItsMiddleIsNextTo) {
+  std::size_t last = 0;
+  for (std::uint64_t ticks = 1; ticks < std::uint64_t{1} << 42U; ticks += ticks / 50 + 1) {
+    const std::size_t bin = ServiceTimes::bin_of(ticks);
+    EXPECT_GE(bin, last);
+    last = bin;
+    if (bin == 0) continue;
+    EXPECT_NEAR(ServiceTimes::ticks_of(bin) / static_cast<double>(ticks), 1, 0.13) << ticks;
+  }
+  EXPECT_LT(ServiceTimes::bin_of(UINT64_MAX), 200U);
+}
+
 }  // namespace
 }  // namespace millrace

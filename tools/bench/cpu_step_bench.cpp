@@ -13,7 +13,7 @@
 
 #include "backend.h"
 #include "device_info.h"
-#include "run/profile.h"
+#include "layers.h"
 #include "testkit/losses.h"
 #include "testkit/networks.h"
 #include "testkit/rules.h"

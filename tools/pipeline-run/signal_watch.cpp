@@ -21,7 +21,7 @@ bool is_ignored(int signal) {
 sigset_t watched() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGHUP, SIGINT, SIGTERM, SIGXCPU, SIGUSR1, SIGUSR2}) {
+  for (const int signal : {SIGHUP, SIGINT, SIGTERM, SIGXCPU, SIGUSR1, SIGUSR2, SIGQUIT}) {
     if (!is_ignored(signal)) sigaddset(&set, signal);
   }
   return set;
@@ -68,6 +68,8 @@ void SignalWatch::watch() {
     const int signal = sigtimedwait(&set, nullptr, &kTick);
     if (signal == SIGUSR1) {
       ++checkpoints_;
+    } else if (signal == SIGQUIT) {
+      print_to_stderr("now: {}\n", activity_.status());
     } else if (signal == SIGXCPU && signal_ != 0) {
       continue;  // the system sends it again for each second: nobody has asked twice
     } else if (signal > 0) {

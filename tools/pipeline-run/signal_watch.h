@@ -1,8 +1,8 @@
 // SIGINT, SIGTERM, SIGHUP, and SIGXCPU of a limit of processor time. The first one asks the run to end in good order; before the
 // first training step, where nothing would be lost, it ends the program. While the run has not ended, what it waits for is said
 // every ten seconds. The second signal ends the program at once, and says so (common/second_signal.h). SIGUSR2, with which Slurm
-// warns of a job's end, is taken as SIGTERM. SIGUSR1 asks for a checkpoint. A signal that is ignored when the program starts
-// stays so.
+// warns of a job's end, is taken as SIGTERM. SIGUSR1 asks for a checkpoint, and SIGQUIT (Ctrl-\) for what everything waits for at
+// the moment. A signal that is ignored when the program starts stays so.
 #pragma once
 
 #include <atomic>

@@ -30,6 +30,7 @@
 #include "millrace/detail/make_from_table.h"
 #include "millrace/detail/type_description.h"
 #include "millrace/params.h"
+#include "millrace/util/telemetry.h"
 
 namespace millrace {
 
@@ -81,6 +82,7 @@ struct EpochEvent {
   std::uint64_t stream_hash = 0;
   std::size_t resident_bytes = 0;
   double elapsed_seconds = 0;
+  std::string waits_for;  // as TelemetryEvent::bottleneck, over the epoch; empty: not known
 };
 
 // Another graph was run, as for validation.
@@ -153,7 +155,7 @@ struct TickEvent {
   std::vector<Figure> figures;  // of the epoch so far
   double images_per_second = 0;
   double waited_for_data_seconds = 0, waited_for_step_seconds = 0;  // by the main graph, since it began
-  std::string waits_for;    // what the run waits for now: "data (decode_image)", "observer metrics"
+  std::string waits_for;    // what the run waits for: TelemetryEvent::bottleneck, or "observer metrics"; empty: not known yet
   double seconds_left = 0;  // 0: not known
 };
 
@@ -163,8 +165,13 @@ struct StageTelemetry {
   int replica = -1;        // -1: all replicas share it
   bool on_device = false;  // process() submits and returns: device_seconds is the work, busy_seconds the submitting
   std::uint64_t packets = 0, samples = 0;
-  double busy_seconds = 0;  // of threads inside process(), summed over threads
-  double device_seconds = 0;
+  double busy_seconds = 0;    // of threads inside process(), summed over threads
+  double device_seconds = 0;  // of allreduce: from the last replica's gradients to their sum
+  // Which threads run it: "io" (I/O threads), "workers" (any data threads), "one" (a data thread at a time).
+  std::string threads;
+  double computing_seconds = 0;     // of busy_seconds; the rest its threads waited for a lock, a disk or a processor. By samples
+  std::uint64_t bytes = 0;          // of samples, as they came: encoded, or pixels; of a source: as it read them
+  std::vector<ServiceBin> service;  // how many samples took how long
 };
 
 // One edge of a graph.
@@ -175,12 +182,22 @@ struct EdgeTelemetry {
   std::int64_t level = 0;     // packets that wait now
 };
 
-// One replica's device since the main graph was made. What a backend does not measure is 0.
+// One replica's device since it was compiled for, other graphs included. What a backend does not measure is 0. The device is idle
+// for the rest of the time (elapsed_seconds). Devices that do several of these at once count each.
 struct DeviceTelemetry {
   std::string name;  // "cpu:0", "cuda:1"
   int replica = 0, rank = 0;
-  double compute_seconds = 0, copy_seconds = 0, communication_seconds = 0;
-  std::size_t memory_bytes = 0;  // planned
+  double compute_seconds = 0;        // forward, backward, losses and updates
+  double copy_seconds = 0;           // batches: brought to the device, normalised and laid out
+  double communication_seconds = 0;  // it waited for sums of gradients, with nothing else to do
+  std::size_t memory_bytes = 0;      // planned
+  double update_seconds = 0;         // of compute_seconds
+};
+
+// The main graph stood still, so that something else could be done: another graph, by its name, "checkpoint", "observer NAME".
+struct StandstillTelemetry {
+  std::string what;
+  double seconds = 0;
 };
 
 // What a graph's parts have done since it was made, told some times a second while the main graph runs, and once at its end. All
@@ -198,6 +215,8 @@ struct TelemetryEvent {
   std::size_t resident_bytes = 0;        // of the process
   std::string bottleneck;  // of the last seconds, for a line: "decode_image 61 %, device idle 40 %"; empty: not known yet
   double elapsed_seconds = 0;
+  double waited_for_credit_seconds = 0;  // the source had samples to read, and no batch was free
+  std::vector<StandstillTelemetry> stood_still;
 };
 
 struct RunEnd {

@@ -110,6 +110,21 @@ void CpuReplica::take_inputs(const Batch& batch, std::uint32_t begin, std::uint3
   sum_ = {};
 }
 
+void CpuReplica::run_ingest(const Batch& batch, std::uint32_t begin, std::uint32_t count, const View* view, Executable& to) {
+  const WorkMeter::Piece copying(meter_, Work::copying);
+  millrace::cpu::ingest(batch, begin, count, view, table_, to.input());
+}
+
+// The time of an empty queue belongs to no kind of work, so each piece ends with that.
+Ref<Event> CpuReplica::submit(Work kind, std::function<void()> work, std::function<void()> always) {
+  return queue_.submit(
+      [this, kind, work = std::move(work)] {
+        const WorkMeter::Piece piece(meter_, kind);
+        work();
+      },
+      std::move(always));
+}
+
 void CpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) {
   queue_.check();
   submitted_epoch_ = batch->epoch;
@@ -119,20 +134,20 @@ void CpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t cou
     pass_.first_sample = batch->first_slot + begin;
     epoch_ = batch->epoch;
     current_ = count == 0 ? nullptr : &executable(executables_, {count, true, phases_.at(epoch_)});
-    if (current_ != nullptr) millrace::cpu::ingest(*batch, begin, count, nullptr, table_, current_->input());
+    if (current_ != nullptr) run_ingest(*batch, begin, count, nullptr, *current_);
   };
-  queue_.submit(or_give_up(work), [batch] { batch->in_flight.fetch_sub(1); });
+  submit(Work::training, or_give_up(work), [batch] { batch->in_flight.fetch_sub(1); });
 }
 
 void CpuReplica::forward(std::uint64_t step) {
-  queue_.submit(or_give_up([this, step] {
-    pass_.step = step;
-    if (current_ != nullptr)
-      current_->forward(pass_);
-    else if (Executable* const others = missed(); others != nullptr)
-      others->meet_forward();
-    read_ = current_;
-  }));
+  submit(Work::training, or_give_up([this, step] {
+           pass_.step = step;
+           if (current_ != nullptr)
+             current_->forward(pass_);
+           else if (Executable* const others = missed(); others != nullptr)
+             others->meet_forward();
+           read_ = current_;
+         }));
 }
 
 // Work whose failure the other replicas are told: they would wait for this one in the middle of a pass.
@@ -149,7 +164,7 @@ std::function<void()> CpuReplica::or_give_up(std::function<void()> work) const {
 }
 
 Ref<Event> CpuReplica::losses(std::span<const LossTerm> terms) {
-  return queue_.submit(or_give_up([this, all = std::vector<LossTerm>(terms.begin(), terms.end())] { run_losses(all); }));
+  return submit(Work::training, or_give_up([this, all = std::vector<LossTerm>(terms.begin(), terms.end())] { run_losses(all); }));
 }
 
 // The first term at a value writes its gradient, the others add theirs.
@@ -194,14 +209,14 @@ void CpuReplica::run_backward(Announcement& to) {
 void CpuReplica::backward(BucketReady ready) {
   const auto filled = static_cast<int>(filled_buckets(buckets(), submitted_epoch_));
   const auto to = std::make_shared<Announcement>(Announcement{std::move(ready), filled});
-  queue_.submit(or_give_up([this, to] { run_backward(*to); }), [this, to] {
+  submit(Work::training, or_give_up([this, to] { run_backward(*to); }), [this, to] {
     announce(*to, -1);  // whatever happened, all are announced
     adds_ = false;
   });
 }
 
 void CpuReplica::keep_gradients() {
-  queue_.submit([this] {
+  submit(Work::training, [this] {
     parameters_.keep_gradients();
     adds_ = true;
   });
@@ -209,19 +224,23 @@ void CpuReplica::keep_gradients() {
 
 Ref<Event> CpuReplica::update(int bucket, const UpdateStep& step, const Ref<Event>& after) {
   const std::vector<double> factors(step.rate_factor.begin(), step.rate_factor.end());
-  return queue_.submit([this, bucket, copied = step, factors, after]() mutable {
-    if (after) after->wait();
+  return submit(Work::update, [this, bucket, copied = step, factors, after]() mutable {
+    if (after && !after->complete()) {
+      const WorkMeter::Piece waiting(meter_, Work::sums);
+      after->wait();
+    }
     copied.rate_factor = factors;
     parameters_.update(bucket, copied);
   });
 }
 
 Ref<Event> CpuReplica::blend(std::string_view copy, double decay, bool write_back) {
-  return queue_.submit([this, name = std::string(copy), decay, write_back] { parameters_.blend(name, decay, write_back); });
+  return submit(Work::update,
+                [this, name = std::string(copy), decay, write_back] { parameters_.blend(name, decay, write_back); });
 }
 
 Ref<Event> CpuReplica::exchange(std::string_view copy) {
-  return queue_.submit([this, name = std::string(copy)] { parameters_.exchange(name); });
+  return submit(Work::update, [this, name = std::string(copy)] { parameters_.exchange(name); });
 }
 
 std::size_t CpuReplica::sum_bytes(std::uint32_t samples) const {
@@ -241,7 +260,7 @@ Map CpuReplica::run_infer(const Batch& batch, std::uint32_t begin, std::uint32_t
   const bool one = is_one_view(views);
   if (!one) begin_sum(network.output());
   for (const View& view : views) {
-    millrace::cpu::ingest(batch, begin, count, &view, table_, network.input());
+    run_ingest(batch, begin, count, &view, network);
     network.forward(pass_);
     read_ = &network;
     if (!one) add_view(network.output(), view, sum_);
@@ -261,11 +280,11 @@ Ref<Event> CpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_
     const Map output = count == 0 ? Map{} : run_infer(*batch, begin, count, looks);
     if (loss != nullptr) sums = losses_.run(loss, {output}, inputs_, count, 1);
   };
-  return queue_.submit(work, [batch] { batch->in_flight.fetch_sub(1); });
+  return submit(Work::inference, work, [batch] { batch->in_flight.fetch_sub(1); });
 }
 
 Ref<Event> CpuReplica::read_outputs(std::span<const OutputCopy> copies) {
-  return queue_.submit([this, wanted = std::vector<OutputCopy>(copies.begin(), copies.end())] {
+  return submit(Work::inference, [this, wanted = std::vector<OutputCopy>(copies.begin(), copies.end())] {
     if (read_ == nullptr) return;
     for (const OutputCopy& copy : wanted) {
       const bool summed = copy.value == network_.result() && sum_.data != nullptr;
@@ -277,7 +296,7 @@ Ref<Event> CpuReplica::read_outputs(std::span<const OutputCopy> copies) {
 void CpuReplica::run_gradient(const Batch& batch, std::uint32_t begin, std::uint32_t count, const GradientCopy& copy) {
   Executable& network = executable(gradients_.by(copy.gradient.by), {count, false});
   const View plain;
-  millrace::cpu::ingest(batch, begin, count, &plain, table_, network.input());
+  run_ingest(batch, begin, count, &plain, network);
   network.forward(pass_);
   read_gradient(network, pass_, std::span(batch.labels + begin, count), copy);
 }
@@ -293,7 +312,7 @@ Ref<Event> CpuReplica::read_gradients(Ref<Batch> batch, std::uint32_t begin, std
       if (count > 0) run_gradient(*batch, begin, count, copy);
     }
   };
-  return queue_.submit(work, [batch] { batch->in_flight.fetch_sub(1); });
+  return submit(Work::inference, work, [batch] { batch->in_flight.fetch_sub(1); });
 }
 
 std::vector<float> CpuReplica::logits() {

@@ -8,10 +8,12 @@
 
 #include "executable.h"
 #include "losses.h"
+#include "millrace/backend/device_times.h"
 #include "millrace/backend/executables.h"
 #include "millrace/backend/learning_phases.h"
 #include "parameter_store.h"
 #include "score_gradients.h"
+#include "work_meter.h"
 #include "work_queue.h"
 
 namespace millrace::cpu {
@@ -21,7 +23,7 @@ namespace millrace::cpu {
 // events complete and their buckets are announced, so that nobody hangs. It stays: a replica that failed is not used again.
 //
 // Fewer samples than compiled for are computed exactly, not padded: the first step with a new count compiles for it.
-class CpuReplica final : public Replica {
+class CpuReplica final : public Replica, public MeasuresDevice {
  public:
   CpuReplica(const Network& network, const CompileOptions& options, const DeviceOptions& device,
              const PrimitiveChecks& checks = {});
@@ -52,8 +54,11 @@ class CpuReplica final : public Replica {
   std::vector<float> read(std::string_view state, int parameter) override;
   void write(std::string_view state, int parameter, std::span<const float> values) override;
   void finish() override;
+  DeviceTimes device_times() const override { return meter_.times(); }
 
  private:
+  // Behind all that was submitted before. `always`: see WorkQueue.
+  Ref<Event> submit(Work kind, std::function<void()> work, std::function<void()> always = {});
   std::function<void()> or_give_up(std::function<void()> work) const;
   void compile(const DeviceOptions& device, const PrimitiveChecks& checks);
   std::size_t arena_bytes() const;
@@ -62,6 +67,7 @@ class CpuReplica final : public Replica {
   Executable* missed();  // what a replica without a sample would compute: there it meets the others; null: it does not train
   void bind_all();
   void take_inputs(const Batch& batch, std::uint32_t begin, std::uint32_t count);
+  void run_ingest(const Batch& batch, std::uint32_t begin, std::uint32_t count, const View* view, Executable& to);
   void run_losses(const std::vector<LossTerm>& terms);
   struct Announcement {
     BucketReady ready;
@@ -102,6 +108,7 @@ class CpuReplica final : public Replica {
   MemoryRegion sum_memory_;
   Map sum_;  // of several views' outputs; without data: there was one
 
+  WorkMeter meter_;                 // of the replica's thread
   WorkQueue queue_{"cpu replica"};  // last: its thread ends before anything it uses goes
 };
 

@@ -395,5 +395,29 @@ TEST(Replica, PassesTheGradientCheckWithChannelsAndSamplesDropped) {
   EXPECT_LT(report.worst(), 1e-2) << report.text();
 }
 
+TEST(Replica, TellsComputingFromWaitingForSumsAndFromIdleness) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  Machine machine(kConvNet);
+  const auto times = [&] { return dynamic_cast<const MeasuresDevice&>(*machine.replica).device_times(); };
+  EXPECT_EQ(times().training, 0);
+  machine.gradients(make_batch(*machine.network, 8), 0, 8, 8);
+  machine.replica->finish();
+  const DeviceTimes step = times();
+  EXPECT_GT(step.training, 0);
+  EXPECT_GT(step.copying, 0);
+  EXPECT_EQ(step.inference + step.update + step.sums, 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(times().busy(), step.busy()) << "nothing was submitted: the device idles";
+  const auto summed = make_ref<HostEvent>();
+  machine.replica->update(0, {{.learning_rate = 0.1}, 0}, summed);
+  while (times().sums < 0.005) std::this_thread::yield();  // while it waits, and not when it is over
+  summed->signal();
+  machine.replica->finish();
+  EXPECT_GT(times().update, 0);
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  EXPECT_LE(times().busy() + times().sums, seconds);
+}
+
 }  // namespace
 }  // namespace millrace::cpu::test

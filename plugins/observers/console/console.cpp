@@ -47,13 +47,14 @@ std::string figures_text(const std::vector<Figure>& figures, int decimals, std::
   return text;
 }
 
-// "train: epoch 3/15  step 412/2925  loss 1.034  accuracy 63.2 %  412 images/s  bound by the device  2 min 10 s left"
+// "train: epoch 3/15  step 412/2925  loss 1.034  accuracy 63.2 %  412 images/s  waits for: decode_image 61 %, device idle 40 %  2
+// min 10 s left"
 std::string progress_line(const TickEvent& e) {
   const double shown_epoch = std::min(std::floor(e.epoch) + 1, std::ceil(e.epochs));
   std::string line = fmt::format("{}: epoch {:.0f}/{:g}  step {}/{}", e.graph, shown_epoch, e.epochs, e.step, e.steps);
   if (!e.figures.empty()) line += "  " + figures_text(e.figures, 3, kFiguresShown);
   if (e.images_per_second > 0) line += fmt::format("  {:.0f} images/s", e.images_per_second);
-  if (!e.waits_for.empty()) line += "  bound by " + e.waits_for;
+  if (!e.waits_for.empty()) line += "  waits for: " + e.waits_for;
   if (e.seconds_left > 0) line += "  " + duration_text(e.seconds_left) + " left";
   return line;
 }
@@ -116,8 +117,9 @@ class ConsoleObserver final : public RunObserver {
                                 : e.figures.empty() ? "no images"
                                                     : figures_text(e.figures, 4, kFiguresShown);
     const std::string stream = e.reported ? fmt::format("  stream {:016x}", e.stream_hash) : "";
-    say(fmt::format("{}: epoch {}/{:g}  {}  {:.0f} images/s{}", e.graph, e.epoch, e.epochs, figures, e.images_per_second,
-                    stream));
+    const std::string waits_for = e.waits_for.empty() ? "" : "  waits for: " + e.waits_for;
+    say(fmt::format("{}: epoch {}/{:g}  {}  {:.0f} images/s{}{}", e.graph, e.epoch, e.epochs, figures, e.images_per_second,
+                    stream, waits_for));
   }
 
   void pass(const PassEvent& e) override {

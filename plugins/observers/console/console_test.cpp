@@ -230,7 +230,7 @@ TEST_F(ConsoleObserverTest, QuietSaysWarningsAndBadSamplesAlone) {
 
 TEST_F(ConsoleObserverTest, RenewsItsLineOnATerminal) {
   const std::string line =
-      "train: epoch 2/2  step 5/8  loss 0.250  accuracy 50.0 %  412 images/s  bound by observer metrics  2 min 10 s left";
+      "train: epoch 2/2  step 5/8  loss 0.250  accuracy 50.0 %  412 images/s  waits for: observer metrics  2 min 10 s left";
   bool was_early = false;  // the first tick; not on a machine that paused this thread
   const auto work = [&] {
     const auto observer = make("console");

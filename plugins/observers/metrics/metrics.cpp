@@ -63,7 +63,9 @@ class MetricsObserver final : public RunObserver {
     add_figures(line, e.figures);
     line.add("images_per_second", e.images_per_second).add("seconds", e.seconds);
     if (e.reported) line.add("stream_hash", hex(e.stream_hash));
-    write(line.add("resident_bytes", e.resident_bytes), e.elapsed_seconds);
+    line.add("resident_bytes", e.resident_bytes);
+    if (!e.waits_for.empty()) line.add("waits_for", e.waits_for);
+    write(line, e.elapsed_seconds);
   }
 
   void pass(const PassEvent& e) override {

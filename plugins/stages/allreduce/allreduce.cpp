@@ -71,7 +71,9 @@ void Allreduce::process(int, Packet packet, Output& output) {
 
   std::vector<Ref<GradientBucket>> complete = std::move(joint.buckets);
   open_.erase(key);
+  const Ref<Event> filled = complete[replica]->ready;
   communicator_->all_reduce(complete);
+  clock_.watch_behind(filled, complete.front()->ready);
   for (Ref<GradientBucket>& sum : complete) {
     if (sum->bucket + 1 == sum->buckets) check_when(sum->ready, output);
     Packet out;

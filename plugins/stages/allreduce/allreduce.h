@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/backend/device_clock.h"
 #include "millrace/batch.h"
 #include "millrace/communicator.h"
 #include "millrace/stage.h"
@@ -29,7 +30,8 @@ class Allreduce : public Stage {
 
   void open() override;
   void process(int port, Packet packet, Output& output) override;
-  void stop() noexcept override { open_.clear(); }  // of a run that ended in the middle of a step
+  DeviceWork device_work() const override { return clock_.work(); }  // from the last replica's gradients to their sum
+  void stop() noexcept override { open_.clear(); }                   // of a run that ended in the middle of a step
 
  private:
   struct Joint {
@@ -41,7 +43,8 @@ class Allreduce : public Stage {
 
   const StepContext context_;
   const CommunicatorType* type_ = nullptr;
-  std::unique_ptr<Communicator> communicator_;           // null with one replica
+  std::unique_ptr<Communicator> communicator_;  // null with one replica
+  DeviceClock clock_;
   std::map<std::pair<std::uint64_t, int>, Joint> open_;  // by (step, bucket)
 };
 

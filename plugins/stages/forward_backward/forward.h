@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "device_clock.h"
+#include "millrace/backend/device_clock.h"
 #include "millrace/batch.h"
 #include "millrace/loss.h"
 #include "millrace/stage.h"
@@ -37,7 +37,7 @@ class Forward : public Stage {
 
   void open() override;
   void process(int port, Packet packet, Output& output) override;
-  DeviceWork device_work() const override { return clock_.work(); }
+  DeviceWork device_work() const override;
   std::size_t memory_bound() const override;
 
  private:

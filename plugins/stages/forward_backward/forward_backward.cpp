@@ -75,6 +75,12 @@ void ForwardBackward::process(int, Packet packet, Output& output) {
   backward(std::move(token), work, output);
 }
 
+Stage::DeviceWork ForwardBackward::device_work() const {
+  DeviceWork work = clock_.work();
+  if (const auto times = device_times_of(&replica_of(context_))) work.seconds = times->training;
+  return work;
+}
+
 const Shape& ForwardBackward::output_of(const StageLoss& loss) const {
   return context_.network->shape_of(loss.output.value_or(context_.network->result()));
 }

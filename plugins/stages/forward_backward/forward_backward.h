@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "device_clock.h"
+#include "millrace/backend/device_clock.h"
 #include "millrace/batch.h"
 #include "millrace/loss.h"
 #include "millrace/stage.h"
@@ -41,8 +41,8 @@ class ForwardBackward : public Stage {
   ForwardBackward(const Params& params, const StepContext& context);
 
   void process(int port, Packet packet, Output& output) override;
-  std::vector<double> weigh(const Batch& batch) const override;      // by loss
-  DeviceWork device_work() const override { return clock_.work(); }  // until the last bucket is filled
+  std::vector<double> weigh(const Batch& batch) const override;  // by loss
+  DeviceWork device_work() const override;                       // until the last bucket is filled
 
  private:
   struct Work {

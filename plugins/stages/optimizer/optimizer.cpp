@@ -148,11 +148,18 @@ void Optimizer::process(int, Packet packet, Output& output) {
   // Who scales all gradients by one number looks at it.
   step_.wrong = bucket.scale == nullptr ? reinterpret_cast<std::uint32_t*>(wrong_.get()) : nullptr;
   const Ref<Event> updated = replica().update(bucket.bucket, step_, updated_ == 0 ? behind_report(bucket.ready) : bucket.ready);
+  clock_.watch_behind(bucket.ready, updated);
   if (++updated_ == bucket.buckets) {
     if (step_.wrong != nullptr) report_wrong(updated, bucket.step, output);
     end_step();
   }
   packet.payload = nullptr;  // with the step's last bucket, its token
+}
+
+Stage::DeviceWork Optimizer::device_work() const {
+  DeviceWork work = clock_.work();
+  if (const auto times = device_times_of(context_.replicas.empty() ? nullptr : &replica())) work.seconds = times->update;
+  return work;
 }
 
 // The number of updates, and with an average the number of its places.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "groups.h"
+#include "millrace/backend/device_clock.h"
 #include "millrace/backend/readback.h"
 #include "millrace/batch.h"
 #include "millrace/optimizer.h"
@@ -75,6 +76,7 @@ class Optimizer : public Stage {
 
   void open() override;
   void process(int port, Packet packet, Output& output) override;
+  DeviceWork device_work() const override;
   std::string save() const override;
   void restore(std::string_view saved) override;
 
@@ -98,6 +100,7 @@ class Optimizer : public Stage {
   UpdateStep step_;
   std::uint64_t averaged_ = 0;        // places that `average` is the mean of
   int updated_ = 0;                   // buckets of this step
+  DeviceClock clock_;                 // of updates
   bool started_ = false;              // a step has begun
   std::shared_ptr<std::byte> wrong_;  // where updates say that a gradient is not finite; replica 0's, which is like all others'
   std::optional<Readback> readback_;

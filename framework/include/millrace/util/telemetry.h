@@ -3,7 +3,11 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
 
 namespace millrace {
 
@@ -28,13 +32,15 @@ class Counters {
     add(this_line(), busy_ticks, packets, samples, waited_ticks);
   }
   // For counting several times in a row: `line` is this thread's this_line().
-  void add(int line, std::uint64_t busy_ticks, std::uint64_t packets, std::uint64_t samples, std::uint64_t waited_ticks) {
+  void add(int line, std::uint64_t busy_ticks, std::uint64_t packets, std::uint64_t samples, std::uint64_t waited_ticks,
+           std::uint64_t bytes = 0) {
     Line& mine = lines_[static_cast<std::size_t>(line)];
     const bool shared = line == kLines - 1;
     count(mine.busy, busy_ticks, shared);
     count(mine.packets, packets, shared);
     count(mine.samples, samples, shared);
     count(mine.waited, waited_ticks, shared);
+    count(mine.bytes, bytes, shared);
   }
   static int this_line();
 
@@ -43,6 +49,7 @@ class Counters {
     std::uint64_t packets = 0;
     std::uint64_t samples = 0;
     std::uint64_t waited_ticks = 0;  // packets' time between emit and process
+    std::uint64_t bytes = 0;         // of samples, as they came
   };
   Totals totals() const;
 
@@ -59,9 +66,84 @@ class Counters {
   }
 
   struct alignas(64) Line {
-    std::atomic<std::uint64_t> busy{0}, packets{0}, samples{0}, waited{0};
+    std::atomic<std::uint64_t> busy{0}, packets{0}, samples{0}, waited{0}, bytes{0};
   };
   std::array<Line, kLines> lines_;
 };
+
+// So many samples took about so long.
+struct ServiceBin {
+  double seconds = 0;
+  std::uint64_t samples = 0;
+
+  friend bool operator==(const ServiceBin&, const ServiceBin&) = default;
+};
+
+// The time below which a share of the samples stays; 0: there are none. The bins ascend.
+double quantile(std::span<const ServiceBin> bins, double share);
+// What came to `now` since `before`, which is an earlier look at the same times.
+std::vector<ServiceBin> since(std::span<const ServiceBin> before, std::span<const ServiceBin> now);
+
+// How long samples took in a stage: their number by time, on a scale of four steps for each factor of two, so that a quantile is
+// right to 10 %. Many threads add; each addition costs a few nanoseconds.
+class ServiceTimes {
+ public:
+  ServiceTimes() : stripes_(std::make_unique<std::array<Stripe, kStripes>>()) {}
+
+  // `samples` samples took `ticks` each. `line`: this thread's Counters::this_line().
+  void add(int line, std::uint64_t ticks, std::uint64_t samples) {
+    std::atomic<std::uint64_t>& bin = (*stripes_)[static_cast<std::size_t>(line) % kStripes].bins[bin_of(ticks)];
+    bin.fetch_add(samples, std::memory_order_relaxed);
+  }
+  std::vector<ServiceBin> bins() const;  // those that are not empty, ascending
+
+  static constexpr std::size_t bin_of(std::uint64_t ticks) {
+    if (ticks < kLeast) return 0;
+    const auto power = static_cast<std::size_t>(std::bit_width(ticks)) - 1;
+    const std::size_t bin = kSteps * (power - kLeastPower) + (ticks >> (power - 2)) % kSteps + 1;
+    return bin < kBins ? bin : kBins - 1;
+  }
+  static double ticks_of(std::size_t bin);  // in its middle
+
+ private:
+  static constexpr std::size_t kSteps = 4, kLeastPower = 5, kLeast = 1U << kLeastPower;
+  static constexpr std::size_t kBins = kSteps * 38 + 1;  // up to an hour
+  static constexpr std::size_t kStripes = 8;             // threads share them
+  struct alignas(64) Stripe {
+    std::array<std::atomic<std::uint64_t>, kBins> bins{};
+  };
+  std::unique_ptr<std::array<Stripe, kStripes>> stripes_;
+};
+
+// Follows the samples of one packet, for a stage that takes them in a row: which one is under way, and how long each takes. The
+// graph makes one around process(). One thread.
+class SampleWatch {
+ public:
+  // `times`: null where samples take so short a time that only the packet's mean is counted. `sample`: its index in the packet.
+  SampleWatch(ServiceTimes* times, int line, std::uint64_t now, std::atomic<std::uint32_t>& sample)
+      : times_(times), line_(line), last_(now), sample_(sample) {}
+  // Of the stage whose process() runs on this thread; null outside of a graph.
+  static SampleWatch*& current() noexcept;
+
+  void begins(std::uint32_t sample) { sample_.store(sample, std::memory_order_relaxed); }
+  void done() {
+    if (times_ == nullptr) return;
+    const std::uint64_t now = now_ticks();
+    times_->add(line_, now > last_ ? now - last_ : 0, 1);
+    last_ = now;
+    ++counted_;
+  }
+  std::uint64_t counted() const { return counted_; }
+
+ private:
+  ServiceTimes* const times_;
+  const int line_;
+  std::uint64_t last_, counted_ = 0;
+  std::atomic<std::uint32_t>& sample_;
+};
+
+// Nanoseconds that this thread has computed: what passes while it waits for a lock, a disk or a processor does not count. Costs
+// some hundred nanoseconds.
+std::uint64_t thread_nanoseconds() noexcept;
 
 }  // namespace millrace

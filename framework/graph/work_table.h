@@ -1,0 +1,41 @@
+// What the threads of a graph work on now: for messages about a graph that stands still.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace millrace::flow {
+
+class Node;
+
+// Each thread writes an entry of its own, by Counters::this_line(), with plain stores. Threads beyond the 63rd share the last
+// entry, which then tells of one of them. Any thread reads.
+class WorkTable {
+ public:
+  struct alignas(64) Entry {
+    std::atomic<const Node*> node{nullptr};  // null: nothing is under way
+    std::atomic<std::uint64_t> since{0}, step{0};
+    std::atomic<std::uint32_t> begin{0}, count{0};  // the packet's slots; count 0: it is no chunk
+    std::atomic<std::uint32_t> sample{0};           // of the packet, from 0: the one under way
+  };
+
+  void begin(int line, const Node* node, std::uint64_t since, std::uint64_t step, std::uint32_t begin, std::uint32_t count) {
+    Entry& entry = at(line);
+    entry.since.store(since, std::memory_order_relaxed);
+    entry.step.store(step, std::memory_order_relaxed);
+    entry.begin.store(begin, std::memory_order_relaxed);
+    entry.count.store(count, std::memory_order_relaxed);
+    entry.sample.store(0, std::memory_order_relaxed);
+    entry.node.store(node, std::memory_order_release);
+  }
+  void end(int line) { at(line).node.store(nullptr, std::memory_order_relaxed); }
+
+  Entry& at(int line) { return entries_[static_cast<std::size_t>(line)]; }
+  const std::array<Entry, 64>& entries() const { return entries_; }
+
+ private:
+  std::array<Entry, 64> entries_;
+};
+
+}  // namespace millrace::flow

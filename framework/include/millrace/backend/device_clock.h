@@ -1,0 +1,70 @@
+// How long devices worked on what a stage submitted, told from events: for Stage::device_work().
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "millrace/backend/backend.h"
+#include "millrace/backend/device_times.h"
+#include "millrace/stage.h"
+#include "millrace/util/telemetry.h"
+
+namespace millrace {
+
+// Each piece of work counts from its begin, or from the end of the piece before it if that is later, until it is complete; work
+// under way counts as far as it has come. So a device that never waits is busy all the time, whatever it does between two pieces.
+// Where the backend measures (MeasuresDevice), ask it instead.
+// Thread-safe. Events may complete after the clock is gone.
+class DeviceClock {
+ public:
+  // Work for `samples` samples, which begins at `begin` (now_ticks()), is complete with `done`. REQUIRES: in order.
+  void watch(const Ref<Event>& done, std::uint64_t begin, std::uint64_t samples) {
+    {
+      const std::lock_guard lock(totals_->mutex);
+      totals_->under_way.push_back(begin);
+    }
+    done->then([totals = totals_, samples] {
+      const std::lock_guard lock(totals->mutex);
+      const std::uint64_t end = std::max(now_ticks(), totals->last_end);
+      totals->ticks += totals->until(end);
+      totals->under_way.pop_front();
+      totals->last_end = end;
+      totals->samples += samples;
+    });
+  }
+  // The same for work that begins when `after` is complete (null: at once).
+  void watch_behind(const Ref<Event>& after, const Ref<Event>& done) {
+    if (!after || after->complete()) return watch(done, now_ticks(), 0);
+    after->then([clock = *this, done]() mutable { clock.watch(done, now_ticks(), 0); });
+  }
+
+  Stage::DeviceWork work() const {
+    const std::lock_guard lock(totals_->mutex);
+    const std::uint64_t ticks = totals_->ticks + totals_->until(now_ticks());
+    return {static_cast<double>(ticks) * seconds_per_tick(), totals_->samples};
+  }
+
+ private:
+  struct Totals {
+    // Of the oldest piece under way.
+    std::uint64_t until(std::uint64_t end) const {
+      return under_way.empty() ? 0 : end - std::min(std::max(last_end, under_way.front()), end);
+    }
+    std::mutex mutex;
+    std::deque<std::uint64_t> under_way;  // when each began
+    std::uint64_t last_end = 0, ticks = 0, samples = 0;
+  };
+  std::shared_ptr<Totals> totals_ = std::make_shared<Totals>();
+};
+
+// What `replica` has measured of its device; none where its backend measures nothing. `replica` may be null.
+inline std::optional<DeviceTimes> device_times_of(const Replica* replica) {
+  const auto* meter = dynamic_cast<const MeasuresDevice*>(replica);
+  return meter == nullptr ? std::nullopt : std::optional(meter->device_times());
+}
+
+}  // namespace millrace

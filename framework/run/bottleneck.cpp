@@ -1,0 +1,154 @@
+#include "run/bottleneck.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace millrace {
+namespace {
+
+constexpr double kNoticed = 0.05;   // share of the time; what keeps devices for less is not worth a word
+constexpr double kBusy = 0.8;       // of threads or a device that leave nothing to be gained by waiting
+constexpr double kIdleData = 0.75;  // threads that are idle for longer wait for something else
+
+const StageTelemetry* find(const TelemetryEvent& event, const StageTelemetry& stage) {
+  const auto found = std::ranges::find_if(
+      event.stages, [&](const StageTelemetry& each) { return each.name == stage.name && each.replica == stage.replica; });
+  return found == event.stages.end() ? nullptr : &*found;
+}
+
+double stood_still(const TelemetryEvent& event, const std::string& what) {
+  const auto found = std::ranges::find(event.stood_still, what, &StandstillTelemetry::what);
+  return found == event.stood_still.end() ? 0 : found->seconds;
+}
+
+double busy_seconds(const DeviceTelemetry& device) { return device.compute_seconds + device.copy_seconds; }
+
+// The stage that a device works for most.
+Bottleneck device_bound(const TelemetryEvent& done) {
+  Bottleneck found{.kind = Bottleneck::Kind::device, .name = "the device"};
+  for (const StageTelemetry& stage : done.stages) {
+    const double share = stage.device_seconds / done.elapsed_seconds;
+    // A sum takes no time of the device's where it runs beside other work.
+    if (!stage.on_device || stage.replica < 0 || share <= found.share) continue;
+    found.name = stage.name;
+    found.replica = done.devices.size() > 1 ? stage.replica : -1;
+    found.share = share;
+  }
+  return found;
+}
+
+// The stages that only data threads run. A stage behind the gate submits work, and its busy time is small.
+Bottleneck data_bound(const TelemetryEvent& done) {
+  double workers = 0, of_busiest = 0;
+  for (const StageTelemetry& stage : done.stages) {
+    if (!stage.on_device && stage.threads != "io") workers += stage.busy_seconds;
+  }
+  workers /= done.elapsed_seconds * std::max(done.data_threads, 1);
+  Bottleneck found{.kind = Bottleneck::Kind::data};
+  for (const StageTelemetry& stage : done.stages) {
+    if (stage.on_device) continue;
+    const double share = stage.busy_seconds / (done.elapsed_seconds * threads_of(stage, done));
+    // How busy the threads are that it runs on: a serial stage may keep one thread while the others idle.
+    const double busy = stage.threads == "workers" ? std::max(workers, share) : share;
+    if (busy < of_busiest || (busy == of_busiest && share <= found.share)) continue;
+    of_busiest = busy;
+    found.name = stage.name;
+    found.share = share;
+    found.computing_share = stage.busy_seconds > 0 ? std::min(stage.computing_seconds / stage.busy_seconds, 1.0) : 1;
+  }
+  const double credit = done.waited_for_credit_seconds / done.elapsed_seconds;
+  if (of_busiest < kIdleData && credit > of_busiest)
+    return {.kind = Bottleneck::Kind::credit, .name = "free batches", .share = credit};
+  return found;
+}
+
+// Devices wait for sums: for a device here that is later than they are, or for the network and other processes.
+Bottleneck sum_bound(const TelemetryEvent& done, double share) {
+  const auto latest = std::ranges::max_element(done.devices, {}, busy_seconds);
+  if (done.devices.size() > 1 && busy_seconds(*latest) > kBusy * done.elapsed_seconds) {
+    Bottleneck found = device_bound(done);
+    if (found.share > 0) return found;
+  }
+  Bottleneck found{.kind = Bottleneck::Kind::sums, .name = "allreduce", .share = share};
+  return found;
+}
+
+}  // namespace
+
+int threads_of(const StageTelemetry& stage, const TelemetryEvent& event) {
+  if (stage.threads == "io") return std::max(event.io_threads, 1);
+  return stage.threads == "one" ? 1 : std::max(event.data_threads, 1);
+}
+
+TelemetryEvent between(const TelemetryEvent& before, const TelemetryEvent& now) {
+  TelemetryEvent done = now;
+  done.step -= before.step;
+  done.seconds -= before.seconds;
+  done.elapsed_seconds -= before.elapsed_seconds;
+  done.waited_for_data_seconds -= before.waited_for_data_seconds;
+  done.waited_for_step_seconds -= before.waited_for_step_seconds;
+  done.waited_for_credit_seconds -= before.waited_for_credit_seconds;
+  for (StageTelemetry& stage : done.stages) {
+    const StageTelemetry* const earlier = find(before, stage);
+    if (earlier == nullptr) continue;
+    stage.packets -= earlier->packets;
+    stage.samples -= earlier->samples;
+    stage.bytes -= earlier->bytes;
+    stage.busy_seconds -= earlier->busy_seconds;
+    stage.computing_seconds -= earlier->computing_seconds;
+    stage.device_seconds -= earlier->device_seconds;
+    stage.service = since(earlier->service, stage.service);
+  }
+  for (std::size_t e = 0; e < std::min(before.edges.size(), done.edges.size()); ++e) {
+    done.edges[e].packets -= before.edges[e].packets;
+    done.edges[e].waited_seconds -= before.edges[e].waited_seconds;
+  }
+  for (std::size_t d = 0; d < std::min(before.devices.size(), done.devices.size()); ++d) {
+    done.devices[d].compute_seconds -= before.devices[d].compute_seconds;
+    done.devices[d].copy_seconds -= before.devices[d].copy_seconds;
+    done.devices[d].communication_seconds -= before.devices[d].communication_seconds;
+    done.devices[d].update_seconds -= before.devices[d].update_seconds;
+  }
+  for (StandstillTelemetry& still : done.stood_still) still.seconds -= stood_still(before, still.what);
+  return done;
+}
+
+Bottleneck bottleneck_between(const TelemetryEvent& before, const TelemetryEvent& now) {
+  const TelemetryEvent done = between(before, now);
+  if (!(done.elapsed_seconds > 0)) return {};
+  double busy = 0, communication = 0;
+  for (const DeviceTelemetry& device : done.devices) {
+    busy += busy_seconds(device) / static_cast<double>(done.devices.size());
+    communication += device.communication_seconds / static_cast<double>(done.devices.size());
+  }
+  const double data = done.waited_for_data_seconds / done.elapsed_seconds, sums = communication / done.elapsed_seconds;
+  Bottleneck still{.kind = Bottleneck::Kind::standstill};
+  for (const StandstillTelemetry& each : done.stood_still) {
+    if (const double share = each.seconds / done.elapsed_seconds; share > still.share) {
+      still.share = share;
+      still.name = each.what;
+    }
+  }
+  Bottleneck found;
+  if (const double most = std::max({data, sums, still.share}); most < kNoticed) {
+    found = device_bound(done);
+  } else if (most == still.share) {
+    found = still;
+  } else {
+    found = most == data ? data_bound(done) : sum_bound(done, sums);
+  }
+  if (found.name.empty() || (found.kind == Bottleneck::Kind::device && found.share <= 0)) return {};
+  const double idle = done.devices.empty() ? data : 1 - busy / done.elapsed_seconds;
+  found.device_idle = std::clamp(idle, 0.0, 1.0);
+  found.share = std::clamp(found.share, 0.0, 1.0);
+  return found;
+}
+
+std::string Bottleneck::text() const {
+  if (kind == Kind::unknown) return {};
+  const std::string of = replica < 0 ? name : fmt::format("{}[{}]", name, replica);
+  return fmt::format("{} {:.0f} %, device idle {:.0f} %", of, 100 * share, 100 * device_idle);
+}
+
+}  // namespace millrace

@@ -1,0 +1,41 @@
+// How long a replica's thread has worked, by kind of work.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "millrace/backend/device_times.h"
+#include "millrace/util/telemetry.h"
+
+namespace millrace::cpu {
+
+enum class Work { none, training, inference, update, copying, sums };
+
+// One thread says what it begins; any thread reads.
+class WorkMeter {
+ public:
+  void begin(Work work);
+  DeviceTimes times() const;
+
+  // `work` while this lives, and then what was under way before.
+  class Piece {
+   public:
+    Piece(WorkMeter& meter, Work work) : meter_(meter), outer_(meter.now_) { meter.begin(work); }
+    ~Piece() { meter_.begin(outer_); }
+    Piece(const Piece&) = delete;
+    Piece& operator=(const Piece&) = delete;
+
+   private:
+    WorkMeter& meter_;
+    const Work outer_;
+  };
+
+ private:
+  static constexpr std::size_t kKinds = 6;
+  std::array<std::atomic<std::uint64_t>, kKinds> ticks_{};
+  std::atomic<std::uint64_t> since_{0}, changes_{0};  // `changes_` is odd while begin() writes
+  std::atomic<Work> now_{Work::none};
+};
+
+}  // namespace millrace::cpu

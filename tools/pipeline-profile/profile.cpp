@@ -1,0 +1,220 @@
+#include "profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace millrace {
+namespace {
+
+double samples_of(const TelemetryEvent& done) {
+  for (const StageTelemetry& stage : done.stages) {
+    if (stage.threads == "io") return static_cast<double>(stage.samples);
+  }
+  return 0;
+}
+
+// Of the step, where there is one: batches that are read ahead are no images that were trained on.
+double images_of(const TelemetryEvent& done) {
+  double images = 0;
+  std::string step;
+  for (const StageTelemetry& stage : done.stages) {
+    const bool counts = stage.on_device && stage.samples > 0 && (step.empty() || step == stage.name);
+    if (!counts) continue;
+    step = stage.name;
+    images += static_cast<double>(stage.samples);
+  }
+  return images > 0 ? images : samples_of(done);
+}
+
+Profile::Stage row_of(const StageTelemetry& stage, const TelemetryEvent& done) {
+  Profile::Stage row;
+  row.name = stage.replica >= 0 && done.devices.size() > 1 ? fmt::format("{}[{}]", stage.name, stage.replica) : stage.name;
+  row.on = stage.on_device ? "device" : stage.threads;
+  const double busy = stage.on_device ? stage.device_seconds : stage.busy_seconds;
+  const auto samples = static_cast<double>(stage.samples);
+  row.here = samples / done.elapsed_seconds;
+  row.busy = busy / done.elapsed_seconds;
+  row.cores = stage.on_device ? 0 : stage.computing_seconds / done.elapsed_seconds;
+  row.bytes = static_cast<double>(stage.bytes) / done.elapsed_seconds;
+  row.packets = static_cast<double>(stage.packets);
+  if (samples > 0 && busy > 0) {
+    row.alone = samples / busy;
+    row.mean = busy / samples;
+    row.p50 = stage.on_device ? 0 : quantile(stage.service, 0.5);
+    row.p99 = stage.on_device ? 0 : quantile(stage.service, 0.99);
+  }
+  if (stage.threads == "io") row.waits_for_credit = done.waited_for_credit_seconds / done.elapsed_seconds;
+  for (const EdgeTelemetry& edge : done.edges) {
+    if (edge.to != stage.name || edge.packets == 0 || stage.threads == "io") continue;
+    row.wait = std::max(row.wait, edge.waited_seconds / static_cast<double>(edge.packets));
+  }
+  return row;
+}
+
+Profile::Device row_of(const DeviceTelemetry& device, const TelemetryEvent& done) {
+  Profile::Device row;
+  row.name = device.name;
+  row.rank = device.rank;
+  row.forward_backward = (device.compute_seconds - device.update_seconds) / done.elapsed_seconds;
+  row.update = device.update_seconds / done.elapsed_seconds;
+  row.copy = device.copy_seconds / done.elapsed_seconds;
+  row.sums = device.communication_seconds / done.elapsed_seconds;
+  row.idle = std::max(0.0, 1 - row.forward_backward - row.update - row.copy - row.sums);
+  row.memory = static_cast<double>(device.memory_bytes);
+  return row;
+}
+
+// Stages in the order of the plan, which is that of a packet's way.
+std::vector<Profile::Part> path_of(const TelemetryEvent& done) {
+  std::vector<Profile::Part> path;
+  for (const StageTelemetry& stage : done.stages) {
+    if (stage.packets == 0 || stage.replica > 0) continue;
+    const double work = (stage.on_device ? stage.device_seconds : stage.busy_seconds) / static_cast<double>(stage.packets);
+    path.push_back({stage.name, row_of(stage, done).wait, work});
+  }
+  return path;
+}
+
+// What bounds the run when `changed` is out of the way; null: nothing that was measured.
+const Capacity* next_of(const std::vector<Capacity>& all, const Capacity& changed) {
+  const Capacity* least = nullptr;
+  for (const Capacity& each : all) {
+    if (&each != &changed && (least == nullptr || each.rate < least->rate)) least = &each;
+  }
+  return least;
+}
+
+const char* change_of(Capacity::Kind kind) {
+  switch (kind) {
+    case Capacity::Kind::io: return "one more I/O thread";
+    case Capacity::Kind::workers: return "one more data thread";
+    case Capacity::Kind::serial: return "a serial stage twice as fast";
+    case Capacity::Kind::device: return "a device twice as fast";
+    case Capacity::Kind::cores: break;
+  }
+  return "one more core";
+}
+
+}  // namespace
+
+std::vector<Capacity> capacities(const TelemetryEvent& done, int cores) {
+  std::vector<Capacity> all;
+  const double images = images_of(done), read = samples_of(done);
+  if (images <= 0 || read <= 0) return all;
+  double workers = 0, computed = 0, device = 0;
+  for (const StageTelemetry& stage : done.stages) {
+    if (stage.on_device) continue;
+    computed += stage.computing_seconds;
+    if (stage.busy_seconds <= 0) continue;
+    if (stage.threads == "io") {
+      const double of_one = read / stage.busy_seconds;
+      all.push_back({Capacity::Kind::io, fmt::format("[{}] on {} I/O threads", stage.name, done.io_threads),
+                     of_one * done.io_threads, of_one});
+      continue;
+    }
+    workers += stage.busy_seconds;
+    if (stage.threads == "one" && stage.samples > 0) {
+      const double of_one = static_cast<double>(stage.samples) / stage.busy_seconds;
+      all.push_back({Capacity::Kind::serial, fmt::format("[{}]", stage.name), of_one, of_one});
+    }
+  }
+  if (workers > 0) {
+    all.push_back({Capacity::Kind::workers, fmt::format("the {} data threads", done.data_threads),
+                   read / workers * done.data_threads, read / workers});
+  }
+  bool on_cores = false;
+  for (const DeviceTelemetry& each : done.devices) {
+    const double busy = each.compute_seconds + each.copy_seconds;
+    device = std::max(device, busy);
+    on_cores = on_cores || each.name.starts_with("cpu");
+    if (on_cores) computed += busy;
+  }
+  if (device > 0) all.push_back({Capacity::Kind::device, "the device", images / device, images / device});
+  // At least so many: a device's threads may be several, and each takes a core.
+  if (computed > 0)
+    all.push_back({Capacity::Kind::cores, fmt::format("the {} cores", cores), read / computed * cores, read / computed});
+  return all;
+}
+
+std::vector<Profile::Gain> gains(const TelemetryEvent& done, const Bottleneck& bottleneck, double rate, int cores) {
+  std::vector<Profile::Gain> found;
+  const std::vector<Capacity> all = capacities(done, cores);
+  const auto add = [&](std::string change, double to, const std::string& then) {
+    if (to > 1.01 * rate) found.push_back({std::move(change), to, then});
+  };
+  switch (bottleneck.kind) {
+    case Bottleneck::Kind::standstill:
+    case Bottleneck::Kind::sums:
+      add(fmt::format("nothing of {}", bottleneck.name), rate / std::max(1 - bottleneck.share, 0.01), "the device");
+      return found;
+    case Bottleneck::Kind::credit:
+      if (const auto next = std::ranges::min_element(all, {}, &Capacity::rate); next != all.end()) {
+        add("more `buffers` of [batch]", next->rate, next->name);
+      }
+      return found;
+    case Bottleneck::Kind::unknown: return found;
+    case Bottleneck::Kind::data:
+    case Bottleneck::Kind::device: break;
+  }
+  for (const Capacity& each : all) {
+    const Capacity* const next = next_of(all, each);
+    if (next == nullptr || next->rate <= each.rate) continue;  // it bounds nothing
+    const bool doubles = each.kind == Capacity::Kind::serial || each.kind == Capacity::Kind::device;
+    // Measured rates hold for the resource as it is: a change multiplies what is measured here.
+    const double factor = doubles ? 2 : 1 + each.of_one / each.rate;
+    const double to = rate * std::min(factor, next->rate / each.rate);
+    add(change_of(each.kind), to, factor <= next->rate / each.rate ? "the same" : next->name);
+  }
+  std::ranges::sort(found, std::greater(), &Profile::Gain::rate);
+  return found;
+}
+
+void Looks::add(const TelemetryEvent& event) {
+  if (looks_ == 0 || first_.step == 0) first_ = event;  // of the first step's end
+  stages_.resize(event.stages.size());
+  for (std::size_t s = 0; s < event.stages.size(); ++s) {
+    std::int64_t level = 0;
+    for (const EdgeTelemetry& edge : event.edges) {
+      if (edge.to == event.stages[s].name) level += std::max<std::int64_t>(edge.level, 0);
+    }
+    stages_[s].level += static_cast<double>(level);
+    const bool worked = looks_ == 0 || event.stages[s].packets != last_.stages[s].packets;
+    if (level == 0 && !worked) ++stages_[s].idle;
+  }
+  last_ = event;
+  ++looks_;
+}
+
+Profile Looks::profile(int cores) const {
+  Profile profile;
+  if (looks_ == 0) return profile;
+  const bool is_short = last_.step <= first_.step + 1 || last_.elapsed_seconds <= first_.elapsed_seconds;
+  TelemetryEvent begin;  // all of the run, where it has no more than a step
+  begin.elapsed_seconds = last_.elapsed_seconds - last_.seconds;
+  const TelemetryEvent& from = is_short ? begin : first_;
+  const TelemetryEvent done = between(from, last_);
+  profile.graph = done.graph;
+  profile.seconds = done.elapsed_seconds;
+  profile.steps = done.step;
+  profile.data_threads = done.data_threads;
+  profile.io_threads = done.io_threads;
+  profile.cores = cores;
+  if (profile.seconds <= 0) return profile;
+  profile.rate = images_of(done) / profile.seconds;
+  profile.bottleneck = bottleneck_between(from, last_);
+  profile.gains = gains(done, profile.bottleneck, profile.rate, cores);
+  for (std::size_t s = 0; s < done.stages.size(); ++s) {
+    Profile::Stage row = row_of(done.stages[s], done);
+    row.level = stages_[s].level / static_cast<double>(looks_);
+    row.starved = static_cast<double>(stages_[s].idle) / static_cast<double>(looks_);
+    profile.stages.push_back(row);
+  }
+  for (const DeviceTelemetry& device : done.devices) profile.devices.push_back(row_of(device, done));
+  profile.path = path_of(done);
+  profile.waited_for_data = done.waited_for_data_seconds / profile.seconds;
+  profile.waited_for_step = done.waited_for_step_seconds / profile.seconds;
+  return profile;
+}
+
+}  // namespace millrace

@@ -1,0 +1,182 @@
+#include "report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/text_table.h"
+
+namespace millrace {
+namespace {
+
+constexpr double kWaitsInside = 0.5;  // a stage whose threads compute for less of their time waits for something
+
+std::string rate_text(double rate) {
+  if (rate <= 0) return "-";
+  return rate < 10 ? fmt::format("{:.2f}", rate) : grouped(static_cast<std::uint64_t>(rate + 0.5));
+}
+
+std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
+
+std::string time_text(double seconds) {
+  if (seconds <= 0) return "-";
+  if (seconds < 1e-3) return fmt::format("{:.3g} us", 1e6 * seconds);
+  return seconds < 1 ? fmt::format("{:.3g} ms", 1e3 * seconds) : fmt::format("{:.3g} s", seconds);
+}
+
+std::string bytes_text(double bytes) {
+  if (bytes <= 0) return "-";
+  for (const char* unit : {"B", "kB", "MB"}) {
+    if (bytes < 1000) return fmt::format("{:.3g} {}", bytes, unit);
+    bytes /= 1000;
+  }
+  return fmt::format("{:.3g} GB", bytes);
+}
+
+// "61 % of the time of the 2 data threads is spent in decode_image"
+std::string share_text(const Profile& profile) {
+  const Bottleneck& found = profile.bottleneck;
+  const auto stage = std::ranges::find(profile.stages, found.name, &Profile::Stage::name);
+  const std::string share = percent(found.share);
+  switch (found.kind) {
+    case Bottleneck::Kind::unknown: return "it did nothing that was measured";
+    case Bottleneck::Kind::device: return fmt::format("the device is at work for {} for {} of the time", found.name, share);
+    case Bottleneck::Kind::credit:
+      return fmt::format("for {} of the time no batch was free to be read into, while threads were idle", share);
+    case Bottleneck::Kind::sums: return fmt::format("devices wait for sums of gradients for {} of the time", share);
+    case Bottleneck::Kind::standstill: return fmt::format("training stands still for {} of the time, for {}", share, found.name);
+    case Bottleneck::Kind::data: break;
+  }
+  const std::string on = stage == profile.stages.end() ? "" : stage->on;
+  const std::string threads = on == "io"    ? fmt::format("the {} I/O threads", profile.io_threads)
+                              : on == "one" ? "the one thread that a serial stage has"
+                                            : fmt::format("the {} data threads", profile.data_threads);
+  return fmt::format("{} of the time of {} is spent in {}", share, threads, found.name);
+}
+
+std::string inside_text(const Profile& profile) {
+  const Bottleneck& found = profile.bottleneck;
+  if (found.kind != Bottleneck::Kind::data || found.computing_share >= kWaitsInside) return {};
+  const bool reads = std::ranges::any_of(
+      profile.stages, [&](const Profile::Stage& stage) { return stage.name == found.name && stage.on == "io"; });
+  return fmt::format(" Its threads compute for {} of that; for the rest they wait for {}.", percent(found.computing_share),
+                     reads ? "the disk or the network" : "a lock, a disk, or a processor that others use");
+}
+
+// One sample that takes far longer than others holds up its batch.
+std::string outlier_text(const Profile& profile) {
+  constexpr double kFar = 20;
+  for (const Profile::Stage& stage : profile.stages) {
+    if (stage.name != profile.bottleneck.name || stage.p50 <= 0 || stage.p99 < kFar * stage.p50) continue;
+    return fmt::format(" Few samples take most of its time: half of them take {} at most, and one in a hundred {} or more.",
+                       time_text(stage.p50), time_text(stage.p99));
+  }
+  return {};
+}
+
+void add_stages(std::string& text, const Profile& profile) {
+  TextTable table({"stage", "on", ">images/s here", ">alone", ">mean", ">p50", ">p99", ">busy", ">cores", ">bytes/s", ">starved",
+                   ">wait", ">queued"},
+                  0);
+  for (const Profile::Stage& stage : profile.stages) {
+    table.row({stage.name, stage.on, rate_text(stage.here), rate_text(stage.alone), time_text(stage.mean), time_text(stage.p50),
+               time_text(stage.p99), fmt::format("{:.2f}", stage.busy),
+               stage.on == "device" ? "-" : fmt::format("{:.2f}", stage.cores), bytes_text(stage.bytes), percent(stage.starved),
+               time_text(stage.wait), fmt::format("{:.1f}", stage.level)});
+  }
+  text += table.text();
+}
+
+void add_devices(std::string& text, const Profile& profile) {
+  if (profile.devices.empty()) return;
+  const bool several = std::ranges::any_of(profile.devices, [](const Profile::Device& device) { return device.rank > 0; });
+  TextTable table(
+      {"device", several ? ">rank" : ">", ">forward, backward", ">update", ">copy", ">waits for sums", ">idle", ">memory"}, 0);
+  for (const Profile::Device& device : profile.devices) {
+    table.row({device.name, several ? std::to_string(device.rank) : "", percent(device.forward_backward), percent(device.update),
+               percent(device.copy), percent(device.sums), percent(device.idle), bytes_text(device.memory)});
+  }
+  text += "\n" + table.text();
+}
+
+void add_path(std::string& text, const Profile& profile) {
+  double total = 0;
+  for (const Profile::Part& part : profile.path) total += part.wait + part.work;
+  if (total <= 0) return;
+  text += fmt::format("\nway of a step's last samples, from file to update: {}\n", time_text(total));
+  for (const Profile::Part& part : profile.path) {
+    const double most = 40 * (part.wait + part.work) / total;
+    const auto waits = static_cast<std::size_t>(most * part.wait / std::max(part.wait + part.work, 1e-12));
+    text += fmt::format("  {:<18} waits {:>8}, works {:>8}  {}{}\n", part.name, time_text(part.wait), time_text(part.work),
+                        std::string(waits, '.'), std::string(static_cast<std::size_t>(most + 0.5) - waits, '#'));
+  }
+}
+
+constexpr const char* kLegend =
+    "\n"
+    "alone: of one thread, or of the device, that never waits    mean, p50, p99: of one sample, in the stage\n"
+    "busy: threads at work in the stage, or the share of the device's time    cores: of these threads, those that compute\n"
+    "starved: share of looks in which the stage had nothing to do    wait: of a packet in front of it    queued: packets there\n";
+
+std::string change_text(double before, double after) {
+  if (before <= 0 || after <= 0) return "-";
+  return fmt::format("{:+.0f} %", 100 * (after / before - 1));
+}
+
+}  // namespace
+
+std::string summary(const Profile& profile) {
+  std::string text = fmt::format("[{}] does {} images/s. Waits for: {}: {}.", profile.graph, rate_text(profile.rate),
+                                 profile.bottleneck.text(), share_text(profile));
+  text += inside_text(profile) + outlier_text(profile);
+  if (profile.gains.empty()) return text + " No one change of what was measured would make it faster.\n";
+  bool first = true;
+  for (const Profile::Gain& gain : profile.gains) {
+    text += fmt::format(
+        "{} {} would give up to {} images/s ({:+.0f} %), then bound by {}", first ? "" : ";",
+        first ? static_cast<char>(std::toupper(static_cast<unsigned char>(gain.change[0]))) + gain.change.substr(1) : gain.change,
+        rate_text(gain.rate), 100 * (gain.rate / profile.rate - 1), gain.then);
+    first = false;
+  }
+  return text + ".\n";
+}
+
+std::string report(const Profile& profile) {
+  std::string text = summary(profile) + "\n";
+  add_stages(text, profile);
+  add_devices(text, profile);
+  add_path(text, profile);
+  text += kLegend;
+  if (profile.waited_for_data + profile.waited_for_step > 0) {
+    text += fmt::format("the training step waited for data {} of the time; data waited for the training step {}\n",
+                        percent(profile.waited_for_data), percent(profile.waited_for_step));
+  }
+  return text;
+}
+
+std::string comparison(const Profile& before, const Profile& after) {
+  std::string text =
+      fmt::format("{} -> {} images/s ({}). Waits for: {} -> {}.\n\n", rate_text(before.rate), rate_text(after.rate),
+                  change_text(before.rate, after.rate), before.bottleneck.text(), after.bottleneck.text());
+  TextTable stages({"stage", ">alone", ">then", ">", ">mean", ">then", ">p99", ">then", ">busy", ">then"}, 0);
+  for (const Profile::Stage& now : after.stages) {
+    const auto then = std::ranges::find(before.stages, now.name, &Profile::Stage::name);
+    const Profile::Stage was = then == before.stages.end() ? Profile::Stage{} : *then;
+    stages.row({now.name, rate_text(was.alone), rate_text(now.alone), change_text(was.alone, now.alone), time_text(was.mean),
+                time_text(now.mean), time_text(was.p99), time_text(now.p99), fmt::format("{:.2f}", was.busy),
+                fmt::format("{:.2f}", now.busy)});
+  }
+  for (const Profile::Stage& was : before.stages) {
+    if (std::ranges::find(after.stages, was.name, &Profile::Stage::name) != after.stages.end()) continue;
+    stages.row({was.name, rate_text(was.alone), "gone"});
+  }
+  text += stages.text();
+  TextTable devices({"device", ">idle", ">then", ">waits for sums", ">then"}, 0);
+  for (std::size_t d = 0; d < std::min(before.devices.size(), after.devices.size()); ++d) {
+    devices.row({after.devices[d].name, percent(before.devices[d].idle), percent(after.devices[d].idle),
+                 percent(before.devices[d].sums), percent(after.devices[d].sums)});
+  }
+  return devices.empty() ? text : text + "\n" + devices.text();
+}
+
+}  // namespace millrace
