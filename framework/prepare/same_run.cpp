@@ -9,7 +9,6 @@
 #include "checkpoint/changes.h"
 #include "config/document.h"
 #include "millrace/error.h"
-#include "ranks/fail_together.h"
 #include "ranks/wire.h"
 
 namespace millrace {
@@ -109,7 +108,8 @@ std::string difference(const RunRecord& mine, const std::string& my_options, con
 }  // namespace
 
 void require_same_run(const PreparedRun& run, Group& group) {
-  const RunRecord mine = run.record();
+  RunRecord mine = run.record();
+  mine.precision = run.pipeline.run.precision;  // as written: what "auto" chooses is the same for all
   const std::string options = options_text(run);
   std::vector<std::byte> first = packed(mine, options);
   group.broadcast(Group::kRun, 0, first);
@@ -120,8 +120,7 @@ void require_same_run(const PreparedRun& run, Group& group) {
     if (each.empty()) continue;
     const std::string_view text(reinterpret_cast<const char*>(each.data()), each.size());
     const std::string what = text[0] == 'd' ? "ranks read different data" : "ranks do not run the same pipeline";
-    fail_together(group, text[0] == 'd' ? ErrorKind::data : ErrorKind::usage,
-                  fmt::format("{}: {}:{}", run.pipeline.title(), what, text.substr(1)));
+    fail(text[0] == 'd' ? ErrorKind::data : ErrorKind::usage, "{}: {}:{}", run.pipeline.title(), what, text.substr(1));
   }
 }
 

@@ -109,11 +109,17 @@ std::vector<Reception::Guest> Reception::receive(std::chrono::milliseconds patie
                                                                   : Progress::waits;
     if (progress == Progress::waits) stay.push_back(std::move(visitor));
     if (progress == Progress::done) guests.push_back(std::move(visitor.guest));
-    if (progress == Progress::wrong) ++turned_away_;
+    if (progress == Progress::wrong) turn_away(visitor);
   }
   visitors_ = std::move(stay);
   if (waits[0].revents != 0) accept_new();
   return guests;
+}
+
+void Reception::turn_away(const Visitor& visitor) {
+  if (!visitor.challenged) return;
+  ++wrong_keys_.connections;
+  if (wrong_keys_.addresses.size() < WrongKeys::kNamed) wrong_keys_.addresses.insert(visitor.guest.address);
 }
 
 void Reception::accept_new() {
@@ -124,7 +130,6 @@ void Reception::accept_new() {
     if (visitors_.size() == kVisitors) {  // a silent connection makes room
       const auto silent = std::find_if(visitors_.begin(), visitors_.end(), [](const Visitor& each) { return !each.challenged; });
       visitors_.erase(silent == visitors_.end() ? visitors_.begin() : silent);
-      ++turned_away_;
     }
     Visitor visitor;
     visitor.guest.address = remote_endpoint(socket).host();

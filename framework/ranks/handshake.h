@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,7 +53,13 @@ class Reception {
   Reception(Socket listener, const JobKey& key, int rank) : listener_(std::move(listener)), key_(key), rank_(rank) {}
   // The ranks that have proved themselves, after at most `patience`.
   std::vector<Guest> receive(std::chrono::milliseconds patience);
-  std::uint64_t turned_away() const { return turned_away_; }
+  // Those that spoke as a rank does and did not know the job's key.
+  struct WrongKeys {
+    std::uint64_t connections = 0;
+    std::set<std::string> addresses = {};  // from which they came; kNamed of them
+    static constexpr std::size_t kNamed = 4;
+  };
+  const WrongKeys& wrong_keys() const { return wrong_keys_; }
 
  private:
   struct Visitor {
@@ -67,12 +74,13 @@ class Reception {
   void accept_new();
   Progress advance(Visitor& visitor);
   bool challenge(Visitor& visitor);
+  void turn_away(const Visitor& visitor);
 
   const Socket listener_;
   const JobKey key_;
   const int rank_;
   std::deque<Visitor> visitors_;
-  std::uint64_t turned_away_ = 0;
+  WrongKeys wrong_keys_;
 };
 
 }  // namespace millrace

@@ -193,6 +193,7 @@ class Rendezvous {
   void settle_duplicates();
   std::string duplicate_text(const Duplicate& each) const;
   std::vector<std::string> absent() const;
+  std::string wrong_keys_text() const;
   void bring_together();
   [[noreturn]] void refuse_all(ErrorKind kind, const std::string& text);
 
@@ -218,6 +219,7 @@ class Rendezvous {
   std::string key_ = setting_.key;
   std::vector<Rank> ranks_;
   std::vector<Duplicate> duplicates_;
+  Reception::WrongKeys wrong_keys_;
   std::string last_failure_ = "not tried yet";
 };
 
@@ -256,15 +258,19 @@ void Rendezvous::gather() {
     if (waiting_.is_over()) {
       if (address_file_) address_file_->remove();
       if (absent().empty()) refuse_all(ErrorKind::usage, duplicate_text(duplicates_.front()));
-      refuse_all(ErrorKind::peer,
-                 fmt::format("{} of {} did not come within {} s", ranks_text(absent()), ranks_.size(), waiting_.waited()));
+      refuse_all(ErrorKind::peer, fmt::format("{} of {} did not come within {} s{}", ranks_text(absent()), ranks_.size(),
+                                              waiting_.waited(), wrong_keys_text()));
     }
     for (Reception::Guest& guest : reception.receive(milliseconds(100))) admit(std::move(guest));
+    wrong_keys_ = reception.wrong_keys();
     forget_who_left();
     settle_duplicates();
-    if (!absent().empty()) waiting_.report(fmt::format("waiting for {} of {}", ranks_text(absent()), ranks_.size()));
+    if (!absent().empty()) {
+      waiting_.report(fmt::format("waiting for {} of {}{}", ranks_text(absent()), ranks_.size(), wrong_keys_text()));
+    }
   }
   if (address_file_) address_file_->remove();
+  if (wrong_keys_.connections > 0 && setting_.say) setting_.say("all ranks have come" + wrong_keys_text());
   bring_together();
 }
 
@@ -326,6 +332,13 @@ std::vector<std::string> Rendezvous::absent() const {
     names.push_back(fmt::format("{} more", more));
   }
   return names;
+}
+
+// "; 3 connections from 10.0.0.7 did not know the job's key"
+std::string Rendezvous::wrong_keys_text() const {
+  if (wrong_keys_.connections == 0) return {};
+  return fmt::format("; {} connection{} from {} did not know the job's key", wrong_keys_.connections,
+                     wrong_keys_.connections == 1 ? "" : "s", fmt::join(wrong_keys_.addresses, ", "));
 }
 
 // Tells each where the others are, and waits until all are connected.

@@ -131,6 +131,8 @@ TEST_F(RendezvousTest, WhoDoesNotKnowTheKeyStaysOutside) {
   std::vector<Met*> all = wait();
   EXPECT_NE(all[1]->error.find("does not know the job's key"), std::string::npos) << all[1]->error;
   expect_connected({all[0], all[2]});
+  const std::string last = said_.empty() ? "" : said_.back();
+  EXPECT_TRUE(last.starts_with("all ranks have come; ") && last.ends_with(" from 127.0.0.1 did not know the job's key")) << last;
 }
 
 // Port scanners, web browsers, ranks of other jobs: whatever they send, and whether they say anything or not.

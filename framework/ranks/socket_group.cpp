@@ -28,6 +28,10 @@ struct Header {
   std::uint64_t bytes = 0;
 };
 
+// Why a process ends, as others are told: a digit for the kind, and the text.
+std::string as_text(const Error& why) { return fmt::format("{:d}{}", static_cast<int>(why.kind()), why.what()); }
+Error as_error(std::string_view text) { return {static_cast<ErrorKind>(text.at(0) - '0'), std::string(text.substr(1))}; }
+
 bool make_room(std::uint64_t bytes, std::vector<std::byte>& message) {
   if (bytes > kLongestMessage) return false;
   try {
@@ -99,21 +103,21 @@ void SocketGroup::receive(int from, std::uint32_t channel, std::vector<std::byte
 }
 
 void SocketGroup::leave(const Error* why) noexcept {
-  std::string cause;    // another process, which all are to name
-  std::string goodbye;  // empty: in good order; else a digit for the kind, and the text
+  std::uint32_t channel = kGoodbye;
+  std::string text;  // empty: in good order
   {
     const Lock lock(mutex_);
     if (std::exchange(left_, true)) return;
-    if (why != nullptr) goodbye = fmt::format("{:d}{}", static_cast<int>(why->kind()), why->what());
-    if (lost_ && why != nullptr && lost_->kind() == ErrorKind::peer) cause = lost_->what();
+    if (why != nullptr) {
+      if (lost_) channel = kLost;  // what ended another process, which all are to name, ends this one
+      text = as_text(lost_ ? *lost_ : *why);
+    }
     if (!lost_) lost_ = Error(ErrorKind::peer, "this process has left the run");
   }
   arrived_.notify_all();
   leaving_.notify_all();
   for (const auto& peer : peers_) {
-    if (!peer) continue;
-    cause.empty() ? write(*peer, kGoodbye, std::as_bytes(std::span(goodbye)))
-                  : write(*peer, kLost, std::as_bytes(std::span(cause)));
+    if (peer) write(*peer, channel, std::as_bytes(std::span(text)));
   }
 }
 
@@ -130,7 +134,7 @@ void SocketGroup::write_now(Peer& peer, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(peer.socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) return lose(peer, fate(peer.rank));
+    if (sent < 0) return await_last_words(peer);
     bytes = bytes.subspan(static_cast<std::size_t>(sent));
   }
 }
@@ -195,9 +199,9 @@ void SocketGroup::listen(Peer& peer) {
       peer.doing = text.substr(0, kLongestDoing);
       continue;
     }
-    if (header.channel == kLost) return lose_other(peer, std::string(text));
+    if (header.channel == kLost && !text.empty()) return lose_other(peer, as_error(text));
     if (header.channel == kGoodbye) {
-      if (!text.empty()) return end_with(peer, text);
+      if (!text.empty()) return end_with(peer, as_error(text));
       const Lock lock(mutex_);
       peer.ended = true;
       return arrived_.notify_all();
@@ -217,29 +221,42 @@ void SocketGroup::lose(Peer& peer, const std::string& why) {
   arrived_.notify_all();
 }
 
+// It takes nothing more: what it has said before, which may be why it ends, is read by the thread that listens to it.
+void SocketGroup::await_last_words(Peer& peer) {
+  ::shutdown(peer.socket, SHUT_RDWR);  // what has come can still be read
+  Lock lock(mutex_);
+  while (!lost_ && !peer.ended) lock.wait(arrived_);
+}
+
 // A mistake that a new start would find again is this process's end too.
-void SocketGroup::end_with(Peer& peer, std::string_view goodbye) {
-  const auto kind = static_cast<ErrorKind>(goodbye[0] - '0');
-  const std::string text(goodbye.substr(1));
-  if (kind != ErrorKind::usage && kind != ErrorKind::data) return lose(peer, "it has ended: " + text);
+void SocketGroup::end_with(Peer& peer, const Error& why) {
+  if (why.kind() != ErrorKind::usage && why.kind() != ErrorKind::data) {
+    return lose(peer, std::string("it has ended: ") + why.what());
+  }
   const Lock lock(mutex_);
-  if (!lost_ && !peer.ended) lost_ = Error(kind, fmt::format("process {} of {} has ended: {}", peer.rank, size(), text));
+  if (!lost_ && !peer.ended) lost_ = Error(why.kind(), fmt::format("{} has ended: {}", name_of(peer), why.what()));
   arrived_.notify_all();
 }
 
-void SocketGroup::lose_other(Peer& by, const std::string& text) {
+void SocketGroup::lose_other(Peer& by, const Error& why) {
   const Lock lock(mutex_);
-  if (!lost_ && !by.ended)
-    lost_ = Error(ErrorKind::peer, setting_.hosts.empty() ? text : fmt::format("{} (says rank {})", text, by.rank));
+  if (!lost_ && !by.ended) {
+    lost_ = Error(why.kind(), setting_.hosts.empty() ? why.what() : fmt::format("{} (says rank {})", why.what(), by.rank));
+  }
   arrived_.notify_all();
+}
+
+// "rank 2 of 3 on node-2"
+std::string SocketGroup::name_of(const Peer& peer) const {
+  if (setting_.hosts.empty()) return fmt::format("process {} of {}", peer.rank, size());
+  return fmt::format("rank {} of {} on {}", peer.rank, size(), setting_.hosts[static_cast<std::size_t>(peer.rank)]);
 }
 
 // REQUIRES: the caller holds mutex_.
 std::string SocketGroup::lost_text(const Peer& peer, const std::string& why) const {
-  if (setting_.hosts.empty()) return fmt::format("process {} of {} is lost: {}", peer.rank, size(), why);
-  const std::string_view was = peer.doing.empty() ? "" : "; what it did last: ";
-  return fmt::format("rank {} of {} on {} is lost: {}{}{}", peer.rank, size(),
-                     setting_.hosts[static_cast<std::size_t>(peer.rank)], why, was, peer.doing);
+  const bool says_what = !setting_.hosts.empty() && !peer.doing.empty();
+  return fmt::format("{} is lost: {}{}{}", name_of(peer), why, says_what ? "; what it did last: " : "",
+                     says_what ? peer.doing : "");
 }
 
 std::string SocketGroup::fate(int rank) const {

@@ -20,7 +20,7 @@ namespace millrace {
 
 // A thread for each other process takes its messages as they come, so that send() never waits for a call of receive(). One more
 // thread sends a sign of life twice a second, with what this process does: one that says nothing for `patience` counts as lost,
-// and the message says what it did last. A process that ends because another one is lost says which, so that all name that one.
+// and the message says what it did last. A process that ends because of another one says which, so that all name that one.
 class SocketGroup final : public Group {
  public:
   struct Setting {
@@ -49,8 +49,10 @@ class SocketGroup final : public Group {
   void write_now(Peer& peer, std::span<const std::byte> bytes);
   void show_life(Peer& peer, const std::string& doing);
   void lose(Peer& peer, const std::string& why);
-  void end_with(Peer& peer, std::string_view goodbye);
-  void lose_other(Peer& by, const std::string& text);
+  void await_last_words(Peer& peer);
+  void end_with(Peer& peer, const Error& why);
+  void lose_other(Peer& by, const Error& why);
+  std::string name_of(const Peer& peer) const;
   std::string lost_text(const Peer& peer, const std::string& why) const;
   std::string fate(int rank) const;
 

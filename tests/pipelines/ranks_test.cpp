@@ -238,6 +238,34 @@ TEST_F(Ranks, RunTheSameFileOrNone) {
   }
 }
 
+// What a new start would find again is no reason to start again: no rank ends with the code of a lost peer.
+TEST_F(Ranks, AMistakeOfOneEndsAllWithItsKind) {
+  struct Mistake {
+    int rank, code;
+    std::string set, said;
+  };
+  const Mistake mistakes[] = {{1, 2, "train.batch.sise=40", "has no key 'sise'"},
+                              {0, 2, "train.batch.sise=40", "has no key 'sise'"},
+                              {1, 3, "train.read.path=/nowhere", "'/nowhere'"},
+                              {0, 3, "train.read.path=/nowhere", "'/nowhere'"},
+                              {1, 2, "run.precision=tf32", "run.precision is fp32 on rank 0, tf32 on rank 1"}};
+  for (const Mistake& mistake : mistakes) {
+    std::vector<std::unique_ptr<RunningProgram>> all;
+    for (const int rank : {0, 1}) {
+      const Words own = rank == mistake.rank ? Words{"--set", mistake.set} : Words();
+      all.push_back(std::make_unique<RunningProgram>(ranked("mistake", rank, 2, own)));
+    }
+    for (const auto& each : all) {
+      ASSERT_TRUE(each->ends(kLimit)) << mistake.set << each->err();
+      EXPECT_EQ(each->code(), mistake.code) << each->err();
+      EXPECT_NE(each->err().find(mistake.said), std::string::npos) << mistake.set << ": " << each->err();
+    }
+    const std::string other = all[static_cast<std::size_t>(1 - mistake.rank)]->err();
+    const bool names_it = other.find(fmt::format("rank {} of 2 on ", mistake.rank)) != std::string::npos;
+    EXPECT_TRUE(names_it || other.find("on rank 1") != std::string::npos) << other;
+  }
+}
+
 // Some would hang, others train nonsense.
 TEST_F(Ranks, AreStartedTheSameWay) {
   const Outcome one = run_command(command("one", {"--devices", "cpu*4"}));

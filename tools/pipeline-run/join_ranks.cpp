@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,7 +13,7 @@
 #include "config/plan.h"
 #include "millrace/error.h"
 #include "millrace/util/standard_error.h"
-#include "ranks/fail_together.h"
+#include "ranks/rendezvous.h"
 
 namespace millrace {
 namespace {
@@ -35,9 +36,9 @@ std::string job_key_text(const RankWishes& wishes) {
 }
 
 // Of the run's own, which all ranks share where they share a disk.
-std::string rendezvous_folder(const RankPlace& place, const RankWishes& wishes, const Pipeline& pipeline) {
+std::string rendezvous_folder(const RankPlace& place, const RankWishes& wishes, const std::string& runs) {
   if (!wishes.rendezvous.empty()) return wishes.rendezvous;
-  if (!place.job.empty() && !pipeline.run.folder.empty()) return std::filesystem::path(pipeline.run.folder) / ".rendezvous";
+  if (!place.job.empty() && !runs.empty()) return std::filesystem::path(runs) / ".rendezvous";
   fail(ErrorKind::usage,
        "{} does not say where rank 0 is: give --master HOST:PORT, or --rendezvous FOLDER, which all ranks share", place.source);
 }
@@ -58,9 +59,9 @@ RankPlace rank_place(const CommandLine& line) {
   return place;
 }
 
-Connections join_ranks(const RankPlace& place, const CommandLine& line, const Pipeline& pipeline) {
+SocketGroup::Setting join_ranks(const RankPlace& place, const CommandLine& line, const std::string& runs) {
   RendezvousSetting setting{.place = place, .key = job_key_text(line.ranks), .interface = line.ranks.interface};
-  if (place.master.empty()) setting.folder = rendezvous_folder(place, line.ranks, pipeline);
+  if (place.master.empty()) setting.folder = rendezvous_folder(place, line.ranks, runs);
   setting.limit = std::chrono::seconds(integer("--wait", line.ranks.wait, 1, 1'000'000));
   setting.say = [](const std::string& text) { print_to_stderr("{}\n", text); };
   if (place.rank == 0 && setting.folder.empty() && setting.key.empty() && !line.quiet) {
@@ -68,7 +69,22 @@ Connections join_ranks(const RankPlace& place, const CommandLine& line, const Pi
         "warning: this job has no key, so whoever reaches {} could join it: give --job-key FILE, or set MILLRACE_JOB_KEY\n",
         place.master);
   }
-  return connect_ranks(setting);
+  Connections connections = connect_ranks(setting);
+  return {.rank = place.rank,
+          .sockets = std::move(connections.sockets),
+          .patience = std::chrono::seconds(integer("--patience", line.ranks.patience, 1, 100'000)),
+          .hosts = std::move(connections.hosts)};
+}
+
+void tell_other_ranks(const RankPlace& place, CommandLine line, const Error& mistake) {
+  constexpr std::int64_t kWait = 20;  // seconds; launchers start ranks together
+  line.quiet = true;
+  try {
+    line.ranks.wait = std::to_string(std::min(kWait, integer("--wait", line.ranks.wait, 1, 1'000'000)));
+    SocketGroup group(join_ranks(place, line, RunParams().folder));
+    group.leave(&mistake);
+  } catch (const Error&) {  // they are not there, or end because of another mistake
+  }
 }
 
 void require_same_command(const CommandLine& line, Group& group) {
@@ -93,9 +109,8 @@ void require_same_command(const CommandLine& line, Group& group) {
   };
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] == all[0]) continue;
-    fail_together(
-        group, ErrorKind::usage,
-        fmt::format("ranks were started with different options: rank 0 with{}, rank {} with{}", text_of(0), rank, text_of(rank)));
+    fail(ErrorKind::usage, "ranks were started with different options: rank 0 with{}, rank {} with{}", text_of(0), rank,
+         text_of(rank));
   }
 }
 

@@ -223,32 +223,17 @@ void choose_weights_of_run(CommandLine& line) {
 // Nothing: this process runs alone. Else how it talks to the others, which it has started or which a launcher has.
 std::optional<SocketGroup::Setting> group_setting(const RankPlace& place, const Processes& others, const CommandLine& line,
                                                   const Pipeline& pipeline) {
+  if (place.ranks > 1) return join_ranks(place, line, pipeline.run.folder);
+  if (others.size() == 1) return std::nullopt;
   SocketGroup::Setting setting{.rank = others.rank(), .sockets = others.sockets()};
   setting.patience = std::chrono::seconds(integer("--patience", line.ranks.patience, 1, 100'000));
-  if (place.ranks > 1) {
-    Connections connections = join_ranks(place, line, pipeline);
-    setting.rank = place.rank;
-    setting.sockets = std::move(connections.sockets);
-    setting.hosts = std::move(connections.hosts);
-    return setting;
-  }
-  if (others.size() == 1) return std::nullopt;
   setting.fate = [&others](int rank) { return others.fate(rank); };
   return setting;
 }
 
-int run(CommandLine& line) {
-  const LastWords last_words("pipeline-run");
-  const RankPlace place = rank_place(line);
-  choose_weights_of_run(line);
-  Registry registry;  // mistakes in the file are said once, so before other processes are made
-  load_plugins(registry);
-  if (!line.predict.empty()) {
-    ignore_signals_of_files();
-    return predict(line, registry);
-  }
-  const std::shared_ptr<Trial> trial = chosen_trial(line);
-  Pipeline pipeline = load(line, registry, trial);
+// Mistakes in the file are said once, so it is loaded before other processes are made.
+int run_ranks(CommandLine& line, const RankPlace& place, const Registry& registry, const std::shared_ptr<Trial>& trial,
+              Pipeline& pipeline) {
   const Processes others(line.check ? 1 : line.processes);  // before any thread is made
   Activity activity;
   const SignalWatch signals(activity, leave);
@@ -265,12 +250,37 @@ int run(CommandLine& line) {
     if (place.ranks > 1) require_same_command(line, *group);
     return drive(line, pipeline, registry, trial, line.options.is_first());
   } catch (Error& error) {
+    if (group) group->leave(&error);
     if (const int signal = error.kind() == ErrorKind::peer ? others.stop_signal() : 0; signal != 0) return 128 + signal;
     if (line.options.is_first()) throw;
     if (others.size() == 1) throw error.in(fmt::format("rank {}", place.rank));
     if (error.kind() == ErrorKind::usage) return exit_code(error.kind());  // process 0 says the same
     throw error.in(fmt::format("process {}", others.rank()));
   }
+}
+
+int run(CommandLine& line) {
+  const LastWords last_words("pipeline-run");
+  const RankPlace place = rank_place(line);
+  Registry registry;
+  std::shared_ptr<Trial> trial;
+  Pipeline pipeline;
+  try {
+    choose_weights_of_run(line);
+    load_plugins(registry);
+    if (!line.predict.empty()) {
+      ignore_signals_of_files();
+      return predict(line, registry);
+    }
+    trial = chosen_trial(line);
+    pipeline = load(line, registry, trial);
+  } catch (const Error& mistake) {
+    if (place.ranks == 1) throw;
+    print_to_stderr("pipeline-run: rank {}: {}\n", place.rank, mistake.what());  // before it looks for the others
+    tell_other_ranks(place, line, mistake);
+    return exit_code(mistake.kind());
+  }
+  return run_ranks(line, place, registry, trial, pipeline);
 }
 
 }  // namespace
