@@ -7,6 +7,7 @@
 #include "common/arguments.h"
 #include "common/last_words.h"
 #include "config/plan.h"
+#include "experiments.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "run/profile.h"
@@ -27,6 +28,8 @@ int main(int argc, char** argv) {
         .option("--devices", "D", "instead of run.devices", options.devices)
         .option("--graph", "NAME", "profile this graph", options.graph)
         .option("--layers", "N", "also time the network's layers on the first device, and print the N slowest", layers);
+    millrace::Experiments experiments;
+    experiments.declare(arguments);
     if (!arguments.read(argc, argv, files)) return 0;
     if (files.size() != 1) {
       millrace::fail(millrace::ErrorKind::usage, "one pipeline file is needed, found {}; see pipeline-profile --help",
@@ -49,6 +52,10 @@ int main(int argc, char** argv) {
     const millrace::LastWords last_words("pipeline-profile");
     millrace::Registry registry;
     millrace::load_plugins(registry);
+    if (experiments.is_asked()) {
+      experiments.run({files.front(), overrides, options.devices, options.graph}, registry, options.most_steps);
+      return 0;
+    }
     const millrace::Pipeline pipeline = millrace::load_pipeline(files.front(), overrides, registry);
     millrace::Profile profile;
     options.hooks.on_tick = [&](const millrace::Graph::Figures& figures) { profile.add(figures); };
