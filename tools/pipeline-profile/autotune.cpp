@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <functional>
-#include <set>
+#include <initializer_list>
 #include <utility>
 
 namespace millrace {
@@ -35,31 +36,34 @@ Question question_of(const Settings& settings, const RunFacts& facts) {
 // What the settings take: threads, and memory for batches.
 double cost_of(const Settings& settings) { return settings.threads + 0.25 * settings.io_threads + settings.buffers; }
 
-struct Choices {
-  std::set<int> threads, io_threads;
-  std::set<std::uint32_t> chunks, buffers;
-};
-Choices choices_of(const RunFacts& facts) {
-  Choices choices;
-  const int cores = facts.cores;
-  choices.threads = {1, std::max(1, cores / 2), std::max(1, cores - 1), cores, cores + 1, facts.threads};
-  choices.io_threads = {1, 2, 4, 8, 16, facts.io_threads};
-  choices.chunks = {0, 1, 4, 16, 64, facts.chunk};
-  std::erase_if(choices.chunks, [&](std::uint32_t chunk) { return chunk > facts.batch; });
-  choices.buffers = {2, 3, 4, 6, facts.buffers};
-  return choices;
+// The settings with each value of one key that is worth a simulation.
+std::vector<Settings> variants(const Settings& of, int Settings::*key, std::initializer_list<int> values) {
+  std::vector<Settings> all = {of};
+  for (const int value : values) {
+    all.push_back(of);
+    all.back().*key = std::max(value, 1);
+  }
+  return all;
+}
+std::vector<Settings> variants(const Settings& of, std::uint32_t Settings::*key, std::initializer_list<std::uint32_t> values) {
+  std::vector<Settings> all = {of};
+  for (const std::uint32_t value : values) {
+    all.push_back(of);
+    all.back().*key = std::min(value, of.batch);
+  }
+  return all;
 }
 
 // The cheapest of those that are as good as the best one.
-Candidate best_of(const std::vector<Candidate>& all, const std::function<bool(const Settings&)>& fits) {
-  const Candidate* best = nullptr;
+Candidate best_of(const std::vector<Settings>& all, const Predictor& predictor, const RunFacts& facts) {
+  std::vector<Candidate> simulated;
   double most = 0;
-  for (const Candidate& each : all) most = fits(each.settings) ? std::max(most, each.predicted) : most;
-  for (const Candidate& each : all) {
-    if (!fits(each.settings) || each.predicted < kAsGood * most) continue;
-    if (best == nullptr || cost_of(each.settings) < cost_of(best->settings)) best = &each;
+  for (const Settings& settings : all) {
+    simulated.push_back({settings, predictor.rate(question_of(settings, facts))});
+    most = std::max(most, simulated.back().predicted);
   }
-  return *best;  // today's fits always
+  std::erase_if(simulated, [&](const Candidate& each) { return each.predicted < kAsGood * most; });
+  return *std::ranges::min_element(simulated, {}, [](const Candidate& each) { return cost_of(each.settings); });
 }
 
 ProfiledFile with(const ProfiledFile& what, const Settings& settings, const RunFacts& facts) {
@@ -167,40 +171,37 @@ Settings settings_of(const RunFacts& facts) { return {facts.threads, facts.io_th
 std::vector<Candidate> candidates(const Measurement& measured, const Predictor& predictor, std::size_t most) {
   const RunFacts& facts = measured.facts;
   const Settings today = settings_of(facts);
-  const Choices choices = choices_of(facts);
-  std::vector<Candidate> all;
-  for (const int threads : choices.threads) {
-    for (const int io_threads : choices.io_threads) {
-      for (const std::uint32_t chunk : choices.chunks) {
-        for (const std::uint32_t buffers : choices.buffers) {
-          const Settings settings{threads, io_threads, chunk, buffers, today.batch};
-          all.push_back({settings, predictor.rate(question_of(settings, facts))});
-        }
-      }
-    }
+  const int cores = facts.cores;
+  // The best value of a key, while the others stay.
+  const std::array<std::function<Candidate(const Settings&)>, 4> along = {
+      [&](const Settings& from) {
+        return best_of(variants(from, &Settings::threads, {1, cores / 2, cores - 1, cores, cores + 1}), predictor, facts);
+      },
+      [&](const Settings& from) {
+        return best_of(variants(from, &Settings::io_threads, {1, 2, 4, 8, 16, 32}), predictor, facts);
+      },
+      [&](const Settings& from) {
+        return best_of(variants(from, &Settings::buffers, {2, 3, 4, 6}), predictor, facts);
+      },
+      [&](const Settings& from) {
+        return best_of(variants(from, &Settings::chunk, {0, 1, 4, 16, 64}), predictor, facts);
+      }};
+  Settings together = today;
+  for (int round = 0; round < 2; ++round) {
+    for (const auto& best : along) together = best(together).settings;
   }
-  std::vector<Candidate> chosen = {best_of(all, [&](const Settings& s) { return s == today; })};
+  std::vector<Candidate> chosen = {{today, predictor.measured()}};
   const auto add = [&](const Candidate& candidate) {
     const auto is_same = [&](const Candidate& other) { return other.settings == candidate.settings; };
     if (chosen.size() < most && std::ranges::none_of(chosen, is_same)) chosen.push_back(candidate);
   };
-  const auto only = [&](auto key) {  // one key changes, and the others stay
-    return best_of(all, [&, key](const Settings& settings) {
-      Settings others = settings;
-      others.*key = today.*key;
-      return others == today;
-    });
-  };
-  add(best_of(all, [](const Settings&) { return true; }));
+  add({together, predictor.rate(question_of(together, facts))});
   if (facts.batch_is_chosen && today.batch > 1) {
     Settings half = today;
     half.batch /= 2;
     add({half, predictor.rate(question_of(half, facts))});
   }
-  add(only(&Settings::threads));
-  add(only(&Settings::io_threads));
-  add(only(&Settings::buffers));
-  add(only(&Settings::chunk));
+  for (const auto& best : along) add(best(today));
   return chosen;
 }
 
@@ -208,7 +209,7 @@ Tuned autotune(const ProfiledFile& what, const Registry& registry, double second
   using std::chrono::steady_clock;
   const auto begin = steady_clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(steady_clock::now() - begin).count(); };
-  const MeasureOptions options{.steps = 5, .seconds = kRunSeconds, .most_seconds = seconds / 10};
+  const MeasureOptions options{.steps = 5, .seconds = std::min(kRunSeconds, seconds / 10), .most_seconds = seconds / 6};
   const Measurement measured = measure(what, registry, options);
   double longest = elapsed();  // of a run, with its start
   Trials trials(candidates(measured, Predictor(measured), kCandidates));
@@ -249,7 +250,7 @@ std::string autotune_text(const Tuned& tuned, const RunFacts& facts) {
 
 std::string autotune_toml(const Tuned& tuned, const RunFacts& facts, const std::string& file) {
   std::string text = fmt::format(
-      "# Chosen by pipeline-profile --autotune on {} cores, from {} runs of a few seconds.\n"
+      "# Chosen by pipeline-profile --autotune on {} cores: {} settings were tried.\n"
       "extends = \"{}\"\n",
       facts.cores, tuned.tried.size(), file);
   std::string table;

@@ -53,7 +53,7 @@ void Experiments::declare(Arguments& arguments) {
       .flag("--autotune", "choose threads, chunks and buffers by short runs of a minute", tunes_)
       .option("--out", "FILE.toml", "with --autotune: write a file that extends FILE with what was chosen", out_)
       .option("--csv", "FILE", "with --forecast or --scaling: write the table as CSV too", csv_)
-      .option("--seconds", "S", "with these options: how long a run is measured, at least (5)", seconds_);
+      .option("--seconds", "S", "with these options: how long a run is measured, at least (5); all of --autotune (60)", seconds_);
 }
 
 bool Experiments::is_asked() const {
@@ -76,7 +76,9 @@ void Experiments::run(const ProfiledFile& what, const Registry& registry, std::u
 
 void Experiments::answer(const ProfiledFile& what, const Registry& registry, const MeasureOptions& options) const {
   const RunFacts facts = facts_of(what, registry);
-  for (const std::string& question : questions_) parse_question(question, facts);  // before the work: it may be mistaken
+  for (const std::string& question : questions_) {  // before the work: they may be mistaken
+    if (parse_question(question, facts).changes.empty()) fail(ErrorKind::usage, "--what-if: say what changes, such as threads=4");
+  }
   const Measurement measured = measure(what, registry, options);
   fmt::print("{}", what_if_text(measured, questions_, suggests_));
 }
@@ -109,7 +111,7 @@ void Experiments::tune(const ProfiledFile& what, const Registry& registry) const
     fail(ErrorKind::usage, "--out: '{}' does not end in .toml", out_);
   }
   if (!out_.empty() && fs::exists(out_)) fail(ErrorKind::usage, "--out: '{}' is there already: name another file", out_);
-  const Tuned tuned = autotune(what, registry, kTuningSeconds);
+  const Tuned tuned = autotune(what, registry, seconds_.empty() ? kTuningSeconds : positive("--seconds", seconds_));
   fmt::print("{}", autotune_text(tuned, facts));
   if (out_.empty()) return;
   write("--out", out_, autotune_toml(tuned, facts, as_extended(what.file, out_)));

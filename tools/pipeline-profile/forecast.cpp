@@ -158,6 +158,9 @@ ForecastPoint forecast(const ForecastStep& step, ScalingKind kind, int devices_p
   const auto with = [&](double slower) {
     ForecastStep changed = step;
     const double error = std::hypot(step.error, kLeastError);
+    const double whole = step.fixed_seconds + step.sample_seconds * step.batch;
+    changed.fixed_seconds = std::clamp(step.fixed_seconds + slower * step.fixed_doubt, 0.0, whole);
+    changed.sample_seconds = (whole - changed.fixed_seconds) / step.batch;
     for (double* seconds : {&changed.fixed_seconds, &changed.sample_seconds}) *seconds *= 1 + slower * error;
     changed.data_rate *= 1 - slower * error;
     NetworkModel other = network;
@@ -216,9 +219,12 @@ ForecastStep forecast_step(const Measurement& measured, const Measurement* half)
   };
   const double whole = seconds_of(measured);
   if (half != nullptr && half->facts.batch < measured.facts.batch) {
-    const double smaller = static_cast<double>(half->facts.batch) / devices.replicas;
-    const double each = (whole - seconds_of(*half)) / (step.batch - smaller);
-    step.fixed_seconds = std::clamp(whole - each * step.batch, 0.0, 0.9 * whole);
+    const double smaller = static_cast<double>(half->facts.batch) / devices.replicas, part = seconds_of(*half);
+    const double further = smaller / (step.batch - smaller);  // from the two batches to none
+    const Predictor of_half(*half);
+    step.fixed_seconds = std::clamp(part - (whole - part) * further, 0.0, whole);
+    step.fixed_doubt =
+        std::hypot(step.error * whole * further, of_half.measured_band() / of_half.measured() * part * (1 + further));
   }
   step.sample_seconds = (whole - step.fixed_seconds) / step.batch;
   if (devices.threads > 0) return step;
@@ -239,11 +245,12 @@ std::vector<ForecastPoint> forecast_table(const ForecastStep& step, ScalingKind 
 std::string forecast_text(const ForecastStep& step, const ForecastQuestion& question) {
   const NetworkModel& network = question.network;
   std::string text = fmt::format(
-      "a device computes {:.0f} images in {:.2f} ms, of which {:.2f} ms do not depend on their number; {:.2f} MB of gradients\n"
+      "a device computes {:.0f} images in {:.2f} ms, of which {:.2f} +- {:.2f} ms do not depend on their number\n"
+      "steps vary by {:.1f} %; {:.2f} MB of gradients\n"
       "hosts: {:.3g} Gb/s and {:.3g} us between them, {:.3g} GB/s and {:.3g} us within\n",
-      step.batch, 1e3 * (step.fixed_seconds + step.sample_seconds * step.batch), 1e3 * step.fixed_seconds,
-      1e-6 * std::accumulate(step.bucket_bytes.begin(), step.bucket_bytes.end(), 0.0), network.bandwidth * 8e-9,
-      network.latency * 1e6, network.link_bandwidth * 1e-9, network.link_latency * 1e6);
+      step.batch, 1e3 * (step.fixed_seconds + step.sample_seconds * step.batch), 1e3 * step.fixed_seconds, 1e3 * step.fixed_doubt,
+      100 * step.spread, 1e-6 * std::accumulate(step.bucket_bytes.begin(), step.bucket_bytes.end(), 0.0),
+      network.bandwidth * 8e-9, network.latency * 1e6, network.link_bandwidth * 1e-9, network.link_latency * 1e6);
   for (const ScalingKind kind : {ScalingKind::weak, ScalingKind::strong}) {
     text += kind == ScalingKind::weak ? fmt::format("\nweak scaling, {:.0f} images a device\n", step.batch)
                                       : fmt::format("\nstrong scaling, {:.0f} images a step\n", step.global_batch);

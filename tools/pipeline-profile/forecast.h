@@ -39,6 +39,7 @@ std::vector<double> bucket_ready(const Network& network, std::span<const Bucket>
 // A step of one device.
 struct ForecastStep {
   double fixed_seconds = 0, sample_seconds = 0;
+  double fixed_doubt = 0;   // seconds by which fixed_seconds may be more or less, nine times of ten; the sum of both is known
   double spread = 0;        // of steps: standard deviation / mean
   double error = 0;         // of the measured time, relative, nine times of ten
   double batch = 1;         // of one device, today

@@ -54,6 +54,10 @@ TEST(Forecast, OfStrongScalingEndsWithTheFixedCostOfAStep) {
   EXPECT_DOUBLE_EQ(point.batch, 10);
   EXPECT_DOUBLE_EQ(point.step_seconds, 20e-3);
   EXPECT_NEAR(point.efficiency, 0.55, 1e-9);
+  step.fixed_doubt = 10e-3;
+  const ForecastPoint doubtful = forecast(step, ScalingKind::strong, 10, 1, {});
+  EXPECT_LT(doubtful.low, 0.8 * point.images_per_second);
+  EXPECT_GT(doubtful.high, 1.5 * point.images_per_second);
 }
 
 TEST(Forecast, WaitsForTheSlowestDeviceAndForData) {

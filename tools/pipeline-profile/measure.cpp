@@ -19,7 +19,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint64_t kWarmUpSteps = 3;  // the first ones allocate, and fill the caches
+constexpr double kWarmUpSteps = 3;  // the first ones allocate, and fill the caches
 constexpr std::uint64_t kSamplesLookedAt = 64;
 
 // Collects looks until there are enough, and then stops the run. The run calls it on one thread.
@@ -29,12 +29,12 @@ class Watch : public RunObserver {
 
   void start(const RunStart&, RunControl& control) override { control_ = &control; }
   void telemetry(const TelemetryEvent& event) override {
-    if (is_done_ || event.step < kWarmUpSteps) return;
-    if (!looks_.empty() && event.step == looks_.back().step) return;  // long steps: a look for each
-    looks_.push_back(look(event));
-    const double seconds = looks_.back().at - looks_.front().at;
-    const std::uint64_t steps = looks_.back().step - looks_.front().step;
-    is_done_ = (seconds >= options_.seconds && steps >= options_.steps) || seconds >= options_.most_seconds;
+    if (is_done_) return;
+    Look now = look(event);
+    if (now.steps < (looks_.empty() ? kWarmUpSteps : looks_.back().steps + 1)) return;  // long steps: a look for each
+    looks_.push_back(std::move(now));
+    const double seconds = looks_.back().at - looks_.front().at, steps = looks_.back().steps - looks_.front().steps;
+    is_done_ = (seconds >= options_.seconds && steps >= static_cast<double>(options_.steps)) || seconds >= options_.most_seconds;
     if (is_done_) control_->stop();
   }
 
@@ -42,7 +42,7 @@ class Watch : public RunObserver {
 
  private:
   Look look(const TelemetryEvent& event) const {
-    Look look{.at = event.seconds, .step = event.step, .stages = {}, .waited_for_data = event.waited_for_data_seconds};
+    Look look{.at = event.elapsed_seconds, .stages = {}, .waited_for_data = event.waited_for_data_seconds};
     look.stages.resize(facts_.stages.size());
     for (const StageTelemetry& stage : event.stages) {
       const auto found = std::ranges::find(facts_.stages, stage.name, &RunFacts::Stage::name);
@@ -51,18 +51,20 @@ class Watch : public RunObserver {
         continue;
       }
       look.submit_seconds += stage.busy_seconds;
-      look.device_seconds += stage.device_seconds;
       if (stage.on_device) look.device_samples += stage.samples;
+      const bool sums = stage.replica < 0 && stage.samples == 0;  // it joins what replicas have computed
+      if (sums) look.reduce_seconds += stage.device_seconds;
     }
     for (const DeviceTelemetry& device : event.devices) {
-      look.compute_seconds += device.compute_seconds;
-      look.communication_seconds += device.communication_seconds;
+      look.device_seconds += device.compute_seconds + device.copy_seconds;
+      look.exposed_seconds += device.communication_seconds;
     }
-    const ProcessTimes times = process_times(facts_.cores);
+    const ProcessTimes times = process_times();
     look.io = times.io;
     look.data = times.data;
     look.device = times.device;
-    look.other_threads = times.other_threads;
+    const std::uint64_t done = facts_.devices.replicas > 0 ? look.device_samples : look.stages.back().samples;
+    look.steps = static_cast<double>(done) / facts_.batch;
     return look;
   }
 
@@ -136,10 +138,14 @@ RunFacts facts_of_run(const PreparedRun& prepared) {
   return facts;
 }
 
+// It goes on until it is stopped.
 Pipeline load(const ProfiledFile& what, const Registry& registry) {
   std::vector<std::string> overrides = what.overrides;
-  overrides.insert(overrides.end(), {"observe.console.quiet=true", "run.epochs=1000000"});  // it is stopped when that is enough
-  return load_pipeline(what.file, overrides, registry);
+  overrides.emplace_back("observe.console.quiet=true");
+  Pipeline pipeline = load_pipeline(what.file, overrides, registry);
+  pipeline.run.epochs = 1e6;
+  pipeline.stop = {};
+  return pipeline;
 }
 
 RunOptions options_of(const ProfiledFile& what) {

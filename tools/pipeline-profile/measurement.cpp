@@ -40,26 +40,48 @@ double step_spread(const std::vector<Look>& windows) {
   std::vector<double> seconds, steps;
   for (const Look& window : windows) {
     seconds.push_back(window.device_seconds);
-    steps.push_back(static_cast<double>(window.step));
+    steps.push_back(window.steps);
   }
   return std::min(spread_of(seconds, steps), kMostSpread);
 }
 
-SimulatedData data_of(const RunFacts& facts, const std::vector<Look>& windows, const Look& sum) {
+double data_busy(const Look& sum) {
+  double busy = 0;
+  for (std::size_t s = 1; s < sum.stages.size(); ++s) busy += sum.stages[s].busy;
+  return busy;
+}
+
+// How our threads that wanted cores got them, and how many did on average.
+struct CoreShare {
+  double share = 1;
+  double wanted = 0;
+};
+CoreShare core_share(const RunFacts& facts, const Look& sum) {
+  CoreTime ours = sum.io;
+  if (facts.devices.threads > 0) ours += sum.device;
+  // Data threads without work look for some, on a core that they would leave: only what they do in stages counts.
+  const double busy = data_busy(sum), computing = sum.data.seconds > 0 ? std::min(sum.data.seconds, busy) : busy;
+  ours += {computing, busy - computing};
+  return {ours.share(), ratio(ours.seconds + ours.waited, sum.at)};
+}
+
+// Of other programs: how many must want a core on average, beside ours, for ours to get the share that they did.
+double other_threads(const RunFacts& facts, const CoreShare& cores) {
+  constexpr double kUnseen = 0.97;  // a share that is as good as all
+  return cores.share > kUnseen ? 0 : std::max(0.0, facts.cores / cores.share - cores.wanted);
+}
+
+SimulatedData data_of(const RunFacts& facts, const std::vector<Look>& windows, const Look& sum, double share) {
   SimulatedData data{.io_threads = facts.io_threads, .threads = facts.threads, .batch = facts.batch, .buffers = facts.buffers};
   const Look::Stage& read = sum.stages.front();
   const auto samples = static_cast<double>(read.samples);
-  const double on_core = std::min(sum.io.seconds, read.busy);
-  data.read_seconds = ratio(on_core, samples);
-  data.storage_seconds = ratio(std::max(0.0, read.busy - on_core - sum.io.waited), samples);
-  double busy = 0;
-  for (std::size_t s = 1; s < sum.stages.size(); ++s) busy += sum.stages[s].busy;
-  // Threads without work look for some before they sleep, on a core: then these say more than the stages.
-  const double measured = sum.data.seconds > 0 ? std::min(1.0, ratio(sum.data.seconds, busy + sum.submit_seconds)) : 1;
+  const double runnable = std::min(sum.io.seconds + sum.io.waited, read.busy);
+  data.read_seconds = share * ratio(runnable, samples);
+  data.storage_seconds = ratio(read.busy - runnable, samples);
   for (std::size_t s = 1; s < sum.stages.size(); ++s) {
     const Look::Stage& stage = sum.stages[s];
     data.stages.push_back(
-        {facts.stages[s].name, measured * ratio(stage.busy, static_cast<double>(stage.samples)), facts.stages[s].serial});
+        {facts.stages[s].name, share * ratio(stage.busy, static_cast<double>(stage.samples)), facts.stages[s].serial});
   }
   data.spread = data_spread(windows);
   data.chunk = chunk_for(facts, data);
@@ -82,7 +104,7 @@ CoreTime& CoreTime::operator-=(const CoreTime& other) {
 }
 
 double Measurement::images_per_second() const {
-  return ratio(facts.batch * static_cast<double>(looks.back().step - looks.front().step), seconds());
+  return ratio(facts.batch * (looks.back().steps - looks.front().steps), seconds());
 }
 
 std::vector<Look> windows_of(const Measurement& measured) {
@@ -91,7 +113,7 @@ std::vector<Look> windows_of(const Measurement& measured) {
     Look window = measured.looks[i];
     const Look& before = measured.looks[i - 1];
     window.at -= before.at;
-    window.step -= before.step;
+    window.steps -= before.steps;
     for (std::size_t s = 0; s < window.stages.size(); ++s) {
       window.stages[s].busy -= before.stages[s].busy;
       window.stages[s].packets -= before.stages[s].packets;
@@ -100,8 +122,8 @@ std::vector<Look> windows_of(const Measurement& measured) {
     window.submit_seconds -= before.submit_seconds;
     window.device_seconds -= before.device_seconds;
     window.device_samples -= before.device_samples;
-    window.compute_seconds -= before.compute_seconds;
-    window.communication_seconds -= before.communication_seconds;
+    window.reduce_seconds -= before.reduce_seconds;
+    window.exposed_seconds -= before.exposed_seconds;
     window.waited_for_data -= before.waited_for_data;
     window.io -= before.io;
     window.data -= before.data;
@@ -115,7 +137,7 @@ Look sum_of(const std::vector<Look>& windows) {
   Look sum;
   for (const Look& window : windows) {
     sum.at += window.at;
-    sum.step += window.step;
+    sum.steps += window.steps;
     sum.stages.resize(window.stages.size());
     for (std::size_t s = 0; s < window.stages.size(); ++s) {
       sum.stages[s].busy += window.stages[s].busy;
@@ -125,13 +147,12 @@ Look sum_of(const std::vector<Look>& windows) {
     sum.submit_seconds += window.submit_seconds;
     sum.device_seconds += window.device_seconds;
     sum.device_samples += window.device_samples;
-    sum.compute_seconds += window.compute_seconds;
-    sum.communication_seconds += window.communication_seconds;
+    sum.reduce_seconds += window.reduce_seconds;
+    sum.exposed_seconds += window.exposed_seconds;
     sum.waited_for_data += window.waited_for_data;
     sum.io += window.io;
     sum.data += window.data;
     sum.device += window.device;
-    sum.other_threads += window.other_threads / static_cast<double>(windows.size());
   }
   return sum;
 }
@@ -145,18 +166,23 @@ std::uint32_t chunk_for(const RunFacts& facts, const SimulatedData& data) {
 
 SimulatedGraph graph_of(const RunFacts& facts, const std::vector<Look>& windows) {
   const Look sum = sum_of(windows);
+  const CoreShare cores = core_share(facts, sum);
   SimulatedGraph graph;
   graph.cores = facts.cores;
-  graph.other_threads = sum.other_threads;
-  graph.data = data_of(facts, windows, sum);
+  graph.other_threads = other_threads(facts, cores);
+  graph.data = data_of(facts, windows, sum, cores.share);
   graph.step.replicas = facts.devices.replicas;
   if (facts.devices.replicas == 0) return graph;
   graph.step.load = facts.devices.load;
-  graph.step.device_threads = facts.devices.threads;
   graph.step.submits_ahead = facts.devices.submits_ahead;
-  const double alone = facts.devices.threads > 0 ? sum.device.share() : 1;
-  graph.step.sample_seconds = alone * ratio(sum.device_seconds, static_cast<double>(sum.device_samples));
-  graph.step.submit_seconds = ratio(sum.submit_seconds, static_cast<double>(sum.step) * facts.devices.replicas);
+  graph.step.sample_seconds = ratio(sum.device_seconds, static_cast<double>(sum.device_samples));
+  if (facts.devices.threads > 0) {
+    const double runnable = ratio(sum.device.seconds + sum.device.waited, sum.device_seconds);
+    // Some of a replica's threads sleep where the others compute alone.
+    graph.step.device_threads = runnable > 0 ? std::clamp<double>(runnable, 0.5, facts.devices.threads) : facts.devices.threads;
+    graph.step.sample_seconds *= cores.share;
+  }
+  graph.step.submit_seconds = cores.share * ratio(sum.submit_seconds, sum.steps * facts.devices.replicas);
   graph.step.spread = step_spread(windows);
   return graph;
 }

@@ -21,21 +21,20 @@ struct CoreTime {
 
 // Sums since the run began.
 struct Look {
-  double at = 0;  // seconds
-  std::uint64_t step = 0;
+  double at = 0;     // seconds
+  double steps = 0;  // that devices have done, or batches where there is none
   struct Stage {
     double busy = 0;  // seconds of threads
     std::uint64_t packets = 0, samples = 0;
   };
   std::vector<Stage> stages = {};    // as RunFacts::stages
   double submit_seconds = 0;         // of threads, in the stages behind the batch
-  double device_seconds = 0;         // over the replicas
+  double device_seconds = 0;         // of computing and copying, over the replicas
   std::uint64_t device_samples = 0;  // over the replicas
-  double compute_seconds = 0;        // over the replicas; 0 where it is not measured
-  double communication_seconds = 0;  // over the replicas; 0 where it is not measured
+  double reduce_seconds = 0;         // of sums of gradients; 0 where they are not measured
+  double exposed_seconds = 0;        // of replicas that waited for sums alone, over the replicas
   double waited_for_data = 0;
   CoreTime io = {}, data = {}, device = {};  // threads of this process; `device`: all but those of I/O and of data stages
-  double other_threads = 0;                  // of other programs, that want a core now
 };
 
 struct DeviceFacts {

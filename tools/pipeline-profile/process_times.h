@@ -7,10 +7,9 @@ namespace millrace {
 
 struct ProcessTimes {
   CoreTime io, data, device;  // `device`: all threads but the main one and those of I/O and of data stages
-  double other_threads = 0;   // of other programs, that want one of our cores now
 };
 
 // Sums since the process began, of threads that live. Zeros where the system does not count them. Reads some files of /proc.
-ProcessTimes process_times(int cores);
+ProcessTimes process_times();
 
 }  // namespace millrace

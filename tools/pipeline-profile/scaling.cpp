@@ -12,14 +12,11 @@
 namespace millrace {
 namespace {
 
-// The part of a step's sums that nothing hides: what is left of it when the replica neither computed nor waited for data.
-void add_sums(const Measurement& measured, ScalingPoint& to) {
+void add_measured_sums(const Measurement& measured, ScalingPoint& to) {
   const Look sum = sum_of(windows_of(measured));
-  const double replica_steps = static_cast<double>(sum.step) * to.replicas;
-  if (sum.communication_seconds <= 0) return;
-  to.reduce_seconds = sum.communication_seconds / replica_steps;
-  const double shown = (sum.at - sum.waited_for_data) / static_cast<double>(sum.step) - sum.compute_seconds / replica_steps;
-  to.hidden = 1 - std::clamp(shown / to.reduce_seconds, 0.0, 1.0);
+  if (sum.reduce_seconds <= 0) return;
+  to.reduce_seconds = sum.reduce_seconds / sum.steps;
+  to.hidden = 1 - std::clamp(sum.exposed_seconds / to.replicas / sum.reduce_seconds, 0.0, 1.0);
 }
 
 ScalingPoint measured_point(const Measurement& measured, ScalingKind kind) {
@@ -29,7 +26,7 @@ ScalingPoint measured_point(const Measurement& measured, ScalingKind kind) {
                      .batch = measured.facts.batch,
                      .images_per_second = predictor.measured(),
                      .band = predictor.measured_band()};
-  add_sums(measured, point);
+  add_measured_sums(measured, point);
   return point;
 }
 

@@ -19,8 +19,8 @@ struct ScalingPoint {
   double images_per_second = 0, band = 0;  // +-, nine times of ten
   double predicted = 0, low = 0, high = 0;
   double efficiency = 1;      // beside so many times as fast as the first run, for its replicas
-  double reduce_seconds = 0;  // of a step, of a replica; 0: not measured
-  double hidden = 1;          // the part of it during which the replica computes
+  double reduce_seconds = 0;  // of a step's sums; 0: not measured
+  double hidden = 1;          // the part of it during which replicas compute
 };
 
 // "1,2,4": ascending. Throws Error(usage).

@@ -337,7 +337,7 @@ class Steps {
     compute(replica, step, 0);
   }
   void on_device(double seconds, Then then) {
-    if (step_.device_threads == 0) return clock_.wait(seconds, std::move(then));
+    if (step_.device_threads <= 0) return clock_.wait(seconds, std::move(then));
     clock_.work(seconds, step_.device_threads, std::move(then));
   }
   void compute(std::size_t replica, std::uint64_t step, std::size_t bucket) {
@@ -365,7 +365,7 @@ class Steps {
       if (sum.bucket + 1 == buckets_.size()) update(sum.step);
     };
     const double seconds = buckets_[sums_.front().bucket].reduce_seconds;
-    if (seconds <= 0 || step_.device_threads == 0) return clock_.wait(seconds, then);
+    if (seconds <= 0 || step_.device_threads <= 0) return clock_.wait(seconds, then);
     clock_.work(seconds, 1, then);
   }
   void update(std::uint64_t step) {

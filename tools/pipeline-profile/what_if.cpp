@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <numeric>
 #include <random>
 #include <utility>
 
@@ -68,17 +69,19 @@ Change parse_change(std::string_view text, const RunFacts& facts) {
   return change;
 }
 
-// On cores of the host: how many of them each replica and the data stages have, as a run shares them out.
-void share_host(SimulatedGraph& graph, const RunFacts& facts) {
+// On cores of the host: how many of them each replica and the data stages have, as a run shares them out. How well a replica's
+// threads divide its work is not known.
+void share_host(ChangedGraph& to, const RunFacts& facts) {
+  SimulatedGraph& graph = to.graph;
   std::vector<int> cores(static_cast<std::size_t>(std::lround(graph.cores)));
-  for (std::size_t i = 0; i < cores.size(); ++i) cores[i] = static_cast<int>(i);
+  std::iota(cores.begin(), cores.end(), 0);
   const CoreShares shares = share_cores(cores, static_cast<std::size_t>(graph.step.replicas), graph.step.load);
   if (facts.threads_are_chosen) graph.data.threads = static_cast<int>((shares.data.empty() ? cores : shares.data).size());
-  if (graph.step.device_threads == 0) return;
-  const int threads = static_cast<int>(shares.replicas.front().size());
-  const double slower = static_cast<double>(graph.step.device_threads) / threads;
-  graph.step.sample_seconds *= slower;
-  graph.step.device_threads = threads;
+  if (facts.devices.threads == 0) return;
+  const double more = static_cast<double>(shares.replicas.front().size()) / facts.devices.threads;
+  graph.step.sample_seconds /= more;
+  graph.step.device_threads *= more;
+  to.doubt *= std::pow(std::max(more, 1 / more), 0.2);
 }
 
 // Sums over more replicas than were measured: their cost is in no step that was. Within a host; on its processor a thread reads
@@ -134,7 +137,7 @@ void apply(const Change& change, const RunFacts& facts, ChangedGraph& to) {
 }
 
 std::uint64_t steps_for(const SimulatedGraph& graph) {
-  constexpr std::uint64_t kChunks = 20'000;  // some milliseconds of simulation
+  constexpr std::uint64_t kChunks = 8'000;  // some milliseconds of simulation
   const std::uint64_t chunks = (graph.data.batch + graph.data.chunk - 1) / graph.data.chunk;
   return std::clamp<std::uint64_t>(kChunks / chunks, 40, 200);
 }
@@ -192,7 +195,7 @@ ChangedGraph changed(const Question& question, const RunFacts& facts, SimulatedG
   }
   const bool is_shared_anew =
       std::ranges::any_of(question.changes, [](const Change& c) { return c.key == "cores" || c.key == "replicas"; });
-  if (is_shared_anew) share_host(to.graph, asked);
+  if (is_shared_anew) share_host(to, asked);
   add_sums(to.graph, facts.devices);
   to.graph.data.chunk = chunk_for(asked, to.graph.data);
   return to;
@@ -226,10 +229,10 @@ Predictor::Predictor(const Measurement& measured)
     std::vector<Look> drawn;
     for (std::size_t w = 0; w < windows.size(); ++w) drawn.push_back(windows[random() % windows.size()]);
     const Look sum = sum_of(drawn);
-    if (sum.step == 0) continue;
+    if (sum.steps <= 0) continue;
     Resampled& each = resampled_.emplace_back();
     each.graph = graph_of(facts_, drawn);
-    each.measured = facts_.batch * static_cast<double>(sum.step) / sum.at;
+    each.measured = facts_.batch * sum.steps / sum.at;
     each.simulated = simulate(each.graph, static_cast<std::uint64_t>(i), steps_).images_per_second;
     rates.push_back(each.measured);
   }
@@ -287,13 +290,14 @@ std::vector<Suggestion> suggestions(const RunFacts& facts) {
 std::string what_if_text(const Measurement& measured, const std::vector<std::string>& questions, bool suggests) {
   const Predictor predictor(measured);
   const double rate = predictor.measured();
-  std::string text = fmt::format("measured:  {:.0f} images/s +- {:.0f}, over {} steps\n", rate, predictor.measured_band(),
-                                 measured.looks.back().step - measured.looks.front().step);
+  std::string text = fmt::format("measured:  {:.0f} images/s +- {:.0f}, over {:.0f} steps\n", rate, predictor.measured_band(),
+                                 measured.looks.back().steps - measured.looks.front().steps);
   text += fmt::format("simulated: {:.0f} images/s, {:.1f} % {}; bound by {}\n", predictor.simulated(),
                       100 * std::abs(predictor.simulation_error()), predictor.simulation_error() < 0 ? "less" : "more",
                       predictor.bound_by());
-  const double others = sum_of(windows_of(measured)).other_threads;
-  if (others > 0.3) text += fmt::format("other programs wanted {:.1f} cores meanwhile, and are taken to go on so\n", others);
+  const double others = graph_of(measured.facts, windows_of(measured)).other_threads;
+  if (others > 0.3)
+    text += fmt::format("other programs wanted about {:.1f} cores meanwhile, and are taken to go on so\n", others);
   for (const std::string& each : questions) {
     const Question question = parse_question(each, measured.facts);
     const Prediction found = predictor.predict(question);

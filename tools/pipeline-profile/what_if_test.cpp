@@ -3,41 +3,15 @@
 #include <gtest/gtest.h>
 
 #include "encoded_size.h"
+#include "measurement_fixture.h"
 #include "millrace/error.h"
 
 namespace millrace {
 namespace {
 
-constexpr double kDecode = 2e-3;  // seconds of a core for an image
-
-RunFacts facts() {
-  RunFacts facts{
-      .graph = "train", .cores = 8, .threads = 2, .io_threads = 2, .batch = 64, .buffers = 3, .stages = {}, .devices = {}};
-  facts.stages = {{"read"}, {"decode_image"}, {"augment"}, {"batch"}};
-  facts.devices = {.replicas = 1, .backend = "cuda", .submits_ahead = true, .load = {}, .bucket_bytes = {}, .bucket_ready = {}};
-  facts.image_side = 224;
-  return facts;
-}
-
-// A run of two data threads that decode without a pause, and of a device that works 40 % of the time.
-Measurement measurement(double share_of_cores = 1) {
-  Measurement measured{facts(), {}};
-  for (std::uint64_t i = 0; i <= 20; ++i) {
-    const double samples = static_cast<double>(i) * 64 * 5, seconds = samples * kDecode / (2 * share_of_cores);
-    Look look{.at = seconds, .step = i * 5, .stages = {}};
-    const auto count = static_cast<std::uint64_t>(samples);
-    look.stages = {{samples * 1e-5, count / 8, count},
-                   {samples * kDecode / share_of_cores, count / 8, count},
-                   {0, count / 8, count},
-                   {0, count / 8, count}};
-    look.device_seconds = samples * 0.4e-3;
-    look.device_samples = count;
-    look.data = {samples * kDecode, samples * kDecode * (1 / share_of_cores - 1)};
-    look.io = {samples * 1e-5, 0};
-    measured.looks.push_back(std::move(look));
-  }
-  return measured;
-}
+using profile_test::facts;
+using profile_test::kDecode;
+using profile_test::measurement;
 
 std::string mistake_of(std::string_view question) {
   try {
