@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <cassert>
 
+#include "graph/chunk_size.h"
 #include "graph/guard.h"
 #include "millrace/detail/random.h"
 
 namespace millrace::flow {
-
-constexpr double kSecondsPerChunk = 200e-6;  // against 0.1 to 0.4 us for a hop: the graph's own cost stays far below 1 %
-constexpr std::uint32_t kMostPerChunk = 64;
-constexpr std::uint32_t kFirstChunk = 8;  // before anything was measured
 
 // All memory of one step's samples, allocated once.
 class Feeder::CirculatingBatch final : public Batch, public Guarded {
@@ -414,16 +411,12 @@ Share FeederPlan::part_of(std::uint32_t global_count) const {
 
 std::uint32_t Feeder::chunk_size() const {
   if (plan_.options.chunk > 0) return plan_.options.chunk;
-  const std::uint32_t share = plan_.spec.size / (2 * static_cast<std::uint32_t>(plan_.threads));
-  const std::uint32_t most = std::clamp(share, 1U, kMostPerChunk);
   double seconds = 0;  // of one sample, in all stages
   for (const Node* node : plan_.work) {
     const Counters::Totals totals = node->counters.totals();
     if (totals.samples > 0) seconds += static_cast<double>(totals.busy_ticks) / static_cast<double>(totals.samples);
   }
-  seconds *= seconds_per_tick();
-  if (seconds <= 0) return std::min(most, kFirstChunk);
-  return static_cast<std::uint32_t>(std::clamp(kSecondsPerChunk / seconds, 1.0, static_cast<double>(most)));
+  return automatic_chunk(seconds * seconds_per_tick(), plan_.spec.size, plan_.threads);
 }
 
 }  // namespace millrace::flow

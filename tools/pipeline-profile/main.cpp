@@ -9,6 +9,7 @@
 #include "common/arguments.h"
 #include "common/last_words.h"
 #include "config/plan.h"
+#include "experiments.h"
 #include "layers.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
@@ -26,6 +27,7 @@ struct CommandLine {
   std::vector<std::string> overrides, files;
   std::string steps = "20", layers = "0";
   bool compares = false, json = false;
+  Experiments experiments;
 
   void declare(Arguments& arguments) {
     arguments.option("--steps", "N", "how many steps to run (20)", steps)
@@ -37,6 +39,7 @@ struct CommandLine {
         .flag("--json", "print everything as JSON", json)
         .flag("--compare", "of two files, or reports that --json printed: what differs", compares)
         .option("--layers", "N", "also time the network's layers on the first device, and print the N slowest", layers);
+    experiments.declare(arguments);
   }
 };
 
@@ -104,6 +107,11 @@ int run(int argc, char** argv) {
   const LastWords last_words("pipeline-profile");
   Registry registry;
   load_plugins(registry);
+  if (line.experiments.is_asked()) {
+    line.experiments.run({line.files.front(), line.overrides, line.options.devices, line.options.graph}, registry,
+                         line.options.most_steps);
+    return 0;
+  }
   if (line.compares) {
     const Profile before = profile_or_report(line.files[0], line, registry);
     fmt::print("{}", terminal_text(comparison(before, profile_or_report(line.files[1], line, registry))));

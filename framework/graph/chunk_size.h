@@ -1,0 +1,21 @@
+// How many samples travel together where the file leaves it to the run.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace millrace::flow {
+
+inline constexpr double kSecondsPerChunk = 200e-6;  // against 0.1 to 0.4 us for a hop: the graph's own cost stays far below 1 %
+inline constexpr std::uint32_t kMostPerChunk = 64;
+inline constexpr std::uint32_t kFirstChunk = 8;  // before anything was measured
+
+// `sample_seconds`: of a thread, for one sample in all stages behind the source; 0: not measured yet. Each thread is to get
+// several chunks of a batch.
+inline std::uint32_t automatic_chunk(double sample_seconds, std::uint32_t batch, int threads) {
+  const std::uint32_t most = std::clamp(batch / (2 * static_cast<std::uint32_t>(threads)), 1U, kMostPerChunk);
+  if (sample_seconds <= 0) return std::min(most, kFirstChunk);
+  return static_cast<std::uint32_t>(std::clamp(kSecondsPerChunk / sample_seconds, 1.0, static_cast<double>(most)));
+}
+
+}  // namespace millrace::flow

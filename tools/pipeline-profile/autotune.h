@@ -1,0 +1,48 @@
+// Settings that make a pipeline faster on this machine: candidates by simulation, decided by short runs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "measure.h"
+#include "millrace/plugin.h"
+#include "what_if.h"
+
+namespace millrace {
+
+struct Settings {
+  int threads = 1, io_threads = 1;
+  std::uint32_t chunk = 0, buffers = 1;  // chunk 0: the run chooses it
+  std::uint32_t batch = 0;               // only where the file leaves it to the run
+  friend bool operator==(const Settings&, const Settings&) = default;
+};
+Settings settings_of(const RunFacts& facts);
+
+struct Candidate {
+  Settings settings;
+  double predicted = 0;  // images a second
+};
+// Today's first, then the most promising ones. Where one helps as much as another, the one that takes fewer threads and buffers.
+std::vector<Candidate> candidates(const Measurement& measured, const Predictor& predictor, std::size_t most);
+
+struct Tuned {
+  Settings before, after;
+  double rate_before = 0, rate_after = 0;  // measured in turns
+  struct Tried {
+    Settings settings;
+    double predicted = 0, measured = 0;
+  };
+  std::vector<Tried> tried;  // today's first
+  double seconds = 0;
+};
+
+// Chooses within `seconds`, and a little more where one run takes long to begin.
+Tuned autotune(const ProfiledFile& what, const Registry& registry, double seconds);
+
+std::string autotune_text(const Tuned& tuned, const RunFacts& facts);
+
+// A file that extends `file` with what was chosen, each key with its reason.
+std::string autotune_toml(const Tuned& tuned, const RunFacts& facts, const std::string& file);
+
+}  // namespace millrace

@@ -1,0 +1,125 @@
+#include "experiments.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "autotune.h"
+#include "forecast.h"
+#include "millrace/error.h"
+#include "scaling.h"
+#include "what_if.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kTuningSeconds = 60;
+
+void write(const std::string& option, const fs::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text << std::flush;
+  if (!file) fail(ErrorKind::storage, "{}: cannot write '{}': {}", option, path.string(), std::strerror(errno));
+}
+
+// The file as another one in the folder of `out` names it; the name of a base file stays.
+std::string as_extended(const std::string& file, const fs::path& out) {
+  if (!fs::exists(file)) return file;
+  return fs::relative(file, fs::absolute(out).parent_path()).string();
+}
+
+double positive(const char* option, const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (*end != '\0' || !(value > 0) || value > 3600) {
+    fail(ErrorKind::usage, "{} must be a number of seconds above 0 and at most 3600, found '{}'", option, text);
+  }
+  return value;
+}
+
+}  // namespace
+
+void Experiments::declare(Arguments& arguments) {
+  arguments
+      .repeated("--what-if", "CHANGES", "predict the rate with other settings, such as threads=4,device=2x,decode=1.5x,image=256",
+                questions_)
+      .flag("--suggest", "predict what would make it faster, best first", suggests_)
+      .option("--forecast", "SIZE", "predict training on many devices: devices=8,hosts=32,network=100Gb/s", forecast_)
+      .option("--scaling", "N,N...", "run it on so many devices, with the same and with a larger batch", scaling_)
+      .flag("--autotune", "choose threads, chunks and buffers by short runs of a minute", tunes_)
+      .option("--out", "FILE.toml", "with --autotune: write a file that extends FILE with what was chosen", out_)
+      .option("--csv", "FILE", "with --forecast or --scaling: write the table as CSV too", csv_)
+      .option("--seconds", "S", "with these options: how long a run is measured, at least (5); all of --autotune (60)", seconds_);
+}
+
+bool Experiments::is_asked() const {
+  const bool asked = !questions_.empty() || suggests_ || !forecast_.empty() || !scaling_.empty() || tunes_;
+  if (!out_.empty() && !tunes_) fail(ErrorKind::usage, "--out belongs to --autotune");
+  if (!csv_.empty() && forecast_.empty() && scaling_.empty()) fail(ErrorKind::usage, "--csv belongs to --forecast or --scaling");
+  if (!seconds_.empty() && !asked) fail(ErrorKind::usage, "--seconds belongs to --what-if and the other predictions");
+  return asked;
+}
+
+void Experiments::run(const ProfiledFile& what, const Registry& registry, std::uint64_t steps) const {
+  MeasureOptions options{.steps = steps};
+  if (!seconds_.empty()) options.seconds = positive("--seconds", seconds_);
+  options.most_seconds = std::max(options.most_seconds, options.seconds);
+  if (!questions_.empty() || suggests_) answer(what, registry, options);
+  if (!forecast_.empty()) foretell(what, registry, options);
+  if (!scaling_.empty()) scale(what, registry, options);
+  if (tunes_) tune(what, registry);
+}
+
+void Experiments::answer(const ProfiledFile& what, const Registry& registry, const MeasureOptions& options) const {
+  const RunFacts facts = facts_of(what, registry);
+  for (const std::string& question : questions_) {  // before the work: they may be mistaken
+    if (parse_question(question, facts).changes.empty()) fail(ErrorKind::usage, "--what-if: say what changes, such as threads=4");
+  }
+  const Measurement measured = measure(what, registry, options);
+  fmt::print("{}", what_if_text(measured, questions_, suggests_));
+}
+
+void Experiments::foretell(const ProfiledFile& what, const Registry& registry, MeasureOptions options) const {
+  const ForecastQuestion question = parse_forecast(forecast_);
+  options.layers = true;
+  const Measurement whole = measure(what, registry, options);
+  std::optional<Measurement> half;
+  if (whole.facts.batch >= 2 * static_cast<std::uint32_t>(std::max(whole.facts.devices.replicas, 1))) {
+    ProfiledFile smaller = what;
+    smaller.overrides.push_back(
+        fmt::format("{}.{}.size={}", whole.facts.graph, whole.facts.stages.back().name, whole.facts.batch / 2));
+    half = measure(smaller, registry, options);
+  }
+  const ForecastStep step = forecast_step(whole, half ? &*half : nullptr);
+  fmt::print("{}", forecast_text(step, question));
+  write_csv(forecast_csv(step, question));
+}
+
+void Experiments::scale(const ProfiledFile& what, const Registry& registry, const MeasureOptions& options) const {
+  const std::vector<ScalingPoint> points = measure_scaling(what, registry, options, parse_replicas(scaling_));
+  fmt::print("{}", scaling_text(points));
+  write_csv(scaling_csv(points));
+}
+
+void Experiments::tune(const ProfiledFile& what, const Registry& registry) const {
+  const RunFacts facts = facts_of(what, registry);
+  if (!out_.empty() && fs::path(out_).extension() != ".toml") {
+    fail(ErrorKind::usage, "--out: '{}' does not end in .toml", out_);
+  }
+  if (!out_.empty() && fs::exists(out_)) fail(ErrorKind::usage, "--out: '{}' is there already: name another file", out_);
+  const Tuned tuned = autotune(what, registry, seconds_.empty() ? kTuningSeconds : positive("--seconds", seconds_));
+  fmt::print("{}", autotune_text(tuned, facts));
+  if (out_.empty()) return;
+  write("--out", out_, autotune_toml(tuned, facts, as_extended(what.file, out_)));
+  fmt::print("written: {}\n", out_);
+}
+
+void Experiments::write_csv(const std::string& text) const {
+  if (!csv_.empty()) write("--csv", csv_, text);
+}
+
+}  // namespace millrace

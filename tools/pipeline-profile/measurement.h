@@ -1,0 +1,89 @@
+// What some steps of a pipeline measured, as values that models are made of.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "simulation.h"
+
+namespace millrace {
+
+// Time of some threads: on a core, and waiting for one.
+struct CoreTime {
+  double seconds = 0, waited = 0;
+  CoreTime& operator+=(const CoreTime& other);
+  CoreTime& operator-=(const CoreTime& other);
+  // Of the time in which they could have computed, the part in which they did; 1 where nothing was measured.
+  double share() const { return seconds + waited > 0 ? seconds / (seconds + waited) : 1; }
+};
+
+// Sums since the run began.
+struct Look {
+  double at = 0;     // seconds
+  double steps = 0;  // that devices have done, or batches where there is none
+  struct Stage {
+    double busy = 0;  // seconds of threads
+    std::uint64_t packets = 0, samples = 0;
+  };
+  std::vector<Stage> stages = {};    // as RunFacts::stages
+  double submit_seconds = 0;         // of threads, in the stages behind the batch
+  double device_seconds = 0;         // of computing and copying, over the replicas
+  std::uint64_t device_samples = 0;  // over the replicas
+  double reduce_seconds = 0;         // of sums of gradients; 0 where they are not measured
+  double exposed_seconds = 0;        // of replicas that waited for sums alone, over the replicas
+  double waited_for_data = 0;
+  CoreTime io = {}, data = {}, device = {};  // threads of this process; `device`: all but those of I/O and of data stages
+};
+
+struct DeviceFacts {
+  int replicas = 0;
+  std::string backend = {};
+  int threads = 0;  // of a replica, on this machine's cores; 0: it has its own device
+  bool submits_ahead = false;
+  bool may_use_bf16 = false;  // it multiplies bf16 faster than float32, which the run uses
+  std::vector<double> load = {};
+  std::vector<double> bucket_bytes = {};  // in the order in which they are filled
+  std::vector<double> bucket_ready = {};  // the part of forward and backward after which each is filled
+};
+
+// What does not change while it runs.
+struct RunFacts {
+  std::string graph = {};
+  int cores = 1;
+  int threads = 1, io_threads = 1;
+  bool threads_are_chosen = false;  // the file leaves them to the run
+  std::uint32_t batch = 1, buffers = 1;
+  bool batch_is_chosen = false;
+  std::uint32_t chunk = 0;  // 0: chosen as the run goes
+  struct Stage {
+    std::string name;
+    bool serial = false;
+  };
+  std::vector<Stage> stages = {};  // the source, and all up to the batch
+  DeviceFacts devices = {};
+  int image_side = 0;        // of what the network sees, the root of its pixels; 0: not known
+  double source_pixels = 0;  // of an image in its file, on average; 0: not known
+};
+
+struct Measurement {
+  RunFacts facts;
+  std::vector<Look> looks = {};  // the first one ends the warm-up
+
+  double seconds() const { return looks.back().at - looks.front().at; }
+  double images_per_second() const;
+};
+
+// Differences between neighbouring looks, each as a Look of its own.
+std::vector<Look> windows_of(const Measurement& measured);
+Look sum_of(const std::vector<Look>& windows);
+
+// The graph as these windows measured it. Times are those of a thread that has a core to itself: what threads waited for cores is
+// taken out, and comes back where the simulated threads are too many.
+SimulatedGraph graph_of(const RunFacts& facts, const std::vector<Look>& windows);
+
+// The size of chunks that the run would choose for this graph.
+std::uint32_t chunk_for(const RunFacts& facts, const SimulatedData& data);
+
+}  // namespace millrace

@@ -1,0 +1,95 @@
+#include "simulation.h"
+
+#include <gtest/gtest.h>
+
+namespace millrace {
+namespace {
+
+// Nothing waits but for what a test makes slow.
+SimulatedGraph free_graph() {
+  SimulatedGraph graph;
+  graph.cores = 16;
+  graph.data = {.io_threads = 2, .threads = 4, .batch = 64, .chunk = 8, .buffers = 4, .stages = {{"decode", 1e-6}}};
+  return graph;
+}
+
+double rate(const SimulatedGraph& graph) { return simulate(graph).images_per_second; }
+
+#define EXPECT_RATE(graph, expected) EXPECT_NEAR(rate(graph) / (expected), 1, 0.03)
+
+TEST(Simulation, OfOneSlowStageIsThreadsByItsTime) {
+  SimulatedGraph graph = free_graph();
+  graph.data.stages.front().seconds = 2e-3;
+  EXPECT_RATE(graph, 4 / 2e-3);
+  graph.data.spread = 0.5;  // chunks of other sizes even out over batches that are under way
+  EXPECT_NEAR(rate(graph) / (4 / 2e-3), 1, 0.05);
+  graph.data.stages.front().serial = true;
+  EXPECT_RATE(graph, 1 / 2e-3);
+}
+
+TEST(Simulation, OfSlowStorageIsIoThreadsByItsLatency) {
+  SimulatedGraph graph = free_graph();
+  graph.data.storage_seconds = 10e-3;
+  EXPECT_RATE(graph, 2 / 10e-3);
+  graph.data.io_threads = 6;
+  EXPECT_RATE(graph, 6 / 10e-3);
+}
+
+TEST(Simulation, OfASlowDeviceIsItsBatchesByTheTimeOfOne) {
+  SimulatedGraph graph = free_graph();
+  graph.step = {.replicas = 1, .fixed_seconds = 5e-3, .sample_seconds = 1e-3, .update_seconds = 3e-3};
+  EXPECT_RATE(graph, 64 / (5e-3 + 64e-3 + 3e-3));
+  graph.step.replicas = 2;  // each computes half of a batch
+  EXPECT_RATE(graph, 64 / (5e-3 + 32e-3 + 3e-3));
+  graph.step.load = {1, 3};  // the step is over when the slower one is done
+  EXPECT_RATE(graph, 64 / (5e-3 + 48e-3 + 3e-3));
+}
+
+TEST(Simulation, HidesSumsBehindTheComputationOfOtherBuckets) {
+  SimulatedGraph graph = free_graph();
+  graph.step = {.replicas = 2, .sample_seconds = 2e-3, .buckets = {{0.5, 20e-3}, {1, 4e-3}}};
+  EXPECT_RATE(graph, 64 / (64e-3 + 4e-3));  // only the last sum is waited for
+  graph.step.buckets = {{0.5, 60e-3}, {1, 4e-3}};
+  EXPECT_RATE(graph, 64 / (32e-3 + 60e-3 + 4e-3));
+}
+
+TEST(Simulation, SharesTheCoresAmongAllThatCompute) {
+  SimulatedGraph graph = free_graph();
+  graph.cores = 2;
+  graph.data.threads = 2;
+  graph.data.stages.front().seconds = 1e-3;
+  graph.step = {.replicas = 1, .device_threads = 2, .sample_seconds = 1e-3};
+  EXPECT_RATE(graph, 2 / (1e-3 + 2 * 1e-3));  // seconds of cores for a sample: of a data thread, of two of the device
+  EXPECT_NEAR(simulate(graph).core_busy, 1, 0.02);
+  graph.other_threads = 4;  // other programs take their part
+  EXPECT_LT(rate(graph), 0.55 * 2 / 3e-3);
+}
+
+// With one batch, the data stages stand still while the device takes it in, and the device while it is filled.
+TEST(Simulation, OfTooFewBatchesAddsUpWhatCouldGoOnTogether) {
+  SimulatedGraph graph = free_graph();
+  graph.data.stages.front().seconds = 1e-3;
+  graph.data.threads = 1;
+  graph.step = {.replicas = 1, .sample_seconds = 1e-3};
+  graph.data.buffers = 3;
+  EXPECT_RATE(graph, 1 / 1e-3);
+  graph.data.chunk = 64;
+  graph.data.threads = 4;  // a batch that is one chunk is the work of one thread
+  graph.data.buffers = 1;
+  EXPECT_RATE(graph, 1 / 1e-3);
+  graph.data.chunk = 16;
+  EXPECT_RATE(graph, 1 / 1e-3);
+  graph.step.sample_seconds = 0.1e-3;
+  EXPECT_RATE(graph, 1 / 0.25e-3);
+}
+
+TEST(Simulation, GivesTheSameForTheSameSeed) {
+  SimulatedGraph graph = free_graph();
+  graph.data.stages.front().seconds = 2e-3;
+  graph.data.spread = 1;
+  EXPECT_EQ(simulate(graph, 7).images_per_second, simulate(graph, 7).images_per_second);
+  EXPECT_NE(simulate(graph, 7).images_per_second, simulate(graph, 8).images_per_second);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,311 @@
+#include "what_if.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <utility>
+
+#include "forecast.h"
+#include "millrace/detail/value.h"
+#include "millrace/error.h"
+#include "prepare/devices.h"
+#include "values.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kResamples = 20;
+constexpr double kNineOfTen = 1.645;  // standard deviations of a normal distribution to both sides
+constexpr double kLeastBand = 0.03;   // of a prediction: what runs of one file differ by
+
+constexpr std::array kCounts = {"threads", "io_threads", "buffers", "chunk", "batch", "cores", "replicas", "image", "pack"};
+constexpr std::array kSpeeds = {"device", "storage"};
+
+bool is_count(std::string_view key) { return std::ranges::find(kCounts, key) != kCounts.end(); }
+
+std::vector<std::string> keys_of(const RunFacts& facts) {
+  std::vector<std::string> keys(kCounts.begin(), kCounts.end());
+  keys.insert(keys.end(), kSpeeds.begin(), kSpeeds.end());
+  keys.emplace_back("storage_latency");
+  for (const RunFacts::Stage& stage : facts.stages) keys.push_back(stage.name);
+  return keys;
+}
+
+std::string full_key(const std::string& key, const RunFacts& facts) {
+  const std::vector<std::string> keys = keys_of(facts);
+  if (std::ranges::find(keys, key) != keys.end()) return key;
+  std::vector<std::string> stages;
+  for (const RunFacts::Stage& stage : facts.stages) {
+    if (!key.empty() && stage.name.starts_with(key)) stages.push_back(stage.name);
+  }
+  if (stages.size() == 1) return stages.front();
+  const auto nearest = nearest_name(key, keys);
+  fail(ErrorKind::usage, "--what-if: there is no '{}' to change; {}", key,
+       nearest ? fmt::format("did you mean '{}'?", *nearest) : fmt::format("there are {}", fmt::join(keys, ", ")));
+}
+
+Change parse_change(std::string_view text, const RunFacts& facts) {
+  const auto [key_text, value] = split_setting("--what-if", text);
+  Change change{full_key(key_text, facts), 0};
+  const std::string what = "--what-if: " + change.key;
+  if (change.key == "chunk" && value == "auto") return change;
+  if (is_count(change.key)) {
+    change.value = count_value(what, value);
+  } else if (change.key == "storage_latency") {
+    change.value = time_value(what, value);
+  } else {
+    change.value = factor_value(what, value);
+  }
+  if (change.key == "image" && facts.image_side == 0) fail(ErrorKind::usage, "{}: the graph has no network", what);
+  if (change.key == "pack" && facts.source_pixels == 0) fail(ErrorKind::usage, "{}: the files are no JPEG or PNG images", what);
+  if ((change.key == "device" || change.key == "replicas") && facts.devices.replicas == 0) {
+    fail(ErrorKind::usage, "{}: graph '{}' uses no device", what, facts.graph);
+  }
+  return change;
+}
+
+// On cores of the host: how many of them each replica and the data stages have, as a run shares them out. How well a replica's
+// threads divide its work is not known.
+void share_host(ChangedGraph& to, const RunFacts& facts) {
+  SimulatedGraph& graph = to.graph;
+  std::vector<int> cores(static_cast<std::size_t>(std::lround(graph.cores)));
+  std::iota(cores.begin(), cores.end(), 0);
+  const CoreShares shares = share_cores(cores, static_cast<std::size_t>(graph.step.replicas), graph.step.load);
+  if (facts.threads_are_chosen) graph.data.threads = static_cast<int>((shares.data.empty() ? cores : shares.data).size());
+  if (facts.devices.threads == 0) return;
+  const double more = static_cast<double>(shares.replicas.front().size()) / facts.devices.threads;
+  graph.step.sample_seconds /= more;
+  graph.step.device_threads *= more;
+  to.doubt *= std::pow(std::max(more, 1 / more), 0.2);
+}
+
+// Sums over more replicas than were measured: their cost is in no step that was. Within a host; on its processor a thread reads
+// and writes all replicas' gradients.
+void add_sums(SimulatedGraph& graph, const DeviceFacts& devices) {
+  constexpr double kMemoryBandwidth = 5e9;  // bytes a second of one thread
+  if (graph.step.replicas <= devices.replicas || devices.bucket_ready.size() != devices.bucket_bytes.size()) return;
+  graph.step.buckets.clear();
+  for (std::size_t b = 0; b < devices.bucket_bytes.size(); ++b) {
+    const double seconds = devices.threads > 0 ? 2 * graph.step.replicas * devices.bucket_bytes[b] / kMemoryBandwidth
+                                               : all_reduce_time(devices.bucket_bytes[b], graph.step.replicas, 1, {}).seconds();
+    graph.step.buckets.push_back({devices.bucket_ready[b], seconds});
+  }
+}
+
+void change_image(double side, const RunFacts& facts, ChangedGraph& to) {
+  const double pixels = std::pow(side / facts.image_side, 2);
+  to.graph.step.sample_seconds *= pixels;
+  // The first stage decodes whole files and makes an image of them: its work follows the pixels by a part that is not known.
+  std::vector<SimulatedStage>& stages = to.graph.data.stages;
+  for (std::size_t s = 0; s < stages.size(); ++s) stages[s].seconds *= s == 0 ? std::sqrt(pixels) : pixels;
+  to.doubt *= std::pow(std::max(pixels, 1 / pixels), 0.25);
+}
+
+// Files of fewer pixels are smaller, and are decoded sooner.
+void change_files(double side, const RunFacts& facts, ChangedGraph& to) {
+  const double pixels = std::min(1.0, side * side * 4 / 3 / facts.source_pixels);  // photographs are 4 : 3
+  to.graph.data.read_seconds *= pixels;
+  to.graph.data.storage_seconds *= pixels;
+  if (!to.graph.data.stages.empty()) to.graph.data.stages.front().seconds *= pixels;
+  to.doubt *= std::pow(pixels, -0.1);
+}
+
+void apply(const Change& change, const RunFacts& facts, ChangedGraph& to) {
+  SimulatedGraph& graph = to.graph;
+  const auto whole = static_cast<int>(std::min(change.value, 1e6));
+  if (change.key == "threads") graph.data.threads = whole;
+  if (change.key == "io_threads") graph.data.io_threads = whole;
+  if (change.key == "buffers") graph.data.buffers = static_cast<std::uint32_t>(whole);
+  if (change.key == "batch") graph.data.batch = static_cast<std::uint32_t>(whole);
+  if (change.key == "cores") graph.cores = whole;
+  if (change.key == "replicas") graph.step.replicas = whole, graph.step.load.clear();
+  if (change.key == "device") graph.step.sample_seconds /= change.value, graph.step.fixed_seconds /= change.value;
+  if (change.key == "storage") graph.data.storage_seconds /= change.value;
+  if (change.key == "storage_latency") graph.data.storage_seconds = change.value;
+  if (change.key == "image") change_image(change.value, facts, to);
+  if (change.key == "pack") change_files(change.value, facts, to);
+  if (change.key == facts.stages.front().name)
+    graph.data.read_seconds /= change.value, graph.data.storage_seconds /= change.value;
+  for (SimulatedStage& stage : graph.data.stages) {
+    if (change.key == stage.name) stage.seconds /= change.value;
+  }
+}
+
+std::uint64_t steps_for(const SimulatedGraph& graph) {
+  constexpr std::uint64_t kChunks = 8'000;  // some milliseconds of simulation
+  const std::uint64_t chunks = (graph.data.batch + graph.data.chunk - 1) / graph.data.chunk;
+  return std::clamp<std::uint64_t>(kChunks / chunks, 40, 200);
+}
+
+double deviation_of(const std::vector<double>& values) {
+  double sum = 0, squares = 0;
+  for (const double value : values) sum += value;
+  const double mean = sum / static_cast<double>(values.size());
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return std::sqrt(squares / static_cast<double>(values.size() - 1));
+}
+
+std::string percent(double gain, double band) { return fmt::format("{:+.0f} % +- {:.0f}", 100 * gain, std::ceil(100 * band)); }
+
+std::string suggestions_text(const RunFacts& facts, const Predictor& predictor) {
+  struct Answer {
+    Suggestion suggestion;
+    double gain, band;
+  };
+  std::vector<Answer> answers;
+  for (Suggestion& suggestion : suggestions(facts)) {
+    const Prediction found = predictor.predict(parse_question(suggestion.question, facts));
+    answers.push_back({std::move(suggestion), found.images_per_second / predictor.measured() - 1,
+                       (found.high - found.low) / 2 / predictor.measured()});
+  }
+  std::ranges::stable_sort(answers, [](const Answer& a, const Answer& b) { return a.gain > b.gain; });
+  std::string text, rest;
+  for (const Answer& answer : answers) {
+    if (answer.gain < 0.02) {
+      rest += fmt::format("{}{}", rest.empty() ? "" : ", ", answer.suggestion.question);
+    } else {
+      text += fmt::format("  {:<24} {:>14}  {}\n", answer.suggestion.question, percent(answer.gain, answer.band),
+                          answer.suggestion.text);
+    }
+  }
+  if (!text.empty()) text = "\nwhat would help, best first:\n" + text;
+  return text + (rest.empty() ? "" : fmt::format("\nless than 2 % each: {}\n", rest));
+}
+
+}  // namespace
+
+Question parse_question(std::string_view text, const RunFacts& facts) {
+  Question question{.text = std::string(text), .changes = {}};
+  for (const std::string_view part : split_list(text)) question.changes.push_back(parse_change(part, facts));
+  return question;
+}
+
+ChangedGraph changed(const Question& question, const RunFacts& facts, SimulatedGraph graph) {
+  ChangedGraph to{std::move(graph)};
+  RunFacts asked = facts;
+  for (const Change& change : question.changes) {
+    if (change.key == "chunk") asked.chunk = static_cast<std::uint32_t>(change.value);
+    if (change.key == "threads") asked.threads_are_chosen = false;
+    apply(change, facts, to);
+  }
+  const bool is_shared_anew =
+      std::ranges::any_of(question.changes, [](const Change& c) { return c.key == "cores" || c.key == "replicas"; });
+  if (is_shared_anew) share_host(to, asked);
+  add_sums(to.graph, facts.devices);
+  to.graph.data.chunk = chunk_for(asked, to.graph.data);
+  return to;
+}
+
+std::string bound_of(const SimulatedGraph& graph, const Simulated& result) {
+  constexpr double kBusy = 0.9;
+  if (graph.step.replicas > 0 && result.device_busy > kBusy) {
+    return graph.step.device_threads > 0 && result.data_busy > 0.2 ? "the device, which shares its cores with data stages"
+                                                                   : "the device";
+  }
+  if (result.io_busy > kBusy) return graph.data.storage_seconds > graph.data.read_seconds ? "storage" : "reading";
+  const auto slowest = std::ranges::max_element(graph.data.stages, {}, &SimulatedStage::seconds);
+  const std::string stage = slowest == graph.data.stages.end() ? "the data stages" : slowest->name;
+  if (result.core_busy > kBusy) return fmt::format("the cores, most of all by {}", stage);
+  if (result.data_busy > kBusy) return fmt::format("the data threads, most of all by {}", stage);
+  if (slowest != graph.data.stages.end() && slowest->serial) return stage + ", which runs on one thread at a time";
+  return "waiting for batches: more buffers or smaller chunks would fill the gaps";
+}
+
+Predictor::Predictor(const Measurement& measured)
+    : facts_(measured.facts), today_(graph_of(measured.facts, windows_of(measured))), steps_(steps_for(today_)) {
+  const std::vector<Look> windows = windows_of(measured);
+  const Simulated today = simulate(today_, 1, steps_);
+  measured_ = measured.images_per_second();
+  simulated_ = today.images_per_second;
+  bound_by_ = bound_of(today_, today);
+  std::mt19937_64 random(1);
+  std::vector<double> rates;
+  for (int i = 0; i < kResamples; ++i) {
+    std::vector<Look> drawn;
+    for (std::size_t w = 0; w < windows.size(); ++w) drawn.push_back(windows[random() % windows.size()]);
+    const Look sum = sum_of(drawn);
+    if (sum.steps <= 0) continue;
+    Resampled& each = resampled_.emplace_back();
+    each.graph = graph_of(facts_, drawn);
+    each.measured = facts_.batch * sum.steps / sum.at;
+    each.simulated = simulate(each.graph, static_cast<std::uint64_t>(i), steps_).images_per_second;
+    rates.push_back(each.measured);
+  }
+  if (rates.size() < 2 || simulated_ <= 0) fail(ErrorKind::usage, "too few steps were measured to predict anything of them");
+  band_ = kNineOfTen * deviation_of(rates);
+}
+
+double Predictor::rate(const Question& question) const {
+  return measured_ * simulate(changed(question, facts_, today_).graph, 1, steps_).images_per_second / simulated_;
+}
+
+Prediction Predictor::predict(const Question& question) const {
+  const ChangedGraph asked = changed(question, facts_, today_);
+  const Simulated answer = simulate(asked.graph, 1, steps_);
+  std::vector<double> gains;
+  for (std::size_t i = 0; i < resampled_.size(); ++i) {
+    const Resampled& each = resampled_[i];
+    const ChangedGraph again = changed(question, facts_, each.graph);
+    gains.push_back(each.measured * simulate(again.graph, i, steps_).images_per_second / each.simulated);
+  }
+  Prediction found;
+  found.images_per_second = measured_ * answer.images_per_second / simulated_;
+  const double noise = kNineOfTen * deviation_of(gains) / std::max(found.images_per_second, 1e-9);
+  const double band = std::hypot(noise, simulation_error(), kLeastBand) + (asked.doubt - 1);
+  found.low = found.images_per_second * std::max(0.0, 1 - band);
+  found.high = found.images_per_second * (1 + band);
+  found.bound_by = bound_of(asked.graph, answer);
+  return found;
+}
+
+std::vector<Suggestion> suggestions(const RunFacts& facts) {
+  std::vector<Suggestion> all;
+  const auto add = [&](std::string question, std::string text) { all.push_back({std::move(question), std::move(text)}); };
+  if (facts.threads < facts.cores) add(fmt::format("threads={}", facts.cores), "[run] threads: as many data threads as cores");
+  add(fmt::format("io_threads={}", facts.io_threads * 4), "[run] io_threads: more files are read at once");
+  add(fmt::format("buffers={}", facts.buffers * 2),
+      fmt::format("[{}] buffers: more batches are read ahead", facts.stages.back().name));
+  if (facts.chunk > 0) add("chunk=auto", "[run] chunk: chosen by the run");
+  add("storage_latency=0ms", "files in memory: a stage cache_encoded, or a local disk");
+  const int packed = (facts.image_side * 8 + 6) / 7;
+  if (facts.image_side > 0 && facts.source_pixels > 2.0 * packed * packed) {
+    add(fmt::format("pack={}", packed), fmt::format("pipeline-data pack --short-side {}", packed));
+  }
+  for (std::size_t s = 1; s + 1 < facts.stages.size(); ++s) {
+    add(facts.stages[s].name + "=2x", fmt::format("{} at twice the speed", facts.stages[s].name));
+  }
+  add(fmt::format("cores={}", 2 * facts.cores), "a processor with twice as many cores");
+  if (facts.devices.replicas == 0) return all;
+  if (facts.devices.may_use_bf16) add("device=1.5x", "[run] precision = \"bf16\", where it makes the device 1.5 times as fast");
+  add("device=2x", "a device of twice the speed, or a network of half the work");
+  if (facts.devices.threads == 0) add(fmt::format("replicas={}", facts.devices.replicas + 1), "one more such device");
+  return all;
+}
+
+std::string what_if_text(const Measurement& measured, const std::vector<std::string>& questions, bool suggests) {
+  const Predictor predictor(measured);
+  const double rate = predictor.measured();
+  std::string text = fmt::format("measured:  {:.0f} images/s +- {:.0f}, over {:.0f} steps\n", rate, predictor.measured_band(),
+                                 measured.looks.back().steps - measured.looks.front().steps);
+  text += fmt::format("simulated: {:.0f} images/s, {:.1f} % {}; bound by {}\n", predictor.simulated(),
+                      100 * std::abs(predictor.simulation_error()), predictor.simulation_error() < 0 ? "less" : "more",
+                      predictor.bound_by());
+  const double others = graph_of(measured.facts, windows_of(measured)).other_threads;
+  if (others > 0.3)
+    text += fmt::format("other programs wanted about {:.1f} cores meanwhile, and are taken to go on so\n", others);
+  for (const std::string& each : questions) {
+    const Question question = parse_question(each, measured.facts);
+    const Prediction found = predictor.predict(question);
+    text += fmt::format("{}: {:.0f} images/s, {}, between {:.0f} and {:.0f} nine times of ten; then bound by {}\n", question.text,
+                        found.images_per_second, percent(found.images_per_second / rate - 1, (found.high - found.low) / 2 / rate),
+                        found.low, found.high, found.bound_by);
+  }
+  return suggests ? text + suggestions_text(measured.facts, predictor) : text;
+}
+
+}  // namespace millrace

@@ -1,0 +1,99 @@
+#include "what_if.h"
+
+#include <gtest/gtest.h>
+
+#include "encoded_size.h"
+#include "measurement_fixture.h"
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+using profile_test::facts;
+using profile_test::kDecode;
+using profile_test::measurement;
+
+std::string mistake_of(std::string_view question) {
+  try {
+    parse_question(question, facts());
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "nothing was thrown";
+}
+
+Prediction answer(const Measurement& measured, std::string_view question) {
+  return Predictor(measured).predict(parse_question(question, measured.facts));
+}
+
+TEST(Question, CallsAStageByTheBeginningOfItsName) {
+  const Question question = parse_question("threads=4, decode=1.5x,storage_latency=20ms", facts());
+  ASSERT_EQ(question.changes.size(), 3U);
+  EXPECT_EQ(question.changes[1].key, "decode_image");
+  EXPECT_DOUBLE_EQ(question.changes[1].value, 1.5);
+  EXPECT_DOUBLE_EQ(question.changes[2].value, 20e-3);
+}
+
+TEST(Question, IsRefusedWithTheNearestKeyAndWhatWasExpected) {
+  EXPECT_EQ(mistake_of("thread=4"), "--what-if: there is no 'thread' to change; did you mean 'threads'?");
+  EXPECT_EQ(mistake_of("threads=2x"), "--what-if: threads = '2x': expected a whole number of at least 1");
+  EXPECT_EQ(mistake_of("device=fast"), "--what-if: device = 'fast': expected how many times as fast it is, such as 2x or 0.5x");
+  EXPECT_EQ(mistake_of("threads"), "--what-if: 'threads' has no value: write key=value");
+  EXPECT_EQ(mistake_of("pack=256"), "--what-if: pack: the files are no JPEG or PNG images");
+}
+
+TEST(WhatIf, SaysTodayAsItWasMeasured) {
+  const Predictor predictor(measurement());
+  EXPECT_NEAR(predictor.measured(), 1000, 1);
+  EXPECT_NEAR(predictor.simulation_error(), 0, 0.03);
+  EXPECT_EQ(predictor.bound_by(), "the data threads, most of all by decode_image");
+}
+
+TEST(WhatIf, GainsWhereTheBoundIsMovedAndNowhereElse) {
+  const Measurement measured = measurement();
+  EXPECT_NEAR(answer(measured, "threads=4").images_per_second, 2000, 60);
+  EXPECT_NEAR(answer(measured, "decode=1.5x").images_per_second, 1500, 45);
+  EXPECT_NEAR(answer(measured, "device=2x").images_per_second, 1000, 30);
+  const Prediction bounded = answer(measured, "threads=8");  // the device computes 2500 images a second
+  EXPECT_NEAR(bounded.images_per_second, 2500, 75);
+  EXPECT_EQ(bounded.bound_by, "the device");
+  EXPECT_NEAR(answer(measured, "threads=8,replicas=2").images_per_second, 4000, 120);
+  EXPECT_NEAR(answer(measured, "storage_latency=20ms").images_per_second, 100, 5);
+}
+
+TEST(WhatIf, TakesOutTheTimeThatThreadsWaitedForCores) {
+  const Measurement busy = measurement(0.5);
+  EXPECT_NEAR(graph_of(busy.facts, windows_of(busy)).data.stages.front().seconds, kDecode, 1e-5);
+}
+
+TEST(WhatIf, HasABandThatHoldsWhatItSaysAndGrowsWithItsDoubt) {
+  const Measurement measured = measurement();
+  const Prediction threads = answer(measured, "threads=4"), image = answer(measured, "image=448,threads=4");
+  EXPECT_LT(threads.low, 2000);
+  EXPECT_GT(threads.high, 2000);
+  EXPECT_GT((image.high - image.low) / image.images_per_second, (threads.high - threads.low) / threads.images_per_second);
+}
+
+TEST(WhatIf, SuggestsWhatHelpsMostFirst) {
+  Measurement measured = measurement();
+  measured.facts.source_pixels = 4000 * 3000;
+  const std::string text = what_if_text(measured, {}, true);
+  const std::size_t pack = text.find("pack=256"), decode = text.find("decode_image=2x"), rest = text.find("less than 2 % each");
+  ASSERT_NE(pack, std::string::npos) << text;
+  EXPECT_LT(pack, decode) << text;
+  EXPECT_LT(decode, rest) << text;
+  EXPECT_GT(text.find("device=2x"), rest) << text;
+}
+
+TEST(EncodedSize, IsReadFromTheFirstBytes) {
+  const std::vector<std::uint8_t> png = {0x89, 'P', 'N', 'G', 13, 10, 26, 10, 0, 0, 0, 13,
+                                         'I',  'H', 'D', 'R', 0,  0,  2,  0,  0, 0, 1, 0};
+  EXPECT_EQ(encoded_size(png), (ImageShape{256, 512, 0}));
+  const std::vector<std::uint8_t> jpeg = {0xFF, 0xD8, 0xFF, 0xE0, 0, 4, 1, 2, 0xFF, 0xC2, 0, 17, 8, 1, 0, 2, 0, 3};
+  EXPECT_EQ(encoded_size(jpeg), (ImageShape{256, 512, 0}));
+  EXPECT_EQ(encoded_size(std::vector<std::uint8_t>{0xFF, 0xD8, 0xFF}), ImageShape{});
+  EXPECT_EQ(encoded_size({}), ImageShape{});
+}
+
+}  // namespace
+}  // namespace millrace
