@@ -5,6 +5,7 @@
 
 #include "graph/guard.h"
 #include "millrace/detail/random.h"
+#include "millrace/util/trace.h"
 
 namespace millrace::flow {
 
@@ -285,8 +286,22 @@ bool Feeder::read_chunk(Batch& batch, std::uint32_t begin, std::uint32_t end) {
     const std::uint64_t position = first + slot;
     if (!read(batch, slot, {batch.epoch, position, order_.index(batch.epoch, position % order_.size()), 0})) return false;
   }
-  plan_.node->counters.add(now_ticks() - started, 1, end - begin, 0);
+  const std::uint64_t done = now_ticks();
+  plan_.node->counters.add(done - started, 1, end - begin, 0);
+  if (is_traced()) trace_read(batch, begin, end - begin, started, done);
   return true;
+}
+
+void Feeder::trace_read(const Batch& batch, std::uint32_t slot, std::uint32_t slots, std::uint64_t begin,
+                        std::uint64_t end) const {
+  trace({.graph = plan_.node->place().graph,
+         .name = plan_.node->place().name,
+         .file = batch.samples[slot].place(),
+         .begin = begin,
+         .end = end,
+         .step = batch.step,
+         .slot = slot,
+         .slots = slots});
 }
 
 bool Feeder::read(Batch& batch, std::uint32_t slot, const SampleKey& key) {

@@ -8,6 +8,7 @@
 #include "graph/guard.h"
 #include "graph/tsan.h"
 #include "millrace/batch.h"
+#include "millrace/util/trace.h"
 
 namespace millrace::flow {
 namespace {
@@ -166,7 +167,8 @@ std::uint64_t Node::process(const Link& link, Packet&& packet, std::uint64_t beg
     packet = {};
     return begin;
   }
-  const std::uint64_t step = packet.sequence, samples = samples_of(link, packet);
+  const std::uint64_t step = packet.sequence, samples = samples_of(link, packet), sent = packet.stamp;
+  const std::uint32_t slot = packet.begin, slots = link.carries == Link::Carries::chunk ? packet.count : 0;
   const Packet kept = core_.guarded && outputs_.empty() ? packet : Packet();  // it sends nothing on, which would be looked at
   try {
     stage_->process(link.port, std::move(packet), *this);
@@ -178,6 +180,18 @@ std::uint64_t Node::process(const Link& link, Packet&& packet, std::uint64_t beg
   }
   const std::uint64_t end = now_ticks();
   counters.add(line, end - begin, 1, samples, 0);
+  if (is_traced()) {
+    trace({.graph = place_.graph,
+           .name = place_.name,
+           .from = link.from,
+           .sent = sent,
+           .begin = begin,
+           .end = end,
+           .step = step,
+           .slot = slot,
+           .slots = slots,
+           .replica = place_.replica});
+  }
   return end;
 }
 
