@@ -293,10 +293,16 @@ bool Feeder::read_chunk(Batch& batch, std::uint32_t begin, std::uint32_t end) {
 }
 
 void Feeder::trace_read(const Batch& batch, std::uint32_t slot, std::uint32_t slots, std::uint64_t begin,
-                        std::uint64_t end) const {
-  trace({.graph = plan_.node->place().graph,
-         .name = plan_.node->place().name,
-         .file = batch.samples[slot].place(),
+                        std::uint64_t end) const noexcept {
+  const Node::Place& place = plan_.node->place();
+  std::string file;
+  try {
+    file = batch.samples[slot].place();
+  } catch (const std::bad_alloc&) {
+  }
+  trace({.graph = place.graph,
+         .name = place.name,
+         .file = file,
          .begin = begin,
          .end = end,
          .step = batch.step,

@@ -144,7 +144,8 @@ void Node::run(const Message message) noexcept {
   Packet packet = unpack(message);
   while (node) {
     turn.running = node;
-    now = node->process(*link, std::move(packet), now, line);
+    now = is_traced() ? node->process_traced(*link, std::move(packet), now, line)
+                      : node->process(*link, std::move(packet), now, line);
     Node* const next = std::exchange(turn.node, nullptr);
     bool claimed = false;
     if (next) {
@@ -167,8 +168,7 @@ std::uint64_t Node::process(const Link& link, Packet&& packet, std::uint64_t beg
     packet = {};
     return begin;
   }
-  const std::uint64_t step = packet.sequence, samples = samples_of(link, packet), sent = packet.stamp;
-  const std::uint32_t slot = packet.begin, slots = link.carries == Link::Carries::chunk ? packet.count : 0;
+  const std::uint64_t step = packet.sequence, samples = samples_of(link, packet);
   const Packet kept = core_.guarded && outputs_.empty() ? packet : Packet();  // it sends nothing on, which would be looked at
   try {
     stage_->process(link.port, std::move(packet), *this);
@@ -180,19 +180,22 @@ std::uint64_t Node::process(const Link& link, Packet&& packet, std::uint64_t beg
   }
   const std::uint64_t end = now_ticks();
   counters.add(line, end - begin, 1, samples, 0);
-  if (is_traced()) {
-    trace({.graph = place_.graph,
-           .name = place_.name,
-           .from = link.from,
-           .sent = sent,
-           .begin = begin,
-           .end = end,
-           .step = step,
-           .slot = slot,
-           .slots = slots,
-           .replica = place_.replica});
-  }
   return end;
+}
+
+std::uint64_t Node::process_traced(const Link& link, Packet&& packet, std::uint64_t begin, int line) noexcept {
+  TraceSlice slice{.graph = place_.graph,
+                   .name = place_.name,
+                   .from = link.from,
+                   .sent = packet.stamp,
+                   .begin = begin,
+                   .step = packet.sequence,
+                   .slot = packet.begin,
+                   .slots = link.carries == Link::Carries::chunk ? packet.count : 0,
+                   .replica = place_.replica};
+  slice.end = process(link, std::move(packet), begin, line);
+  trace(slice);
+  return slice.end;
 }
 
 std::uint64_t Node::samples_of(const Link& link, const Packet& packet) const {

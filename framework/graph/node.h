@@ -90,6 +90,8 @@ class Node final : public Output {
   void done();  // with a message: on to the next one
   void spawn(const Message& message);
   std::uint64_t process(const Link& link, Packet&& packet, std::uint64_t begin, int line) noexcept;
+  [[gnu::cold, gnu::noinline]] std::uint64_t process_traced(const Link& link, Packet&& packet, std::uint64_t begin,
+                                                            int line) noexcept;
   std::uint64_t samples_of(const Link& link, const Packet& packet) const;
   bool is_whole(const Packet& packet);  // otherwise the graph fails: the stage wrote outside its slots
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <new>
 #include <utility>
 
 #include "base/mutex.h"
@@ -99,11 +100,7 @@ Ring& ring_of_this_thread() {
   return *own.ring;
 }
 
-}  // namespace
-
-void trace(const TraceSlice& slice) {
-  Rings& all = rings();
-  if (slice.step < all.first || slice.step > all.last || !is_traced()) return;
+void keep(const TraceSlice& slice) {
   Ring& ring = ring_of_this_thread();
   const Lock lock(ring.mutex);
   KeptSlice kept{.graph = ring.names.number(slice.graph),
@@ -118,13 +115,24 @@ void trace(const TraceSlice& slice) {
                  .slots = slice.slots,
                  .replica = slice.replica,
                  .file = std::string(slice.file)};
-  if (ring.slices.size() < all.most) {
+  if (ring.slices.size() < rings().most) {
     ring.slices.push_back(std::move(kept));
     return;
   }
   ring.slices[ring.next] = std::move(kept);
   ring.next = (ring.next + 1) % ring.slices.size();
   ++ring.lost;
+}
+
+}  // namespace
+
+void trace(const TraceSlice& slice) noexcept {
+  const Rings& all = rings();
+  if (slice.step < all.first || slice.step > all.last || !is_traced()) return;
+  try {
+    keep(slice);
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 Trace::Clock Trace::Clock::now() { return {now_ticks(), static_cast<std::int64_t>(detail::steady_nanoseconds())}; }

@@ -29,7 +29,7 @@ struct TraceSlice {
   std::int32_t replica = -1;
 };
 
-// Thread-safe. Dropped where no trace is taken, or not of this step.
-void trace(const TraceSlice& slice);
+// Thread-safe. Dropped where no trace is taken, or not of this step, and where there is no memory.
+void trace(const TraceSlice& slice) noexcept;
 
 }  // namespace millrace
