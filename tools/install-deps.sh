@@ -11,8 +11,9 @@ packages=(  # under names that all of them have; libjpeg-dev is libjpeg-turbo in
   libre2-dev                                                     # plugins/sources/read_folder
   libdnnl-dev                                                    # plugins/backends/cpu
   libssl-dev                                                     # the framework (SHA-256), plugins/storage/s3
-  libcurl4-openssl-dev                                           # plugins/storage/s3, plugins/storage/http
+  libcurl4-openssl-dev                                           # plugins/storage/s3, plugins/storage/http, plugins/observers
   libpugixml-dev                                                 # plugins/storage/s3
+  libprotobuf-dev protobuf-compiler                              # plugins/observers/tensorboard
   graphviz                                                       # pipeline-inspect --svg
   libgtest-dev python3 python3-jsonschema openssl zlib1g-dev     # the tests
   "$@"

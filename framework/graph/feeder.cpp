@@ -6,6 +6,7 @@
 #include "graph/chunk_size.h"
 #include "graph/guard.h"
 #include "millrace/detail/random.h"
+#include "millrace/util/trace.h"
 
 namespace millrace::flow {
 
@@ -337,8 +338,29 @@ bool Feeder::read_slots(Batch& batch, std::uint32_t begin, std::uint32_t count, 
     watch.done();
   }
   core_.work.end(line);
-  if (goes_on) plan_.node->count(line, now_ticks() - started, count, bytes, thread_nanoseconds() - computed);
-  return goes_on;
+  if (!goes_on) return false;
+  const std::uint64_t ended = now_ticks();
+  plan_.node->count(line, ended - started, count, bytes, thread_nanoseconds() - computed);
+  if (is_traced()) trace_read(batch, begin, count, started, ended);
+  return true;
+}
+
+void Feeder::trace_read(const Batch& batch, std::uint32_t slot, std::uint32_t slots, std::uint64_t begin,
+                        std::uint64_t end) const noexcept {
+  const Node::Place& place = plan_.node->place();
+  std::string file;
+  try {
+    file = batch.samples[slot].place();
+  } catch (const std::bad_alloc&) {
+  }
+  trace({.graph = place.graph,
+         .name = place.name,
+         .file = file,
+         .begin = begin,
+         .end = end,
+         .step = batch.step,
+         .slot = slot,
+         .slots = slots});
 }
 
 bool Feeder::read(Batch& batch, std::uint32_t slot, const SampleKey& key) {

@@ -68,6 +68,8 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
   void send_again(CirculatingBatch* batch, std::uint64_t step);                           // of keeps_batches
   void post(std::function<void()> work);                                                  // on an I/O thread; counts as under way
   void fetch(Sample& sample) const;  // from the cache or the source; all but its hash
+  void trace_read(const Batch& batch, std::uint32_t slot, std::uint32_t slots, std::uint64_t begin,
+                  std::uint64_t end) const noexcept;
   std::uint64_t first_position(const Batch& batch) const;
   SampleKey replacement(SampleKey key) const;
   std::uint32_t chunk_size() const;

@@ -9,6 +9,7 @@
 #include "graph/guard.h"
 #include "graph/tsan.h"
 #include "millrace/batch.h"
+#include "millrace/util/trace.h"
 
 namespace millrace::flow {
 namespace {
@@ -144,7 +145,8 @@ void Node::run(const Message message) noexcept {
   Packet packet = unpack(message);
   while (node) {
     turn.running = node;
-    now = node->process(*link, std::move(packet), now, line);
+    now = is_traced() ? node->process_traced(*link, std::move(packet), now, line)
+                      : node->process(*link, std::move(packet), now, line);
     Node* const next = std::exchange(turn.node, nullptr);
     bool claimed = false;
     if (next) {
@@ -226,6 +228,19 @@ std::uint64_t Node::bytes_of(const Link& link, const Packet& packet) {
   for (const Sample& sample : batch.chunk(packet))
     bytes += link.carries_encoded ? sample.encoded.size() : sample.image().shape.bytes();
   return bytes;
+std::uint64_t Node::process_traced(const Link& link, Packet&& packet, std::uint64_t begin, int line) noexcept {
+  TraceSlice slice{.graph = place_.graph,
+                   .name = place_.name,
+                   .from = link.from,
+                   .sent = packet.stamp,
+                   .begin = begin,
+                   .step = packet.sequence,
+                   .slot = packet.begin,
+                   .slots = link.carries == Link::Carries::chunk ? packet.count : 0,
+                   .replica = place_.replica};
+  slice.end = process(link, std::move(packet), begin, line);
+  trace(slice);
+  return slice.end;
 }
 
 std::uint64_t Node::samples_of(const Link& link, const Packet& packet) const {

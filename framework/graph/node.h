@@ -95,6 +95,8 @@ class Node final : public Output {
   void done();  // with a message: on to the next one
   void spawn(const Message& message);
   std::uint64_t process(const Link& link, Packet&& packet, std::uint64_t begin, int line) noexcept;
+  [[gnu::cold, gnu::noinline]] std::uint64_t process_traced(const Link& link, Packet&& packet, std::uint64_t begin,
+                                                            int line) noexcept;
   std::uint64_t samples_of(const Link& link, const Packet& packet) const;
   static std::uint64_t bytes_of(const Link& link, const Packet& packet);  // of samples
   bool is_looked_at() const;            // whether to ask for this thread's processor time, which costs more than counting

@@ -13,7 +13,7 @@ namespace {
 
 // Options that are read further once all of them are known.
 struct Words {
-  std::string from, hash = "stream", processes = "1", verify, predict;
+  std::string from, hash = "stream", processes = "1", verify, predict, trace;
   bool resume = false;
 };
 
@@ -87,6 +87,8 @@ Arguments& add_what_is_tried(Arguments& arguments, CommandLine& line, Words& wor
       .option("--picture", "FILE.png", "with --find-rate: also draws the losses over the rates", line.picture)
       .option("--hash", "WHAT", "stream hashes cover: stream, samples and draws; pixels, also what the network receives",
               words.hash)
+      .option("--trace", "FILE[:FIRST-LAST]",
+              "writes what each thread and device did, for ui.perfetto.dev; of these steps alone, numbered from 1", words.trace)
       .flag("--guard", "look for writes outside the samples' slots after each stage, and name the stage and the sample",
             line.options.guard)
       .flag("--json", "events on standard output, one JSON object a line: observe.metrics.standard_output", line.json)
@@ -228,6 +230,8 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
   if (words.hash != "stream" && words.hash != "pixels") {
     fail(ErrorKind::usage, "--hash: expected stream or pixels, found '{}'", words.hash);
   }
+  if (!words.trace.empty()) line.trace = trace_wish(words.trace);
+  if (line.trace && line.check) fail(ErrorKind::usage, "--check runs nothing: leave out --trace");
   line.options.hash_input = words.hash == "pixels";
   line.options.only_check = line.check;
   line.options.processes = line.processes;

@@ -9,6 +9,7 @@
 #include "join_ranks.h"
 #include "prepare/run_options.h"
 #include "short_options.h"
+#include "trace_file.h"
 
 namespace millrace {
 
@@ -23,6 +24,7 @@ struct CommandLine {
   std::uint64_t verify = 0;  // batches; 0: none
   int processes = 1;
   RankWishes ranks;
+  std::optional<TraceWish> trace;
   bool check = false, find_rate = false, json = false, quiet = false;
 
   bool tries() const { return find_rate || !overfit.empty(); }

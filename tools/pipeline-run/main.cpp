@@ -32,6 +32,7 @@
 #include "run/explain.h"
 #include "run/rollback.h"
 #include "signal_watch.h"
+#include "trace_file.h"
 #include "weights/best_weights.h"
 
 namespace millrace {
@@ -200,6 +201,8 @@ int predict(CommandLine& line, const Registry& registry) {
   line.options.hooks.stop_signal = &signals.signal();
   line.options.hooks.checkpoint_signals = &signals.checkpoints();
   if (line.out.empty()) line.out = "predictions";
+  std::optional<TraceFile> trace;
+  if (line.trace) trace.emplace(*line.trace, 0);
   MadeFiles made;
   return run_predictions(line, registry, made);
 }
@@ -243,6 +246,8 @@ int run_ranks(CommandLine& line, const RankPlace& place, const Registry& registr
     line.options.group = &group.emplace(std::move(*setting));
   }
   ignore_signals_of_files();
+  std::optional<TraceFile> trace;
+  if (line.trace) trace.emplace(*line.trace, group ? group->rank() : 0);
   line.options.hooks.activity = &activity;
   line.options.hooks.stop_signal = &signals.signal();
   line.options.hooks.checkpoint_signals = &signals.checkpoints();

@@ -51,7 +51,7 @@ class Forward : public Stage {
   std::shared_ptr<PredictionPool> pool_;
   std::uint64_t turn_ = 0;
   StepSums no_sums_;
-  DeviceClock clock_;
+  DeviceClock clock_{context_};
 };
 
 // The views of a choice of `test_time`; their weights add up to 1.

@@ -58,7 +58,7 @@ class ForwardBackward : public Stage {
   const std::vector<StageLoss> losses_;  // the main one first
   const std::uint32_t micro_batches_;
   const StepContext context_;
-  DeviceClock clock_;
+  DeviceClock clock_{context_};
 };
 
 }  // namespace millrace

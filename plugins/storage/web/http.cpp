@@ -127,6 +127,9 @@ class Http::Transfer {
     set(CURLOPT_FOLLOWLOCATION, 0L);  // signatures name the host; and who asks decides where else to ask
     set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request_.connect.count()));
     set(CURLOPT_TIMEOUT_MS, static_cast<long>(request_.total.count()));
+#if CURL_AT_LEAST_VERSION(7, 87, 0)
+    set(CURLOPT_QUICK_EXIT, static_cast<long>(request_.total.count() > 0));  // else the end waits for a name's lookup
+#endif
     set(CURLOPT_BUFFERSIZE, 256L << 10);
     set(CURLOPT_USERAGENT, "millrace");
     set(CURLOPT_NETRC, static_cast<long>(request_.use_netrc ? CURL_NETRC_OPTIONAL : CURL_NETRC_IGNORED));

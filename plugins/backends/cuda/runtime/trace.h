@@ -41,10 +41,10 @@ class StepTrace {
   // Null when nobody asks for it.
   static std::unique_ptr<StepTrace> from_environment(Machine& machine);
   StepTrace(Machine& machine, bool print, std::string file) : machine_(machine), print_(print), file_(std::move(file)) {}
-  // What is submitted to a queue while this lives is one piece.
+  // What is submitted to a queue while this lives is one piece. It is an NVTX range too, for Nsight Systems. One thread.
   class Piece {
    public:
-    Piece(StepTrace* trace, Queue& queue, std::string name, const char* what);  // null: nothing happens
+    Piece(StepTrace* trace, Queue& queue, std::string name, const char* what);  // null: nothing is measured
     ~Piece();
     Piece(const Piece&) = delete;
     Piece& operator=(const Piece&) = delete;

@@ -1,0 +1,28 @@
+// What a run has done so far, in Prometheus' text format (version 0.0.4): for a server of /metrics, and for files that
+// node_exporter reads.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "millrace/observer.h"
+
+namespace millrace {
+
+// The Content-Type of a reply that holds such a text.
+inline constexpr std::string_view kPrometheusType = "text/plain; version=0.0.4; charset=utf-8";
+
+// Every sample has the label `run`: the run's name and, where it has a folder, the folder's. Times are in seconds, sizes in
+// bytes; names that end in _total are counters, which begin at 0 with each process. An event of which nothing is known yet (its
+// graph is empty) adds nothing. `running`: the run goes on.
+//
+//   # HELP millrace_images_per_second Rate of training.
+//   # TYPE millrace_images_per_second gauge
+//   millrace_images_per_second{run="quickstart/2026-01-01T00-00-00"} 412.5
+//
+// Thread-safe.
+std::string prometheus_text(const RunStart& run, bool running, const TickEvent& tick, const TelemetryEvent& telemetry,
+                            std::span<const PassEvent> passes = {});
+
+}  // namespace millrace

@@ -1,0 +1,20 @@
+// The keys of a run's pipeline file, for records of runs: hyperparameters.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "millrace/observer.h"
+
+namespace millrace {
+
+struct RunSetting {
+  std::string key;  // "train.batch.size"
+  Value value;      // a number, a text, true or false; a list is the text that TOML has for it
+};
+
+// Every key of the file as it is run, with those of base files and --set, in the order of its copy in the run's folder. Passwords
+// in URLs are hidden, and ${env.NAME} stays as it is written. Empty where there is no such copy.
+std::vector<RunSetting> run_settings(const RunStart& run);
+
+}  // namespace millrace

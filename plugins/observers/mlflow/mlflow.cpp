@@ -1,0 +1,304 @@
+// A run as MLflow records it.
+#include <fmt/format.h>
+#include <web/environment.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <thread>
+
+#include "client.h"
+#include "millrace/observer.h"
+#include "millrace/plugin.h"
+#include "millrace/util/output_file.h"
+#include "millrace/util/run_settings.h"
+
+namespace millrace::mlflow {
+namespace {
+
+constexpr auto kPeriod = std::chrono::seconds(1);          // between two requests
+constexpr auto kPause = std::chrono::seconds(10);          // after one that failed
+constexpr auto kSyncPatience = std::chrono::seconds(1);    // so long a checkpoint waits
+constexpr auto kEndPatience = std::chrono::seconds(10);    // so long the end of a run waits
+constexpr std::size_t kMostWaiting = 200'000;              // metrics
+constexpr const char* kIdentifierFile = "mlflow_run.txt";  // in the run's folder, for a run that resumes
+
+std::int64_t milliseconds_now() {
+  const auto time = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+}
+
+// What is to be recorded of a run, and where, but for its metrics.
+struct RunRecord {
+  std::string uri, token;
+  std::string experiment, name;
+  std::filesystem::path folder;  // empty: the run has none
+  bool resumed = false;
+  std::int64_t begin = 0;  // milliseconds since 1970
+  Texts params, tags;
+};
+
+// Sends what it is given on a thread of its own, in batches. What a server does not take is sent again later. Thread-safe.
+class Sender {
+ public:
+  Sender(RunRecord record, std::function<void(const std::string& cause)> warn)
+      : record_(std::move(record)), client_(record_.uri, record_.token), warn_(std::move(warn)) {
+    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  }
+  ~Sender() {
+    {
+      const std::lock_guard lock(mutex_);  // else the thread may miss it on its way into a wait
+      thread_.request_stop();
+    }
+    changed_.notify_all();
+  }
+
+  void add(std::vector<Metric> metrics) {
+    const std::lock_guard lock(mutex_);
+    for (Metric& metric : metrics) waiting_.push_back(std::move(metric));
+    for (; waiting_.size() > kMostWaiting; ++lost_) waiting_.pop_front();
+  }
+
+  // Returns when what was added is sent, but after kSyncPatience at most, and at once where the server does not answer.
+  void sync() {
+    if (failed_) return;
+    std::unique_lock lock(mutex_);
+    hurries_ = true;
+    changed_.notify_all();
+    changed_.wait_for(lock, kSyncPatience, [this] { return !hurries_; });
+  }
+
+  // Sends the rest and the end. Returns how many metrics are missing, and whether the end is: after kEndPatience at most, and
+  // after one more request where the last one failed.
+  struct Missing {
+    std::size_t metrics = 0;
+    bool end = false;
+  };
+  Missing finish(const std::string& status) {
+    std::unique_lock lock(mutex_);
+    status_ = status;
+    changed_.notify_all();
+    changed_.wait_for(lock, kEndPatience, [this] { return ended_ || gave_up_; });
+    return {waiting_.size() + sending_ + lost_, !ended_};
+  }
+
+ private:
+  void run(const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      bool is_last = false;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait_for(lock, failed_ ? kPause : kPeriod,
+                          [&] { return stop.stop_requested() || hurries_ || !status_.empty(); });
+        is_last = !status_.empty();
+      }
+      if (stop.stop_requested()) return;
+      try {
+        send_all(stop);
+        failed_ = false;
+        if (is_last && !stop.stop_requested()) client_.end_run(identifier_, status_, milliseconds_now(), Client::kPatience);
+      } catch (const std::exception& error) {
+        failed_ = true;
+        if (!std::exchange(warned_, true)) warn_(error.what());
+      }
+      const std::lock_guard lock(mutex_);
+      hurries_ = false;
+      if (is_last) (failed_ ? gave_up_ : ended_) = true;
+      changed_.notify_all();
+      if (is_last) return;
+    }
+  }
+
+  void send_all(const std::stop_token& stop) {
+    if (identifier_.empty()) begin();
+    if (!told_params_) {
+      client_.log_params(identifier_, record_.params);
+      told_params_ = true;
+    }
+    while (!stop.stop_requested()) {
+      std::vector<Metric> batch = take();
+      if (batch.empty()) return;
+      try {
+        client_.log_metrics(identifier_, batch);
+      } catch (...) {
+        give_back(std::move(batch));
+        throw;
+      }
+      const std::lock_guard lock(mutex_);
+      sending_ = 0;
+    }
+  }
+
+  // Steps that were made again are in MLflow already, which keeps each value that it is told.
+  std::vector<Metric> take() {
+    std::vector<Metric> batch;
+    const std::lock_guard lock(mutex_);
+    for (; !waiting_.empty() && batch.size() < Client::kMostMetrics; waiting_.pop_front()) {
+      const auto told = told_steps_.find(waiting_.front().key);
+      if (told == told_steps_.end() || waiting_.front().step > told->second) batch.push_back(std::move(waiting_.front()));
+    }
+    sending_ = batch.size();
+    return batch;
+  }
+  void give_back(std::vector<Metric> batch) {
+    const std::lock_guard lock(mutex_);
+    waiting_.insert(waiting_.begin(), std::make_move_iterator(batch.begin()), std::make_move_iterator(batch.end()));
+    sending_ = 0;
+  }
+
+  void begin() {
+    const std::filesystem::path file = record_.folder / kIdentifierFile;
+    std::string before;
+    if (record_.resumed) std::ifstream(file) >> before;
+    if (!before.empty()) {
+      told_steps_ = client_.newest_steps(before);
+      client_.reopen_run(before);
+      identifier_ = before;
+      told_params_ = true;  // which cannot be changed there
+      return;
+    }
+    identifier_ = client_.create_run(client_.experiment(record_.experiment), record_.name, record_.begin, record_.tags);
+    if (record_.folder.empty()) return;
+    OutputFile written(file.string());
+    written.write(identifier_ + "\n");
+    written.commit();
+  }
+
+  // Of the thread alone.
+  const RunRecord record_;
+  Client client_;
+  const std::function<void(const std::string& cause)> warn_;
+  std::string identifier_;                           // of the run at MLflow; empty: it has not begun there
+  std::map<std::string, std::uint64_t> told_steps_;  // by metric, before this run resumed
+  bool told_params_ = false, warned_ = false;
+  std::atomic<bool> failed_{false};  // the last request; read by all
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Metric> waiting_;
+  std::size_t sending_ = 0, lost_ = 0;
+  std::string status_;  // of the end; empty: the run goes on
+  bool hurries_ = false, ended_ = false, gave_up_ = false;
+  std::jthread thread_;  // last: it uses all of the above
+};
+
+// Metrics are named as TensorBoard's scalars are: "train/loss". Nothing here waits for the server but the end.
+class MlflowObserver final : public RunObserver {
+ public:
+  struct Params {
+    std::string uri, experiment;
+  };
+  static void describe(ObserverDescription<Params>& d) {
+    d.name("mlflow").text(
+        "Records the run at an MLflow server: the pipeline's keys as parameters, metrics of steps, epochs and passes, and how "
+        "the "
+        "run ended. A token comes from MLFLOW_TRACKING_TOKEN.");
+    d.params.add("uri", &Params::uri).text("of the server, http://host:5000; without it MLFLOW_TRACKING_URI");
+    d.params.add("experiment", &Params::experiment).text("without it MLFLOW_EXPERIMENT_NAME, or else the run's name");
+  }
+  explicit MlflowObserver(Params params) : params_(std::move(params)) {
+    if (params_.uri.empty()) return;
+    if (!params_.uri.starts_with("http://") && !params_.uri.starts_with("https://")) {
+      fail(ErrorKind::usage, "uri: expected http://host:port or https://host, found '{}'", params_.uri);
+    }
+    if (params_.uri.find('@') != std::string::npos) {
+      fail(ErrorKind::usage, "uri: a file is no place for a password: set MLFLOW_TRACKING_TOKEN");
+    }
+  }
+
+  void start(const RunStart& e, RunControl& control) override {
+    control_ = &control;
+    const auto first_of = [](const std::string& key, const char* variable, const std::string& otherwise) {
+      if (!key.empty()) return key;
+      const std::string value = web::process_environment(variable);
+      return value.empty() ? otherwise : value;
+    };
+    uri_ = first_of(params_.uri, "MLFLOW_TRACKING_URI", "");
+    while (uri_.ends_with('/')) uri_.pop_back();
+    if (uri_.empty()) fail(ErrorKind::usage, "where is the server? Set [observe.mlflow] uri, or MLFLOW_TRACKING_URI");
+    RunRecord record;
+    record.experiment = first_of(params_.experiment, "MLFLOW_EXPERIMENT_NAME", e.name);
+    record.name = e.folder.empty() ? e.name : e.folder.filename().string();
+    record.folder = e.folder;
+    record.resumed = e.resumed;
+    begin_ = milliseconds_now() - static_cast<std::int64_t>(1000 * e.elapsed_seconds);
+    record.begin = begin_;
+    for (const auto& [key, value] : run_settings(e)) {
+      record.params.emplace_back(key, value.kind() == Value::Kind::text ? value.text() : to_toml(value));
+    }
+    std::error_code ignored;
+    record.tags = {{"mlflow.source.name", e.file},
+                   {"millrace.folder", e.folder.empty() ? "" : std::filesystem::absolute(e.folder, ignored).string()}};
+    record.uri = uri_;
+    record.token = web::process_environment("MLFLOW_TRACKING_TOKEN");
+    sender_.emplace(std::move(record), [this](const std::string& cause) {
+      control_->warn(fmt::format("observer 'mlflow': {}; the run goes on, and metrics wait", cause));
+    });
+  }
+
+  void step(const StepEvent& e) override {
+    Metrics metrics(*this, e.step, e.elapsed_seconds);
+    metrics.add(e.graph + "/", e.figures);
+    for (const auto& [name, value] : e.scalars) metrics.add(name, value);
+    if (e.reported) metrics.add("images_per_second", e.images_per_second);
+  }
+  void epoch(const EpochEvent& e) override { Metrics(*this, e.step, e.elapsed_seconds).add(e.graph + "/epoch_", e.figures); }
+  void pass(const PassEvent& e) override {
+    if (e.best_step == 0) return Metrics(*this, e.step, e.elapsed_seconds).add(e.graph + "/", e.figures);
+    Metrics(*this, e.best_step, e.elapsed_seconds).add(e.graph + "/best_", e.figures);
+  }
+
+  // What a checkpoint stands behind is at the server then, also where the process is killed.
+  void sync() override {
+    if (sender_) sender_->sync();
+  }
+
+  void end(const RunEnd& e) override {
+    if (!sender_) return;
+    const Sender::Missing missing = sender_->finish(!e.error.empty() ? "FAILED" : e.stopped ? "KILLED" : "FINISHED");
+    if (missing.metrics == 0 && !missing.end) return;
+    control_->warn(fmt::format("observer 'mlflow': '{}' lacks {} metrics{}", uri_, missing.metrics,
+                               missing.end ? " and the end of the run" : ""));
+  }
+
+ private:
+  // Gathers what belongs to one step, and gives it to the sender.
+  class Metrics {
+   public:
+    Metrics(MlflowObserver& observer, std::uint64_t step, double elapsed_seconds)
+        : observer_(observer), step_(step), at_(observer.begin_ + static_cast<std::int64_t>(1000 * elapsed_seconds)) {}
+    ~Metrics() {
+      if (observer_.sender_) observer_.sender_->add(std::move(all_));
+    }
+    Metrics(const Metrics&) = delete;
+    Metrics& operator=(const Metrics&) = delete;
+    void add(const std::string& name, double value) { all_.push_back({key_of(name), value, at_, step_}); }
+    void add(const std::string& prefix, const std::vector<Figure>& figures) {
+      for (const Figure& figure : figures) add(prefix + figure.name, figure.value);
+    }
+
+   private:
+    MlflowObserver& observer_;
+    const std::uint64_t step_;
+    const std::int64_t at_;
+    std::vector<Metric> all_;
+  };
+
+  const Params params_;
+  std::string uri_;
+  std::int64_t begin_ = 0;  // of the run, in milliseconds since 1970
+  RunControl* control_ = nullptr;
+  std::optional<Sender> sender_;
+};
+
+MILLRACE_PLUGIN("observer_mlflow", "1.0", "Records runs at an MLflow server.") { registry.add_observer<MlflowObserver>(); }
+
+}  // namespace
+}  // namespace millrace::mlflow

@@ -1,0 +1,58 @@
+#include "millrace/observer.h"
+#include "observer_fixture.h"
+#include "testkit/small_files.h"
+
+namespace millrace::observer_test {
+namespace {
+
+class PrometheusObserverTest : public ObserverFixture {
+ protected:
+  static TickEvent tick(std::uint64_t step) {
+    TickEvent event;
+    event.graph = "train";
+    event.step = step;
+    return event;
+  }
+};
+
+TEST_F(PrometheusObserverTest, TellsTheNewestStateAtTheEndAndThatTheRunHasEnded) {
+  const auto observer = make("prometheus");
+  observer->start(start_event(), control_);
+  observer->tick(tick(1));
+  EXPECT_NE(text_of("millrace.prom").find("} 1\n# HELP millrace_epoch "), std::string::npos) << text_of("millrace.prom");
+  observer->tick(tick(7));  // within five seconds
+  EXPECT_EQ(text_of("millrace.prom").find("} 7\n"), std::string::npos);
+  RunEnd end;
+  end.step = 8;
+  observer->end(end);
+  const std::string text = text_of("millrace.prom");
+  EXPECT_NE(text.find("# TYPE millrace_running gauge\nmillrace_running{run=\"quickstart/"), std::string::npos) << text;
+  EXPECT_NE(text.find("} 0\n# HELP millrace_epoch "), std::string::npos) << text;
+  EXPECT_NE(text.find("} 8\n# HELP millrace_steps "), std::string::npos) << text;
+}
+
+TEST_F(PrometheusObserverTest, AFullDiskKeepsTheFileAndIsSaidOnce) {
+  const auto observer = make("prometheus");
+  observer->start(start_event(), control_);
+  observer->tick(tick(1));
+  const std::string before = text_of("millrace.prom");
+  {
+    const testkit::SmallFiles full(10);
+    observer->end({});
+    observer->end({});
+    EXPECT_EQ(text_of("millrace.prom"), before);
+  }
+  ASSERT_EQ(control_.texts.size(), 1U);
+  EXPECT_NE(control_.texts[0].find("stays as it was until it can be written: cannot write '"), std::string::npos)
+      << control_.texts[0];
+}
+
+TEST_F(PrometheusObserverTest, RefusesANameThatTheCollectorDoesNotRead) {
+  Diagnostics errors;
+  registry().observer("prometheus")->create(Value(Table{{"file", {}, Value("run.txt")}}), "[observe.prometheus]", errors);
+  EXPECT_NE(errors.text().find("file = 'run.txt': the collector reads files that end in .prom"), std::string::npos)
+      << errors.text();
+}
+
+}  // namespace
+}  // namespace millrace::observer_test

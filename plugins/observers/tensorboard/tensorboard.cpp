@@ -1,0 +1,163 @@
+// Event files for TensorBoard.
+#include <event.pb.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <optional>
+
+#include "event_file.h"
+#include "millrace/observer.h"
+#include "millrace/plugin.h"
+#include "millrace/util/run_settings.h"
+#include "millrace/util/text.h"
+
+namespace millrace::tensorboard {
+namespace {
+
+double seconds_since_1970() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+// A value that one of TensorBoard's plugins shows, and that no step changes. `content`: what the plugin reads itself.
+Summary::Value& add_value(Event& event, const std::string& tag, const std::string& plugin, const std::string& content = {}) {
+  Summary::Value& value = *event.mutable_summary()->add_value();
+  value.set_tag(tag);
+  value.mutable_metadata()->mutable_plugin_data()->set_plugin_name(plugin);
+  value.mutable_metadata()->mutable_plugin_data()->set_content(content);
+  return value;
+}
+
+Hyperparameters::Setting setting_of(const Value& value) {
+  Hyperparameters::Setting setting;
+  switch (value.kind()) {
+    case Value::Kind::boolean: setting.set_boolean(value.boolean()); break;
+    case Value::Kind::integer:
+    case Value::Kind::real: setting.set_number(value.number()); break;
+    default: setting.set_text(utf8_text(value.text()));
+  }
+  return setting;
+}
+
+// Scalars are named GRAPH/METRIC, as "train/loss", and GRAPH/epoch_METRIC for means over an epoch. A resumed run writes another
+// file, which begins with the step from which on older files count no more.
+class TensorboardObserver final : public RunObserver {
+ public:
+  struct Params {};
+  static void describe(ObserverDescription<Params>& d) {
+    d.name("tensorboard")
+        .text(
+            "Writes an event file for TensorBoard into the run's folder: scalars of training and validation, and the pipeline as "
+            "hyperparameters and as text.");
+  }
+
+  void start(const RunStart& e, RunControl& control) override {
+    if (e.folder.empty()) return;
+    const bool goes_on = e.resumed && EventFile::is_there(e.folder);
+    const double now = seconds_since_1970();
+    begin_ = now - e.elapsed_seconds;
+    file_.emplace(e.folder, static_cast<std::int64_t>(now), [&control](const std::string& text) { control.warn(text); });
+    Event version = event_at(0, e.elapsed_seconds);
+    version.set_file_version("brain.Event:2");
+    write(version);
+    Event session = event_at(e.resumed ? e.first_step : 0, e.elapsed_seconds);
+    session.mutable_session_log()->set_status(SessionLog::START);
+    write(session);
+    if (!goes_on) write_settings(e);
+    file_->flush();
+  }
+
+  void step(const StepEvent& e) override {
+    Event event = event_at(e.step, e.elapsed_seconds);
+    add_figures(event, e.graph + "/", e.figures);
+    for (const auto& [name, value] : e.scalars) add(event, name, value);
+    if (e.reported) add(event, "images_per_second", e.images_per_second);
+    write(event);
+  }
+
+  void epoch(const EpochEvent& e) override {
+    Event event = event_at(e.step, e.elapsed_seconds);
+    add_figures(event, e.graph + "/epoch_", e.figures);
+    add(event, e.graph + "/epoch_images_per_second", e.images_per_second);
+    add(event, "resident_bytes", static_cast<double>(e.resident_bytes));
+    write(event);
+  }
+
+  void pass(const PassEvent& e) override {
+    Event event = event_at(e.best_step == 0 ? e.step : e.best_step, e.elapsed_seconds);
+    add_figures(event, e.graph + (e.best_step == 0 ? "/" : "/best_"), e.figures);
+    if (e.best_step == 0) add(event, e.graph + "/images_per_second", e.images_per_second);
+    write(event);
+  }
+
+  void flush() override {
+    if (file_) file_->flush();
+  }
+  void sync() override {
+    if (file_) file_->sync();
+  }
+
+  // A run that was stopped or failed may be resumed, and TensorBoard believes the first end that it reads.
+  void end(const RunEnd& e) override {
+    if (!file_) return;
+    if (e.error.empty() && !e.stopped) {
+      Hyperparameters data;
+      data.mutable_end()->set_status(Hyperparameters::End::SUCCESS);
+      data.mutable_end()->set_time(begin_ + e.elapsed_seconds);
+      write_hyperparameters("_hparams_/session_end_info", data, e.elapsed_seconds);
+    }
+    file_->finish();
+  }
+
+ private:
+  Event event_at(std::uint64_t step, double elapsed_seconds) const {
+    Event event;
+    event.set_wall_time(begin_ + elapsed_seconds);
+    event.set_step(static_cast<std::int64_t>(step));
+    return event;
+  }
+
+  static void add(Event& event, const std::string& tag, double value) {
+    Summary::Value& added = *event.mutable_summary()->add_value();
+    added.set_tag(utf8_text(tag));
+    added.set_simple_value(static_cast<float>(value));
+  }
+  static void add_figures(Event& event, const std::string& prefix, const std::vector<Figure>& figures) {
+    for (const Figure& figure : figures) add(event, prefix + figure.name, figure.value);
+  }
+
+  void write_settings(const RunStart& e) {
+    Hyperparameters data;
+    std::string lines;
+    for (const auto& [key, value] : run_settings(e)) {
+      (*data.mutable_start()->mutable_settings())[utf8_text(key)] = setting_of(value);
+      lines += fmt::format("{} = {}\n", key, to_toml(value));
+    }
+    data.mutable_start()->set_time(begin_ + e.elapsed_seconds);
+    write_hyperparameters("_hparams_/session_start_info", data, e.elapsed_seconds);
+
+    Event event = event_at(0, e.elapsed_seconds);
+    Tensor& text = *add_value(event, "pipeline", "text").mutable_tensor();
+    text.set_type(Tensor::STRING);
+    text.mutable_shape()->add_dimension()->set_size(1);
+    text.add_text(utf8_text("```toml\n" + lines + "```"));
+    write(event);
+  }
+
+  void write_hyperparameters(const std::string& tag, const Hyperparameters& data, double elapsed_seconds) {
+    Event event = event_at(0, elapsed_seconds);
+    Tensor& none = *add_value(event, tag, "hparams", data.SerializeAsString()).mutable_tensor();
+    none.set_type(Tensor::FLOAT);
+    none.mutable_shape()->add_dimension();  // of size 0
+    write(event);
+  }
+
+  void write(const Event& event) {
+    if (file_) file_->write(event.SerializeAsString());
+  }
+
+  std::optional<EventFile> file_;  // none: the run has no folder
+  double begin_ = 0;               // of the run, in seconds since 1970
+};
+
+MILLRACE_PLUGIN("observer_tensorboard", "1.0", "Event files for TensorBoard.") { registry.add_observer<TensorboardObserver>(); }
+
+}  // namespace
+}  // namespace millrace::tensorboard

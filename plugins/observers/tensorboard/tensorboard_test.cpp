@@ -1,0 +1,178 @@
+// Event files, read back by the framing that TensorBoard reads. tests/records asks TensorBoard's own reader.
+#include <event.pb.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "event_file.h"
+#include "millrace/observer.h"
+#include "observer_fixture.h"
+#include "testkit/small_files.h"
+
+namespace millrace::observer_test {
+namespace {
+
+namespace fs = std::filesystem;
+using tensorboard::Event;
+
+std::string bytes_of_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The records of a file, whose lengths and checksums are looked at.
+std::vector<Event> events_of(const fs::path& path) {
+  std::vector<Event> events;
+  const std::string bytes = bytes_of_file(path);
+  const auto number = [&](std::size_t at) {
+    std::uint32_t value = 0;
+    std::memcpy(&value, bytes.data() + at, sizeof value);
+    return value;
+  };
+  const auto masked = [](std::string_view text) {
+    const std::uint32_t sum = tensorboard::crc32c(text);
+    return (sum >> 15U | sum << 17U) + 0xa282ead8U;
+  };
+  for (std::size_t at = 0; at < bytes.size();) {
+    const std::size_t size = number(at);
+    EXPECT_LE(at + 16 + size, bytes.size()) << "a torn record";
+    EXPECT_EQ(number(at + 4), 0U);
+    EXPECT_EQ(number(at + 8), masked(std::string_view(bytes).substr(at, 8)));
+    const std::string_view record = std::string_view(bytes).substr(at + 12, size);
+    EXPECT_EQ(number(at + 12 + size), masked(record));
+    EXPECT_TRUE(events.emplace_back().ParseFromArray(record.data(), static_cast<int>(record.size())));
+    at += 16 + size;
+  }
+  return events;
+}
+
+class TensorboardTest : public ObserverFixture {
+ protected:
+  TensorboardTest() { registry_.load(MILLRACE_PLUGINS "/observer_tensorboard.so"); }
+  std::shared_ptr<RunObserver> make() const {
+    Diagnostics errors;
+    auto observer = registry_.observer("tensorboard")->create(Value(), "[observe.tensorboard]", errors);
+    EXPECT_EQ(errors.text(), "");
+    return observer;
+  }
+  // In the order of their names, as readers take them.
+  std::vector<fs::path> files() const {
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      if (entry.path().filename().string().starts_with("events.out.tfevents.")) found.push_back(entry.path());
+    }
+    std::ranges::sort(found);
+    return found;
+  }
+  // "train/loss@3=0.25"
+  static std::vector<std::string> scalars(const fs::path& file) {
+    std::vector<std::string> found;
+    for (const Event& event : events_of(file)) {
+      for (const auto& value : event.summary().value()) {
+        if (value.value_case() != tensorboard::Summary::Value::kSimpleValue) continue;
+        found.push_back(fmt::format("{}@{}={}", value.tag(), event.step(), value.simple_value()));
+      }
+    }
+    return found;
+  }
+
+ private:
+  Registry registry_;
+};
+
+TEST(Crc32c, IsThatOfThePublishedVectors) {
+  EXPECT_EQ(tensorboard::crc32c("123456789"), 0xe3069283U);
+  EXPECT_EQ(tensorboard::crc32c(std::string(32, '\0')), 0x8a9136aaU);  // RFC 3720, B.4
+}
+
+TEST_F(TensorboardTest, HasTheScalarsOfTrainingAndValidationUnderTheirUsualNames) {
+  const auto observer = make();
+  observer->start(start_event(), control_);
+  observer->step(step_event());
+  observer->epoch(epoch_event());
+  observer->pass(pass_event());
+  PassEvent best = pass_event();
+  best.best_step = 2;
+  observer->pass(best);
+  observer->end({});
+  ASSERT_EQ(files().size(), 1U);
+  EXPECT_EQ(scalars(files()[0]),
+            (std::vector<std::string>{"train/loss@3=0.25", "train/accuracy@3=0.5", "learning_rate@3=0.1",
+                                      "images_per_second@3=100", "train/epoch_loss@4=0.25", "train/epoch_accuracy@4=0.5",
+                                      "train/epoch_top5@4=0.75", "train/epoch_images_per_second@4=100", "resident_bytes@4=1024",
+                                      "validate/loss@4=0.5", "validate/mean_iou@4=0.125", "validate/images_per_second@4=260",
+                                      "validate/best_loss@2=0.5", "validate/best_mean_iou@2=0.125"}));
+  const std::vector<Event> events = events_of(files()[0]);
+  EXPECT_EQ(events[0].file_version(), "brain.Event:2");
+  EXPECT_EQ(events[1].session_log().status(), tensorboard::SessionLog::START);
+  const auto step = std::ranges::find(events, 3, &Event::step);
+  EXPECT_NEAR(step->wall_time() - events[0].wall_time(), 1, 1e-6) << "the run's clock, and not the time of writing";
+}
+
+TEST_F(TensorboardTest, KeepsThePipelineAsHyperparametersWithoutItsPasswords) {
+  std::ofstream(folder_ / "pipeline.toml")
+      << "[train.batch]\nsize = 100\n[train.augment]\nflip = true\nx = [-2, 2]\n[train.read]\npath = \"https://me:pw@host/a\"\n";
+  const auto observer = make();
+  observer->start(start_event(), control_);
+  observer->end({});
+  std::map<std::string, std::string> shown;
+  tensorboard::Hyperparameters data;
+  for (const Event& event : events_of(files().at(0))) {
+    for (const auto& value : event.summary().value()) {
+      shown[value.tag()] = value.metadata().plugin_data().plugin_name();
+      EXPECT_EQ(value.SerializeAsString().find("pw@"), std::string::npos) << value.tag();
+      if (value.tag().ends_with("start_info")) data.ParseFromString(value.metadata().plugin_data().content());
+    }
+  }
+  EXPECT_EQ(shown,
+            (std::map<std::string, std::string>{
+                {"_hparams_/session_start_info", "hparams"}, {"_hparams_/session_end_info", "hparams"}, {"pipeline", "text"}}));
+  const auto& settings = data.start().settings();
+  EXPECT_EQ(settings.at("train.batch.size").number(), 100);
+  EXPECT_TRUE(settings.at("train.augment.flip").boolean());
+  EXPECT_EQ(settings.at("train.augment.x").text(), "[-2, 2]");
+  EXPECT_EQ(settings.at("train.read.path").text(), "https://me:***@host/a");
+}
+
+TEST_F(TensorboardTest, AResumedRunSaysFromWhichStepOnItCountsInALaterFile) {
+  {
+    const auto observer = make();
+    observer->start(start_event(), control_);
+    observer->step(step_event());
+  }
+  for (int times = 0; times < 2; ++times) {  // within one second
+    RunStart resumed = start_event();
+    resumed.resumed = true;
+    resumed.first_step = 3;
+    const auto observer = make();
+    observer->start(resumed, control_);
+    observer->step(step_event());
+  }
+  const std::vector<fs::path> all = files();
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(events_of(all[0])[1].step(), 0);
+  for (const std::size_t file : {1, 2}) {
+    const std::vector<Event> events = events_of(all[file]);
+    ASSERT_EQ(events.size(), 3U) << "version, start and step; no hyperparameters again";
+    EXPECT_EQ(events[1].session_log().status(), tensorboard::SessionLog::START);
+    EXPECT_EQ(events[1].step(), 3);
+  }
+}
+
+TEST_F(TensorboardTest, AFullDiskLosesNothingThatFitsLater) {
+  const auto observer = make();
+  observer->start(start_event(), control_);
+  StepEvent step = step_event();
+  {
+    const testkit::SmallFiles full(fs::file_size(files().at(0)) + 10);  // the next record is torn
+    for (step.step = 1; step.step <= 3; ++step.step) observer->step(step);
+    observer->flush();
+  }
+  ASSERT_EQ(control_.texts.size(), 1U);
+  EXPECT_NE(control_.texts[0].find("events wait in memory until they can be written"), std::string::npos) << control_.texts[0];
+  observer->end({});
+  EXPECT_EQ(scalars(files()[0]).size(), 12U);
+}
+
+}  // namespace
+}  // namespace millrace::observer_test
