@@ -12,6 +12,7 @@ packages=(  # under names that all of them have; libjpeg-dev is libjpeg-turbo in
   libdnnl-dev                                                    # plugins/backends/cpu
   libssl-dev                                                     # the framework (SHA-256), plugins/storage/s3
   libcurl4-openssl-dev                                           # plugins/storage/s3, plugins/storage/http
+  libmicrohttpd-dev                                              # plugins/observers/page
   libpugixml-dev                                                 # plugins/storage/s3
   graphviz                                                       # pipeline-inspect --svg
   libgtest-dev python3 python3-jsonschema openssl zlib1g-dev     # the tests
