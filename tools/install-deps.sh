@@ -12,6 +12,7 @@ packages=(  # under names that all of them have; libjpeg-dev is libjpeg-turbo in
   libdnnl-dev                                                    # plugins/backends/cpu
   libssl-dev                                                     # the framework (SHA-256), plugins/storage/s3
   libcurl4-openssl-dev                                           # plugins/storage/s3, plugins/storage/http, plugins/observers
+  libmicrohttpd-dev                                              # plugins/observers/page
   libpugixml-dev                                                 # plugins/storage/s3
   libprotobuf-dev protobuf-compiler                              # plugins/observers/tensorboard
   graphviz                                                       # pipeline-inspect --svg

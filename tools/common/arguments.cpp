@@ -22,19 +22,30 @@ Arguments::Arguments(std::string program, std::string usage, std::string text)
     : program_(std::move(program)), usage_(std::move(usage)), text_(std::move(text)) {}
 
 Arguments& Arguments::flag(std::string name, std::string text, bool& set) {
-  options_.push_back({std::move(name), "", std::move(text), [&set](const std::string&) { set = true; }});
+  options_.push_back({std::move(name), "", std::move(text), [&set](const std::string&) { set = true; }, {}, {}});
   return *this;
 }
 
 Arguments& Arguments::option(std::string name, std::string value_name, std::string text, std::string& value) {
   options_.push_back(
-      {std::move(name), std::move(value_name), std::move(text), [&value](std::string v) { value = std::move(v); }});
+      {std::move(name), std::move(value_name), std::move(text), [&value](std::string v) { value = std::move(v); }, {}, {}});
+  return *this;
+}
+
+Arguments& Arguments::option_or(std::string name, std::string value_name, std::string text, std::string alone,
+                                std::function<bool(std::string_view)> fits, std::string& value) {
+  options_.push_back({std::move(name), "[" + value_name + "]", std::move(text), [&value](std::string v) { value = std::move(v); },
+                      std::move(alone), std::move(fits)});
   return *this;
 }
 
 Arguments& Arguments::repeated(std::string name, std::string value_name, std::string text, std::vector<std::string>& values) {
-  options_.push_back(
-      {std::move(name), std::move(value_name), std::move(text), [&values](std::string v) { values.push_back(std::move(v)); }});
+  options_.push_back({std::move(name),
+                      std::move(value_name),
+                      std::move(text),
+                      [&values](std::string v) { values.push_back(std::move(v)); },
+                      {},
+                      {}});
   return *this;
 }
 
@@ -83,6 +94,8 @@ bool Arguments::read(int count, const char* const* arguments, std::vector<std::s
       if (equals != std::string_view::npos) fail(ErrorKind::usage, "option '{}' takes no value", option.name);
     } else if (equals != std::string_view::npos) {
       value = argument.substr(equals + 1);
+    } else if (option.fits && (i + 1 == count || !option.fits(arguments[i + 1]))) {
+      value = option.alone;
     } else if (i + 1 < count) {
       value = arguments[++i];
     } else {

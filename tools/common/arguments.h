@@ -18,6 +18,9 @@ class Arguments {
 
   Arguments& flag(std::string name, std::string text, bool& set);
   Arguments& option(std::string name, std::string value_name, std::string text, std::string& value);
+  // May stand without a value, and is `alone` then: "--page", "--page=VALUE"; "--page VALUE" where the value `fits`.
+  Arguments& option_or(std::string name, std::string value_name, std::string text, std::string alone,
+                       std::function<bool(std::string_view)> fits, std::string& value);
   Arguments& repeated(std::string name, std::string value_name, std::string text, std::vector<std::string>& values);
 
   // Reads the command line; `rest` takes what is no option. Throws Error(usage), with the nearest option for an unknown one.
@@ -30,6 +33,8 @@ class Arguments {
   struct Option {
     std::string name, value_name, text;
     std::function<void(std::string)> take;
+    std::string alone = {};
+    std::function<bool(std::string_view)> fits = {};  // null: a value is needed
   };
   const Option& find(std::string_view name) const;
 

@@ -6,6 +6,7 @@
 
 #include "base/shell.h"
 #include "common/arguments.h"
+#include "millrace/detail/value.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -79,6 +80,15 @@ Arguments& add_what_goes_wrong(Arguments& arguments, CommandLine& line, Words& w
               line.options.rescue);
 }
 
+constexpr const char* kAnyPort = "127.0.0.1:0";
+
+// "0.0.0.0:8080", and no file: what stands behind --page is the page's address or the pipeline.
+bool is_address(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  return colon != std::string_view::npos && colon + 1 < text.size() &&
+         text.find_first_not_of("0123456789", colon + 1) == std::string_view::npos;
+}
+
 Arguments& add_what_is_tried(Arguments& arguments, CommandLine& line, Words& words) {
   return arguments
       .option("--overfit", "N", "train on N batches until the loss is a tenth, at most 200 steps; exit code 1 when it is not",
@@ -92,6 +102,8 @@ Arguments& add_what_is_tried(Arguments& arguments, CommandLine& line, Words& wor
       .flag("--guard", "look for writes outside the samples' slots after each stage, and name the stage and the sample",
             line.options.guard)
       .flag("--json", "events on standard output, one JSON object a line: observe.metrics.standard_output", line.json)
+      .option_or("--page", "ADDRESS:PORT", "show the run in a browser, at the address that is printed: observe.page.address",
+                 kAnyPort, is_address, line.page)
       .flag("--quiet", "only warnings and bad samples on standard error: observe.console.quiet", line.quiet);
 }
 
@@ -191,6 +203,7 @@ std::vector<std::string> words_again(const CommandLine& line, const Words& words
   add("--hash", words.hash, "stream");
   add("--rescue", line.options.rescue);
   add_flag("--guard", line.options.guard);
+  add("--page", line.page);
   add_flag("--json", line.json);
   add_flag("--quiet", line.quiet);
   return again;
@@ -239,6 +252,7 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
   line.options.commands.resume = shell_text(words_again(line, words, argv[0], false));
   line.options.commands.explain = shell_text(words_again(line, words, argv[0], true));
   if (line.json) line.overrides.emplace_back("observe.metrics.standard_output=true");
+  if (!line.page.empty()) line.overrides.push_back("observe.page.address=" + to_toml(Value(line.page)));
   if (line.quiet) line.overrides.emplace_back("observe.console.quiet=true");
   return line;
 }

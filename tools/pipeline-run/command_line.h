@@ -21,6 +21,7 @@ struct CommandLine {
   std::vector<std::string> predict;    // images; empty: none are predicted
   std::string out, labels;             // the folder of predictions, and what they are compared with
   std::string overfit, explain, picture;
+  std::string page;          // where it is served; empty: there is none
   std::uint64_t verify = 0;  // batches; 0: none
   int processes = 1;
   RankWishes ranks;

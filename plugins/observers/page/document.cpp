@@ -1,0 +1,66 @@
+#include "document.h"
+
+#include <fmt/format.h>
+
+#include "assets.h"
+
+namespace millrace::page {
+namespace {
+
+std::string replaced(std::string text, std::string_view mark, std::string_view by) {
+  if (const std::size_t at = text.find(mark); at != std::string::npos) text.replace(at, mark.size(), by);
+  return text;
+}
+
+// JSON inside <script>: "<" begins no element, and U+2028 ends no line of old browsers.
+std::string inlined(std::string_view json) {
+  std::string out;
+  out.reserve(json.size());
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const std::string_view rest = json.substr(i);
+    if (json[i] == '<') {
+      out += "\\u003c";
+    } else if (rest.starts_with("\xe2\x80\xa8") || rest.starts_with("\xe2\x80\xa9")) {
+      out += rest[2] == '\xa8' ? "\\u2028" : "\\u2029";
+      i += 2;
+    } else {
+      out += json[i];
+    }
+  }
+  return out;
+}
+
+// `attributes` of the elements of style and script.
+std::string document(std::string_view policy, std::string_view attributes, std::string_view data) {
+  std::string text(kPageHtml);
+  text = replaced(std::move(text), "<!--policy-->", policy);
+  text = replaced(std::move(text), "<!--style-->", fmt::format("<style{}>\n{}</style>", attributes, kPageCss));
+  text = replaced(std::move(text), "<!--script-->",
+                  fmt::format("<script{0}>\n{1}</script>\n<script{0}>\n{2}</script>", attributes, kPlotJs, kPageJs));
+  return replaced(std::move(text), "<!--data-->", data);
+}
+
+}  // namespace
+
+std::string policy_of(std::string_view nonce) {
+  return fmt::format(
+      "default-src 'none'; script-src 'nonce-{0}'; style-src 'nonce-{0}'; img-src 'self' data:; connect-src 'self'; base-uri "
+      "'none'; "
+      "form-action 'none'; frame-ancestors 'none'",
+      nonce);
+}
+
+std::string live_document(std::string_view nonce) { return document("", fmt::format(" nonce=\"{}\"", nonce), ""); }
+
+std::string kept_document(std::string_view state, std::string_view pictures) {
+  const std::string data = fmt::format(
+      "<script type=\"application/json\" id=\"state-kept\">{}</script>\n<script type=\"application/json\" "
+      "id=\"pictures-kept\">{}</script>",
+      inlined(state), inlined(pictures));
+  return document(
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
+      "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">",
+      "", data);
+}
+
+}  // namespace millrace::page

@@ -1,0 +1,173 @@
+// Observer "page": a run as a page, live and kept.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "address.h"
+#include "document.h"
+#include "json.h"
+#include "millrace/error.h"
+#include "millrace/observer.h"
+#include "millrace/plugin.h"
+#include "millrace/util/output_file.h"
+#include "millrace/util/standard_error.h"
+#include "pictures.h"
+#include "server.h"
+#include "story.h"
+
+namespace millrace::page {
+namespace {
+
+constexpr auto kLookPeriod = std::chrono::seconds(5);     // for pictures in the run's folder
+constexpr auto kReportPeriod = std::chrono::seconds(30);  // of report.html, beside the ends of epochs
+constexpr std::size_t kMostPictureBytes = std::size_t{4} << 20, kMostReportBytes = std::size_t{24} << 20;
+constexpr const char* kReport = "report.html";
+
+// What a page asks of the run. False: there is no such thing to ask for, or the body does not fit.
+bool ask(RunControl& control, std::string_view what, std::string_view body) {
+  if (what == "rate_factor") {
+    double factor = 0;
+    const auto [end, error] = std::from_chars(body.data(), body.data() + body.size(), factor);
+    if (error != std::errc() || end != body.data() + body.size() || !std::isfinite(factor) || factor < 0) return false;
+    control.rate_factor(factor);
+    return true;
+  }
+  if (!body.empty()) return false;
+  if (what == "stop") return control.stop(), true;
+  if (what == "validate") return control.validate(), true;
+  if (what == "save") return control.save(), true;
+  if (what == "checkpoint") return control.checkpoint(), true;
+  return false;
+}
+
+// Two threads: the observer's adds to the story and writes report.html; the server's reads the story.
+class SharedStory {
+ public:
+  template <class F>
+  auto with(const F& f) {
+    const std::lock_guard lock(mutex_);
+    return f(story_);
+  }
+
+ private:
+  std::mutex mutex_;
+  Story story_;  // guarded by mutex_
+};
+
+class PageObserver final : public RunObserver {
+ public:
+  struct Params {
+    std::string address = "127.0.0.1:0";
+    std::vector<std::string> hosts;
+    bool report = true;
+  };
+  static void describe(ObserverDescription<Params>& d) {
+    d.name("page")
+        .text("Shows the run in a browser while it goes on, and keeps the page in the run's folder as report.html.")
+        .delivery(Delivery::latest);
+    d.params.add("address", &Params::address)
+        .text("ADDRESS:PORT that it listens at; port 0 is a free one; \"\" for report.html alone");
+    d.params.add("hosts", &Params::hosts).text("further names by which browsers reach it, beside those of this machine");
+    d.params.add("report", &Params::report).text("writes report.html, at the end and now and then before");
+  }
+  explicit PageObserver(const Params& params) : params_(params) {
+    if (!params.address.empty()) read_address("address", params.address);
+  }
+
+  void start(const RunStart& e, RunControl& control) override {
+    control_ = &control;
+    folder_ = e.folder;
+    story_.with([&](Story& story) { story.begin(e); });
+    if (params_.address.empty()) return;
+    Server::Source source;
+    source.snapshot = [this] { return story_.with([](const Story& story) { return story.snapshot(); }); };
+    source.metrics = [this] { return story_.with([](const Story& story) { return story.metrics(); }); };
+    source.pictures = [this] { return story_.with([](const Story& story) { return story.pictures(); }); };
+    source.changes = [this] { return story_.with([](Story& story) { return story.changes(); }); };
+    source.ask = [&control](std::string_view what, std::string_view body) { return ask(control, what, body); };
+    source.folder = e.folder;
+    server_ = std::make_unique<Server>(Server::Setting{params_.address, params_.hosts}, std::move(source));
+    print_to_stderr("page: {}\n", server_->url());
+  }
+  void step(const StepEvent& e) override { add(e); }
+  void epoch(const EpochEvent& e) override {
+    add(e);
+    write_report();
+  }
+  void pass(const PassEvent& e) override {
+    add(e);
+    look_for_pictures();
+  }
+  void checkpoint(const CheckpointEvent& e) override { add(e); }
+  void bad_sample(const BadSampleEvent& e) override { add(e); }
+  void warning(const WarningEvent& e) override { add(e); }
+  void request(const RequestEvent& e) override { add(e); }
+  void tick(const TickEvent& e) override {
+    add(e);
+    const auto now = Clock::now();
+    if (now - looked_ >= kLookPeriod) look_for_pictures();
+    if (now - written_ >= kReportPeriod) write_report();
+  }
+  void telemetry(const TelemetryEvent& e) override { add(e); }
+  void end(const RunEnd& e) override {
+    story_.with([&](Story& story) { story.end(e); });
+    look_for_pictures();
+    write_report();
+    if (server_) server_->close();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  template <class Event>
+  void add(const Event& event) {
+    story_.with([&](Story& story) { story.add(event); });
+  }
+
+  void look_for_pictures() {
+    looked_ = Clock::now();
+    if (folder_.empty()) return;
+    std::vector<Picture> pictures = pictures_in(folder_);
+    story_.with([&](Story& story) { story.show(std::move(pictures)); });
+  }
+
+  // A disk that does not take it ends nothing: the page is said to be missing once, and tried again.
+  void write_report() {
+    written_ = Clock::now();
+    if (folder_.empty() || !params_.report) return;
+    try {
+      JsonObject pictures;
+      std::size_t bytes = 0;
+      for (const Picture& picture : story_.with([](const Story& story) { return story.pictures(); })) {
+        const std::string url = data_url(folder_, picture, kMostPictureBytes);
+        if (url.empty() || (bytes += url.size()) > kMostReportBytes) continue;
+        pictures.add(picture.name, url);
+      }
+      OutputFile file((folder_ / kReport).string(), OutputFile::Sync::later);
+      file.write(kept_document(story_.with([](const Story& story) { return story.snapshot(); }), pictures.text()));
+      file.commit();
+    } catch (const Error& error) {
+      control_->warn(fmt::format("the page of the run is not kept: {}", error.what()));
+    }
+  }
+
+  const Params params_;
+  RunControl* control_ = nullptr;
+  std::filesystem::path folder_;
+  SharedStory story_;
+  Clock::time_point looked_ = Clock::now(), written_ = Clock::now();
+  std::unique_ptr<Server> server_;  // last: it reads the story
+};
+
+}  // namespace
+}  // namespace millrace::page
+
+MILLRACE_PLUGIN("page", "1.0", "Shows a run in a browser, and keeps the page.") {
+  registry.add_observer<millrace::page::PageObserver>();
+}

@@ -1,0 +1,398 @@
+#include "server.h"
+
+#include <fmt/format.h>
+#include <microhttpd.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <list>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "access.h"
+#include "address.h"
+#include "document.h"
+#include "millrace/error.h"
+#include "millrace/util/prometheus.h"
+#include "pictures.h"
+
+namespace millrace::page {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Text = std::shared_ptr<const std::string>;
+
+constexpr auto kChangePeriod = std::chrono::milliseconds(200);
+constexpr auto kSignOfLife = std::chrono::seconds(5);  // behind the last change; finds listeners that are gone
+constexpr auto kGoodbye = std::chrono::milliseconds(500);
+constexpr std::size_t kMostChanges = 64;  // that a slow listener may be behind
+constexpr std::size_t kMostListeners = 32;
+constexpr std::size_t kMostBody = 64;  // bytes
+constexpr unsigned kMostConnections = 256;
+constexpr unsigned kIdleSeconds = 15;
+constexpr std::size_t kConnectionMemory = std::size_t{16} << 10;  // headers must fit
+constexpr std::size_t kBlock = std::size_t{16} << 10;
+
+// Not "token": messages hide what is called so (standard_error.h), and this one is meant to be opened.
+constexpr const char* kTokenName = "open";
+constexpr const char* kPlain = "text/plain; charset=utf-8";
+constexpr const char* kNothing = "default-src 'none'; sandbox";
+constexpr const char* kPictureOnly = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
+
+Text event(std::string_view name, std::string_view json) {
+  return std::make_shared<const std::string>(fmt::format("event: {}\ndata: {}\n\n", name, json));
+}
+
+std::string_view text_or_empty(const char* text) { return text == nullptr ? std::string_view() : text; }
+
+// What is asked in one request, while its body arrives.
+struct Request {
+  std::string body;
+};
+
+std::string name_for_others() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 && name[0] != 0 ? name.data() : "localhost";
+}
+
+}  // namespace
+
+// All of it but begin and end is on one thread, which also drives libmicrohttpd: so nothing here is locked.
+class Server::Loop {
+ public:
+  Loop(const Setting& setting, Source source);
+  ~Loop();
+  std::string url() const;
+  void close();
+
+ private:
+  // Who reads /events. It is suspended while it has read all there is.
+  struct Listener {
+    Loop* loop = nullptr;
+    MHD_Connection* connection = nullptr;
+    Text text;               // that it reads now
+    std::size_t offset = 0;  // of it, read
+    std::uint64_t next = 0;  // change
+    bool has_state = false, suspended = false;
+  };
+
+  void run();
+  void wait();
+  void tell_changes();
+  void append(Text change);
+  void wake_listeners();
+  Text next_text(Listener& listener);
+  Text state();
+  ssize_t read(Listener& listener, char* to, std::size_t most);
+
+  MHD_Result handle(MHD_Connection* connection, std::string_view url, std::string_view method, Request& request);
+  MHD_Result begin(MHD_Connection* connection, std::string_view url, std::string_view method);
+  MHD_Result get(MHD_Connection* connection, std::string_view url);
+  MHD_Result listen(MHD_Connection* connection);
+  MHD_Result send_page(MHD_Connection* connection);
+  MHD_Result send_picture(MHD_Connection* connection, std::string_view name);
+  MHD_Result send(MHD_Connection* connection, unsigned status, std::string_view text, const char* type = kPlain,
+                  const char* policy = kNothing);
+  static MHD_Result queue(MHD_Connection* connection, unsigned status, MHD_Response* response, const char* type,
+                          const char* policy);
+  void start_daemon();
+
+  Source source_;
+  Address address_;
+  const int socket_, wake_;
+  const Access access_;
+  MHD_Daemon* daemon_ = nullptr;
+  std::list<Listener> listeners_;
+  std::deque<Text> changes_;
+  std::uint64_t first_change_ = 0;  // the number of changes_.front()
+  Text state_;                      // of the moment when `state_change_` was the next change
+  std::uint64_t state_change_ = 0;
+  Clock::time_point told_ = Clock::now(), changed_ = Clock::now();
+  std::atomic<bool> closing_{false};
+  std::thread thread_;  // last: it uses all of the above
+};
+
+namespace {
+
+Address address_of(const Server::Setting& setting) { return read_address("observe.page.address", setting.address); }
+
+}  // namespace
+
+Server::Loop::Loop(const Setting& setting, Source source)
+    : source_(std::move(source)),
+      address_(address_of(setting)),
+      socket_(listen_at(address_)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      access_({.loopback = address_.is_loopback(), .names = setting.hosts, .token = random_token()}) {
+  start_daemon();
+  thread_ = std::thread([this] { run(); });
+}
+
+void Server::Loop::start_daemon() {
+  const auto on_request = [](void* self, MHD_Connection* connection, const char* url, const char* method, const char*,
+                             const char* data, std::size_t* bytes, void** request) -> MHD_Result {
+    auto* const loop = static_cast<Loop*>(self);
+    if (*request == nullptr) {
+      *request = new Request;
+      return loop->begin(connection, url, method);
+    }
+    auto& asked = *static_cast<Request*>(*request);
+    if (*bytes == 0) return loop->handle(connection, url, method, asked);
+    if (asked.body.size() + *bytes > kMostBody) return MHD_NO;  // the connection is closed
+    asked.body.append(data, std::exchange(*bytes, 0));
+    return MHD_YES;
+  };
+  const auto on_end = [](void*, MHD_Connection*, void** request, MHD_RequestTerminationCode) {
+    delete static_cast<Request*>(std::exchange(*request, nullptr));
+  };
+  const auto silent = [](void*, const char*, va_list) {};
+  daemon_ = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr, +on_request, this,
+                             MHD_OPTION_EXTERNAL_LOGGER, +silent, nullptr, MHD_OPTION_LISTEN_SOCKET, socket_,
+                             MHD_OPTION_CONNECTION_LIMIT, kMostConnections, MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds,
+                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionMemory, MHD_OPTION_NOTIFY_COMPLETED, +on_end, nullptr,
+                             MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+  if (daemon_ == nullptr) {
+    ::close(socket_);
+    ::close(wake_);
+    fail(ErrorKind::run, "the page's server at {} cannot be started", address_.text());
+  }
+}
+
+Server::Loop::~Loop() {
+  close();
+  MHD_stop_daemon(daemon_);  // closes the socket
+  ::close(wake_);
+}
+
+void Server::Loop::close() {
+  if (!thread_.joinable()) return;
+  closing_ = true;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t woken = ::write(wake_, &one, sizeof one);
+  thread_.join();
+}
+
+std::string Server::Loop::url() const {
+  Address shown = address_;
+  if (!shown.is_any()) return fmt::format("http://{}/?{}={}", shown.text(), kTokenName, access_.token());
+  return fmt::format("http://{}:{}/?{}={}", name_for_others(), shown.port, kTokenName, access_.token());
+}
+
+void Server::Loop::run() {
+  std::optional<Clock::time_point> until;
+  while (!until || (Clock::now() < *until && !listeners_.empty())) {
+    wait();
+    if (!until && closing_) {
+      until = Clock::now() + kGoodbye;
+      told_ = Clock::time_point();
+      tell_changes();
+      append(event("end", "{}"));
+    } else if (!until && Clock::now() - told_ >= kChangePeriod) {
+      tell_changes();
+    }
+    wake_listeners();
+    MHD_run(daemon_);
+  }
+  MHD_quiesce_daemon(daemon_);
+  for (Listener& listener : listeners_) {
+    if (std::exchange(listener.suspended, false)) MHD_resume_connection(listener.connection);
+  }
+  MHD_run(daemon_);
+}
+
+// Until a request, the next change or close().
+void Server::Loop::wait() {
+  const auto due = std::chrono::duration_cast<std::chrono::milliseconds>(told_ + kChangePeriod - Clock::now()).count();
+  auto patience = listeners_.empty() ? 1000 : std::max<std::int64_t>(due + 1, 0);
+  MHD_UNSIGNED_LONG_LONG next = 0;
+  if (MHD_get_timeout(daemon_, &next) == MHD_YES) patience = std::min(patience, static_cast<std::int64_t>(next));
+  const MHD_DaemonInfo* const info = MHD_get_daemon_info(daemon_, MHD_DAEMON_INFO_EPOLL_FD);
+  std::array<pollfd, 2> files = {pollfd{info->epoll_fd, POLLIN, 0}, pollfd{wake_, POLLIN, 0}};
+  ::poll(files.data(), files.size(), static_cast<int>(patience));
+}
+
+void Server::Loop::tell_changes() {
+  told_ = Clock::now();
+  if (listeners_.empty()) return;
+  const std::string changes = source_.changes();
+  if (changes != "{}") {
+    append(event("change", changes));
+  } else if (told_ - changed_ >= kSignOfLife) {
+    append(std::make_shared<const std::string>(":\n\n"));
+  }
+}
+
+void Server::Loop::append(Text change) {
+  changed_ = Clock::now();
+  changes_.push_back(std::move(change));
+  if (changes_.size() <= kMostChanges) return;
+  changes_.pop_front();
+  ++first_change_;
+}
+
+void Server::Loop::wake_listeners() {
+  const std::uint64_t end = first_change_ + changes_.size();
+  for (Listener& listener : listeners_) {
+    if (listener.next < end && std::exchange(listener.suspended, false)) MHD_resume_connection(listener.connection);
+  }
+}
+
+// Made once for all who begin between two changes.
+Text Server::Loop::state() {
+  const std::uint64_t next = first_change_ + changes_.size();
+  if (!state_ || state_change_ != next) {
+    state_ = event("state", source_.snapshot());
+    state_change_ = next;
+  }
+  return state_;
+}
+
+// Null: it has read all.
+Text Server::Loop::next_text(Listener& listener) {
+  if (!listener.has_state || listener.next < first_change_) {
+    listener.has_state = true;
+    listener.next = first_change_ + changes_.size();
+    return state();
+  }
+  const auto place = static_cast<std::size_t>(listener.next - first_change_);
+  if (place >= changes_.size()) return nullptr;
+  ++listener.next;
+  return changes_[place];
+}
+
+ssize_t Server::Loop::read(Listener& listener, char* to, std::size_t most) {
+  if (!listener.text || listener.offset == listener.text->size()) {
+    listener.text = next_text(listener);
+    listener.offset = 0;
+  }
+  if (!listener.text) {
+    if (closing_) return MHD_CONTENT_READER_END_OF_STREAM;
+    listener.suspended = true;
+    MHD_suspend_connection(listener.connection);
+    return 0;
+  }
+  const std::size_t bytes = listener.text->copy(to, most, listener.offset);
+  listener.offset += bytes;
+  return static_cast<ssize_t>(bytes);
+}
+
+// When the headers are there. A request that is refused is so before its body is read.
+MHD_Result Server::Loop::begin(MHD_Connection* connection, std::string_view url, std::string_view method) {
+  const auto header = [&](const char* name) {
+    return text_or_empty(MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name));
+  };
+  Claims claims{.host = header("Host"), .origin = header("Origin"), .token = {}};
+  claims.token = text_or_empty(MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, kTokenName));
+  constexpr std::string_view kBearer = "Bearer ";
+  if (header("Authorization").starts_with(kBearer)) claims.token = header("Authorization").substr(kBearer.size());
+  const bool asks = method == "POST";
+  if (!asks && method != "GET" && method != "HEAD") {
+    return send(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET, HEAD and POST are answered\n");
+  }
+  if (const std::string refusal = access_.refusal(claims, asks); !refusal.empty()) {
+    return send(connection, MHD_HTTP_FORBIDDEN, refusal + "\n");
+  }
+  if (asks && !url.starts_with("/ask/")) return send(connection, MHD_HTTP_NOT_FOUND, "nothing can be asked for here\n");
+  if (header("Content-Length").size() > 2) return send(connection, MHD_HTTP_CONTENT_TOO_LARGE, "the body is too long\n");
+  return MHD_YES;
+}
+
+MHD_Result Server::Loop::handle(MHD_Connection* connection, std::string_view url, std::string_view method, Request& request) {
+  if (method != "POST") return get(connection, url);
+  const std::string_view what = url.substr(std::string_view("/ask/").size());
+  if (source_.ask(what, request.body)) return send(connection, MHD_HTTP_ACCEPTED, "asked\n");
+  return send(
+      connection, MHD_HTTP_BAD_REQUEST,
+      "expected /ask/stop, /ask/validate, /ask/save or /ask/checkpoint without a body, or /ask/rate_factor with a number\n");
+}
+
+MHD_Result Server::Loop::get(MHD_Connection* connection, std::string_view url) {
+  constexpr std::string_view kPictures = "/pictures/";
+  if (url == "/") return send_page(connection);
+  if (url == "/events") return listen(connection);
+  if (url == "/state") return send(connection, MHD_HTTP_OK, source_.snapshot(), "application/json");
+  if (url == "/metrics") return send(connection, MHD_HTTP_OK, source_.metrics(), kPrometheusType.data());
+  if (url.starts_with(kPictures)) return send_picture(connection, url.substr(kPictures.size()));
+  return send(connection, MHD_HTTP_NOT_FOUND, "there is no such page\n");
+}
+
+MHD_Result Server::Loop::listen(MHD_Connection* connection) {
+  if (listeners_.size() == kMostListeners) {
+    return send(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many pages show this run\n");
+  }
+  if (listeners_.empty()) source_.changes();  // what nobody has waited for is in the state
+  Listener& listener = listeners_.emplace_back();
+  listener.loop = this;
+  listener.connection = connection;
+  const auto read = [](void* self, std::uint64_t, char* to, std::size_t most) -> ssize_t {
+    auto& who = *static_cast<Listener*>(self);
+    return who.loop->read(who, to, most);
+  };
+  const auto forget = [](void* self) {
+    auto& who = *static_cast<Listener*>(self);
+    who.loop->listeners_.remove_if([&](const Listener& each) { return &each == &who; });
+  };
+  MHD_Response* const response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, kBlock, +read, &listener, +forget);
+  if (response == nullptr) {
+    listeners_.pop_back();
+    return MHD_NO;
+  }
+  return queue(connection, MHD_HTTP_OK, response, "text/event-stream", kNothing);
+}
+
+MHD_Result Server::Loop::send_page(MHD_Connection* connection) {
+  const std::string nonce = random_token();
+  return send(connection, MHD_HTTP_OK, live_document(nonce), "text/html; charset=utf-8", policy_of(nonce).c_str());
+}
+
+MHD_Result Server::Loop::send_picture(MHD_Connection* connection, std::string_view name) {
+  const std::vector<Picture> pictures = source_.pictures();
+  const auto picture = std::ranges::find(pictures, name, &Picture::name);
+  const int file = picture == pictures.end() ? -1 : open_picture(source_.folder, *picture);
+  if (file < 0) return send(connection, MHD_HTTP_NOT_FOUND, "the run's folder has no such picture\n");
+  struct stat status {};
+  ::fstat(file, &status);
+  MHD_Response* const response = MHD_create_response_from_fd(static_cast<std::size_t>(status.st_size), file);  // closes it
+  if (response != nullptr) return queue(connection, MHD_HTTP_OK, response, content_type(*picture), kPictureOnly);
+  ::close(file);
+  return MHD_NO;
+}
+
+MHD_Result Server::Loop::send(MHD_Connection* connection, unsigned status, std::string_view text, const char* type,
+                              const char* policy) {
+  MHD_Response* const response = MHD_create_response_from_buffer(text.size(), const_cast<char*>(text.data()),
+                                                                 MHD_RESPMEM_MUST_COPY);  // NOLINT: it is copied
+  return response == nullptr ? MHD_NO : queue(connection, status, response, type, policy);
+}
+
+MHD_Result Server::Loop::queue(MHD_Connection* connection, unsigned status, MHD_Response* response, const char* type,
+                               const char* policy) {
+  for (const auto& [name, value] : {std::pair{"Content-Type", type},
+                                    {"Content-Security-Policy", policy},
+                                    {"X-Content-Type-Options", "nosniff"},
+                                    {"X-Frame-Options", "DENY"},
+                                    {"Referrer-Policy", "no-referrer"},
+                                    {"Cross-Origin-Resource-Policy", "same-origin"},
+                                    {"Cache-Control", "no-store"}}) {
+    MHD_add_response_header(response, name, value);
+  }
+  const MHD_Result queued = MHD_queue_response(connection, status, response);
+  MHD_destroy_response(response);
+  return queued;
+}
+
+Server::Server(const Setting& setting, Source source) : loop_(std::make_unique<Loop>(setting, std::move(source))) {}
+Server::~Server() = default;
+std::string Server::url() const { return loop_->url(); }
+void Server::close() { loop_->close(); }
+
+}  // namespace millrace::page

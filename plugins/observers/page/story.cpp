@@ -1,0 +1,347 @@
+#include "story.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "json.h"
+#include "millrace/util/prometheus.h"
+
+namespace millrace::page {
+namespace {
+
+constexpr double kRateSeconds = 2;  // between two events whose difference is a rate
+
+std::string figures_json(const std::vector<Figure>& figures) {
+  return list(figures, [](const Figure& figure) {
+    return JsonObject().add("name", figure.name).add("value", figure.value).add("percent", figure.percent).text();
+  });
+}
+
+double clock_seconds() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+// `began` and `now` by one clock, which need not be the browser's.
+std::string run_json(const RunStart& run, double began) {
+  return JsonObject()
+      .add("name", run.name)
+      .add("file", run.file)
+      .add("folder", run.folder.string())
+      .add("graph", run.graph)
+      .add("seed", run.seed)
+      .add("epochs", run.epochs)
+      .add("first_step", run.first_step)
+      .add("steps", run.steps)
+      .add("steps_per_epoch", run.steps_per_epoch)
+      .add("replicas", run.replicas)
+      .add("resumed", run.resumed)
+      .raw("began", fmt::format("{:.3f}", began))
+      .raw("now", fmt::format("{:.3f}", clock_seconds()))
+      .text();
+}
+
+std::string tick_json(const TickEvent& tick) {
+  return JsonObject()
+      .add("epoch", tick.epoch)
+      .add("epochs", tick.epochs)
+      .add("step", tick.step)
+      .add("steps", tick.steps)
+      .raw("figures", figures_json(tick.figures))
+      .add("images_per_second", tick.images_per_second)
+      .add("waits_for", tick.waits_for)
+      .add("seconds_left", tick.seconds_left)
+      .text();
+}
+
+std::string pass_json(const PassEvent& pass) {
+  return JsonObject()
+      .add("graph", pass.graph)
+      .add("epoch", pass.epoch)
+      .add("step", pass.step)
+      .add("samples", pass.samples)
+      .raw("figures", figures_json(pass.figures))
+      .add("seconds", pass.seconds)
+      .add("images_per_second", pass.images_per_second)
+      .add("best_step", pass.best_step)
+      .text();
+}
+
+std::string bad_sample_json(const BadSampleEvent& bad) {
+  return JsonObject()
+      .add("count", bad.count)
+      .add("place", bad.place)
+      .add("stage", bad.stage)
+      .add("cause", bad.cause)
+      .add("action", bad.action)
+      .add("epoch", bad.epoch)
+      .text();
+}
+
+std::string end_json(const RunEnd& end) {
+  return JsonObject()
+      .add("epoch", end.epoch)
+      .add("step", end.step)
+      .add("bad_samples", end.bad_samples)
+      .add("signal", end.signal)
+      .add("stopped", end.stopped)
+      .add("weights_file", end.weights_file)
+      .add("error", end.error)
+      .add("elapsed_seconds", end.elapsed_seconds)
+      .text();
+}
+
+// How fast a sum has grown; 0 where its event before this one was of another graph, and the sum began again.
+double rate(double now, double before, double seconds) { return seconds > 0 && now > before ? (now - before) / seconds : 0; }
+
+template <class T>
+T entry_of(const std::vector<T>& all, std::size_t index) {
+  return index < all.size() ? all[index] : T{};
+}
+
+std::string request_text(const RequestEvent& e) {
+  std::string what = to_string(e.kind);
+  std::ranges::replace(what, '_', ' ');
+  if (e.kind == RequestKind::rate_factor) what += fmt::format(" {:g}", e.factor);
+  const std::string text = e.text.empty() ? "" : ": " + e.text;
+  switch (e.state) {
+    case RequestEvent::State::asked: return fmt::format("{} asks for {}", e.by, what);
+    case RequestEvent::State::honoured: return fmt::format("{} done after step {}{}", what, e.step, text);
+    case RequestEvent::State::refused: return fmt::format("{} refused{}", what, text);
+  }
+  return what;
+}
+
+}  // namespace
+
+void Story::begin(const RunStart& start) {
+  run_ = start;
+  began_ = clock_seconds() - start.elapsed_seconds;
+  changed_ |= kRun;
+  if (start.resumed) say("run", fmt::format("resumes from step {}", start.first_step - 1), start.elapsed_seconds);
+}
+
+void Story::plot(const std::string& graph, std::uint64_t step, const Figure& figure, bool smooth) {
+  const std::string name = graph + "." + figure.name;
+  auto found = curves_.find(name);
+  if (found == curves_.end()) {
+    if (curves_.size() == kMostCurves) return;
+    const double memory = smooth ? std::clamp(static_cast<double>(run_.steps) / 100, 5.0, 500.0) : 0;
+    found = curves_.emplace(name, Curve{Course(memory), graph, figure.name, figure.percent, figure.higher_is_better}).first;
+  }
+  found->second.course.add(step, figure.value);
+}
+
+void Story::say(std::string kind, std::string text, double seconds) {
+  log_.push_back({++messages_, seconds, std::move(kind), std::move(text)});
+  if (log_.size() > kMostMessages) log_.pop_front();
+}
+
+void Story::add(const StepEvent& e) {
+  for (const Figure& figure : e.figures) plot(e.graph, e.step, figure, true);
+  for (const auto& [name, value] : e.scalars) plot(e.graph, e.step, {name, value}, false);
+  if (e.reported) plot(e.graph, e.step, {"images_per_second", e.images_per_second}, true);
+}
+
+void Story::add(const EpochEvent& e) {
+  std::string text = fmt::format("epoch {}", e.epoch);
+  for (const Figure& f : e.figures) {
+    text += f.percent ? fmt::format("  {} {:.2f} %", f.name, 100 * f.value) : fmt::format("  {} {:.4g}", f.name, f.value);
+  }
+  say("epoch", text + fmt::format("  {:.0f} images/s", e.images_per_second), e.elapsed_seconds);
+}
+
+void Story::add(const PassEvent& e) {
+  if (e.reported) {
+    for (const Figure& figure : e.figures) plot(e.graph, e.step, figure, false);
+  }
+  passes_[e.graph] = e;
+  changed_ |= kPasses;
+  std::string text = fmt::format("{}: {:.0f} images", e.graph, e.samples);
+  for (const Figure& f : e.figures) {
+    text += f.percent ? fmt::format("  {} {:.2f} %", f.name, 100 * f.value) : fmt::format("  {} {:.4g}", f.name, f.value);
+  }
+  say("pass", text, e.elapsed_seconds);
+}
+
+void Story::add(const CheckpointEvent& e) {
+  say("checkpoint", fmt::format("checkpoint after step {}{}: {}", e.step, e.best ? ", the best" : "", e.path.string()),
+      e.elapsed_seconds);
+}
+
+void Story::add(const BadSampleEvent& e) {
+  bad_samples_.push_back(e);
+  if (bad_samples_.size() > kMostBadSamples) bad_samples_.pop_front();
+  changed_ |= kBad;
+}
+
+// May come before the run has begun.
+void Story::add(const WarningEvent& e) { say("warning", e.text, began_ > 0 ? clock_seconds() - began_ : 0); }
+void Story::add(const RequestEvent& e) { say(std::string("request ") + to_string(e.kind), request_text(e), e.elapsed_seconds); }
+
+void Story::add(const TickEvent& e) {
+  tick_ = e;
+  changed_ |= kTick;
+}
+
+void Story::add(const TelemetryEvent& e) {
+  if (before_.graph != e.graph || before_.seconds > e.seconds) before_ = e;
+  if (telemetry_.seconds - before_.seconds >= kRateSeconds) before_ = std::move(telemetry_);
+  telemetry_ = e;
+  for (const EdgeTelemetry& edge : e.edges) {
+    std::int64_t& most = most_waited_[edge.from + ">" + edge.to];
+    most = std::max(most, edge.level);
+  }
+  changed_ |= kTelemetry;
+  plot("process", e.step, {"resident_bytes", static_cast<double>(e.resident_bytes)}, false);
+}
+
+void Story::show(std::vector<Picture> pictures) {
+  if (pictures == pictures_) return;
+  pictures_ = std::move(pictures);
+  changed_ |= kPictures;
+}
+
+void Story::end(const RunEnd& end) {
+  end_ = end;
+  changed_ |= kEnd;
+  say("end",
+      !end.error.empty() ? end.error
+      : end.stopped      ? fmt::format("stopped after step {}", end.step)
+                         : "done",
+      end.elapsed_seconds);
+}
+
+std::string Story::telemetry() const {
+  const TelemetryEvent& now = telemetry_;
+  const double seconds = now.seconds - before_.seconds;
+  const std::string stages = [&] {
+    std::size_t i = 0;
+    return list(now.stages, [&](const StageTelemetry& stage) {
+      const StageTelemetry old = entry_of(before_.stages, i++);
+      return JsonObject()
+          .add("name", stage.name)
+          .add("replica", stage.replica)
+          .add("on_device", stage.on_device)
+          .add("samples", stage.samples)
+          .add("rate", rate(static_cast<double>(stage.samples), static_cast<double>(old.samples), seconds))
+          .add("busy", rate(stage.busy_seconds, old.busy_seconds, seconds))
+          .add("device", rate(stage.device_seconds, old.device_seconds, seconds))
+          .text();
+    });
+  }();
+  const std::string edges = [&] {
+    std::size_t i = 0;
+    return list(now.edges, [&](const EdgeTelemetry& edge) {
+      const EdgeTelemetry old = entry_of(before_.edges, i++);
+      const auto packets = static_cast<double>(edge.packets), before = static_cast<double>(old.packets);
+      return JsonObject()
+          .add("from", edge.from)
+          .add("to", edge.to)
+          .add("level", edge.level)
+          .add("most", most_waited_.at(edge.from + ">" + edge.to))
+          .add("rate", rate(packets, before, seconds))
+          .add("waited", rate(edge.waited_seconds, old.waited_seconds, packets - before))
+          .text();
+    });
+  }();
+  const std::string devices = [&] {
+    std::size_t i = 0;
+    return list(now.devices, [&](const DeviceTelemetry& device) {
+      const DeviceTelemetry old = entry_of(before_.devices, i++);
+      return JsonObject()
+          .add("name", device.name)
+          .add("rank", device.rank)
+          .add("compute", rate(device.compute_seconds, old.compute_seconds, seconds))
+          .add("copy", rate(device.copy_seconds, old.copy_seconds, seconds))
+          .add("communication", rate(device.communication_seconds, old.communication_seconds, seconds))
+          .add("memory_bytes", device.memory_bytes)
+          .text();
+    });
+  }();
+  return JsonObject()
+      .raw("stages", stages)
+      .raw("edges", edges)
+      .raw("devices", devices)
+      .add("waits_for_data", rate(now.waited_for_data_seconds, before_.waited_for_data_seconds, seconds))
+      .add("waits_for_step", rate(now.waited_for_step_seconds, before_.waited_for_step_seconds, seconds))
+      .add("data_threads", now.data_threads)
+      .add("io_threads", now.io_threads)
+      .add("resident_bytes", now.resident_bytes)
+      .add("bottleneck", now.bottleneck)
+      .add("elapsed_seconds", now.elapsed_seconds)
+      .text();
+}
+
+std::string Story::curve(const std::string& name, const Curve& curve, std::size_t from) const {
+  return JsonObject()
+      .add("name", name)
+      .add("graph", curve.graph)
+      .add("figure", curve.figure)
+      .add("percent", curve.percent)
+      .add("higher_is_better", curve.higher_is_better)
+      .add("stride", curve.course.stride())
+      .add("from", from)
+      .raw("points", curve.course.json(from))
+      .text();
+}
+
+std::string Story::message(const Message& message) const {
+  return JsonObject()
+      .add("number", message.number)
+      .add("seconds", message.seconds)
+      .add("kind", message.kind)
+      .add("text", message.text)
+      .text();
+}
+
+std::string Story::parts(unsigned which) const {
+  JsonObject json;
+  if (which & kRun) json.raw("run", run_json(run_, began_));
+  if (which & kTick && !tick_.graph.empty()) json.raw("tick", tick_json(tick_));
+  if (which & kTelemetry && !telemetry_.graph.empty()) json.raw("telemetry", telemetry());
+  if (which & kPasses) json.raw("passes", list(passes_, [](const auto& pass) { return pass_json(pass.second); }));
+  if (which & kBad) json.raw("bad_samples", list(bad_samples_, bad_sample_json));
+  if (which & kPictures) {
+    json.raw("pictures", list(pictures_, [](const Picture& picture) {
+               return JsonObject().add("name", picture.name).add("version", picture.version).text();
+             }));
+  }
+  if (which & kEnd && end_) json.raw("end", end_json(*end_));
+  const std::string text = json.text();
+  return text.substr(1, text.size() - 2);
+}
+
+std::string Story::snapshot() const {
+  std::string text = "{" + parts(~0U);
+  text += ",\"curves\":" + list(curves_, [&](const auto& each) { return curve(each.first, each.second, 0); });
+  text += ",\"log\":" + list(log_, [&](const Message& each) { return message(each); });
+  return text + "}";
+}
+
+std::string Story::changes() {
+  std::vector<std::string> members;
+  if (std::string changed = parts(std::exchange(changed_, 0)); !changed.empty()) members.push_back(std::move(changed));
+  std::vector<std::string> curves;
+  for (auto& [name, each] : curves_) {
+    const std::size_t from = each.course.take_changed();
+    if (from < each.course.size()) curves.push_back(curve(name, each, from));
+  }
+  if (!curves.empty()) members.push_back(fmt::format("\"curves\":[{}]", fmt::join(curves, ",")));
+  std::vector<std::string> said;
+  for (const Message& each : log_) {
+    if (each.number > told_messages_) said.push_back(message(each));
+  }
+  told_messages_ = messages_;
+  if (!said.empty()) members.push_back(fmt::format("\"log\":[{}]", fmt::join(said, ",")));
+  return fmt::format("{{{}}}", fmt::join(members, ","));
+}
+
+std::string Story::metrics() const {
+  std::vector<PassEvent> passes;
+  for (const auto& [graph, pass] : passes_) passes.push_back(pass);
+  return prometheus_text(run_, !end_, tick_, telemetry_, passes);
+}
+
+}  // namespace millrace::page

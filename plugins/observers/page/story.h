@@ -1,0 +1,88 @@
+// What a run has told so far, as the page shows it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "course.h"
+#include "millrace/observer.h"
+
+namespace millrace::page {
+
+// A picture in the run's folder.
+struct Picture {
+  std::string name;  // relative to the folder, with '/'
+  std::uint64_t bytes = 0;
+  std::int64_t version = 0;  // differs when the file was written again
+  bool operator==(const Picture&) const = default;
+};
+
+// Memory and the length of snapshot() do not grow with the run: curves have levels of detail, and of messages and bad samples the
+// newest are kept. Not thread-safe.
+//
+// snapshot() is all of it; changes() is what is new since the last call of changes(), as members of the same object. Both say the
+// same of what they share: a reader that was given a snapshot may be given any changes that were made before or after it, in
+// order. Of a curve, changes() has the points from `from` on; of the log, messages by their number.
+class Story {
+ public:
+  void begin(const RunStart& start);
+  void add(const StepEvent& event);
+  void add(const EpochEvent& event);
+  void add(const PassEvent& event);
+  void add(const CheckpointEvent& event);
+  void add(const BadSampleEvent& event);
+  void add(const WarningEvent& event);
+  void add(const RequestEvent& event);
+  void add(const TickEvent& event);
+  void add(const TelemetryEvent& event);
+  void show(std::vector<Picture> pictures);
+  void end(const RunEnd& end);
+
+  std::string snapshot() const;
+  std::string changes();  // "{}": nothing is new
+  const std::vector<Picture>& pictures() const { return pictures_; }
+  std::string metrics() const;  // in Prometheus' text format
+
+ private:
+  enum Part : unsigned { kRun = 1, kTick = 2, kTelemetry = 4, kPasses = 8, kBad = 16, kPictures = 32, kEnd = 64 };
+  struct Message {
+    std::uint64_t number = 0;
+    double seconds = 0;
+    std::string kind, text;
+  };
+  struct Curve {
+    Course course;
+    std::string graph, figure;
+    bool percent = false, higher_is_better = false;
+  };
+  void plot(const std::string& graph, std::uint64_t step, const Figure& figure, bool smooth);
+  void say(std::string kind, std::string text, double seconds);
+  std::string parts(unsigned which) const;
+  std::string curve(const std::string& name, const Curve& curve, std::size_t from) const;
+  std::string message(const Message& message) const;
+  std::string telemetry() const;
+
+  static constexpr std::size_t kMostCurves = 64, kMostMessages = 200, kMostBadSamples = 50;
+
+  RunStart run_;
+  double began_ = 0;  // seconds of the system's clock
+  TickEvent tick_;
+  TelemetryEvent telemetry_, before_;                // rates are differences of the two
+  std::map<std::string, std::int64_t> most_waited_;  // the fullest that each edge was seen
+  std::map<std::string, Curve> curves_;              // by "graph.figure"
+  std::map<std::string, PassEvent> passes_;          // the newest of each graph
+  std::deque<Message> log_;
+  std::deque<BadSampleEvent> bad_samples_;
+  std::vector<Picture> pictures_;
+  std::optional<RunEnd> end_;
+  unsigned changed_ = 0;  // Parts
+  std::uint64_t messages_ = 0, told_messages_ = 0;
+};
+
+}  // namespace millrace::page
