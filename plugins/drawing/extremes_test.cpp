@@ -63,8 +63,8 @@ TEST(Sheet, HasNoTextOverAnotherHoweverImagesAndNamesDiffer) {
 TEST(Sheet, KeepsImagesNoLargerThanTheyAreDrawn) {
   const std::vector<std::uint8_t> pixels(std::size_t{3} * 1024 * 2048, 7);
   const KeptImage image = kept({pixels.data(), {1024, 2048, 3}});
-  EXPECT_EQ(image.shape, (ImageShape{256, 512, 3}));
-  EXPECT_EQ(image.pixels, std::vector<std::uint8_t>(std::size_t{3} * 256 * 512, 7));
+  EXPECT_EQ(image.shape, (ImageShape{192, 384, 3}));
+  EXPECT_EQ(image.pixels, std::vector<std::uint8_t>(std::size_t{3} * 192 * 384, 7));
 }
 
 TEST(LabelHistogram, ShowsTheMostFrequentAndTheRarestOfManyClasses) {

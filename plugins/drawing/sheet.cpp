@@ -41,7 +41,9 @@ Grid grid_of(const Sheet& sheet) {
     if (cell.is_bad) grid.images = std::max(grid.images, kSmallest);
     lines = std::max(lines, cell.captions.size());
   }
-  grid.height = grid.images + (lines > 0 ? kBeside : 0) + static_cast<double>(lines) * line_height(kCaption);
+  // Whole units, so that the pixels of images are whole pixels of the picture.
+  grid.height = std::ceil(grid.images + (lines > 0 ? kBeside : 0) + static_cast<double>(lines) * line_height(kCaption));
+  grid.width = std::ceil(grid.width);
   const double count = static_cast<double>(sheet.cells.size());
   const double columns = std::ceil(std::sqrt(count * kShape * (grid.height + sheet.apart) / (grid.width + sheet.apart)));
   const double most = std::max(1.0, std::floor((kWidest + sheet.apart) / (grid.width + sheet.apart)));
@@ -110,7 +112,7 @@ Picture draw(const Sheet& sheet) {
                                  std::min(extent_of(sheet.subtitle, subtitle).width, kWidest)});
   double heading = sheet.title.empty() ? 0 : line_height(kHeading) + kBeside;
   if (!sheet.subtitle.empty()) heading += line_height(kSmall) + kBeside;
-  if (heading > 0) heading += kBlock / 2;
+  if (heading > 0) heading = std::ceil(heading + kBlock / 2);
   const std::vector<LegendItem> legend = placed_legend(sheet.legend, inner);
   const double below = legend.empty() ? 0 : legend.back().at.y + line_height(kSmall) + kBlock;
   const double rows = std::max(0.0, grid.rows * (grid.height + sheet.apart) - sheet.apart);
@@ -134,6 +136,11 @@ Picture draw(const Sheet& sheet) {
     picture.text({at.x + kSwatch + kBeside, at.y}, sheet.legend[i].text, {.size = kSmall, .most = inner - 2 * kSwatch});
   }
   return picture;
+}
+
+std::size_t sheet_memory_bound(std::size_t cells, std::size_t images) {
+  constexpr std::size_t kSide = kLargestKept, kAround = 200, kKept = 3 + 4, kDrawn = 4 + 3 + 3;  // bytes of a pixel; captions
+  return cells * (images * kSide * kSide * kKept + (images * kSide + kAround) * (kSide + kAround) * kDrawn);
 }
 
 }  // namespace millrace::drawing

@@ -13,7 +13,7 @@ struct KeptImage {
   ImageShape shape = {0, 0, 3};
   std::vector<std::uint8_t> pixels;
 };
-inline constexpr int kLargestKept = 512;  // pixels of its longer side: a larger image is made to fit
+inline constexpr int kLargestKept = 384;  // pixels of its longer side: a larger image is made to fit
 KeptImage kept(const ImageView& image);
 
 struct Caption {
@@ -37,5 +37,8 @@ struct Sheet {
 };
 
 Picture draw(const Sheet& sheet);
+
+// Bytes that so many cells of so many images each take at most, the picture and its file included.
+std::size_t sheet_memory_bound(std::size_t cells, std::size_t images);
 
 }  // namespace millrace::drawing

@@ -54,17 +54,17 @@ class MistakesTest : public WriteEvaluationTest {
     if (!found.empty()) found.erase(found.begin());
     return found;
   }
-  // The grey levels of the images on the sheet, of 192 x 192 pixels each, in its order.
+  // The grey levels of the images on the sheet, of 256 x 256 pixels each, in its order.
   std::vector<int> images() const {
-    constexpr int kSide = 192, kFirstTop = 56, kFirstLeft = 24;
+    constexpr int kSide = 256, kFirstTop = 106, kFirstLeft = 40, kDown = 410, kRight = 288;
     const testkit::Picture sheet = testkit::read_png(folder_ / "evaluation/mistakes.png");
     const auto at = [&](int y, int x) {
       const std::uint8_t* pixel = sheet.pixels.data() + 3 * static_cast<std::ptrdiff_t>(y * sheet.width + x);
       return pixel[0] == pixel[1] && pixel[1] == pixel[2] ? int{pixel[0]} : -1;
     };
     std::vector<int> levels;
-    for (int top = kFirstTop; top + kSide <= sheet.height; top += kSide + 114) {
-      for (int left = kFirstLeft; left + kSide <= sheet.width; left += 214 + 24) {
+    for (int top = kFirstTop; top + kSide <= sheet.height; top += kDown) {
+      for (int left = kFirstLeft; left + kSide <= sheet.width; left += kRight) {
         std::set<int> found;
         for (int y = 0; y < kSide; ++y) {
           for (int x = 0; x < kSide; ++x) found.insert(at(top + y, left + x));

@@ -1,12 +1,12 @@
 #include "write_evaluation.h"
 
+#include <bars.h>
 #include <fmt/format.h>
-#include <png_file.h>
+#include <matrix.h>
 
 #include <algorithm>
 #include <iterator>
 
-#include "matrix_picture.h"
 #include "millrace/backend/backend.h"
 #include "millrace/backend/network.h"
 #include "millrace/error.h"
@@ -97,7 +97,7 @@ void WriteEvaluation::open() { folder_ = output_folder(context_, "folder", param
 
 std::size_t WriteEvaluation::memory_bound() const {
   const auto most = static_cast<std::size_t>(params_.mistakes);
-  return matrix_.size() * sizeof(double) + (is_map() ? WorstImages::memory_bound(most) : Mistakes::memory_bound(most));
+  return matrix_.size() * sizeof(double) + drawing::sheet_memory_bound(most, is_map() ? WorstImages::kPanels : 1);
 }
 
 void WriteEvaluation::write(const Predictions& share) {
@@ -172,16 +172,21 @@ void WriteEvaluation::add_tables(OutputFiles& files, const ClassMatrix& matrix) 
 }
 
 void WriteEvaluation::add_pictures(OutputFiles& files, const ClassMatrix& matrix) const {
-  if (classes_ <= kMostDrawnClasses)
-    files.add(path("confusion.png"), png_bytes(matrix_picture(matrix, names_, is_map() ? "pixels" : "images").view()));
-  if (params_.mistakes == 0) return;
-  files.add(path(is_map() ? "worst.csv" : "mistakes.csv"), is_map() ? worst_.csv() : mistakes_.csv(names_));
-  files.add(path(is_map() ? "worst.png" : "mistakes.png"),
-            png_bytes((is_map() ? worst_.sheet() : mistakes_.sheet(names_)).view()));
+  if (params_.mistakes > 0)
+    files.add(path(is_map() ? "worst.csv" : "mistakes.csv"), is_map() ? worst_.csv() : mistakes_.csv(names_));
+  if (!drawing::can_draw()) return;
+  if (classes_ <= drawing::kMostDrawnClasses) {
+    const drawing::Picture confusion = drawing::confusion(matrix, names_, is_map());
+    files.add(path("confusion.png"), confusion.png());
+    files.add(path("confusion.svg"), confusion.svg());
+  }
+  files.add(path("classes.png"), drawing::class_scores(matrix, names_, is_map(), context_.graph).png());
+  if (params_.mistakes > 0)
+    files.add(path(is_map() ? "worst.png" : "mistakes.png"), (is_map() ? worst_.sheet(names_) : mistakes_.sheet(names_)).png());
 }
 
 }  // namespace millrace
 
-MILLRACE_PLUGIN("write_evaluation", "1.0", "Predicted classes compared with labels, as CSV and, through libpng, PNG.") {
+MILLRACE_PLUGIN("write_evaluation", "1.0", "Predicted classes compared with labels, as CSV and pictures.") {
   registry.add_stage<millrace::WriteEvaluation>();
 }

@@ -31,9 +31,10 @@ namespace millrace {
 //   confusion.csv     what images of each class were predicted as: counts, and shares of the class
 //   calibration.csv   accuracy beside confidence, in 15 bins of confidence
 //   mistakes.csv      the images of the sheet, in its order: path, index in the source, label, prediction, confidence, loss
-// and two pictures:
-//   confusion.png     the class matrix: a row for each label, cells coloured by their share of the row (matrix_picture.h); for
-//                     up to 4,000 classes
+// and pictures, unless this build cannot draw:
+//   confusion.png     the class matrix: a row for each label, cells coloured by their share of the row; for up to 4,000 classes.
+//                     The same as confusion.svg
+//   classes.png       recall, precision, F1 and count of each class, as bars; of pixels accuracy, IoU, precision and count
 //   mistakes.png      the wrong predictions of the highest loss, -log of the label's probability: the images as the network saw
 //                     them, label, prediction, its confidence, loss, and number and name of the sample (mistakes.h)
 //
