@@ -143,17 +143,19 @@ TEST_F(MistakesTest, AreNoneWhereAllIsRight) {
 }
 
 TEST_F(MistakesTest, AskForImagesUnlessThereIsToBeNoSheet) {
+  const Value none(std::int64_t{0});
   for (const std::int64_t mistakes : {0, 1}) {
-    const Value keys = testkit::table({{"mistakes", Value(mistakes)}});
+    const Value keys = testkit::table({{"mistakes", Value(mistakes)}, {"predictions", none}});
     CompileRequest request;
     StageTypeAccess::make<WriteEvaluation>().request(keys, context_, request);
     EXPECT_EQ(request.needs_image, mistakes > 0);
   }
-  const auto harness = made<WriteEvaluation>({{"mistakes", Value(std::int64_t{0})}});
+  const auto harness = made<WriteEvaluation>({{"mistakes", none}, {"predictions", none}});
   const Ref<Predictions> one = judged({0}, {1});
   one->batch = nullptr;
   EXPECT_TRUE(write(*harness, one).empty());
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "evaluation/mistakes.png"));
+  for (const char* name : {"mistakes.png", "predictions.png"})
+    EXPECT_FALSE(std::filesystem::exists(folder_ / ("evaluation/" + std::string(name))));
   EXPECT_NE(text_of("evaluation/confusion.png"), "");
 }
 
