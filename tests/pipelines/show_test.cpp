@@ -16,7 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kGap = 8, kSide = 96, kTwoLines = 20;  // of a sheet of 32 x 32 images, which are drawn three times as large
+// Pixels of a sheet of 32 x 32 images, which are drawn eight times as large: its margin, an image, and from one to the next.
+constexpr int kMargin = 40, kSide = 256, kPitch = 288;
+constexpr std::size_t kPixels = std::size_t{kSide} * kSide;
 
 // One black and one white image, in a batch that is mixed by this rule.
 std::string mixed_file(const TemporaryFolder& folder, const std::string& rule) {
@@ -52,7 +54,7 @@ struct Sheet {
   std::multiset<int> levels(int column) const {
     std::multiset<int> found;
     for (int y = 0; y < kSide; ++y) {
-      for (int x = 0; x < kSide; ++x) found.insert(at(kGap + y, kGap + column * (kSide + kGap) + x));
+      for (int x = 0; x < kSide; ++x) found.insert(at(kMargin + y, kMargin + column * kPitch + x));
     }
     return found;
   }
@@ -71,11 +73,11 @@ TEST(ContactSheet, BlendsImagesByTheirShares) {
   std::set<int> shares;
   for (const char* epoch : {"1", "2", "3"}) {
     const Sheet sheet = show(folder, file, epoch);
-    const int of_black = sheet.at(kGap, kGap), of_white = sheet.at(kGap, 2 * kGap + kSide);
-    EXPECT_EQ(sheet.levels(0).count(of_black), 96U * 96U) << "one colour";
+    const int of_black = sheet.at(kMargin, kMargin), of_white = sheet.at(kMargin, kMargin + kPitch);
+    EXPECT_EQ(sheet.levels(0).count(of_black), kPixels) << "one colour";
     EXPECT_GT(of_black, 0);
     EXPECT_NEAR(of_black + of_white, 255, 1) << "what one has of white, the other has of black";
-    EXPECT_EQ(sheet.info.height, 2U * kGap + kSide + kTwoLines + 2) << "two labels below each image";
+    EXPECT_EQ(sheet.info.height, 402U) << "two labels below each image";
     shares.insert(of_black);
   }
   EXPECT_GE(shares.size(), 2U) << "every batch has a share of its own";
@@ -87,8 +89,8 @@ TEST(ContactSheet, PastesARectangleOfTheOtherImage) {
   const Sheet sheet = show(folder, file);
   const std::multiset<int> black = sheet.levels(0), white = sheet.levels(1);
   EXPECT_GT(black.count(255), 0U);
-  EXPECT_LT(black.count(255), 96U * 96U);
-  EXPECT_EQ(black.count(0) + black.count(255), 96U * 96U);
+  EXPECT_LT(black.count(255), kPixels);
+  EXPECT_EQ(black.count(0) + black.count(255), kPixels);
   EXPECT_EQ(white.count(0), black.count(255)) << "the same rectangle";
 }
 
@@ -121,9 +123,9 @@ TEST(ContactSheet, MixesBatchesAsARunDoes) {
 TEST(ContactSheet, LeavesUnmixedBatchesAlone) {
   const TemporaryFolder folder;
   const Sheet sheet = show(folder, mixed_file(folder, "mixup = { chance = 0 }"));
-  EXPECT_EQ(sheet.levels(0).count(0), 96U * 96U);
-  EXPECT_EQ(sheet.levels(1).count(255), 96U * 96U);
-  EXPECT_EQ(sheet.info.height, 2U * kGap + kSide + kTwoLines / 2 + 2) << "one label";
+  EXPECT_EQ(sheet.levels(0).count(0), kPixels);
+  EXPECT_EQ(sheet.levels(1).count(255), kPixels);
+  EXPECT_EQ(sheet.info.height, 374U) << "one label";
 }
 
 TEST(ContactSheet, IsAPngFile) {

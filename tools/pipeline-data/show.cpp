@@ -1,6 +1,6 @@
 // pipeline-data show: a contact sheet of what the network will see.
 #include <fmt/format.h>
-#include <png_file.h>
+#include <sheet.h>
 
 #include <algorithm>
 #include <set>
@@ -8,10 +8,10 @@
 
 #include "batch_line.h"
 #include "class_overlay.h"
-#include "contact_sheet.h"
 #include "data_set.h"
 #include "millrace/error.h"
 #include "millrace/util/output_file.h"
+#include "millrace/util/resample.h"
 #include "millrace/util/standard_error.h"
 #include "verbs.h"
 
@@ -30,12 +30,20 @@ std::string caption(const DataSet& data, const Sample& sample) {
   return fmt::format("{}", fmt::join(sample.numbers, " "));
 }
 
+// What is drawn of one sample.
+struct Cell {
+  drawing::SheetCell drawn;
+  std::vector<std::uint8_t> classes;  // of pixels, that occur
+  std::string fault;                  // of a bad sample
+};
+
 // Repeats pixels, so that the image has its target's size.
 void enlarge(Sample& sample) {
   const ImageShape& target = sample.target().shape;
   const Image to = sample.new_image({target.height, target.width, sample.image().shape.channels});
-  const std::vector<std::uint8_t> pixels = drawn(sample.image(), to.shape);
-  std::copy(pixels.begin(), pixels.end(), to.data);
+  const ImageShape& from = sample.image().shape;
+  const Box all = {0, 0, static_cast<float>(from.width), static_cast<float>(from.height)};
+  Resampler().resize(rows_of(sample.image()), all, ResampleFilter::nearest, to.shape, to.data);
   sample.set_image(to);
 }
 
@@ -44,27 +52,26 @@ Cell cell_of(const DataSet& data, Sample& sample) {
   Cell cell;
   if (sample.fault) {
     cell.fault = fmt::format("{}: {} ({})", sample.place(), sample.fault->cause, sample.fault->stage);
-    cell.captions = {"bad sample"};
+    cell.drawn.captions = {{"bad sample", drawing::kRed}};
+    cell.drawn.is_bad = true;
     return cell;
   }
-  cell.captions = {caption(data, sample)};
+  cell.drawn.captions = {{caption(data, sample)}};
   const ImageShape window = data.window().is_static() ? data.window() : sample.image().shape;
   sample.place_window(window);
   sample.apply_pending(window);
   const Image& target = sample.target();
   const TargetSpec& spec = sample.target_spec();
-  if (target.data != nullptr && spec.kind == TargetSpec::Kind::classes) {
+  const bool has_classes = target.data != nullptr && spec.kind == TargetSpec::Kind::classes;
+  if (has_classes) {
     std::set<std::uint8_t> found(target.data, target.data + target.shape.bytes());
     found.erase(spec.ignored);
     cell.classes.assign(found.begin(), found.end());
     if (spec.scale > 1) enlarge(sample);
     lay_over(sample.change_pixels(), target, spec.ignored);
-  } else if (target.data != nullptr) {
-    cell.target_shape = cell_shape(target.shape);
-    cell.target = drawn(target, cell.target_shape);
   }
-  cell.shape = cell_shape(sample.image().shape);
-  cell.pixels = drawn(sample.image(), cell.shape);
+  cell.drawn.images.push_back(drawing::kept(sample.image()));
+  if (target.data != nullptr && !has_classes) cell.drawn.images.push_back(drawing::kept(target));
   return cell;
 }
 
@@ -89,8 +96,8 @@ Cell cell_of(const DataSet& data, Batch& batch, std::uint32_t slot) {
   sample.label = batch.labels[slot];
   Cell cell = cell_of(data, sample);
   if (batch.second_labels[slot] < 0) return cell;
-  cell.captions = {fmt::format("{:.2f} {}", batch.shares[slot], data.class_name(batch.labels[slot])),
-                   fmt::format("{:.2f} {}", 1 - batch.shares[slot], data.class_name(batch.second_labels[slot]))};
+  cell.drawn.captions = {{fmt::format("{:.2f} {}", batch.shares[slot], data.class_name(batch.labels[slot]))},
+                         {fmt::format("{:.2f} {}", 1 - batch.shares[slot], data.class_name(batch.second_labels[slot]))}};
   return cell;
 }
 
@@ -114,18 +121,31 @@ std::vector<Cell> cells_of(const DataSet& data, const ShowOptions& options) {
   return batches.changes_batches() ? batch_cells(data, batches, options) : single_cells(data, options);
 }
 
+drawing::Sheet sheet_of(const std::vector<Cell>& cells, const std::vector<std::string>& names) {
+  drawing::Sheet sheet;
+  std::set<std::uint8_t> classes;
+  for (const Cell& cell : cells) {
+    sheet.cells.push_back(cell.drawn);
+    classes.insert(cell.classes.begin(), cell.classes.end());
+  }
+  for (const std::size_t index : classes) {
+    sheet.legend.push_back({index < names.size() ? names[index] : fmt::format("class {}", index), class_colour(index)});
+  }
+  return sheet;
+}
+
 int show(const ShowOptions& options) {
   const DataSet data(options.data, DataSet::Stages::images);
   const std::vector<Cell> cells = cells_of(data, options);
   for (const Cell& cell : cells) {
     if (!cell.fault.empty()) print_to_stderr("bad sample: {}\n", cell.fault);
   }
-  const Picture picture = contact_sheet(cells, data.line().order().classes());
+  const drawing::Picture picture = drawing::draw(sheet_of(cells, data.line().order().classes()));
   OutputFile file(options.out);
-  file.write(png_bytes(picture.view()));
+  file.write(picture.png());
   file.commit();
-  fmt::print("{}: {} samples of epoch {} of [{}], {} x {}\n", options.out, cells.size(), options.epoch + 1, data.graph().name,
-             picture.width(), picture.height());
+  fmt::print("{}: {} samples of epoch {} of [{}], {:.0f} x {:.0f}\n", options.out, cells.size(), options.epoch + 1,
+             data.graph().name, 2 * picture.width(), 2 * picture.height());
   return 0;
 }
 

@@ -1,7 +1,6 @@
 #include "find_rate.h"
 
 #include <fmt/format.h>
-#include <png_file.h>
 
 #include <algorithm>
 #include <cmath>
@@ -24,7 +23,7 @@ std::string shown(double loss) { return std::isnan(loss) ? "nan" : fmt::format("
 
 FindRate::FindRate(std::string picture) : picture_(std::move(picture)) {
   if (picture_.empty()) return;
-  if (!writes_png()) fail(ErrorKind::usage, "--picture needs libpng, and this build was made without it");
+  if (!drawing::can_draw()) fail(ErrorKind::usage, "--picture needs cairo and Pango, and this build was made without them");
   if (!picture_.ends_with(".png")) fail(ErrorKind::usage, "--picture makes a PNG file: '{}' should end in .png", picture_);
   try {
     const OutputFile trial(picture_);  // nothing is left of it
@@ -115,7 +114,7 @@ std::string FindRate::write_files() const {
   if (picture_.empty() || curve_.points().empty()) return {};
   if (curve_.lowest() == nullptr) return "no picture: no loss is a number\n";
   OutputFile file(picture_);
-  file.write(png_bytes(rate_picture(curve_).view()));
+  file.write(rate_picture(curve_).png());
   file.commit();
   return fmt::format("picture: {}\n", picture_);
 }

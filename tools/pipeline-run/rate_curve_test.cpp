@@ -1,6 +1,7 @@
 #include "rate_curve.h"
 
 #include <gtest/gtest.h>
+#include <texts_fixture.h>
 
 #include <algorithm>
 #include <cmath>
@@ -142,23 +143,49 @@ TEST(RateCurve, ProposesNothingWhereNoLossIsANumber) {
   EXPECT_EQ(curve.proposal(), 0);
 }
 
-// How many pixels of a column have the colour.
-int count_in(const Picture& picture, int x, const Colour& colour) {
-  int count = 0;
-  for (int y = 0; y < picture.height(); ++y) count += picture.at(y, x) == colour ? 1 : 0;
-  return count;
-}
+// The picture with one pixel for a unit, and where a rate lies in it: numbers stand below their rates.
+struct DrawnRates {
+  explicit DrawnRates(const RateCurve& curve) : picture(rate_picture(curve)), drawn(picture.raster(1)) {}
 
-constexpr Colour kProposalColour = {200, 60, 20}, kCurveColour = {20, 80, 160};
+  double middle_of(const std::string& number) const {
+    for (const auto& text : picture.texts()) {
+      if (text.text == number) return text.ink.middle().x;
+    }
+    ADD_FAILURE() << "no number " << number;
+    return 0;
+  }
+  int column(double rate) const {
+    const double low = middle_of("1e-6"), high = middle_of("0.1");
+    return static_cast<int>(std::lround(low + (high - low) * (std::log10(rate) + 6) / 5));
+  }
+  // How many pixels in and beside a column have about the colour.
+  int count_near(int x, const drawing::Colour& colour) const {
+    int count = 0;
+    for (int y = 0; y < drawn.height; ++y) {
+      for (int beside = x - 2; beside <= x + 2; ++beside) {
+        const drawing::Colour found = drawn.at(y, beside);
+        int distance = 0;
+        for (std::size_t c = 0; c < 3; ++c) distance = std::max(distance, std::abs(found[c] - colour[c]));
+        count += distance < 60 ? 1 : 0;
+      }
+    }
+    return count;
+  }
 
-// Eight decades lie between the margins, so each rate has a column that is known.
+  const drawing::Picture picture;
+  const drawing::Raster drawn;
+};
+
+constexpr int kLegend = 40;  // pixels of a colour that marks beside the title have, at most
+
 TEST(RatePicture, MarksTheProposalAtItsRate) {
   const RateCurve curve = curve_of(usual, 0.02);
-  const Picture picture = rate_picture(curve);
-  const auto column = [](double rate) { return 100 + static_cast<int>(std::lround((std::log10(rate) + 7) / 8 * 830)); };
-  EXPECT_GT(count_in(picture, column(curve.proposal()), kProposalColour), 400);
-  EXPECT_LT(count_in(picture, column(curve.proposal()) - 40, kProposalColour), 20) << "the title alone";
-  for (const double rate : {1e-6, 1e-4, 1e-2}) EXPECT_GT(count_in(picture, column(rate), kCurveColour), 0) << rate;
+  const DrawnRates rates(curve);
+  const int marked = rates.column(curve.proposal());
+  EXPECT_GT(rates.count_near(marked, kProposalColour), 250);
+  EXPECT_LT(rates.count_near(marked - 40, kProposalColour), kLegend);
+  EXPECT_LT(rates.count_near(marked + 40, kProposalColour), kLegend);
+  for (const double rate : {1e-6, 1e-4, 1e-2}) EXPECT_GT(rates.count_near(rates.column(rate), kCurveColour), 0) << rate;
 }
 
 // Where the loss is far above the axis nothing is drawn, and no line along the upper edge says that it stays there.
@@ -166,22 +193,19 @@ TEST(RatePicture, LetsTheCurveLeaveTheFrame) {
   const auto leaves = [](double rate) { return usual(std::min(rate, 1.0)) + (rate > 0.1 ? 4 : 0); };
   const RateCurve curve = curve_of(leaves, 0.02);
   ASSERT_EQ(curve.points().size(), 100U);
-  const Picture picture = rate_picture(curve);
-  constexpr int kTop = 60, kBefore = 100 + 830 * 3 / 8, kBehind = 100 + 830 * 15 / 16;  // rates of 1e-4 and 3
-  EXPECT_GT(count_in(picture, kBefore, kCurveColour), 0);
-  EXPECT_EQ(count_in(picture, kBehind, kCurveColour), 0);
-  bool reaches_the_edge = false;
-  for (int x = 0; x < picture.width(); ++x) {
-    for (int y = 0; y < kTop; ++y) EXPECT_NE(picture.at(y, x), kCurveColour) << x << ", " << y;
-    reaches_the_edge = reaches_the_edge || picture.at(kTop + 2, x) == kCurveColour;
-  }
-  EXPECT_TRUE(reaches_the_edge);
+  const DrawnRates rates(curve);
+  EXPECT_GT(rates.count_near(rates.column(1e-4), kCurveColour), 0);
+  EXPECT_EQ(rates.count_near(rates.column(1.5), kCurveColour), 0);
 }
 
 TEST(RatePicture, HasNoMarkWithoutAProposal) {
-  const RateCurve curve = curve_of(constant, 0.1);
-  const Picture picture = rate_picture(curve);
-  for (int x = 0; x < picture.width(); ++x) EXPECT_LT(count_in(picture, x, kProposalColour), 20) << "the title alone";
+  const DrawnRates rates(curve_of(constant, 0.1));
+  for (int x = 2; x < rates.drawn.width - 2; ++x) EXPECT_EQ(rates.count_near(x, kProposalColour), 0) << x;
+}
+
+TEST(RatePicture, HasNoTextOverAnother) {
+  drawing::expect_apart(rate_picture(curve_of(usual, 0.02)));
+  drawing::expect_apart(rate_picture(curve_of(constant, 0.1)));
 }
 
 TEST(RatePicture, IsDrawnOfAnythingThatWasMeasured) {

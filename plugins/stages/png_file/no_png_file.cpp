@@ -4,7 +4,7 @@
 
 namespace millrace {
 
-std::string png_bytes(const ImageView&, const std::uint8_t*) {
+std::string png_bytes(const ImageView&, const std::uint8_t*, PngEffort) {
   fail(ErrorKind::run, "this build cannot make PNG files: it was made without libpng");
 }
 

@@ -6,13 +6,14 @@
 
 namespace millrace {
 
-std::string png_bytes(const ImageView& image, const std::uint8_t* palette) {
+std::string png_bytes(const ImageView& image, const std::uint8_t* palette, PngEffort effort) {
   constexpr png_uint_32 kFormats[] = {PNG_FORMAT_GRAY, PNG_FORMAT_GA, PNG_FORMAT_RGB, PNG_FORMAT_RGBA};
   png_image info{};
   info.version = PNG_IMAGE_VERSION;
   info.height = static_cast<png_uint_32>(image.shape.height);
   info.width = static_cast<png_uint_32>(image.shape.width);
   info.format = palette != nullptr ? PNG_FORMAT_RGB_COLORMAP : kFormats[image.shape.channels - 1];
+  info.flags = effort == PngEffort::quick ? PNG_IMAGE_FLAG_FAST : 0;
   info.colormap_entries = palette != nullptr ? 256 : 0;
   png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(info);
   std::string bytes(size, '\0');

@@ -1,6 +1,8 @@
 // The images of a pass that a network was most wrong about.
 #pragma once
 
+#include <sheet.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,7 +11,6 @@
 #include <vector>
 
 #include "millrace/batch.h"
-#include "millrace/util/picture.h"
 
 namespace millrace {
 
@@ -24,7 +25,7 @@ struct Verdict {
   static Verdict of(std::span<const float> outputs, std::size_t label, bool probabilities);
 };
 
-// Keeps the mistakes of the highest loss, with the images as the network saw them, at the size at which they are drawn. Among
+// Keeps the mistakes of the highest loss, with the images as the network saw them, no larger than they are drawn. Among
 // equal losses those that came first stay and stand first. The same predictions in the same order give the same sheet.
 // `names`: one for each class.
 class Mistakes {
@@ -36,26 +37,18 @@ class Mistakes {
   std::size_t count() const { return count_; }  // that were added
   void clear();
 
-  std::string csv(const std::vector<std::string>& names) const;  // a row for each that was kept, the highest loss first
-  Picture sheet(const std::vector<std::string>& names) const;    // the same, row after row
-  static std::size_t memory_bound(std::size_t most);             // bytes, the sheet and its file included
+  std::string csv(const std::vector<std::string>& names) const;         // a row for each that was kept, the highest loss first
+  drawing::Picture sheet(const std::vector<std::string>& names) const;  // the same, row after row
 
  private:
   struct Mistake {
     Verdict verdict;
     std::uint64_t index = 0;  // of the sample, in its source
     std::string place, file;  // "shards/3.tar: a/00042.jpg", "00042.jpg"
-    ImageShape shape;
-    std::vector<std::uint8_t> pixels;
-  };
-  struct Grid {
-    int columns = 1, cell_height = 0, cell_width = 0, image_height = 0;
+    drawing::KeptImage image;
   };
 
-  Grid grid() const;
   static Mistake made(const Verdict& verdict, const Predictions& share, std::size_t sample);
-  static void draw(Picture& picture, int top, int left, const Grid& grid, const Mistake& mistake,
-                   const std::vector<std::string>& names);
 
   std::size_t most_, count_ = 0;
   std::vector<Mistake> worst_;

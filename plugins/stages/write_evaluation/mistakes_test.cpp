@@ -54,17 +54,17 @@ class MistakesTest : public WriteEvaluationTest {
     if (!found.empty()) found.erase(found.begin());
     return found;
   }
-  // The grey levels of the images on the sheet, of 192 x 192 pixels each, in its order.
+  // The grey levels of the images on the sheet, of 256 x 256 pixels each, in its order.
   std::vector<int> images() const {
-    constexpr int kSide = 192, kFirstTop = 56, kFirstLeft = 24;
+    constexpr int kSide = 256, kFirstTop = 106, kFirstLeft = 40, kDown = 410, kRight = 288;
     const testkit::Picture sheet = testkit::read_png(folder_ / "evaluation/mistakes.png");
     const auto at = [&](int y, int x) {
       const std::uint8_t* pixel = sheet.pixels.data() + 3 * static_cast<std::ptrdiff_t>(y * sheet.width + x);
       return pixel[0] == pixel[1] && pixel[1] == pixel[2] ? int{pixel[0]} : -1;
     };
     std::vector<int> levels;
-    for (int top = kFirstTop; top + kSide <= sheet.height; top += kSide + 114) {
-      for (int left = kFirstLeft; left + kSide <= sheet.width; left += 214 + 24) {
+    for (int top = kFirstTop; top + kSide <= sheet.height; top += kDown) {
+      for (int left = kFirstLeft; left + kSide <= sheet.width; left += kRight) {
         std::set<int> found;
         for (int y = 0; y < kSide; ++y) {
           for (int x = 0; x < kSide; ++x) found.insert(at(top + y, left + x));
@@ -143,17 +143,19 @@ TEST_F(MistakesTest, AreNoneWhereAllIsRight) {
 }
 
 TEST_F(MistakesTest, AskForImagesUnlessThereIsToBeNoSheet) {
+  const Value none(std::int64_t{0});
   for (const std::int64_t mistakes : {0, 1}) {
-    const Value keys = testkit::table({{"mistakes", Value(mistakes)}});
+    const Value keys = testkit::table({{"mistakes", Value(mistakes)}, {"predictions", none}});
     CompileRequest request;
     StageTypeAccess::make<WriteEvaluation>().request(keys, context_, request);
     EXPECT_EQ(request.needs_image, mistakes > 0);
   }
-  const auto harness = made<WriteEvaluation>({{"mistakes", Value(std::int64_t{0})}});
+  const auto harness = made<WriteEvaluation>({{"mistakes", none}, {"predictions", none}});
   const Ref<Predictions> one = judged({0}, {1});
   one->batch = nullptr;
   EXPECT_TRUE(write(*harness, one).empty());
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "evaluation/mistakes.png"));
+  for (const char* name : {"mistakes.png", "predictions.png"})
+    EXPECT_FALSE(std::filesystem::exists(folder_ / ("evaluation/" + std::string(name))));
   EXPECT_NE(text_of("evaluation/confusion.png"), "");
 }
 

@@ -1,4 +1,5 @@
 // Maps of classes beside label images.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <sys/resource.h>
@@ -62,7 +63,10 @@ TEST_F(EvaluationOfPixels, CountsPixelsThatHaveAClass) {
   ASSERT_NE(at, std::string::npos);
   EXPECT_NEAR(std::stod(figures.substr(at + 18)), 0.05, 1e-7) << "right: 0.8, confidence: 0.75";
   EXPECT_NE(text_of("evaluation/confusion.csv").find("sky,road,1,0.3333333333333333\r\n"), std::string::npos);
-  EXPECT_TRUE(text_of("evaluation/confusion.png").starts_with("\x89PNG"));
+  for (const char* name : {"confusion.png", "classes.png", "predictions.png"}) {
+    EXPECT_TRUE(text_of(fmt::format("evaluation/{}", name)).starts_with("\x89PNG")) << name;
+  }
+  EXPECT_TRUE(text_of("evaluation/confusion.svg").starts_with("<?xml"));
 }
 
 TEST_F(EvaluationOfPixels, PutsTheImageOfTheHighestLossFirst) {

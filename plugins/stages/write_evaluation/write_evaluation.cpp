@@ -1,12 +1,12 @@
 #include "write_evaluation.h"
 
+#include <bars.h>
 #include <fmt/format.h>
-#include <png_file.h>
+#include <matrix.h>
 
 #include <algorithm>
 #include <iterator>
 
-#include "matrix_picture.h"
 #include "millrace/backend/backend.h"
 #include "millrace/backend/network.h"
 #include "millrace/error.h"
@@ -53,11 +53,16 @@ void WriteEvaluation::describe(StageDescription<Params>& d) {
           "labels "
           "and predictions; 0: no sheet")
       .in_recipes();
+  d.params.add("predictions", &Params::predictions)
+      .range(0, 100)
+      .unit("images")
+      .text("how many images of the pass, the first ones, are drawn with their predictions; 0: no sheet")
+      .in_recipes();
 }
 
 void WriteEvaluation::request(const Params& params, const StageSite& site, CompileRequest& request) {
   const bool of_map = site.network != nullptr && gives_map(*site.network);
-  request.needs_image = request.needs_image || params.mistakes > 0 || of_map;
+  request.needs_image = request.needs_image || params.mistakes > 0 || params.predictions > 0 || of_map;
 }
 
 WriteEvaluation::WriteEvaluation(const Params& params, const DataContext& context)
@@ -66,7 +71,8 @@ WriteEvaluation::WriteEvaluation(const Params& params, const DataContext& contex
       probabilities_(context.network != nullptr && context.network->layers.back().op == "softmax"),
       mistakes_(static_cast<std::size_t>(params.mistakes)),
       pixels_(context.network != nullptr ? static_cast<std::size_t>(context.network->output()[0]) : 0, probabilities_),
-      worst_(static_cast<std::size_t>(params.mistakes), colours_for(context)) {
+      worst_(static_cast<std::size_t>(params.mistakes), colours_for(context)),
+      first_(static_cast<std::size_t>(params.predictions), colours_for(context)) {
   if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose classes could be compared with labels");
   const Shape& output = context.network->output();
   if (gives_map(*context.network)) require_label_images(output);
@@ -96,8 +102,8 @@ void WriteEvaluation::require_label_images(const Shape& output) {
 void WriteEvaluation::open() { folder_ = output_folder(context_, "folder", params_.folder, "figures.csv"); }
 
 std::size_t WriteEvaluation::memory_bound() const {
-  const auto most = static_cast<std::size_t>(params_.mistakes);
-  return matrix_.size() * sizeof(double) + (is_map() ? WorstImages::memory_bound(most) : Mistakes::memory_bound(most));
+  const auto most = static_cast<std::size_t>(params_.mistakes + params_.predictions);
+  return matrix_.size() * sizeof(double) + drawing::sheet_memory_bound(most, is_map() ? WorstImages::kPanels : 1);
 }
 
 void WriteEvaluation::write(const Predictions& share) {
@@ -115,13 +121,16 @@ void WriteEvaluation::count(const Predictions& share, std::size_t sample) {
   matrix_[verdict.label * classes_ + verdict.predicted] += 1;
   calibration_.add(verdict.confidence, right);
   if (!right) mistakes_.add(verdict, share, sample);
+  if (!first_.is_full()) first_.add(verdict, share, sample, names_);
 }
 
 void WriteEvaluation::count_pixels(const Predictions& share, std::size_t sample) {
   labels_.resize(map_.bytes());
   share.copy_target(sample, labels_.data());
   const PixelVerdict verdict = pixels_.judge(share.result().row(sample), labels_, matrix_, calibration_);
-  worst_.add(verdict, {map_, labels_, pixels_.predicted()}, share, sample);
+  const WorstImages::Maps maps = {map_, labels_, pixels_.predicted()};
+  worst_.add(verdict, maps, share, sample);
+  if (!first_.is_full()) first_.add(verdict, maps, share, sample);
 }
 
 std::size_t WriteEvaluation::label_of(const Predictions::Sample& sample) const {
@@ -143,6 +152,7 @@ void WriteEvaluation::finish() {
   calibration_ = {};
   mistakes_.clear();
   worst_.clear();
+  first_.clear();
   images_ = 0;
 }
 
@@ -172,16 +182,22 @@ void WriteEvaluation::add_tables(OutputFiles& files, const ClassMatrix& matrix) 
 }
 
 void WriteEvaluation::add_pictures(OutputFiles& files, const ClassMatrix& matrix) const {
-  if (classes_ <= kMostDrawnClasses)
-    files.add(path("confusion.png"), png_bytes(matrix_picture(matrix, names_, is_map() ? "pixels" : "images").view()));
-  if (params_.mistakes == 0) return;
-  files.add(path(is_map() ? "worst.csv" : "mistakes.csv"), is_map() ? worst_.csv() : mistakes_.csv(names_));
-  files.add(path(is_map() ? "worst.png" : "mistakes.png"),
-            png_bytes((is_map() ? worst_.sheet() : mistakes_.sheet(names_)).view()));
+  if (params_.predictions > 0) files.add(path("predictions.png"), first_.sheet(context_.graph).png());
+  if (params_.mistakes > 0)
+    files.add(path(is_map() ? "worst.csv" : "mistakes.csv"), is_map() ? worst_.csv() : mistakes_.csv(names_));
+  if (!drawing::can_draw()) return;
+  if (classes_ <= drawing::kMostDrawnClasses) {
+    const drawing::Picture confusion = drawing::confusion(matrix, names_, is_map());
+    files.add(path("confusion.png"), confusion.png());
+    files.add(path("confusion.svg"), confusion.svg());
+  }
+  files.add(path("classes.png"), drawing::class_scores(matrix, names_, is_map(), context_.graph).png());
+  if (params_.mistakes > 0)
+    files.add(path(is_map() ? "worst.png" : "mistakes.png"), (is_map() ? worst_.sheet(names_) : mistakes_.sheet(names_)).png());
 }
 
 }  // namespace millrace
 
-MILLRACE_PLUGIN("write_evaluation", "1.0", "Predicted classes compared with labels, as CSV and, through libpng, PNG.") {
+MILLRACE_PLUGIN("write_evaluation", "1.0", "Predicted classes compared with labels, as CSV and pictures.") {
   registry.add_stage<millrace::WriteEvaluation>();
 }

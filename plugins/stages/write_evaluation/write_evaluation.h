@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "calibration.h"
+#include "first_samples.h"
 #include "millrace/batch.h"
 #include "millrace/stage.h"
 #include "millrace/util/class_matrix.h"
@@ -24,6 +25,7 @@ namespace millrace {
 //   [evaluate.write_evaluation]
 //   folder = "evaluation"                # in the run's folder
 //   mistakes = 36                        # on the sheet of the worst ones
+//   predictions = 25                     # on the sheet of the first ones
 //
 // CSV files (RFC 4180) with a first row of names:
 //   figures.csv       accuracy, means over the classes that occur, expected calibration error
@@ -31,9 +33,12 @@ namespace millrace {
 //   confusion.csv     what images of each class were predicted as: counts, and shares of the class
 //   calibration.csv   accuracy beside confidence, in 15 bins of confidence
 //   mistakes.csv      the images of the sheet, in its order: path, index in the source, label, prediction, confidence, loss
-// and two pictures:
-//   confusion.png     the class matrix: a row for each label, cells coloured by their share of the row (matrix_picture.h); for
-//                     up to 4,000 classes
+// and pictures, unless this build cannot draw:
+//   confusion.png     the class matrix: a row for each label, cells coloured by their share of the row; for up to 4,000 classes.
+//                     The same as confusion.svg
+//   classes.png       recall, precision, F1 and count of each class, as bars; of pixels accuracy, IoU, precision and count
+//   predictions.png   the first images of the pass as the network saw them, with what each was predicted as; of maps, with the label
+//                     image and the predicted classes laid over
 //   mistakes.png      the wrong predictions of the highest loss, -log of the label's probability: the images as the network saw
 //                     them, label, prediction, its confidence, loss, and number and name of the sample (mistakes.h)
 //
@@ -46,11 +51,11 @@ namespace millrace {
 //   worst.png         the images of the highest mean loss: each beside its label image and the predicted classes, in the colours
 //                     of the source or the weights (worst_images.h)
 //
-// Ports: in, Predictions of (C) or (C, H, W) float32. Skipped samples are left out. It asks for images unless mistakes = 0, and
-// always for maps, whose label images lie beside them: a batch is in use until its predictions were counted. Memory: 8 bytes for
-// each pair of classes, and the images of the sheet.
-// Threading: samples are counted in order of the source, and files written, on a thread of its own (PredictionLine): the files
-// are the same for any number of threads and replicas. A run of several processes refuses graphs that make predictions.
+// Ports: in, Predictions of (C) or (C, H, W) float32. Skipped samples are left out. It asks for images unless mistakes and
+// predictions are 0, and always for maps, whose label images lie beside them: a batch is in use until its predictions were
+// counted. Memory: 8 bytes for each pair of classes, and the images of the sheet. Threading: samples are counted in order of the
+// source, and files written, on a thread of its own (PredictionLine): the files are the same for any number of threads and
+// replicas. A run of several processes refuses graphs that make predictions.
 //
 // Errors: a map without label images of its size: ErrorKind::usage, in the constructor. A folder where nothing can be written, in
 // open(), or a full disk: ErrorKind::storage. A sample without a label, or with one that is no output: ErrorKind::data. Files
@@ -60,6 +65,7 @@ class WriteEvaluation : public Stage {
   struct Params {
     std::string folder = "evaluation";
     std::int64_t mistakes = 36;
+    std::int64_t predictions = 25;
   };
   static void describe(StageDescription<Params>& d);
   static void request(const Params& params, const StageSite& site, CompileRequest& request);
@@ -98,6 +104,7 @@ class WriteEvaluation : public Stage {
   PixelJudge pixels_;
   std::vector<std::uint8_t> labels_;  // (map_)
   WorstImages worst_;
+  FirstSamples first_;
   double images_ = 0;
 
   PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest

@@ -1,6 +1,7 @@
 #include "write_quality.h"
 
 #include <fmt/format.h>
+#include <sheet.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,18 +17,27 @@ void WriteQuality::describe(StageDescription<Params>& d) {
   d.name("write_quality").text("Compares the network's pictures with target images: PSNR and SSIM of each, and their means.");
   d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"image"});
   d.params.add("folder", &Params::folder)
-      .text("a folder in the run's folder, or an absolute path; two CSV files are written into it");
+      .text("a folder in the run's folder, or an absolute path; two CSV files and a picture are written into it");
   d.params.add("normalised", &Params::normalised)
       .text("the result is scaled as the network's input is, by its mean and deviation; false: from 0, black, to 1, white")
       .in_recipes();
   d.params.add("luminance", &Params::luminance).text("compare the luminance of ITU-R BT.601 alone").in_recipes();
   d.params.add("border", &Params::border).range(0, 1000).unit("pixels").text("left out at each edge").in_recipes();
+  d.params.add("predictions", &Params::predictions)
+      .range(0, 100)
+      .unit("images")
+      .text("how many images of the pass, the first ones, are drawn on predictions.png: input, result and target; 0: no sheet")
+      .in_recipes();
   d.params.add("baseline", &Params::baseline)
       .choices({"none", "input", "nearest", "bilinear", "bicubic"})
       .text(
           "also compare the network's input: what a network has to beat. input: as it is, with its noise; else enlarged by this "
           "filter, for super-resolution")
       .in_recipes();
+}
+
+std::size_t WriteQuality::memory_bound() const {
+  return drawing::sheet_memory_bound(static_cast<std::size_t>(params_.predictions), 3);
 }
 
 void WriteQuality::request(const Params&, const StageSite&, CompileRequest& request) { request.needs_image = true; }
@@ -70,28 +80,45 @@ Planes WriteQuality::planes(const std::vector<std::uint8_t>& pixels) const {
   return planes_of({pixels.data(), result_.shape()}, params_.luminance, static_cast<int>(params_.border));
 }
 
-void WriteQuality::compare(const std::vector<std::uint8_t>& pixels, const Planes& target, Quality& sums) {
+WriteQuality::Quality WriteQuality::compare(const std::vector<std::uint8_t>& pixels, const Planes& target, Quality& sums) {
   const Planes made = planes(pixels);
   const Quality found{peak_signal_to_noise_ratio(made, target), structural_similarity(made, target)};
   sums.ratio += found.ratio;
   sums.similarity += found.similarity;
   fmt::format_to(std::back_inserter(text_), ",{:.6f},{:.8f}", found.ratio, found.similarity);
+  return found;
+}
+
+// With the noise that the device adds.
+void WriteQuality::draw_seen(const Predictions& share, std::size_t sample) {
+  seen_.resize(context_.window.bytes());
+  share.copy_image(sample, seen_.data());
+  const AugmentationRecord& record = share.batch->records[share.first_slot + sample];
+  for (std::size_t place = 0; record.noise > 0 && place < seen_.size(); ++place) {
+    const float noise = record.noise * normal_deviate(record.noise_seed, static_cast<std::uint32_t>(place));
+    seen_[place] = static_cast<std::uint8_t>(std::clamp(std::lround(static_cast<float>(seen_[place]) + noise), 0L, 255L));
+  }
+}
+
+void WriteQuality::show(const Predictions& share, std::size_t sample, double ratio) {
+  draw_seen(share, sample);
+  drawing::SheetCell cell;
+  cell.images = {drawing::kept({seen_.data(), context_.window}), drawing::kept({pixels_.data(), result_.shape()}),
+                 drawing::kept({target_.data(), result_.shape()})};
+  cell.captions = {{fmt::format("{:.2f} dB", ratio)}, {place_, drawing::kFaint}};
+  shown_.cells.push_back(std::move(cell));
 }
 
 void WriteQuality::draw_baseline(const Predictions& share, std::size_t sample) {
   const ImageShape window = context_.window;
-  seen_.resize(window.bytes());
-  share.copy_image(sample, seen_.data());
   pixels_.resize(result_.shape().bytes());
   if (params_.baseline == "input") {
-    const AugmentationRecord& record = share.batch->records[share.first_slot + sample];
-    for (std::size_t place = 0; place < pixels_.size(); ++place) {
-      const float noise =
-          record.noise > 0 ? record.noise * normal_deviate(record.noise_seed, static_cast<std::uint32_t>(place)) : 0;
-      pixels_[place] = static_cast<std::uint8_t>(std::clamp(std::lround(static_cast<float>(seen_[place]) + noise), 0L, 255L));
-    }
+    draw_seen(share, sample);
+    pixels_ = seen_;
     return;
   }
+  seen_.resize(window.bytes());
+  share.copy_image(sample, seen_.data());
   const Box whole{0, 0, static_cast<float>(window.width), static_cast<float>(window.height)};
   resampler_.resize(rows_of({seen_.data(), window}), whole, resample_filter(params_.baseline), result_.shape(), pixels_.data());
 }
@@ -116,7 +143,8 @@ void WriteQuality::write_rows(const Predictions& share) {
     share.samples[i].append_place(place_);
     append_csv(text_, place_);
     result_.draw(share.result().row(i), pixels_);
-    compare(pixels_, target, made_);
+    const Quality found = compare(pixels_, target, made_);
+    if (shown_.cells.size() < static_cast<std::size_t>(params_.predictions)) show(share, i, found.ratio);
     if (has_baseline()) {
       draw_baseline(share, i);
       compare(pixels_, target, baseline_);
@@ -142,6 +170,14 @@ void WriteQuality::finish() {
   rows_->commit();
   figures.commit();
   rows_.reset();
+  if (params_.predictions > 0 && drawing::can_draw()) {
+    shown_.title = fmt::format("The first {} images of {}", shown_.cells.size(), context_.graph);
+    shown_.subtitle = "input, result, target";
+    OutputFile picture(folder_ + "/predictions.png");
+    picture.write(drawing::draw(shown_).png());
+    picture.commit();
+  }
+  shown_ = {};
 }
 
 }  // namespace millrace

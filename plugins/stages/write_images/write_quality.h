@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sheet.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,6 +24,7 @@ namespace millrace {
 //
 //   [evaluate.write_quality]
 //   folder = "quality"                   # in the run's folder: images.csv (path,psnr,ssim) and figures.csv (figure,value)
+//   predictions = 12                     # images on predictions.png: input, result, target
 //
 // Both are of 8-bit pixels, as write_images writes them. Papers on super-resolution compare luminance alone, and leave out a
 // border as wide as the images were enlarged: luminance = true, border = 2.
@@ -44,6 +47,7 @@ class WriteQuality : public Stage {
     bool luminance = false;
     std::int64_t border = 0;
     std::string baseline = "none";
+    std::int64_t predictions = 12;
   };
   static void describe(StageDescription<Params>& d);
   static void request(const Params& params, const StageSite& site, CompileRequest& request);
@@ -52,6 +56,7 @@ class WriteQuality : public Stage {
   void open() override;
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
   void stop() noexcept override { line_.stop(); }
+  std::size_t memory_bound() const override;
 
  private:
   // Of one image, or their sums over a pass.
@@ -65,8 +70,10 @@ class WriteQuality : public Stage {
   bool has_baseline() const { return params_.baseline != "none"; }
   Planes planes(const std::vector<std::uint8_t>& pixels) const;
   // Adds to `sums` and appends to text_. REQUIRES: `target` is what planes() makes of the target image.
-  void compare(const std::vector<std::uint8_t>& pixels, const Planes& target, Quality& sums);
+  Quality compare(const std::vector<std::uint8_t>& pixels, const Planes& target, Quality& sums);
+  void draw_seen(const Predictions& share, std::size_t sample);      // into seen_
   void draw_baseline(const Predictions& share, std::size_t sample);  // into pixels_
+  void show(const Predictions& share, std::size_t sample, double ratio);
 
   const Params params_;
   const DataContext context_;
@@ -80,6 +87,7 @@ class WriteQuality : public Stage {
   std::string text_, place_;
   double count_ = 0;
   Quality made_, baseline_;
+  drawing::Sheet shown_;
 
   PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
 };

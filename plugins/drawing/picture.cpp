@@ -1,0 +1,275 @@
+#include "picture.h"
+
+#include <cairo-svg.h>
+#include <cairo.h>
+#include <pango/pangocairo.h>
+#include <png_file.h>
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <utility>
+
+#include "millrace/error.h"
+#include "millrace/util/text.h"
+
+namespace millrace::drawing {
+namespace {
+
+template <auto kRelease>
+struct Release {
+  template <class T>
+  void operator()(T* handle) const {
+    kRelease(handle);
+  }
+};
+using Surface = std::unique_ptr<cairo_surface_t, Release<cairo_surface_destroy>>;
+using Context = std::unique_ptr<cairo_t, Release<cairo_destroy>>;
+using Layout = std::unique_ptr<PangoLayout, Release<g_object_unref>>;
+using FontDescription = std::unique_ptr<PangoFontDescription, Release<pango_font_description_free>>;
+
+// Letters stand where they are measured, at any scale: nothing is rounded to pixels.
+PangoContext* text_context() {
+  thread_local const std::unique_ptr<PangoContext, Release<g_object_unref>> context = [] {
+    std::unique_ptr<PangoContext, Release<g_object_unref>> made(
+        pango_font_map_create_context(pango_cairo_font_map_get_default()));
+    cairo_font_options_t* options = cairo_font_options_create();
+    cairo_font_options_set_hint_metrics(options, CAIRO_HINT_METRICS_OFF);
+    cairo_font_options_set_hint_style(options, CAIRO_HINT_STYLE_NONE);
+    cairo_font_options_set_antialias(options, CAIRO_ANTIALIAS_GRAY);
+    pango_cairo_context_set_font_options(made.get(), options);
+    cairo_font_options_destroy(options);
+    pango_context_set_round_glyph_positions(made.get(), FALSE);
+    return made;
+  }();
+  return context.get();
+}
+
+Layout layout_of(std::string_view text, const TextStyle& style) {
+  Layout layout(pango_layout_new(text_context()));
+  const FontDescription font(pango_font_description_new());
+  pango_font_description_set_family(font.get(), "DejaVu Sans, Sans");
+  pango_font_description_set_absolute_size(font.get(), style.size * PANGO_SCALE);
+  if (style.bold) pango_font_description_set_weight(font.get(), PANGO_WEIGHT_BOLD);
+  pango_layout_set_font_description(layout.get(), font.get());
+  pango_layout_set_single_paragraph_mode(layout.get(), TRUE);
+  const std::string line = line_text(utf8_text(text));
+  pango_layout_set_text(layout.get(), line.data(), static_cast<int>(line.size()));
+  if (style.most > 0) {
+    pango_layout_set_width(layout.get(), static_cast<int>(style.most * PANGO_SCALE));
+    pango_layout_set_ellipsize(layout.get(), PANGO_ELLIPSIZE_END);
+  }
+  return layout;
+}
+
+Area units(const PangoRectangle& of) {
+  const auto unit = [](int value) { return static_cast<double>(value) / PANGO_SCALE; };
+  return {unit(of.x), unit(of.y), unit(of.width), unit(of.height)};
+}
+
+void set_colour(cairo_t* to, Colour colour, double opacity = 1) {
+  cairo_set_source_rgba(to, colour[0] / 255.0, colour[1] / 255.0, colour[2] / 255.0, opacity);
+}
+
+void check(cairo_status_t status) {
+  if (status != CAIRO_STATUS_SUCCESS) fail(ErrorKind::run, "cannot draw a picture: {}", cairo_status_to_string(status));
+}
+
+cairo_status_t append(void* text, const unsigned char* bytes, unsigned int count) {
+  static_cast<std::string*>(text)->append(reinterpret_cast<const char*>(bytes), count);
+  return CAIRO_STATUS_SUCCESS;
+}
+
+Surface pixels_of(const ImageView& image) {
+  Surface surface(cairo_image_surface_create(CAIRO_FORMAT_RGB24, image.shape.width, image.shape.height));
+  check(cairo_surface_status(surface.get()));
+  const auto channels = static_cast<std::size_t>(image.shape.channels);
+  const std::uint8_t* pixel = image.data;
+  unsigned char* row = cairo_image_surface_get_data(surface.get());
+  for (int y = 0; y < image.shape.height; ++y, row += cairo_image_surface_get_stride(surface.get())) {
+    auto* to = reinterpret_cast<std::uint32_t*>(row);
+    for (int x = 0; x < image.shape.width; ++x, pixel += channels) {
+      const std::uint32_t red = pixel[0], green = channels == 3 ? pixel[1] : red, blue = channels == 3 ? pixel[2] : red;
+      to[x] = red << 16 | green << 8 | blue;
+    }
+  }
+  cairo_surface_mark_dirty(surface.get());
+  return surface;
+}
+
+}  // namespace
+
+struct Picture::State {
+  Surface recorded;  // everything that was drawn, to be drawn again at any scale
+  Context context;
+  std::vector<PlacedText> texts;
+
+  cairo_t* to() const { return context.get(); }
+};
+
+bool can_draw() { return writes_png(); }
+
+TextExtent extent_of(std::string_view text, const TextStyle& style) {
+  const Layout layout = layout_of(text, style);
+  PangoRectangle logical;
+  pango_layout_get_extents(layout.get(), nullptr, &logical);
+  return {units(logical).width, line_height(style.size)};
+}
+
+Picture::Picture(double width, double height, Colour ground)
+    : width_(std::ceil(width)), height_(std::ceil(height)), state_(std::make_unique<State>()) {
+  const cairo_rectangle_t extents = {0, 0, width_, height_};
+  state_->recorded.reset(cairo_recording_surface_create(CAIRO_CONTENT_COLOR_ALPHA, &extents));
+  state_->context.reset(cairo_create(state_->recorded.get()));
+  check(cairo_status(state_->to()));
+  cairo_set_line_join(state_->to(), CAIRO_LINE_JOIN_ROUND);
+  cairo_set_line_cap(state_->to(), CAIRO_LINE_CAP_ROUND);
+  fill({0, 0, width_, height_}, ground);
+}
+
+Picture::Picture(Picture&&) noexcept = default;
+Picture::~Picture() = default;
+
+const std::vector<Picture::PlacedText>& Picture::texts() const { return state_->texts; }
+
+void Picture::fill(const Area& area, Colour colour, double opacity) {
+  set_colour(state_->to(), colour, opacity);
+  cairo_rectangle(state_->to(), area.left, area.top, area.width, area.height);
+  cairo_fill(state_->to());
+}
+
+void Picture::frame(const Area& area, Colour colour, double thickness) {
+  set_colour(state_->to(), colour);
+  cairo_set_line_width(state_->to(), thickness);
+  cairo_rectangle(state_->to(), area.left, area.top, area.width, area.height);
+  cairo_stroke(state_->to());
+}
+
+void Picture::line(Point from, Point to, const LineStyle& style) {
+  const std::array points = {from, to};
+  line(points, style);
+}
+
+void Picture::line(std::span<const Point> points, const LineStyle& style) {
+  cairo_t* const to = state_->to();
+  cairo_save(to);
+  if (style.within != nullptr) {
+    cairo_rectangle(to, style.within->left, style.within->top, style.within->width, style.within->height);
+    cairo_clip(to);
+  }
+  constexpr double kDash[] = {4, 4};
+  if (style.dashed) cairo_set_dash(to, kDash, 2, 0);
+  set_colour(to, style.colour, style.opacity);
+  cairo_set_line_width(to, style.thickness);
+  bool begins = true;
+  for (const Point& point : points) {
+    if (!std::isfinite(point.x) || !std::isfinite(point.y)) {
+      begins = true;
+    } else {
+      std::exchange(begins, false) ? cairo_move_to(to, point.x, point.y) : cairo_line_to(to, point.x, point.y);
+    }
+  }
+  cairo_stroke(to);
+  cairo_restore(to);
+}
+
+void Picture::dots(std::span<const Point> points, double radius, const LineStyle& style) {
+  cairo_t* const to = state_->to();
+  set_colour(to, style.colour, style.opacity);
+  for (const Point& point : points) {
+    if (!std::isfinite(point.x) || !std::isfinite(point.y)) continue;
+    const Area* within = style.within;
+    if (within != nullptr && (point.x < within->left || point.x > within->right())) continue;
+    if (within != nullptr && (point.y < within->top || point.y > within->bottom())) continue;
+    cairo_new_sub_path(to);
+    cairo_arc(to, point.x, point.y, radius, 0, 2 * M_PI);
+    cairo_fill(to);
+  }
+}
+
+void Picture::image(const Area& area, const ImageView& image) {
+  if (image.shape.height <= 0 || image.shape.width <= 0) return;
+  cairo_t* const to = state_->to();
+  const Surface pixels = pixels_of(image);
+  cairo_save(to);
+  cairo_translate(to, area.left, area.top);
+  cairo_scale(to, area.width / image.shape.width, area.height / image.shape.height);
+  cairo_set_source_surface(to, pixels.get(), 0, 0);
+  const bool shrinks = area.width < image.shape.width / 2.0;  // at the usual scale of 2
+  cairo_pattern_set_filter(cairo_get_source(to), shrinks ? CAIRO_FILTER_GOOD : CAIRO_FILTER_NEAREST);
+  cairo_rectangle(to, 0, 0, image.shape.width, image.shape.height);
+  cairo_fill(to);
+  cairo_restore(to);
+}
+
+void Picture::text(Point at, std::string_view text, const TextStyle& style) {
+  if (text.empty()) return;
+  cairo_t* const to = state_->to();
+  const Layout layout = layout_of(text, style);
+  PangoRectangle ink_of, logical_of;
+  pango_layout_get_extents(layout.get(), &ink_of, &logical_of);
+  const Area logical = units(logical_of);
+  Area ink = units(ink_of);
+  // Lines of one size have one baseline, whatever fonts their letters come from.
+  const double baseline = static_cast<double>(pango_layout_get_baseline(layout.get())) / PANGO_SCALE;
+  const double down = 0.95 * style.size - baseline;
+  const double left = style.align == Align::left     ? -logical.left
+                      : style.align == Align::centre ? -logical.left - logical.width / 2
+                                                     : -logical.left - logical.width;
+  cairo_save(to);
+  cairo_translate(to, at.x, at.y);
+  if (style.upward) cairo_rotate(to, -M_PI / 2);
+  cairo_move_to(to, left, down);
+  set_colour(to, style.colour);
+  pango_cairo_show_layout(to, layout.get());
+  cairo_restore(to);
+  ink.left += left;
+  ink.top += down;
+  const Area placed = style.upward ? Area{at.x + ink.top, at.y - ink.right(), ink.height, ink.width}
+                                   : Area{at.x + ink.left, at.y + ink.top, ink.width, ink.height};
+  state_->texts.push_back({pango_layout_get_text(layout.get()), placed});
+}
+
+Raster Picture::raster(double scale) const {
+  Raster made{static_cast<int>(std::lround(height_ * scale)), static_cast<int>(std::lround(width_ * scale)), {}};
+  const Surface surface(cairo_image_surface_create(CAIRO_FORMAT_RGB24, made.width, made.height));
+  {
+    const Context to(cairo_create(surface.get()));
+    cairo_scale(to.get(), scale, scale);
+    cairo_set_source_surface(to.get(), state_->recorded.get(), 0, 0);
+    cairo_paint(to.get());
+    check(cairo_status(to.get()));
+  }
+  cairo_surface_flush(surface.get());
+  made.pixels.reserve(std::size_t{3} * static_cast<std::size_t>(made.height) * static_cast<std::size_t>(made.width));
+  const unsigned char* row = cairo_image_surface_get_data(surface.get());
+  for (int y = 0; y < made.height; ++y, row += cairo_image_surface_get_stride(surface.get())) {
+    const auto* from = reinterpret_cast<const std::uint32_t*>(row);
+    for (int x = 0; x < made.width; ++x) {
+      for (const int shift : {16, 8, 0}) made.pixels.push_back(static_cast<std::uint8_t>(from[x] >> shift));
+    }
+  }
+  return made;
+}
+
+std::string Picture::png(double scale) const {
+  const Raster drawn = raster(scale);
+  return png_bytes({drawn.pixels.data(), {drawn.height, drawn.width, 3}}, nullptr, PngEffort::quick);
+}
+
+std::string Picture::svg() const {
+  std::string text;
+  const Surface surface(cairo_svg_surface_create_for_stream(append, &text, width_, height_));
+  cairo_svg_surface_set_document_unit(surface.get(), CAIRO_SVG_UNIT_PX);
+  {
+    const Context to(cairo_create(surface.get()));
+    cairo_set_source_surface(to.get(), state_->recorded.get(), 0, 0);
+    cairo_paint(to.get());
+    check(cairo_status(to.get()));
+  }
+  cairo_surface_finish(surface.get());
+  check(cairo_surface_status(surface.get()));
+  return text;
+}
+
+}  // namespace millrace::drawing

@@ -1,0 +1,122 @@
+#include "picture.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace millrace::drawing {
+namespace {
+
+int dark_pixels(const Raster& raster) {
+  int count = 0;
+  for (int y = 0; y < raster.height; ++y) {
+    for (int x = 0; x < raster.width; ++x) count += raster.at(y, x)[0] < 128 ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(Picture, ShowsEachPixelOfASmallImageAsASharpSquare) {
+  const std::uint8_t grey[] = {10, 20, 30, 40}, colours[] = {200, 100, 50};
+  Picture picture(20, 12);
+  picture.image({2, 4, 4, 4}, {grey, {2, 2, 1}});
+  picture.image({10, 4, 4, 4}, {colours, {1, 1, 3}});
+  const Raster drawn = picture.raster(2);
+  ASSERT_EQ(drawn.width, 40);
+  for (int y = 0; y < 8; ++y) {
+    for (int x = 0; x < 8; ++x) {
+      const std::uint8_t level = grey[2 * (y / 4) + x / 4];
+      EXPECT_EQ(drawn.at(8 + y, 4 + x), (Colour{level, level, level})) << y << ", " << x;
+    }
+  }
+  EXPECT_EQ(drawn.at(15, 27), (Colour{200, 100, 50}));
+  EXPECT_EQ(drawn.at(0, 0), kPaper);
+}
+
+TEST(Picture, LosesWhatLiesBeyondItsEdges) {
+  Picture picture(10, 10);
+  picture.fill({-50, -50, 500, 500}, kBlue);
+  picture.text({-20, -5}, "far outside", {.size = 30});
+  EXPECT_EQ(picture.raster(1).at(9, 9), kBlue);
+}
+
+TEST(Picture, LeavesAGapInALineWhereAValueIsNotFinite) {
+  Picture picture(30, 10);
+  const Point points[] = {{0, 5}, {10, 5}, {15, NAN}, {20, 5}, {30, 5}};
+  picture.line(points, {.colour = kInk, .thickness = 2});
+  const Raster drawn = picture.raster(1);
+  EXPECT_EQ(drawn.at(5, 5), kInk);
+  EXPECT_EQ(drawn.at(5, 15), kPaper);
+  EXPECT_EQ(drawn.at(5, 25), kInk);
+}
+
+// Sharp at twice the size: four times the pixels, and not the same ones enlarged.
+TEST(Picture, IsDrawnAtAnyScaleAndNotEnlarged) {
+  Picture picture(120, 30);
+  picture.text({4, 4}, "Gewährleistung", {.size = 14});
+  const Raster once = picture.raster(1), twice = picture.raster(2);
+  EXPECT_NEAR(dark_pixels(twice), 4 * dark_pixels(once), dark_pixels(twice) / 3);
+  int single = 0;  // pixels that differ from a neighbour in the same square of 2 x 2
+  for (int y = 0; y < twice.height; y += 2) {
+    for (int x = 0; x < twice.width; x += 2) single += twice.at(y, x) != twice.at(y, x + 1) ? 1 : 0;
+  }
+  EXPECT_GT(single, 20);
+}
+
+TEST(Picture, WritesLowerCaseAccentsAndOtherScripts) {
+  const auto drawn = [](std::string_view text) {
+    Picture picture(60, 30);
+    picture.text({4, 4}, text, {.size = 16});
+    return picture.raster(1).pixels;
+  };
+  EXPECT_NE(drawn("a"), drawn("A"));
+  EXPECT_NE(drawn("e"), drawn("é"));
+  EXPECT_NE(drawn("α"), drawn("β"));
+  EXPECT_NE(drawn("朴"), drawn("素")) << "without a font a box with the character's number";
+}
+
+TEST(Picture, EscapesWhatIsNoText) {
+  Picture picture(200, 40);
+  picture.text({4, 4}, "a\xf1 b\nc\x1b");
+  ASSERT_EQ(picture.texts().size(), 1U);
+  EXPECT_EQ(picture.texts()[0].text, "a\\xf1 b\\x0ac\\x1b");
+}
+
+TEST(Picture, PlacesTextWhereItIsAligned) {
+  Picture picture(400, 200);
+  const std::string text = "aligned";
+  const double width = extent_of(text, {}).width;
+  picture.text({200, 10}, text);
+  picture.text({200, 40}, text, {.align = Align::centre});
+  picture.text({200, 70}, text, {.align = Align::right});
+  picture.text({200, 190}, text, {.upward = true});
+  picture.text({300, 10}, std::string(100, 'w'), {.most = 80});
+  const auto& placed = picture.texts();
+  EXPECT_NEAR(placed[0].ink.left, 200, 2);
+  EXPECT_NEAR(placed[1].ink.middle().x, 200, 2);
+  EXPECT_NEAR(placed[2].ink.right(), 200, 2);
+  EXPECT_NEAR(placed[3].ink.bottom(), 190, 2);
+  EXPECT_NEAR(placed[3].ink.height, width, 3);
+  EXPECT_LE(placed[4].ink.width, 80);
+  for (const auto& each : placed) EXPECT_GT(each.ink.width * each.ink.height, 20);
+}
+
+TEST(Picture, IsTheSameDrawingAsSvg) {
+  Picture picture(320, 200);
+  picture.text({16, 12}, "Ελληνικά");
+  picture.line({0, 0}, {320, 200}, {.colour = kBlue});
+  const std::string svg = picture.svg();
+  EXPECT_TRUE(svg.starts_with("<?xml")) << svg.substr(0, 80);
+  EXPECT_NE(svg.find("viewBox=\"0 0 320 200\""), std::string::npos);
+  EXPECT_NE(svg.find("<path"), std::string::npos) << "letters are outlines: a reader needs no font";
+  EXPECT_EQ(svg.find("<text"), std::string::npos);
+}
+
+TEST(Colours, InkReadsOnItsGround) {
+  EXPECT_EQ(ink_on(kPaper), kInk);
+  EXPECT_EQ(ink_on({8, 81, 156}), kPaper);
+  EXPECT_EQ(mixed(kPaper, kInk, 0), kPaper);
+  EXPECT_EQ(mixed(kPaper, kInk, 1), kInk);
+}
+
+}  // namespace
+}  // namespace millrace::drawing

@@ -1,0 +1,76 @@
+// Axes with numbers, and what is drawn between them.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "picture.h"
+
+namespace millrace::drawing {
+
+// The values along an axis, and their round numbers.
+class Scale {
+ public:
+  enum class Kind { linear, logarithmic, percent };  // percent: linear, of shares from 0 to 1
+
+  // REQUIRES: low < high, both finite; with logarithmic, both above 0.
+  Scale(double low, double high, Kind kind = Kind::linear) : low_(low), high_(high), kind_(kind) {}
+  // A scale that holds all of them that are finite, with round ends; without one, 0 to 1.
+  static Scale around(std::span<const double> values, Kind kind = Kind::linear);
+
+  double low() const { return low_; }
+  double high() const { return high_; }
+  double place(double value) const;  // low: 0, high: 1. What is not finite stays so.
+
+  struct Tick {
+    double value = 0;
+    std::string text;
+  };
+  std::vector<Tick> ticks(int most) const;  // REQUIRES: most >= 2. No two have the same text
+
+ private:
+  double low_, high_;
+  Kind kind_;
+};
+
+// A number as people write it on an axis: "0.001", "1e-5", "2.5", "12k", "3M". `step`: from one to the next of them.
+std::string number_text(double value, double step);
+
+// Draws the axes when it is made, and curves after that. The picture must outlive it.
+class Plot {
+ public:
+  struct Titles {
+    std::string_view top, x;
+  };
+  // `area`: of all of it, numbers and titles included.
+  Plot(Picture& picture, const Area& area, const Scale& x, const Scale& y, const Titles& titles);
+
+  const Area& inside() const { return inside_; }
+  Point at(double x, double y) const;
+
+  void curve(std::span<const Point> values, LineStyle style);  // what lies outside is not drawn
+  void dots(std::span<const Point> values, double radius, LineStyle style);
+  void band(double from_x, double to_x, Colour colour, double opacity);  // from top to bottom
+  void mark(double x, const LineStyle& style);                           // an upright line
+
+  struct Key {
+    std::string text;
+    Colour colour;
+    bool dotted = false;  // marks rather than a line
+  };
+  void legend(const std::vector<Key>& keys);  // in line with the title, at the right; those that do not fit are left out
+
+ private:
+  void draw_x(const Scale& x, double numbers, std::string_view title);
+  void draw_y(const Scale& y, const std::vector<Scale::Tick>& ticks);
+
+  Picture& picture_;
+  Scale x_, y_;
+  Area area_, inside_;
+  double title_right_ = 0;
+};
+
+}  // namespace millrace::drawing

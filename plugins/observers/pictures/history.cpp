@@ -1,0 +1,201 @@
+#include "history.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace millrace::pictures {
+
+Point Series::Mean::point() const {
+  return {x / static_cast<double>(count), finite > 0 ? sum / static_cast<double>(finite) : NAN};
+}
+
+void Series::add(double x, double value) {
+  pending_.x += x;
+  ++pending_.count;
+  if (std::isfinite(value)) {
+    pending_.sum += value;
+    ++pending_.finite;
+  }
+  if (pending_.count < stride_) return;
+  points_.push_back(pending_.point());
+  pending_ = {};
+  if (points_.size() >= kMost) halve();
+}
+
+void Series::cut(double x) {
+  while (!points_.empty() && points_.back().x > x) points_.pop_back();
+  pending_ = {};
+}
+
+void Series::halve() {
+  for (std::size_t i = 0; i + 1 < points_.size(); i += 2) {
+    const Point &a = points_[i], &b = points_[i + 1];
+    const double y = !std::isfinite(a.y) ? b.y : !std::isfinite(b.y) ? a.y : (a.y + b.y) / 2;
+    points_[i / 2] = {(a.x + b.x) / 2, y};
+  }
+  points_.resize(points_.size() / 2);
+  stride_ *= 2;
+}
+
+std::vector<Point> Series::points() const {
+  std::vector<Point> all = points_;
+  if (pending_.count > 0) all.push_back(pending_.point());
+  return all;
+}
+
+std::vector<Point> Series::smoothed() const {
+  std::vector<Point> all = points();
+  const double half_life = std::max(1.0, static_cast<double>(all.size()) / 40);
+  const double keep = std::exp2(-1 / half_life);
+  double sum = 0, weight = 0;
+  for (Point& point : all) {
+    if (!std::isfinite(point.y)) continue;  // the gap stays
+    sum = keep * sum + point.y;
+    weight = keep * weight + 1;
+    point.y = sum / weight;
+  }
+  return all;
+}
+
+double History::place(std::uint64_t step) const {
+  return run_.steps_per_epoch > 0 ? static_cast<double>(step) / static_cast<double>(run_.steps_per_epoch)
+                                  : static_cast<double>(step);
+}
+
+FigureHistory& History::figure_of(const Figure& figure) {
+  const auto [found, is_new] = figures_.try_emplace(figure.name);
+  if (is_new) names_.push_back(figure.name);
+  found->second.percent |= figure.percent;  // a line of metrics.jsonl does not tell
+  found->second.higher_is_better |= figure.higher_is_better;
+  return found->second;
+}
+
+void History::start(const RunStart& e) { run_ = e; }
+
+void History::step(const StepEvent& e) {
+  steps_done_ = e.step;
+  epochs_done_ = place(e.step);
+  elapsed_seconds_ = e.elapsed_seconds;
+  for (const Figure& figure : e.figures) {
+    figure_of(figure).steps.add(epochs_done_, figure.value);
+    if (figure.name == "loss" && !std::isfinite(figure.value) && std::isnan(first_not_finite_)) first_not_finite_ = epochs_done_;
+  }
+  for (const auto& [name, value] : e.scalars) {
+    if (name == "learning_rate") rate_.add(epochs_done_, value);
+  }
+  if (e.reported) speed_.add(epochs_done_, e.images_per_second);
+}
+
+void History::epoch(const EpochEvent& e) {
+  steps_done_ = e.step;
+  epochs_done_ = place(e.step);
+  elapsed_seconds_ = e.elapsed_seconds;
+  for (const Figure& figure : e.figures) figure_of(figure).epochs.add(epochs_done_, figure.value);
+}
+
+void History::pass(const PassEvent& e) {
+  elapsed_seconds_ = e.elapsed_seconds;
+  if (!e.reported) return;
+  for (const Figure& figure : e.figures) {
+    const Point now = {place(e.best_step != 0 ? e.best_step : e.step), figure.value};
+    FigureHistory::Passes& passes = figure_of(figure).passes[e.graph];
+    if (passes.all.empty()) passes.lowest = passes.highest = now;
+    if (e.best_step == 0 || passes.all.empty()) passes.all.add(now.x, now.y);
+    passes.last = now;
+    if (now.y < passes.lowest.y || !std::isfinite(passes.lowest.y)) passes.lowest = now;
+    if (now.y > passes.highest.y || !std::isfinite(passes.highest.y)) passes.highest = now;
+  }
+}
+
+void History::cut(std::uint64_t step) {
+  const double x = place(step);
+  for (auto& [name, figure] : figures_) {
+    figure.steps.cut(x);
+    figure.epochs.cut(x);
+    for (auto& [graph, passes] : figure.passes) passes.all.cut(x);
+  }
+  rate_.cut(x);
+  speed_.cut(x);
+}
+
+namespace {
+
+// A line of metrics.jsonl.
+class ToldLine {
+ public:
+  explicit ToldLine(const std::string& line) : json_(nlohmann::json::parse(line, nullptr, false)) {
+    if (!json_.is_object()) json_ = nlohmann::json::object();
+  }
+  std::string text(const char* key) const {
+    const auto found = json_.find(key);
+    return found != json_.end() && found->is_string() ? found->get<std::string>() : std::string();
+  }
+  double number(const char* key) const {
+    const auto found = json_.find(key);
+    return found != json_.end() && found->is_number() ? found->get<double>() : NAN;
+  }
+  bool has(const char* key) const { return json_.contains(key); }
+  // All numbers that are no field of every line; null is what was not finite.
+  std::vector<Figure> figures() const {
+    static const std::set<std::string> kOthers = {"epoch",        "step",           "samples",   "images_per_second",
+                                                  "seconds",      "resident_bytes", "best_step", "elapsed_seconds",
+                                                  "learning_rate"};
+    std::vector<Figure> found;
+    for (const auto& [key, value] : json_.items()) {
+      if (kOthers.contains(key) || !(value.is_number() || value.is_null())) continue;
+      found.push_back({key, value.is_number() ? value.get<double>() : NAN, false, false});
+    }
+    return found;
+  }
+
+ private:
+  nlohmann::json json_;
+};
+
+}  // namespace
+
+void History::read(const std::filesystem::path& metrics, std::uint64_t first_step) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(metrics, ignored)) return;  // to read a pipe may take for ever
+  std::ifstream file(metrics);
+  for (std::string line; std::getline(file, line);) {
+    const ToldLine told(line);
+    const std::string event = told.text("event");
+    const double number = told.number("step");
+    if (!(number >= 0) || number >= static_cast<double>(first_step)) continue;
+    const auto step = static_cast<std::uint64_t>(number);
+    const double elapsed = told.number("elapsed_seconds");
+    if (event == "resume") {
+      cut(step);
+    } else if (event == "step") {
+      StepEvent e;
+      e.step = step;
+      e.reported = told.has("images_per_second");
+      e.figures = told.figures();
+      if (told.has("learning_rate")) e.scalars.emplace_back("learning_rate", told.number("learning_rate"));
+      e.images_per_second = told.number("images_per_second");
+      e.elapsed_seconds = elapsed;
+      this->step(e);
+    } else if (event == "epoch") {
+      EpochEvent e;
+      e.step = step;
+      e.figures = told.figures();
+      e.elapsed_seconds = elapsed;
+      epoch(e);
+    } else if (event == "validate") {
+      PassEvent e;
+      e.graph = told.text("graph");
+      e.step = step;
+      e.reported = true;
+      e.figures = told.figures();
+      e.elapsed_seconds = elapsed;
+      if (told.has("best_step")) e.best_step = static_cast<std::uint64_t>(told.number("best_step"));
+      pass(e);
+    }
+  }
+}
+
+}  // namespace millrace::pictures

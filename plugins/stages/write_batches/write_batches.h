@@ -1,0 +1,72 @@
+#pragma once
+
+#include <sheet.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "millrace/batch.h"
+#include "millrace/stage.h"
+#include "millrace/util/class_colours.h"
+
+namespace millrace {
+
+// Draws what training begins with: the images of the first batches as the network sees them, augmented, mixed and with their
+// noise, and how often each class occurs in the first epoch.
+//
+//   [train]
+//   flow = ["read", "decode_image", "augment", "batch", "write_batches", "forward_backward", ...]
+//
+// Writes into the run's folder:
+//   first_batches.png   images with their labels, a mixed one with both; beside them label images in the colours of the classes, or
+//                       target images
+//   labels.png          how many samples each class has in the first epoch, when that is done, or the run ends. Not where samples
+//                       have no class, as of pixels or numbers
+//
+// Ports: in, Batch, which goes on to other stages unchanged and is let go of at once. A run that resumes keeps the pictures of
+// its beginning. A run without a folder, or a build that cannot draw, writes nothing. Of several processes the first draws its
+// own part of each batch. Memory: the images of the sheet. Threading: pictures are drawn and written on a thread of its own. What
+// goes wrong there is a warning and no error.
+class WriteBatches : public Sink<Batch> {
+ public:
+  struct Params {
+    std::int64_t images = 48;
+  };
+  static void describe(StageDescription<Params>& d);
+  WriteBatches(const Params& params, const DataContext& context);
+  ~WriteBatches() override { stop(); }
+
+  void open() override;
+  void process(Batch& batch, Output& output) override;
+  void stop() noexcept override;
+  std::size_t memory_bound() const override { return drawing::sheet_memory_bound(images_, has_targets() ? 2 : 1); }
+
+ private:
+  bool has_targets() const { return context_.target.kind != TargetSpec::Kind::none; }
+  void add(const Batch& batch, std::uint32_t slot);
+  void count(const Batch& batch);
+  drawing::KeptImage seen(const Batch& batch, std::uint32_t slot) const;
+  drawing::KeptImage target(const Batch& batch, std::uint32_t slot) const;
+  std::vector<drawing::Caption> captions(const Batch& batch, std::uint32_t slot) const;
+  std::string name_of(std::int32_t label) const;
+  drawing::Picture draw_sheet();
+  drawing::Picture draw_labels() const;
+  void begin_writing(bool epoch_is_over);
+  void write(const char* name, const std::function<std::string()>& png);  // warns where that fails
+
+  const std::size_t images_;
+  const DataContext context_;
+  ClassColours colours_;
+  std::string folder_;  // empty: nothing is written
+  std::vector<drawing::SheetCell> cells_;
+  std::vector<double> counts_;          // by label
+  std::optional<std::uint64_t> epoch_;  // the first one
+  bool sheet_begun_ = false, done_ = false;
+  std::thread writer_;
+};
+
+}  // namespace millrace
