@@ -1,4 +1,4 @@
-"""Messages that the guide quotes are those of the programs.
+"""Messages that the guides quote are those of the programs.
 
     messages.py ROOT
 
@@ -12,6 +12,7 @@ import sys
 
 import pages
 
+GUIDES = ("pipelines/guide", "plugins/guide")
 COLUMNS = ("symptom", "message")
 FOLDERS = ("framework", "plugins", "tools")
 OPEN = re.compile(r"'[^']*'|\.\.\.|\d+")  # what differs from one run to the next
@@ -40,7 +41,7 @@ def messages(page):
 
 def check(root):
     text, found = sources(root), []
-    for page in sorted((root / "pipelines/guide").glob("*.md")):
+    for page in sorted(page for folder in GUIDES for page in (root / folder).glob("*.md")):
         for number, message in messages(page):
             pieces = [piece.strip(" ;:,") for piece in OPEN.split(message)]
             found += [f"{page.relative_to(root)}:{number}: no program says '{piece}'"

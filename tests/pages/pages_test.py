@@ -65,6 +65,18 @@ class PagesTest(unittest.TestCase):
         self.assert_finds(examples.check(self.root, COMPILER), "README.md:6: say which file", "README.md:10: is not in framework",
                           "README.md:14: is no TOML", "README.md:2: does not compile")
 
+    def test_an_example_that_is_not_that_of_its_header_is_found(self):
+        def found(call, note="<!-- example of framework/include/millrace/a.h -->"):
+            (self.root / "framework/include/millrace").mkdir(parents=True, exist_ok=True)
+            (self.root / "framework/include/millrace/a.h").write_text(
+                "// A header with a table and an example.\n//   here      a word; and another\n// Then:\n//   int f();  // why\n//\n"
+                "//   int g() { return f(); }\n//   int h() { ... }\n#pragma once\n")
+            self.page(f"{note}\n```cpp\n// a.h\nint f();\nint between();\nint g() {{ return {call}; }}\nint h() {{ return 1; }}\n```\n")
+            return examples.check_excerpts(self.root)
+        self.assertEqual(found("f()"), [])
+        self.assert_finds(found("between()"), "README.md:3: is not the example of framework/include/millrace/a.h, which says: int g()")
+        self.assert_finds(found("f()", ""), "a.h: no block of plugins/guide says <!-- example of framework/include/millrace/a.h -->")
+
     def test_commands_are_left_out_for_a_reason_only(self):
         self.page("```toml\n# a.toml\nx = 1\n```\n<!-- not run: it never ends -->\n```sh\nsleep 1d\n```\n\n```sh\ncat a.toml\n```\n")
         text, left_out = commands.script(self.root / "README.md", self.root, self.root)
