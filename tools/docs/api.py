@@ -152,7 +152,8 @@ class Page:
         return f"{text} {name}{html.escape(member.findtext('argsstring', ''))}{' ' + value if value and len(value) < 60 else ''}"
 
     def typed(self, element):
-        return "" if element is None else " ".join(self.inline(element).split())
+        text = "" if element is None else " ".join(self.inline(element).split())
+        return re.sub(r"(?<=&lt;) | (?=&gt;)| (?=&amp;)", "", text)
 
     def argument(self, param):
         kind, name, default = self.typed(param.find("type")), param.findtext("declname", ""), self.typed(param.find("defval"))

@@ -9,7 +9,7 @@
 //     static void describe(millrace::StageDescription<Params>& d) {
 //       d.name("count_cats").text("Counts cats.").input(millrace::payload::kPredictions);
 //     }
-//     CountCats(const Params&, const millrace::StageSite& site) : run_(site.run) {}
+//     CountCats(const Params&, const millrace::StageSite&) {}
 //     void process(int, millrace::Packet packet, millrace::Output& output) override { line_.add(std::move(packet), output); }
 //     void stop() noexcept override { line_.stop(); }
 //    private:

@@ -14,7 +14,7 @@
 //    public:
 //     struct Params { double slope = 0.01; };
 //     static void describe(LayerDescription<Params>& d) {
-//       d.name("my_leaky_relu").text("x where it is positive, else slope * x.").example("slope = 0.2", {{8, 5, 7}});
+//       d.name("leaky_relu").text("x where it is positive, else slope * x.").example("slope = 0.2", {{8, 5, 7}});
 //       d.params.add("slope", &Params::slope).text("of negative values");
 //     }
 //     explicit LeakyRelu(const Params& params) : slope_(static_cast<float>(params.slope)) {}
@@ -23,7 +23,7 @@
 //    private:
 //     const float slope_;
 //   };
-//   MILLRACE_PLUGIN("my_leaky_relu", "1.0", "The activation leaky_relu.") { registry.add_layer<LeakyRelu>(); }
+//   MILLRACE_PLUGIN("leaky_relu", "1.0", "The activation leaky_relu.") { registry.add_layer<LeakyRelu>(); }
 //
 // A constructor throws Error(usage) for what the declaration cannot say. A layer with weights overrides plan() and names them in
 // LayerPlan::parameters (detail/layer_plan.h); its kernels read pass.parameter(i) and write pass.d_parameter(i).

@@ -13,8 +13,8 @@
 //     std::uint64_t size() const override { return static_cast<std::uint64_t>(count_); }
 //     std::vector<std::string> classes() const override { return {"red", "green", "blue"}; }
 //     std::int32_t label(std::uint64_t index) const override { return static_cast<std::int32_t>(index % 3); }
-//     std::size_t largest_encoded() const override { return 32 * 32 * 3; }
-//     void read(millrace::Sample& sample) override { ... sample.decoded = {32, 32, 3}; }
+//     std::size_t largest_encoded() const override { return 0; }
+//     void read(millrace::Sample& sample) override { ... sample.set_image(image, millrace::SourceMap{8, 8, {}}); }
 //    private:
 //     const std::int64_t count_;
 //   };
