@@ -15,8 +15,8 @@ struct SettableKey {
   std::vector<std::string> choices;  // all that it may be; empty: anything of its type
 };
 
-// Of a pipeline file or a base file, in the order of the names. The file need not be complete: nothing of it is checked. Throws
-// Error(usage) where it cannot be read.
+// Those of a pipeline file or a base file, in the order of the names. The file need not be complete: nothing of it is checked.
+// Throws Error(usage) where it cannot be read.
 std::vector<SettableKey> settable_keys(const std::string& file, const Registry& registry);
 
 }  // namespace millrace

@@ -131,7 +131,7 @@ std::vector<std::string> known_names(const Registry& registry) {
   return names;
 }
 
-// Of a name that stands for itself. A stage's comes first where several kinds have one of that name.
+// Describes what a name stands for. A stage's comes first where several kinds have one of that name.
 std::string inspect_name(const std::string& name, const Registry& registry) {
   if (const StageType* stage = registry.stage(name)) return describe_stage(*stage);
   if (const LayerType* layer = registry.layer(name)) return describe_layer(*layer);

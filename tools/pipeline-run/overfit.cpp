@@ -89,7 +89,7 @@ std::string Overfit::progress() const {
   return course_.steps() == 0 ? "" : fmt::format("loss {:.4g}, at first {:.4g}", course_.last(), course_.first());
 }
 
-// Of steps that have not learned, what is seen in their losses.
+// What the losses of steps show that have not learned.
 std::string Overfit::why_not() const {
   if (course_.grew()) return "The loss grew: the learning rate is too large. --find-rate proposes one";
   std::string text;

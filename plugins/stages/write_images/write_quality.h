@@ -54,7 +54,7 @@ class WriteQuality : public Stage {
   void stop() noexcept override { line_.stop(); }
 
  private:
-  // Of one image, or their sums over a pass.
+  // The figures of one image, or their sums over a pass.
   struct Quality {
     double ratio = 0, similarity = 0;
   };
@@ -73,7 +73,7 @@ class WriteQuality : public Stage {
   const OutputPixels result_;
   std::string folder_;
 
-  // Of the line's thread.
+  // Used on the line's thread alone.
   std::optional<OutputFile> rows_;  // of the pass under way
   std::vector<std::uint8_t> pixels_, target_, seen_;
   Resampler resampler_;
