@@ -326,7 +326,7 @@ void GraphBuild::require_use_of_gradients() const {
     const bool used = std::any_of(plan_->edges.begin(), plan_->edges.end(),
                                   [&](const EdgePlan& edge) { return edge.from_stage == static_cast<int>(index); });
     if (used || !has_gradients(type.inputs) || !has_gradients(type.outputs)) continue;
-    fail(ErrorKind::usage, "{}: nobody takes the gradients that it gives: put '{}' before '{}' in flow", place(index),
+    fail(ErrorKind::usage, "{}: no stage uses the gradients that it sends: put '{}' before '{}' in flow", place(index),
          plan_->stages[index].name, plan_->stages[last_use].name);
   }
 }
