@@ -243,11 +243,13 @@ void GraphBuild::refuse_changes_behind_device_cache() const {
     if (kept != nullptr && kept->on_device()) {
       cache = plan_->stages[index].name;
     } else if (!cache.empty() && transform != nullptr && transform->changes_pixels()) {
-      fail(ErrorKind::usage,
-           "{}: it changes pixels, and '{}' before it has `device = true`, by which devices keep each image as the cache has it "
-           "(flips and shifts by whole pixels are made there and change none): move it before the cache if it changes an image "
-           "alike each time, else set `device = false`",
-           place(index), cache);
+      fail(
+          ErrorKind::usage,
+          "{}: it changes pixels, and '{}' before it has `device = true`. Devices keep each image as the cache has it; only "
+          "flips "
+          "and shifts by whole pixels are made there. If it changes an image alike each time, move it before the cache; else set "
+          "`device = false`",
+          place(index), cache);
     }
   }
 }

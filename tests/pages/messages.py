@@ -1,6 +1,8 @@
 """Messages that the guides quote are those of the programs.
 
-    messages.py ROOT
+    messages.py ROOT [--list]
+
+--list prints every message of the product instead, with its place, to be read from end to end; the longest sentences come first.
 
 In tables whose first column is called `symptom` or `message`, what stands in backticks there is a message. Its words must be in a
 source, names in quotes, numbers and "..." apart.
@@ -23,6 +25,21 @@ def sources(root):
     files = [file for folder in FOLDERS for kind in ("*.cpp", "*.h") for file in (root / folder).rglob(kind)]
     text = "\n".join(file.read_text(encoding="utf-8") for file in files if not file.stem.endswith(("_test", "_fixture")))
     return re.sub(r'"\s*\n\s*"', "", text).replace('\\"', '"')
+
+
+def said(root):
+    """(words of its longest sentence, place, text) of each message: what fail(), add() and warn() are given."""
+    call = re.compile(r'(?:\bfail\(ErrorKind::\w+,|errors_?\.add\([^;"]*?|warn_?\(|\.text\(|text = fmt::format\()\s*(?:fmt::format\(\s*)?'
+                      r'((?:"(?:[^"\\]|\\.)*"\s*)+)')
+    for folder in FOLDERS:
+        for file in sorted((root / folder).rglob("*.cpp")):
+            source = file.read_text(encoding="utf-8")
+            if file.stem.endswith(("_test", "_fixture")) or "testkit" in file.parts:
+                continue
+            for found in call.finditer(source):
+                text = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', found.group(1))).replace('\\"', '"')
+                words = max(len(sentence.split()) for sentence in re.split(r"[.;:]\s", text))
+                yield words, f"{file.relative_to(root)}:{source.count(chr(10), 0, found.start()) + 1}", text
 
 
 def messages(page):
@@ -50,6 +67,10 @@ def check(root):
 
 
 if __name__ == "__main__":
+    if "--list" in sys.argv:
+        for words, place, text in sorted(said(pathlib.Path(sys.argv[1]).resolve()), reverse=True):
+            print(f"{words:3} {place}: {text}")
+        sys.exit()
     problems = check(pathlib.Path(sys.argv[1]).resolve())
     print("\n".join(problems) if problems else "the programs say what the guide quotes")
     sys.exit(bool(problems))

@@ -69,8 +69,8 @@ void Overfit::check(const PreparedRun& prepared) {
   if (!loss) return;
   if (loss->info().target == LossTarget::labels && batches_ * main.batch().size == 1) {
     fail(ErrorKind::usage,
-         "--overfit: one image has one label, which a network learns without looking at it, and nothing would be shown: take "
-         "larger batches");
+         "--overfit: one image has one label. A network learns that without looking at the image, so nothing would be shown: "
+         "take larger batches");
   }
   course_.set_guess(loss_of_guessing(loss, prepared.pipeline.network->output()[0]));
 }
