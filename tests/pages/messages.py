@@ -6,6 +6,8 @@
 
 In tables whose first column is called `symptom` or `message`, what stands in backticks there is a message. Its words must be in a
 source, names in quotes, numbers and "..." apart.
+
+Messages and pages keep to the field's words: none of OLD stands in them.
 """
 
 import pathlib
@@ -17,6 +19,8 @@ import pages
 GUIDES = ("pipelines/guide", "plugins/guide")
 COLUMNS = ("symptom", "message")
 FOLDERS = ("framework", "plugins", "tools")
+OLD = {"goes on behind": "resumes from", "stands there twice": "is duplicated", " in vain": "was refused", "must be such as": "must look like",
+       "course that is left": "abandoned branch", " anew": "again"}
 OPEN = re.compile(r"'[^']*'|\.\.\.|\d+")  # what differs from one run to the next
 
 
@@ -56,8 +60,19 @@ def messages(page):
     return found
 
 
+def old_words(root, text):
+    """Where pages, or literals of the product, say what is said otherwise now."""
+    found = [f"{page.relative_to(root)}:{number}: '{old}'; say {new}" for page in pages.pages(root)
+             for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
+             for old, new in OLD.items() if old in line]
+    literals = re.findall(r'"(?:[^"\\\n]|\\.)*"', text)
+    return found + [f"a message says '{old}' in {literal}; say {new}" for literal in literals
+                    for old, new in OLD.items() if old in literal]
+
+
 def check(root):
-    text, found = sources(root), []
+    text = sources(root)
+    found = old_words(root, text)
     for page in sorted(page for folder in GUIDES for page in (root / folder).glob("*.md")):
         for number, message in messages(page):
             pieces = [piece.strip(" ;:,") for piece in OPEN.split(message)]

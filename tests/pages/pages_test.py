@@ -106,6 +106,9 @@ class PagesTest(unittest.TestCase):
         page.write_text("| symptom | do |\n|---|---|\n| `there is no file 'x', and no folder` | |\n| `there is no folder 'x'` | |\n\n"
                         "| key | do |\n|---|---|\n| `there is none` | |\n")
         self.assert_finds(messages.check(self.root), "pipelines/guide/a.md:4: no program says 'there is no folder'")
+        (self.root / "framework/say.cpp").write_text('fail("there is no file \'{}\', and no folder", "asked in vain");\n')
+        page.write_text("It goes on behind a checkpoint.\n")
+        self.assert_finds(messages.check(self.root), "pipelines/guide/a.md:1: 'goes on behind'; say resumes from", "asked in vain")
 
     def test_parameters_are_read_from_a_table(self):
         text = ("x: Does y.\n  plugin  p\n\n  parameter  type     range          default\n"
