@@ -23,7 +23,7 @@ while [ $# -gt 0 ]; do
 done
 [ -z "$release" ] || exec tools/in-debian.sh "$release" tools/test.sh ${options[@]+"${options[@]}"}
 
-tools/install-deps.sh ${analysers[@]+"${analysers[@]}"}
+tools/install-deps.sh mkdocs doxygen zsh mandoc ${analysers[@]+"${analysers[@]}"}  # the site, completion and man pages
 # Sources in batches, as users build: half the time. No two of a batch may give one name to different things.
 cmake --preset develop -DBUILD_TESTING=ON -DMILLRACE_UNITE=ON
 cmake --build --preset develop --target programs  # they need nothing of the tests

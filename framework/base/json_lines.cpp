@@ -89,7 +89,7 @@ void LineFile::write(std::string_view line) {
   write_waiting();
 }
 
-// Of what a disk takes of the lines, whole ones stay.
+// Whatever a disk takes of the lines, whole ones stay.
 void LineFile::write_waiting() {
   if (whole_ >= 0 && !cut_torn_line()) return tell(told_of_writing_, fmt::format("lines of '{}' wait", path_));
   std::size_t taken = 0;

@@ -33,7 +33,7 @@ TEST(Noise, IsNormal) {
   EXPECT_NEAR(quantile(0.998650), 3, 0.1);
 }
 
-// Of neighbours, and of the same place with another seed.
+// Deviates of neighbours, and of the same position with another seed.
 TEST(Noise, DeviatesAreNotCorrelated) {
   const std::vector<float> values = deviates(3), others = deviates(4);
   double neighbours = 0, seeds = 0;

@@ -115,7 +115,7 @@ bool is_to_be_written(const Predictions& share) {
 struct PredictionLine::State {
   using Place = std::pair<std::uint64_t, int>;  // turn, replica
   struct Item {
-    // Of what is next in line: after an error of the graph the others may never be. The last to go: a batch that the share holds
+    // Held by the next in line: after an error of the graph the others may never be. The last to go: a batch that the share holds
     // is at home before the graph has finished.
     std::optional<Output::Hold> hold;
     Ref<Predictions> share;

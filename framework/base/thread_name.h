@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-// Of the calling thread; fifteen characters are kept.
+// Names the calling thread; fifteen characters are kept.
 inline void name_this_thread(const std::string& name) { pthread_setname_np(pthread_self(), name.substr(0, 15).c_str()); }
 
 }  // namespace millrace

@@ -12,10 +12,10 @@
 
 namespace millrace {
 
-// Of a complete batch: all its samples and draws, and what the network receives of every fourth image, or of about 8 of a larger
-// global batch. So it sees a decoder that gives other pixels, and stays cheap: 8 flipped images of 224 x 224 take about 1.3 ms of
-// one core. Images that devices keep are left out. Of several processes each hashes its own slots; the sums are the global
-// batch's.
+// The hash of a complete batch covers all its samples and draws, and what the network receives of every fourth image, or of about
+// 8 of a larger global batch. So it sees a decoder that gives other pixels, and stays cheap: 8 flipped images of 224 x 224 take
+// about 1.3 ms of one core. Images that devices keep are left out. Of several processes each hashes its own slots; the sums are
+// the global batch's.
 RunState::BatchHash hash_of(const Batch& batch);
 
 // The hashes of the newest steps. Thread-safe.
@@ -25,7 +25,7 @@ class BatchHashes {
 
   void add(std::uint64_t step, const RunState::BatchHash& hash);  // steps may come in any order, and before they are done
   void restore(std::uint64_t done, const std::vector<RunState::BatchHash>& hashes);  // of the steps before `done`
-  // Of the steps before `done`, the newest one last: as many as are known without a gap, kMost at most.
+  // Hashes of the steps before `done`, the newest last: as many as are known without a gap, at most kMost.
   std::vector<RunState::BatchHash> last(std::uint64_t done) const;
 
  private:

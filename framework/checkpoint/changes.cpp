@@ -50,7 +50,8 @@ void add_params(const std::string& table, std::vector<std::string>& keys) {
   for (const ParamInfo& param : set.infos()) keys.push_back(fmt::format("{}.{}", table, param.name));
 }
 
-// Of two resolved files. What the environment says is compared too, since older checkpoints hold its texts; it is not shown.
+// Compares two resolved files. What the environment says is compared too, since older checkpoints hold its texts; it is not
+// shown.
 std::vector<Difference> file_differences(const Value& then, const Value& now, const Pipeline& plan) {
   std::set<std::string> left_out = keys_that_may_change(plan);
   left_out.insert({"run.devices", "run.precision"});  // compared as they were chosen

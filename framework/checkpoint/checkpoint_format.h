@@ -36,11 +36,11 @@ void check_sum(const FileSum& found, const FileSum& expected);
 
 // "step-000001200", and "step-000001200.2" of a step that was written again. Other names beside them are a user's.
 bool is_checkpoint_name(std::string_view name);
-// Of the file `latest` at `place`, which holds `name`, of no checkpoint that is there.
+// What is said where the file `latest` at `place` holds `name`, and there is no such checkpoint.
 std::string lost_latest(const std::string& place, const std::string& name);
 std::uint64_t step_of_checkpoint(const std::string& name);  // REQUIRES: is_checkpoint_name(name)
 
-// Of checkpoints, named newest first, those that go when `name` is the newest: see tidy_checkpoints().
+// Which checkpoints, named newest first, go when `name` is the newest: see tidy_checkpoints().
 std::vector<std::string> checkpoints_to_remove(const std::vector<std::string>& names, const std::string& name,
                                                const std::string& best, std::size_t keep, const RetentionPeriod& period);
 

@@ -58,9 +58,9 @@ class Checkpointer {
   Checkpointer(Run run, const ReplicaView& replicas, WeightsWriter& weights, Listener listener);
   ~Checkpointer();  // when what was handed over is written
 
-  // Of rank 0: locks the folder of `run` and starts the thread. The files of a run that resumes become those behind `from`; null:
-  // a run begins. `rescue`: a folder for the last checkpoint if its own place does not take it; "": none. Throws where another
-  // process has resumed the run since the choice, and what CheckpointWriter throws.
+  // Called on rank 0: locks the folder of `run` and starts the thread. The files of a run that resumes become those behind
+  // `from`; null: a run begins. `rescue`: a folder for the last checkpoint if its own place does not take it; "": none. Throws
+  // where another process has resumed the run since the choice, and what CheckpointWriter throws.
   void open(const std::filesystem::path& run, ResumePoint* from, const std::filesystem::path& rescue);
   // As restore_run(), and the hashes of the last batches, where `first_step` is the checkpoint's.
   void restore(FoundCheckpoint& from, std::uint64_t first_step);

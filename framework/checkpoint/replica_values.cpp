@@ -39,7 +39,7 @@ std::vector<std::string> states_with(const Replica& replica, const std::vector<s
   return states;
 }
 
-// Of all replicas of all processes.
+// The copies of all replicas of all processes.
 std::vector<std::vector<float>> copies_of(const ReplicaView& view, const std::string& state, int parameter) {
   std::vector<std::vector<float>> copies;
   for (const auto& replica : view.replicas) copies.push_back(replica->read(state, parameter));

@@ -50,7 +50,7 @@ struct RunState {
   struct Data {
     std::uint64_t samples = 0;         // of an epoch
     std::vector<std::string> classes;  // names by label; empty where it knows none
-    // Of all that it lists, whatever is chosen of it: samples by class, and Source::listing_hash(). Older checkpoints have none.
+    // What it lists, whatever is chosen of it: samples by class, and Source::listing_hash(). Older checkpoints have none.
     std::vector<std::uint64_t> class_counts = {};
     std::optional<std::uint64_t> listing_hash = {};
   };

@@ -18,7 +18,7 @@ using BatchHashList = std::vector<RunState::BatchHash>;  // of consecutive steps
 // Reads the batches of the steps [first, last) and does none of the steps. REQUIRES: the graph is not running.
 BatchHashList read_batches(Graph& graph, std::uint64_t first, std::uint64_t last);
 
-// Of several processes each has hashed its slots of each batch: the sums are of whole batches. All processes call it with as many
+// Each of several processes has hashed its slots of each batch: the sums are of whole batches. All processes call it with as many
 // hashes; null: there is one.
 BatchHashList sums_of_processes(const BatchHashList& mine, Group* group);
 

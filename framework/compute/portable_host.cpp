@@ -111,7 +111,7 @@ bool keeps_zeros(const PortableElement& e) {
 // Whether something is to be done behind the last channel.
 bool wants_zeros(const PortableElement& e) { return e.written(0).padded != e.channels && !keeps_zeros(e); }
 
-// Of `count` values from element `begin` of a flat tensor on, those behind the last channel.
+// How many of `count` values, from element `begin` of a flat tensor on, lie behind the last channel.
 template <class T>
 void zero_padding(const PortableElement& e, std::int64_t begin, T* values, std::int64_t count) {
   const TensorView& view = e.written(0);

@@ -42,7 +42,7 @@ class AuxiliaryPlan : public PlanFixture {
   static std::string pipeline(const std::string& auxiliary) {
     return train("[network]\nuse = \"two\"\n[train.forward_backward]\nstage = \"minimise\"\n" + auxiliary);  // lines 8 to 12
   }
-  // Of the parameters of layer "side".
+  // Which parameters of layer "side" are trained.
   std::vector<bool> trained(const std::string& auxiliary) {
     std::vector<bool> all;
     const Pipeline plan = load(pipeline(auxiliary));

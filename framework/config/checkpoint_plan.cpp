@@ -22,7 +22,7 @@ void CheckpointParams::describe(ParamSet<CheckpointParams>& set) {
           "does the same");
   set.add("resume", &CheckpointParams::resume)
       .choices({"never", "auto"})
-      .text("auto: every start goes on with the newest run of this name, where there is one; never: --resume does");
+      .text("auto: every start resumes the newest run of this name, where there is one; never: only --resume does");
   set.add("folder", &CheckpointParams::folder)
       .text(
           "where the checkpoints of all runs are written, a folder or \"s3://bucket/prefix\"; default: the folder "
@@ -60,7 +60,7 @@ void plan_kept(const Value& kept, CheckpointPlan& plan, Diagnostics& errors) {
     plan.keep_every = *parsed;
   } else if (kept.kind() != Value::Kind::text || !text.empty()) {
     errors.add(kept.at(),
-               fmt::format("'keep_every' must be such as \"1000 steps\" or \"10 epochs\", found {}{}", found(kept), hint));
+               fmt::format("'keep_every' must look like \"1000 steps\" or \"10 epochs\", found {}{}", found(kept), hint));
   }
 }
 

@@ -34,7 +34,7 @@ struct CheckpointPlan {
   std::size_t keep = 3;
   Every keep_every;                // the first checkpoint at or behind each such moment is kept for ever; by default none
   std::optional<FigurePlan> best;  // the checkpoint at its best value is kept besides
-  bool resume = false;             // goes on with the newest run of this name, where there is one
+  bool resume = false;             // resumes the newest run of this name, where there is one
   std::string folder;              // ""; or the folder or URL where those of all runs lie, each run's in a folder of its own
 
   bool due(std::uint64_t done, std::uint64_t steps_per_epoch, std::uint64_t total_steps) const {

@@ -63,7 +63,7 @@ TEST_F(CheckpointTable, SaysWhichCheckpointsAreKeptForEver) {
   EXPECT_EQ(with("[checkpoint]\nkeep_every = \"10 epochs\"\n").keep_every.times(1000, 10), 10U);
   for (const char* wrong : {"end", "never", "10 minutes"}) {
     const std::string said = mistakes_with(fmt::format("[checkpoint]\nkeep_every = \"{}\"\n", wrong));
-    EXPECT_NE(said.find("'keep_every' must be such as \"1000 steps\" or \"10 epochs\", found "), std::string::npos) << said;
+    EXPECT_NE(said.find("'keep_every' must look like \"1000 steps\" or \"10 epochs\", found "), std::string::npos) << said;
   }
 }
 

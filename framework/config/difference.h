@@ -18,11 +18,11 @@ struct Difference {
 // The keys of [run], of [network] and of the graphs' stages whose parameters may_change(): "run.threads", "train.batch.buffers".
 std::set<std::string> keys_that_may_change(const Pipeline& pipeline);
 
-// Of two resolved files, in [run], [network], [stop], [plateau] and the graphs, without the keys `left_out`.
+// Those of two resolved files, in [run], [network], [stop], [plateau] and the graphs, without the keys `left_out`.
 std::vector<Difference> differences(const Value& then, const Value& now, const std::set<std::string>& left_out = {});
 
-// Of two documents, such as networks: everything in them, lists of tables entry by entry, "network.use.layers[3].probability"
-// with `key` "network.use". A list that has become longer or shorter is one difference.
+// Those of two documents, such as networks: everything in them, lists of tables entry by entry,
+// "network.use.layers[3].probability" with `key` "network.use". A list that has become longer or shorter is one difference.
 std::vector<Difference> document_differences(const std::string& key, const Value& then, const Value& now);
 
 // Whether `key` is one of `allowed` or stands in a table that is.

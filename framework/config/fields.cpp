@@ -166,7 +166,7 @@ std::string found_in_pair(const Value& value) {
   return pair && value.kind() == Value::Kind::array ? to_toml(value) : found(value);
 }
 
-// Of a text that is none of the choices.
+// What is said of a text that is none of the choices.
 std::string hint_for(const ParamInfo& info, const std::string& text) {
   const auto nearest = nearest_name(text, info.choices);
   const std::string lower = lower_case(text);

@@ -71,8 +71,8 @@ class GraphReader {
                     fmt::format("'flow' of [{}] must be a list of stages' names, found {} in it", name_, found(entry)));
       } else if (has_stage(entry.text())) {
         errors_.add(entry.at(),
-                    fmt::format("'{0}' stands in the flow of [{1}] twice; a second stage of a type needs a name of its own "
-                                "and a table [{1}.name] with stage = \"type\"",
+                    fmt::format("'{0}' is in the flow of [{1}] twice: give the second stage another name, and a table "
+                                "[{1}.NAME] with stage = \"{0}\"",
                                 entry.text(), name_));
       } else {
         read_stage(entry);

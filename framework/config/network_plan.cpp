@@ -64,7 +64,7 @@ class NetworkReader {
     }
   }
 
-  // Of the file that a value is written in.
+  // The folder of the file that a value is written in.
   fs::path folder_of(const Value& value) const {
     return fs::path(is_in_file(value.at()) ? *value.at().file : pipeline_file_).parent_path();
   }

@@ -196,7 +196,7 @@ void report_without_effect(const ParamInfo& info, const Member& member, const st
   errors.add(member.at, fmt::format("{}: '{}' has no effect without {}", owner, info.name, fmt::join(ways, " or ")));
 }
 
-// Of several keys that exclude each other the first one is taken to be meant.
+// The first one of several keys that exclude each other is taken to be meant.
 void report_alternatives(const std::vector<ParamInfo>& params, const Value& table, const std::string& owner,
                          Diagnostics& errors) {
   std::map<std::string, std::string> first;  // what is said, by which key

@@ -62,7 +62,7 @@ void RunParams::describe(ParamSet<RunParams>& set) {
   set.add("on_nan", &RunParams::on_nan)
       .choices({"stop", "skip", "rollback"})
       .text(
-          "a loss or gradient that is not finite ends the run, or its step updates nothing, or the run goes back to its newest "
+          "where a loss or gradient is not finite: the run ends; or its step updates nothing; or the run goes back to its newest "
           "checkpoint")
       .may_change();
   set.add("nan_rate_factor", &RunParams::nan_rate_factor)

@@ -50,7 +50,7 @@ struct StagePlan {
   const StageType* type = nullptr;
   Value table;  // its parameters, resolved; without `stage` and `from`
   Position at;  // of its name in `flow`
-  // Of its table, where the file has one; else as `at`. Messages that are not about `flow` name it.
+  // Where its table is, if the file has one; else as `at`. Messages that are not about `flow` name it.
   const Position& table_at() const { return is_in_file(table.at()) ? table.at() : at; }
 };
 

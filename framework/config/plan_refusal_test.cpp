@@ -173,11 +173,10 @@ TEST_F(PlanRefuses, WhatAnOptionMadeByTheNameOfTheOption) {
 }
 
 TEST_F(PlanRefuses, NameTwiceInTheFlow) {
-  EXPECT_EQ(
-      mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"decode_image\", \"batch\"]\n"
-               "[train.read_folder]\npath = \"x\"\n[train.batch]\nsize = 1\n"),
-      "p.toml:2:40: 'decode_image' stands in the flow of [train] twice; a second stage of a type needs a name of its own and a "
-      "table [train.name] with stage = \"type\"");
+  EXPECT_EQ(mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"decode_image\", \"batch\"]\n"
+                     "[train.read_folder]\npath = \"x\"\n[train.batch]\nsize = 1\n"),
+            "p.toml:2:40: 'decode_image' is in the flow of [train] twice: give the second stage another name, and a table "
+            "[train.NAME] with stage = \"decode_image\"");
 }
 
 TEST_F(PlanRefuses, TableThatIsNotInTheFlow) {

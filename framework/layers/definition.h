@@ -125,7 +125,7 @@ LayerType make_layer_type(const Definition<Params>& definition) {
   return type;
 }
 
-// Of a layer without parameters.
+// The definition of a layer without parameters.
 struct PlainDefinition {
   const char* name;
   const char* text;

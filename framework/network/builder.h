@@ -27,7 +27,7 @@ class Builder {
 
   // Mistakes go to `errors`; the network is complete only when there are none.
   Network build(const std::string& name, const Value& variables);
-  // Of the mistakes in blocks that stand in another file than their use, by the mistake's index in `errors`.
+  // Where blocks are used whose mistakes stand in another file, by the mistake's index in `errors`.
   const std::map<std::size_t, BlockUse>& uses() const { return uses_; }
 
  private:

@@ -303,7 +303,7 @@ class Fitting {
     return last == network_.layers.rend() ? nullptr : &*last;
   }
 
-  // Of the last layer, and alike but for the number of its outputs, the first extent.
+  // Whether it is of the last layer, and differs only in the number of outputs, the first extent.
   bool has_other_outputs(const Shape& there, const Parameter& here) const {
     const Layer* const last = last_layer();
     if (last == nullptr || !covers(last->name, here.name) || there.rank() != here.shape.rank() || there.rank() == 0) return false;

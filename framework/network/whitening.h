@@ -44,7 +44,7 @@ struct Eigensystem {
   std::vector<double> vectors;  // (n, n): row i is the unit vector of values[i], its largest component positive
 };
 
-// Of a symmetric matrix (n, n), by cyclic Jacobi rotations (Golub and van Loan, "Matrix computations", 8.5).
+// That of a symmetric matrix (n, n), by cyclic Jacobi rotations (Golub and van Loan, "Matrix computations", 8.5).
 Eigensystem symmetric_eigensystem(std::vector<double> matrix, std::int64_t n);
 
 }  // namespace millrace

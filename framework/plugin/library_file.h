@@ -5,7 +5,7 @@
 
 namespace millrace {
 
-// Of a library whose file is cut off, as after a copy that failed: what is missing. Opening such a file ends the process
+// What is missing of a library whose file is cut off, as after a copy that failed. Opening such a file ends the process
 // (SIGBUS).
 // "": it is whole, or no library at all.
 std::string missing_part(const std::string& path);

@@ -61,7 +61,7 @@ struct Usage {
   bool paired = false;  // of a pipeline: target images are files of their own, and no images are made of them
 };
 
-// Of the graphs that run, the one whose preparation counts: that of run.best's figure; else the first one that reports figures
+// The graph whose preparation counts: that of run.best's figure; else the first one that reports figures
 // and does not train; else the first one that does not train; else the main graph, without the stages that draw random numbers.
 // Nothing: there is no network, the graph reads no images, or it cannot do without a stage that draws.
 // REQUIRES: builds have their data stages.
@@ -92,7 +92,7 @@ bool restores(const Usage& usage);
 // Whether the network may be given photographs at their own size: it restores, and its images were cut and not resized. Whether
 // its layers can do with another size is not known here.
 bool takes_own_size(const Usage& usage, const Registry& registry);
-// Of a network that restores: without what makes an image of its target, and without cuts where it takes photographs' own size.
+// The usage of a network that restores, without what makes an image of its target, and without cuts to the size of training.
 Usage for_photographs(Usage usage, const Registry& registry);
 // A stage that states which size images have, and cuts none to it, changes none: the same without that, and with another size.
 Usage without_stated_sizes(Usage usage, const Registry& registry);

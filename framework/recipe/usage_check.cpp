@@ -27,7 +27,7 @@ bool equal_values(const Value& a, const Value& b) {
   return a.kind() == b.kind() && to_toml(a) == to_toml(b);
 }
 
-// Of a table, too, in one line.
+// A value in one line, of a table too.
 std::string one_line(const Value& value) {
   const std::string list = to_toml(Value(Array{value}));
   return list.substr(1, list.size() - 2);

@@ -57,7 +57,7 @@ const Registry& registry() {
   return *made;
 }
 
-// Of a run on label images, which has everything that can be said.
+// What a run on label images writes: it has everything that can be said.
 constexpr const char* kText = R"(
 version = 1
 graph = "validate"
@@ -279,7 +279,7 @@ TEST(Disagreements, AreNotWhatAnotherTaskHasOrTheRunChooses) {
   EXPECT_EQ(said_of(usage(with("colours = [\"#000000\"", "colours = [\"#111111\""))), "") << "how predictions are drawn";
 }
 
-// Of a network that takes noise from images, cut to 40 x 40.
+// What a network writes that takes noise from images, cut to 40 x 40.
 constexpr const char* kRestores = R"(
 version = 1
 graph = "validate"

@@ -28,7 +28,7 @@ class BadSamples {
   std::uint64_t count() const;     // of all graphs
   std::uint64_t skipped(std::string_view graph) const;
 
-  // Of a rehearsal. They will come again, and are told where it fails.
+  // Keeps those of a rehearsal. They will come again, and are told where it fails.
   void hold(BadSampleEvent event);
   void forget_held();
   void tell_held();

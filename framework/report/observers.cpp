@@ -104,7 +104,7 @@ class Observers::Queue {
     }
   }
 
-  // Of an observer of which nothing may be lost: in start(), or in end().
+  // What an observer that may miss nothing has thrown in start(), or in end().
   std::optional<Error> start_error() const {
     const Lock lock(mutex_);
     return start_error_;

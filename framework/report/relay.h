@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-// Of a process with another rank. Thread-safe.
+// What a process with another rank reports to rank 0. Thread-safe.
 class Reporter {
  public:
   explicit Reporter(Group& group) : group_(group) {}

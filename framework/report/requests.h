@@ -67,7 +67,7 @@ class Requests {
   std::vector<Waiting> waiting_ MILLRACE_GUARDED_BY(mutex_);
   std::vector<RequestEvent> outside_ MILLRACE_GUARDED_BY(mutex_);
   bool shared_ MILLRACE_GUARDED_BY(mutex_) = false;
-  // Of more changes than there can be between a step and its last report.
+  // More changes than there can be between a step and its last report.
   static constexpr std::size_t kKeptFactors = 100;
   std::map<std::uint64_t, double> factors_ MILLRACE_GUARDED_BY(mutex_);  // by the first step that each is for
 };

@@ -243,11 +243,13 @@ void GraphBuild::refuse_changes_behind_device_cache() const {
     if (kept != nullptr && kept->on_device()) {
       cache = plan_->stages[index].name;
     } else if (!cache.empty() && transform != nullptr && transform->changes_pixels()) {
-      fail(ErrorKind::usage,
-           "{}: it changes pixels, and '{}' before it has `device = true`, by which devices keep each image as the cache has it "
-           "(flips and shifts by whole pixels are made there and change none): move it before the cache if it changes an image "
-           "alike each time, else set `device = false`",
-           place(index), cache);
+      fail(
+          ErrorKind::usage,
+          "{}: it changes pixels, and '{}' before it has `device = true`. Devices keep each image as the cache has it; only "
+          "flips "
+          "and shifts by whole pixels are made there. If it changes an image alike each time, move it before the cache; else set "
+          "`device = false`",
+          place(index), cache);
     }
   }
 }
@@ -326,7 +328,7 @@ void GraphBuild::require_use_of_gradients() const {
     const bool used = std::any_of(plan_->edges.begin(), plan_->edges.end(),
                                   [&](const EdgePlan& edge) { return edge.from_stage == static_cast<int>(index); });
     if (used || !has_gradients(type.inputs) || !has_gradients(type.outputs)) continue;
-    fail(ErrorKind::usage, "{}: nobody takes the gradients that it gives: put '{}' before '{}' in flow", place(index),
+    fail(ErrorKind::usage, "{}: no stage uses the gradients that it sends: put '{}' before '{}' in flow", place(index),
          plan_->stages[index].name, plan_->stages[last_use].name);
   }
 }

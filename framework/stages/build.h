@@ -62,7 +62,7 @@ class GraphBuild {
   std::uint64_t fingerprint() const { return context_.fingerprint; }  // of what arrives at `batch`; 0: the source has none
   void set_median_weights(std::vector<double> weights) { median_weights_ = std::move(weights); }
   std::uint64_t samples() const { return samples_; }  // of an epoch
-  // Of all that the source lists, whatever is chosen of it: samples by class, as classes() has them, and Source::listing_hash().
+  // What the source lists, whatever is chosen of it: samples by class, as classes() has them, and Source::listing_hash().
   const std::vector<std::uint64_t>& class_counts() const { return class_counts_; }
   std::uint64_t listing_hash() const { return listing_hash_; }
   // What devices are to keep of this graph; none when no cache in it asks for that.

@@ -42,8 +42,8 @@ void refuse_parts(const GraphBuild& build, const Network* network) {
   if (!learns_by(build, network, LossTarget::labels)) return;
   const bool one = classes.size() == 1;
   fail(ErrorKind::data,
-       "{}: its class{} '{}', which {} of a data set: is `path` one level too high, or the label in another column? "
-       "`classes` says that such names are meant",
+       "{}: its class{} '{}', which {} of a data set: is `path` one level too high, or the label in another column? If they are "
+       "meant, name them in `classes`",
        place_of_source(build), one ? " is" : "es are", fmt::join(classes, "', '"), one ? "is a part" : "are parts");
 }
 
@@ -53,8 +53,8 @@ void refuse_one_class(const GraphBuild& build, const Network* network) {
   if (std::ranges::count_if(counts, has_samples) != 1 || !learns_by(build, network, LossTarget::labels)) return;
   const auto label = static_cast<std::size_t>(std::ranges::find_if(counts, has_samples) - counts.begin());
   fail(ErrorKind::data,
-       "{}: all {} samples are of class '{}': a network learns to tell classes apart, and needs a second one, even of images "
-       "that show something else",
+       "{}: all {} samples are of class '{}': a network learns to tell classes apart. Add a second one, such as images that show "
+       "something else",
        place_of_source(build), counts[label], line_text(build.classes()[label]));
 }
 

@@ -26,7 +26,7 @@ struct MedianWeightsSetting {
   std::filesystem::path cache;  // a folder, made where it is missing; "": nothing is kept
 };
 
-// Of the targets of a graph: 0 for a class that never occurs. Numbers are kept in the cache folder under the listing's
+// The weights for a graph's targets: 0 for a class that never occurs. Numbers are kept in the cache folder under the listing's
 // fingerprint and the tables of all stages before `batch`, and found there the next time. Bad samples are left out. Throws
 // Error(usage) when the source has no label images, Error(data) when none can be read.
 std::vector<double> median_frequency_weights(const GraphBuild& build, const MedianWeightsSetting& setting);

@@ -32,7 +32,8 @@ constexpr std::size_t kDeepest = 4;  // a header needs 3
 // A header has more text for each value: what would become a hundred times as large in memory is none.
 constexpr std::size_t kLeastBytesAValue = 4;
 constexpr std::size_t kMostTensors = 250'000;
-// Of metadata that are kept. Ours are shorter; longer ones are another tool's, and lie in memory as long as a run otherwise.
+// The size of metadata that are kept. Ours are shorter; longer ones are another tool's, and lie in memory as long as a run
+// otherwise.
 constexpr std::size_t kLongestMetadata = std::size_t{8} << 20, kMostMetadata = std::size_t{32} << 20;
 
 // Looks at a header before anything is built of it. JSON keeps the last of two equal keys silently; here that would hide a

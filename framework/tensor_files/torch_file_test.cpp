@@ -33,7 +33,7 @@ class TorchFile : public testing::Test {
   }
   TensorFile read(const std::string& bytes) const { return read_tensors(file(bytes)); }
 
-  // Of an archive with one storage "0" of eight float32 values, 0 to 7.
+  // An archive with one storage "0" of eight float32 values, 0 to 7.
   std::string archive(const std::string& value) const { return zip(entries_of(pickle(value), {{"0", eight_}})); }
   std::string with_tensor(std::int64_t elements, std::int64_t offset, const std::vector<std::int64_t>& size,
                           const std::vector<std::int64_t>& stride) const {

@@ -115,7 +115,7 @@ class TorchStream final : public TorchStorages {
     if (at != size_) fail(ErrorKind::data, "has {} bytes behind its last storage: it was added to", size_ - at);
   }
 
-  // Of the values of a storage that begins at `at` with its count of elements. The file holds them all.
+  // Where the values begin of a storage that begins at `at` with its count of elements. The file holds them all.
   std::uint64_t begin_of(const TorchStorage& storage, std::uint64_t at) {
     std::uint64_t elements = 0, bytes = 0;
     if (size_ - at < sizeof elements) fail(ErrorKind::data, "ends before its storage '{}': it was cut short", shown(storage.key));

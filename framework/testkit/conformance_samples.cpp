@@ -177,7 +177,7 @@ void results(const Workable& stage, Report& report) {
   }
 }
 
-// Of every second sample the image lies in the batch's slot, and of the others outside, so that new_image() gives the slot.
+// The image of every second sample lies in the batch's slot, the others outside, so that new_image() gives the slot.
 void slots(const Workable& stage, Report& report) {
   testkit::Harness made = stage.harness();
   made.stage().open();

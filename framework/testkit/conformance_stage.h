@@ -18,7 +18,7 @@ inline constexpr unsigned kThreads = 4;
 // A stage type with a table that it accepts and a context to be made in.
 class Workable {
  public:
-  // Of an example of the type; null: of a table that is guessed. Where there is none that is accepted, why_not() says why.
+  // From an example of the type; null: from a table that is guessed. Where there is none that is accepted, why_not() says why.
   Workable(const Registry& registry, const StageType& type, const StageExample* example);
   const std::string& why_not() const { return why_; }
 

@@ -65,7 +65,7 @@ class PredictionsTest : public testing::Test {
     return harness.output().errors();
   }
 
-  // Of a file in the run's folder; empty where there is none.
+  // The content of a file in the run's folder; empty where there is none.
   std::string text_of(const std::string& name) const {
     std::ostringstream text;
     text << std::ifstream(folder_ / name, std::ios::binary).rdbuf();

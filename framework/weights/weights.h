@@ -18,7 +18,7 @@ namespace millrace {
 // Values of every parameter, in the network's order.
 using Weights = std::vector<std::vector<float>>;
 
-// Of a network's running statistics, by parameter: the mean over all replicas, weighted by `load` (empty: equally), which is what
+// A network's running statistics, by parameter: the mean over all replicas, weighted by `load` (empty: equally), which is what
 // inference uses of a run. Each replica has normalised by the statistics of its own share of every batch, and its running
 // variances are unbiased estimates of one and the same variance; so their mean is one, of more images. What the running means
 // differ by is the error of these estimates and is not added to the variance.

@@ -30,7 +30,7 @@ class WeightsWriter {
     std::function<Metadata()> metadata;
     std::function<Error(const Error& error)> advise;  // adds what to do about values that are not finite
     std::function<void(std::string text)> warn;
-    // Of best weights that are written, and why they are not; "": they are.
+    // Tells of best weights that are written, or why they are not ("": they are).
     std::function<void(const Best& best, const std::string& file, const std::string& cause)> tell_best;
   };
   WeightsWriter(const ReplicaView& view, Setting setting) : view_(view), setting_(std::move(setting)) {}
@@ -41,15 +41,15 @@ class WeightsWriter {
   // save() at the end of a run. Files that the run's folder does not take go to the rescue; lost() says so.
   std::string save_last();
 
-  // Of a run without checkpoints: writes the best weights from the replicas. All processes call it.
+  // In a run without checkpoints: writes the best weights from the replicas. All processes call it.
   void save_best(const Best& best);
-  // Of a run with checkpoints: writes the best weights from values of a checkpoint. Their metadata are those of the last
+  // In a run with checkpoints: writes the best weights from values of a checkpoint. Their metadata are those of the last
   // prepare_export(), which the thread of the run calls.
   void prepare_export() { export_metadata_ = setting_.metadata(); }
   void export_best(const Best& best, const WeightsFile::Fetch& values);
   std::filesystem::path best_path() const;
   std::optional<Best> best_there() const { return best_in(best_path()); }  // what best.safetensors says
-  // Of a resumed run: makes best.safetensors the best that its checkpoint knows. `values`: of that one; none: they are nowhere.
+  // In a resumed run: makes best.safetensors the best that its checkpoint knows. `values`: of that one; none: they are nowhere.
   // Best weights of an abandoned branch are set aside.
   void resume_best(const std::optional<Best>& known, const std::optional<WeightsFile::Fetch>& values, bool rewinds_history);
   void retry_best();  // tries those that wait again

@@ -20,7 +20,7 @@ constexpr std::array kLarge = {
     ClassLimit{.name = "ExecutablePlan", .public_functions = 20},
     // One layout of memory, and a short reader for each fact of it.
     ClassLimit{.name = "ParameterPlan", .public_functions = 28},
-    // Of each of eight kinds: to add a type, to find one by its name, and all of them.
+    // For each of eight kinds: to add a type, to find one by its name, and all of them.
     ClassLimit{.name = "Registry", .public_functions = 37},
     // A record that stages fill in turn: each field is a fact about one image.
     ClassLimit{.name = "Sample", .public_functions = 20, .fields = 24},

@@ -118,7 +118,7 @@ class ClassReader {
     const std::string head = outline(before);
     const std::size_t bracket = head.find('(');
     if (bracket == std::string::npos) return false;
-    // Of "Graph(int a) : a_{a}" the brace belongs to a field, unless what is before it is complete.
+    // In "Graph(int a) : a_{a}" the brace belongs to a field, unless what is before it is complete.
     const std::size_t colon = head.find(" : ", bracket);
     const std::size_t end = head.find_last_not_of(" \n\t");
     return colon == std::string::npos || head[end] == ')' || head[end] == '}';

@@ -16,10 +16,10 @@
 
 namespace millrace::architecture {
 
-// Of one source file. Line numbers, from 1, of comments that look so.
+// Line numbers, from 1, of comments in one source file that look so.
 std::vector<int> reflowed_comments(const std::vector<std::string>& lines);
 
-// Of the sources of a tree.
+// Checks the sources of a tree.
 Findings check_comments(const std::filesystem::path& root);
 
 }  // namespace millrace::architecture

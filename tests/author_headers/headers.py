@@ -60,8 +60,8 @@ def check_users(root):
     for file in sorted((root / "tests/outside_plugin").rglob("*")):
         if file.suffix in (".h", ".cpp"):
             found += wrong_includes(root, file, file.read_text(encoding="utf-8"))
-    for page in [root / "README.md", *sorted((root / "plugins").glob("*/README.md"))]:
-        if page.parent.name != "backends" and page.is_file():
+    for page in [root / "README.md", *sorted((root / "plugins/guide").glob("*.md"))]:
+        if page.stem not in ("backend", "communicator") and page.is_file():
             blocks = re.findall(r"```cpp\n(// [\w/]+\.(?:h|cpp)\n.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
             found += wrong_includes(root, page, "\n".join(blocks))
     return found

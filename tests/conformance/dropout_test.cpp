@@ -29,7 +29,7 @@ std::vector<float> logits_of_inference(Replica& replica, const Ref<Batch>& batch
   return replica.logits();
 }
 
-// Of slots [begin, begin + count) of the batch.
+// The logits of slots [begin, begin + count) of the batch.
 std::vector<float> logits_of_training(Replica& replica, const Ref<Batch>& batch, std::uint32_t begin, std::uint32_t count) {
   replica.ingest(batch, begin, count);
   replica.forward(3);

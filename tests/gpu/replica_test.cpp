@@ -132,7 +132,7 @@ TEST_F(GpuReplica, GivesBackWhatWasWritten) {
 }
 
 // Chosen by expectation or by timing: a run that starts from what was saved computes the same, whatever it would choose itself,
-// and of other counts too. Nothing is said, since nothing is chosen anew.
+// and of other counts too. Nothing is said, since nothing is chosen again.
 TEST_F(GpuReplica, ComputesWithTheEnginesThatAnotherRunSaved) {
   const auto net = network("quickstart");
   for (const Tune tune : {Tune::heuristic, Tune::measure}) {

@@ -38,7 +38,7 @@ def pages(root):
     found = [root / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md") if (root / name).exists()]
     for folder in FOLDERS:
         found += sorted((root / folder).rglob("README.md"))
-    for pattern in ("framework/flow.md", "pipelines/guide/*.md", "pipelines/reference/*.md"):
+    for pattern in ("framework/flow.md", "pipelines/guide/*.md", "pipelines/reference/*.md", "plugins/guide/*.md"):
         found += sorted(root.glob(pattern))
     return found
 

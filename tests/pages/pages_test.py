@@ -65,6 +65,18 @@ class PagesTest(unittest.TestCase):
         self.assert_finds(examples.check(self.root, COMPILER), "README.md:6: say which file", "README.md:10: is not in framework",
                           "README.md:14: is no TOML", "README.md:2: does not compile")
 
+    def test_an_example_that_is_not_that_of_its_header_is_found(self):
+        def found(call, note="<!-- example of framework/include/millrace/a.h -->"):
+            (self.root / "framework/include/millrace").mkdir(parents=True, exist_ok=True)
+            (self.root / "framework/include/millrace/a.h").write_text(
+                "// A header with a table and an example.\n//   here      a word; and another\n// Then:\n//   int f();  // why\n//\n"
+                "//   int g() { return f(); }\n//   int h() { ... }\n#pragma once\n")
+            self.page(f"{note}\n```cpp\n// a.h\nint f();\nint between();\nint g() {{ return {call}; }}\nint h() {{ return 1; }}\n```\n")
+            return examples.check_excerpts(self.root)
+        self.assertEqual(found("f()"), [])
+        self.assert_finds(found("between()"), "README.md:3: is not the example of framework/include/millrace/a.h, which says: int g()")
+        self.assert_finds(found("f()", ""), "a.h: no block of plugins/guide says <!-- example of framework/include/millrace/a.h -->")
+
     def test_commands_are_left_out_for_a_reason_only(self):
         self.page("```toml\n# a.toml\nx = 1\n```\n<!-- not run: it never ends -->\n```sh\nsleep 1d\n```\n\n```sh\ncat a.toml\n```\n")
         text, left_out = commands.script(self.root / "README.md", self.root, self.root)
@@ -94,6 +106,9 @@ class PagesTest(unittest.TestCase):
         page.write_text("| symptom | do |\n|---|---|\n| `there is no file 'x', and no folder` | |\n| `there is no folder 'x'` | |\n\n"
                         "| key | do |\n|---|---|\n| `there is none` | |\n")
         self.assert_finds(messages.check(self.root), "pipelines/guide/a.md:4: no program says 'there is no folder'")
+        (self.root / "framework/say.cpp").write_text('fail("there is no file \'{}\', and no folder", "asked in vain");\n')
+        page.write_text("It goes on behind a checkpoint.\n")
+        self.assert_finds(messages.check(self.root), "pipelines/guide/a.md:1: 'goes on behind'; say resumes from", "asked in vain")
 
     def test_parameters_are_read_from_a_table(self):
         text = ("x: Does y.\n  plugin  p\n\n  parameter  type     range          default\n"

@@ -280,7 +280,7 @@ TEST_F(OnSimulatedGpus, RecomputingActivationsTakesLessMemoryAndTrainsTheSame) {
   ASSERT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(loss(again, "step"), loss(kept, "step"));
   EXPECT_EQ(loss(again, "validate"), loss(kept, "validate"));
-  // Of training alone: validation's larger batches take more than it.
+  // The bound of training alone: validation's larger batches take more.
   const double all = bound(train("simulated:0", {"--check", "--graph", "train"}));
   EXPECT_GT(all, 0);
   EXPECT_LT(bound(train("simulated:0", {"--check", "--graph", "train", "--set", "run.recompute=true"})), all);

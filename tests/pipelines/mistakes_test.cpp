@@ -273,7 +273,7 @@ TEST_F(Mistakes, SeveralReplicasWhoseGradientsNobodySums) {
 }
 TEST_F(Mistakes, GradientsThatAreChangedBehindTheirUse) {
   expect("\"optimizer\",", "\"optimizer\", \"clip_gradients\",", 2,
-         {"[train.clip_gradients]: nobody takes the gradients that it gives: put 'clip_gradients' before 'optimizer' in flow"});
+         {"[train.clip_gradients]: no stage uses the gradients that it sends: put 'clip_gradients' before 'optimizer' in flow"});
 }
 TEST_F(Mistakes, ACacheFileThatIsSomethingElse) {
   const std::string flow = "flow = [\"read\", \"decode_image\", ";

@@ -180,7 +180,7 @@ class Maker {
     return made;
   }
 
-  // A stage is left out of a flow, stands there twice, or before the one that was before it.
+  // A stage is left out of a flow, is named twice, or stands before the one that was before it.
   std::optional<Mutant> rearranged() {
     std::vector<Token> stages;
     for (const Token& token : tokens_.all()) {

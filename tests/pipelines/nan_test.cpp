@@ -81,7 +81,7 @@ global_norm = 1e30
 
 const std::vector<std::string> kGradients = {"train.poison.step=3"};
 
-// Of each kind: 50 and not 2 with MILLRACE_NAN=50.
+// How many places of each kind: 50 and not 2 with MILLRACE_NAN=50.
 std::size_t places() {
   const char* const long_form = std::getenv("MILLRACE_NAN");                         // NOLINT(concurrency-mt-unsafe)
   return static_cast<std::size_t>(long_form != nullptr ? std::atoi(long_form) : 2);  // NOLINT(cert-err34-c)

@@ -38,7 +38,7 @@ std::vector<std::string> names(const std::string& folder) {
   return found;
 }
 
-// Of two epochs of the quick start's pipeline, with this source.
+// The stream of two epochs of the quick start's pipeline, with this source.
 std::vector<std::string> stream(const TemporaryFolder& folder, const std::string& stage, const std::string& path) {
   const std::string file = folder / "q.toml";
   std::ofstream(file) << "extends = \"" << pipeline("quickstart.toml") << "\"\n[train.read]\nstage = \"" << stage

@@ -64,7 +64,7 @@ std::vector<std::uint8_t> read_grey(const std::string& file) {
   return pixels;
 }
 
-// Of a picture with a palette, the colours.
+// The colours of a picture with a palette.
 std::vector<std::uint8_t> read_rgb(const std::string& file) {
   png_image info{};
   info.version = PNG_IMAGE_VERSION;

@@ -27,13 +27,13 @@ class ShortFiles : public testing::Test {
     words.insert(words.end(), options.begin(), options.end());
     return run_command(words);
   }
-  // Of photographs of shapes, a network that trains at once.
+  // Trains a small network on photographs of shapes.
   Outcome classify(const std::string& path, Words more = {}, const Words& options = {"--quiet"}) const {
     more.insert(more.end(), {"data.path=" + path, "network.use=quickstart", "image.side=32", "image.short=40",
                              "train.read.limit=48", "validate.read.limit=40"});
     return run("classify", more, options);
   }
-  // Of classes, by their values: a file is shorter than a list of tables in a command.
+  // Names classes by their values: a file is shorter than a list of tables in a command.
   std::string segment(const std::string& path, const std::string& more = "") const {
     const std::string file = folder_ / "segment.toml";
     std::ofstream(file) << fmt::format(

@@ -71,7 +71,7 @@ struct Published {
 
 class Zoo : public testing::TestWithParam<Published> {};
 
-// Of torchvision's models: zoo_names.py prints parameters and hashes; the multiply-adds round to the published `_ops`.
+// Figures of torchvision's models: zoo_names.py prints parameters and hashes; the multiply-adds round to the published `_ops`.
 INSTANTIATE_TEST_SUITE_P(Networks, Zoo,
                          testing::Values(Published{"alexnet", 61'100'840, 714'188'480, 0x1ee8f3858b0010a6},
                                          Published{"vgg16", 138'357'544, 15'470'264'320, 0xd903676470699f1a},

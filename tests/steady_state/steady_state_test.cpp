@@ -18,7 +18,7 @@ using testkit::table;
 
 constexpr std::uint64_t kWarm = 60, kEnd = 160;  // steps
 
-// Of a batch, between steps kWarm and kEnd.
+// What a batch costs, between steps kWarm and kEnd.
 struct Cost {
   double allocations = 0, locks = 0;
 };

@@ -59,7 +59,7 @@ class WeightsByUrl : public testing::Test {
     return count;
   }
 
-  // Of the one file of weights there.
+  // The name of the one file of weights there.
   std::string cached_name() const {
     for (const auto& entry : fs::directory_iterator(folder_.path() / "cache/weights")) {
       if (entry.path().extension() != ".lock") return entry.path().filename().string();

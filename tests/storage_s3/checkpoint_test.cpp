@@ -48,7 +48,7 @@ class S3Checkpoints : public testing::Test {
   std::string weights_in(const std::string& runs) const {
     return read_file(millrace::test::find_file(folder_.path() / runs, "weights.safetensors"));
   }
-  // Of the objects, those whose keys end so; their files have encoded names.
+  // The objects whose keys end so; their files have encoded names.
   std::vector<std::string> objects_that_end(const std::string& end) const {
     std::vector<std::string> found;
     for (const auto& entry : fs::directory_iterator(folder_.path() / "bucket")) {

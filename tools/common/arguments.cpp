@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/out_of_memory.h"
+#include "config/shipped.h"
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
 #include "millrace/util/standard_error.h"
@@ -19,7 +20,19 @@
 namespace millrace {
 
 Arguments::Arguments(std::string program, std::string usage, std::string text)
-    : program_(std::move(program)), usage_(std::move(usage)), text_(std::move(text)) {}
+    : program_(std::move(program)), usage_(std::move(usage)), text_(std::move(text)) {
+  names_ = [has_file = usage_.find("FILE") != std::string::npos || usage_.find(".toml") != std::string::npos] {
+    std::vector<std::string> names;
+    if (!has_file) return names;
+    for (const auto& [name, file] : shipped_files(kBases, ".")) names.push_back(name);
+    return names;
+  };
+}
+
+Arguments& Arguments::names(KnownNames known) {
+  names_ = std::move(known);
+  return *this;
+}
 
 Arguments& Arguments::flag(std::string name, std::string text, bool& set) {
   options_.push_back({std::move(name), "", std::move(text), [&set](const std::string&) { set = true; }, {}, {}});
@@ -67,7 +80,30 @@ const Arguments::Option& Arguments::find(std::string_view name) const {
   fail(ErrorKind::usage, "there is no option '{}'{}; see {} --help", name, advice, program_);
 }
 
+ProgramText Arguments::told() const {
+  ProgramText text{program_, usage_, text_, {}};
+  for (const Option& option : options_) text.options.push_back({option.name, option.value_name, option.text});
+  return text;
+}
+
+bool Arguments::answer(int count, const char* const* arguments) const {
+  const std::string_view asked = count > 1 ? arguments[1] : "";
+  if (asked == "--help=man") {
+    fmt::print("{}", manual_page(told()));
+  } else if (asked == "--help=section") {
+    fmt::print("{}", manual_section(told()));
+  } else if (asked == "--complete") {
+    ProgramText text = told();
+    text.options.push_back({"--help", "", "what the program is for, and its options"});
+    fmt::print("{}", completions(text.options, names_, {arguments + 2, arguments + count}));
+  } else {
+    return false;
+  }
+  return true;
+}
+
 bool Arguments::read(int count, const char* const* arguments, std::vector<std::string>& rest) const {
+  if (answer(count, arguments)) return false;
   bool options_ended = false;
   for (int i = 1; i < count; ++i) {
     std::string_view argument = arguments[i];
@@ -113,6 +149,9 @@ std::string Arguments::help() const {
     const std::string left = option.value_name.empty() ? option.name : option.name + " " + option.value_name;
     text += fmt::format("  {:<24} {}\n", left, option.text);
   }
+  if (program_.find(' ') != std::string::npos) return text;  // a verb ends as its program does
+  text += "\nExit codes:\n";
+  for (const ExitText& exit : kExits) text += fmt::format("  {:<24} {}\n", exit.code, exit.text);
   return text;
 }
 

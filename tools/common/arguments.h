@@ -7,10 +7,14 @@
 #include <string_view>
 #include <vector>
 
+#include "common/completion.h"
+#include "common/manual.h"
+
 namespace millrace {
 
 // Options may stand before, between and after the other arguments; "--" ends them; "--name=value" and "--name value" are the
-// same. --help and --version are always there.
+// same. --help and --version are always there; for the build and the shell also --help=man, --help=section and --complete WORD...
+// (manual.h, completion.h).
 class Arguments {
  public:
   // `usage`: what follows the program's name on a command line; `text`: what the program is for.
@@ -21,6 +25,8 @@ class Arguments {
   // May stand without a value, and is `alone` then: "--page", "--page=VALUE"; "--page VALUE" where the value `fits`.
   Arguments& option_or(std::string name, std::string value_name, std::string text, std::string alone,
                        std::function<bool(std::string_view)> fits, std::string& value);
+  // What may be written beside options, apart from files: by default the names of base files, where `usage` has a FILE.
+  Arguments& names(KnownNames known);
   Arguments& repeated(std::string name, std::string value_name, std::string text, std::vector<std::string>& values);
 
   // Reads the command line; `rest` takes what is no option. Throws Error(usage), with the nearest option for an unknown one.
@@ -37,8 +43,12 @@ class Arguments {
     std::function<bool(std::string_view)> fits = {};  // null: a value is needed
   };
   const Option& find(std::string_view name) const;
+  ProgramText told() const;
+  // Answers what the build or a shell asks; false: they have asked nothing.
+  bool answer(int count, const char* const* arguments) const;
 
   std::string program_, usage_, text_;
+  KnownNames names_;
   std::vector<Option> options_;
 };
 

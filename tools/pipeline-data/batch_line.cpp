@@ -62,7 +62,7 @@ class LastPacket : public Output {
   std::optional<Error> error_;
 };
 
-// Of batches whose size a run would choose by its devices' memory.
+// The size of batches where a run would choose it by its devices' memory.
 std::uint32_t size_without_devices(std::uint64_t samples) {
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(samples, 1, 64));
 }

@@ -1,11 +1,13 @@
 // pipeline-data VERB: makes and looks at data sets.
 #include <fmt/format.h>
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/arguments.h"
+#include "common/manual.h"
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
 #include "verbs.h"
@@ -30,16 +32,49 @@ constexpr Verb kVerbs[] = {
     {"split", "lists that divide a data set", &split_verb},
 };
 
+constexpr const char* kPurpose = "Makes and looks at data sets.";
+
 std::string help() {
-  std::string text = "usage: pipeline-data VERB ...\n\nMakes and looks at data sets.\n\n";
+  std::string text = fmt::format("usage: pipeline-data VERB ...\n\n{}\n\n", kPurpose);
   for (const Verb& verb : kVerbs) text += fmt::format("  {:<24} {}\n", verb.name, verb.text);
   return text + "\npipeline-data VERB --help explains a verb.\n";
+}
+
+void print_manual() {
+  fmt::print("{}.SH VERBS\n", manual_start({"pipeline-data", "VERB ...", kPurpose, {}}));
+  for (const Verb& verb : kVerbs) {
+    const std::array<const char*, 2> asked = {verb.name.data(), "--help=section"};
+    verb.run(2, asked.data());
+  }
+  fmt::print("{}", manual_end("pipeline-data"));
+}
+
+// `words`: those behind "--complete". The verb's own options are its own to tell.
+int complete(const std::vector<std::string>& words) {
+  if (words.size() < 2) {
+    for (const Verb& verb : kVerbs) {
+      if (!words.empty() && verb.name.starts_with(words[0])) fmt::print("{}\t{}\n", verb.name, verb.text);
+    }
+    return 0;
+  }
+  for (const Verb& verb : kVerbs) {
+    if (verb.name != words[0]) continue;
+    std::vector<const char*> asked = {verb.name.data(), "--complete"};
+    for (std::size_t i = 1; i < words.size(); ++i) asked.push_back(words[i].c_str());
+    return verb.run(static_cast<int>(asked.size()), asked.data());
+  }
+  return 0;
 }
 
 int run(int count, const char* const* arguments) {
   const std::string_view name = count > 1 ? arguments[1] : "";
   if (name == "--help" || name == "-h") {
     fmt::print("{}", help());
+    return 0;
+  }
+  if (name == "--complete") return complete({arguments + 2, arguments + count});
+  if (name == "--help=man") {
+    print_manual();
     return 0;
   }
   std::vector<std::string> names;

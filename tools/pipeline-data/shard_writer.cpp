@@ -69,7 +69,7 @@ ShardWriter::~ShardWriter() {
   }
 }
 
-// Of a pack that was killed.
+// Removes what a pack that was killed has left.
 void ShardWriter::remove_parts() const {
   std::vector<fs::path> parts;
   for (const auto& entry : fs::directory_iterator(folder_)) {

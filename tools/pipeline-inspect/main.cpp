@@ -7,6 +7,7 @@
 
 #include "common/arguments.h"
 #include "common/last_words.h"
+#include "common/settable_keys.h"
 #include "config/document.h"
 #include "config/schema.h"
 #include "config/shipped.h"
@@ -25,7 +26,7 @@ using namespace millrace;
 
 struct Options {
   std::vector<std::string> rest, sets;
-  bool dot = false, schema = false, parameters = false;
+  bool dot = false, schema = false, parameters = false, keys = false;
   std::string svg, plugin, limit = "30", batch, made;
 };
 
@@ -87,6 +88,15 @@ std::string inspect_pipeline(const std::string& file, const Options& options, co
   return options.svg.empty() ? describe_pipeline(pipeline) : "";
 }
 
+// --keys
+std::string list_keys(const std::string& file, const Registry& registry) {
+  std::string text;
+  for (const SettableKey& key : settable_keys(file, registry)) {
+    text += key.name + (key.value.empty() ? "" : " = " + key.value) + (key.text.empty() ? "" : "  # " + key.text) + "\n";
+  }
+  return text;
+}
+
 // --new
 std::string make_file(const std::string& base, const Options& options, const Registry& registry) {
   const std::optional<std::string> file = is_shipped_name(base) ? find_shipped(kBases, base, ".") : std::nullopt;
@@ -107,18 +117,10 @@ bool is_part(const std::string& name, const Registry& registry) {
          std::any_of(registry.plugins().begin(), registry.plugins().end(), is_it);
 }
 
-// Of a name that stands for itself. A stage's comes first where several kinds have one of that name.
-std::string inspect_name(const std::string& name, const Registry& registry) {
-  if (const StageType* stage = registry.stage(name)) return describe_stage(*stage);
-  if (const LayerType* layer = registry.layer(name)) return describe_layer(*layer);
-  if (const RuleType* rule = registry.rule(name)) return describe_rule(*rule);
-  if (const LossType* loss = registry.loss(name)) return describe_loss(*loss);
-  if (const ObserverType* observer = registry.observer(name)) return describe_observer(*observer);
+// All that inspect_name() and networks and base files answer to.
+std::vector<std::string> known_names(const Registry& registry) {
   std::vector<std::string> names = {"devices"};
-  for (const PluginInfo& plugin : registry.plugins()) {
-    if (plugin.name == name) return describe_plugin(plugin, registry);
-    names.push_back(plugin.name);
-  }
+  for (const PluginInfo& plugin : registry.plugins()) names.push_back(plugin.name);
   append_names(registry.stages(), names);
   append_names(registry.layers(), names);
   append_names(registry.rules(), names);
@@ -126,7 +128,20 @@ std::string inspect_name(const std::string& name, const Registry& registry) {
   append_names(registry.observers(), names);
   append_names(shipped_files(kNetworks, "."), names);
   append_names(shipped_files(kBases, "."), names);
-  const auto nearest = nearest_name(name, names);
+  return names;
+}
+
+// Describes what a name stands for. A stage's comes first where several kinds have one of that name.
+std::string inspect_name(const std::string& name, const Registry& registry) {
+  if (const StageType* stage = registry.stage(name)) return describe_stage(*stage);
+  if (const LayerType* layer = registry.layer(name)) return describe_layer(*layer);
+  if (const RuleType* rule = registry.rule(name)) return describe_rule(*rule);
+  if (const LossType* loss = registry.loss(name)) return describe_loss(*loss);
+  if (const ObserverType* observer = registry.observer(name)) return describe_observer(*observer);
+  for (const PluginInfo& plugin : registry.plugins()) {
+    if (plugin.name == name) return describe_plugin(plugin, registry);
+  }
+  const auto nearest = nearest_name(name, known_names(registry));
   fail(ErrorKind::usage,
        "there is no plugin, stage, layer type, loss, update rule, observer, network, base file or file '{}'{}{}", name,
        nearest ? fmt::format("; nearest is '{}'", *nearest) : "; pipeline-inspect without arguments lists what there is",
@@ -162,6 +177,7 @@ std::string inspect(const Options& options) {
     fail(ErrorKind::usage, "--new needs the name of a base file, such as classify");
   if (options.rest.empty()) return list_everything(registry);
   const std::string& what = options.rest[0];
+  if (options.keys) return list_keys(what, registry);
   if (!options.made.empty()) return make_file(what, options, registry);
   if (is_weights(what)) return inspect_weights(what, options, registry);
   if (is_file(what)) {
@@ -200,10 +216,16 @@ int main(int count, char** words) {
               "a network's parameters, one JSON object a line: name, shape, first values; of weights: name, type, shape",
               options.parameters)
         .option("--batch", "N", "of a network: the batch that its memory is planned for (32)", options.batch)
+        .flag("--keys", "of a pipeline: every key that --set may change, with its value and its meaning", options.keys)
         .flag("--schema", "a JSON schema of pipeline files, for editors", options.schema)
         .option("--conformance", "PLUGIN.so",
                 "asks of everything in a plugin what is asked of ours; exit code 1 if a check fails", options.plugin)
         .option("--limit", "SECONDS", "with --conformance: how long one check may take (30)", options.limit);
+    arguments.names([] {
+      Registry registry;
+      registry.load_all();
+      return known_names(registry);
+    });
     if (!arguments.read(count, words, options.rest)) return 0;
     if (!options.plugin.empty()) {
       if (!options.rest.empty()) fail(ErrorKind::usage, "--conformance checks one plugin: '{}' is too much", options.rest[0]);

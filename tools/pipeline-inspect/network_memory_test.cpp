@@ -40,7 +40,7 @@ TEST(InspectMemory, IsWhatTheBackendPlansForTheBatch) {
   const auto activations = [&](const std::string& of) { return mebibytes(of, "activations and their gradients"); };
   const std::vector<double> large = activations(many);
   ASSERT_EQ(large.size(), 2U) << many;
-  // Of small batches a part is scratch memory that is the same for any, and differs from processor to processor.
+  // Part of what small batches take is scratch memory, the same for any, which differs between processors.
   const std::string some = describe_memory(*network, registry, 640), most = describe_memory(*network, registry, 6400);
   EXPECT_GT(activations(most).at(0), 8 * activations(some).at(0)) << some << most;
   EXPECT_GT(large[0], 2 * large[1]) << "training keeps what backward reads";

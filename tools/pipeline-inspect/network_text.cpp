@@ -72,7 +72,7 @@ std::uint64_t elements(const Network& network, const Layer& layer) {
   return sum;
 }
 
-// Of all its outputs, for one image in float32.
+// The bytes of all its outputs, for one image in float32.
 std::uint64_t activation_bytes(const Layer& layer) {
   std::uint64_t elements = 0;
   for (int port = 0; port < layer.output_count(); ++port)

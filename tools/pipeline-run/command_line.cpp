@@ -216,10 +216,7 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
   Words words;
   std::vector<std::string> files;
   Arguments arguments("pipeline-run", "FILE [options] | --predict IMAGES --weights W [options]",
-                      "Runs the pipeline that a TOML file describes.\n"
-                      "Exit codes: 0 done, 1 the run failed, 2 the command line or the file is wrong, 3 the data is\n"
-                      "unusable, 4 a device failed, 129, 130 or 143 stopped by a signal after saving, 138 another process\n"
-                      "of the run was lost.");
+                      "Runs the pipeline that a TOML file describes.");
   add_what_runs(arguments, line, words);
   add_ranks(arguments, line.ranks);
   add_what_goes_wrong(arguments, line, words);

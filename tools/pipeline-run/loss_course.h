@@ -26,7 +26,7 @@ class LossCourse {
   bool broken() const;    // the last loss is not finite
   bool learned() const;   // a whole pass has a mean loss of goal() or less
   bool diverges() const;  // losses are far above the first one, and do not come back
-  // Of steps that have not learned:
+  // What is seen in steps that have not learned:
   bool grew() const;
   bool hardly_moved() const;
   bool guesses() const;

@@ -69,8 +69,8 @@ void Overfit::check(const PreparedRun& prepared) {
   if (!loss) return;
   if (loss->info().target == LossTarget::labels && batches_ * main.batch().size == 1) {
     fail(ErrorKind::usage,
-         "--overfit: one image has one label, which a network learns without looking at it, and nothing would be shown: take "
-         "larger batches");
+         "--overfit: one image has one label. A network learns that without looking at the image, so nothing would be shown: "
+         "take larger batches");
   }
   course_.set_guess(loss_of_guessing(loss, prepared.pipeline.network->output()[0]));
 }
@@ -89,7 +89,7 @@ std::string Overfit::progress() const {
   return course_.steps() == 0 ? "" : fmt::format("loss {:.4g}, at first {:.4g}", course_.last(), course_.first());
 }
 
-// Of steps that have not learned, what is seen in their losses.
+// What the losses of steps show that have not learned.
 std::string Overfit::why_not() const {
   if (course_.grew()) return "The loss grew: the learning rate is too large. --find-rate proposes one";
   std::string text;

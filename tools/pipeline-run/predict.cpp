@@ -72,8 +72,8 @@ Usage usage_in(const std::string& weights, bool measures, const std::vector<std:
          weights, mistake);
   }
   fail(ErrorKind::usage,
-       "--predict: '{}' does not say how images are prepared for it: it is not from Millrace, or of an older one, or its run "
-       "validated nothing and drew at random in decoding. Write a pipeline with a graph that makes predictions, and run it with "
+       "--predict: '{}' does not say how images are prepared for it. It is not from Millrace, or from an older version, or its "
+       "run had no validation and random decoding. Write a pipeline with a graph that makes predictions, and run it with "
        "--weights",
        weights);
 }
@@ -300,7 +300,7 @@ void refuse_several_sizes(const std::vector<SizeGroup>& groups, bool compared) {
   const bool packed = std::any_of(groups.begin(), groups.end(), [](const SizeGroup& group) { return group.in_archives; });
   if (!packed && !compared) return;
   fail(ErrorKind::usage,
-       "--predict: the {} of {} sizes, such as '{}' ({}) and '{}' ({}), and a network takes one size at a time: {}",
+       "--predict: the {} of {} sizes, such as '{}' ({}) and '{}' ({}). A network takes one size at a time: {}",
        packed ? "shards have images" : "images are", groups.size(), groups[0].first, size_of(groups[0]), groups[1].first,
        size_of(groups[1]),
        packed ? "unpack them into a folder, whose images may have any size"

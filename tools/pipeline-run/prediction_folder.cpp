@@ -37,7 +37,7 @@ bool is_picture_folder(const std::string& name) {
   return std::find(kPictureFolders.begin(), kPictureFolders.end(), name) != kPictureFolders.end();
 }
 
-// Of a file that was not finished, the name it would have had; of any other its own. `abandoned`: no process writes it now.
+// The name that a file would have had when finished; any other file's own. `abandoned`: no process writes it now.
 std::string finished_name(const std::string& name, bool& abandoned) {
   static const std::regex kUnfinished(R"((.+)\.new-(\d{1,9}))");
   std::smatch found;

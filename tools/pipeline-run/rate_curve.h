@@ -35,7 +35,7 @@ class RateCurve {
   // Losses are 0, or as good as: batches that were never seen are learned already.
   bool falls_to_nothing() const;
 
-  // Of the first losses.
+  // The level of the first losses.
   double level() const;
   double deviation() const;
 

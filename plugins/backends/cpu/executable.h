@@ -59,7 +59,7 @@ class Executable {
   std::size_t find_measured(LayerPort value) const { return plan_.find_measured(value); }
   const Map& output() const { return measured_.front().output(); }
   const Map& d_output() const { return measured_.front().d_output(); }
-  // Of inference: a value of CompileRequest::outputs, as the last forward made it. Throws Error(usage) for another.
+  // After inference: a value of CompileRequest::outputs, as the last forward made it. Throws Error(usage) for another.
   const Map& output(LayerPort value) const;
   // `done(node)`: the gradients of this node's parameters are there. Called for every node, last one first.
   void backward(const Pass& pass, const std::function<void(int node)>& done);

@@ -35,7 +35,7 @@ const TrialOperand& operand_of(const Trial& trial, WindowOperand which) {
 
 }  // namespace
 
-// Of memory that is not part of the plan yet.
+// How much memory a trial may take that is not part of the plan yet.
 constexpr std::size_t kMostOfTrial = std::size_t{1} << 30;
 
 Fault find_fault(const Trial& trial, MemoryRegion& scratch, const std::function<void(const TrialMemory&)>& kernel) {

@@ -14,12 +14,12 @@
 
 namespace millrace::cpu {
 
-// Of a share of a batch, as losses read it. Threading: the replica's thread.
+// The inputs of losses, for a share of a batch. Threading: the replica's thread.
 class LossInputs {
  public:
   void take(const Batch& batch, std::uint32_t begin, std::uint32_t count, const PixelTable& table);
   void append_to(LossTensors& tensors) const;
-  // Of a share, with the largest target that these losses can have.
+  // What a share takes, with the largest target that these losses can have.
   static std::size_t bytes(const Network& network, std::span<const LossAt> losses, std::uint32_t samples);
 
  private:

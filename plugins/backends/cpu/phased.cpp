@@ -32,7 +32,7 @@ class Phased final : public RearrangedConvolution {
   std::int64_t rows() const { return conv().dilation.height; }
   std::int64_t columns() const { return conv().dilation.width; }
 
-  // Of all phases of a map.
+  // The spec of all phases of a map.
   MapSpec phases_of(const MapSpec& spec) const {
     MapSpec phases = spec;
     phases.n = spec.n * rows() * columns();

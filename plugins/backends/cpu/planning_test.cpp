@@ -79,7 +79,7 @@ TEST(Fusion, NamesALayerThatItDoesNotKnow) {
   }
 }
 
-// Of an executable for two samples; none: this processor does not compute in bf16.
+// The layers of an executable for two samples; none: this processor does not compute in bf16.
 std::vector<LayerTime> layers_in(Precision precision, bool training, const std::shared_ptr<const Network>& network) {
   try {
     return Laboratory(network, 2, training, CompileOptions{.precision = precision}).executable().layer_times();

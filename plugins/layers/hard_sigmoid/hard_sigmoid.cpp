@@ -6,7 +6,7 @@
 namespace millrace::layers {
 namespace {
 
-// Of the gates in MobileNetV3 (Howard et al. 2019, arXiv 1905.02244).
+// The function of the gates in MobileNetV3 (Howard et al. 2019, arXiv 1905.02244).
 class HardSigmoid final : public PortableLayer {
  public:
   struct Params {};

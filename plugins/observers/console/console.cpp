@@ -147,7 +147,7 @@ class ConsoleObserver final : public RunObserver {
     const std::string text = e.state == RequestEvent::State::asked ? asked_text(e)
                              : e.state == RequestEvent::State::honoured
                                  ? honoured_text(e)
-                                 : fmt::format("{} asked for {} in vain: {}", e.by, to_string(e.kind), e.text);
+                                 : fmt::format("{} asked for {}, which was refused: {}", e.by, to_string(e.kind), e.text);
     if (!text.empty()) say(text);
   }
 

@@ -202,7 +202,7 @@ TEST_F(ConsoleObserverTest, SaysWhatIsAskedForAndWhatBecameOfIt) {
             "stopping after the step under way: observer page asks for it\n"
             "from step 13 on the learning rate is multiplied by 0.5: observer page asked for it\n"
             "weights after step 12: runs/w.safetensors\n"
-            "observer page asked for save in vain: the run has no folder\n");
+            "observer page asked for save, which was refused: the run has no folder\n");
 }
 
 TEST_F(ConsoleObserverTest, SaysWhyTheRunWasStopped) {

@@ -61,8 +61,8 @@ void ReadCifar::warn() const {
   std::uint64_t without = 0;
   for (const std::int8_t label : labels_) label < 0 ? ++without : ++counts[static_cast<std::size_t>(label)];
   if (without > 0)
-    run_->warn(fmt::format("{} of the {} images in '{}' have a label that is none of the {} classes, and are bad samples",
-                           without, labels_.size(), path_, classes_.size()));
+    run_->warn(fmt::format("{} of the {} images in '{}' are bad samples: their label is none of the {} classes", without,
+                           labels_.size(), path_, classes_.size()));
   const std::string lacking = classes_without("image", classes_, counts, path_);
   if (!lacking.empty()) run_->warn(lacking);
   warn_of_gaps();

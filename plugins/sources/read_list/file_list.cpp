@@ -127,7 +127,7 @@ class ListBuilder {
     for (const std::int32_t label : list_.labels) ++list_.counts[static_cast<std::size_t>(label)];
   }
 
-  // A file that stands there twice, as one class and as another.
+  // A file that is listed twice, as one class and as another.
   void find_contradictions() {
     struct Named {
       std::uint64_t path;  // hash

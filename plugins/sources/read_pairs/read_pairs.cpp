@@ -177,9 +177,8 @@ void ReadPairs::open() {
   const std::vector<std::string>& alone = pairs_.left_out;
   if (size() == 0) {
     fail(ErrorKind::data,
-         "no file in '{}' has a partner in '{}': '{}' and '{}' do not belong together; `suffix` and `image_suffix` name endings "
-         "that "
-         "one of them has, `label_folder` and `image_folder` folders, and pair = \"name\" leaves folders aside",
+         "no file in '{}' has a partner in '{}': '{}' and '{}' do not belong together. Where their names differ, `suffix` and "
+         "`image_suffix` name the endings, `label_folder` and `image_folder` the folders; pair = \"name\" compares names alone",
          images_.url, targets_->url, line_text(alone.front()), line_text(alone.back()));
   }
   if (!alone.empty() && !skip_unpaired_) {

@@ -170,8 +170,8 @@ class Builder {
         std::adjacent_find(seen_.begin(), seen_.end(), [](const Seen& a, const Seen& b) { return a.key == b.key; });
     if (twice == seen_.end()) return;
     fail(ErrorKind::data,
-         "sample '{}' is there twice, or its members do not stand together: at byte {} and again at byte {}; pack the shard "
-         "anew, sorted by name (tar --sort=name)",
+         "sample '{}' is duplicated, or its members do not stand together: at byte {} and again at byte {}; pack the shard "
+         "again, sorted by name (tar --sort=name)",
          shown(twice->key), twice->header, std::next(twice)->header);
   }
 

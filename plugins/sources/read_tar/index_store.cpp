@@ -25,8 +25,8 @@ struct CloseFile {
 };
 using File = std::unique_ptr<std::FILE, CloseFile>;
 
-// Of an index. What it says of a sample is shorter than what the shard has of it; only numbers may be twice as long as their
-// text.
+// The largest index that is read. What it says of a sample is shorter than what the shard has of it; only numbers may be twice as
+// long as their text.
 std::uint64_t most_bytes(const Shard& shard) { return 2 * shard.bytes + (std::uint64_t{1} << 20U); }
 
 // Nothing when there is no such file, or it cannot be read, or it has more than `most` bytes.

@@ -67,7 +67,7 @@ TEST(BuildIndex, KeepsSamplesThatLackSomethingForThePolicyToDealWith) {
 TEST(BuildIndex, NamesSamplesWhoseMembersLieApart) {
   EXPECT_EQ(
       error_of(TarWriter().file("a.jpg", "1").file("b.jpg", "1").file("a.cls", "1").end()),
-      "sample 'a' is there twice, or its members do not stand together: at byte 0 and again at byte 2048; pack the shard anew, "
+      "sample 'a' is duplicated, or its members do not stand together: at byte 0 and again at byte 2048; pack the shard again, "
       "sorted by name (tar --sort=name)");
 }
 

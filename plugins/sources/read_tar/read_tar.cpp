@@ -232,7 +232,7 @@ void ReadTar::read_indices(std::vector<Shard> shards) {
   bool warned = false;
   const IndexStore store(settings_, [&](const std::string& why) {
     const std::lock_guard lock(mutex);
-    if (run_ != nullptr && !warned) run_->warn("the shards' indices cannot be kept, and every run has to make them anew: " + why);
+    if (run_ != nullptr && !warned) run_->warn("the shards' indices cannot be kept, and every run builds them again: " + why);
     warned = true;
   });
   shards_.clear();

@@ -37,7 +37,7 @@ struct Operation {
   bool has_magnitude() const { return first != last; }
 };
 
-// Of translations in RandAugment: as parts of the width or height. Of posterise: bits taken away.
+// Strengths in RandAugment. Translations are parts of the width or height; posterise takes bits away.
 constexpr Operation kRandAugment[] = {
     {Kind::identity},
     {Kind::shear_x, 0, 0.3, true},

@@ -100,7 +100,7 @@ void BatchSamples::describe(StageDescription<Params>& d) {
   d.params.add("bad_samples", &Params::bad_samples)
       .choices({"auto", "replace", "skip", "fail"})
       .text(
-          "a sample that cannot be read or decoded: take another one, go on without it, or end the run; auto: replace, or skip "
+          "a sample that cannot be read or decoded: take another one, continue without it, or end the run; auto: replace, or skip "
           "in a graph beside the main one and where predictions are made");
   d.params.add("bad_sample_budget", &Params::bad_sample_budget)
       .range(0)

@@ -29,7 +29,7 @@ Excerpt cut_out(const Region& region) { return {region, box_of(region), region.h
        wanted_width);
 }
 
-// Of the longer side, when the shorter one becomes `short_side`.
+// The length of the longer side when the shorter one becomes `short_side`.
 int longer_side(std::int64_t short_side, int height, int width, std::int64_t most) {
   const std::int64_t longer = short_side * std::max(height, width) / std::min(height, width);
   if (longer <= most) return static_cast<int>(longer);

@@ -41,7 +41,7 @@ TEST(JpegParts, AreBitForBitThoseOfTheWholeImage) {
   }
 }
 
-// Of which JpegDecoder does not leave everything to libjpeg.
+// JpegDecoder does not leave all of such files to libjpeg.
 TEST(JpegParts, OfLargerFilesAsWell) {
   for (const int sampling : {1, 2}) {
     for (const int channels : {1, 3}) {

@@ -190,7 +190,7 @@ void JpegDecoder::State::mark_tables() {
   }
 }
 
-// Of the one scan that has been announced; what later ones use is not known yet.
+// Looks at the one scan that has been announced; what later ones use is not known yet.
 bool JpegDecoder::State::may_use_marked_tables() {
   if (jpeg_has_multiple_scans(&info) != FALSE) return true;
   const auto quantisation = [&](int number) {

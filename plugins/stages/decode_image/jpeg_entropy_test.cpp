@@ -111,7 +111,7 @@ TEST_F(JpegEntropyTest, RefusesCodesTooManyOrTooFew) {
   EXPECT_FALSE(Libjpeg(&entropy).decode(no_end, size).took_over);
 }
 
-// Of files that are large enough for the decoder to try it.
+// These files are large enough for the decoder to try it.
 TEST(JpegDamage, EndsAsItDoesInLibjpegWhereItChangesPixels) {
   constexpr int kSide = 160;
   Recipe recipe{.height = kSide, .width = kSide};

@@ -24,7 +24,7 @@ std::size_t bytes_of_type(std::uint32_t type) {
   }
 }
 
-// Of a TIFF header and its first directory, as EXIF holds them. Nothing: there is no such tag.
+// The orientation in a TIFF header and its first directory, as EXIF holds them. Nothing: there is no such tag.
 std::optional<int> tiff_orientation(Bytes tiff) {
   if (tiff.size() < 8) return std::nullopt;
   const bool little = tiff[0] == 'I' && tiff[1] == 'I';
@@ -48,7 +48,7 @@ std::optional<int> tiff_orientation(Bytes tiff) {
   return std::nullopt;
 }
 
-// Of a packet of XMP: the first tiff:Orientation that has a number, as an attribute or an element.
+// The first tiff:Orientation in a packet of XMP that has a number, as an attribute or an element.
 int xmp_orientation(Bytes xmp) {
   constexpr std::string_view kName = "tiff:Orientation";
   const std::string_view text(reinterpret_cast<const char*>(xmp.data()), xmp.size());

@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-// Of a file of each kind: 1 ... 8 as in the EXIF tag 0x0112; 1, which is upright, where it is missing or makes no sense. Never
+// The orientation of a file: 1 ... 8 as in the EXIF tag 0x0112; 1, which is upright, where it is missing or makes no sense. Never
 // throws. A PNG has it in its chunk eXIf. Without the tag, tiff:Orientation of XMP counts (APP1 of a JPEG, iTXt of a PNG that is
 // not compressed), as in Pillow's Image.getexif(): of PNGs since version 7.2, of JPEGs since 11. OpenCV and browsers read EXIF
 // alone.

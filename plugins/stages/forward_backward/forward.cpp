@@ -73,7 +73,7 @@ Forward::Forward(const Params& params, const StepContext& context)
     if (port == network.result()) continue;
     if (!is_one_view(views_)) {
       fail(ErrorKind::usage,
-           "test_time = \"{}\": a stage of [{}] takes the output of layer '{}', which each view of an image has another of; set "
+           "test_time = \"{}\": a stage of [{}] takes the output of layer '{}', and each view of an image has its own: set "
            "test_time = \"none\"",
            params.test_time, context.graph, network.layers[static_cast<std::size_t>(port.layer)].name);
     }

@@ -31,7 +31,7 @@ class WeighedToken : public StepToken {
   std::vector<double> weights;
 };
 
-// Of a stage with so many losses of labels.
+// A packet for a stage with so many losses of labels.
 Packet step_packet(const Ref<Batch>& batch, std::size_t losses = 1) {
   const auto token = make_ref<WeighedToken>();
   double weight = 0;

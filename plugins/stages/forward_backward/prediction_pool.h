@@ -31,7 +31,7 @@ class PredictionPool : public std::enable_shared_from_this<PredictionPool> {
   // Submits what fills the values, behind infer() of these samples, which begin at slot `begin` of the batch. REQUIRES:
   // `predictions` are this pool's; they stay until the event is complete.
   static Ref<Event> read(Replica& replica, const Predictions& predictions, const Ref<Batch>& batch, std::uint32_t begin);
-  // Of all of them, at most.
+  // The bytes of all of them, at most.
   static std::size_t bytes(const std::vector<Predictions::Values>& values, std::uint32_t samples);
 
  private:

@@ -80,7 +80,7 @@ class Optimizer : public Stage {
   std::string save() const override;
   void restore(std::string_view saved) override;
 
-  // Of `average`, in the first `done` steps.
+  // How many places `average` has in the first `done` steps.
   static std::uint64_t places_until(std::uint64_t done, const Average& average, const StepContext& context);
 
  private:

@@ -40,7 +40,7 @@ TEST(OptimizerParameters, APlateauIsNoSchedule) {
             std::string::npos);
 }
 
-// Of a run of 4 epochs whose network has a frozen parameter.
+// The warnings of a run of 4 epochs whose network has a frozen parameter.
 std::vector<std::string> warnings(const Value& parameters, int replica = 0) {
   Network network = testkit::small_network({2, 2, 1}, 3, 2);
   network.parameters[0].trainable = false;

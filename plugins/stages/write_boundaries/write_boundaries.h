@@ -58,7 +58,7 @@ class WriteBoundaries : public Stage {
   ImageShape map_;  // of the label images, one channel
   std::string folder_;
 
-  // Of the line's thread.
+  // Used on the line's thread alone.
   std::vector<std::uint8_t> truth_, predicted_;
   std::vector<float> largest_;  // outputs so far, by pixel
   std::vector<Mean> classes_;   // of the pass so far

@@ -121,7 +121,7 @@ TEST_F(WriteBoundariesTest, AveragesOverTheImagesOfAPass) {
   EXPECT_TRUE(write(*harness, first).empty());
   EXPECT_EQ(text_of("boundaries/classes.csv"), "") << "the pass is not whole";
   EXPECT_TRUE(write(*harness, second).empty());
-  // Of road's 16 true boundary pixels (a ring of 4 x 6) 12 lie on the ring of 8 x 6, of which 12 in 24 are true.
+  // Road has 16 true boundary pixels (a ring of 4 x 6). 12 lie on the ring of 8 x 6, whose 24 have 12 true ones.
   const double recall = 12.0 / 16, precision = 12.0 / 24, road = 2 * precision * recall / (precision + recall);
   const std::string classes = text_of("boundaries/classes.csv"), figures = text_of("boundaries/figures.csv");
   EXPECT_TRUE(classes.starts_with("class,images,boundary_f1\r\nsky,3,0.666666666666666")) << classes;

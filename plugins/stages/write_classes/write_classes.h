@@ -69,7 +69,7 @@ class WriteClasses : public Stage {
   std::vector<std::string> outputs_;  // names of the network's outputs
   std::string path_;
 
-  // Of the line's thread.
+  // Used on the line's thread alone.
   std::optional<OutputFile> file_;  // of the pass under way
   std::string text_, place_, number_;
   std::vector<std::size_t> ranked_;    // the first top_ are in order

@@ -103,9 +103,8 @@ TEST_F(EvaluationOfPixels, NeedsLabelImagesOfTheOutputsSize) {
   context_.target.scale = 2;
   EXPECT_EQ(mistake(), "the network's output is 2 x 2 x 3, and the label images are 4 x 6: they must match");
   context_.target = {};
-  EXPECT_EQ(
-      mistake(),
-      "the network's output is a map, 2 x 2 x 3, which is compared with label images, and the source of [predict] has none");
+  EXPECT_EQ(mistake(),
+            "the network's output is a map, 2 x 2 x 3. It is compared with label images, and the source of [predict] has none");
 }
 
 // A limit on the size of files stands for a disk that is full: the pictures do not fit.

@@ -89,8 +89,7 @@ void WriteEvaluation::require_label_images(const Shape& output) {
          to_string(output), kUnknownClass);
   }
   if (context_.target.kind != TargetSpec::Kind::classes) {
-    fail(ErrorKind::usage,
-         "the network's output is a map, {}, which is compared with label images, and the source of [{}] has none",
+    fail(ErrorKind::usage, "the network's output is a map, {}. It is compared with label images, and the source of [{}] has none",
          to_string(output), context_.graph);
   }
   map_ = context_.target.shape(context_.window);

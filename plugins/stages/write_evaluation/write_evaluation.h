@@ -97,7 +97,7 @@ class WriteEvaluation : public Stage {
   ImageShape map_{0, 0, 0};         // of the label images, one channel; of vectors without channels
   std::string folder_;
 
-  // Of the line's thread.
+  // Used on the line's thread alone.
   std::vector<double> matrix_;  // of the pass so far
   Calibration calibration_;
   Mistakes mistakes_;

@@ -56,7 +56,7 @@ class WriteFeatures : public Stage {
   Shape shape_;  // of one image
   std::string path_, names_path_;
 
-  // Of the line's thread.
+  // Used on the line's thread alone.
   std::optional<OutputFile> features_, names_;  // of the pass under way
   std::uint64_t rows_ = 0;
   std::string text_, place_;

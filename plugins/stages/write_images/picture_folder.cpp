@@ -63,7 +63,7 @@ void PictureFolder::stop() noexcept {
   written_ = 0;
 }
 
-// Of a file or an archive's member.
+// The name of a file or of an archive's member.
 std::string PictureFolder::name_of(const Predictions::Sample& sample) const {
   const std::string& place = sample.member.empty() ? sample.url : sample.member;
   if (params_.names != "path") return std::string(last_of(place));

@@ -64,7 +64,7 @@ class WriteGradCam : public Stage {
   const DataContext context_;
   const ScoreGradient gradient_;
 
-  // Of the line's thread.
+  // Used on the line's thread alone.
   PictureFolder pictures_;
   HeatMap map_;
   SeenImage image_;

@@ -48,7 +48,7 @@ class WriteImages : public Stage {
   const DataContext context_;
   const OutputPixels result_;
 
-  // Of the line's thread.
+  // Used on the line's thread alone.
   PictureFolder pictures_;
   std::vector<std::uint8_t> pixels_;
 

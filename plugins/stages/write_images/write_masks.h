@@ -71,7 +71,7 @@ class WriteMasks : public Stage {
   std::vector<std::uint8_t> labels_;  // by class; empty: numbers are written
   ImageShape map_;                    // of the network's output, one channel
 
-  // Of the line's thread.
+  // Used on the line's thread alone.
   PictureFolder pictures_;
   std::vector<float> largest_;
   std::vector<std::uint8_t> classes_;  // (map_)

@@ -110,9 +110,8 @@ TEST_F(WriteMasksTest, NamesASampleWhosePlaceIsNotKnown) {
   const auto harness = made<WriteMasks>({{"size", text("source")}});
   const std::vector<Error> errors = write(*harness, share({outputs(kClasses)}));
   ASSERT_EQ(errors.size(), 1U);
-  EXPECT_NE(
-      errors[0].message().find("where the pixels of 'photos/0.jpg' lie in its file, and a stage of [predict] does not tell"),
-      std::string::npos)
+  EXPECT_NE(errors[0].message().find("where the pixels of 'photos/0.jpg' lie in its file. A stage of [predict] does not tell"),
+            std::string::npos)
       << errors[0].message();
 }
 

@@ -59,7 +59,7 @@ class WriteQuality : public Stage {
   std::size_t memory_bound() const override;
 
  private:
-  // Of one image, or their sums over a pass.
+  // The figures of one image, or their sums over a pass.
   struct Quality {
     double ratio = 0, similarity = 0;
   };
@@ -80,7 +80,7 @@ class WriteQuality : public Stage {
   const OutputPixels result_;
   std::string folder_;
 
-  // Of the line's thread.
+  // Used on the line's thread alone.
   std::optional<OutputFile> rows_;  // of the pass under way
   std::vector<std::uint8_t> pixels_, target_, seen_;
   Resampler resampler_;

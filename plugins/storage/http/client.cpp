@@ -25,7 +25,7 @@ std::string explained(const std::string& broken) {
   return broken + (is_untrusted ? "; CURL_CA_BUNDLE or SSL_CERT_FILE names a file of the certificates to trust" : "");
 }
 
-// Of a reply that is whole. Throws Refusal; otherwise why there has to be another attempt, or nothing.
+// Judges a reply that is whole. Throws Refusal; otherwise why there has to be another attempt, or nothing.
 std::string judged(int status) {
   if (status == 200 || status == 206 || status == 416) return {};
   const std::string text = fmt::format("HTTP {}", status);

@@ -22,7 +22,7 @@ void require_key(const std::string& url) {
   if (key.empty() || key.ends_with('/')) fail(ErrorKind::usage, "'{}': expected an object, s3://bucket/name", url);
 }
 
-// Of the names of objects below a folder.
+// What the names of objects below a folder begin with.
 std::string prefix_of(const ObjectUrl& folder) {
   return folder.key.empty() || folder.key.ends_with('/') ? folder.key : folder.key + "/";
 }

@@ -80,7 +80,8 @@ struct IngestAxis {
   std::int32_t start, step;     // of the record
   std::int32_t unit = 1;        // see resolve_border()
 
-  // Of a target with `scale` times the pixels; start and step of its image's record. As target_record() in millrace/sample.h.
+  // The axis of a target with `scale` times the pixels; start and step of its image's record. As target_record() in
+  // millrace/sample.h.
   MILLRACE_HD static IngestAxis of_target(std::int32_t stored, std::int32_t window, std::int32_t start, std::int32_t step,
                                           std::int32_t scale) {
     return {stored * scale, window * scale, start * scale + (step < 0 ? scale - 1 : 0), step, scale};

@@ -113,7 +113,7 @@ struct PoolPlace {
   std::int64_t n = 0;
   std::int32_t row = 0, column = 0, pack = 0;
 
-  // Of the i-th pack of a map.
+  // Where the i-th pack of a map lies.
   MILLRACE_HD static PoolPlace of(std::int64_t i, std::int32_t height, std::int32_t width, std::int32_t packs) {
     const Division pixel = divide(i, packs), line = divide(pixel.quotient, width), image = divide(line.quotient, height);
     return {image.quotient, static_cast<std::int32_t>(image.remainder), static_cast<std::int32_t>(line.remainder),

@@ -24,7 +24,7 @@ class Weighted : public Operation {
 
   // The library's plan of one of the three; with bias and `activation` behind in forward.
   virtual Library library(Kind kind, const MapSpec& from, const MapSpec& to, Activation activation) = 0;
-  // Of the data gradient, added to what is there. Null: the library has no engine for it.
+  // Computes the data gradient, added to what is there. Null: the library has no engine for it.
   virtual Library accumulating(const MapSpec& /*from*/, const MapSpec& /*to*/) { return nullptr; }
   virtual WeightLayout layout(const MapSpec& from) const = 0;
   virtual DataType output_type(const Planner& planner) const = 0;

@@ -42,7 +42,7 @@ class Executable {
   std::span<const Measured> measured() const { return measured_; }  // the result first
   std::size_t find_measured(LayerPort value) const { return plan_.find_measured(value); }
   const Map& output() const { return measured_.front().output(); }
-  // Of inference: a value of CompileRequest::outputs as the last forward made it, and room for it as float32 rows (n, C, H, W)
+  // After inference: a value of CompileRequest::outputs as the last forward made it, and room for it as float32 rows (n, C, H, W)
   // without padding, until the next pass.
   struct Kept {
     LayerPort value;

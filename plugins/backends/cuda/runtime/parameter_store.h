@@ -21,7 +21,7 @@ struct WeightLayout {
 
   static WeightLayout vector(std::int64_t elements) { return {elements, 1, 1, 1, pitch_of(elements), 1}; }
   std::size_t elements() const { return static_cast<std::size_t>(out_pitch * height * width * in_pitch); }
-  // Of one number for each column of the matrix (out, all others).
+  // The layout of one number for each column of the matrix (out, all others).
   WeightLayout of_columns() const { return {1, in, height, width, 1, in_pitch}; }
   friend bool operator==(const WeightLayout&, const WeightLayout&) = default;
 };

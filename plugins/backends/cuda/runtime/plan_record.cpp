@@ -80,7 +80,7 @@ PlanRecord::PlanRecord(const std::string& saved, Warn warn) : warn_(std::move(wa
   if (auto entries = decode_plans(saved)) {
     saved_ = std::move(*entries);
   } else {
-    warn_("the engines saved with these weights cannot be read, and are chosen anew");
+    warn_("the engines saved with these weights cannot be read, and are chosen again");
   }
 }
 
@@ -89,7 +89,7 @@ bool PlanRecord::differs(const std::string& what, const std::string& is) {
   chosen_[key] = is;
   const auto was = saved_.find(key);
   if (was == saved_.end() || was->second == is) return false;
-  warn_(fmt::format("{} is {}, and was {} in the run that saved these weights: engines are chosen anew", what, is, was->second));
+  warn_(fmt::format("{} is {}, and was {} in the run that saved these weights: engines are chosen again", what, is, was->second));
   return true;
 }
 
@@ -116,7 +116,7 @@ void PlanRecord::put(const std::string& library, const std::string& shape, const
 }
 
 void PlanRecord::refused(const std::string& library, const std::string& shape) const {
-  warn_(fmt::format("{} does not take back the engine that was saved with these weights for the {}: one is chosen anew", library,
+  warn_(fmt::format("{} does not take back the engine that was saved with these weights for the {}: one is chosen again", library,
                     shape));
 }
 

@@ -48,7 +48,7 @@ TEST_F(PlanRecordTest, AnotherDeviceChoosesAnew) {
   EXPECT_EQ(other->find("cuDNN", "conv 3x3"), std::nullopt);
   EXPECT_EQ(other->find("cuBLASLt", "10 x 20"), std::nullopt);
   ASSERT_EQ(warnings_.size(), 1U);
-  EXPECT_EQ(warnings_[0], "device is A100, and was H100 in the run that saved these weights: engines are chosen anew");
+  EXPECT_EQ(warnings_[0], "device is A100, and was H100 in the run that saved these weights: engines are chosen again");
 }
 
 TEST_F(PlanRecordTest, AnotherVersionChoosesAnewForItsLibraryAlone) {
@@ -56,16 +56,16 @@ TEST_F(PlanRecordTest, AnotherVersionChoosesAnewForItsLibraryAlone) {
   EXPECT_EQ(other->find("cuDNN", "conv 3x3"), std::nullopt);
   EXPECT_EQ(other->find("cuBLASLt", "10 x 20"), "bare 1f");
   ASSERT_EQ(warnings_.size(), 1U);
-  EXPECT_EQ(warnings_[0], "cuDNN is 92000, and was 91900 in the run that saved these weights: engines are chosen anew");
+  EXPECT_EQ(warnings_[0], "cuDNN is 92000, and was 91900 in the run that saved these weights: engines are chosen again");
 }
 
 TEST_F(PlanRecordTest, DamageAndRefusalsAreNamed) {
   EXPECT_EQ(record(saved().substr(3))->find("cuDNN", "conv 3x3"), std::nullopt);
   record(saved())->refused("cuDNN", "conv 3x3");
   ASSERT_EQ(warnings_.size(), 2U);
-  EXPECT_EQ(warnings_[0], "the engines saved with these weights cannot be read, and are chosen anew");
+  EXPECT_EQ(warnings_[0], "the engines saved with these weights cannot be read, and are chosen again");
   EXPECT_EQ(warnings_[1],
-            "cuDNN does not take back the engine that was saved with these weights for the conv 3x3: one is chosen anew");
+            "cuDNN does not take back the engine that was saved with these weights for the conv 3x3: one is chosen again");
 }
 
 TEST_F(PlanRecordTest, LeavesOutWhatIsNoText) {

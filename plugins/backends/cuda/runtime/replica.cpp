@@ -167,7 +167,7 @@ Ref<Event> GpuReplica::losses(std::span<const LossTerm> terms) {
   return known != nullptr ? known : compute_->mark();
 }
 
-// Of inference.
+// Measures what inference gave.
 Ref<Event> GpuReplica::measure_result(const std::shared_ptr<const Loss>& loss, StepSums& sums) {
   const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "loss");
   const LossTerm term{loss, 1, &sums};

@@ -15,7 +15,7 @@ bool share_bytes(const ArenaTensor& a, const ArenaTensor& b) {
 
 bool share_times(const ArenaTensor& a, const ArenaTensor& b) { return a.first <= b.last && b.first <= a.last; }
 
-// Of tensors that were written in a pass that had come to `from`, those whose life goes on when time goes back to `to`.
+// Whether a tensor, written in a pass that had come to `from`, lives on when time goes back to `to`.
 bool survives(const ArenaTensor& tensor, int from, int to) { return tensor.first < to && from <= tensor.last; }
 
 }  // namespace

@@ -40,7 +40,7 @@ MILLRACE_INLINE Largest largest_at(const PoolWindow& window, const Map& x, const
   return largest;
 }
 
-// Of a window of Kernel x Kernel pixels that lies inside.
+// Computes a window of Kernel x Kernel pixels that lies inside.
 template <int Kernel, class T, class Lanes>
 MILLRACE_INLINE Largest largest_of(const T* corner, std::int64_t row, std::int64_t pixel, Lanes lanes) {
   Largest largest{lanes.get(corner), {}};

@@ -1,0 +1,40 @@
+// Pages for `man`, made from what --help is made from.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/completion.h"
+
+namespace millrace {
+
+struct ProgramText {
+  std::string program;  // "pipeline-data", or with a verb "pipeline-data show"
+  std::string usage;    // behind it on a command line
+  std::string text;     // what it is for; its first sentence is the line of `man -k`
+  std::vector<OptionText> options;
+};
+
+// Codes that every program ends with. A run has more.
+struct ExitText {
+  const char* code;
+  const char* text;
+};
+inline constexpr ExitText kExits[] = {
+    {"0", "Done."},
+    {"1", "The run failed, or a check did."},
+    {"2", "The command line or the file is wrong."},
+    {"3", "The data is unusable."},
+    {"4", "A device failed."},
+    {"129, 130, 143", "A signal stopped it, after it had saved: SIGHUP, SIGINT or SIGTERM."},
+    {"138", "Another process of the run was lost."},
+};
+
+std::string manual_page(const ProgramText& text);
+
+// The same in parts, for a program with verbs: the start, a section for each verb, the end.
+std::string manual_start(const ProgramText& text);
+std::string manual_section(const ProgramText& verb);
+std::string manual_end(const std::string& program);
+
+}  // namespace millrace

@@ -1,0 +1,141 @@
+#include "common/settable_keys.h"
+
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "config/document.h"
+#include "config/plan.h"
+#include "config/shipped.h"
+#include "millrace/error.h"
+#include "millrace/observer.h"
+#include "millrace/plugin.h"
+
+namespace millrace {
+namespace {
+
+using Keys = std::map<std::string, SettableKey>;
+
+std::vector<std::string> choices_of(const ParamInfo& info) {
+  if (info.type == "true or false") return {"true", "false"};
+  return info.choices;
+}
+
+// `said`: the table in the file; null: it has none.
+void add_declared(Keys& keys, const std::string& prefix, const std::vector<ParamInfo>& params, const Value& defaults,
+                  const Value* said) {
+  for (const ParamInfo& info : params) {
+    const std::string name = prefix + info.name;
+    const Value* const value = said != nullptr ? said->find(info.name) : nullptr;
+    const Value* const shown = value != nullptr ? value : defaults.find(info.name);
+    const bool is_table = info.type == "table" && (value == nullptr || value->kind() == Value::Kind::table);
+    if (is_table) {
+      add_declared(keys, name + ".", info.members, info.member_defaults, value);
+    } else {
+      keys[name] = {name, shown != nullptr && !info.required ? to_toml(*shown) : "", info.text, choices_of(info)};
+    }
+  }
+}
+
+// What the file says and nothing declares, such as a variable.
+void add_said(Keys& keys, const std::string& prefix, const Value& table) {
+  for (const Member& member : table.table()) {
+    const std::string name = prefix + member.key;
+    if (member.value.kind() == Value::Kind::table) {
+      add_said(keys, name + ".", member.value);
+    } else {
+      keys.try_emplace(name, SettableKey{name, "", "", {}}).first->second.value = to_toml(member.value);
+    }
+  }
+}
+
+template <class Params>
+void add_table(Keys& keys, const std::string& name, const Value& document) {
+  ParamSet<Params> set;
+  Params::describe(set);
+  const Params defaults;
+  add_declared(keys, name + ".", set.infos(), write_params(set.infos(), &defaults), document.find(name));
+}
+
+// The keys that every source has: which one reads may follow from the data.
+std::vector<ParamInfo> keys_of_sources(const Registry& registry) {
+  std::map<std::string, std::pair<std::size_t, ParamInfo>> counted;
+  std::size_t sources = 0;
+  for (const auto& [name, type] : registry.stages()) {
+    if (type.role != StageType::Role::source) continue;
+    ++sources;
+    for (const ParamInfo& info : type.params) {
+      const auto [at, is_new] = counted.try_emplace(info.name, 0, info);
+      ++at->second.first;
+    }
+  }
+  std::vector<ParamInfo> shared;
+  for (auto& [name, entry] : counted) {
+    if (entry.first == sources) shared.push_back(std::move(entry.second));
+  }
+  return shared;
+}
+
+void add_graph(Keys& keys, const std::string& graph, const Value& table, const Registry& registry) {
+  const Value* const flow = table.find("flow");
+  if (flow == nullptr || flow->kind() != Value::Kind::array) return;
+  for (const Value& stage : flow->array()) {
+    if (stage.kind() != Value::Kind::text) continue;
+    const Value* const said = table.find(stage.text());
+    const Value* const named = said != nullptr ? said->find("stage") : nullptr;
+    const StageType* const type =
+        registry.stage(named != nullptr && named->kind() == Value::Kind::text ? named->text() : stage.text());
+    const std::string prefix = graph + "." + stage.text() + ".";
+    if (type != nullptr) {
+      add_declared(keys, prefix, type->params, type->defaults, said);
+    } else if (stage.text() == "read") {
+      add_declared(keys, prefix, keys_of_sources(registry), {}, said);
+    }
+  }
+}
+
+// A base file leaves open where its data are (config/data_layout.h).
+void add_data(Keys& keys, const Value& document) {
+  const Value* const data = document.find("data");
+  if (data == nullptr || data->find("holds") == nullptr) return;
+  for (const auto& [key, text] : {std::pair("data.path", "a folder, a list, tar shards, or a URL of one of them"),
+                                  std::pair("data.train", "instead of `path`: what is trained on"),
+                                  std::pair("data.validate", "instead of `path`: what is held out")}) {
+    keys[key] = {key, "", text, {}};
+  }
+}
+
+Value document_of(const std::string& file) {
+  const std::optional<std::string> base = is_shipped_name(file) ? find_shipped(kBases, file, ".") : std::nullopt;
+  Diagnostics errors;
+  auto document = read_document(base.value_or(file), {}, errors);
+  errors.throw_if_any();
+  return std::move(*document);
+}
+
+}  // namespace
+
+std::vector<SettableKey> settable_keys(const std::string& file, const Registry& registry) {
+  const Value document = document_of(file);
+  Keys keys;
+  add_table<RunParams>(keys, "run", document);
+  add_table<StopParams>(keys, "stop", document);
+  add_table<PlateauParams>(keys, "plateau", document);
+  add_table<CheckpointParams>(keys, "checkpoint", document);
+  add_table<NetworkParams>(keys, "network", document);
+  const Value* const observe = document.find("observe");
+  for (const auto& [name, type] : registry.observers()) {
+    const Value* const said = observe != nullptr ? observe->find(name) : nullptr;
+    add_declared(keys, "observe." + name + ".", type.params, type.defaults, said);
+  }
+  for (const Member& member : document.table()) {
+    if (member.value.kind() == Value::Kind::table) add_graph(keys, member.key, member.value, registry);
+  }
+  add_data(keys, document);
+  add_said(keys, "", document);
+  std::vector<SettableKey> list;
+  for (auto& [name, key] : keys) list.push_back(std::move(key));
+  return list;
+}
+
+}  // namespace millrace

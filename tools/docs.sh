@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Builds the site: the pages of the tree, with navigation, search and an API reference made from the headers. It needs mkdocs, doxygen and
+# graphviz, and nothing from the network; the site needs neither. usage: tools/docs.sh OUT
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+if [ $# -ne 1 ]; then
+  echo "usage: tools/docs.sh OUT" >&2
+  exit 2
+fi
+for program in mkdocs doxygen dot; do
+  if ! command -v "$program" >/dev/null; then
+    echo "docs.sh: $program is missing; tools/install-deps.sh mkdocs doxygen graphviz installs what is needed" >&2
+    exit 1
+  fi
+done
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$root"
+
+# The pages and the pictures beside them, at their places in the tree: links between them hold.
+mkdir "$work/pages"
+cp --parents ./*.md "$work/pages"
+find framework pipelines plugins tests tools \( -name '*.md' -o -name '*.svg' -o -name '*.png' \) -print0 |
+  xargs -0 cp --parents -t "$work/pages"
+
+(cat tools/docs/Doxyfile; echo "OUTPUT_DIRECTORY = $work") | doxygen -
+python3 tools/docs/api.py "$work/xml" "$work/pages/api"
+
+MILLRACE_DOCS=$work/pages mkdocs build --quiet --strict --clean --config-file tools/docs/mkdocs.yml --site-dir "$out"
+echo "$out/index.html"
