@@ -44,7 +44,7 @@ check_parts() {
   for part in lib/millrace/plugins/cuda.so lib/millrace/plugins/cpu.so bin/pipeline-run "${tests[@]/#/tests/}"; do
     [ -s "$tree/$part" ] || refuse "$part is missing in $build: that was built without CUDA, or without the tests"
   done
-  for part in cuda layers losses rules clip_gradients; do
+  for part in cuda layers losses optimizers clip_gradients; do
     grep -q '\.nv_fatbin' "$tree/lib/millrace/plugins/$part.so" || refuse "$part.so in $build holds no code for a device"
   done
 }

@@ -69,7 +69,7 @@ void ScheduleParams::describe(ParamSet<ScheduleParams>& set) {
       .only_with("warmup_steps");
   set.add("cycle_momentum", &P::cycle_momentum)
       .text(
-          "triangular, one_cycle: the momentum of update rules (beta1 of Adam's family) falls from `max_momentum` to "
+          "triangular, one_cycle: the momentum of optimizers (beta1 of Adam's family) falls from `max_momentum` to "
           "`base_momentum` while the rate rises, and rises while it falls")
       .only_with("schedule", {"triangular", "one_cycle"});
   set.add("base_momentum", &P::base_momentum)

@@ -51,7 +51,7 @@ function(millrace_add_device_code target)
 endfunction()
 
 # millrace_add_kernels(TARGET header...): what a target with kernels in these headers needs. A header lists its kernels with
-# MILLRACE_KERNELS(...), and those of update rules with MILLRACE_UPDATE_KERNEL(...). On the processor their loops become vectors;
+# MILLRACE_KERNELS(...), and those of optimizers with MILLRACE_UPDATE_KERNEL(...). On the processor their loops become vectors;
 # where there is a CUDA toolkit, nvcc compiles them too.
 function(millrace_add_kernels target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>

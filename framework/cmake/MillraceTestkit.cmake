@@ -1,7 +1,7 @@
 # For projects with plugins of their own: tests that need nothing but the plugin. Installed with the component "testkit".
 
 # millrace_add_conformance_test(PLUGIN [NAMES name...]): asks of what the plugin registers under these names (default: its own) all
-# that is asked of stages, layers, losses, update rules, backends and storages: parameters and descriptions, gradients from
+# that is asked of stages, layers, losses, optimizers, backends and storages: parameters and descriptions, gradients from
 # its examples, one result on the processor and on the simulated GPU. Call enable_testing() first.
 function(millrace_add_conformance_test plugin)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "NAMES")

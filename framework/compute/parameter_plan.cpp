@@ -12,23 +12,24 @@
 
 namespace millrace {
 
-void check_update(const UpdateRule& update, const Network& network) {
+void check_update(const OptimizerSpec& update, const Network& network) {
   std::vector<std::string> vectors;
-  std::string rule;
-  for (std::size_t i = 0; i < network.parameters.size() && !update.rules.empty(); ++i) {
+  std::string optimizer;
+  for (std::size_t i = 0; i < network.parameters.size() && !update.optimizers.empty(); ++i) {
     const Parameter& parameter = network.parameters[i];
-    const Rule& own = *update.rules[update.rule_of.empty() ? 0 : static_cast<std::size_t>(update.rule_of[i])];
-    if (!parameter.trainable || parameter.statistic || own.scope() != RuleScope::matrix || parameter.shape.rank() > 1) continue;
-    rule = own.name();
+    const Optimizer& own = *update.optimizers[update.optimizer_of.empty() ? 0 : static_cast<std::size_t>(update.optimizer_of[i])];
+    if (!parameter.trainable || parameter.statistic || own.scope() != OptimizerScope::matrix || parameter.shape.rank() > 1)
+      continue;
+    optimizer = own.name();
     vectors.push_back(parameter.name);
   }
   if (vectors.empty()) return;
   constexpr std::size_t kNamed = 4;
   const std::size_t named = std::min(vectors.size(), kNamed), others = vectors.size() - named;
   fail(ErrorKind::usage,
-       "rule '{}' updates matrices, and '{}'{} {}; give another rule to all parameters that are no matrices: "
-       "groups = [{{ vectors = true, rule = \"adamw\" }}]",
-       rule, fmt::join(vectors.begin(), vectors.begin() + static_cast<std::ptrdiff_t>(named), "', '"),
+       "optimizer '{}' updates matrices, and '{}'{} {}; give another optimizer to all parameters that are no matrices: "
+       "groups = [{{ vectors = true, type = \"adamw\" }}]",
+       optimizer, fmt::join(vectors.begin(), vectors.begin() + static_cast<std::ptrdiff_t>(named), "', '"),
        others > 0 ? fmt::format(" and {} more", others) : "", vectors.size() == 1 ? "is a vector" : "are vectors");
 }
 
@@ -63,7 +64,7 @@ void ParameterPlan::place(std::span<const std::size_t> elements, std::span<const
   const std::vector<double> until = backward_until(network_, options_.request);
   for (std::vector<int>& members : plan_buckets(network_, options_.bucket_bytes, until)) {
     const double until_epoch = until[static_cast<std::size_t>(members.front())];
-    std::ranges::stable_sort(members, {}, [this](int index) { return rule_of(index); });
+    std::ranges::stable_sort(members, {}, [this](int index) { return optimizer_of(index); });
     const std::size_t begin = all_;
     place_all(members, alignment);
     std::vector<std::size_t> offsets;
@@ -81,29 +82,29 @@ void ParameterPlan::place(std::span<const std::size_t> elements, std::span<const
   place_all(statistics, alignment);
   blended_ = all_;
   place_all(frozen, alignment);
-  if (!update().rules.empty() && options_.train_batch > 0) plan_stretches(alignment);
+  if (!update().optimizers.empty() && options_.train_batch > 0) plan_ranges(alignment);
   for (const std::string& name : options_.request.copies) {
     State& copy = states_.emplace_back(State{.name = name, .elements = blended_, .copy = true, .places = offsets_});
     for (std::size_t& place : copy.places) place = place < blended_ ? place : kNowhere;
   }
 }
 
-int ParameterPlan::rule_of(int index) const {
-  return update().rule_of.empty() ? 0 : update().rule_of[static_cast<std::size_t>(index)];
+int ParameterPlan::optimizer_of(int index) const {
+  return update().optimizer_of.empty() ? 0 : update().optimizer_of[static_cast<std::size_t>(index)];
 }
 
-void ParameterPlan::plan_stretches(std::size_t alignment) {
+void ParameterPlan::plan_ranges(std::size_t alignment) {
   for (const Bucket& bucket : buckets_) {
-    std::vector<Stretch>& stretches = stretches_.emplace_back();
+    std::vector<ParameterRange>& ranges = ranges_.emplace_back();
     for (const int index : bucket.parameters) {
-      const Rule* rule = update().rules[static_cast<std::size_t>(rule_of(index))].get();
-      if (stretches.empty() || stretches.back().rule != rule) stretches.push_back({.rule = rule});
-      stretches.back().parameters.push_back(index);
-      stretches.back().elements += round_up(elements(index), alignment);
-      stretches.back().rows += matrix_of(parameter(index)).rows;
-      stretches.back().column_packs += column_packs(widths_[static_cast<std::size_t>(index)]);
+      const Optimizer* optimizer = update().optimizers[static_cast<std::size_t>(optimizer_of(index))].get();
+      if (ranges.empty() || ranges.back().optimizer != optimizer) ranges.push_back({.optimizer = optimizer});
+      ranges.back().parameters.push_back(index);
+      ranges.back().elements += round_up(elements(index), alignment);
+      ranges.back().rows += matrix_of(parameter(index)).rows;
+      ranges.back().column_packs += column_packs(widths_[static_cast<std::size_t>(index)]);
     }
-    for (Stretch& stretch : stretches) plan_states(stretch, alignment);
+    for (ParameterRange& range : ranges) plan_states(range, alignment);
   }
 }
 
@@ -125,36 +126,36 @@ std::size_t ParameterPlan::numbers_of(StateShape shape, int index) const {
   return 1;
 }
 
-void ParameterPlan::plan_states(Stretch& stretch, std::size_t alignment) {
-  for (const RuleState& kept : stretch.rule->states()) {
+void ParameterPlan::plan_states(ParameterRange& range, std::size_t alignment) {
+  for (const OptimizerState& kept : range.optimizer->states()) {
     State& state = state_named(kept.name);
     const std::size_t begin = state.elements;
-    for (const int index : stretch.parameters) {
+    for (const int index : range.parameters) {
       state.places[static_cast<std::size_t>(index)] = state.elements;
       const std::size_t numbers = numbers_of(kept.shape, index);
       state.elements += kept.shape == StateShape::element ? round_up(numbers, alignment) : numbers;
     }
     state.elements = round_up(state.elements, alignment);
     if (kept.initial != 0) state.initial.push_back({begin, state.elements - begin, kept.initial});
-    stretch.states.push_back(static_cast<std::size_t>(&state - states_.data()));
+    range.states.push_back(static_cast<std::size_t>(&state - states_.data()));
   }
 }
 
-const std::vector<ParameterPlan::Stretch>& ParameterPlan::stretches(int bucket) const {
-  if (stretches_.empty()) fail(ErrorKind::usage, "nothing is updated: the network was compiled without an update rule");
-  return stretches_[static_cast<std::size_t>(bucket)];
+const std::vector<ParameterPlan::ParameterRange>& ParameterPlan::ranges(int bucket) const {
+  if (ranges_.empty()) fail(ErrorKind::usage, "nothing is updated: the network was compiled without an optimizer");
+  return ranges_[static_cast<std::size_t>(bucket)];
 }
 
 bool ParameterPlan::needs_norms() const {
-  const auto has_norms = [](const Stretch& stretch) {
-    return stretch.rule->scope() != RuleScope::element || stretch.rule->keeps_reduced();
+  const auto has_norms = [](const ParameterRange& range) {
+    return range.optimizer->scope() != OptimizerScope::element || range.optimizer->keeps_reduced();
   };
-  return std::ranges::any_of(stretches_, [&](const auto& stretches) { return std::ranges::any_of(stretches, has_norms); });
+  return std::ranges::any_of(ranges_, [&](const auto& ranges) { return std::ranges::any_of(ranges, has_norms); });
 }
 
 bool ParameterPlan::is_matrix(int index) const {
-  if (stretches_.empty() || !parameter(index).trainable || parameter(index).statistic) return false;
-  return update().rules[static_cast<std::size_t>(rule_of(index))]->scope() == RuleScope::matrix;
+  if (ranges_.empty() || !parameter(index).trainable || parameter(index).statistic) return false;
+  return update().optimizers[static_cast<std::size_t>(optimizer_of(index))]->scope() == OptimizerScope::matrix;
 }
 
 UpdateSegment ParameterPlan::segment(int index, std::span<const double> rate_factor, double rate) const {
@@ -195,8 +196,8 @@ bool ParameterPlan::has_state(std::string_view name, int index) const {
 StateShape ParameterPlan::kind_of(std::string_view name, int index) const {
   const auto found = std::ranges::find(states_, name, &State::name);
   if (found == states_.end() || found->copy) return StateShape::element;
-  const Rule& rule = *update().rules[static_cast<std::size_t>(rule_of(index))];
-  return std::ranges::find(rule.states(), name, &RuleState::name)->shape;
+  const Optimizer& optimizer = *update().optimizers[static_cast<std::size_t>(optimizer_of(index))];
+  return std::ranges::find(optimizer.states(), name, &OptimizerState::name)->shape;
 }
 
 std::optional<Shape> ParameterPlan::state_shape(std::string_view name, int index) const {

@@ -103,7 +103,7 @@ class Connector {
   static bool gives_gradients(const StageType& type) { return find_port(type.outputs, payload::kGradientBucket) >= 0; }
   // Others pass them on.
   static bool uses_gradients(const StageType& type) {
-    return takes(type, payload::kGradientBucket) && (type.takes_rule || !gives_gradients(type));
+    return takes(type, payload::kGradientBucket) && (type.takes_optimizer || !gives_gradients(type));
   }
   static bool is_batcher(const StagePlan& stage) { return stage.type && stage.type->role == StageType::Role::batcher; }
   static bool carries_samples(const Port& port) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "plugin/loss_params.h"
-#include "plugin/rule_params.h"
+#include "plugin/optimizer_params.h"
 
 namespace millrace {
 
@@ -106,7 +106,7 @@ class GraphReader {
     find_type(type_name, table, stage);
     const std::string owner = fmt::format("[{}.{}]", name_, stage.name);
     if (stage.type && stage.type->check) stage.type->check(stage.table, owner, errors_);
-    if (stage.type && stage.type->takes_rule) check_rule(*stage.type, stage.table, registry_, owner, errors_);
+    if (stage.type && stage.type->takes_optimizer) check_optimizer(*stage.type, stage.table, registry_, owner, errors_);
     if (stage.type && stage.type->takes_loss) check_loss_table(stage.table, registry_, owner, errors_);
     plan_.stages.push_back(std::move(stage));
     from_.push_back(from);

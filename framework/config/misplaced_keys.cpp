@@ -159,15 +159,15 @@ class Misplaced {
     add_table(path, fmt::format("[{}]", path), graphs_, type->params, written);
     KeyTable& table = tables_.back();
     table.read = {"stage", "from"};
-    if (type->takes_rule) add_rule(*type, table);
+    if (type->takes_optimizer) add_optimizer(*type, table);
   }
 
-  void add_rule(const StageType& type, KeyTable& table) const {
-    const Value* const said = table.written != nullptr ? table.written->find("rule") : nullptr;
-    const Value* const name = said != nullptr ? said : type.defaults.find("rule");
-    for (const auto& [known, rule] : registry_.rules()) {
+  void add_optimizer(const StageType& type, KeyTable& table) const {
+    const Value* const said = table.written != nullptr ? table.written->find("type") : nullptr;
+    const Value* const name = said != nullptr ? said : type.defaults.find("type");
+    for (const auto& [known, optimizer] : registry_.optimizers()) {
       const bool is_it = name != nullptr && name->kind() == Value::Kind::text && name->text() == known;
-      for (const ParamInfo& param : rule.params) (is_it ? table.keys : table.read).push_back(param.name);
+      for (const ParamInfo& param : optimizer.params) (is_it ? table.keys : table.read).push_back(param.name);
     }
   }
 

@@ -19,18 +19,19 @@ std::size_t rank_of(const Position& at, const std::vector<std::string>& files) {
   return 1 + static_cast<std::size_t>(std::ranges::find(files, *at.file) - files.begin());
 }
 
-// `kinds`: all rules, or all losses, of which the table names one. Keys of others than that go; `own` are those of the table.
+// `kinds`: all optimizers, or all losses, of which the table names one. Keys of others than that go; `own` are those of the
+// table.
 template <class Kinds>
 void drop_keys_of_others(const std::vector<ParamInfo>& own, const Kinds& kinds, Value& table, const Overrules& overrules) {
-  const Value* const rule = table.kind() == Value::Kind::table ? table.find("rule") : nullptr;
-  if (rule == nullptr || rule->kind() != Value::Kind::text) return;
-  const TypeDescription* const named = kinds.find(rule->text());
+  const Value* const optimizer = table.kind() == Value::Kind::table ? table.find("type") : nullptr;
+  if (optimizer == nullptr || optimizer->kind() != Value::Kind::text) return;
+  const TypeDescription* const named = kinds.find(optimizer->text());
   if (named == nullptr) return;
   const auto is_of_another = [&](const std::string& key) {
     if (is_param(own, key) || is_param(named->params, key)) return false;
     return std::ranges::any_of(kinds, [&](const auto& kind) { return is_param(kind.second.params, key); });
   };
-  const Position at = rule->at();
+  const Position at = optimizer->at();
   std::erase_if(table.table(),
                 [&](const Member& member) { return overrules(at, member.value.at()) && is_of_another(member.key); });
 }
@@ -53,8 +54,8 @@ void drop_keys_of_another_type(const StageType& type, const Registry& registry, 
   if (named == nullptr) return;
   const Position at = named->at();
   std::erase_if(table.table(), [&](const Member& member) {
-    const auto has_it = [&](const auto& rule) { return is_param(rule.second.params, member.key); };
-    if (type.takes_rule && std::ranges::any_of(registry.rules(), has_it)) return false;
+    const auto has_it = [&](const auto& optimizer) { return is_param(optimizer.second.params, member.key); };
+    if (type.takes_optimizer && std::ranges::any_of(registry.optimizers(), has_it)) return false;
     return member.key != "from" && overrules(at, member.value.at()) && !is_param(type.params, member.key);
   });
 }
@@ -75,7 +76,7 @@ void drop_overruled_keys(Value& graph, const Registry& registry, const std::vect
     if (type == nullptr) continue;
     drop_keys_of_another_type(*type, registry, stage.value, overrules);
     drop_overruled(type->params, stage.value, overrules);
-    if (type->takes_rule) drop_keys_of_others(type->params, registry.rules(), stage.value, overrules);
+    if (type->takes_optimizer) drop_keys_of_others(type->params, registry.optimizers(), stage.value, overrules);
     Value* const loss = type->takes_loss ? stage.value.find("loss") : nullptr;
     if (loss != nullptr) drop_keys_of_others({}, registry.losses(), *loss, overrules);
   }

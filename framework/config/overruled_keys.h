@@ -1,5 +1,5 @@
 // Keys that a later text leaves without effect: a file that extends another one, or --set, names another flow, type of stage,
-// schedule, update rule or loss, and what the other file says is meant for the one that is gone.
+// schedule, optimizer or loss, and what the other file says is meant for the one that is gone.
 #pragma once
 
 #include <string>

@@ -17,8 +17,8 @@ class WithMomentum {
   struct Params {
     double momentum = 0;
   };
-  static void describe(RuleDescription<Params>& d) {
-    d.name("with_momentum").text("A rule.");
+  static void describe(OptimizerDescription<Params>& d) {
+    d.name("with_momentum").text("An optimizer.");
     d.params.add("momentum", &Params::momentum);
   }
   explicit WithMomentum(const Params&) {}
@@ -30,7 +30,7 @@ class WithBeta {
   struct Params {
     double beta = 0;
   };
-  static void describe(RuleDescription<Params>& d) {
+  static void describe(OptimizerDescription<Params>& d) {
     d.name("with_beta").text("Another.");
     d.params.add("beta", &Params::beta);
   }
@@ -44,13 +44,13 @@ class Updates : public Stage {
     std::string schedule = "constant";
     double peak = 0.5;
   };
-  struct Params : RuleParams {
-    Params() { rule = "with_momentum"; }
+  struct Params : OptimizerParams {
+    Params() { optimizer = "with_momentum"; }
     Rate rate;
   };
   static void describe(StageDescription<Params>& d) {
     d.name("updates").input(payload::kGradientBucket);
-    RuleParams::describe(d.params);
+    OptimizerParams::describe(d.params);
     d.params.add_table("rate", &Params::rate, [](ParamSet<Rate>& rate) {
       rate.add("schedule", &Rate::schedule).choices({"constant", "cosine", "triangular"});
       rate.add("peak", &Rate::peak).only_with("schedule", {"triangular"});
@@ -60,16 +60,16 @@ class Updates : public Stage {
   void process(int, Packet, Output&) override {}
 };
 
-// middle.toml extends base.toml and names another rule and another schedule; top.toml and own.toml extend middle.toml.
+// middle.toml extends base.toml and names another optimizer and another schedule; top.toml and own.toml extend middle.toml.
 class OverruledKeys : public PlanFixture {
  protected:
   void SetUp() override {
     PlanFixture::SetUp();
     registry_.add_stage<Updates>();
-    registry_.add_rule<WithMomentum>();
-    registry_.add_rule<WithBeta>();
+    registry_.add_optimizer<WithMomentum>();
+    registry_.add_optimizer<WithBeta>();
     write("base.toml", "[train.updates]\nmomentum = 0.5\nmomentun = 1\nrate = { schedule = \"triangular\", peak = 0.3 }\n");
-    write("middle.toml", "extends = \"base.toml\"\n[train.updates]\nrule = \"with_beta\"\nrate = { schedule = \"cosine\" }\n");
+    write("middle.toml", "extends = \"base.toml\"\n[train.updates]\ntype = \"with_beta\"\nrate = { schedule = \"cosine\" }\n");
     write("top.toml", "extends = \"middle.toml\"\n[train.updates]\nbeta = 0.9\n");
     write("own.toml", "extends = \"middle.toml\"\n[train.updates]\nmomentum = 0.1\nrate = { peak = 0.2 }\n");
   }
@@ -95,22 +95,22 @@ using Keys = std::vector<std::string>;
 
 TEST_F(OverruledKeys, OfAFileThatIsExtendedAreDroppedHoweverFarAway) {
   EXPECT_EQ(left("base.toml"), (Keys{"momentum", "momentun", "schedule", "peak"}));
-  EXPECT_EQ(left("middle.toml"), (Keys{"momentun", "rule", "schedule"})) << "a key that no rule has is a mistake";
-  EXPECT_EQ(left("top.toml"), (Keys{"momentun", "rule", "beta", "schedule"}));
+  EXPECT_EQ(left("middle.toml"), (Keys{"momentun", "type", "schedule"})) << "a key that no optimizer has is a mistake";
+  EXPECT_EQ(left("top.toml"), (Keys{"momentun", "type", "beta", "schedule"}));
 }
 
 TEST_F(OverruledKeys, OfAFileAreDroppedBesideAnOption) {
   EXPECT_EQ(left("base.toml", {"train.updates.rate.schedule=cosine"}), (Keys{"momentum", "momentun", "schedule"}));
-  EXPECT_EQ(left("base.toml", {"train.updates.rule=with_beta"}), (Keys{"momentun", "rule", "schedule", "peak"}));
-  EXPECT_EQ(left("base.toml", {"train.updates.rule=with_betta"}), (Keys{"momentum", "momentun", "rule", "schedule", "peak"}));
+  EXPECT_EQ(left("base.toml", {"train.updates.type=with_beta"}), (Keys{"momentun", "type", "schedule", "peak"}));
+  EXPECT_EQ(left("base.toml", {"train.updates.type=with_betta"}), (Keys{"momentum", "momentun", "type", "schedule", "peak"}));
 }
 
 TEST_F(OverruledKeys, ThatAreWrittenLaterStay) {
-  EXPECT_EQ(left("own.toml"), (Keys{"momentum", "momentun", "rule", "schedule", "peak"}));
-  EXPECT_EQ(left("middle.toml", {"train.updates.rate.peak=0.4"}), (Keys{"momentun", "rule", "schedule", "peak"}));
-  EXPECT_EQ(left("middle.toml", {"train.updates.momentum=0.4"}), (Keys{"momentum", "momentun", "rule", "schedule"}));
-  const Keys both = left("base.toml", {"train.updates.rule=with_beta", "train.updates.momentum=0.4"});
-  EXPECT_EQ(both, (Keys{"momentum", "momentun", "rule", "schedule", "peak"}));
+  EXPECT_EQ(left("own.toml"), (Keys{"momentum", "momentun", "type", "schedule", "peak"}));
+  EXPECT_EQ(left("middle.toml", {"train.updates.rate.peak=0.4"}), (Keys{"momentun", "type", "schedule", "peak"}));
+  EXPECT_EQ(left("middle.toml", {"train.updates.momentum=0.4"}), (Keys{"momentum", "momentun", "type", "schedule"}));
+  const Keys both = left("base.toml", {"train.updates.type=with_beta", "train.updates.momentum=0.4"});
+  EXPECT_EQ(both, (Keys{"momentum", "momentun", "type", "schedule", "peak"}));
 }
 
 // Another flow leaves a stage out, and another type of stage takes other keys.

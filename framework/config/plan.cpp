@@ -118,7 +118,7 @@ std::set<std::string> words_in_files(const Registry& registry) {
     }
   };
   add(registry.stages());
-  add(registry.rules());
+  add(registry.optimizers());
   add(registry.losses());
   add(registry.observers());
   ParamSet<RunParams> run;

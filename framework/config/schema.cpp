@@ -136,8 +136,8 @@ Json object_schema(const std::vector<ParamInfo>& params, const Value& defaults) 
 std::string definition(const std::string& stage) { return "stage-" + stage; }
 Json reference_to(const std::string& stage) { return {{"$ref", "#/definitions/" + definition(stage)}}; }
 
-// The keys of all rules, or of all losses. One that several have may be what any of them takes, and is described as the first
-// does.
+// The keys of all optimizers, or of all losses. One that several have may be what any of them takes, and is described as the
+// first does.
 template <class Types>
 Json keys_of_all(const char* kind, const Types& types) {
   Json all = Json::object();
@@ -168,21 +168,21 @@ Json names_of(const auto& types) {
   return names;
 }
 
-// A table that takes a rule takes its keys.
-void add_rules(Json& schema, const Registry& registry) {
+// A table that takes an optimizer takes its keys.
+void add_optimizers(Json& schema, const Registry& registry) {
   Json& properties = schema["properties"];
-  const Json keys = keys_of_all("rule", registry.rules());
+  const Json keys = keys_of_all("optimizer", registry.optimizers());
   for (const auto& [name, key] : keys.items()) {
     if (!properties.contains(name)) properties[name] = key;  // the stage's own come first
   }
-  properties["rule"]["anyOf"] = {{{"enum", names_of(registry.rules())}}, reference()};
+  properties["type"]["anyOf"] = {{{"enum", names_of(registry.optimizers())}}, reference()};
 }
 
 // The table `loss`, or the name of a loss alone.
 void add_losses(Json& schema, const Registry& registry) {
   const Json name = {{"enum", names_of(registry.losses())}};
   Json properties = keys_of_all("loss", registry.losses());
-  properties["rule"] = or_reference(name);
+  properties["type"] = or_reference(name);
   properties["reduction"] = or_reference({{"enum", {"mean", "sum"}}});
   const Json table = {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
   const Json loss = {name, table, reference()};
@@ -193,9 +193,9 @@ void add_losses(Json& schema, const Registry& registry) {
 
 Json stage_schema(const StageType& type, const Registry& registry) {
   Json schema = object_schema(type.params, type.defaults);
-  if (type.takes_rule) add_rules(schema, registry);
+  if (type.takes_optimizer) add_optimizers(schema, registry);
   for (const ParamInfo& info : type.params) {
-    if (info.shared) add_rules(schema["properties"][info.name]["anyOf"][0]["items"], registry);
+    if (info.shared) add_optimizers(schema["properties"][info.name]["anyOf"][0]["items"], registry);
   }
   if (type.takes_loss) add_losses(schema, registry);
   schema["description"] = type.text;

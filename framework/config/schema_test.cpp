@@ -67,7 +67,7 @@ class Still {
   struct Params {
     double share = 0.5;
   };
-  static void describe(RuleDescription<Params>& d) {
+  static void describe(OptimizerDescription<Params>& d) {
     d.name("still").text("Changes nothing.");
     d.params.add("share", &Params::share).range(0, 1).text("of nothing");
   }
@@ -79,37 +79,37 @@ class Update : public Stage {
  public:
   struct Part {
     std::vector<std::string> names = {};
-    std::optional<std::string> rule = {};
-    Value rule_table = {};
+    std::optional<std::string> optimizer = {};
+    Value optimizer_table = {};
   };
-  struct Params : RuleParams {
+  struct Params : OptimizerParams {
     std::vector<Part> parts;
   };
   static void describe(StageDescription<Params>& d) {
     d.name("update").text("Updates.");
-    RuleParams::describe(d.params);
+    OptimizerParams::describe(d.params);
     const auto describe_part = [](ParamSet<Part>& part) {
       part.add("names", &Part::names).or_one();
-      part.add("rule", &Part::rule);
+      part.add("type", &Part::optimizer);
     };
-    d.params.add_list("parts", &Params::parts, describe_part, &Part::rule_table);
+    d.params.add_list("parts", &Params::parts, describe_part, &Part::optimizer_table);
   }
   Update(const Params&, const StageSite&) {}
   void process(int, Packet, Output&) override {}
 };
 
-TEST(Schema, AStageWithARuleTakesTheKeysOfAllRules) {
+TEST(Schema, AStageWithAnOptimizerTakesTheKeysOfAllOptimizers) {
   Registry registry;
-  registry.add_rule<Still>();
+  registry.add_optimizer<Still>();
   registry.add_stage<Update>();
   const auto schema = nlohmann::json::parse(json_schema(registry));
   const auto& update = schema["definitions"]["stage-update"]["properties"];
-  EXPECT_EQ(update["rule"]["anyOf"][0]["enum"], nlohmann::json::array({"still"}));
+  EXPECT_EQ(update["type"]["anyOf"][0]["enum"], nlohmann::json::array({"still"}));
   EXPECT_EQ(update["share"]["anyOf"][0]["maximum"], 1.0);
-  EXPECT_EQ(update["share"]["description"], "rule still: of nothing");
+  EXPECT_EQ(update["share"]["description"], "optimizer still: of nothing");
   const auto& part = update["parts"]["anyOf"][0]["items"]["properties"];
-  EXPECT_EQ(part["rule"]["anyOf"][0]["enum"], nlohmann::json::array({"still"}));
-  EXPECT_EQ(part["share"]["description"], "rule still: of nothing");
+  EXPECT_EQ(part["type"]["anyOf"][0]["enum"], nlohmann::json::array({"still"}));
+  EXPECT_EQ(part["share"]["description"], "optimizer still: of nothing");
   EXPECT_EQ(part["names"]["anyOf"][0]["anyOf"][0]["type"], "array");
   EXPECT_EQ(part["names"]["anyOf"][0]["anyOf"][1]["type"], "string");
 }

@@ -48,7 +48,8 @@ struct NetworkParams {
   std::vector<std::string> fresh;   // `new`: patterns of layers that take nothing from the file
   std::vector<std::string> freeze;  // patterns of layers or parameters that keep their values
   std::vector<RenameRule> rename;
-  std::string preprocessing = "compare";  // with what the weights were validated with (recipe/usage.h); "mine": this file's is meant
+  std::string preprocessing =
+      "compare";  // with what the weights were validated with (recipe/inference_recipe.h); "mine": this file's is meant
 
   static void describe(ParamSet<NetworkParams>& set);
 };

@@ -175,7 +175,7 @@ void Registry::load_all() {
 
 std::string Registry::skipped_clause(std::string_view name) const {
   std::string clause;
-  for (const std::string& reason : why_not()) {
+  for (const std::string& reason : load_errors()) {
     if (reason.starts_with("MILLRACE_PLUGIN_PATH") || reason.starts_with(kFolder) || reason.find(name) != std::string::npos)
       clause += "; skipped: " + reason;
   }

@@ -63,7 +63,7 @@ TEST(PluginLoad, RegistersWhatAPluginOffers) {
   EXPECT_EQ(registry.stage("add_to_label")->plugin, "good");
   ASSERT_TRUE(registry.backend("no_devices"));
   EXPECT_EQ(registry.backend("no_devices")->plugin, "good");
-  EXPECT_EQ(registry.backend("no_devices")->create()->why_not(), "it has none");
+  EXPECT_EQ(registry.backend("no_devices")->create()->unavailable_reason(), "it has none");
 }
 
 TEST(PluginLoad, RefusesAnotherAbiBeforeCallingIt) {
@@ -137,17 +137,18 @@ TEST(PluginLoadAll, SkipsWhatItCannotLoadAndKeepsTheReasons) {
   Registry registry;
   registry.load_all();
   EXPECT_TRUE(registry.stage("add_to_label"));
-  EXPECT_TRUE(mentions(registry.why_not(), "was built for ABI"));
-  EXPECT_TRUE(mentions(registry.why_not(), "was built with toolchain 'another-compiler'"));
-  EXPECT_TRUE(mentions(registry.why_not(), "no_descriptor.so' is no Millrace plugin"));
-  EXPECT_TRUE(mentions(registry.why_not(), "the stage 'twice' is registered already"));
+  EXPECT_TRUE(mentions(registry.load_errors(), "was built for ABI"));
+  EXPECT_TRUE(mentions(registry.load_errors(), "was built with toolchain 'another-compiler'"));
+  EXPECT_TRUE(mentions(registry.load_errors(), "no_descriptor.so' is no Millrace plugin"));
+  EXPECT_TRUE(mentions(registry.load_errors(), "the stage 'twice' is registered already"));
 }
 
 TEST(PluginLoadAll, SaysWhichFolderOfTheSearchPathIsMissing) {
   const PluginPath path("/no/such/folder::" TEST_PLUGIN_DIR);
   Registry registry;
   registry.load_all();
-  EXPECT_TRUE(mentions(registry.why_not(), "MILLRACE_PLUGIN_PATH: '/no/such/folder' cannot be read: No such file or directory"));
+  EXPECT_TRUE(
+      mentions(registry.load_errors(), "MILLRACE_PLUGIN_PATH: '/no/such/folder' cannot be read: No such file or directory"));
   EXPECT_TRUE(registry.stage("add_to_label"));
 }
 
@@ -164,7 +165,7 @@ TEST(PluginLoadAll, SaysWhichFolderOfTheSearchPathHoldsNoPlugin) {
   const std::string of_above =
       fmt::format(fmt::runtime(text + "; '{}' holds some: is that meant?"), above.string(), inner.string());
   const std::string of_empty = fmt::format(fmt::runtime(text), empty.string());
-  EXPECT_EQ(registry.why_not(), (std::vector<std::string>{of_above, of_empty}));
+  EXPECT_EQ(registry.load_errors(), (std::vector<std::string>{of_above, of_empty}));
   EXPECT_EQ(registry.skipped_clause("sepia"), "; skipped: " + of_above + "; skipped: " + of_empty);
 }
 
@@ -184,7 +185,7 @@ TEST(PluginLoadAll, PrefersTheEarlierFolder) {
   const PluginPath path(folder.string() + ":" TEST_PLUGIN_DIR);
   Registry registry;
   registry.load_all();
-  EXPECT_FALSE(mentions(registry.why_not(), "is loaded already"));
+  EXPECT_FALSE(mentions(registry.load_errors(), "is loaded already"));
   const auto good = std::find_if(registry.plugins().begin(), registry.plugins().end(),
                                  [](const PluginInfo& info) { return info.name == "good"; });
   ASSERT_NE(good, registry.plugins().end());
@@ -222,7 +223,7 @@ TEST(PluginLifetime, ABackendKeepsItsLibraryLoaded) {
     registry.load(copy.string());
     backend = registry.backend("no_devices")->create();
   }
-  EXPECT_EQ(backend->why_not(), "it has none");
+  EXPECT_EQ(backend->unavailable_reason(), "it has none");
   backend.reset();
 }
 

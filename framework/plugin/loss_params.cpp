@@ -13,7 +13,7 @@ namespace millrace {
 namespace {
 
 struct Words {
-  std::string rule = kDefaultLoss, reduction = "mean";
+  std::string type = kDefaultLoss, reduction = "mean";
 };
 
 // The keys that every loss has; what is left in `table` is the loss's own.
@@ -29,7 +29,7 @@ Words take_words(Value& table, const std::string& owner, Diagnostics& errors) {
     }
     table.erase(key);
   };
-  take("rule", words.rule);
+  take("type", words.type);
   take("reduction", words.reduction);
   return words;
 }
@@ -49,13 +49,15 @@ const LossType* find(const std::string& name, const Position& at, const Registry
 
 // Keys that look like a word of every loss; they are reported and taken out.
 void refuse_misspelt_words(Value& table, const LossType& type, const std::string& owner, Diagnostics& errors) {
-  std::vector<std::string> keys = {"rule", "reduction"};
+  std::vector<std::string> keys = {"type", "reduction"};
   for (const ParamInfo& info : type.params) keys.push_back(info.name);
   std::erase_if(table.table(), [&](const Member& member) {
     const bool is_key = std::find(keys.begin(), keys.end(), member.key) != keys.end();
     const auto nearest = is_key ? std::nullopt : nearest_name(member.key, keys);
-    if (nearest != "rule" && nearest != "reduction") return false;
-    errors.add(member.at, fmt::format("{} has no key '{}'; nearest is '{}'", owner, member.key, *nearest));
+    const bool is_old = !is_key && member.key == "rule";  // as `type` was called
+    if (!is_old && nearest != "type" && nearest != "reduction") return false;
+    errors.add(member.at, fmt::format("{} has no key '{}'; {} '{}'", owner, member.key, is_old ? "it is now" : "nearest is",
+                                      is_old ? "type" : *nearest));
     return true;
   });
 }
@@ -70,13 +72,13 @@ void drop_median_weights(Value& table, const LossType& type) {
 StageLoss read(const Value* written, const Registry& registry, const std::string& stage, Diagnostics& errors) {
   Value table = written == nullptr ? Value(Table{}) : *written;
   const std::string owner = stage + ": 'loss'";
-  if (table.kind() == Value::Kind::text) table = Value(Table{{"rule", table.at(), table}}, table.at());
+  if (table.kind() == Value::Kind::text) table = Value(Table{{"type", table.at(), table}}, table.at());
   if (table.kind() != Value::Kind::table) {
     errors.add(table.at(), fmt::format("{} must be the name of a loss or a table, found {}", owner, found(table)));
     return {};
   }
-  const Value* rule = table.find("rule");
-  const Position at = rule ? rule->at() : table.at();
+  const Value* named = table.find("type");
+  const Position at = named ? named->at() : table.at();
   const Value* reduction = table.find("reduction");
   const Position reduction_at = reduction ? reduction->at() : table.at();
   const Words words = take_words(table, owner, errors);
@@ -86,10 +88,10 @@ StageLoss read(const Value* written, const Registry& registry, const std::string
     errors.add(reduction_at, fmt::format("{}: 'reduction' must be 'mean' or 'sum', found '{}'", owner, words.reduction));
   }
   const std::size_t before = errors.size();
-  if (const LossType* type = find(words.rule, at, registry, owner, errors)) {
+  if (const LossType* type = find(words.type, at, registry, owner, errors)) {
     refuse_misspelt_words(table, *type, owner, errors);
     drop_median_weights(table, *type);
-    made.loss = type->create(table, owner + " '" + words.rule + "'", errors);
+    made.loss = type->create(table, owner + " '" + words.type + "'", errors);
   }
   if (errors.size() != before) made.loss = nullptr;
   return made;

@@ -41,8 +41,8 @@ class FourShapes {
     double share = 0.25;
     bool rows = true;
   };
-  static void describe(RuleDescription<Params>& d) {
-    d.name("four").text("A rule.").scope(RuleScope::parameter);
+  static void describe(OptimizerDescription<Params>& d) {
+    d.name("four").text("An optimizer.").scope(OptimizerScope::parameter);
     d.state("of_rows", StateShape::rows, 0.5F, [](const Params& params) { return params.rows; });
     d.state("of_columns", StateShape::columns).state("of_all", StateShape::scalar).state("of_elements");
     d.params.add("share", &Params::share).range(0, 1).text("of the new mean");
@@ -55,11 +55,11 @@ class FourShapes {
   double share_;
 };
 
-std::shared_ptr<const Rule> made_of_four(const Value& parameters = {}) {
+std::shared_ptr<const Optimizer> made_of_four(const Value& parameters = {}) {
   Diagnostics errors;
-  std::shared_ptr<const Rule> rule = rule_type<FourShapes>().create(parameters, "[train.optimizer]", errors);
+  std::shared_ptr<const Optimizer> optimizer = optimizer_type<FourShapes>().create(parameters, "[train.optimizer]", errors);
   errors.throw_if_any();
-  return rule;
+  return optimizer;
 }
 
 // Two parameters: a matrix of 5 rows and 11 columns, which lies in 6 rows of 12 elements, and a vector of 13.
@@ -122,8 +122,8 @@ struct TwoParameters {
   }
 };
 
-void update_two(const Rule& rule, const UpdateArguments& at, std::int64_t units = 1 << 30) {
-  rule.update(at, {}, [&](const Kernel& kernel, const void* element) {
+void update_two(const Optimizer& optimizer, const UpdateArguments& at, std::int64_t units = 1 << 30) {
+  optimizer.update(at, {}, [&](const Kernel& kernel, const void* element) {
     const std::int64_t all = kernel.units(element);
     for (std::int64_t first = 0; first < all; first += units) kernel.run_on_host(element, first, std::min(first + units, all));
   });
@@ -259,16 +259,16 @@ TEST(ReducedStates, StayWhereAScaleOfZeroSkipsTheUpdate) {
   EXPECT_TRUE(untouched.same_bits(before));
 }
 
-TEST(ReducedStates, ThatARuleDoesNotKeepReadAsZero) {
-  const auto rule = made_of_four(testkit::table({{"rows", Value(false)}}));
-  ASSERT_EQ(rule->states().size(), 3U);
-  EXPECT_EQ(rule->states()[0].shape, StateShape::columns);
-  EXPECT_TRUE(rule->keeps_reduced());
+TEST(ReducedStates, ThatAnOptimizerDoesNotKeepReadAsZero) {
+  const auto optimizer = made_of_four(testkit::table({{"rows", Value(false)}}));
+  ASSERT_EQ(optimizer->states().size(), 3U);
+  EXPECT_EQ(optimizer->states()[0].shape, StateShape::columns);
+  EXPECT_TRUE(optimizer->keeps_reduced());
   TwoParameters parameters;
   std::fill_n(parameters.array(1), TwoParameters::kSize, 0.0F);
   parameters.array(1)[0] = 1;
   const double value = parameters.array(0)[0], of_column = 0.25 / 5, of_all = 0.25 * value / 55 + 0.5;
-  update_two(*rule, parameters.arguments(false));
+  update_two(*optimizer, parameters.arguments(false));
   EXPECT_EQ(parameters.array(2)[0], 0.5F) << "untouched";
   EXPECT_NEAR(parameters.array(3)[0], of_column, 1e-7);
   const double direction = 2 * of_column + of_all;
@@ -283,19 +283,19 @@ struct OfRowsWithElementsKernel {
 };
 struct OfRowsWithElements {
   struct Params {};
-  static void describe(RuleDescription<Params>& d) { d.name("wrong").text("A rule.").state("rows", StateShape::rows); }
+  static void describe(OptimizerDescription<Params>& d) { d.name("wrong").text("An optimizer.").state("rows", StateShape::rows); }
   explicit OfRowsWithElements(const Params&) {}
   OfRowsWithElementsKernel kernel(const UpdateTime&) const { return {}; }
 };
 
 TEST(ReducedStates, NeedAKernelThatMeasures) {
   try {
-    rule_type<OfRowsWithElements>();
+    optimizer_type<OfRowsWithElements>();
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(
         error.what(),
-        "rule 'wrong': measure() and reduced() belong to kernels with states of rows, columns or the whole, and to all of "
+        "optimizer 'wrong': measure() and reduced() belong to kernels with states of rows, columns or the whole, and to all of "
         "them; those of scope `matrix` keep states of elements alone");
   }
 }

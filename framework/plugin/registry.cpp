@@ -9,20 +9,20 @@
 
 #include "layers/native_layers.h"
 #include "plugin/loss_params.h"
+#include "plugin/optimizer_params.h"
 #include "plugin/parameter_keys.h"
 #include "plugin/registry_content.h"
-#include "plugin/rule_params.h"
 
 namespace millrace {
 namespace {
 
 void check_parts(const StageType& type, const Value& table, const Registry& registry, const std::string& owner,
                  Diagnostics& errors) {
-  if (type.takes_rule) check_rule(type, table, registry, owner, errors);
+  if (type.takes_optimizer) check_optimizer(type, table, registry, owner, errors);
   if (type.takes_loss) check_loss_table(table, registry, owner, errors);
 }
 
-// create() that refuses mistakes in the keys of a rule or a loss as it refuses those in the stage's.
+// create() that refuses mistakes in the keys of an optimizer or a loss as it refuses those in the stage's.
 auto with_checked_parts(const StageType& type) {
   return [described = std::make_shared<StageType>(type)](const Value& table, AnyContext context,
                                                          Diagnostics& errors) -> std::shared_ptr<Stage> {
@@ -49,7 +49,7 @@ Registry::Registry(Registry&& other) noexcept = default;
 Registry::~Registry() = default;
 
 void Registry::add(StageType type) {
-  if (type.takes_rule || type.takes_loss) type.create = with_checked_parts(type);
+  if (type.takes_optimizer || type.takes_loss) type.create = with_checked_parts(type);
   content_->add(content_->stages, std::move(type));
 }
 
@@ -64,7 +64,7 @@ void Registry::add(LossType type) {
   content_->add(content_->losses, std::move(type));
 }
 
-void Registry::add(RuleType type) { content_->add(content_->rules, std::move(type)); }
+void Registry::add(OptimizerType type) { content_->add(content_->optimizers, std::move(type)); }
 void Registry::add(ObserverType type) { content_->add(content_->observers, std::move(type)); }
 void Registry::add(BackendType type) { content_->add(content_->backends, std::move(type)); }
 void Registry::add(CommunicatorType type) { content_->add(content_->communicators, std::move(type)); }
@@ -74,7 +74,7 @@ const Catalogue<StageType>& Registry::stages() const { return content_->stages; 
 const Catalogue<BackendType>& Registry::backends() const { return content_->backends; }
 const Catalogue<CommunicatorType>& Registry::communicators() const { return content_->communicators; }
 const Catalogue<LayerType>& Registry::layers() const { return content_->layers; }
-const Catalogue<RuleType>& Registry::rules() const { return content_->rules; }
+const Catalogue<OptimizerType>& Registry::optimizers() const { return content_->optimizers; }
 const Catalogue<LossType>& Registry::losses() const { return content_->losses; }
 const Catalogue<ObserverType>& Registry::observers() const { return content_->observers; }
 const Catalogue<StorageType>& Registry::storages() const { return content_->storages; }
@@ -82,12 +82,12 @@ const StageType* Registry::stage(std::string_view name) const { return stages().
 const BackendType* Registry::backend(std::string_view name) const { return backends().find(name); }
 const CommunicatorType* Registry::communicator(std::string_view name) const { return communicators().find(name); }
 const LayerType* Registry::layer(std::string_view name) const { return layers().find(name); }
-const RuleType* Registry::rule(std::string_view name) const { return rules().find(name); }
+const OptimizerType* Registry::optimizer(std::string_view name) const { return optimizers().find(name); }
 const LossType* Registry::loss(std::string_view name) const { return losses().find(name); }
 const ObserverType* Registry::observer(std::string_view name) const { return observers().find(name); }
 
 const std::vector<PluginInfo>& Registry::plugins() const { return content_->plugins; }
-const std::vector<std::string>& Registry::why_not() const { return content_->skipped; }
+const std::vector<std::string>& Registry::load_errors() const { return content_->skipped; }
 
 Storage& Registry::storage(std::string_view url) const {
   const std::string scheme(url_scheme(url));

@@ -18,7 +18,7 @@ struct Registry::Content {
   Catalogue<BackendType> backends{"backend"};
   Catalogue<CommunicatorType> communicators{"communicator"};
   Catalogue<LayerType> layers{"layer type"};
-  Catalogue<RuleType> rules{"update rule"};
+  Catalogue<OptimizerType> optimizers{"optimizer"};
   Catalogue<LossType> losses{"loss"};
   Catalogue<ObserverType> observers{"observer"};
   Catalogue<StorageType> storages{"storage"};
@@ -34,7 +34,7 @@ struct Registry::Content {
 
   void remove_those_of(std::string_view plugin) {
     const auto remove = [&](auto&... all) { (all.remove_those_of(plugin), ...); };
-    remove(stages, backends, communicators, layers, rules, losses, observers, storages);
+    remove(stages, backends, communicators, layers, optimizers, losses, observers, storages);
   }
 };
 

@@ -47,7 +47,7 @@ class Trust : public testing::Test {
     Registry registry;
     registry.load_all();
     if (registry.stage("add_to_label") != nullptr) return "";
-    return registry.why_not().empty() ? "no reason" : registry.why_not().front();
+    return registry.load_errors().empty() ? "no reason" : registry.load_errors().front();
   }
 
   const fs::path folder_ = fs::path(testing::TempDir()) / fmt::format("millrace_trust_{}", ::getpid());
@@ -68,8 +68,8 @@ TEST_F(Trust, IsRefusedToAFolderThatEveryUserMayWrite) {
   Registry registry;
   registry.load_all();
   EXPECT_EQ(registry.stage("add_to_label"), nullptr);
-  ASSERT_FALSE(registry.why_not().empty());
-  EXPECT_EQ(registry.why_not().front(), "the folder of plugins " + expected);
+  ASSERT_FALSE(registry.load_errors().empty());
+  EXPECT_EQ(registry.load_errors().front(), "the folder of plugins " + expected);
   EXPECT_NE(registry.skipped_clause("add_to_label").find(expected), std::string::npos) << "a missing stage has a reason";
 }
 

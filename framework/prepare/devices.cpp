@@ -98,7 +98,7 @@ std::vector<std::shared_ptr<Backend>> usable_backends(const Registry& registry, 
     if (!backend->devices().empty())
       usable.push_back(std::move(backend));
     else
-      why_not.push_back(fmt::format("backend '{}': {}", name, backend->why_not()));
+      why_not.push_back(fmt::format("backend '{}': {}", name, backend->unavailable_reason()));
   }
   return usable;
 }
@@ -294,7 +294,7 @@ OpenDevices open_devices(std::string_view text, const std::vector<double>& load,
   const std::vector<DeviceInfo> present = open.backend->devices();
   if (present.empty()) {
     fail(ErrorKind::device, "devices = \"{}\": backend '{}' has no usable device: {}", text, open.backend->name(),
-         open.backend->why_not());
+         open.backend->unavailable_reason());
   }
   const std::vector<int> indices = resolve_devices(request, present, text);
   const HostShare share = share_of_host(group);

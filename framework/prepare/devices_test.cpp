@@ -93,7 +93,7 @@ class NoDevices : public Backend {
  public:
   std::string name() const override { return "cuda"; }
   std::vector<DeviceInfo> devices() override { return {}; }
-  std::string why_not() override { return "no NVIDIA driver was found"; }
+  std::string unavailable_reason() override { return "no NVIDIA driver was found"; }
   std::unique_ptr<Device> open(int, const DeviceOptions&) override { return nullptr; }
 };
 

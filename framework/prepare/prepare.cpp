@@ -93,24 +93,24 @@ void find_weights(PreparedRun& run) {
 
 // What the weights were validated with, beside what this file does with them. Training on other images may well be meant;
 // figures and predictions would be wrong without a word.
-std::optional<Usage> compared_usage(PreparedRun& run) {
+std::optional<InferenceRecipe> compared_usage(PreparedRun& run) {
   const Pipeline& pipeline = run.pipeline;
   const WeightsSource& from = run.weights.from;
-  std::optional<Usage> usage = usage_of(pipeline, run.builds);
-  if (usage) usage->unrepeatable = mistake_in_recipe(*usage, run.registry);
+  std::optional<InferenceRecipe> recipe = inference_recipe_of(pipeline, run.builds);
+  if (recipe) recipe->unrepeatable = mistake_in_recipe(*recipe, run.registry);
   const bool compares = pipeline.network_params.preprocessing == "compare" && !from.file.empty();
-  if (!usage || !compares || run.resume_point || run.options.only_main) return usage;
+  if (!recipe || !compares || run.resume_point || run.options.only_main) return recipe;
   const auto stored = usage_from(run.weights.metadata, from.file);
-  if (!stored) return usage;
-  const Diagnostics found = disagreements(*stored, *usage, !from.fresh.empty(), run.registry);
-  if (found.empty()) return usage;
+  if (!stored) return recipe;
+  const Diagnostics found = disagreements(*stored, *recipe, !from.fresh.empty(), run.registry);
+  if (found.empty()) return recipe;
   const std::string text = fmt::format(
       "{}\nthe weights '{}' say how [{}] of the run that wrote them prepared images, and {} does otherwise: change it, or say "
       "that it is meant, preprocessing = \"mine\" in [network] (--set network.preprocessing=mine)",
       found.text(), from.file, stored->graph, pipeline.title());
   if (!run.main().trains()) fail(ErrorKind::usage, "{}", text);
   run.audience.warn_once(text);
-  return usage;
+  return recipe;
 }
 
 // What is the same for all stages.
@@ -325,7 +325,7 @@ void prepare_all(PreparedRun& run) {
                                  [&](std::string_view message) { run.audience.warn(std::string(message)); });
   }
   list_data(run);
-  run.usage = compared_usage(run);
+  run.recipe = compared_usage(run);
   run.network_text = network_text_of(run);
   if (run.options.group != nullptr) require_same_run(run, *run.options.group);
   if (pipeline.network && (run.resume_point || !run.options.only_check)) count_median_weights(run);

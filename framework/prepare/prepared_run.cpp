@@ -178,14 +178,14 @@ void PreparedRun::open_graphs() {
 std::map<std::string, std::string> weights_metadata(const PreparedRun& run) {
   std::map<std::string, std::string> metadata = plans_of(run.replicas.here(), run.replicas.devices().devices);
   metadata.merge(metadata_of(run.main().classes()));
-  if (!run.usage) return metadata;
-  Usage usage = *run.usage;  // with what the file left to the run
-  usage.precision = to_string(run.replicas.precision());
-  usage.measure = with_median_weights(std::move(usage.measure), run.median_weights);
+  if (!run.recipe) return metadata;
+  InferenceRecipe recipe = *run.recipe;  // with what the file left to the run
+  recipe.precision = to_string(run.replicas.precision());
+  recipe.measure = with_median_weights(std::move(recipe.measure), run.median_weights);
   for (const auto& build : run.builds) {
-    if (build->plan().name == usage.graph) usage.batch = build->batch().size;
+    if (build->plan().name == recipe.graph) recipe.batch = build->batch().size;
   }
-  metadata.merge(metadata_of(usage));
+  metadata.merge(metadata_of(recipe));
   return metadata;
 }
 
@@ -209,9 +209,9 @@ std::string verify(PreparedRun& run, std::uint64_t most) {
     if (run.options.is_first()) log.expect_folder(run.resume_point->run);  // stages that are opened here write there
     run.open_graphs();
     run.options.doing(fmt::format("reading the batches of steps {} to {} again", first + 1, last));
-    log.rehearse(true);
+    log.set_dry_run(true);
     BatchHashList hashes = read_batches(*run.graphs.front(), first, last);
-    log.rehearse(false);
+    log.set_dry_run(false);
     return hashes;
   };
   return verify_batches(*run.resume_point, run.steps.first, most, read, run.options.group);

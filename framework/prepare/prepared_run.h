@@ -23,7 +23,7 @@
 #include "prepare/replica_set.h"
 #include "prepare/run_options.h"
 #include "prepare/step_range.h"
-#include "recipe/usage.h"
+#include "recipe/inference_recipe.h"
 #include "stages/build.h"
 #include "weights/replica_view.h"
 
@@ -45,11 +45,11 @@ struct PreparedRun {
   InitialWeights weights;
   ReplicaSet replicas;
   Builds builds;
-  std::optional<Usage> usage;          // of this run, for the weights that it saves; precision and batch as written
-  std::string network_text;            // the network's file with what it extends; of a run with checkpoints
-  std::vector<double> median_weights;  // GraphBuild::set_median_weights()
-  std::string batch_choice;            // where the file leaves the size of batches to the run: a line that says it, and why
-  StepRange steps;                     // of the main graph
+  std::optional<InferenceRecipe> recipe;  // of this run, for the weights that it saves; precision and batch as written
+  std::string network_text;               // the network's file with what it extends; of a run with checkpoints
+  std::vector<double> median_weights;     // GraphBuild::set_median_weights()
+  std::string batch_choice;               // where the file leaves the size of batches to the run: a line that says it, and why
+  StepRange steps;                        // of the main graph
   std::unique_ptr<Workers> workers;
   std::vector<std::unique_ptr<Graph>> graphs;  // one for each build, once open_graphs() has made them
 

@@ -14,7 +14,8 @@ namespace millrace {
 
 ReplicaSet::ReplicaSet(OpenDevices devices, Precision precision, Group* group)
     : devices_(std::move(devices)),
-      meeting_(std::make_unique<Meeting>(devices_.first_replica, devices_.devices.size(), devices_.all_replicas, group)),
+      all_gather_(
+          std::make_unique<GroupAllGather>(devices_.first_replica, devices_.devices.size(), devices_.all_replicas, group)),
       group_(group),
       precision_(precision) {}
 
@@ -26,7 +27,7 @@ void ReplicaSet::ask(const RunParams& run, const Builds& builds, bool time_layer
   shared_.graphs = run.graphs;
   shared_.recompute = run.recompute;
   shared_.time_layers = time_layers;
-  shared_.exchange = meeting_.get();
+  shared_.all_gather = all_gather_.get();
   for (const auto& build : builds) {
     const std::optional<ResidentSet> set = build->resident_set();
     resident_sets_.push_back(set ? static_cast<std::int32_t>(shared_.resident_sets.size()) : -1);
@@ -78,7 +79,7 @@ void ReplicaSet::finish() const {
 }
 
 void ReplicaSet::give_up() const {
-  if (meeting_) meeting_->give_up();
+  if (all_gather_) all_gather_->give_up();
 }
 
 namespace {

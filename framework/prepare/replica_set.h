@@ -13,7 +13,7 @@
 #include "millrace/backend/backend.h"
 #include "millrace/communicator.h"
 #include "prepare/devices.h"
-#include "ranks/meeting.h"
+#include "ranks/group_all_gather.h"
 #include "stages/build.h"
 
 namespace millrace {
@@ -54,8 +54,8 @@ class ReplicaSet {
  private:
   CompileOptions options_for(std::size_t replica, const Compiling& what) const;
 
-  OpenDevices devices_;               // destroyed after the replicas
-  std::unique_ptr<Meeting> meeting_;  // of the replicas
+  OpenDevices devices_;                         // destroyed after the replicas
+  std::unique_ptr<GroupAllGather> all_gather_;  // of the replicas
   Group* group_ = nullptr;
   Precision precision_ = Precision::fp32;
   CompileOptions shared_;

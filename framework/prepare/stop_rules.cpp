@@ -104,7 +104,8 @@ void StopRules::lower_rate(std::uint64_t done) {
   const double now = requests_.factor(done), factor = std::max(now * plateau_plan_.factor, plateau_plan_.min_factor);
   if (factor < now) requests_.set_factor(done, factor);
   if (factor < now && (group_ == nullptr || group_->rank() == 0)) {
-    requests_.honour({.kind = RequestKind::rate_factor, .by = "[plateau]", .factor = factor, .text = {}}, done, plateau_->text());
+    requests_.complete({.kind = RequestKind::rate_factor, .by = "[plateau]", .factor = factor, .text = {}}, done,
+                       plateau_->text());
   }
   plateau_->restart_count(plateau_plan_.cooldown);
 }

@@ -10,7 +10,7 @@
 #include <csignal>
 
 #include "millrace/error.h"
-#include "ranks/meeting.h"
+#include "ranks/group_all_gather.h"
 
 namespace millrace {
 namespace {
@@ -155,7 +155,7 @@ TEST_F(SocketGroupTest, AllNameTheOneThatWasLostFirst) {
 TEST_F(SocketGroupTest, MeetingsGatherFromReplicasOfAllProcessesInTheirOrder) {
   on_all([&](int rank) {  // rank r has r + 1 replicas
     const std::size_t here = static_cast<std::size_t>(rank) + 1, first = here * (here - 1) / 2;
-    Meeting meeting(first, here, 6, &group(rank));
+    GroupAllGather meeting(first, here, 6, &group(rank));
     std::vector<std::thread> replicas;
     for (std::size_t replica = first; replica < first + here; ++replica) {
       replicas.emplace_back([&meeting, replica] {
@@ -174,8 +174,8 @@ TEST_F(SocketGroupTest, MeetingsGatherFromReplicasOfAllProcessesInTheirOrder) {
   });
 }
 
-TEST(Meeting, WhoWaitsForAReplicaThatHasFailedIsTold) {
-  Meeting meeting(0, 2, 2, nullptr);
+TEST(GroupAllGather, WhoWaitsForAReplicaThatHasFailedIsTold) {
+  GroupAllGather meeting(0, 2, 2, nullptr);
   std::thread waits([&] {
     std::array<double, 1> mine = {1};
     std::array<double, 2> all{};

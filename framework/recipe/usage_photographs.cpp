@@ -2,18 +2,18 @@
 #include <algorithm>
 
 #include "millrace/plugin.h"
-#include "recipe/usage.h"
+#include "recipe/inference_recipe.h"
 
 namespace millrace {
 namespace {
 
-bool is_stage_of(RecipeEffect effect, const Usage::StageUse& stage, const Registry& registry) {
+bool is_stage_of(RecipeEffect effect, const InferenceRecipe::StageUse& stage, const Registry& registry) {
   const StageType* const type = registry.stage(stage.type);
   return type != nullptr && type->recipe_effect == effect;
 }
 
 // Whether the stage has the effect, or a key of it that is not as by default.
-bool has_effect(RecipeEffect effect, const Usage::StageUse& stage, const Registry& registry) {
+bool has_effect(RecipeEffect effect, const InferenceRecipe::StageUse& stage, const Registry& registry) {
   const StageType* const type = registry.stage(stage.type);
   if (type == nullptr) return false;
   return type->recipe_effect == effect || std::ranges::any_of(type->params, [&](const ParamInfo& key) {
@@ -23,7 +23,7 @@ bool has_effect(RecipeEffect effect, const Usage::StageUse& stage, const Registr
 }
 
 // Gives the stage's keys of this effect their defaults.
-void reset(RecipeEffect effect, Usage::StageUse& stage, const Registry& registry) {
+void reset(RecipeEffect effect, InferenceRecipe::StageUse& stage, const Registry& registry) {
   const StageType* const type = registry.stage(stage.type);
   if (type == nullptr) return;
   for (const ParamInfo& key : type->params) {
@@ -36,9 +36,9 @@ void reset(RecipeEffect effect, Usage::StageUse& stage, const Registry& registry
   }
 }
 
-void leave_out(RecipeEffect effect, Usage& usage, const Registry& registry) {
-  std::erase_if(usage.prepare, [&](const Usage::StageUse& stage) { return is_stage_of(effect, stage, registry); });
-  for (Usage::StageUse& stage : usage.prepare) reset(effect, stage, registry);
+void leave_out(RecipeEffect effect, InferenceRecipe& recipe, const Registry& registry) {
+  std::erase_if(recipe.prepare, [&](const InferenceRecipe::StageUse& stage) { return is_stage_of(effect, stage, registry); });
+  for (InferenceRecipe::StageUse& stage : recipe.prepare) reset(effect, stage, registry);
 }
 
 }  // namespace
@@ -50,36 +50,36 @@ bool is_default(const TypeDescription& type, std::string_view key, const Value& 
   return usual->kind() == value.kind() && to_toml(*usual) == to_toml(value);
 }
 
-bool restores(const Usage& usage) {
-  const Value* const kind = usage.target.find("kind");
-  return usage.output == "image" && kind != nullptr && kind->kind() == Value::Kind::text && kind->text() == "image";
+bool restores(const InferenceRecipe& recipe) {
+  const Value* const kind = recipe.target.find("kind");
+  return recipe.output == "image" && kind != nullptr && kind->kind() == Value::Kind::text && kind->text() == "image";
 }
 
-bool takes_own_size(const Usage& usage, const Registry& registry) {
-  return restores(usage) && std::ranges::none_of(usage.prepare, [&](const Usage::StageUse& stage) {
+bool takes_own_size(const InferenceRecipe& recipe, const Registry& registry) {
+  return restores(recipe) && std::ranges::none_of(recipe.prepare, [&](const InferenceRecipe::StageUse& stage) {
            return has_effect(RecipeEffect::resizes, stage, registry);
          });
 }
 
-Usage for_photographs(Usage usage, const Registry& registry) {
-  if (!restores(usage)) return usage;
-  const bool own_size = takes_own_size(usage, registry);
-  leave_out(RecipeEffect::spoils, usage, registry);
-  if (!own_size) return usage;
-  leave_out(RecipeEffect::states_size, usage, registry);
-  leave_out(RecipeEffect::cuts, usage, registry);
-  return usage;
+InferenceRecipe without_training_degradation(InferenceRecipe recipe, const Registry& registry) {
+  if (!restores(recipe)) return recipe;
+  const bool own_size = takes_own_size(recipe, registry);
+  leave_out(RecipeEffect::spoils, recipe, registry);
+  if (!own_size) return recipe;
+  leave_out(RecipeEffect::states_size, recipe, registry);
+  leave_out(RecipeEffect::cuts, recipe, registry);
+  return recipe;
 }
 
-Usage without_stated_sizes(Usage usage, const Registry& registry) {
-  for (Usage::StageUse& stage : usage.prepare) {
+InferenceRecipe without_stated_sizes(InferenceRecipe recipe, const Registry& registry) {
+  for (InferenceRecipe::StageUse& stage : recipe.prepare) {
     if (!has_effect(RecipeEffect::cuts, stage, registry)) reset(RecipeEffect::states_size, stage, registry);
   }
-  return usage;
+  return recipe;
 }
 
-Usage with_stated_size(Usage usage, const ImageShape& image, const Registry& registry) {
-  for (Usage::StageUse& stage : usage.prepare) {
+InferenceRecipe with_stated_size(InferenceRecipe recipe, const ImageShape& image, const Registry& registry) {
+  for (InferenceRecipe::StageUse& stage : recipe.prepare) {
     const StageType* const type = registry.stage(stage.type);
     if (type == nullptr) continue;
     for (const ParamInfo& key : type->params) {
@@ -87,7 +87,7 @@ Usage with_stated_size(Usage usage, const ImageShape& image, const Registry& reg
       stage.table.set(key.name, Value(Array{Value(image.height), Value(image.width)}));
     }
   }
-  return usage;
+  return recipe;
 }
 
 }  // namespace millrace

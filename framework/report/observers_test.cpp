@@ -26,7 +26,7 @@ class Notes : public RunObserver {
   void epoch(const EpochEvent& e) override { note("epoch " + std::to_string(e.epoch)); }
   void warning(const WarningEvent& e) override { note("warning " + e.text); }
   void request(const RequestEvent& e) override {
-    static constexpr const char* kStates[] = {"asked", "honoured", "refused"};
+    static constexpr const char* kStates[] = {"asked", "completed", "refused"};
     note(std::string(kStates[static_cast<int>(e.state)]) + " " + to_string(e.kind) + " by " + e.by + " " + e.text);
   }
   void tick(const TickEvent& e) override { note("tick " + std::to_string(e.step)); }
@@ -244,14 +244,14 @@ TEST_F(ObserversTest, RequestsAreToldWhenTheyAreAskedAndWhatBecameOfThem) {
   control.stop();
   EXPECT_TRUE(requests_.waits(RequestKind::save, 0));
   EXPECT_FALSE(requests_.take(RequestKind::validate, 0));
-  requests_.honour(*requests_.take(RequestKind::save, 0), 12, "a.safetensors");
+  requests_.complete(*requests_.take(RequestKind::save, 0), 12, "a.safetensors");
   EXPECT_FALSE(requests_.waits(RequestKind::save, 0));
   requests_.refuse_all("the run was over");
   control.warn("careful");
   observers_->flush({});
-  EXPECT_EQ(notes->notes(),
-            (Lines{"asked save by observer page ", "asked stop by observer page ", "honoured save by observer page a.safetensors",
-                   "refused stop by observer page the run was over", "warning careful", "flush"}));
+  EXPECT_EQ(notes->notes(), (Lines{"asked save by observer page ", "asked stop by observer page ",
+                                   "completed save by observer page a.safetensors",
+                                   "refused stop by observer page the run was over", "warning careful", "flush"}));
 }
 
 TEST_F(ObserversTest, AFactorHoldsFromItsStepOnUntilTheNext) {
@@ -260,10 +260,10 @@ TEST_F(ObserversTest, AFactorHoldsFromItsStepOnUntilTheNext) {
   EXPECT_EQ(requests_.factor(5), 1);
   control.rate_factor(0.5);
   EXPECT_EQ(requests_.factor(5), 1);
-  requests_.honour_factors(10);
+  requests_.complete_factors(10);
   control.rate_factor(0.1);
   control.rate_factor(-1);
-  requests_.honour_factors(20);
+  requests_.complete_factors(20);
   for (const auto& [at, factor] : std::vector<std::pair<std::uint64_t, double>>{{9, 1}, {10, 0.5}, {19, 0.5}, {20, 0.1}}) {
     EXPECT_EQ(requests_.factor(at), factor) << "step " << at;
   }

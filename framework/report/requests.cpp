@@ -34,7 +34,7 @@ RunControl& Requests::control(const std::string& by) {
 
 void Requests::ask(RequestEvent request) {
   request.state = RequestEvent::State::asked;
-  tell_(request);  // before it can be honoured
+  tell_(request);  // before it can be completed
   const Lock lock(mutex_);
   if (shared_) return outside_.push_back(std::move(request));
   waiting_.push_back({std::move(request)});
@@ -66,8 +66,8 @@ bool Requests::waits(RequestKind kind, std::uint64_t done) const {
                      [&](const Waiting& w) { return w.request.kind == kind && w.from <= done; });
 }
 
-void Requests::honour(RequestEvent request, std::uint64_t step, std::string text) {
-  request.state = RequestEvent::State::honoured;
+void Requests::complete(RequestEvent request, std::uint64_t step, std::string text) {
+  request.state = RequestEvent::State::completed;
   request.step = step;
   request.text = std::move(text);
   tell_(std::move(request));
@@ -87,15 +87,15 @@ void Requests::refuse_all(const std::string& why) {
   for (RequestEvent& request : take_outside()) refuse(std::move(request), why);
 }
 
-void Requests::honour_stops(std::uint64_t step) {
+void Requests::complete_stops(std::uint64_t step) {
   for (RequestEvent& request : take_outside()) enter(std::move(request), kAtOnce);
-  while (auto request = take(RequestKind::stop, UINT64_MAX)) honour(std::move(*request), step);
+  while (auto request = take(RequestKind::stop, UINT64_MAX)) complete(std::move(*request), step);
 }
 
-void Requests::honour_factors(std::uint64_t step) {
+void Requests::complete_factors(std::uint64_t step) {
   while (auto request = take(RequestKind::rate_factor, step)) {
     set_factor(step, request->factor);
-    honour(std::move(*request), step);
+    complete(std::move(*request), step);
   }
 }
 

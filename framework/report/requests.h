@@ -16,7 +16,7 @@
 
 namespace millrace {
 
-// Holds requests until the run honours or refuses them, and tells each step of that. Thread-safe.
+// Holds requests until the run completes or refuses them, and tells each step of that. Thread-safe.
 //
 // In a run of several processes they wait outside until all processes have agreed upon them (agreement.h), and are then in force
 // from one and the same step on everywhere.
@@ -34,11 +34,11 @@ class Requests {
   std::optional<RequestEvent> take(RequestKind kind, std::uint64_t done);
   bool waits(RequestKind kind, std::uint64_t done) const;
   // `step`: steps done. Tell what became of a request that was taken.
-  void honour(RequestEvent request, std::uint64_t step, std::string text = {});
+  void complete(RequestEvent request, std::uint64_t step, std::string text = {});
   void refuse(RequestEvent request, std::string why);
   void refuse_all(const std::string& why);
-  // The run has stopped: honours every request to stop that is left. One Ctrl-C at a terminal reaches each process.
-  void honour_stops(std::uint64_t step);
+  // The run has stopped: completes every request to stop that is left. One Ctrl-C at a terminal reaches each process.
+  void complete_stops(std::uint64_t step);
 
   // Several processes: from here on requests wait outside.
   void share() {
@@ -51,7 +51,7 @@ class Requests {
 
   // The newest of the factors that were asked for is that of all steps from `step` on, counted from 0. REQUIRES: no such step has
   // begun.
-  void honour_factors(std::uint64_t step);
+  void complete_factors(std::uint64_t step);
   void set_factor(std::uint64_t step, double factor);  // of a run that goes on
   double factor(std::uint64_t step) const;
 

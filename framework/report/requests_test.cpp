@@ -15,7 +15,7 @@ TEST(RateFactors, OfTheNewestStepsAreKeptAndOfTheOthersForgotten) {
   RunControl& page = requests.control("observer page");
   for (std::uint64_t step = 1; step <= kChanges; ++step) {
     page.rate_factor(asked_at(step));
-    requests.honour_factors(step);
+    requests.complete_factors(step);
     for (std::uint64_t back = 0; back < std::min(step, kNewest); ++back) {
       ASSERT_EQ(requests.factor(step - back), asked_at(step - back)) << step;
     }

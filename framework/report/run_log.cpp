@@ -161,14 +161,14 @@ void RunLog::tell_step_if_whole(std::uint64_t step) {
   pending_.erase(found);
 }
 
-void RunLog::rehearse(bool on) {
-  rehearses_ = on;
+void RunLog::set_dry_run(bool on) {
+  is_dry_run_ = on;
   bad_samples_.forget_held();
 }
 
 void RunLog::bad_sample(std::string_view graph, const Sample& sample, std::string_view action) {
   BadSampleEvent event = bad_sample_event(graph, sample, action);
-  if (rehearses_ && action != "fatal") return bad_samples_.hold(std::move(event));
+  if (is_dry_run_ && action != "fatal") return bad_samples_.hold(std::move(event));
   bad_samples_.add(std::move(event));
 }
 

@@ -62,8 +62,8 @@ class RunLog final : public RunServices {
   }
 
   // While it is on, bad samples are not told: they will come again, or bad_samples().tell_held() where the rehearsal has failed.
-  void rehearse(bool on);
-  bool rehearses() const override { return rehearses_; }
+  void set_dry_run(bool on);
+  bool is_dry_run() const override { return is_dry_run_; }
 
   // A step's updates are submitted: with its report, it can be told.
   void step_done(std::uint64_t step);
@@ -111,7 +111,7 @@ class RunLog final : public RunServices {
   Reporter* reporter_ = nullptr;         // null: nobody else wants reports
   std::unique_ptr<JointReports> joint_;  // null: this process's reports are whole
   std::filesystem::path folder_;
-  std::atomic<bool> rehearses_{false};
+  std::atomic<bool> is_dry_run_{false};
   mutable Mutex mutex_;
   std::map<std::pair<std::string, std::uint64_t>, Sums> epochs_ MILLRACE_GUARDED_BY(mutex_);
   std::map<std::uint64_t, Pending> pending_ MILLRACE_GUARDED_BY(mutex_);

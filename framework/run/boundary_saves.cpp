@@ -23,7 +23,7 @@ void BoundarySaves::save_asked(std::uint64_t done) {
       if (file.empty()) {
         run_.requests().refuse(std::move(*request), "the run has no folder");
       } else {
-        run_.requests().honour(std::move(*request), done, file);
+        run_.requests().complete(std::move(*request), done, file);
       }
     } catch (const Error& error) {
       run_.requests().refuse(std::move(*request), error.what());
@@ -72,13 +72,13 @@ void BoundarySaves::checkpoint(std::uint64_t done, bool best, const Observers::W
     run_.checkpointer->save(std::move(now), best, since);
     checkpointed_ = done;
   }
-  for (RequestEvent& request : asked) run_.requests().honour(std::move(request), done);
+  for (RequestEvent& request : asked) run_.requests().complete(std::move(request), done);
 }
 
-void BoundarySaves::honour_checkpoints(std::uint64_t done) {
+void BoundarySaves::complete_checkpoints(std::uint64_t done) {
   if (checkpointed_ != done) return;
   while (auto request = run_.requests().take(RequestKind::checkpoint, UINT64_MAX))
-    run_.requests().honour(std::move(*request), done);
+    run_.requests().complete(std::move(*request), done);
 }
 
 // Rank 0, which writes, says for all processes whether attempts that failed have this one left out.
@@ -93,7 +93,7 @@ bool BoundarySaves::leaves_out() {
 // Of several processes each has an error of its own, and none waits for the others here.
 Error BoundarySaves::with_weights(const Error& error, std::uint64_t done) {
   const bool can_save =
-      run_.weights != nullptr && run_.agreements.empty() && error.kind() != ErrorKind::device && error.message() != kOutOfMemory;
+      run_.weights != nullptr && run_.barriers.empty() && error.kind() != ErrorKind::device && error.message() != kOutOfMemory;
   if (!can_save) return error;
   try {
     const std::string file = run_.weights->save(name_of(done));

@@ -20,7 +20,7 @@ constexpr std::uint64_t kTrialSteps = 2;  // of each other graph, before the fir
 }  // namespace
 
 void start_graph(const RunContext& run, std::size_t graph, std::uint64_t first, std::uint64_t last) {
-  if (!run.agreements.empty()) run.agreements[graph]->start(first);
+  if (!run.barriers.empty()) run.barriers[graph]->start(first);
   run.graph(graph).start(first, last);
 }
 
@@ -45,12 +45,12 @@ OtherGraphs::OtherGraphs(const RunContext& run, StopRequest& stop, RunMeter& met
 
 void OtherGraphs::try_all() {
   if (run_.steps().first >= run_.steps().end) return;
-  run_.log().rehearse(true);
+  run_.log().set_dry_run(true);
   for (std::size_t g = 1; g < run_.builds().size() && !stop_.look(); ++g) {
     const GraphPlan& plan = run_.builds()[g]->plan();
     if (plan.before) try_one(g);
   }
-  run_.log().rehearse(false);
+  run_.log().set_dry_run(false);
 }
 
 void OtherGraphs::try_one(std::size_t graph) {
@@ -64,7 +64,7 @@ void OtherGraphs::try_one(std::size_t graph) {
     run_.log().bad_samples().tell_held();
     throw current_error().in(fmt::format("before the first step, [{}] was tried", name));
   }
-  if (!run_.agreements.empty() && has_reports(build.plan()) && !stop_.found()) meter_.await_others(name, 0, steps);
+  if (!run_.barriers.empty() && has_reports(build.plan()) && !stop_.found()) meter_.await_others(name, 0, steps);
   run_.log().forget(name, 0);
 }
 
@@ -103,7 +103,7 @@ void OtherGraphs::run_due(std::uint64_t done) {
     if (run_.builds().size() == 1 || stop_.found()) {
       run_.requests().refuse(std::move(request), stop_.found() ? "the run was stopped first" : "the pipeline has no other graph");
     } else {
-      run_.requests().honour(std::move(request), done);
+      run_.requests().complete(std::move(request), done);
     }
   }
 }
@@ -161,7 +161,7 @@ void OtherGraphs::run(const std::vector<std::size_t>& graphs, bool exchanges) {
 
 void OtherGraphs::exchange_weights() {
   if (run_.prepared.replicas.request().evaluated.empty()) return;
-  for (const auto& replica : run_.replicas()) replica->exchange(run_.prepared.replicas.request().evaluated);
+  for (const auto& replica : run_.replicas()) replica->swap_with(run_.prepared.replicas.request().evaluated);
 }
 
 void OtherGraphs::run_main() {
@@ -180,7 +180,7 @@ bool OtherGraphs::run_pass(std::size_t graph, std::uint64_t first, std::uint64_t
   drive(graph, first, last);
   if (stop_.found()) return false;  // half a pass is no figure
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const bool joint = !run_.agreements.empty() && has_reports(build.plan());
+  const bool joint = !run_.barriers.empty() && has_reports(build.plan());
   if (joint) meter_.await_others(name, first / build.steps_per_epoch(), last - first);
   run_.log().bad_samples().done(name, UINT64_MAX, 0);
   meter_.end_pass({graph, first, last, seconds, run_.log().bad_samples().skipped(name) - skipped, best_step_});

@@ -61,12 +61,12 @@ class OtherGraphs {
   std::uint64_t best_step_ = 0;              // of the best weights, while these are evaluated
 };
 
-// Starts steps [first, last) of a graph, with the agreement of all processes.
+// Starts steps [first, last) of a graph, with the barrier of all processes.
 void start_graph(const RunContext& run, std::size_t graph, std::uint64_t first, std::uint64_t last);
 
 // Some times a second, while a graph runs: warns where nothing moves in it.
 void watch_graph(const RunContext& run, std::size_t graph, StallWatch& stall, bool is_stopping);
 std::string status_of(const RunContext& run, std::size_t graph);  // what everything waits for, on any thread
-int rank_of(const RunContext& run);  // of this process among several; -1: it is alone
+int rank_of(const RunContext& run);                               // of this process among several; -1: it is alone
 
 }  // namespace millrace

@@ -41,7 +41,7 @@ Run::~Run() {
   const Error given_up(ErrorKind::run, "it was given up");
   run_.leave(&given_up);
   if (checkpointer_) checkpointer_->stop();  // it fetches from replicas
-  agreements_.clear();
+  barriers_.clear();
   run_.graphs.clear();  // their gates call what goes with this
 }
 
@@ -100,14 +100,14 @@ RunResult Run::train() {
   log.open(folder, run_.resolved(), from != nullptr);
   run_.open_graphs();
   warn_of_memory(run_);
-  make_agreements();
+  make_barriers();
   watch_gates();
   start_replicas(run_);
   if (from != nullptr) {
     checkpointer_->restore(*from, run_.steps.first);
     if (run_.options.is_first()) log.bad_samples().restore(from->checkpoint.state);  // the others tell it theirs
   }
-  Training training({run_, agreements_, weights_.get(), checkpointer_.get()});
+  Training training({run_, barriers_, weights_.get(), checkpointer_.get()});
   RunResult result = training.run();
   result.folder = folder.string();
   run_.graphs.clear();  // stages stop, and may warn of what they could not finish
@@ -128,7 +128,7 @@ void Run::make_writers(const fs::path& folder) {
                                                                 const std::string& why) {
     RequestEvent request{.kind = RequestKind::save, .by = StopRules::kBest, .text = {}};
     if (why.empty()) {
-      requests.honour(std::move(request), best.step, file);
+      requests.complete(std::move(request), best.step, file);
     } else {
       requests.refuse(std::move(request), why);
     }
@@ -161,14 +161,14 @@ void Run::make_writers(const fs::path& folder) {
                       rescue.empty() ? rescue : rescue / "checkpoints");
 }
 
-void Run::make_agreements() {
+void Run::make_barriers() {
   Group* const group = run_.options.group;
   if (group == nullptr) return;
   run_.audience.share();
   for (std::size_t g = 0; g < run_.graphs.size(); ++g) {
     const bool counts = g == 0 && run_.main().trains();
     const auto channel = Group::kSteps + static_cast<std::uint32_t>(g);
-    agreements_.push_back(std::make_unique<Agreement>(*group, channel, run_.audience.requests(), counts));
+    barriers_.push_back(std::make_unique<StepBarrier>(*group, channel, run_.audience.requests(), counts));
   }
 }
 
@@ -176,9 +176,9 @@ void Run::make_agreements() {
 void Run::watch_gates() {
   for (std::size_t g = 0; g < run_.graphs.size(); ++g) {
     Graph::Agree agree;  // null: this process is alone
-    if (!agreements_.empty()) {
-      agree = [agreement = agreements_[g].get()](Graph::StepReady ready, auto answer) {
-        agreement->step_is_ready(std::move(ready), std::move(answer));
+    if (!barriers_.empty()) {
+      agree = [barrier = barriers_[g].get()](Graph::StepReady ready, auto answer) {
+        barrier->step_is_ready(std::move(ready), std::move(answer));
       };
     }
     if (g == 0 && run_.options.only_data) {

@@ -9,8 +9,8 @@
 
 #include "checkpoint/checkpointer.h"
 #include "prepare/prepared_run.h"
-#include "run/agreement.h"
 #include "run/run_result.h"
+#include "run/step_barrier.h"
 #include "weights/weights_writer.h"
 
 namespace millrace {
@@ -33,7 +33,7 @@ class Run {
  private:
   RunResult train();
   void make_writers(const std::filesystem::path& folder);
-  void make_agreements();
+  void make_barriers();
   void watch_gates();
   void save_results(RunResult& result);
   [[noreturn]] void end_with(Error error);
@@ -48,7 +48,7 @@ class Run {
   PreparedRun& run_;
   std::unique_ptr<WeightsWriter> weights_;              // null: there is no network
   std::unique_ptr<Checkpointer> checkpointer_;          // null: the run has no checkpoints
-  std::vector<std::unique_ptr<Agreement>> agreements_;  // by graph; empty: this process is alone
+  std::vector<std::unique_ptr<StepBarrier>> barriers_;  // by graph; empty: this process is alone
 };
 
 }  // namespace millrace

@@ -8,14 +8,14 @@
 
 #include "checkpoint/checkpointer.h"
 #include "prepare/prepared_run.h"
-#include "run/agreement.h"
+#include "run/step_barrier.h"
 #include "weights/weights_writer.h"
 
 namespace millrace {
 
 struct RunContext {
   PreparedRun& prepared;
-  const std::vector<std::unique_ptr<Agreement>>& agreements;  // by graph; empty: this process is alone
+  const std::vector<std::unique_ptr<StepBarrier>>& barriers;  // by graph; empty: this process is alone
   WeightsWriter* weights = nullptr;                           // null: there is no network
   Checkpointer* checkpointer = nullptr;                       // null: the run has no checkpoints
 

@@ -67,7 +67,7 @@ void RunMeter::stands_still() {
 RunState::Epoch RunMeter::epoch_so_far(std::uint64_t done) {
   const std::string& name = run_.main().plan().name;
   const std::uint64_t epoch = done / steps_per_epoch_, steps = done - first_step_of(epoch);
-  if (!run_.agreements.empty() && reported_) await_others(name, epoch, steps);
+  if (!run_.barriers.empty() && reported_) await_others(name, epoch, steps);
   const RunLog::Sums sums = await_reports(name, epoch, steps);
   return {training_seconds_, sums.samples, sums.steps, sums.stream_hash, sums.sums};
 }

@@ -68,7 +68,7 @@ void Training::tell_start() {
 
 void Training::train() {
   if (const auto& from = run_.prepared.resume_point) restore(from->checkpoint.state);
-  run_.requests().honour_factors(run_.steps().first);
+  run_.requests().complete_factors(run_.steps().first);
   Graph& graph = run_.graph(0);
   graph.on_step_done([this](std::uint64_t step) {
     run_.log().step_done(step);
@@ -137,7 +137,7 @@ void Training::finish_boundary() {
 }
 
 Progress::Gate Training::gate_behind(std::uint64_t done) {
-  run_.requests().honour_factors(done);
+  run_.requests().complete_factors(done);
   if (in_trouble()) return {.is_open = false};
   for (const RequestKind kind : {RequestKind::save, RequestKind::validate, RequestKind::checkpoint}) {
     if (run_.requests().waits(kind, done)) return {.is_open = false, .is_boundary = true};
@@ -261,12 +261,12 @@ RunState Training::state(std::uint64_t done) {
 void Training::end_requests() {
   const std::uint64_t done = progress_.done();
   if (stop_.found()) {
-    run_.requests().honour(*stop_.found(), done, stop_.found()->text);
-    run_.requests().honour_stops(done);
+    run_.requests().complete(*stop_.found(), done, stop_.found()->text);
+    run_.requests().complete_stops(done);
   } else if (has_done_max_steps()) {
-    run_.requests().honour({.kind = RequestKind::stop, .by = StopRules::kName, .text = {}}, done, "stop.max_steps");
+    run_.requests().complete({.kind = RequestKind::stop, .by = StopRules::kName, .text = {}}, done, "stop.max_steps");
   }
-  saves_.honour_checkpoints(done);
+  saves_.complete_checkpoints(done);
   run_.requests().refuse_all("the run was over");
 }
 

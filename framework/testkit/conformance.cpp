@@ -64,7 +64,7 @@ std::vector<Subject> registered_by(const Registry& registry, std::string_view pl
   append(all, "stage", registry.stages(), plugin);
   append(all, "layer", registry.layers(), plugin);
   append(all, "loss", registry.losses(), plugin);
-  append(all, "rule", registry.rules(), plugin);
+  append(all, "optimizer", registry.optimizers(), plugin);
   append(all, "observer", registry.observers(), plugin);
   append(all, "backend", registry.backends(), plugin);
   append(all, "storage", registry.storages(), plugin);
@@ -74,7 +74,7 @@ std::vector<Subject> registered_by(const Registry& registry, std::string_view pl
 std::vector<Check> checks_of(std::string_view kind) {
   std::vector<Check> found;
   for (const std::span<const Check> checks :
-       {stage_checks(), compute_checks(), rule_checks(), observer_checks(), backend_checks(), service_checks()}) {
+       {stage_checks(), compute_checks(), optimizer_checks(), observer_checks(), backend_checks(), service_checks()}) {
     std::copy_if(checks.begin(), checks.end(), std::back_inserter(found), [&](const Check& check) { return check.kind == kind; });
   }
   return found;

@@ -43,7 +43,7 @@ class Report {
 };
 
 struct Check {
-  const char* kind;  // "stage", "layer", "loss", "rule", "observer", "backend", "storage"
+  const char* kind;  // "stage", "layer", "loss", "optimizer", "observer", "backend", "storage"
   const char* name;  // "determinism"
   void (*run)(const Registry& registry, const std::string& name, Report& report);
 };
@@ -56,7 +56,7 @@ std::vector<Subject> registered_by(const Registry& registry, std::string_view pl
 
 std::span<const Check> stage_checks();
 std::span<const Check> compute_checks();  // of layers and losses
-std::span<const Check> rule_checks();
+std::span<const Check> optimizer_checks();
 std::span<const Check> observer_checks();
 std::span<const Check> backend_checks();
 std::span<const Check> service_checks();  // of storages

@@ -9,8 +9,8 @@
 #include "testkit/conformance.h"
 #include "testkit/gradient_check.h"
 #include "testkit/losses.h"
+#include "testkit/optimizers.h"
 #include "testkit/plain.h"
-#include "testkit/rules.h"
 #include "testkit/synthetic.h"
 
 namespace millrace::conformance {
@@ -39,7 +39,7 @@ class BackendBench {
   static std::optional<BackendBench> of(const Registry& registry, const std::string& name, Report& report) {
     std::shared_ptr<Backend> backend = registry.backend(name)->create();
     if (!backend->devices().empty()) return BackendBench(std::move(backend));
-    report.not_applicable(fmt::format("there is no device: {}", backend->why_not()));
+    report.not_applicable(fmt::format("there is no device: {}", backend->unavailable_reason()));
     return std::nullopt;
   }
   static BackendBench plain() { return BackendBench(testkit::make_plain_backend()); }
@@ -71,8 +71,8 @@ class BackendBench {
 };
 
 bool can_train(const Registry& registry, Report& report) {
-  const bool can = registry.loss("cross_entropy") != nullptr && registry.rule("sgd") != nullptr;
-  if (!can) report.not_applicable("there is nothing to train with: the loss 'cross_entropy' or the rule 'sgd' is missing");
+  const bool can = registry.loss("cross_entropy") != nullptr && registry.optimizer("sgd") != nullptr;
+  if (!can) report.not_applicable("there is nothing to train with: the loss 'cross_entropy' or the optimizer 'sgd' is missing");
   return can;
 }
 
@@ -104,7 +104,7 @@ void backend_description(const Registry& registry, const std::string& name, Repo
   const std::shared_ptr<Backend> backend = type.create();
   report.expect(backend->name() == name, fmt::format("it calls itself '{}'", backend->name()));
   const std::vector<DeviceInfo> devices = backend->devices();
-  report.expect(!devices.empty() || !backend->why_not().empty(), "it has no device and does not say why");
+  report.expect(!devices.empty() || !backend->unavailable_reason().empty(), "it has no device and does not say why");
   for (int index = 0; const DeviceInfo& info : devices) {
     report.expect(info.backend == name, fmt::format("device {} says that it is of backend '{}'", index, info.backend));
     report.expect(info.index == index, fmt::format("device {} says that it is number {}", index, info.index));

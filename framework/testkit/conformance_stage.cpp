@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "millrace/error.h"
-#include "plugin/rule_params.h"
+#include "plugin/optimizer_params.h"
 
 namespace millrace::conformance {
 
@@ -110,7 +110,7 @@ std::string answer(const Registry& registry, const StageType& type, const Value&
   Diagnostics errors;
   const std::string owner = fmt::format("[test.{}]", type.name);
   type.check(table, owner, errors);
-  if (type.takes_rule) check_rule(type, table, registry, owner, errors);
+  if (type.takes_optimizer) check_optimizer(type, table, registry, owner, errors);
   return errors.text();
 }
 

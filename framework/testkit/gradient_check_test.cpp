@@ -41,8 +41,8 @@ class LeastSquares : public Replica {
   void backward(BucketReady) override {}
   Ref<Event> update(int, const UpdateStep&, const Ref<Event>&) override { return {}; }
   void keep_gradients() override {}
-  Ref<Event> blend(std::string_view, double, bool) override { return {}; }
-  Ref<Event> exchange(std::string_view) override { return {}; }
+  Ref<Event> lerp_into(std::string_view, double, bool) override { return {}; }
+  Ref<Event> swap_with(std::string_view) override { return {}; }
   Ref<Event> infer(Ref<Batch>, std::uint32_t, std::uint32_t, std::span<const View>, const std::shared_ptr<const Loss>&,
                    StepSums&) override {
     return {};

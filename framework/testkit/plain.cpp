@@ -12,7 +12,7 @@
 #include "millrace/backend/loss_plan.h"
 #include "millrace/backend/parameter_plan.h"
 #include "millrace/error.h"
-#include "testkit/host_rule.h"
+#include "testkit/host_optimizer.h"
 #include "testkit/plain_input.h"
 #include "testkit/plain_stream.h"
 
@@ -40,8 +40,8 @@ class PlainReplica : public Replica {
   void start() override {
     full_state(kValue);
     full_state(kGradient);
-    for (std::size_t p = 0; p < network_.parameters.size() && !request_.update.rules.empty(); ++p) {
-      for (const RuleState& kept : rule_of(p).states()) {
+    for (std::size_t p = 0; p < network_.parameters.size() && !request_.update.optimizers.empty(); ++p) {
+      for (const OptimizerState& kept : optimizer_of(p).states()) {
         state(kept.name)[p].assign(elements(shape_of_state(kept.shape, network_.parameters[p])), kept.initial);
       }
     }
@@ -84,8 +84,8 @@ class PlainReplica : public Replica {
   }
 
   Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>&) override {
-    if (request_.update.rules.empty())
-      fail(ErrorKind::usage, "nothing is updated: the network was compiled without an update rule");
+    if (request_.update.optimizers.empty())
+      fail(ErrorKind::usage, "nothing is updated: the network was compiled without an optimizer");
     const float* gradient = buckets_[at(bucket)].gradients;
     for (const int p : buckets_[at(bucket)].parameters) {
       update_parameter(at(p), gradient, step);
@@ -94,7 +94,7 @@ class PlainReplica : public Replica {
     return make_ref<Done>();
   }
 
-  Ref<Event> blend(std::string_view copy, double decay, bool write_back) override {
+  Ref<Event> lerp_into(std::string_view copy, double decay, bool write_back) override {
     const bool begins = begun_.insert(std::string(copy)).second;
     for (std::size_t p = 0; p < network_.parameters.size(); ++p) {
       std::vector<float>&value = state(kValue)[p], &copied = state(copy)[p];
@@ -108,7 +108,7 @@ class PlainReplica : public Replica {
 
   void keep_gradients() override { adds_ = true; }
 
-  Ref<Event> exchange(std::string_view copy) override {
+  Ref<Event> swap_with(std::string_view copy) override {
     if (begun_.contains(std::string(copy))) std::swap(state(kValue), state(copy));
     return make_ref<Done>();
   }
@@ -163,7 +163,7 @@ class PlainReplica : public Replica {
     if (found == states_.end() || found->second[at(parameter)].empty()) return std::nullopt;
     const Parameter& own = network_.parameters[at(parameter)];
     if (name == kValue || name == kGradient || is_copy(name)) return own.shape;
-    return shape_of_state(std::ranges::find(rule_of(at(parameter)).states(), name, &RuleState::name)->shape, own);
+    return shape_of_state(std::ranges::find(optimizer_of(at(parameter)).states(), name, &OptimizerState::name)->shape, own);
   }
   std::vector<float> read(std::string_view name, int parameter) override {
     if (name != kGradient) return state_of(name, parameter);
@@ -181,9 +181,9 @@ class PlainReplica : public Replica {
   void finish() override {}
 
  private:
-  const Rule& rule_of(std::size_t p) const {
-    const UpdateRule& update = request_.update;
-    return *update.rules[update.rule_of.empty() ? 0 : at(update.rule_of[p])];
+  const Optimizer& optimizer_of(std::size_t p) const {
+    const OptimizerSpec& update = request_.update;
+    return *update.optimizers[update.optimizer_of.empty() ? 0 : at(update.optimizer_of[p])];
   }
   bool is_copy(std::string_view name) const {
     return std::find(request_.copies.begin(), request_.copies.end(), name) != request_.copies.end();
@@ -211,7 +211,7 @@ class PlainReplica : public Replica {
   void update_parameter(std::size_t p, const float* gradient, const UpdateStep& step) {
     const std::size_t count = elements(network_.parameters[p].shape),
                       padded = (count + kUpdatePack - 1) / kUpdatePack * kUpdatePack;
-    const std::vector<RuleState>& kept = rule_of(p).states();
+    const std::vector<OptimizerState>& kept = optimizer_of(p).states();
     std::vector<std::vector<float>> arrays(kept.size() + 2, std::vector<float>(padded));
     std::copy_n(gradient, count, arrays[0].begin());
     std::copy_n(state(kValue)[p].begin(), count, arrays[1].begin());
@@ -222,7 +222,7 @@ class PlainReplica : public Replica {
       std::ranges::copy(state(kept[s - 2].name)[p], arrays[s].begin());
       arguments.states[s - 2] = arrays[s].data();
     }
-    run_rule(arguments, p, step);
+    run_optimizer(arguments, p, step);
     state(kValue)[p].assign(arguments.value, arguments.value + count);
     for (std::size_t s = 2; s < arrays.size(); ++s) {
       std::vector<float>& values = state(kept[s - 2].name)[p];
@@ -230,7 +230,7 @@ class PlainReplica : public Replica {
     }
   }
 
-  void run_rule(UpdateArguments& arguments, std::size_t p, const UpdateStep& step) const {
+  void run_optimizer(UpdateArguments& arguments, std::size_t p, const UpdateStep& step) const {
     const std::vector<double>&factors = request_.update.rate_factor, &decay = request_.update.decay;
     UpdateSegment segment;
     segment.rate_factor = static_cast<float>(!step.rate_factor.empty() ? step.rate_factor[p] : factors.empty() ? 1 : factors[p]);
@@ -243,7 +243,7 @@ class PlainReplica : public Replica {
     std::vector<Squares> squares(at(static_cast<int>(arguments.chunks)) + 1);
     arguments.squares = squares.data();
     arguments.partial_squares = squares.data() + 1;
-    update_on_host(rule_of(p), arguments, step);
+    update_on_host(optimizer_of(p), arguments, step);
   }
 
   std::pair<float*, float*> gradient_of(int parameter) {

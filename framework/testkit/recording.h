@@ -41,7 +41,7 @@ class RecordingBackend : public Backend {
   explicit RecordingBackend(std::shared_ptr<Backend> inner, const RecordingOptions& options = {});
   std::string name() const override { return "recording"; }
   std::vector<DeviceInfo> devices() override;
-  std::string why_not() override { return inner_->why_not(); }
+  std::string unavailable_reason() override { return inner_->unavailable_reason(); }
   std::unique_ptr<Device> open(int index, const DeviceOptions& options) override;
 
   std::vector<Violation> violations() const;  // so far

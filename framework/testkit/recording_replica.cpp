@@ -120,9 +120,9 @@ class RecordedReplica : public Replica {
     return record_on(queue_, *recorder_, std::move(clock));
   }
 
-  Ref<Event> blend(std::string_view copy, double decay, bool write_back) override {
-    Clock clock = note("optimizer.blend", parameters(true));
-    run([this, name = std::string(copy), decay, write_back] { inner_->blend(name, decay, write_back)->wait(); });
+  Ref<Event> lerp_into(std::string_view copy, double decay, bool write_back) override {
+    Clock clock = note("optimizer.lerp_into", parameters(true));
+    run([this, name = std::string(copy), decay, write_back] { inner_->lerp_into(name, decay, write_back)->wait(); });
     return record_on(queue_, *recorder_, std::move(clock));
   }
 
@@ -133,9 +133,9 @@ class RecordedReplica : public Replica {
     run([this] { inner_->keep_gradients(); });
   }
 
-  Ref<Event> exchange(std::string_view copy) override {
+  Ref<Event> swap_with(std::string_view copy) override {
     Clock clock = note("exchange", parameters(true));
-    run([this, name = std::string(copy)] { inner_->exchange(name)->wait(); });
+    run([this, name = std::string(copy)] { inner_->swap_with(name)->wait(); });
     return record_on(queue_, *recorder_, std::move(clock));
   }
 

@@ -9,8 +9,8 @@
 
 #include "config/document.h"
 #include "millrace/optimizer.h"
+#include "testkit/optimizers.h"
 #include "testkit/plain.h"
-#include "testkit/rules.h"
 
 namespace millrace::conformance {
 
@@ -152,7 +152,7 @@ Bench::Bench(const Registry& registry, bool with_replicas, ImageShape image) : n
   device_ = backend_->open(0, {});
   CompileOptions options;
   options.train_batch = options.infer_batch = kSamples;
-  if (registry.rule("sgd") != nullptr) options.request.update = testkit::sgd(network_);
+  if (registry.optimizer("sgd") != nullptr) options.request.update = testkit::sgd(network_);
   for (int i = 0; i < 2; ++i) {
     replicas_.push_back(device_->compile(network_, options));
     replicas_.back()->start();
@@ -213,18 +213,18 @@ Ref<Batch> filled_batch(std::string_view input_payload, std::uint32_t samples, I
   return batch;
 }
 
-std::vector<std::shared_ptr<const Rule>> workable_rules(const RuleType& type) {
+std::vector<std::shared_ptr<const Optimizer>> workable_optimizers(const OptimizerType& type) {
   Value other;
   for (const ParamInfo& param : type.params) {
     if (param.type == "number") other.set(param.name, Value(0.5));
     if (param.type == "true or false") other.set(param.name, Value(true));
   }
-  std::vector<std::shared_ptr<const Rule>> rules;
+  std::vector<std::shared_ptr<const Optimizer>> optimizers;
   for (const Value& table : {Value(), other}) {
     Diagnostics errors;
-    if (auto rule = type.create(table, type.name, errors)) rules.push_back(std::move(rule));
+    if (auto optimizer = type.create(table, type.name, errors)) optimizers.push_back(std::move(optimizer));
   }
-  return rules;
+  return optimizers;
 }
 
 }  // namespace millrace::conformance

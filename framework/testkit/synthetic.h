@@ -71,8 +71,8 @@ std::optional<Value> workable_table(const StageType& type, const StepContext& co
 // Why the stage is not made from the table; "" where it is.
 std::string refusal(const StageType& type, const Value& table, const StepContext& context);
 
-// The rule with its defaults; and with every number at 0.5 and every switch on, where it accepts that.
-std::vector<std::shared_ptr<const Rule>> workable_rules(const RuleType& type);
+// The optimizer with its defaults; and with every number at 0.5 and every switch on, where it accepts that.
+std::vector<std::shared_ptr<const Optimizer>> workable_optimizers(const OptimizerType& type);
 
 // What the stage's first input port takes: an encoded image, or pixels that differ from slot to slot.
 void fill_sample(Sample& sample, std::uint32_t slot, std::string_view input_payload, ImageShape image = kImage);

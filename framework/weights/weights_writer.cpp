@@ -14,7 +14,7 @@ fs::path WeightsWriter::best_path() const { return setting_.folder / kBestWeight
 
 void WeightsWriter::exchange() {
   for (const auto& replica : view_.replicas) {
-    if (!view_.evaluated.empty()) replica->exchange(view_.evaluated);
+    if (!view_.evaluated.empty()) replica->swap_with(view_.evaluated);
     replica->finish();
   }
 }

@@ -45,7 +45,7 @@ void draw_column(Picture& picture, double left, double top, const BarColumn& col
   double y = top;
   for (const double value : column.values) {
     const double length = std::isfinite(value) && largest > 0 ? kBar * value / largest : 0;
-    picture.fill({left, y + 2.5, kBar, kRow - 5}, kRule, 0.45);
+    picture.fill({left, y + 2.5, kBar, kRow - 5}, kOptimizer, 0.45);
     if (length > 0) picture.fill({left, y + 2.5, std::max(length, 0.5), kRow - 5}, column.colour, 0.85);
     const std::string text = !std::isfinite(value) ? "–" : column.percent ? share_text(value) : brief_count(value);
     picture.text({left + kBar + 6, y + (kRow - line_height(kLetters)) / 2}, text, {.size = kLetters, .colour = kFaint});

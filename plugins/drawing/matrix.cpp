@@ -106,7 +106,7 @@ class Drawer {
       const Area cell = {at_.left + static_cast<double>(as) * at_.cell, top, at_.cell, at_.cell};
       const Colour ground = colour(of, as, occurring);
       if (ground != kPaper) picture_.fill(cell, ground);
-      if (at_.cell >= 10) picture_.frame(cell, kRule, 0.5);
+      if (at_.cell >= 10) picture_.frame(cell, kOptimizer, 0.5);
       if (matrix_.count(of, as) > 0) numbers(cell, matrix_.count(of, as), matrix_.count(of, as) / occurring, ink_on(ground));
     }
   }

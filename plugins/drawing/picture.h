@@ -23,7 +23,7 @@ namespace millrace::drawing {
 
 using Colour = std::array<std::uint8_t, 3>;  // R, G, B
 
-inline constexpr Colour kPaper = {255, 255, 255}, kInk = {31, 35, 40}, kFaint = {110, 118, 129}, kRule = {222, 226, 231};
+inline constexpr Colour kPaper = {255, 255, 255}, kInk = {31, 35, 40}, kFaint = {110, 118, 129}, kOptimizer = {222, 226, 231};
 // Colours that people who see no red or no green tell apart: Okabe and Ito, "Color Universal Design" (2008).
 inline constexpr Colour kBlue = {0, 114, 178}, kOrange = {213, 94, 0}, kGreen = {0, 158, 115}, kPurple = {170, 80, 140},
                         kYellow = {230, 159, 0}, kSky = {86, 180, 233};

@@ -123,7 +123,7 @@ Plot::Plot(Picture& picture, const Area& area, const Scale& x, const Scale& y, c
 void Plot::draw_y(const Scale& y, const std::vector<Scale::Tick>& ticks) {
   for (const Scale::Tick& tick : ticks) {
     const double at = inside_.bottom() - inside_.height * y.place(tick.value);
-    picture_.line({inside_.left, at}, {inside_.right(), at}, {.colour = kRule, .thickness = 0.75});
+    picture_.line({inside_.left, at}, {inside_.right(), at}, {.colour = kOptimizer, .thickness = 0.75});
     picture_.text({inside_.left - kGap, at - line_height(kNumbers) / 2}, tick.text,
                   {.size = kNumbers, .colour = kFaint, .align = Align::right});
   }

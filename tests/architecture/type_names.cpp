@@ -19,15 +19,15 @@ constexpr std::array kKnown = {
     KnownName{"framework/config/data_layout.cpp", "read_pairs"},
     KnownName{"framework/config/data_layout.cpp", "read_tar"},
     // The sink whose columns get the names of the numbers that a list has.
-    KnownName{"framework/recipe/usage.cpp", "write_features"},
+    KnownName{"framework/recipe/inference_recipe.cpp", "write_features"},
     // The loss of a stage whose table names none.
     KnownName{"framework/plugin/loss_params.h", "cross_entropy"},
     // One of the layers that a backend may compute by an operation of its own.
     KnownName{"framework/network/fusion.cpp", "softmax"},
     // A key of recipes: the size of batches.
-    KnownName{"framework/recipe/usage.cpp", "batch"},
-    KnownName{"framework/recipe/usage_read.cpp", "batch"},
-    KnownName{"framework/recipe/usage_recipe.cpp", "batch"},
+    KnownName{"framework/recipe/inference_recipe.cpp", "batch"},
+    KnownName{"framework/recipe/inference_recipe_read.cpp", "batch"},
+    KnownName{"framework/recipe/inference_recipe_check.cpp", "batch"},
     // A column of a table of times, beside "backward".
     KnownName{"framework/run/profile.cpp", "forward"},
     // Stages of tests.

@@ -10,8 +10,8 @@
 #include "millrace/kernels/host_element.h"
 #include "millrace/kernels/loss_elements.h"
 #include "testkit/losses.h"
+#include "testkit/optimizers.h"
 #include "testkit/plain.h"
-#include "testkit/rules.h"
 
 namespace millrace::conformance {
 namespace {
@@ -22,7 +22,7 @@ class EveryBackend : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     backend_ = with_simulation().backend(GetParam())->create();
-    if (backend_->devices().empty()) GTEST_SKIP() << "no device: " << backend_->why_not();
+    if (backend_->devices().empty()) GTEST_SKIP() << "no device: " << backend_->unavailable_reason();
     device_ = backend_->open(0, {});
     network_ = testkit::small_network(kImage, 6, 3);
   }
@@ -194,9 +194,9 @@ TEST_P(EveryBackend, ExchangesTheWeightsForACopy) {
   const std::unique_ptr<Replica> replica = started_replica(*device_);
   const Ref<Batch> same = batch();
   const std::vector<float> first = replica->read(kValue, 0);
-  replica->exchange("average");  // which has not begun
+  replica->swap_with("average");  // which has not begun
   EXPECT_EQ(replica->read(kValue, 0), first);
-  replica->blend("average", 0.5, false);
+  replica->lerp_into("average", 0.5, false);
   step(*replica, 0, same);
   const std::vector<float> second = replica->read(kValue, 0);
   ASSERT_NE(first, second);
@@ -206,12 +206,12 @@ TEST_P(EveryBackend, ExchangesTheWeightsForACopy) {
     return sums.loss();
   };
   const double after = loss_of();
-  replica->exchange("average");
+  replica->swap_with("average");
   const double before = loss_of();
   EXPECT_NE(before, after);
   EXPECT_EQ(replica->read(kValue, 0), first);
   EXPECT_EQ(replica->read("average", 0), second);
-  replica->exchange("average");
+  replica->swap_with("average");
   EXPECT_EQ(loss_of(), after);
 }
 
@@ -224,7 +224,8 @@ TEST_P(EveryBackend, RunsElementsAndScalesUpdatesByWhatTheyFind) {
   for (const int p : bucket.parameters) {
     for (const float value : replica->read(kGradient, p)) total += static_cast<double>(value);
   }
-  if (GetParam() == "cuda" && group_kernel<SumPlaces>.on_device == nullptr) GTEST_SKIP() << "this program has no code for a device";
+  if (GetParam() == "cuda" && group_kernel<SumPlaces>.on_device == nullptr)
+    GTEST_SKIP() << "this program has no code for a device";
   SumPlaces sum;
   sum.figures = bucket.gradients;
   sum.count = 1;

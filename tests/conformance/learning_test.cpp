@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "replicas.h"
-#include "testkit/rules.h"
+#include "testkit/optimizers.h"
 
 namespace millrace::conformance {
 namespace {

@@ -1,5 +1,5 @@
 // Writes checkpoints in a row as two runs do, of which the second resumes the first, into FOLDER/run/checkpoints. After
-// each one that is announced it appends a mark to the log of fault_files.so. Usage: write_checkpoints FOLDER.
+// each one that is announced it appends a mark to the log of fault_files.so. InferenceRecipe: write_checkpoints FOLDER.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -30,10 +30,10 @@ void write(const std::filesystem::path& folder) {
   std::size_t generation = 0;
   for (const auto& steps : {std::vector<std::uint64_t>{1, 2, 3, 4}, {4, 5, 6}}) {
     millrace::CheckpointWriter checkpoints({.folder = folder,
-                                       .keep = 2,
-                                       .seconds = 0,
-                                       .tell = [&](const millrace::CheckpointEvent&) { mark(generation); },
-                                       .warn = [](const std::string& text) { fmt::print(stderr, "{}\n", text); }});
+                                            .keep = 2,
+                                            .seconds = 0,
+                                            .tell = [&](const millrace::CheckpointEvent&) { mark(generation); },
+                                            .warn = [](const std::string& text) { fmt::print(stderr, "{}\n", text); }});
     for (const std::uint64_t step : steps) {
       ++generation;
       checkpoints.write(checkpoint(step, generation), step == 2, millrace::CheckpointWriter::Clock::now());

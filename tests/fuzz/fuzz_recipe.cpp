@@ -4,7 +4,7 @@
 #include "fuzz.h"
 #include "millrace/error.h"
 #include "network/load.h"
-#include "recipe/usage.h"
+#include "recipe/inference_recipe.h"
 
 namespace millrace::fuzz {
 
@@ -16,7 +16,7 @@ seed = 1
 precision = "fp32"
 output = "classes"
 loss = "cross_entropy"
-measure = { rule = "cross_entropy", label_smoothing = 0.1 }
+measure = { type = "cross_entropy", label_smoothing = 0.1 }
 batch = 50
 prepare = ["decode_image", "resize", "noise"]
 predict = ["forward"]
@@ -89,18 +89,18 @@ void require_harmless(const Value& value) {
   }
 }
 
-void look_at(const Usage& usage) {
-  for (const Usage::StageUse& stage : usage.prepare) {
+void look_at(const InferenceRecipe& recipe) {
+  for (const InferenceRecipe::StageUse& stage : recipe.prepare) {
     require(has_role(stage.type, RecipeRole::preparation), "a stage before `batch` prepares images");
     require_harmless(stage.table);
   }
-  for (const Usage::StageUse& stage : usage.predict) {
+  for (const InferenceRecipe::StageUse& stage : recipe.predict) {
     require(has_role(stage.type, RecipeRole::inference), "a stage behind `batch` runs the network");
     require_harmless(stage.table);
   }
-  for (const Value* part : {&usage.input, &usage.target, &usage.network, &usage.document}) require_harmless(*part);
+  for (const Value* part : {&recipe.input, &recipe.target, &recipe.network, &recipe.document}) require_harmless(*part);
   Diagnostics errors;
-  build_network(usage.document, "recipe", usage.network, registry(), errors);
+  build_network(recipe.document, "recipe", recipe.network, registry(), errors);
 }
 
 }  // namespace
@@ -123,11 +123,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace millrace;
   try {
     const std::string text(reinterpret_cast<const char*>(data), size);
-    const auto usage = usage_from({{Usage::kKey, text}}, "w.safetensors");
-    colours_from({{Usage::kKey, text}});
-    if (!usage) return 0;
-    if (mistake_in_recipe(*usage, fuzz::registry(), true).empty()) fuzz::look_at(*usage);
-    fuzz::require(disagreements(*usage, *usage, false, fuzz::registry()).empty(), "a recipe agrees with itself");
+    const auto recipe = usage_from({{InferenceRecipe::kKey, text}}, "w.safetensors");
+    colours_from({{InferenceRecipe::kKey, text}});
+    if (!recipe) return 0;
+    if (mistake_in_recipe(*recipe, fuzz::registry(), true).empty()) fuzz::look_at(*recipe);
+    fuzz::require(disagreements(*recipe, *recipe, false, fuzz::registry()).empty(), "a recipe agrees with itself");
   } catch (const Error& error) {
     fuzz::require(error.kind() == ErrorKind::data, "what is wrong with a file is an error of data");
     fuzz::require(std::string(error.what()).find("w.safetensors") != std::string::npos, "the file is named");

@@ -24,11 +24,11 @@ Value weights_of_classes(Draw& draw, int count) {
 }
 
 Meanings optimizer_meanings(const Drawing& drawing) {
-  std::vector<std::string> rules;
-  for (const auto& [name, type] : drawing.registry.rules()) rules.push_back(name);
+  std::vector<std::string> optimizers;
+  for (const auto& [name, type] : drawing.registry.optimizers()) optimizers.push_back(name);
   Meanings meanings;
-  meanings["optimizer.rule"] =
-      meanings["optimizer.groups.rule"] = [rules](Draw& draw) -> Maybe { return Value(pick(draw, rules)); };
+  meanings["optimizer.type"] =
+      meanings["optimizer.groups.type"] = [optimizers](Draw& draw) -> Maybe { return Value(pick(draw, optimizers)); };
   meanings["optimizer.groups.match"] = [layers = drawing.layers](Draw& draw) -> Maybe {
     return draw.chance(0.5) ? list_of({"*.weight"}) : list_of({pick(draw, layers) + ".*", "*.bias"});
   };
@@ -41,16 +41,17 @@ void add_optimizer(Drawing& drawing, GraphTable& graph) {
   Draw& draw = drawing.draw;
   const Meanings meanings = optimizer_meanings(drawing);
   Value table = drawing.table("optimizer", meanings);
-  const Value* named = table.find("rule");
-  const RuleType& rule = *drawing.registry.rule(named ? named->text() : "sgd");
-  const Value keys = drawn_table(rule.params, rule.defaults, rule.name, meanings, std::max(drawing.share, 0.3), draw);
+  const Value* named = table.find("type");
+  const OptimizerType& optimizer = *drawing.registry.optimizer(named ? named->text() : "sgd");
+  const Value keys =
+      drawn_table(optimizer.params, optimizer.defaults, optimizer.name, meanings, std::max(drawing.share, 0.3), draw);
   for (const Member& member : keys.table()) {
     if (table.find(member.key) == nullptr) table.set(member.key, member.value);
   }
-  if (rule.name == "muon") {  // for matrices alone
+  if (optimizer.name == "muon") {  // for matrices alone
     Value group;
     group.set("vectors", Value(true));
-    group.set("rule", Value("adamw"));
+    group.set("type", Value("adamw"));
     table.set("groups", Value(Array{group}));
   }
   graph.add("optimizer", std::move(table));
@@ -79,7 +80,7 @@ Value drawn_loss(Drawing& drawing) {
   };
   Value table = drawn_table(loss.params, loss.defaults, loss.name, meanings, std::max(drawing.share, 0.3), draw);
   if (table.table().empty() && draw.chance(0.5)) return Value(loss.name);
-  table.set("rule", Value(loss.name));
+  table.set("type", Value(loss.name));
   if (draw.chance(0.1)) table.set("reduction", Value(draw.chance(0.5) ? "sum" : "mean"));
   return table;
 }

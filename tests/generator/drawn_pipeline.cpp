@@ -117,9 +117,9 @@ void add_keys(const Value& table, const std::string& owner, std::vector<std::str
 
 void add_loss_keys(const Value& loss, std::vector<std::string>& keys) {
   if (loss.kind() == Value::Kind::text) keys.push_back("loss " + loss.text());
-  if (const Value* rule = loss.find("rule")) {
-    keys.push_back("loss " + rule->text());
-    add_keys(loss, rule->text(), keys);
+  if (const Value* optimizer = loss.find("type")) {
+    keys.push_back("loss " + optimizer->text());
+    add_keys(loss, optimizer->text(), keys);
   }
 }
 
@@ -133,9 +133,9 @@ void add_graph_keys(const Value& graph, const Registry& registry, std::vector<st
     add_keys(*table, name, keys);
     if (const Value* loss = table->find("loss")) add_loss_keys(*loss, keys);
     if (name != "optimizer") continue;
-    const Value* rule = table->find("rule");
-    keys.push_back("rule " + (rule ? rule->text() : "sgd"));
-    add_keys(*table, rule ? rule->text() : "sgd", keys);
+    const Value* optimizer = table->find("type");
+    keys.push_back("optimizer " + (optimizer ? optimizer->text() : "sgd"));
+    add_keys(*table, optimizer ? optimizer->text() : "sgd", keys);
   }
 }
 
@@ -202,7 +202,7 @@ std::vector<std::string> known_keys(const Registry& registry) {
   for (const auto& [name, type] : registry.stages()) keys.push_back("stage " + name), list_keys(type.params, name, keys);
   for (const auto& [name, type] : registry.layers()) keys.push_back("layer " + name), list_keys(type.params, name, keys);
   for (const auto& [name, type] : registry.losses()) keys.push_back("loss " + name), list_keys(type.params, name, keys);
-  for (const auto& [name, type] : registry.rules()) keys.push_back("rule " + name), list_keys(type.params, name, keys);
+  for (const auto& [name, type] : registry.optimizers()) keys.push_back("optimizer " + name), list_keys(type.params, name, keys);
   for (const auto& [name, type] : registry.observers()) list_keys(type.params, name, keys);
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());

@@ -1,4 +1,4 @@
-// Pipelines that may be run, drawn: every stage, source, loss, rule and table with keys of its declaration.
+// Pipelines that may be run, drawn: every stage, source, loss, optimizer and table with keys of its declaration.
 #pragma once
 
 #include <optional>

@@ -93,7 +93,7 @@ std::string report_in(const fs::path& file) {
 
 // Without these nothing can be run, whatever a message says of them.
 bool is_needed(const Value& document, const Place& place) {
-  static const std::set<std::string> kKeys = {"flow",  "path",     "images", "use",  "input",   "layers", "op",  "stage", "rule",
+  static const std::set<std::string> kKeys = {"flow",  "path",     "images", "use",  "input",   "layers", "op",  "stage", "type",
                                               "every", "channels", "name",   "loss", "sources", "size",   "fit", "crop"};
   static const std::regex kStages("read_.*|mix|decode_image|batch|forward|forward_backward|optimizer");
   static const std::set<std::string> kTables = {"run", "network", "train", "input", "layers"};

@@ -1,7 +1,7 @@
 // What the tests of this folder share: the backend under test, its oracle, and a replica driven by hand.
 //
 // The backend under test is "cuda", or what MILLRACE_GPU_TEST_BACKEND names ("cpu" shows on any machine that the tests themselves
-// work). Where it has no device every test is skipped with its why_not(), never passed.
+// work). Where it has no device every test is skipped with its unavailable_reason(), never passed.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
 #include "testkit/losses.h"
-#include "testkit/rules.h"
+#include "testkit/optimizers.h"
 
 namespace millrace::gpu {
 namespace {
@@ -35,9 +35,9 @@ struct Found {
     const BackendType* type = registry.backend(wanted);
     return type == nullptr ? nullptr : type->create();
   }
-  std::string why_not() const {
-    if (backend) return "no device: " + backend->why_not();
-    return fmt::format("there is no plugin with backend '{}' {}", name, fmt::join(registry.why_not(), "; "));
+  std::string unavailable_reason() const {
+    if (backend) return "no device: " + backend->unavailable_reason();
+    return fmt::format("there is no plugin with backend '{}' {}", name, fmt::join(registry.unavailable_reason(), "; "));
   }
 };
 
@@ -60,7 +60,7 @@ std::string why_device_is_lost() {
 }
 
 void GpuTest::SetUp() {
-  if (!found().backend || found().backend->devices().empty()) GTEST_SKIP() << found().why_not();
+  if (!found().backend || found().backend->devices().empty()) GTEST_SKIP() << found().unavailable_reason();
   if (!found().cpu) GTEST_SKIP() << "there is no backend 'cpu' to compare with";
   device_ = backend().open(0, {});
   oracle_ = found().cpu->open(0, {});
@@ -118,10 +118,10 @@ Ref<Batch> random_batch(Device& device, const Network& network, std::uint32_t si
 
 namespace {
 
-// With a rule where the test names none.
+// With an optimizer where the test names none.
 CompileOptions completed(CompileOptions options, const Network& network, const std::vector<LossOutput>& outputs) {
   for (const auto& [output, weight] : outputs) options.request.losses.emplace_back(testkit::cross_entropy(0.1), output);
-  if (options.request.update.rules.empty()) options.request.update = testkit::sgd(network, 0.9, 1e-3, true);
+  if (options.request.update.optimizers.empty()) options.request.update = testkit::sgd(network, 0.9, 1e-3, true);
   return options;
 }
 

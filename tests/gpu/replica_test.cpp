@@ -9,7 +9,7 @@
 #include "testkit/filled_buckets.h"
 #include "testkit/losses.h"
 #include "testkit/networks.h"
-#include "testkit/rules.h"
+#include "testkit/optimizers.h"
 
 namespace millrace::gpu {
 namespace {
@@ -83,7 +83,7 @@ TEST_F(GpuReplica, LooksAheadAsTheCpuDoes) {
     Trainee here = trainee(*on, net, options);
     for (std::uint64_t step = 0; step < 4; ++step) {
       here.step(random_batch(*on, *net, kBatch, step), step, 0.01);
-      here.replica().blend("slow", 0.5 + 0.1 * static_cast<double>(step), true);
+      here.replica().lerp_into("slow", 0.5 + 0.1 * static_cast<double>(step), true);
     }
     values[at++] = here.values();
   }

@@ -97,7 +97,8 @@ class Training {
  public:
   Training(Backend& backend, const TrainingSetup& setup) : setup_(setup), network_(small_network(kImage, 8, kClasses)) {
     const std::string folder = MILLRACE_BINARY_DIR "/lib/millrace/plugins/";
-    for (const char* plugin : {"forward_backward", "allreduce", "communicator_local", "optimizer", "metrics", "rules", "losses"})
+    for (const char* plugin :
+         {"forward_backward", "allreduce", "communicator_local", "optimizer", "metrics", "optimizers", "losses"})
       registry_.load(folder + plugin + ".so");
     make_replicas(backend);
     for (int r = 0; r < setup.replicas; ++r) {

@@ -121,7 +121,7 @@ class WholeRun : public testing::Test {
     if (!std::filesystem::exists(plugins / "cpu.so")) GTEST_SKIP() << "plugin cpu is not built";
     ::setenv("OMP_WAIT_POLICY", "passive", 0);  // as pipeline-run does before it opens the plugin
     for (const char* plugin : {"batch", "forward_backward", "allreduce", "communicator_local", "clip_gradients", "optimizer",
-                               "rules", "losses", "metrics", "cpu"}) {
+                               "optimizers", "losses", "metrics", "cpu"}) {
       registry_.load((plugins / fmt::format("{}.so", plugin)).string());
     }
     add_stages(registry_);

@@ -1,4 +1,4 @@
-// Stages, a layer and an update rule that break promises, each in one way. services.cpp has other kinds.
+// Stages, a layer and an optimizer that break promises, each in one way. services.cpp has other kinds.
 #include <millrace/layer.h>
 #include <millrace/optimizer.h>
 #include <millrace/plugin.h>
@@ -184,7 +184,7 @@ struct MovesPaddingKernel {
 class MovesPadding {
  public:
   struct Params {};
-  static void describe(RuleDescription<Params>& d) { d.name("moves_padding").text("Breaks a promise."); }
+  static void describe(OptimizerDescription<Params>& d) { d.name("moves_padding").text("Breaks a promise."); }
   explicit MovesPadding(const Params&) {}
   MovesPaddingKernel kernel(const UpdateTime&) const { return {}; }
 };
@@ -297,5 +297,5 @@ MILLRACE_PLUGIN("hostile", "1.0", "Breaks promises.") {
   registry.add_stage<OwnFormat>();
   registry.add_stage<ReadsDifferently>();
   registry.add_layer<WrongGradient>();
-  registry.add_rule<MovesPadding>();
+  registry.add_optimizer<MovesPadding>();
 }

@@ -119,7 +119,7 @@ TEST(Hostile, EveryBrokenPromiseIsNamed) {
       {"stage 'reads_differently'", "determinism",
        "failed: example 'path = '${folder}/digits.own'': it reads other samples the second time"},
       {"layer 'wrong_gradient'", "gradients", "failed: example ''"},
-      {"rule 'moves_padding'", "padding", "failed: a value that is 0 and has no gradient does not stay 0"},
+      {"optimizer 'moves_padding'", "padding", "failed: a value that is 0 and has no gradient does not stay 0"},
   };
   expect_said(broken);
   expect_said(kOfServices);

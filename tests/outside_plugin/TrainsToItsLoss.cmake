@@ -5,7 +5,7 @@ if(skipped)
 endif()
 train_everywhere(train.forward_backward.loss=poly train.optimizer.learning_rate=0.2 run.epochs=40)
 execute_process(COMMAND ${PREFIX}/bin/pipeline-run ${SOURCE}/sepia.toml --set data.path=${images}
-  --set "train.forward_backward.loss={ rule = \"poly\", epsilom = 1 }" RESULT_VARIABLE code ERROR_VARIABLE said)
+  --set "train.forward_backward.loss={ type = \"poly\", epsilom = 1 }" RESULT_VARIABLE code ERROR_VARIABLE said)
 if(NOT code EQUAL 2 OR NOT said MATCHES "'epsilom'.*nearest is 'epsilon'")
   message(FATAL_ERROR "a wrong key of the loss ended with code ${code}:\n${said}")
 endif()

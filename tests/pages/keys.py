@@ -150,9 +150,9 @@ def generated(program):
         "losses.md": page("Losses", "What `loss` of `forward_backward` and `forward` may name. `pipeline-inspect loss LOSS` prints the "
                           "same. [Losses](../../plugins/losses/README.md) lists the metrics of each.",
                           entries(inspect, names["losses"], ["loss"])),
-        "optimizers.md": page("Optimizers", "What the key `rule` of the stage `optimizer` may name. `pipeline-inspect rule NAME` prints "
+        "optimizers.md": page("Optimizers", "What the key `type` of the stage `optimizer` may name. `pipeline-inspect optimizer NAME` prints "
                               "the same. Keys that all optimizers share are those of [the stage](stages.md#optimizer).",
-                              entries(inspect, names["update rules"], ["rule"])),
+                              entries(inspect, names["optimizers"], ["type"])),
         "observers.md": page("Observers", "What a table `[observe.NAME]` may name. `pipeline-inspect observer NAME` prints the same. "
                              "`console`, `metrics`, `ledger` and `kubeflow` listen by default.",
                              entries(inspect, names["observers"], ["observer"])),

@@ -24,7 +24,7 @@ layers = [ { op = "global_average_pool" }, { name = "fc", op = "linear", out = "
 )";
 
 constexpr const char* kSide = R"([train.forward_backward]
-auxiliary = [{ output = "side.fc", weight = 0.3 }, { weight = 0.5, loss = { rule = "focal", gamma = 1 } }]
+auxiliary = [{ output = "side.fc", weight = 0.3 }, { weight = 0.5, loss = { type = "focal", gamma = 1 } }]
 )";
 
 class AuxiliaryHead : public testing::Test {

@@ -77,7 +77,7 @@ constexpr Edit kEdits[] = {
      "{ op = \"upsample\", factor = 1024 }, { op = \"global_average_pool\" }"},
     {"a version to come", "version = 1", "version = 9"},
     {"a broken text", "prepare = ", "prepare = [["},
-    {"a loss's file", "measure = \"cross_entropy\"", "measure = { rule = \"VICTIM\", file = \"VICTIM\" }"},
+    {"a loss's file", "measure = \"cross_entropy\"", "measure = { type = \"VICTIM\", file = \"VICTIM\" }"},
 };
 
 using Make = std::function<HostileFile(const Parts& good, const std::string& victim, Draw& draw)>;

@@ -88,15 +88,15 @@ TEST_F(Mistakes, APluginPathThatIsTheFolderAbove) {
           "'" MILLRACE_BINARY_DIR "/tests' holds no plugin, a library *.so; '" MILLRACE_BINARY_DIR "/tests/"});
   unsetenv("MILLRACE_PLUGIN_PATH");
 }
-TEST_F(Mistakes, UnknownUpdateRule) {
-  expect("[train.optimizer]", "[train.optimizer]\nrule = \"adamv\"", 2,
-         {"t.toml:28:8", "there is no update rule 'adamv'; nearest is 'adam'"});
+TEST_F(Mistakes, UnknownOptimizer) {
+  expect("[train.optimizer]", "[train.optimizer]\ntype = \"adamv\"", 2,
+         {"t.toml:28:8", "there is no optimizer 'adamv'; nearest is 'adam'"});
 }
-TEST_F(Mistakes, AKeyOfAnotherUpdateRule) {
+TEST_F(Mistakes, AKeyOfAnotherOptimizer) {
   expect("[train.optimizer]", "[train.optimizer]\nbeta1 = 0.5", 2,
-         {"t.toml:28:1: [train.optimizer]: 'beta1' belongs to rules 'adam', 'adamw', 'lamb', 'lion'; this is 'sgd'"});
+         {"t.toml:28:1: [train.optimizer]: 'beta1' belongs to optimizers 'adam', 'adamw', 'lamb', 'lion'; this is 'sgd'"});
 }
-TEST_F(Mistakes, AMisspeltKeyOfAnUpdateRule) {
+TEST_F(Mistakes, AMisspeltKeyOfAnOptimizer) {
   expect("[train.optimizer]", "[train.optimizer]\nmomentun = 0.5", 2,
          {"t.toml:28:1: [train.optimizer] has no key 'momentun'; nearest is 'momentum'"});
 }
@@ -243,11 +243,11 @@ TEST_F(Mistakes, InTheTableOfALoss) {
        {"t.toml:28:8: [train.forward_backward]: 'loss': there is no loss 'cross_entrop'; nearest is 'cross_entropy'"});
   loss("{ label_smoothin = 0.1 }",
        {"t.toml:28:10: [train.forward_backward]: 'loss' 'cross_entropy'", "nearest is 'label_smoothing'"});
-  loss("{ ruule = \"cross_entropy\" }", {"t.toml:28:10: [train.forward_backward]: 'loss' has no key 'ruule'; nearest is 'rule'"});
+  loss("{ tyype = \"cross_entropy\" }", {"t.toml:28:10: [train.forward_backward]: 'loss' has no key 'tyype'; nearest is 'type'"});
   loss("{ label_smoothing = 2 }", {"t.toml:28:", "between 0 and 1"});
   loss("{ reduction = \"median\" }", {"t.toml:28:22: ", "'reduction' must be 'mean' or 'sum', found 'median'"});
   loss("3", {"t.toml:28:8: ", "'loss' must be the name of a loss or a table, found 3"});
-  loss("{ rule = 3 }", {"t.toml:28:17: ", "'rule' must be text, found 3"});
+  loss("{ type = 3 }", {"t.toml:28:17: ", "'type' must be text, found 3"});
   loss("{ class_weights = [1, 2] }",
        {"t.toml:27:1: [train.forward_backward]: loss 'cross_entropy': class_weights has 2 numbers, and the network's output 10 "
         "channels"});
@@ -261,8 +261,8 @@ TEST_F(Mistakes, KeysOfALossThatAnOptionReplacesAreNone) {
     return run_command(words);
   };
   EXPECT_EQ(check({}).code, 0);
-  EXPECT_EQ(check({"rule=focal"}).code, 0);
-  const Outcome both = check({"rule=focal", "label_smoothing=0.2"});
+  EXPECT_EQ(check({"type=focal"}).code, 0);
+  const Outcome both = check({"type=focal", "label_smoothing=0.2"});
   EXPECT_EQ(both.code, 2);
   EXPECT_NE(both.err.find("'focal' has no key 'label_smoothing'"), std::string::npos) << both.err;
 }

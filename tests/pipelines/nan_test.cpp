@@ -118,7 +118,7 @@ TEST_F(NotFinite, AGradientEndsTheRunInItsStepWithoutAStageThatMeasuresAll) {
   for (const std::string& device : devices) {
     const Outcome outcome = run("runs of " + device, {"run.devices=" + device, "network.use=" + (folder_ / "poisoned.toml"),
                                                       "train.poison_input.position=250", "train.clip_gradients={norm=1e30}",
-                                                      "train.forward_backward.loss={rule=\"huge_gradient\"}"});
+                                                      "train.forward_backward.loss={type=\"huge_gradient\"}"});
     EXPECT_EQ(outcome.code, 1) << outcome.err;
     EXPECT_NE(outcome.err.find("step 3: a gradient is not finite; the newest checkpoint is '"), std::string::npos) << outcome.err;
   }
@@ -130,7 +130,7 @@ TEST_F(NotFinite, OfSeveralProcessesTheFirstNamesCheckpointAndCommand) {
   const Outcome outcome =
       run("runs",
           {"run.devices=cpu*2", "network.use=" + (folder_ / "poisoned.toml"), "train.poison_input.position=250",
-           "train.clip_gradients={norm=1e30}", "train.forward_backward.loss={rule=\"huge_gradient\"}"},
+           "train.clip_gradients={norm=1e30}", "train.forward_backward.loss={type=\"huge_gradient\"}"},
           {"--processes", "2"});
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   EXPECT_NE(outcome.err.find("step 3: a gradient is not finite; the newest checkpoint is '"), std::string::npos) << outcome.err;
@@ -255,7 +255,7 @@ TEST_F(NotFinite, AGradientIsNamedWithItsLayerAndStep) {
     const std::string text =
         explained(fmt::format("gradient{}", i),
                   {"network.use=" + (folder_ / "poisoned.toml"), fmt::format("train.poison_input.position={}", position),
-                   "train.forward_backward.loss={rule=\"huge_gradient\"}", precision(i, layers.size())});
+                   "train.forward_backward.loss={type=\"huge_gradient\"}", precision(i, layers.size())});
     EXPECT_NE(text.find(fmt::format("step {}: gradient_norm is ", step)), std::string::npos) << text;
     const std::string expected =
         fmt::format("step {}, backward: layer '{}' ({}) is the first with a gradient that is not finite\n", step, layer, op);
@@ -282,7 +282,7 @@ TEST_F(NotFinite, ALossIsNamedWithItsStep) {
     const std::size_t position = place_in_epoch(i);
     const std::string text =
         explained(fmt::format("loss{}", i), {fmt::format("train.poison_input.position={}", position),
-                                             "train.forward_backward.loss={rule=\"poison_loss\"}", precision(i, 1)});
+                                             "train.forward_backward.loss={type=\"poison_loss\"}", precision(i, 1)});
     const std::string wrong = fmt::format("step {}: loss is nan\n", position / 100 + 1);
     EXPECT_NE(text.find(wrong), std::string::npos) << text;
     const std::string expected =

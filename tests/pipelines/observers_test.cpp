@@ -10,8 +10,8 @@
 #include "checkpoint/checkpoint.h"
 #include "command.h"
 #include "millrace/observer.h"
-#include "tensor_files/safetensors.h"
 #include "running_program.h"
+#include "tensor_files/safetensors.h"
 
 namespace millrace::test {
 namespace {
@@ -238,7 +238,8 @@ TEST(RunControl, SaveWritesTheWeightsOfItsStep) {
   EXPECT_EQ(read_safetensors(file.string()).tensors.size(),
             read_safetensors((run_in(folder / "runs") / "weights.safetensors").string()).tensors.size());
   const Outcome nowhere = quickstart("", {"run.epochs=2", "observe.asker={ask=\"save\", at=4}"});
-  EXPECT_NE(nowhere.err.find("observer asker asked for save, which was refused: the run has no folder\n"), std::string::npos) << nowhere.err;
+  EXPECT_NE(nowhere.err.find("observer asker asked for save, which was refused: the run has no folder\n"), std::string::npos)
+      << nowhere.err;
 }
 
 TEST(RunControl, ValidateRunsTheOtherGraphsAtTheNextStep) {
@@ -255,14 +256,14 @@ TEST(RunControl, ValidateRunsTheOtherGraphsAtTheNextStep) {
 }
 
 TEST(RunControl, ARateFactorHoldsFromTheStepThatTheEventNames) {
-  const auto rates = [](const std::vector<std::string>& set, std::uint64_t& honoured) {
+  const auto rates = [](const std::vector<std::string>& set, std::uint64_t& completed) {
     const TemporaryFolder folder;
     std::vector<std::string> all = {"run.epochs=3"};
     all.insert(all.end(), set.begin(), set.end());
     const Outcome outcome = quickstart(folder / "runs", all);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     const Lines lines = metrics_in(folder / "runs");
-    for (const auto& asked : of(lines, "request")) honoured = asked.at("step");
+    for (const auto& asked : of(lines, "request")) completed = asked.at("step");
     std::vector<double> found;
     for (const auto& step : of(lines, "step")) found.push_back(step.at("learning_rate"));
     return found;

@@ -70,7 +70,7 @@ class Restoration : public testing::Test {
         << "[train]\nflow = [\"read\", \"decode_image\", " << stages
         << "\"batch\", \"forward_backward\", \"optimizer\", \"metrics\"]\n"
         << graph("train") << here << "[train.batch]\nsize = 8\n[train.forward_backward]\n"
-        << "loss = \"mean_squared_error\"\n[train.optimizer]\nrule = \"adam\"\n"
+        << "loss = \"mean_squared_error\"\n[train.optimizer]\ntype = \"adam\"\n"
         << "learning_rate = 0.001\n[validate]\nevery = \"epoch\"\nflow = [\"read\", \"decode_image\", " << stages
         << "\"batch\", \"forward\", \"metrics\"]\n"
         << graph("validate") << there << "[validate.batch]\nsize = 8\nlast = \"keep\"\n"

@@ -93,14 +93,14 @@ class Segmentation : public testing::Test {
           "{{ name = \"b\" }}, {{ name = \"c, rare\" }}]\nignored = [9]\n[{0}.decode_image]\nsize = [10, 12]\nfit = \"exact\"\n",
           graph, folder_ / part);
     };
-    constexpr const char* kLoss = "loss = { rule = \"pixel_cross_entropy\", class_weights = \"median-frequency\" }\n";
+    constexpr const char* kLoss = "loss = { type = \"pixel_cross_entropy\", class_weights = \"median-frequency\" }\n";
     std::ofstream(folder_ / "p.toml")
         << "[run]\nname = \"p\"\nfolder = \"" << folder_ / "runs"
         << "\"\nepochs = 12\nprecision = \"fp32\"\ndevices = \"cpu\"\n"
         << "[network]\nuse = \"network.toml\"\n[observe]\nresults = true\n"
         << "[train]\nflow = [\"read\", \"decode_image\", \"batch\", \"forward_backward\", \"optimizer\", \"metrics\"]\n"
         << read("train", "train") << "[train.batch]\nsize = 8\n[train.forward_backward]\n"
-        << kLoss << "[train.optimizer]\nrule = \"adam\"\nlearning_rate = 0.1\n"
+        << kLoss << "[train.optimizer]\ntype = \"adam\"\nlearning_rate = 0.1\n"
         << "[validate]\nevery = \"6 epochs\"\nflow = [\"read\", \"decode_image\", \"batch\", \"forward\", \"metrics\"]\n"
         << read("validate", "val") << "[validate.batch]\nsize = 4\nlast = \"keep\"\n[validate.forward]\n"
         << kLoss << "[predict]\nevery = \"never\"\n"

@@ -83,7 +83,7 @@ size = 8
 loss = "mean_squared_error"
 
 [train.optimizer]
-rule          = "adam"
+type          = "adam"
 learning_rate = 0.003
 )");
     return folder_ / "p.toml";

@@ -186,9 +186,9 @@ size = [{height}, {width}]
 [train.batch]
 size = 8
 [train.forward_backward]
-loss = {{ rule = "pixel_cross_entropy", class_weights = "median-frequency" }}
+loss = {{ type = "pixel_cross_entropy", class_weights = "median-frequency" }}
 [train.optimizer]
-rule = "adamw"
+type = "adamw"
 learning_rate = 1e-2
 [validate]
 every = "end"
@@ -297,7 +297,7 @@ size = 4
 [train.forward_backward]
 loss = "mean_squared_error"
 [train.optimizer]
-rule = "adam"
+type = "adam"
 learning_rate = 1e-3
 [validate]
 every = "end"

@@ -72,7 +72,7 @@ STEP = '''[graph.forward_backward]
 loss = "{loss}"
 auxiliary = [{auxiliary}]
 [graph.optimizer]
-rule = "sgd"
+type = "sgd"
 momentum = {momentum}
 learning_rate = {rate}
 '''

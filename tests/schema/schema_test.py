@@ -41,7 +41,7 @@ translate = { x = [-2, 2] }
 [train.batch]
 size = 100
 [train.forward_backward]
-loss = { rule = "cross_entropy", label_smoothing = 0.1 }
+loss = { type = "cross_entropy", label_smoothing = 0.1 }
 [train.optimizer]
 learning_rate = { initial = 0.05, schedule = "cosine" }
 """
@@ -55,8 +55,8 @@ GOOD = [
     (WHOLE, "size = 100", 'size = "${data.side} / 2"'),
     (WHOLE, 'stage = "read_folder"', 'stage = "${data.reader}"'),
     (WHOLE, "flip_x = 0.5", 'flip_x = "${data.flip}"'),
-    (WHOLE, 'loss = { rule = "cross_entropy", label_smoothing = 0.1 }', 'loss = "cross_entropy"'),
-    (WHOLE, 'loss = { rule = "cross_entropy", label_smoothing = 0.1 }', 'loss = "${data.loss}"'),
+    (WHOLE, 'loss = { type = "cross_entropy", label_smoothing = 0.1 }', 'loss = "cross_entropy"'),
+    (WHOLE, 'loss = { type = "cross_entropy", label_smoothing = 0.1 }', 'loss = "${data.loss}"'),
     (WHOLE, "label_smoothing = 0.1", 'label_smoothing = "${data.smoothing}"'),
     (WHOLE, 'learning_rate = { initial = 0.05, schedule = "cosine" }', "learning_rate = 0.05"),
     (WHOLE, "initial = 0.05", 'initial = "${data.side} / 1000"'),
@@ -84,7 +84,7 @@ BAD = [
     (WHOLE, "flip_x = 0.5", "flip_x = true", "train.augment.flip_x"),
     (WHOLE, 'path = "photos"', "path = 7", "train.read.path"),
     (WHOLE, 'schedule = "cosine"', 'schedule = "cosinus"', "train.optimizer.learning_rate"),
-    (WHOLE, 'rule = "cross_entropy"', 'rule = "cross_entropie"', "train.forward_backward.loss"),
+    (WHOLE, 'type = "cross_entropy"', 'type = "cross_entropie"', "train.forward_backward.loss"),
     (WHOLE, 'path = "photos"', 'path = "photos"\nshuffle = "sometimes"', "train.read.shuffle"),
     (WHOLE, 'stage = "read_folder"', 'stage = "read_foldr"', "train.read.stage"),
     (WHOLE, 'learning_rate = { initial = 0.05, schedule = "cosine" }', 'learning_rate = "fast"', "train.optimizer.learning_rate"),

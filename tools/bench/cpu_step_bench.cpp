@@ -16,7 +16,7 @@
 #include "layers.h"
 #include "testkit/losses.h"
 #include "testkit/networks.h"
-#include "testkit/rules.h"
+#include "testkit/optimizers.h"
 
 using namespace millrace;
 

@@ -25,7 +25,7 @@
 #include "testkit/harness.h"
 #include "testkit/losses.h"
 #include "testkit/networks.h"
-#include "testkit/rules.h"
+#include "testkit/optimizers.h"
 
 using namespace millrace;
 
@@ -102,10 +102,11 @@ Precision precision_of(const std::string& text) {
 std::shared_ptr<Backend> backend_of(const Registry& registry, const std::string& name) {
   const BackendType* type = registry.backend(name);
   if (type == nullptr) {
-    fail(ErrorKind::usage, "there is no plugin with backend '{}'; {}", name, fmt::join(registry.why_not(), "; "));
+    fail(ErrorKind::usage, "there is no plugin with backend '{}'; {}", name, fmt::join(registry.unavailable_reason(), "; "));
   }
   std::shared_ptr<Backend> backend = type->create();
-  if (backend->devices().empty()) fail(ErrorKind::device, "backend '{}' has no usable device: {}", name, backend->why_not());
+  if (backend->devices().empty())
+    fail(ErrorKind::device, "backend '{}' has no usable device: {}", name, backend->unavailable_reason());
   return backend;
 }
 

@@ -18,7 +18,7 @@ std::string describe_devices(const Registry& registry);
 
 std::string describe_stage(const StageType& type);
 std::string describe_layer(const LayerType& type);
-std::string describe_rule(const RuleType& type);
+std::string describe_optimizer(const OptimizerType& type);
 std::string describe_loss(const LossType& type);
 std::string describe_observer(const ObserverType& type);
 

@@ -135,7 +135,7 @@ class HeavyBall {
   struct Params {
     double momentum = 0.5;
   };
-  static void describe(RuleDescription<Params>& d) {
+  static void describe(OptimizerDescription<Params>& d) {
     d.name("heavy_ball").text("Momentum.").state("momentum");
     d.params.add("momentum", &Params::momentum).range(0, 1).text("share that stays");
   }
@@ -146,18 +146,18 @@ class HeavyBall {
   float momentum_;
 };
 
-TEST_F(Inspect, ShowsAnUpdateRuleWithItsStatesAndParameters) {
-  registry_.add_rule<HeavyBall>();
-  EXPECT_EQ(describe_rule(*registry_.rule("heavy_ball")),
+TEST_F(Inspect, ShowsAnOptimizerWithItsStatesAndParameters) {
+  registry_.add_optimizer<HeavyBall>();
+  EXPECT_EQ(describe_optimizer(*registry_.optimizer("heavy_ball")),
             "heavy_ball: Momentum.\n"
-            "  an update rule, for a stage's key 'rule'\n"
+            "  an optimizer, for a stage's key 'type'\n"
             "  plugin  -\n"
             "  keeps   momentum, at most\n"
             "  needs   each element alone\n"
             "\n"
             "  parameter  type    range   default\n"
             "  momentum   number  0 to 1  0.5      share that stays\n");
-  EXPECT_NE(list_everything(registry_).find("update rules\n  heavy_ball  Momentum."), std::string::npos);
+  EXPECT_NE(list_everything(registry_).find("optimizers\n  heavy_ball  Momentum."), std::string::npos);
 }
 
 class Nearness : public Loss {
@@ -334,7 +334,7 @@ class Backends : public Backend {
   explicit Backends(std::vector<DeviceInfo> devices) : devices_(std::move(devices)) {}
   std::string name() const override { return "cuda"; }
   std::vector<DeviceInfo> devices() override { return devices_; }
-  std::string why_not() override { return devices_.empty() ? "no NVIDIA driver was found" : ""; }
+  std::string unavailable_reason() override { return devices_.empty() ? "no NVIDIA driver was found" : ""; }
   std::unique_ptr<Device> open(int, const DeviceOptions&) override { return nullptr; }
 
  private:

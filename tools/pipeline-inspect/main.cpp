@@ -113,8 +113,8 @@ void append_names(const auto& types, std::vector<std::string>& names) {
 // A network may not hide what a plugin calls by its name.
 bool is_part(const std::string& name, const Registry& registry) {
   const auto is_it = [&](const PluginInfo& plugin) { return plugin.name == name; };
-  return registry.stage(name) || registry.layer(name) || registry.rule(name) || registry.loss(name) || registry.observer(name) ||
-         std::any_of(registry.plugins().begin(), registry.plugins().end(), is_it);
+  return registry.stage(name) || registry.layer(name) || registry.optimizer(name) || registry.loss(name) ||
+         registry.observer(name) || std::any_of(registry.plugins().begin(), registry.plugins().end(), is_it);
 }
 
 // All that inspect_name() and networks and base files answer to.
@@ -123,7 +123,7 @@ std::vector<std::string> known_names(const Registry& registry) {
   for (const PluginInfo& plugin : registry.plugins()) names.push_back(plugin.name);
   append_names(registry.stages(), names);
   append_names(registry.layers(), names);
-  append_names(registry.rules(), names);
+  append_names(registry.optimizers(), names);
   append_names(registry.losses(), names);
   append_names(registry.observers(), names);
   append_names(shipped_files(kNetworks, "."), names);
@@ -135,16 +135,15 @@ std::vector<std::string> known_names(const Registry& registry) {
 std::string inspect_name(const std::string& name, const Registry& registry) {
   if (const StageType* stage = registry.stage(name)) return describe_stage(*stage);
   if (const LayerType* layer = registry.layer(name)) return describe_layer(*layer);
-  if (const RuleType* rule = registry.rule(name)) return describe_rule(*rule);
+  if (const OptimizerType* optimizer = registry.optimizer(name)) return describe_optimizer(*optimizer);
   if (const LossType* loss = registry.loss(name)) return describe_loss(*loss);
   if (const ObserverType* observer = registry.observer(name)) return describe_observer(*observer);
   for (const PluginInfo& plugin : registry.plugins()) {
     if (plugin.name == name) return describe_plugin(plugin, registry);
   }
   const auto nearest = nearest_name(name, known_names(registry));
-  fail(ErrorKind::usage,
-       "there is no plugin, stage, layer type, loss, update rule, observer, network, base file or file '{}'{}{}", name,
-       nearest ? fmt::format("; nearest is '{}'", *nearest) : "; pipeline-inspect without arguments lists what there is",
+  fail(ErrorKind::usage, "there is no plugin, stage, layer type, loss, optimizer, observer, network, base file or file '{}'{}{}",
+       name, nearest ? fmt::format("; nearest is '{}'", *nearest) : "; pipeline-inspect without arguments lists what there is",
        registry.skipped_clause(name));
 }
 
@@ -153,12 +152,12 @@ std::string inspect_name(const std::string& name, const Registry& registry) {
   fail(ErrorKind::usage, "there is no {} '{}'{}", what, name, nearest ? fmt::format("; nearest is '{}'", *nearest) : "");
 }
 
-// Of one kind: "rule adamw".
-constexpr std::array<std::string_view, 3> kKinds = {"rule", "loss", "observer"};
+// Of one kind: "optimizer adamw".
+constexpr std::array<std::string_view, 3> kKinds = {"optimizer", "loss", "observer"};
 std::string inspect_kind(const std::string& kind, const std::string& name, const Registry& registry) {
-  if (kind == "rule") {
-    if (const RuleType* rule = registry.rule(name)) return describe_rule(*rule);
-    fail_to_find("update rule", name, registry.rules());
+  if (kind == "optimizer") {
+    if (const OptimizerType* optimizer = registry.optimizer(name)) return describe_optimizer(*optimizer);
+    fail_to_find("optimizer", name, registry.optimizers());
   }
   if (kind == "loss") {
     if (const LossType* loss = registry.loss(name)) return describe_loss(*loss);
@@ -201,9 +200,10 @@ int main(int count, char** words) {
     Options options;
     Arguments arguments(
         "pipeline-inspect",
-        "[PLUGIN | STAGE | LAYER | loss LOSS | rule RULE | observer OBSERVER | NETWORK | BASE | FILE.toml | WEIGHTS | devices] "
+        "[PLUGIN | STAGE | LAYER | loss LOSS | optimizer NAME | observer OBSERVER | NETWORK | BASE | FILE.toml | WEIGHTS | "
+        "devices] "
         "[options]",
-        "Shows what there is: without an argument all plugins, stages, backends, layer types, losses, update rules,\n"
+        "Shows what there is: without an argument all plugins, stages, backends, layer types, losses, optimizers,\n"
         "observers and storage; with a name that one's ports and parameters, or a network as a table of\n"
         "layers; with a file its network, or the pipeline's graphs, or what the weights (.safetensors, .pth) hold.");
     arguments

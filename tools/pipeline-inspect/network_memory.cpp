@@ -25,10 +25,10 @@ std::shared_ptr<const Loss> usual_loss(const Network& network, const Registry& r
   return type ? type->create(Value(), "loss", errors) : nullptr;
 }
 
-std::shared_ptr<const Rule> usual_rule(const Registry& registry) {
-  const RuleType* type = registry.rule("sgd");
+std::shared_ptr<const Optimizer> usual_optimizer(const Registry& registry) {
+  const OptimizerType* type = registry.optimizer("sgd");
   Diagnostics errors;
-  return type ? type->create(Value(Table{{"momentum", {}, Value(0.9)}}), "rule", errors) : nullptr;
+  return type ? type->create(Value(Table{{"momentum", {}, Value(0.9)}}), "type", errors) : nullptr;
 }
 
 // Layers that no other reads, but for the last: outputs that auxiliary losses are measured at.
@@ -55,7 +55,7 @@ CompileOptions options_of(const Network& network, const Registry& registry, std:
   if (loss) {
     for (const LayerPort output : auxiliary_outputs(network)) options.request.losses.emplace_back(loss, output);
   }
-  if (const auto rule = usual_rule(registry)) options.request.update.rules.push_back(rule);
+  if (const auto optimizer = usual_optimizer(registry)) options.request.update.optimizers.push_back(optimizer);
   return options;
 }
 

@@ -24,7 +24,7 @@ std::vector<double> mebibytes(const std::string& text, const std::string& row) {
 
 TEST(InspectMemory, IsWhatTheBackendPlansForTheBatch) {
   Registry registry;
-  for (const char* plugin : {"/cpu.so", "/rules.so", "/losses.so"}) registry.load(std::string(MILLRACE_PLUGINS) + plugin);
+  for (const char* plugin : {"/cpu.so", "/optimizers.so", "/losses.so"}) registry.load(std::string(MILLRACE_PLUGINS) + plugin);
   Diagnostics errors;
   const auto network = load_network(MILLRACE_SOURCE_DIR "/pipelines/networks/cifar10_conv.toml", Value(), registry, errors);
   ASSERT_EQ(errors.text(), "");

@@ -30,7 +30,7 @@ class Types {
   std::string text() const {
     return stages() + section_of("backends", registry_.backends()) + section_of("communicators", registry_.communicators()) +
            section_of("layer types", registry_.layers()) + section_of("losses", registry_.losses()) +
-           section_of("update rules", registry_.rules()) + section_of("observers", registry_.observers()) +
+           section_of("optimizers", registry_.optimizers()) + section_of("observers", registry_.observers()) +
            section_of("storage", registry_.storages());
   }
 
@@ -60,7 +60,7 @@ class Types {
 // A plugin that is not there may be one that could not be loaded.
 std::string skipped(const Registry& registry) {
   std::string out;
-  for (const std::string& reason : registry.why_not()) out += (out.empty() ? "\nskipped\n  " : "  ") + reason + "\n";
+  for (const std::string& reason : registry.unavailable_reason()) out += (out.empty() ? "\nskipped\n  " : "  ") + reason + "\n";
   return out;
 }
 
@@ -87,7 +87,7 @@ std::string describe_devices(const Registry& registry) {
     const auto backend = type.create();
     const std::vector<DeviceInfo> devices = backend->devices();
     if (devices.empty()) {
-      const std::string reason = backend->why_not();
+      const std::string reason = backend->unavailable_reason();
       out += fmt::format("{}: no device{}\n", name, reason.empty() ? "" : ": " + reason);
     }
     for (const DeviceInfo& device : devices) {

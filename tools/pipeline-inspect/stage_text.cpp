@@ -63,7 +63,7 @@ std::string describe_stage(const StageType& type) {
   facts.row({"takes", ports(type.inputs)});
   facts.row({"gives", ports(type.outputs)});
   facts.row({"runs", how_it_runs(type)});
-  const char* more = type.takes_rule ? "\nIt also takes the parameters of its rule.\n" : "";
+  const char* more = type.takes_optimizer ? "\nIt also takes the parameters of its optimizer.\n" : "";
   return fmt::format("{}: {}\n", type.name, type.text) + facts.text() + params_text(type.params, type.defaults) + more;
 }
 
@@ -74,16 +74,16 @@ std::string describe_layer(const LayerType& type) {
          params_text(type.params, type.defaults);
 }
 
-std::string describe_rule(const RuleType& type) {
+std::string describe_optimizer(const OptimizerType& type) {
   std::vector<std::string> states;
   static constexpr const char* kShapes[] = {"", " of rows", " of columns", " of the whole"};
-  for (const RuleState& state : type.states) states.push_back(state.name + kShapes[static_cast<int>(state.shape)]);
+  for (const OptimizerState& state : type.states) states.push_back(state.name + kShapes[static_cast<int>(state.shape)]);
   TextTable facts({"", ""});
   facts.row({"plugin", type.plugin.empty() ? "-" : type.plugin});
   facts.row({"keeps", states.empty() ? "nothing" : fmt::format("{}, at most", fmt::join(states, ", "))});
   static constexpr const char* kNeeds[] = {"each element alone", "the norms of each parameter", "parameters that are matrices"};
   facts.row({"needs", kNeeds[static_cast<int>(type.scope)]});
-  return fmt::format("{}: {}\n  an update rule, for a stage's key 'rule'\n", type.name, type.text) + facts.text() +
+  return fmt::format("{}: {}\n  an optimizer, for a stage's key 'type'\n", type.name, type.text) + facts.text() +
          params_text(type.params, type.defaults);
 }
 

@@ -3,7 +3,7 @@
 #include "inspect.h"
 #include "millrace/util/json_lines.h"
 #include "millrace/util/text.h"
-#include "recipe/usage.h"
+#include "recipe/inference_recipe.h"
 #include "tensor_files/tensor_file.h"
 #include "weights/weights.h"
 
@@ -11,7 +11,7 @@ namespace millrace {
 namespace {
 
 // What a user's photographs are spared.
-std::string left_out(const Usage& stored, const Registry& registry) {
+std::string left_out(const InferenceRecipe& stored, const Registry& registry) {
   if (takes_own_size(stored, registry)) {
     return ", without what made an image of its target;\nphotographs keep their own size, and height and width are those of "
            "validation";
@@ -33,7 +33,7 @@ std::string describe_weights(const std::string& file, const Registry& registry) 
   if (!classes.empty()) out += fmt::format("  classes  {}: {}\n", classes.size(), fmt::join(classes, ", "));
   const auto stored = usage_from(read.metadata, file);
   if (!stored) return out + "It does not say how images are prepared for it.\n";
-  const Usage usage = for_photographs(*stored, registry);
+  const InferenceRecipe usage = without_training_degradation(*stored, registry);
   out += fmt::format("Images are prepared as [{}] of its run did{}. pipeline-run --predict IMAGES --weights {} uses this:\n\n",
                      usage.graph, left_out(*stored, registry), file);
   const std::string text = metadata_of(usage).at("usage");

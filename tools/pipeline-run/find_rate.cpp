@@ -39,7 +39,7 @@ double FindRate::rate_factor(std::uint64_t step) const {
 std::vector<std::string> FindRate::overrides(const Pipeline& pipeline) const {
   const GraphPlan& graph = main_graph(pipeline, "--find-rate");
   const auto optimizer =
-      std::find_if(graph.stages.begin(), graph.stages.end(), [](const StagePlan& stage) { return stage.type->takes_rule; });
+      std::find_if(graph.stages.begin(), graph.stages.end(), [](const StagePlan& stage) { return stage.type->takes_optimizer; });
   if (optimizer == graph.stages.end()) fail(ErrorKind::usage, "--find-rate: no stage of [{}] has a learning rate", graph.name);
   std::vector<std::string> overrides = common_overrides(pipeline);
   overrides.push_back(fmt::format("{}.{}.learning_rate={}", graph.name, optimizer->name, kLowestRate));
@@ -49,7 +49,7 @@ std::vector<std::string> FindRate::overrides(const Pipeline& pipeline) const {
 void FindRate::check(const PreparedRun& prepared) {
   require_classes(prepared, "--find-rate");
   for (const StagePlan& stage : prepared.pipeline.graphs.front().stages) {
-    const Value* const scale = stage.type->takes_rule ? stage.table.find("scale_with_batch") : nullptr;
+    const Value* const scale = stage.type->takes_optimizer ? stage.table.find("scale_with_batch") : nullptr;
     const Value* const reference = scale ? scale->find("reference") : nullptr;
     scales_ = scales_ || (reference && reference->is_number() && reference->number() > 0);
   }

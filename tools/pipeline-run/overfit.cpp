@@ -34,7 +34,7 @@ std::vector<std::string> Overfit::overrides(const Pipeline& pipeline) const {
   }
   std::vector<std::string> overrides = common_overrides(pipeline);
   for (const StagePlan& stage : graph.stages) {  // an epoch has a few steps here, and schedules count epochs
-    const Value* rate = stage.type->takes_rule ? stage.table.find("learning_rate") : nullptr;
+    const Value* rate = stage.type->takes_optimizer ? stage.table.find("learning_rate") : nullptr;
     if (!rate || rate->kind() != Value::Kind::table) continue;
     const Value* initial = rate->find("initial");
     overrides.push_back(fmt::format("{}.{}.learning_rate={}", graph.name, stage.name,
@@ -90,7 +90,7 @@ std::string Overfit::progress() const {
 }
 
 // What the losses of steps show that have not learned.
-std::string Overfit::why_not() const {
+std::string Overfit::unavailable_reason() const {
   if (course_.grew()) return "The loss grew: the learning rate is too large. --find-rate proposes one";
   std::string text;
   if (course_.hardly_moved()) {
@@ -119,7 +119,7 @@ std::string Overfit::verdict() const {
   const std::string batches = batches_ == 1 ? "one batch" : fmt::format("{} batches", batches_);
   if (succeeded()) return fmt::format("{}: the network learns {} by heart\n", course, batches);
   return fmt::format("{}, and not to {:.4g}: the network does not learn {} by heart. {}\n", course, course_.goal(), batches,
-                     why_not());
+                     unavailable_reason());
 }
 
 }  // namespace millrace

@@ -59,20 +59,20 @@ std::string size_text(std::int64_t height, std::int64_t width) { return fmt::for
 
 class SizeCheck {
  public:
-  SizeCheck(const Usage& usage, const Registry& registry)
-      : usage_(usage), registry_(registry), validated_(build(usage.document, usage.network)) {}
+  SizeCheck(const InferenceRecipe& usage, const Registry& registry)
+      : recipe_(usage), registry_(registry), validated_(build(usage.document, usage.network)) {}
 
   // Why it cannot be; nothing: it can.
   std::optional<std::string> problem(std::int64_t height, std::int64_t width) {
     const ImageShape shape{static_cast<int>(height), static_cast<int>(width), static_cast<int>(number("channels"))};
-    const SizedNetwork sized = at_size(usage_, shape);
+    const SizedNetwork sized = at_size(recipe_, shape);
     std::string why;
     const auto network = build(sized.document, sized.variables, &why);
     if (!network) return why;
     const auto same = [](const Parameter& a, const Parameter& b) { return a.name == b.name && a.shape == b.shape; };
     if (validated_ && !std::ranges::equal(network->parameters, validated_->parameters, same))
       return fmt::format("its layers have weights for {} alone", size_text(number("height"), number("width")));
-    const Value* const scale = usage_.target.find("scale");
+    const Value* const scale = recipe_.target.find("scale");
     const std::int64_t times = scale != nullptr && scale->kind() == Value::Kind::integer ? scale->integer() : 1;
     const Shape& output = network->output();
     if (output.rank() == 3 && output[1] == times * height && output[2] == times * width) return std::nullopt;
@@ -96,7 +96,7 @@ class SizeCheck {
 
  private:
   std::int64_t number(const char* key) const {
-    const Value* const value = usage_.input.find(key);
+    const Value* const value = recipe_.input.find(key);
     return value != nullptr && value->kind() == Value::Kind::integer ? value->integer() : 0;
   }
 
@@ -109,7 +109,7 @@ class SizeCheck {
     return nullptr;
   }
 
-  const Usage& usage_;
+  const InferenceRecipe& recipe_;
   const Registry& registry_;
   const std::shared_ptr<const Network> validated_;
 };
@@ -140,7 +140,7 @@ std::vector<SizeGroup> group_by_size(const Pipeline& pipeline, const Registry& r
   return groups;
 }
 
-SizedNetwork at_size(const Usage& usage, const ImageShape& shape) {
+SizedNetwork at_size(const InferenceRecipe& usage, const ImageShape& shape) {
   SizedNetwork sized{usage.document, usage.network};
   Value* const input = sized.document.find("input");
   for (const auto& [key, extent] : {std::pair{"height", shape.height}, {"width", shape.width}}) {
@@ -155,7 +155,7 @@ SizedNetwork at_size(const Usage& usage, const ImageShape& shape) {
   return sized;
 }
 
-void check_size(const Usage& usage, const SizeGroup& images, const Registry& registry) {
+void check_size(const InferenceRecipe& usage, const SizeGroup& images, const Registry& registry) {
   SizeCheck check(usage, registry);
   const auto problem = check.problem(images.shape.height, images.shape.width);
   if (!problem) return;

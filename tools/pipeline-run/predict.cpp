@@ -14,7 +14,7 @@
 #include "photograph_sizes.h"
 #include "predict_source.h"
 #include "prediction_folder.h"
-#include "recipe/usage.h"
+#include "recipe/inference_recipe.h"
 #include "tensor_files/tensor_file.h"
 #include "weights/fetched_weights.h"
 
@@ -31,41 +31,42 @@ struct Sink {
   std::string type, key, name;  // the key that says where it writes, and what it writes there
 };
 
-Sink sink_of(const Usage& usage, const std::string& weights) {
-  if (usage.output == "classes") return {"write_classes", "file", "predictions.csv"};
-  if (usage.output == "map") return {"write_masks", "folder", "masks"};
-  if (usage.output == "image") return {"write_images", "folder", "images"};
-  if (usage.output == "numbers") return {"write_features", "file", "features.safetensors"};
+Sink sink_of(const InferenceRecipe& recipe, const std::string& weights) {
+  if (recipe.output == "classes") return {"write_classes", "file", "predictions.csv"};
+  if (recipe.output == "map") return {"write_masks", "folder", "masks"};
+  if (recipe.output == "image") return {"write_images", "folder", "images"};
+  if (recipe.output == "numbers") return {"write_features", "file", "features.safetensors"};
   fail(ErrorKind::usage, "--predict: '{}' does not say what the network's result means: its output is \"{}\"", weights,
-       usage.output);
+       recipe.output);
 }
 
 // Takes out what --set says in its place: a value that the user chose is not the recipe's, and may be larger. Then the reason
 // that was found where the weights were written may hold no more; what does is found again.
-void leave_to_user(Usage& usage, const std::vector<std::string>& overrides) {
+void leave_to_user(InferenceRecipe& recipe, const std::vector<std::string>& overrides) {
   constexpr std::string_view kGraph = "predict.";
   for (const std::string& override : overrides) {
     const std::string_view place = std::string_view(override).substr(0, override.find('='));
     const std::size_t dot = place.rfind('.');
     if (!place.starts_with(kGraph) || dot < kGraph.size()) continue;
     const std::string_view stage = place.substr(kGraph.size(), dot - kGraph.size()), key = place.substr(dot + 1);
-    for (auto* const uses : {&usage.prepare, &usage.predict}) {
-      for (Usage::StageUse& use : *uses) {
-        if (use.name == stage && use.table.erase(key)) usage.unrepeatable.clear();
+    for (auto* const uses : {&recipe.prepare, &recipe.predict}) {
+      for (InferenceRecipe::StageUse& use : *uses) {
+        if (use.name == stage && use.table.erase(key)) recipe.unrepeatable.clear();
       }
     }
-    Value* const sink = usage.sinks.find(stage);
-    if (sink != nullptr && sink->kind() == Value::Kind::table && sink->erase(key)) usage.unrepeatable.clear();
+    Value* const sink = recipe.sinks.find(stage);
+    if (sink != nullptr && sink->kind() == Value::Kind::table && sink->erase(key)) recipe.unrepeatable.clear();
   }
 }
 
 // `measures`: its loss is needed too. No file says what is run that was not looked at.
-Usage usage_in(const std::string& weights, bool measures, const std::vector<std::string>& overrides, const Registry& registry) {
+InferenceRecipe usage_in(const std::string& weights, bool measures, const std::vector<std::string>& overrides,
+                         const Registry& registry) {
   const std::string file = local_weights({weights, ""}, registry, [](std::string) {});
-  if (auto usage = usage_from(read_tensors_metadata(file), file)) {
-    leave_to_user(*usage, overrides);
-    const std::string mistake = mistake_in_recipe(*usage, registry, measures);
-    if (mistake.empty()) return *std::move(usage);
+  if (auto recipe = usage_from(read_tensors_metadata(file), file)) {
+    leave_to_user(*recipe, overrides);
+    const std::string mistake = mistake_in_recipe(*recipe, registry, measures);
+    if (mistake.empty()) return *std::move(recipe);
     fail(ErrorKind::data,
          "--predict: '{}' says how images are prepared for it, and that cannot be done: {}. Nothing was run. Write a pipeline "
          "with a graph that makes predictions, and run it with --weights",
@@ -135,12 +136,12 @@ struct Part {
 class Prediction {
  public:
   // `usage`: as images are prepared here.
-  Prediction(const PredictRequest& request, const Images& images, const Usage& usage, const Part& part)
+  Prediction(const PredictRequest& request, const Images& images, const InferenceRecipe& recipe, const Part& part)
       : request_(request),
         images_(images),
-        usage_(usage),
+        recipe_(recipe),
         part_(part),
-        sized_(part.group ? at_size(usage, part.group->shape) : SizedNetwork{usage.document, usage.network}),
+        sized_(part.group ? at_size(recipe, part.group->shape) : SizedNetwork{recipe.document, recipe.network}),
         folder_(fs::absolute(request.folder)) {}
 
   // Returns the pipeline's path.
@@ -152,8 +153,8 @@ class Prediction {
     errors.throw_if_any();
     if (part_.listed) files.write(path("images", "csv"), list_of(part_.group->urls));
     const std::string head =
-        fmt::format("{} It prepares images as [{}] of the run did that wrote the weights{}.\n\n", kMadeByPredict, usage_.graph,
-                    restores(usage_) ? ",\n# without what made an image of its target" : "");
+        fmt::format("{} It prepares images as [{}] of the run did that wrote the weights{}.\n\n", kMadeByPredict, recipe_.graph,
+                    restores(recipe_) ? ",\n# without what made an image of its target" : "");
     files.write(file, head + to_toml(pipeline(*network)));
     return file.string();
   }
@@ -166,8 +167,8 @@ class Prediction {
   Value pipeline(const Network& network) const {
     Value file, run, ledger, observe;
     run.set("name", Value("predict"));
-    run.set("seed", Value(usage_.seed));
-    run.set("precision", Value(usage_.precision));
+    run.set("seed", Value(recipe_.seed));
+    run.set("precision", Value(recipe_.precision));
     run.set("folder", Value(""));
     ledger.set("file", Value(escaped((folder_ / fmt::format("quarantine{}.jsonl", part_.suffix)).string())));
     observe.set("ledger", std::move(ledger));
@@ -187,23 +188,23 @@ class Prediction {
   }
 
   Value source() const {
-    if (!part_.listed) return source_of(images_.data, request_.labels, usage_);
-    return source_of((folder_ / fmt::format("images{}.csv", part_.suffix)).string(), "", usage_);
+    if (!part_.listed) return source_of(images_.data, request_.labels, recipe_);
+    return source_of((folder_ / fmt::format("images{}.csv", part_.suffix)).string(), "", recipe_);
   }
 
   Value graph(const Network& network) const {
-    const Sink sink = sink_of(usage_, request_.weights);
+    const Sink sink = sink_of(recipe_, request_.weights);
     Value table, batch;
     Array flow{Value("read")};
     table.set("flow", Value());  // first
     table.set("read", source());
-    add(usage_.prepare, flow, table);
+    add(recipe_.prepare, flow, table);
     batch.set("size", batch_size());
     batch.set("bad_sample_budget", Value(kAnyNumber));
     flow.emplace_back("batch");
     table.set("batch", std::move(batch));
-    add(usage_.predict, flow, table);
-    if (usage_.predict.empty()) flow.emplace_back("forward");
+    add(recipe_.predict, flow, table);
+    if (recipe_.predict.empty()) flow.emplace_back("forward");
     if (!request_.labels.empty()) add_figures(flow, table);
     flow.emplace_back(sink.type);
     table.set(sink.type, sink_table(sink, network));
@@ -213,29 +214,29 @@ class Prediction {
 
   // At another size a batch has as many pixels as in validation, but one image at least.
   Value batch_size() const {
-    if (usage_.batch <= 0) return Value("auto");
-    if (part_.group == nullptr) return Value(usage_.batch);
-    const auto extent = [&](const char* key) { return usage_.input.find(key) ? usage_.input.find(key)->integer() : 1; };
+    if (recipe_.batch <= 0) return Value("auto");
+    if (part_.group == nullptr) return Value(recipe_.batch);
+    const auto extent = [&](const char* key) { return recipe_.input.find(key) ? recipe_.input.find(key)->integer() : 1; };
     const ImageShape& shape = part_.group->shape;
     const std::int64_t pixels = std::int64_t{shape.height} * shape.width;
-    return Value(std::clamp<std::int64_t>(usage_.batch * extent("height") * extent("width") / pixels, 1, usage_.batch));
+    return Value(std::clamp<std::int64_t>(recipe_.batch * extent("height") * extent("width") / pixels, 1, recipe_.batch));
   }
 
   // With the loss that the validation measured.
   void add_figures(Array& flow, Value& tables) const {
-    if (usage_.measure.kind() == Value::Kind::table && usage_.measure.table().empty()) {
+    if (recipe_.measure.kind() == Value::Kind::table && recipe_.measure.table().empty()) {
       fail(ErrorKind::usage,
            "--labels: '{}' does not say with which loss its run was validated: an older Millrace wrote it. Run a graph of the "
            "run's own file with --weights",
            request_.weights);
     }
-    const std::string forward = usage_.predict.empty() ? "forward" : flow.back().text();
+    const std::string forward = recipe_.predict.empty() ? "forward" : flow.back().text();
     Value* const found = tables.find(forward);
     Value table = found != nullptr ? *found : Value();
-    table.set("loss", escaped(usage_.measure));
+    table.set("loss", escaped(recipe_.measure));
     tables.set(forward, std::move(table));
-    const char* const sink = restores(usage_) ? "write_quality" : "write_evaluation";
-    const Value* const said = usage_.sinks.find(sink);
+    const char* const sink = restores(recipe_) ? "write_quality" : "write_evaluation";
+    const Value* const said = recipe_.sinks.find(sink);
     Value evaluation = said != nullptr ? escaped(*said) : Value();
     evaluation.set("folder", Value(escaped((folder_ / "evaluation").string())));
     tables.set(sink, std::move(evaluation));
@@ -243,8 +244,8 @@ class Prediction {
     flow.emplace_back(sink);
   }
 
-  static void add(const std::vector<Usage::StageUse>& stages, Array& flow, Value& tables) {
-    for (const Usage::StageUse& stage : stages) {
+  static void add(const std::vector<InferenceRecipe::StageUse>& stages, Array& flow, Value& tables) {
+    for (const InferenceRecipe::StageUse& stage : stages) {
       flow.emplace_back(stage.name);
       Value table;
       table.set("stage", Value(stage.type));
@@ -254,7 +255,7 @@ class Prediction {
   }
 
   Value sink_table(const Sink& sink, const Network& network) const {
-    const Value* said = usage_.sinks.find(sink.type);
+    const Value* said = recipe_.sinks.find(sink.type);
     Value table = said != nullptr && said->kind() == Value::Kind::table ? escaped(*said) : Value();
     table.erase("format");  // follows from the file's name
     table.set(sink.key, Value(escaped((folder_ / sink.name).string())));
@@ -275,7 +276,7 @@ class Prediction {
 
   // For picture = "labels": of each class the first value that label images had for it.
   void add_label_values(Value& table) const {
-    const Value* const ids = usage_.target.find("ids");
+    const Value* const ids = recipe_.target.find("ids");
     if (ids == nullptr || ids->kind() != Value::Kind::array) return;
     Array labels;
     for (const Value& values : ids->array()) {
@@ -287,7 +288,7 @@ class Prediction {
 
   const PredictRequest& request_;
   const Images& images_;
-  const Usage& usage_;
+  const InferenceRecipe& recipe_;
   const Part& part_;
   const SizedNetwork sized_;
   const fs::path folder_;
@@ -299,8 +300,7 @@ std::string size_of(const SizeGroup& group) { return fmt::format("{}x{}", group.
 void refuse_several_sizes(const std::vector<SizeGroup>& groups, bool compared) {
   const bool packed = std::any_of(groups.begin(), groups.end(), [](const SizeGroup& group) { return group.in_archives; });
   if (!packed && !compared) return;
-  fail(ErrorKind::usage,
-       "--predict: the {} of {} sizes, such as '{}' ({}) and '{}' ({}). A network takes one size at a time: {}",
+  fail(ErrorKind::usage, "--predict: the {} of {} sizes, such as '{}' ({}) and '{}' ({}). A network takes one size at a time: {}",
        packed ? "shards have images" : "images are", groups.size(), groups[0].first, size_of(groups[0]), groups[1].first,
        size_of(groups[1]),
        packed ? "unpack them into a folder, whose images may have any size"
@@ -322,19 +322,19 @@ void refuse_equal_names(const std::vector<SizeGroup>& groups) {
 }
 
 // Each size of photographs is a pipeline of its own.
-std::vector<std::string> write_sizes(const PredictRequest& request, const Images& images, const Usage& usage,
+std::vector<std::string> write_sizes(const PredictRequest& request, const Images& images, const InferenceRecipe& recipe,
                                      const Registry& registry, MadeFiles& files) {
   std::vector<SizeGroup> groups;
   {
     MadeFiles to_look_with;
-    const std::string file = Prediction(request, images, usage, {}).write(registry, to_look_with);
+    const std::string file = Prediction(request, images, recipe, {}).write(registry, to_look_with);
     groups =
         group_by_size(load_pipeline(file, request.overrides, registry, {.other_weights = false, .made_by = kPredict}), registry);
   }
-  for (const SizeGroup& group : groups) check_size(usage, group, registry);
+  for (const SizeGroup& group : groups) check_size(recipe, group, registry);
   // Images of one size can share a batch: the stage that decodes them has to know it.
   const auto write = [&](const Part& part) {
-    return Prediction(request, images, with_stated_size(usage, part.group->file, registry), part).write(registry, files);
+    return Prediction(request, images, with_stated_size(recipe, part.group->file, registry), part).write(registry, files);
   };
   if (groups.size() == 1) return {write({"", &groups.front(), false})};
   refuse_several_sizes(groups, !request.labels.empty());
@@ -361,11 +361,11 @@ std::vector<std::string> write_prediction(const PredictRequest& request, const R
   }
   if (std::error_code ignored; fs::is_directory(request.labels, ignored)) read.push_back(absolute_path(request.labels));
   check_prediction_folder(request.folder, read);
-  const Usage usage =
-      for_photographs(usage_in(request.weights, !request.labels.empty(), request.overrides, registry), registry);
+  const InferenceRecipe recipe =
+      without_training_degradation(usage_in(request.weights, !request.labels.empty(), request.overrides, registry), registry);
   const Images images = images_of(request, files);
-  if (takes_own_size(usage, registry)) return write_sizes(request, images, usage, registry, files);
-  return {Prediction(request, images, usage, {}).write(registry, files)};
+  if (takes_own_size(recipe, registry)) return write_sizes(request, images, recipe, registry, files);
+  return {Prediction(request, images, recipe, {}).write(registry, files)};
 }
 
 }  // namespace millrace

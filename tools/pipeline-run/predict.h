@@ -1,4 +1,4 @@
-// --predict: pipelines made from a file of weights, which says how images are prepared for it (recipe/usage.h).
+// --predict: pipelines made from a file of weights, which says how images are prepared for it (recipe/inference_recipe.h).
 #pragma once
 
 #include <string>

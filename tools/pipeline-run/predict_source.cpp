@@ -63,12 +63,12 @@ Value texts(const std::vector<std::string>& names) {
 }
 
 // By number, as the network has them.
-std::string name_of_class(const Usage& usage, std::size_t number) {
-  return number < usage.classes.size() ? escaped(usage.classes[number]) : std::to_string(number);
+std::string name_of_class(const InferenceRecipe& recipe, std::size_t number) {
+  return number < recipe.classes.size() ? escaped(recipe.classes[number]) : std::to_string(number);
 }
 
-const Array& values_of_classes(const Usage& usage) {
-  const Value* const ids = usage.target.find("ids");
+const Array& values_of_classes(const InferenceRecipe& recipe) {
+  const Value* const ids = recipe.target.find("ids");
   if (ids == nullptr || ids->kind() != Value::Kind::array) {
     fail(ErrorKind::usage, "--labels: the weights do not say which values of label images are which class");
   }
@@ -76,9 +76,9 @@ const Array& values_of_classes(const Usage& usage) {
 }
 
 // Shards with label images of class numbers, as `pipeline-data pack` writes them.
-Value label_members(const std::string& data, const Usage& usage) {
+Value label_members(const std::string& data, const InferenceRecipe& recipe) {
   Array classes;
-  for (std::size_t c = 0; c < values_of_classes(usage).size(); ++c) classes.emplace_back(name_of_class(usage, c));
+  for (std::size_t c = 0; c < values_of_classes(recipe).size(); ++c) classes.emplace_back(name_of_class(recipe, c));
   Value table;
   table.set("stage", Value("read_tar"));
   table.set("path", Value(escaped(data)));
@@ -89,13 +89,13 @@ Value label_members(const std::string& data, const Usage& usage) {
 }
 
 // Pairs with label images, whose values are classes as the weights' run had it.
-Value label_images(const std::string& data, const std::string& labels, const Usage& usage) {
-  const Array& ids = values_of_classes(usage);
-  const Value* const colours = usage.target.find("colours");
+Value label_images(const std::string& data, const std::string& labels, const InferenceRecipe& recipe) {
+  const Array& ids = values_of_classes(recipe);
+  const Value* const colours = recipe.target.find("colours");
   Array classes;
   for (std::size_t c = 0; c < ids.size(); ++c) {
     Value entry;
-    entry.set("name", Value(name_of_class(usage, c)));
+    entry.set("name", Value(name_of_class(recipe, c)));
     entry.set("ids", ids[c]);
     if (colours != nullptr && c < colours->array().size()) entry.set("colour", colours->array()[c]);
     classes.push_back(std::move(entry));
@@ -109,23 +109,23 @@ Value label_images(const std::string& data, const std::string& labels, const Usa
 }
 
 // Pairs with what the network is to make of the images.
-Value target_images(const std::string& data, const std::string& labels, const Usage& usage) {
+Value target_images(const std::string& data, const std::string& labels, const InferenceRecipe& recipe) {
   Value table;
   table.set("stage", Value("read_pairs"));
   table.set("images", Value(escaped(data)));
   table.set("labels", Value(escaped(absolute_path(labels))));
   table.set("target", Value("image"));
-  if (const Value* const scale = usage.target.find("scale")) table.set("target_scale", *scale);
+  if (const Value* const scale = recipe.target.find("scale")) table.set("target_scale", *scale);
   return table;
 }
 
-void check_labels(const std::string& type, const std::string& labels, const Usage& usage) {
-  const bool of_pixels = usage.output == "map", of_images = restores(usage);
-  if (!of_pixels && !of_images && usage.output != "classes") {
+void check_labels(const std::string& type, const std::string& labels, const InferenceRecipe& recipe) {
+  const bool of_pixels = recipe.output == "map", of_images = restores(recipe);
+  if (!of_pixels && !of_images && recipe.output != "classes") {
     fail(ErrorKind::usage,
          "--labels: figures are of classes and of pictures, and the output of this network is \"{}\"; a graph of the run's own "
          "file, with metrics, compares it with its targets",
-         usage.output);
+         recipe.output);
   }
   if (of_pixels && type == "read_list") {
     fail(ErrorKind::usage,
@@ -198,18 +198,18 @@ std::string absolute_path(const std::string& path) {
   return (fs::equivalent(plain, whole, ignored) ? plain : whole).string();  // ".." behind a link leads elsewhere
 }
 
-Value source_of(const std::string& data, const std::string& labels, const Usage& usage) {
+Value source_of(const std::string& data, const std::string& labels, const InferenceRecipe& recipe) {
   const std::string type = type_of(data);
-  if (!labels.empty()) check_labels(type, labels, usage);
-  if (!labels.empty() && restores(usage)) return target_images(data, labels, usage);
-  if (!labels.empty() && usage.output == "map") {
-    return type == "read_tar" ? label_members(data, usage) : label_images(data, labels, usage);
+  if (!labels.empty()) check_labels(type, labels, recipe);
+  if (!labels.empty() && restores(recipe)) return target_images(data, labels, recipe);
+  if (!labels.empty() && recipe.output == "map") {
+    return type == "read_tar" ? label_members(data, recipe) : label_images(data, labels, recipe);
   }
   Value table;
   table.set("stage", Value(type));
   table.set("path", Value(escaped(data)));
   table.set("labels", Value(labels.empty() ? "none" : labels));
-  if (!labels.empty() && !usage.classes.empty()) table.set("classes", texts(usage.classes));
+  if (!labels.empty() && !recipe.classes.empty()) table.set("classes", texts(recipe.classes));
   return table;
 }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "millrace/detail/value.h"
-#include "recipe/usage.h"
+#include "recipe/inference_recipe.h"
 
 namespace millrace {
 
@@ -24,6 +24,6 @@ std::string absolute_path(const std::string& path);
 // The table of a source that reads `data`, an absolute path or a URL. `labels`: "", none; "path", "column" or "shards", labels of
 // folders, lists and shards, or label images in shards; else a folder of label images, or of the pictures that the network is to
 // make. Throws Error(usage) for what cannot be told apart, or does not fit the network's result.
-Value source_of(const std::string& data, const std::string& labels, const Usage& usage);
+Value source_of(const std::string& data, const std::string& labels, const InferenceRecipe& recipe);
 
 }  // namespace millrace

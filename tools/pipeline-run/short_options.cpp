@@ -63,7 +63,7 @@ std::vector<std::string> overrides_of(const ShortOptions& options, const GraphPl
   if (!options.rate.empty()) {
     require_number("--lr", options.rate);
     const StagePlan& optimizer = only_stage(graph, "--lr", "learning rate", "learning_rate",
-                                            [](const StagePlan& stage) { return stage.type->takes_rule; });
+                                            [](const StagePlan& stage) { return stage.type->takes_optimizer; });
     const Value* const rate = optimizer.table.find("learning_rate");
     const char* const inside = rate != nullptr && rate->kind() == Value::Kind::table ? ".initial" : "";
     overrides.push_back(fmt::format("{}.{}.learning_rate{}={}", graph.name, optimizer.name, inside, options.rate));

@@ -37,7 +37,7 @@ void Trial::shorten(Pipeline& pipeline) const {
   pipeline.checkpoint = {};
   pipeline.best.reset();
   for (StagePlan& stage : pipeline.graphs.front().stages) {
-    Value* const groups = stage.type->takes_rule ? stage.table.find("groups") : nullptr;
+    Value* const groups = stage.type->takes_optimizer ? stage.table.find("groups") : nullptr;
     if (groups == nullptr) continue;
     for (Value& group : groups->array()) group.erase("until_epoch");
   }

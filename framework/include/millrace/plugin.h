@@ -6,7 +6,7 @@
 // observer.h, storage.h and communicator.h are included beside it.
 //
 // A library that is made from several folders: each says, in one source,
-//   MILLRACE_PART { registry.add_rule<Sgd>(); }
+//   MILLRACE_PART { registry.add_optimizer<Sgd>(); }
 // and the library's MILLRACE_PLUGIN says register_parts(registry).
 //
 // A plugin exports one symbol, a versioned descriptor, which MILLRACE_PLUGIN writes; the ABI number and the toolchain tag are
@@ -35,7 +35,7 @@ class Storage;
 struct StageType;
 struct LayerType;
 struct LossType;
-struct RuleType;
+struct OptimizerType;
 struct ObserverType;
 struct CommunicatorType;
 template <class T>
@@ -43,11 +43,11 @@ LayerType layer_type();
 template <class T>
 LossType loss_type();
 template <class T>
-RuleType rule_type();
+OptimizerType optimizer_type();
 template <class T>
 ObserverType observer_type();
 
-inline constexpr std::uint32_t kAbiVersion = 20;
+inline constexpr std::uint32_t kAbiVersion = 21;
 
 struct BackendType : TypeDescription {
   detail::Function<std::shared_ptr<Backend>()> create;
@@ -79,8 +79,8 @@ class Registry {
     add(layer_type<T>());
   }
   template <class T>
-  void add_rule() {
-    add(rule_type<T>());
+  void add_optimizer() {
+    add(optimizer_type<T>());
   }
   template <class T>
   void add_loss() {
@@ -92,7 +92,7 @@ class Registry {
   }
   // Throws Error(usage) for a name that is taken.
   void add(StageType type);
-  void add(RuleType type);
+  void add(OptimizerType type);
   void add(LossType type);
   void add(ObserverType type);
   void add(BackendType type);
@@ -104,7 +104,7 @@ class Registry {
   const Catalogue<BackendType>& backends() const;
   const Catalogue<CommunicatorType>& communicators() const;
   const Catalogue<LayerType>& layers() const;
-  const Catalogue<RuleType>& rules() const;
+  const Catalogue<OptimizerType>& optimizers() const;
   const Catalogue<LossType>& losses() const;
   const Catalogue<ObserverType>& observers() const;
   const Catalogue<StorageType>& storages() const;
@@ -114,7 +114,7 @@ class Registry {
   const BackendType* backend(std::string_view name) const;
   const CommunicatorType* communicator(std::string_view name) const;
   const LayerType* layer(std::string_view name) const;
-  const RuleType* rule(std::string_view name) const;
+  const OptimizerType* optimizer(std::string_view name) const;
   const LossType* loss(std::string_view name) const;
   const ObserverType* observer(std::string_view name) const;
 
@@ -128,9 +128,9 @@ class Registry {
   void load(const std::string& path);
   // Loads every plugin in the search path: MILLRACE_PLUGIN_PATH (colon-separated folders), then the folder that belongs to this
   // build or install tree. A library that cannot be loaded is skipped, and so is a named folder without any; the reasons are kept
-  // for why_not().
+  // for load_errors().
   void load_all();
-  const std::vector<std::string>& why_not() const;
+  const std::vector<std::string>& load_errors() const;
   // For a message that says that there is no `name`: "; skipped: REASON" for each reason that may lie behind it. Often empty.
   std::string skipped_clause(std::string_view name) const;
 

@@ -146,7 +146,7 @@ class RunServices {
   virtual double rate_factor(std::uint64_t /*step*/) const { return 1; }
 
   // Before the first epoch, while a graph's first batches are tried: what comes now is not counted, and comes again.
-  virtual bool rehearses() const { return false; }
+  virtual bool is_dry_run() const { return false; }
 };
 
 // How messages name a stage: "mine.toml:14:1: [train.augment]"; without a position the table alone.
@@ -277,9 +277,10 @@ enum class RecipeRole {
 
 // A table that the stage can be made from, and what it then works on: for `pipeline-inspect --conformance`.
 struct StageExample {
-  std::string table;                                   // in TOML: "chance = 1". ${folder}: a folder, see `files`
-  ImageShape image = {8, 8, 3};                        // of the images that arrive at a stage behind a source
-  void (*files)(const std::string& folder) = nullptr;  // fills ${folder}, which is empty; null: it holds two classes of JPEG files
+  std::string table;             // in TOML: "chance = 1". ${folder}: a folder, see `files`
+  ImageShape image = {8, 8, 3};  // of the images that arrive at a stage behind a source
+  void (*files)(const std::string& folder) =
+      nullptr;  // fills ${folder}, which is empty; null: it holds two classes of JPEG files
 };
 
 // What a stage type says about itself, in `static void describe(StageDescription<Params>&)`.
@@ -300,7 +301,8 @@ class StageAttributes {
   // Which results of a network --predict may have a sink write: "classes" of images, a "map" of classes of pixels, an "image" or
   // "numbers".
   StageAttributes& writes(std::initializer_list<std::string_view> results);
-  // An example of a stage behind a source: example("chance = 1"); of a source: example("path = '${folder}/data.bin'", &write_data).
+  // An example of a stage behind a source: example("chance = 1"); of a source: example("path = '${folder}/data.bin'",
+  // &write_data).
   StageAttributes& example(std::string_view table, ImageShape image = {8, 8, 3});
   StageAttributes& example(std::string_view table, void (*files)(const std::string& folder));
 

@@ -26,7 +26,7 @@ class NoDevices : public Backend {
  public:
   std::string name() const override { return "no_devices"; }
   std::vector<DeviceInfo> devices() override { return {}; }
-  std::string why_not() override { return "it has none"; }
+  std::string unavailable_reason() override { return "it has none"; }
   std::unique_ptr<Device> open(int, const DeviceOptions&) override { fail(ErrorKind::device, "there is no device"); }
 };
 

@@ -85,18 +85,18 @@ std::unique_ptr<Replica> CpuDevice::compile(const Network& network, const Compil
 }
 
 std::vector<DeviceInfo> CpuBackend::devices() {
-  if (kernels_why_not() != nullptr) return {};
+  if (kernels_unavailable_reason() != nullptr) return {};
   return {describe_processor()};
 }
 
-std::string CpuBackend::why_not() {
-  const char* reason = kernels_why_not();
+std::string CpuBackend::unavailable_reason() {
+  const char* reason = kernels_unavailable_reason();
   return reason == nullptr ? std::string() : std::string(reason);
 }
 
 std::unique_ptr<Device> CpuBackend::open(int index, const DeviceOptions& options) {
   if (index != 0) fail(ErrorKind::usage, "backend 'cpu' has one device, number 0, not {}; two replicas are 'cpu*2'", index);
-  if (const std::string reason = why_not(); !reason.empty()) fail(ErrorKind::device, "backend 'cpu': {}", reason);
+  if (const std::string reason = unavailable_reason(); !reason.empty()) fail(ErrorKind::device, "backend 'cpu': {}", reason);
   if (!verdicts_) verdicts_ = std::make_shared<Verdicts>(verdict_file(verdicts_depend_on()));
   DeviceInfo info = describe_processor();
   info.versions.emplace_back("threads of a replica", std::to_string(threads_for(options.cores)));

@@ -28,7 +28,7 @@ class CpuBackend final : public Backend {
  public:
   std::string name() const override { return "cpu"; }
   std::vector<DeviceInfo> devices() override;
-  std::string why_not() override;
+  std::string unavailable_reason() override;
   std::unique_ptr<Device> open(int index, const DeviceOptions& options) override;
 
  private:

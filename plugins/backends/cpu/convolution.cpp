@@ -14,8 +14,8 @@ using dnnl::memory;
 // What a convolution and a transposed one have in common.
 class Windowed : public Weighted {
  public:
-  Windowed(Workshop& workshop, const Node& node)
-      : Weighted(workshop, node),
+  Windowed(CompileContext& compile_context, const Node& node)
+      : Weighted(compile_context, node),
         conv_(layer().as<ConvAttributes>()),
         strides_{conv_.stride.height, conv_.stride.width},
         dilates_{conv_.dilation.height - 1, conv_.dilation.width - 1},
@@ -25,12 +25,12 @@ class Windowed : public Weighted {
  protected:
   Desc source_desc(const MapSpec& input) const final { return input.desc(); }
   Desc destination_desc(const MapSpec& output) const final { return output.desc(); }
-  DataType output_type(const Planner&) const final { return workshop_.type(); }
+  DataType output_type(const Planner&) const final { return compile_context_.type(); }
   WindowSum windows(WindowSum::Layer kind, algorithm how) const {
     return {.layer = kind, .how = how, .strides = strides_, .dilates = dilates_, .before = before_, .after = after_};
   }
   bool is_slow(const PrimitiveDesc& chosen) const final { return is_slow_convolution(chosen); }
-  const Shape& weights_shape() const { return workshop_.parameters.parameter(layer().parameters[0]).shape; }
+  const Shape& weights_shape() const { return compile_context_.parameters.parameter(layer().parameters[0]).shape; }
 
   const ConvAttributes& conv_;
 
@@ -78,7 +78,7 @@ class Convolution final : public Windowed {
     constexpr double kLeast = 2e9;  // multiply-adds
     const auto is = [](const Size& size, std::int64_t extent) { return size.height == extent && size.width == extent; };
     const bool fits = is(conv_.kernel, 3) && is(conv_.stride, 1) && is(conv_.dilation, 1) && conv_.groups == 1;
-    return fits && training() && workshop_.type() == DataType::f32 && layer().input_shapes[0][0] >= 16 && out[0] >= 16 &&
+    return fits && training() && compile_context_.type() == DataType::f32 && layer().input_shapes[0][0] >= 16 && out[0] >= 16 &&
            2 * out[1] * out[2] >= 16 * tiles &&
            static_cast<double>(layer().multiply_adds) * static_cast<double>(samples()) >= kLeast;
   }
@@ -105,13 +105,14 @@ class TransposedConvolution final : public Windowed {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_convolution(Workshop& workshop, const Node& node) {
-  if (workshop.layer(node.layer).as<ConvAttributes>().transposed) return std::make_unique<TransposedConvolution>(workshop, node);
-  if (takes_own_depthwise(workshop, node)) return make_own_depthwise(workshop, node);
-  if (takes_winograd(workshop, node)) return make_winograd(workshop, node);
-  if (takes_phases(workshop, node)) return make_phased(workshop, node);
-  if (takes_side_by_side(workshop, node)) return make_side_by_side(workshop, node);
-  return std::make_unique<Convolution>(workshop, node);
+std::unique_ptr<Operation> make_convolution(CompileContext& compile_context, const Node& node) {
+  if (compile_context.layer(node.layer).as<ConvAttributes>().transposed)
+    return std::make_unique<TransposedConvolution>(compile_context, node);
+  if (takes_own_depthwise(compile_context, node)) return make_own_depthwise(compile_context, node);
+  if (takes_winograd(compile_context, node)) return make_winograd(compile_context, node);
+  if (takes_phases(compile_context, node)) return make_phased(compile_context, node);
+  if (takes_side_by_side(compile_context, node)) return make_side_by_side(compile_context, node);
+  return std::make_unique<Convolution>(compile_context, node);
 }
 
 }  // namespace millrace::cpu

@@ -60,10 +60,10 @@ Laboratory::Laboratory(std::shared_ptr<const Network> network, std::int64_t samp
       options_(with_batches(options, static_cast<std::uint32_t>(samples), training)),
       parameters_(*network_, options_) {
   const dnnl::engine engine = processor();
-  workshop_ = std::make_unique<Workshop>(
-      Workshop{*network_, options_, preferred_layout(*network_, options_, engine), parameters_, engine, dnnl::stream(engine)});
-  workshop_->checks = checks;
-  executable_ = std::make_unique<Executable>(*workshop_, fuse(*network_, {.backend = "cpu", .pool_with_statistics = true}),
+  compile_context_ = std::make_unique<CompileContext>(CompileContext{
+      *network_, options_, preferred_layout(*network_, options_, engine), parameters_, engine, dnnl::stream(engine)});
+  compile_context_->checks = checks;
+  executable_ = std::make_unique<Executable>(*compile_context_, fuse(*network_, {.backend = "cpu", .pool_with_statistics = true}),
                                              samples, training);
   parameters_.finish_planning();
   parameters_.start();
@@ -72,20 +72,20 @@ Laboratory::Laboratory(std::shared_ptr<const Network> network, std::int64_t samp
 }
 
 void Laboratory::write(int parameter, const std::vector<float>& values) {
-  parameters_.write(kValue, parameter, values, workshop_->engine);
+  parameters_.write(kValue, parameter, values, compile_context_->engine);
 }
 
 std::vector<float> Laboratory::read(std::string_view state, int parameter) {
-  return parameters_.read(state, parameter, workshop_->engine);
+  return parameters_.read(state, parameter, compile_context_->engine);
 }
 
 void Laboratory::set_input(const std::vector<float>& values) {
   using dnnl::memory;
   const memory::desc& wanted = executable_->input_desc();
   const memory::desc plain(dims_of(wanted), memory::data_type::f32, memory::format_tag::nchw);
-  memory from(plain, workshop_->engine, const_cast<float*>(values.data()));  // NOLINT: only read
-  memory to(wanted, workshop_->engine, executable_->input().data);
-  dnnl::reorder(from, to).execute(workshop_->stream, from, to);
+  memory from(plain, compile_context_->engine, const_cast<float*>(values.data()));  // NOLINT: only read
+  memory to(wanted, compile_context_->engine, executable_->input().data);
+  dnnl::reorder(from, to).execute(compile_context_->stream, from, to);
 }
 
 namespace {

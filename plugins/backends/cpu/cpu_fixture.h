@@ -52,7 +52,7 @@ class Laboratory {
   std::shared_ptr<const Network> network_;
   CompileOptions options_;
   ParameterStore parameters_;
-  std::unique_ptr<Workshop> workshop_;
+  std::unique_ptr<CompileContext> compile_context_;
   std::unique_ptr<Executable> executable_;
   MemoryRegion arena_;
 };

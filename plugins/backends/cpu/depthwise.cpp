@@ -16,7 +16,8 @@ PoolWindow window_of(const ConvAttributes& conv) {
 
 class Depthwise final : public OwnConvolution {
  public:
-  Depthwise(Workshop& workshop, const Node& node) : OwnConvolution(workshop, node), window_(window_of(conv())) {}
+  Depthwise(CompileContext& compile_context, const Node& node)
+      : OwnConvolution(compile_context, node), window_(window_of(conv())) {}
 
   std::string detail() const override { return fmt::format("own depthwise kernels ({})", kernels().instruction_set); }
 
@@ -24,11 +25,11 @@ class Depthwise final : public OwnConvolution {
   // Weights lie as the kernels read them, and as oneDNN calls that.
   void plan_forward(Planner&) override {
     const int parameter = layer().parameters[0];
-    if (workshop_.parameters.has_layout(parameter)) return;
-    const Shape& shape = workshop_.parameters.parameter(parameter).shape;  // (channels, 1, height, width)
+    if (compile_context_.parameters.has_layout(parameter)) return;
+    const Shape& shape = compile_context_.parameters.parameter(parameter).shape;  // (channels, 1, height, width)
     const memory::dims extents = {shape[0], 1, 1, shape[2], shape[3]};
-    workshop_.parameters.set_layout(parameter, {extents, to_dnnl(workshop_.type()), memory::format_tag::Goihw16g},
-                                    {extents, memory::data_type::f32, memory::format_tag::goihw});
+    compile_context_.parameters.set_layout(parameter, {extents, to_dnnl(compile_context_.type()), memory::format_tag::Goihw16g},
+                                           {extents, memory::data_type::f32, memory::format_tag::goihw});
   }
 
   void convolve(const Map& x, const float* bias, bool relu, const Map& y) override {
@@ -42,18 +43,18 @@ class Depthwise final : public OwnConvolution {
   }
 
  private:
-  const void* weights() const { return workshop_.parameters.computed_value(layer().parameters[0]); }
+  const void* weights() const { return compile_context_.parameters.computed_value(layer().parameters[0]); }
 
   PoolWindow window_;
 };
 
-bool computes_rightly(const Workshop& workshop, const Node& node, WindowOperand result) {
-  OwnTrial trial = own_trial(workshop, node, result);
-  const ConvAttributes& conv = workshop.layer(node.layer).as<ConvAttributes>();
-  const memory::data_type type = result == WindowOperand::w ? memory::data_type::f32 : to_dnnl(workshop.type());
+bool computes_rightly(const CompileContext& compile_context, const Node& node, WindowOperand result) {
+  OwnTrial trial = own_trial(compile_context, node, result);
+  const ConvAttributes& conv = compile_context.layer(node.layer).as<ConvAttributes>();
+  const memory::data_type type = result == WindowOperand::w ? memory::data_type::f32 : to_dnnl(compile_context.type());
   trial.w = trial_operand({{conv.groups, 1, 1, conv.kernel.height, conv.kernel.width}, type, memory::format_tag::Goihw16g});
   const std::string name = fmt::format("own depthwise kernels ({}), {}", kernels().instruction_set, trial.text);
-  return workshop.checks.is_right(name, trial, [&](const TrialMemory& at) {
+  return compile_context.checks.is_right(name, trial, [&](const TrialMemory& at) {
     const Map x = trial.x_map(at), y = trial.y_map(at);
     if (result == WindowOperand::y) return kernels().depthwise(window_of(conv), x, at.w, nullptr, false, y);
     if (result == WindowOperand::x) return kernels().depthwise_backward_data(window_of(conv), y, at.w, x);
@@ -66,8 +67,8 @@ bool computes_rightly(const Workshop& workshop, const Node& node, WindowOperand 
 // Measured beside oneDNN 2.6 at the shapes of cpu_kernels_bench, in float32, channels last, on AVX2: forward and backward
 // together, 5x5 and 7x7 are 1.7 to 5.6 times as fast (the gradient of the weights alone 4 to 22 times), 3x3 takes 1.1 to 3 times
 // as long. The network's input is left to oneDNN, which chooses how it lies.
-bool takes_own_depthwise(const Workshop& workshop, const Node& node) {
-  const Layer& layer = workshop.layer(node.layer);
+bool takes_own_depthwise(const CompileContext& compile_context, const Node& node) {
+  const Layer& layer = compile_context.layer(node.layer);
   const auto& conv = layer.as<ConvAttributes>();
   const PoolWindow window = window_of(conv);
   const bool depthwise = !conv.transposed && conv.groups == conv.out && conv.groups == layer.input_shapes[0][0];
@@ -75,11 +76,12 @@ bool takes_own_depthwise(const Workshop& workshop, const Node& node) {
   const bool inside = conv.padding.bottom < window.kernel_height && conv.padding.right < window.kernel_width;
   const bool pays = window.kernel_height >= 5 && window.kernel_width >= 5;
   if (!depthwise || !dense || !inside || !pays || !fits_depthwise(window) || node.inputs.front() == Network::kInput) return false;
-  return std::ranges::all_of(kPassesOfTrials, [&](WindowOperand result) { return computes_rightly(workshop, node, result); });
+  return std::ranges::all_of(kPassesOfTrials,
+                             [&](WindowOperand result) { return computes_rightly(compile_context, node, result); });
 }
 
-std::unique_ptr<Operation> make_own_depthwise(Workshop& workshop, const Node& node) {
-  return std::make_unique<Depthwise>(workshop, node);
+std::unique_ptr<Operation> make_own_depthwise(CompileContext& compile_context, const Node& node) {
+  return std::make_unique<Depthwise>(compile_context, node);
 }
 
 }  // namespace millrace::cpu

@@ -86,8 +86,13 @@ class Dropout final : public Unary {
   }
   DropoutKey key(const Pass& pass) const {
     const auto& drops = layer().as<DropoutAttributes>();
-    return {workshop_.options.seed, pass.step,     static_cast<std::uint32_t>(node_.layer), pass.first_sample, drops.probability,
-            drops.by_channel,       drops.by_pixel};
+    return {compile_context_.options.seed,
+            pass.step,
+            static_cast<std::uint32_t>(node_.layer),
+            pass.first_sample,
+            drops.probability,
+            drops.by_channel,
+            drops.by_pixel};
   }
 };
 
@@ -115,15 +120,17 @@ class Flatten final : public Unary {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_activation(Workshop& workshop, const Node& node) {
-  return std::make_unique<Activate>(workshop, node);
+std::unique_ptr<Operation> make_activation(CompileContext& compile_context, const Node& node) {
+  return std::make_unique<Activate>(compile_context, node);
 }
-std::unique_ptr<Operation> make_dropout(Workshop& workshop, const Node& node) {
-  return std::make_unique<Dropout>(workshop, node);
+std::unique_ptr<Operation> make_dropout(CompileContext& compile_context, const Node& node) {
+  return std::make_unique<Dropout>(compile_context, node);
 }
-std::unique_ptr<Operation> make_scale(Workshop& workshop, const Node& node) { return std::make_unique<Scale>(workshop, node); }
-std::unique_ptr<Operation> make_flatten(Workshop& workshop, const Node& node) {
-  return std::make_unique<Flatten>(workshop, node);
+std::unique_ptr<Operation> make_scale(CompileContext& compile_context, const Node& node) {
+  return std::make_unique<Scale>(compile_context, node);
+}
+std::unique_ptr<Operation> make_flatten(CompileContext& compile_context, const Node& node) {
+  return std::make_unique<Flatten>(compile_context, node);
 }
 
 }  // namespace millrace::cpu

@@ -27,9 +27,9 @@ class Stopwatch {
 };
 
 // Beside the result.
-std::vector<LayerPort> read_outputs(const Workshop& workshop, bool training) {
-  const CompileRequest& request = workshop.options.request;
-  return training ? request.loss_outputs(workshop.network) : request.outputs;
+std::vector<LayerPort> read_outputs(const CompileContext& compile_context, bool training) {
+  const CompileRequest& request = compile_context.options.request;
+  return training ? request.loss_outputs(compile_context.network) : request.outputs;
 }
 
 InputPlane plane_of(const dnnl::memory::desc& desc, void* data, DataType type) {
@@ -78,35 +78,36 @@ Layout preferred_layout(const Network& network, const CompileOptions& options, c
   }
 }
 
-Executable::Executable(Workshop& workshop, const std::vector<Node>& nodes, std::int64_t samples, bool training,
+Executable::Executable(CompileContext& compile_context, const std::vector<Node>& nodes, std::int64_t samples, bool training,
                        std::optional<LayerPort> by)
-    : workshop_(workshop),
+    : compile_context_(compile_context),
       samples_(samples),
-      plan_(workshop.network, nodes, training, workshop.type(), by ? std::vector<LayerPort>() : read_outputs(workshop, training),
-            by),
-      kept_(training ? std::vector<LayerPort>() : workshop.options.request.outputs),
+      plan_(compile_context.network, nodes, training, compile_context.type(),
+            by ? std::vector<LayerPort>() : read_outputs(compile_context, training), by),
+      kept_(training ? std::vector<LayerPort>() : compile_context.options.request.outputs),
       by_(by) {
-  const auto make = [this](const Node& node) { return make_operation(workshop_, node); };
-  workshop_.reorders = 0;
+  const auto make = [this](const Node& node) { return make_operation(compile_context_, node); };
+  compile_context_.reorders = 0;
   plan_input(nodes);
-  plan_.plan_forward(make, workshop_.options.recompute && !by_);
-  input_desc_ = workshop_.input_desc;
+  plan_.plan_forward(make, compile_context_.options.recompute && !by_);
+  input_desc_ = compile_context_.input_desc;
   plan_.plan_outputs([this](LayerPort value) { return copied_bytes(value); });
   plan_.plan_backward(make);
-  plan_.place_tensors(kAlignment, workshop_.options.share_memory);
-  reorders_ = workshop_.reorders;
+  plan_.place_tensors(kAlignment, compile_context_.options.share_memory);
+  reorders_ = compile_context_.reorders;
   costs_.resize(nodes.size());
 }
 
 // A convolution that alone reads the input chooses how it lies.
 void Executable::plan_input(const std::vector<Node>& nodes) {
-  const ImageShape& image = workshop_.network.input;
+  const ImageShape& image = compile_context_.network.input;
   Value& input = plan_.planner().value(Network::kInput);
-  input.spec = MapSpec::of({image.channels, image.height, image.width}, samples_, workshop_.type(), workshop_.layout);
+  input.spec =
+      MapSpec::of({image.channels, image.height, image.width}, samples_, compile_context_.type(), compile_context_.layout);
   const auto reads_input = [](const Node& node) { return node.inputs.front() == Network::kInput; };
   const auto reader = std::find_if(nodes.begin(), nodes.end(), reads_input);
   const bool free = input.readers == 1 && reader != nodes.end() && reader->kind == Node::Kind::conv;
-  workshop_.input_desc = input.spec.desc();
+  compile_context_.input_desc = input.spec.desc();
   if (!free) input.tensor = plan_.planner().tensor(input.spec.bytes());
 }
 
@@ -121,7 +122,7 @@ std::size_t Executable::copied_bytes(LayerPort value) {
 void Executable::bind(std::byte* arena) {
   const Binding binding = plan_.bind(arena);
   const Planner& planner = plan_.planner();
-  input_ = plane_of(input_desc_, binding.at(planner.value(Network::kInput).tensor), workshop_.type());
+  input_ = plane_of(input_desc_, binding.at(planner.value(Network::kInput).tensor), compile_context_.type());
   bind_measured(binding);
   kept_maps_.clear();
   for (const LayerPort value : kept_) kept_maps_.push_back(map_of(planner, binding, value));
@@ -158,7 +159,7 @@ const Map& Executable::output(LayerPort value) const {
   const auto found = std::find(kept_.begin(), kept_.end(), value);
   if (found != kept_.end()) return kept_maps_[static_cast<std::size_t>(found - kept_.begin())];
   fail(ErrorKind::usage, "the output of {} is not kept: name it in CompileRequest::outputs",
-       place_of(workshop_.network.layers[static_cast<std::size_t>(value.layer)]));
+       place_of(compile_context_.network.layers[static_cast<std::size_t>(value.layer)]));
 }
 
 void Executable::meet_forward() {

@@ -28,7 +28,7 @@ class Executable {
   // Plans. Throws Error(usage) for networks that cannot be computed, Error(device) for what oneDNN refuses. `by`: of inference,
   // with a backward that ends with the gradient by this value. REQUIRES with it: training, and a network of which nothing is
   // trained.
-  Executable(Workshop& workshop, const std::vector<Node>& nodes, std::int64_t samples, bool training,
+  Executable(CompileContext& compile_context, const std::vector<Node>& nodes, std::int64_t samples, bool training,
              std::optional<LayerPort> by = {});
 
   std::int64_t samples() const { return samples_; }
@@ -76,7 +76,7 @@ class Executable {
   std::size_t copied_bytes(LayerPort value);
   void bind_measured(const Binding& binding);
 
-  Workshop& workshop_;
+  CompileContext& compile_context_;
   std::int64_t samples_;
   ExecutablePlan<Operation> plan_;
   int reorders_ = 0;

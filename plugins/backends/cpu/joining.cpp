@@ -89,12 +89,14 @@ class Split final : public SplitOperation<Operation> {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_split(Workshop& workshop, const Node& node) { return std::make_unique<Split>(workshop, node); }
-std::unique_ptr<Operation> make_addition(Workshop& workshop, const Node& node) {
-  return std::make_unique<Addition>(workshop, node);
+std::unique_ptr<Operation> make_split(CompileContext& compile_context, const Node& node) {
+  return std::make_unique<Split>(compile_context, node);
 }
-std::unique_ptr<Operation> make_concatenation(Workshop& workshop, const Node& node) {
-  return std::make_unique<Concatenation>(workshop, node);
+std::unique_ptr<Operation> make_addition(CompileContext& compile_context, const Node& node) {
+  return std::make_unique<Addition>(compile_context, node);
+}
+std::unique_ptr<Operation> make_concatenation(CompileContext& compile_context, const Node& node) {
+  return std::make_unique<Concatenation>(compile_context, node);
 }
 
 }  // namespace millrace::cpu

@@ -33,6 +33,8 @@ class Linear final : public Weighted {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_linear(Workshop& workshop, const Node& node) { return std::make_unique<Linear>(workshop, node); }
+std::unique_ptr<Operation> make_linear(CompileContext& compile_context, const Node& node) {
+  return std::make_unique<Linear>(compile_context, node);
+}
 
 }  // namespace millrace::cpu

@@ -16,7 +16,7 @@ class Lrn final : public Operation {
     const Value& from = planner.value(input());
     planner.use(from.tensor);
     const auto kind = planner.training() ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-    forward_desc_ = describe_lrn(workshop_.engine, kind, shape(from.spec.desc()));
+    forward_desc_ = describe_lrn(compile_context_.engine, kind, shape(from.spec.desc()));
     forward_ = dnnl::lrn_forward(forward_desc_);
     scratch_ = planner.tensor(forward_desc_.scratchpad_desc().get_size());
     if (planner.training()) workspace_ = planner.tensor(forward_desc_.workspace_desc().get_size());
@@ -29,7 +29,7 @@ class Lrn final : public Operation {
     planner.use(gradient);
     planner.use(planner.value(input()).tensor);
     planner.use(workspace_);
-    backward_desc_ = describe_lrn_backward(workshop_.engine, forward_desc_, shape(desc_));
+    backward_desc_ = describe_lrn_backward(compile_context_.engine, forward_desc_, shape(desc_));
     backward_ = dnnl::lrn_backward(backward_desc_);
     backward_scratch_ = planner.tensor(backward_desc_.scratchpad_desc().get_size());
     contribution_ = planner.contribute(input());
@@ -37,7 +37,7 @@ class Lrn final : public Operation {
 
   void bind(const Planner& planner, const Binding& binding) override {
     const auto memory_of = [&](const memory::desc& desc, TensorId tensor) {
-      return memory(desc, workshop_.engine, binding.at(tensor));
+      return memory(desc, compile_context_.engine, binding.at(tensor));
     };
     const Value& from = planner.value(input());
     const Value& to = planner.value(node_.output);
@@ -58,11 +58,11 @@ class Lrn final : public Operation {
 
   void recompute(const Pass& pass) override { forward(pass); }  // for the workspace, whatever became of the output
 
-  void forward(const Pass&) override { forward_.execute(workshop_.stream, forward_arguments_); }
+  void forward(const Pass&) override { forward_.execute(compile_context_.stream, forward_arguments_); }
 
   void backward(const Pass&) override {
     if (!d_input_) return;
-    backward_.execute(workshop_.stream, backward_arguments_);
+    backward_.execute(compile_context_.stream, backward_arguments_);
     d_input_.finish();
   }
 
@@ -86,6 +86,8 @@ class Lrn final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_lrn(Workshop& workshop, const Node& node) { return std::make_unique<Lrn>(workshop, node); }
+std::unique_ptr<Operation> make_lrn(CompileContext& compile_context, const Node& node) {
+  return std::make_unique<Lrn>(compile_context, node);
+}
 
 }  // namespace millrace::cpu

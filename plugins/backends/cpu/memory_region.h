@@ -1,4 +1,4 @@
-// A stretch of zeroed memory straight from the operating system: it costs nothing until it is touched, and goes back whole.
+// A range of zeroed memory straight from the operating system: it costs nothing until it is touched, and goes back whole.
 #pragma once
 
 #include <cstddef>

@@ -11,9 +11,9 @@ namespace {
 
 class Normalisation final : public Operation {
  public:
-  Normalisation(Workshop& workshop, const Node& node)
-      : Operation(workshop, node), attributes_(layer().as<BatchNormAttributes>()), channels_(layer().output[0]) {
-    if (node.pool >= 0) window_ = pool_window(workshop.layer(node.pool).as<PoolAttributes>());
+  Normalisation(CompileContext& compile_context, const Node& node)
+      : Operation(compile_context, node), attributes_(layer().as<BatchNormAttributes>()), channels_(layer().output[0]) {
+    if (node.pool >= 0) window_ = pool_window(compile_context.layer(node.pool).as<PoolAttributes>());
     std::size_t next = 0;
     if (attributes_.scale) scale_at_ = static_cast<int>(next++);
     if (attributes_.shift) shift_at_ = static_cast<int>(next++);
@@ -151,8 +151,8 @@ class Normalisation final : public Operation {
 
   // Whether all replicas share statistics.
   bool meets() const {
-    const CompileOptions& options = workshop_.options;
-    return learns_ && options.request.sync_batch_norm && options.exchange != nullptr && options.exchange->replicas() > 1;
+    const CompileOptions& options = compile_context_.options;
+    return learns_ && options.request.sync_batch_norm && options.all_gather != nullptr && options.all_gather->replicas() > 1;
   }
 
   // The mean and variance of all replicas from those of each, which has `count` values a channel: with n_r values of mean m_r and
@@ -160,13 +160,13 @@ class Normalisation final : public Operation {
   // replicas.
   void share_statistics(double count) {
     const auto channels = static_cast<std::size_t>(channels_);
-    std::vector<double> mine(2 * channels + 1), all(mine.size() * workshop_.options.exchange->replicas());
+    std::vector<double> mine(2 * channels + 1), all(mine.size() * compile_context_.options.all_gather->replicas());
     mine[0] = count;
     for (std::size_t c = 0; c < channels && count > 0; ++c) {
       mine[1 + c] = static_cast<double>(mean_[c]);
       mine[1 + channels + c] = static_cast<double>(variance_[c]);
     }
-    workshop_.options.exchange->gather(workshop_.options.replica, mine, all);
+    compile_context_.options.all_gather->gather(compile_context_.options.replica, mine, all);
     total_count_ = 0;
     for (std::size_t r = 0; r < all.size(); r += mine.size()) total_count_ += all[r];
     for (std::size_t c = 0; c < channels; ++c) {
@@ -184,12 +184,12 @@ class Normalisation final : public Operation {
   // The sums of pass 1 over all replicas. A parameter's gradient stays this replica's own. `absent`: it has none.
   void share_sums(bool absent) {
     const auto channels = static_cast<std::size_t>(channels_);
-    std::vector<double> mine(2 * channels), all(mine.size() * workshop_.options.exchange->replicas());
+    std::vector<double> mine(2 * channels), all(mine.size() * compile_context_.options.all_gather->replicas());
     for (std::size_t c = 0; c < channels && !absent; ++c) {
       mine[c] = static_cast<double>(d_shift_[c]);
       mine[channels + c] = static_cast<double>(d_scale_[c]);
     }
-    workshop_.options.exchange->gather(workshop_.options.replica, mine, all);
+    compile_context_.options.all_gather->gather(compile_context_.options.replica, mine, all);
     for (std::size_t i = 0; i < mine.size() && !absent; ++i) {
       double sum = 0;
       for (std::size_t r = 0; r < all.size(); r += mine.size()) sum += all[r + i];
@@ -260,8 +260,8 @@ class Normalisation final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_normalisation(Workshop& workshop, const Node& node) {
-  return std::make_unique<Normalisation>(workshop, node);
+std::unique_ptr<Operation> make_normalisation(CompileContext& compile_context, const Node& node) {
+  return std::make_unique<Normalisation>(compile_context, node);
 }
 
 }  // namespace millrace::cpu

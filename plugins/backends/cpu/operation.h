@@ -16,7 +16,7 @@
 namespace millrace::cpu {
 
 // What operations are made from. Outlives them.
-struct Workshop {
+struct CompileContext {
   const Network& network;
   CompileOptions options;
   Layout layout = Layout::channels_last;  // of maps
@@ -51,7 +51,8 @@ class Operation : public PlannedOperation<MapSpec> {
   using Map = cpu::Map;
   using GradientTarget = cpu::GradientTarget;
 
-  Operation(Workshop& workshop, Node node) : PlannedOperation(workshop.network, std::move(node)), workshop_(workshop) {}
+  Operation(CompileContext& compile_context, Node node)
+      : PlannedOperation(compile_context.network, std::move(node)), compile_context_(compile_context) {}
 
   virtual void forward(const Pass& pass) = 0;
   // What backward needs of forward's results and is not there any more, to the bit as forward made it. Nothing else is touched:
@@ -73,18 +74,18 @@ class Operation : public PlannedOperation<MapSpec> {
  protected:
   // Plans an output's tensor, in the shape that the network says; see plan_tensor().
   Value& plan_output(Planner& planner, DataType type, LayerPort in_place_of = kNoResidual, int port = 0) {
-    const MapSpec spec = MapSpec::of(output_shape(port), planner.value(input()).spec.n, type, workshop_.layout);
+    const MapSpec spec = MapSpec::of(output_shape(port), planner.value(input()).spec.n, type, compile_context_.layout);
     return plan_tensor(planner, spec, in_place_of, port);
   }
   // The gradient of `value`, written apart where there is one already, and added by GradientTarget::finish().
   static Planner::Contribution contribute(Planner& planner, LayerPort value) { return planner.contribute(value); }
   // The gradient of a parameter of this layer, or null when it is not trained.
   float* gradient(std::size_t parameter) const {
-    return trains(parameter) ? workshop_.parameters.gradient(layer().parameters[parameter]) : nullptr;
+    return trains(parameter) ? compile_context_.parameters.gradient(layer().parameters[parameter]) : nullptr;
   }
-  float* value(std::size_t parameter) const { return workshop_.parameters.value(layer().parameters[parameter]); }
+  float* value(std::size_t parameter) const { return compile_context_.parameters.value(layer().parameters[parameter]); }
 
-  Workshop& workshop_;
+  CompileContext& compile_context_;
 
  private:
   template <class Call>
@@ -105,6 +106,6 @@ GradientTarget target_of(const Planner& planner, const Binding& binding, LayerPo
                          const Planner::Contribution& contribution);
 
 // REQUIRES: the node came from fuse().
-std::unique_ptr<Operation> make_operation(Workshop& workshop, const Node& node);
+std::unique_ptr<Operation> make_operation(CompileContext& compile_context, const Node& node);
 
 }  // namespace millrace::cpu

@@ -8,7 +8,7 @@
 namespace millrace::cpu {
 
 void OwnConvolution::plan(Planner& planner) {
-  const Value& output = plan_output(planner, workshop_.type());
+  const Value& output = plan_output(planner, compile_context_.type());
   planner.use(planner.value(input()).tensor);
   if (is(Activation::gelu)) before_ = planner.training() ? planner.tensor(output.spec.bytes()) : output.tensor;
   if (computes_forward()) plan_forward(planner);
@@ -64,16 +64,16 @@ void OwnConvolution::backward(const Pass&) {
   d_input_.finish();
 }
 
-OwnTrial own_trial(const Workshop& workshop, const Node& node, WindowOperand result) {
-  const Layer& layer = workshop.layer(node.layer);
+OwnTrial own_trial(const CompileContext& compile_context, const Node& node, WindowOperand result) {
+  const Layer& layer = compile_context.layer(node.layer);
   const auto& conv = layer.as<ConvAttributes>();
   // No more than the network has: a trial must not need more memory than it.
-  const CompileOptions& options = workshop.options;
+  const CompileOptions& options = compile_context.options;
   const std::int64_t most = std::max({options.train_batch, options.largest_train_batch, options.infer_batch, 2U});
   const std::int64_t samples = std::clamp<std::int64_t>(omp_get_max_threads(), 2, most);
   OwnTrial trial;
-  trial.input = MapSpec::of(layer.input_shapes[0], samples, workshop.type(), workshop.layout);
-  trial.output = MapSpec::of(layer.output, samples, workshop.type(), workshop.layout);
+  trial.input = MapSpec::of(layer.input_shapes[0], samples, compile_context.type(), compile_context.layout);
+  trial.output = MapSpec::of(layer.output, samples, compile_context.type(), compile_context.layout);
   const auto& x = trial.input;
   const auto& y = trial.output;
   trial.shape = {.n = samples, .groups = conv.groups, .c = x.channels / conv.groups, .k = y.channels / conv.groups};
@@ -89,9 +89,9 @@ OwnTrial own_trial(const Workshop& workshop, const Node& node, WindowOperand res
                   result == WindowOperand::y   ? "forward"
                   : result == WindowOperand::x ? "gradient of the input"
                                                : "gradient of the weights",
-                  to_string(x.type), workshop.layout == Layout::blocked ? "blocked" : "channels last", x.n, x.channels, x.height,
-                  x.width, y.channels, y.height, y.width, conv.groups, conv.kernel.height, conv.kernel.width, conv.stride.height,
-                  conv.stride.width, conv.padding.top, conv.padding.left);
+                  to_string(x.type), compile_context.layout == Layout::blocked ? "blocked" : "channels last", x.n, x.channels,
+                  x.height, x.width, y.channels, y.height, y.width, conv.groups, conv.kernel.height, conv.kernel.width,
+                  conv.stride.height, conv.stride.width, conv.padding.top, conv.padding.left);
   return trial;
 }
 

@@ -50,17 +50,17 @@ struct OwnTrial : Trial {
   Map x_map(const TrialMemory& memory) const { return input.map(memory.x); }
   Map y_map(const TrialMemory& memory) const { return output.map(memory.y); }
 };
-OwnTrial own_trial(const Workshop& workshop, const Node& node, WindowOperand result);
+OwnTrial own_trial(const CompileContext& compile_context, const Node& node, WindowOperand result);
 constexpr WindowOperand kPassesOfTrials[] = {WindowOperand::y, WindowOperand::x, WindowOperand::w};
 
 // Those for which each is chosen, and computes rightly; make_convolution() asks.
-bool takes_own_depthwise(const Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_own_depthwise(Workshop& workshop, const Node& node);
-bool takes_winograd(const Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_winograd(Workshop& workshop, const Node& node);
-bool takes_phases(const Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_phased(Workshop& workshop, const Node& node);
-bool takes_side_by_side(const Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_side_by_side(Workshop& workshop, const Node& node);
+bool takes_own_depthwise(const CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_own_depthwise(CompileContext& compile_context, const Node& node);
+bool takes_winograd(const CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_winograd(CompileContext& compile_context, const Node& node);
+bool takes_phases(const CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_phased(CompileContext& compile_context, const Node& node);
+bool takes_side_by_side(const CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_side_by_side(CompileContext& compile_context, const Node& node);
 
 }  // namespace millrace::cpu

@@ -66,17 +66,17 @@ void ParameterStore::finish_planning(const PrimitiveChecks& checks) {
   plan_workspace();
 }
 
-// A parameter with a layout is rearranged where its rule works with rows and columns: directions of a matrix; value, gradient and
-// states of elements beside reduced states.
+// A parameter with a layout is rearranged where its optimizer works with rows and columns: directions of a matrix; value,
+// gradient and states of elements beside reduced states.
 void ParameterStore::plan_workspace() {
   for (int bucket = 0; bucket < static_cast<int>(buckets().size()); ++bucket) {
-    for (const ParameterPlan::Stretch& stretch : plan_.stretches(bucket)) {
-      const Rule& rule = *stretch.rule;
-      std::size_t arrays = rule.scope() == RuleScope::matrix ? 1 : rule.keeps_reduced() ? 2 : 0;
-      for (const RuleState& state : rule.states()) {
-        if (rule.keeps_reduced() && state.shape == StateShape::element) ++arrays;
+    for (const ParameterPlan::ParameterRange& range : plan_.ranges(bucket)) {
+      const Optimizer& optimizer = *range.optimizer;
+      std::size_t arrays = optimizer.scope() == OptimizerScope::matrix ? 1 : optimizer.keeps_reduced() ? 2 : 0;
+      for (const OptimizerState& state : optimizer.states()) {
+        if (optimizer.keeps_reduced() && state.shape == StateShape::element) ++arrays;
       }
-      for (const int index : stretch.parameters) {
+      for (const int index : range.parameters) {
         if (!has_layout(index)) continue;
         most_rearranged_ = std::max(most_rearranged_, arrays * round_up(canonical_elements(index), kFloatsPerLine));
       }
@@ -112,12 +112,12 @@ std::uint16_t* ParameterStore::bf16_value(int index) {
 }
 
 // Everything is padded to whole lines, so the last pack of an array is whole too.
-UpdateArguments ParameterStore::arguments_of(int index, const ParameterPlan::Stretch& stretch) {
+UpdateArguments ParameterStore::arguments_of(int index, const ParameterPlan::ParameterRange& range) {
   UpdateArguments arguments;
   arguments.value = value(index);
   arguments.gradient = gradient(index);
-  for (std::size_t k = 0; k < stretch.states.size(); ++k) {
-    arguments.states[k] = states_[stretch.states[k]].as<float>() + plan_.place(static_cast<int>(stretch.states[k]), index);
+  for (std::size_t k = 0; k < range.states.size(); ++k) {
+    arguments.states[k] = states_[range.states[k]].as<float>() + plan_.place(static_cast<int>(range.states[k]), index);
   }
   arguments.direction = directions_.bytes() > 0 ? directions_.as<float>() : nullptr;
   arguments.bf16 = reinterpret_cast<Bf16*>(bf16_value(index));
@@ -138,32 +138,32 @@ void* ParameterStore::computed_value(int index) {
 }
 
 void ParameterStore::update(int bucket, const UpdateStep& step) {
-  for (const ParameterPlan::Stretch& stretch : plan_.stretches(bucket)) {
-    for (const int index : stretch.parameters) update(index, stretch, step);
+  for (const ParameterPlan::ParameterRange& range : plan_.ranges(bucket)) {
+    for (const int index : range.parameters) update(index, range, step);
   }
 }
 
-void ParameterStore::update(int index, const ParameterPlan::Stretch& stretch, const UpdateStep& step) {
-  const Rule& rule = *stretch.rule;
+void ParameterStore::update(int index, const ParameterPlan::ParameterRange& range, const UpdateStep& step) {
+  const Optimizer& optimizer = *range.optimizer;
   const UpdateSegment segment = plan_.segment(index, step.rate_factor, step.learning_rate);  // of one parameter: the whole rate
-  UpdateArguments arguments = arguments_of(index, stretch);
+  UpdateArguments arguments = arguments_of(index, range);
   arguments.learning_rate = 1;
   arguments.scale = step.scale;
   arguments.wrong = step.wrong;
   arguments.segments = &segment;
   arguments.segment_count = 1;
-  if (rule.scope() == RuleScope::matrix) {
-    rule.directions(arguments, step, run_kernel);
-    orthogonalise(index, rule);
+  if (optimizer.scope() == OptimizerScope::matrix) {
+    optimizer.directions(arguments, step, run_kernel);
+    orthogonalise(index, optimizer);
   }
-  if (!rule.keeps_reduced() || !has_layout(index)) return rule.update(arguments, step, run_kernel);
-  const UpdateArguments rows = in_rows(index, rule, arguments);
-  rule.update(rows, step, run_kernel);
-  put_back(index, rule, rows, arguments);
+  if (!optimizer.keeps_reduced() || !has_layout(index)) return optimizer.update(arguments, step, run_kernel);
+  const UpdateArguments rows = in_rows(index, optimizer, arguments);
+  optimizer.update(rows, step, run_kernel);
+  put_back(index, optimizer, rows, arguments);
 }
 
-// Copies of what a rule with reduced states reads and writes, where rows are rows. Zeros behind the last element.
-UpdateArguments ParameterStore::in_rows(int index, const Rule& rule, const UpdateArguments& at) {
+// Copies of what an optimizer with reduced states reads and writes, where rows are rows. Zeros behind the last element.
+UpdateArguments ParameterStore::in_rows(int index, const Optimizer& optimizer, const UpdateArguments& at) {
   const Entry& own = entry(index);
   const std::size_t elements = canonical_elements(index), stride = round_up(elements, kFloatsPerLine);
   auto* free = rearranged_.as<float>();
@@ -176,8 +176,8 @@ UpdateArguments ParameterStore::in_rows(int index, const Rule& rule, const Updat
   UpdateArguments rows = at;
   rows.value = copy_of(at.value);
   rows.gradient = copy_of(at.gradient);
-  for (std::size_t s = 0; s < rule.states().size(); ++s) {
-    if (rule.states()[s].shape == StateShape::element) rows.states[s] = copy_of(at.states[s]);
+  for (std::size_t s = 0; s < optimizer.states().size(); ++s) {
+    if (optimizer.states()[s].shape == StateShape::element) rows.states[s] = copy_of(at.states[s]);
   }
   rows.bf16 = nullptr;
   rows.packs = static_cast<std::int64_t>(elements + kUpdatePack - 1) / kUpdatePack;
@@ -185,28 +185,29 @@ UpdateArguments ParameterStore::in_rows(int index, const Rule& rule, const Updat
   return rows;
 }
 
-void ParameterStore::put_back(int index, const Rule& rule, const UpdateArguments& from, const UpdateArguments& to) {
+void ParameterStore::put_back(int index, const Optimizer& optimizer, const UpdateArguments& from, const UpdateArguments& to) {
   const Entry& own = entry(index);
   const dnnl::engine& engine = orthogonaliser_.engine();
   rearrange(own.canonical, from.value, own.layout, to.value, engine);
-  for (std::size_t s = 0; s < rule.states().size(); ++s) {
-    if (rule.states()[s].shape == StateShape::element) rearrange(own.canonical, from.states[s], own.layout, to.states[s], engine);
+  for (std::size_t s = 0; s < optimizer.states().size(); ++s) {
+    if (optimizer.states()[s].shape == StateShape::element)
+      rearrange(own.canonical, from.states[s], own.layout, to.states[s], engine);
   }
   refresh_bf16(index);
 }
 
 // Directions lie as the parameter does; as the network has it, it is a matrix.
-void ParameterStore::orthogonalise(int index, const Rule& rule) {
+void ParameterStore::orthogonalise(int index, const Optimizer& optimizer) {
   const MatrixShape shape = matrix_of(parameter(index));
   const dnnl::engine& engine = orthogonaliser_.engine();
-  if (!has_layout(index)) return orthogonaliser_.run(directions_.as<float>(), norms_.data(), shape, rule.newton_schulz());
+  if (!has_layout(index)) return orthogonaliser_.run(directions_.as<float>(), norms_.data(), shape, optimizer.newton_schulz());
   const Entry& own = entry(index);
   rearrange(own.layout, directions_.as<float>(), own.canonical, rearranged_.as<float>(), engine);
-  orthogonaliser_.run(rearranged_.as<float>(), norms_.data(), shape, rule.newton_schulz());
+  orthogonaliser_.run(rearranged_.as<float>(), norms_.data(), shape, optimizer.newton_schulz());
   rearrange(own.canonical, rearranged_.as<float>(), own.layout, directions_.as<float>(), engine);
 }
 
-void ParameterStore::blend(std::string_view copy, double decay, bool write_back) {
+void ParameterStore::lerp_into(std::string_view copy, double decay, bool write_back) {
   const std::size_t state = plan_.find_copy(copy);
   auto* blended = states_[state].as<float>();
   if (!plan_.states()[state].begun) std::memcpy(blended, values_.as<float>(), states_[state].bytes());
@@ -216,7 +217,7 @@ void ParameterStore::blend(std::string_view copy, double decay, bool write_back)
   for (int index = 0; index < static_cast<int>(entries_.size()); ++index) refresh_bf16(index);
 }
 
-void ParameterStore::exchange(std::string_view copy) {
+void ParameterStore::swap_with(std::string_view copy) {
   const std::size_t state = plan_.find_copy(copy);
   if (!plan_.states()[state].begun) return;  // it would begin as the values are
   std::swap_ranges(values_.as<float>(), values_.as<float>() + plan_.blended(), states_[state].as<float>());

@@ -43,8 +43,8 @@ class ParameterStore {
 
   // `step.rate_factor` as for Replica::update().
   void update(int bucket, const UpdateStep& step);
-  void blend(std::string_view copy, double decay, bool write_back);
-  void exchange(std::string_view copy);
+  void lerp_into(std::string_view copy, double decay, bool write_back);
+  void swap_with(std::string_view copy);
   void keep_gradients();      // aside, for add_kept()
   void add_kept(int bucket);  // to its gradients
   void zero_gradients();
@@ -67,11 +67,11 @@ class ParameterStore {
   float* state_of(std::string_view name, int index) const;  // a parameter's place in it
   std::size_t canonical_elements(int index) const { return entry(index).canonical.get_size() / sizeof(float); }
   void plan_workspace();
-  UpdateArguments arguments_of(int index, const ParameterPlan::Stretch& stretch);
-  void update(int index, const ParameterPlan::Stretch& stretch, const UpdateStep& step);
-  UpdateArguments in_rows(int index, const Rule& rule, const UpdateArguments& at);
-  void put_back(int index, const Rule& rule, const UpdateArguments& from, const UpdateArguments& to);
-  void orthogonalise(int index, const Rule& rule);
+  UpdateArguments arguments_of(int index, const ParameterPlan::ParameterRange& range);
+  void update(int index, const ParameterPlan::ParameterRange& range, const UpdateStep& step);
+  UpdateArguments in_rows(int index, const Optimizer& optimizer, const UpdateArguments& at);
+  void put_back(int index, const Optimizer& optimizer, const UpdateArguments& from, const UpdateArguments& to);
+  void orthogonalise(int index, const Optimizer& optimizer);
   void refresh_bf16(int index);
 
   const Network& network_;
@@ -81,7 +81,7 @@ class ParameterStore {
   std::size_t bf16_ = 0;  // elements
   MemoryRegion values_, gradients_, kept_gradients_, bf16_values_;
   std::vector<MemoryRegion> states_;  // as the plan's
-  std::vector<Squares> norms_;        // of the parameter that is updated, then of its chunks; empty: no rule needs them
+  std::vector<Squares> norms_;        // of the parameter that is updated, then of its chunks; empty: no optimizer needs them
   std::size_t most_directions_ = 0, most_rearranged_ = 0;  // elements that the update of one parameter takes
   MemoryRegion directions_, rearranged_;                   // as the parameter that is updated lies; as the network has it
   Orthogonaliser orthogonaliser_{options_.precision == Precision::bf16 ? DataType::bf16 : DataType::f32};

@@ -44,34 +44,38 @@ class Phased final : public RearrangedConvolution {
 
 }  // namespace
 
-bool takes_phases(const Workshop& workshop, const Node& node) {
-  const Layer& layer = workshop.layer(node.layer);
+bool takes_phases(const CompileContext& compile_context, const Node& node) {
+  const Layer& layer = compile_context.layer(node.layer);
   const auto& conv = layer.as<ConvAttributes>();
   const bool dilated = conv.dilation.height > 1 || conv.dilation.width > 1;
   const bool fits = !conv.transposed && conv.groups == 1 && conv.stride.height == 1 && conv.stride.width == 1 &&
                     conv.padding.top % conv.dilation.height == 0 && conv.padding.left % conv.dilation.width == 0;
   if (!dilated || !fits || node.inputs.front() == Network::kInput) return false;
-  const memory::desc x = in_any_layout(MapSpec::of(layer.input_shapes[0], 1, workshop.type(), workshop.layout).desc());
-  const memory::desc y = in_any_layout(MapSpec::of(layer.output, 1, workshop.type(), workshop.layout).desc());
+  const memory::desc x =
+      in_any_layout(MapSpec::of(layer.input_shapes[0], 1, compile_context.type(), compile_context.layout).desc());
+  const memory::desc y = in_any_layout(MapSpec::of(layer.output, 1, compile_context.type(), compile_context.layout).desc());
   const memory::dims extents = {conv.out, layer.input_shapes[0][0], conv.kernel.height, conv.kernel.width};
-  const memory::desc weights(extents, to_dnnl(workshop.type()), memory::format_tag::any), none;
+  const memory::desc weights(extents, to_dnnl(compile_context.type()), memory::format_tag::any), none;
   const memory::desc d_weights(extents, memory::data_type::f32, memory::format_tag::any);
   const memory::dims strides = {1, 1}, dilates = {conv.dilation.height - 1, conv.dilation.width - 1};
   const memory::dims before = {conv.padding.top, conv.padding.left}, after = {conv.padding.bottom, conv.padding.right};
   constexpr auto how = dnnl::algorithm::convolution_direct;
   try {
-    const auto forward = describe<dnnl::convolution_forward>(workshop.engine, attributes(), dnnl::prop_kind::forward_training,
-                                                             how, x, weights, none, y, strides, dilates, before, after);
+    const auto forward =
+        describe<dnnl::convolution_forward>(compile_context.engine, attributes(), dnnl::prop_kind::forward_training, how, x,
+                                            weights, none, y, strides, dilates, before, after);
     return is_slow_convolution(forward) ||
-           is_slow_convolution(describe_backward<dnnl::convolution_backward_data>(workshop.engine, forward, how, x, weights, y,
-                                                                                  strides, dilates, before, after)) ||
-           is_slow_convolution(describe_backward<dnnl::convolution_backward_weights>(workshop.engine, forward, how, x, d_weights,
-                                                                                     none, y, strides, dilates, before, after));
+           is_slow_convolution(describe_backward<dnnl::convolution_backward_data>(compile_context.engine, forward, how, x,
+                                                                                  weights, y, strides, dilates, before, after)) ||
+           is_slow_convolution(describe_backward<dnnl::convolution_backward_weights>(
+               compile_context.engine, forward, how, x, d_weights, none, y, strides, dilates, before, after));
   } catch (const dnnl::error&) {  // whoever computes it will say so
     return false;
   }
 }
 
-std::unique_ptr<Operation> make_phased(Workshop& workshop, const Node& node) { return std::make_unique<Phased>(workshop, node); }
+std::unique_ptr<Operation> make_phased(CompileContext& compile_context, const Node& node) {
+  return std::make_unique<Phased>(compile_context, node);
+}
 
 }  // namespace millrace::cpu

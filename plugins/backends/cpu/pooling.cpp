@@ -6,7 +6,7 @@ namespace {
 
 class Pooling final : public Operation {
  public:
-  Pooling(Workshop& workshop, const Node& node) : Operation(workshop, node), max_(layer().op == "max_pool") {
+  Pooling(CompileContext& compile_context, const Node& node) : Operation(compile_context, node), max_(layer().op == "max_pool") {
     if (layer().op == "global_average_pool") {
       const Shape& from = layer().input_shapes[0];
       window_ = {from[1], from[2], from[1], from[2], 0, 0, false};
@@ -70,8 +70,8 @@ class Pooling final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_pooling(Workshop& workshop, const Node& node) {
-  return std::make_unique<Pooling>(workshop, node);
+std::unique_ptr<Operation> make_pooling(CompileContext& compile_context, const Node& node) {
+  return std::make_unique<Pooling>(compile_context, node);
 }
 
 PoolWindow pool_window(const PoolAttributes& pool) {

@@ -19,8 +19,8 @@ class Portable final : public PortableOperation<Operation> {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_portable(Workshop& workshop, const Node& node) {
-  return std::make_unique<Portable>(workshop, node);
+std::unique_ptr<Operation> make_portable(CompileContext& compile_context, const Node& node) {
+  return std::make_unique<Portable>(compile_context, node);
 }
 
 }  // namespace millrace::cpu

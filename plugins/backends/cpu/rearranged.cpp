@@ -34,18 +34,19 @@ void RearrangedConvolution::plan_forward(Planner& planner) {
 
 void RearrangedConvolution::plan_weights(Planner& planner) {
   arrange_maps(planner);
-  const PrimitiveDesc chosen =
-      workshop_.checks.first_right(workshop_.engine, sum_of(WindowSum::Pass::weights, in_any_layout(canonical_weights())));
+  const PrimitiveDesc chosen = compile_context_.checks.first_right(
+      compile_context_.engine, sum_of(WindowSum::Pass::weights, in_any_layout(canonical_weights())));
   backward_x_.plan(planner, arrangement_.x);
   backward_dy_.plan(planner, arrangement_.y);
-  d_kernel_.plan(planner, workshop_.parameters.layout(layer().parameters[0]), chosen.query_md(dnnl::query::diff_weights_md));
+  d_kernel_.plan(planner, compile_context_.parameters.layout(layer().parameters[0]),
+                 chosen.query_md(dnnl::query::diff_weights_md));
   weights_.plan(planner, chosen);
 }
 
 void RearrangedConvolution::plan_data(Planner& planner) {
   arrange_maps(planner);
-  const PrimitiveDesc chosen =
-      workshop_.checks.first_right(workshop_.engine, sum_of(WindowSum::Pass::data, in_any_layout(computed_weights())));
+  const PrimitiveDesc chosen = compile_context_.checks.first_right(
+      compile_context_.engine, sum_of(WindowSum::Pass::data, in_any_layout(computed_weights())));
   if (!trains(0)) backward_dy_.plan(planner, arrangement_.y);
   backward_dx_.plan(planner, arrangement_.x);
   data_kernel_.plan(planner, computed_weights(), chosen.query_md(dnnl::query::weights_md));
@@ -53,7 +54,7 @@ void RearrangedConvolution::plan_data(Planner& planner) {
 }
 
 void RearrangedConvolution::bind_scratch(const Binding& binding) {
-  const dnnl::engine& engine = workshop_.engine;
+  const dnnl::engine& engine = compile_context_.engine;
   for (Copy* copy : {&forward_x_, &backward_x_, &backward_dx_}) copy->bind(binding, engine, arrangement_.x);
   for (Copy* copy : {&forward_y_, &backward_dy_}) copy->bind(binding, engine, arrangement_.y);
   if (forward_) kernel_.bind(engine, binding, held_weights());
@@ -64,33 +65,33 @@ void RearrangedConvolution::bind_scratch(const Binding& binding) {
 
 void RearrangedConvolution::convolve(const Map& x, const float* bias, bool, const Map& y) {  // a ReLU is the primitive's
   to_arranged(x, stride(), forward_x_.map);
-  kernel_.load(workshop_.stream);
+  kernel_.load(compile_context_.stream);
   std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, forward_x_.memory},
                                                {DNNL_ARG_WEIGHTS, kernel_.memory()},
                                                {DNNL_ARG_DST, forward_y_.memory},
                                                {DNNL_ARG_SCRATCHPAD, forward_.scratch_memory}};
-  if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, memory(bias_desc(), workshop_.engine, const_cast<float*>(bias)));
-  forward_.primitive.execute(workshop_.stream, arguments);
+  if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, memory(bias_desc(), compile_context_.engine, const_cast<float*>(bias)));
+  forward_.primitive.execute(compile_context_.stream, arguments);
   from_arranged(forward_y_.map, 1, y);
 }
 
 void RearrangedConvolution::convolve_backward_weights(const Map& x, const Map& dy, float*) {
   to_arranged(x, stride(), backward_x_.map);
   to_arranged(dy, 1, backward_dy_.map);
-  weights_.primitive.execute(workshop_.stream, {{DNNL_ARG_SRC, backward_x_.memory},
-                                                {DNNL_ARG_DIFF_DST, backward_dy_.memory},
-                                                {DNNL_ARG_DIFF_WEIGHTS, d_kernel_.memory()},
-                                                {DNNL_ARG_SCRATCHPAD, weights_.scratch_memory}});
-  d_kernel_.store(workshop_.stream);
+  weights_.primitive.execute(compile_context_.stream, {{DNNL_ARG_SRC, backward_x_.memory},
+                                                       {DNNL_ARG_DIFF_DST, backward_dy_.memory},
+                                                       {DNNL_ARG_DIFF_WEIGHTS, d_kernel_.memory()},
+                                                       {DNNL_ARG_SCRATCHPAD, weights_.scratch_memory}});
+  d_kernel_.store(compile_context_.stream);
 }
 
 void RearrangedConvolution::convolve_backward_data(const Map& dy, const Map& dx) {
   if (!weights_) to_arranged(dy, 1, backward_dy_.map);
-  data_kernel_.load(workshop_.stream);
-  data_.primitive.execute(workshop_.stream, {{DNNL_ARG_DIFF_DST, backward_dy_.memory},
-                                             {DNNL_ARG_WEIGHTS, data_kernel_.memory()},
-                                             {DNNL_ARG_DIFF_SRC, backward_dx_.memory},
-                                             {DNNL_ARG_SCRATCHPAD, data_.scratch_memory}});
+  data_kernel_.load(compile_context_.stream);
+  data_.primitive.execute(compile_context_.stream, {{DNNL_ARG_DIFF_DST, backward_dy_.memory},
+                                                    {DNNL_ARG_WEIGHTS, data_kernel_.memory()},
+                                                    {DNNL_ARG_DIFF_SRC, backward_dx_.memory},
+                                                    {DNNL_ARG_SCRATCHPAD, data_.scratch_memory}});
   from_arranged(backward_dx_.map, stride(), dx);
 }
 
@@ -114,14 +115,14 @@ void RearrangedConvolution::arrange_maps(const Planner& planner) {
 RearrangedConvolution::PrimitiveDesc RearrangedConvolution::choose_forward(const Planner& planner) {
   arrange_maps(planner);
   const int parameter = layer().parameters[0];
-  const bool known = workshop_.parameters.has_layout(parameter);
+  const bool known = compile_context_.parameters.has_layout(parameter);
   const auto with = [&](const memory::desc& weights) {
-    return workshop_.checks.first_right(workshop_.engine, sum_of(WindowSum::Pass::forward, weights));
+    return compile_context_.checks.first_right(compile_context_.engine, sum_of(WindowSum::Pass::forward, weights));
   };
-  const memory::desc any = in_any_layout(canonical_weights(), to_dnnl(workshop_.type()));
+  const memory::desc any = in_any_layout(canonical_weights(), to_dnnl(compile_context_.type()));
   PrimitiveDesc chosen = with(known ? computed_weights() : any);
   if (known && is_slow_convolution(chosen)) chosen = with(any);  // a batch of another size has chosen how the weights lie
-  if (!known) workshop_.parameters.set_layout(parameter, chosen.query_md(dnnl::query::weights_md), canonical_weights());
+  if (!known) compile_context_.parameters.set_layout(parameter, chosen.query_md(dnnl::query::weights_md), canonical_weights());
   return chosen;
 }
 
@@ -129,12 +130,12 @@ memory::desc RearrangedConvolution::bias_desc() const {
   return {{layer().output[0]}, memory::data_type::f32, memory::format_tag::a};
 }
 memory::desc RearrangedConvolution::canonical_weights() const {
-  const Shape& shape = workshop_.parameters.parameter(layer().parameters[0]).shape;  // (out, in, height, width)
+  const Shape& shape = compile_context_.parameters.parameter(layer().parameters[0]).shape;  // (out, in, height, width)
   return {{shape[0], shape[1], shape[2], shape[3]}, memory::data_type::f32, memory::format_tag::oihw};
 }
 const memory::desc& RearrangedConvolution::computed_weights() const {
-  return workshop_.parameters.computed_layout(layer().parameters[0]);
+  return compile_context_.parameters.computed_layout(layer().parameters[0]);
 }
-void* RearrangedConvolution::held_weights() const { return workshop_.parameters.computed_value(layer().parameters[0]); }
+void* RearrangedConvolution::held_weights() const { return compile_context_.parameters.computed_value(layer().parameters[0]); }
 
 }  // namespace millrace::cpu

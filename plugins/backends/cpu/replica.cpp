@@ -50,9 +50,9 @@ void CpuReplica::compile(const DeviceOptions& device, const PrimitiveChecks& che
   bucket_node_ = first_nodes(network_, nodes_, parameters_.buckets());
 }
 
-Workshop& CpuReplica::workshop_of(std::size_t phase) {
+CompileContext& CpuReplica::workshop_of(std::size_t phase) {
   while (workshops_.size() <= phase) {
-    const Workshop& first = workshops_.front();
+    const CompileContext& first = workshops_.front();
     workshops_.push_back(
         {phases_.network(workshops_.size()), options_, first.layout, parameters_, first.engine, first.stream, first.checks});
   }
@@ -152,8 +152,8 @@ void CpuReplica::forward(std::uint64_t step) {
 
 // Work whose failure the other replicas are told: they would wait for this one in the middle of a pass.
 std::function<void()> CpuReplica::or_give_up(std::function<void()> work) const {
-  if (options_.exchange == nullptr) return work;
-  return [exchange = options_.exchange, work = std::move(work)] {
+  if (options_.all_gather == nullptr) return work;
+  return [exchange = options_.all_gather, work = std::move(work)] {
     try {
       work();
     } catch (...) {
@@ -234,13 +234,13 @@ Ref<Event> CpuReplica::update(int bucket, const UpdateStep& step, const Ref<Even
   });
 }
 
-Ref<Event> CpuReplica::blend(std::string_view copy, double decay, bool write_back) {
+Ref<Event> CpuReplica::lerp_into(std::string_view copy, double decay, bool write_back) {
   return submit(Work::update,
-                [this, name = std::string(copy), decay, write_back] { parameters_.blend(name, decay, write_back); });
+                [this, name = std::string(copy), decay, write_back] { parameters_.lerp_into(name, decay, write_back); });
 }
 
-Ref<Event> CpuReplica::exchange(std::string_view copy) {
-  return submit(Work::update, [this, name = std::string(copy)] { parameters_.exchange(name); });
+Ref<Event> CpuReplica::swap_with(std::string_view copy) {
+  return submit(Work::update, [this, name = std::string(copy)] { parameters_.swap_with(name); });
 }
 
 std::size_t CpuReplica::sum_bytes(std::uint32_t samples) const {

@@ -38,8 +38,8 @@ class CpuReplica final : public Replica, public MeasuresDevice {
   void backward(BucketReady ready) override;
   Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>& after) override;
   void keep_gradients() override;
-  Ref<Event> blend(std::string_view copy, double decay, bool write_back) override;
-  Ref<Event> exchange(std::string_view copy) override;
+  Ref<Event> lerp_into(std::string_view copy, double decay, bool write_back) override;
+  Ref<Event> swap_with(std::string_view copy) override;
   Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
                    const std::shared_ptr<const Loss>& loss, StepSums& sums) override;
   Ref<Event> read_outputs(std::span<const OutputCopy> copies) override;
@@ -62,7 +62,7 @@ class CpuReplica final : public Replica, public MeasuresDevice {
   std::function<void()> or_give_up(std::function<void()> work) const;
   void compile(const DeviceOptions& device, const PrimitiveChecks& checks);
   std::size_t arena_bytes() const;
-  Workshop& workshop_of(std::size_t phase);
+  CompileContext& workshop_of(std::size_t phase);
   Executable& executable(Executables<Executable>& among, const Executables<Executable>::Use& use);
   Executable* missed();  // what a replica without a sample would compute: there it meets the others; null: it does not train
   void bind_all();
@@ -87,7 +87,7 @@ class CpuReplica final : public Replica, public MeasuresDevice {
   const PixelTable table_;
   ParameterStore parameters_;
   const LearningPhases phases_;
-  std::deque<Workshop> workshops_;         // by phase, as far as they have come; the first is that of inference too
+  std::deque<CompileContext> workshops_;   // by phase, as far as they have come; the first is that of inference too
   std::vector<Node> nodes_, infer_nodes_;  // of training; of inference, where outputs are kept apart
   std::vector<int> bucket_node_;           // by bucket: the first node of forward, so the last of backward, that it waits for
   Executables<Executable> executables_;

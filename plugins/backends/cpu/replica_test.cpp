@@ -11,7 +11,7 @@
 #include "host_event.h"
 #include "testkit/gradient_check.h"
 #include "testkit/losses.h"
-#include "testkit/rules.h"
+#include "testkit/optimizers.h"
 
 namespace millrace::cpu::test {
 namespace {
@@ -57,9 +57,9 @@ Ref<Batch> make_batch(const Network& network, std::uint32_t size, std::uint64_t 
   return Ref<Batch>(new TestBatch(size, network.input, seed));
 }
 
-// With a rule and a copy where the test names none.
-CompileOptions with_rule(CompileOptions options, const Network& network) {
-  if (options.request.update.rules.empty()) options.request = {testkit::sgd(network, 0.9), {"slow"}};
+// With an optimizer and a copy where the test names none.
+CompileOptions with_optimizer(CompileOptions options, const Network& network) {
+  if (options.request.update.optimizers.empty()) options.request = {testkit::sgd(network, 0.9), {"slow"}};
   return options;
 }
 
@@ -71,7 +71,7 @@ struct Machine {
 
   explicit Machine(const char* text, CompileOptions compile = {.train_batch = 8, .infer_batch = 8}, std::vector<int> cores = {})
       : network(network_of(text)),
-        options(with_rule(std::move(compile), *network)),
+        options(with_optimizer(std::move(compile), *network)),
         device(CpuBackend().open(0, {std::move(cores)})),
         replica(device->compile(*network, options)) {
     replica->start();
@@ -262,7 +262,7 @@ TEST(Replica, AnnouncesBucketsInOrderWhenTheyAreFilled) {
   }
 }
 
-TEST(Replica, UpdatesByTheRule) {
+TEST(Replica, UpdatesByTheOptimizer) {
   CompileOptions options{.train_batch = 8};
   options.request.update = testkit::sgd(*network_of(kConvNet), 0.9, 0.01, true);
   options.request.update.rate_factor.assign(options.request.update.decay.size(), 2.0);
@@ -304,7 +304,7 @@ TEST(Replica, BlendsSlowWeights) {
   for (int i = 0; i < static_cast<int>(machine.network->parameters.size()); ++i) {
     machine.replica->write("slow", i, i == fc ? slow : machine.replica->read(kValue, i));
   }
-  machine.replica->blend("slow", 0.25, true);
+  machine.replica->lerp_into("slow", 0.25, true);
   for (std::size_t i = 0; i < value.size(); ++i) expected[i] = 0.25F + 0.75F * value[i];
   EXPECT_LT(relative_difference(machine.replica->read(kValue, fc), expected), 1e-6);
   EXPECT_LT(relative_difference(machine.replica->read("slow", fc), expected), 1e-6);

@@ -16,11 +16,11 @@ Network frozen(Network network) {
 
 ScoreGradients::ScoreGradients(const Network& network) : network_(frozen(network)) {}
 
-void ScoreGradients::compile(const CompileOptions& options, const Workshop& shared) {
+void ScoreGradients::compile(const CompileOptions& options, const CompileContext& shared) {
   check_gradients(network_, options.request);
   if (options.request.gradients.empty()) return;
-  workshop_ = std::make_unique<Workshop>(
-      Workshop{network_, options, shared.layout, shared.parameters, shared.engine, shared.stream, shared.checks});
+  compile_context_ = std::make_unique<CompileContext>(
+      CompileContext{network_, options, shared.layout, shared.parameters, shared.engine, shared.stream, shared.checks});
   CompileOptions inference = options;
   inference.train_batch = 0;
   for (const ScoreGradient& gradient : options.request.gradients) compile(inference, gradient.by);
@@ -32,7 +32,7 @@ void ScoreGradients::compile(const CompileOptions& inference, LayerPort by) {
   Compiled& compiled = found->second;
   compiled.nodes = fused(network_, {by});
   compiled.executables.compile(inference, [this, &compiled, by](const auto& use) {
-    return std::make_unique<Executable>(*workshop_, compiled.nodes, use.samples, true, by);
+    return std::make_unique<Executable>(*compile_context_, compiled.nodes, use.samples, true, by);
   });
 }
 

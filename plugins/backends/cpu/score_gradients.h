@@ -21,7 +21,7 @@ class ScoreGradients {
 
   // Plans those that `options` request. `shared`: of the replica's other executables. Throws Error(usage) for a value that has no
   // gradient.
-  void compile(const CompileOptions& options, const Workshop& shared);
+  void compile(const CompileOptions& options, const CompileContext& shared);
   std::size_t arena_bytes() const;
   void bind(std::byte* arena) const;
   // The networks that compute the gradient by this value. Throws Error(usage) where none was requested.
@@ -35,7 +35,7 @@ class ScoreGradients {
   void compile(const CompileOptions& inference, LayerPort by);
 
   const Network network_;  // without parameters that are trained
-  std::unique_ptr<Workshop> workshop_;
+  std::unique_ptr<CompileContext> compile_context_;
   std::map<LayerPort, Compiled> compiled_;
 };
 

@@ -5,17 +5,17 @@
 
 namespace millrace::cpu {
 
-std::unique_ptr<Operation> make_normalisation(Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_pooling(Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_activation(Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_addition(Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_concatenation(Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_split(Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_dropout(Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_scale(Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_flatten(Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_lrn(Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_portable(Workshop& workshop, const Node& node);
+std::unique_ptr<Operation> make_normalisation(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_pooling(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_activation(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_addition(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_concatenation(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_split(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_dropout(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_scale(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_flatten(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_lrn(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_portable(CompileContext& compile_context, const Node& node);
 
 PoolWindow pool_window(const PoolAttributes& pool);
 

@@ -53,7 +53,7 @@ Weighted::Choice Weighted::first_fast(const WindowSum& sum, std::initializer_lis
 Weighted::PrimitiveDesc Weighted::first_right(const WindowSum& sum, std::initializer_list<Change> changes) const {
   for (;;) {  // what is wrong is not chosen again
     const Choice choice = first_fast(sum, changes);
-    if (workshop_.checks.is_right(choice.sum, choice.desc)) return choice.desc;
+    if (compile_context_.checks.is_right(choice.sum, choice.desc)) return choice.desc;
   }
 }
 
@@ -62,7 +62,7 @@ std::optional<Weighted::Choice> Weighted::in_own_type(const WindowSum& sum) cons
     for (;;) {
       Choice choice = first_fast(sum, {as_it_lies, in_any});
       // A slow one tells how operands are to lie, and is hardly ever what computes.
-      if (is_slow(choice.desc) || workshop_.checks.is_right(choice.sum, choice.desc)) return choice;
+      if (is_slow(choice.desc) || compile_context_.checks.is_right(choice.sum, choice.desc)) return choice;
     }
   } catch (const dnnl::error&) {
     return std::nullopt;
@@ -74,29 +74,32 @@ void Weighted::choose_forward(Planner& planner, const Value& output) {
   const int parameter = layer().parameters[0];
   Value& from = planner.value(input());
   const bool free_input = from.tensor == kNoTensor;  // only the network's input is still without a tensor
-  const Desc held_source = input() == Network::kInput ? workshop_.input_desc : source_desc(from.spec);
+  const Desc held_source = input() == Network::kInput ? compile_context_.input_desc : source_desc(from.spec);
   const Desc source = free_input ? in_any_layout(held_source) : held_source;
   const Desc destination = destination_desc(output.spec);
-  const Desc weights = workshop_.parameters.has_layout(parameter) ? workshop_.parameters.computed_layout(parameter)
-                                                                  : in_any_layout(canonical_weights(), to_dnnl(workshop_.type()));
+  const Desc weights = compile_context_.parameters.has_layout(parameter)
+                           ? compile_context_.parameters.computed_layout(parameter)
+                           : in_any_layout(canonical_weights(), to_dnnl(compile_context_.type()));
   const WindowSum sum = sum_of(WindowSum::Pass::forward, source, weights, destination);
   const std::optional<Choice> own = in_own_type(sum);
   const PrimitiveDesc chosen = own && !is_slow(own->desc) ? own->desc : first_right(sum, {as_it_lies, in_float32});
-  if (!workshop_.parameters.has_layout(parameter)) {
+  if (!compile_context_.parameters.has_layout(parameter)) {
     const Desc layout = own ? own->desc.query_md(dnnl::query::weights_md) : *in_type(canonical_weights(), type_of(weights));
-    workshop_.parameters.set_layout(parameter, layout, canonical_weights());
+    compile_context_.parameters.set_layout(parameter, layout, canonical_weights());
   }
   if (free_input) {
-    if (own) workshop_.input_desc = own->desc.query_md(dnnl::query::src_md);
-    from.tensor = planner.tensor(workshop_.input_desc.get_size());
+    if (own) compile_context_.input_desc = own->desc.query_md(dnnl::query::src_md);
+    from.tensor = planner.tensor(compile_context_.input_desc.get_size());
     planner.use_at(from.tensor, 0);
   }
   if (!computes_forward()) return;
-  workshop_.reorders +=
-      forward_.source.plan(planner, free_input ? workshop_.input_desc : held_source, chosen.query_md(dnnl::query::src_md)) ? 1
-                                                                                                                           : 0;
-  workshop_.reorders += forward_.destination.plan(planner, destination, chosen.query_md(dnnl::query::dst_md)) ? 1 : 0;
-  forward_.weights.plan(planner, workshop_.parameters.computed_layout(parameter), chosen.query_md(dnnl::query::weights_md));
+  compile_context_.reorders +=
+      forward_.source.plan(planner, free_input ? compile_context_.input_desc : held_source, chosen.query_md(dnnl::query::src_md))
+          ? 1
+          : 0;
+  compile_context_.reorders += forward_.destination.plan(planner, destination, chosen.query_md(dnnl::query::dst_md)) ? 1 : 0;
+  forward_.weights.plan(planner, compile_context_.parameters.computed_layout(parameter),
+                        chosen.query_md(dnnl::query::weights_md));
   forward_.step.plan(planner, chosen);
 }
 
@@ -123,7 +126,7 @@ void Weighted::plan_backward(Planner& planner) {
 // The gradient of the output comes in the output's own type, which is float32 for logits; it is computed with in the network's.
 Weighted::Desc Weighted::computed_destination(const Planner& planner) const {
   MapSpec output = planner.value(node_.output).spec;
-  output.type = workshop_.type();
+  output.type = compile_context_.type();
   return destination_desc(output);
 }
 
@@ -131,12 +134,13 @@ void Weighted::plan_data(Planner& planner) {
   const Desc source = source_desc(planner.value(input()).spec);
   const Desc held_d_destination = destination_desc(planner.value(node_.output).spec);
   const Desc d_destination = computed_destination(planner);
-  const Desc& held_weights = workshop_.parameters.computed_layout(layer().parameters[0]);
+  const Desc& held_weights = compile_context_.parameters.computed_layout(layer().parameters[0]);
   const WindowSum sum = sum_of(WindowSum::Pass::data, source, in_any_layout(held_weights), d_destination);
   const PrimitiveDesc chosen = first_right(sum, {as_it_lies, in_any, in_float32});
   contribution_ = planner.contribute(input());
-  workshop_.reorders += data_.source.plan(planner, source, chosen.query_md(dnnl::query::diff_src_md)) ? 1 : 0;
-  workshop_.reorders += data_.destination.plan(planner, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md)) ? 1 : 0;
+  compile_context_.reorders += data_.source.plan(planner, source, chosen.query_md(dnnl::query::diff_src_md)) ? 1 : 0;
+  compile_context_.reorders +=
+      data_.destination.plan(planner, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md)) ? 1 : 0;
   data_.weights.plan(planner, held_weights, chosen.query_md(dnnl::query::weights_md));
   data_.step.plan(planner, chosen);
 }
@@ -144,14 +148,15 @@ void Weighted::plan_data(Planner& planner) {
 void Weighted::plan_weights(Planner& planner) {
   const Value& from = planner.value(input());
   planner.use(from.tensor);
-  const Desc source = input() == Network::kInput ? workshop_.input_desc : source_desc(from.spec);
+  const Desc source = input() == Network::kInput ? compile_context_.input_desc : source_desc(from.spec);
   const Desc held_d_destination = destination_desc(planner.value(node_.output).spec);
   const Desc d_destination = computed_destination(planner);
   const WindowSum sum = sum_of(WindowSum::Pass::weights, source, in_any_layout(canonical_weights()), d_destination);
   const PrimitiveDesc chosen = first_right(sum, {as_it_lies, in_any, in_float32});
-  workshop_.reorders += weights_.source.plan(planner, source, chosen.query_md(dnnl::query::src_md)) ? 1 : 0;
-  workshop_.reorders += weights_.destination.plan(planner, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md)) ? 1 : 0;
-  weights_.weights.plan(planner, workshop_.parameters.layout(layer().parameters[0]),
+  compile_context_.reorders += weights_.source.plan(planner, source, chosen.query_md(dnnl::query::src_md)) ? 1 : 0;
+  compile_context_.reorders +=
+      weights_.destination.plan(planner, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md)) ? 1 : 0;
+  weights_.weights.plan(planner, compile_context_.parameters.layout(layer().parameters[0]),
                         chosen.query_md(dnnl::query::diff_weights_md));
   weights_.step.plan(planner, chosen);
 }
@@ -164,14 +169,15 @@ void Weighted::Product::bind(const Binding& binding, const dnnl::engine& engine,
 }
 
 void Weighted::bind(const Planner& planner, const Binding& binding) {
-  const dnnl::engine& engine = workshop_.engine;
+  const dnnl::engine& engine = compile_context_.engine;
   const Value& from = planner.value(input());
   const Value& to = planner.value(node_.output);
   void* const result = binding.at(before_ == kNoTensor ? to.tensor : before_);
   output_ = to.spec.map(binding.at(to.tensor));
   pre_activation_ = to.spec.map(result);
   if (forward_) {
-    forward_.bind(binding, engine, binding.at(from.tensor), workshop_.parameters.computed_value(layer().parameters[0]), result);
+    forward_.bind(binding, engine, binding.at(from.tensor), compile_context_.parameters.computed_value(layer().parameters[0]),
+                  result);
     if (finishes_apart()) zeros_.assign(static_cast<std::size_t>(layer().output[0]), 0.0F);
   }
   const Desc bias({layer().output[0]}, memory::data_type::f32, memory::format_tag::a);
@@ -182,14 +188,14 @@ void Weighted::bind(const Planner& planner, const Binding& binding) {
   if (has_bias() && trains(1)) d_bias_ = memory(bias, engine, gradient(1));
   if (data_) {
     d_input_ = target_of(planner, binding, input(), contribution_);
-    data_.bind(binding, engine, d_input_.written.data, workshop_.parameters.computed_value(layer().parameters[0]),
+    data_.bind(binding, engine, d_input_.written.data, compile_context_.parameters.computed_value(layer().parameters[0]),
                d_output_.data);
   }
   if (weights_) weights_.bind(binding, engine, binding.at(from.tensor), gradient(0), d_output_.data);
 }
 
 void Weighted::forward(const Pass&) {
-  dnnl::stream& stream = workshop_.stream;
+  dnnl::stream& stream = compile_context_.stream;
   forward_.source.load(stream);
   forward_.weights.load(stream);
   std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, forward_.source.memory()},
@@ -223,7 +229,7 @@ void Weighted::recompute(const Pass& pass) {
 
 void Weighted::backward(const Pass&) {
   if (!has_gradient_) return;
-  dnnl::stream& stream = workshop_.stream;
+  dnnl::stream& stream = compile_context_.stream;
   const bool bias_apart = has_bias() && trains(1) && (sums_bias_apart() || !weights_);
   if (node_.activation != Activation::none || bias_apart) {
     const bool wanted = node_.activation != Activation::none && (weights_ || data_);

@@ -32,7 +32,7 @@ class Weighted : public Operation {
   virtual WindowSum sum() const = 0;
   // The way to compute it, among those that are not known to be wrong; it may change the algorithm. Throws dnnl::error if there
   // is none.
-  virtual PrimitiveDesc choose(WindowSum& sum) const { return workshop_.checks.describe(workshop_.engine, sum); }
+  virtual PrimitiveDesc choose(WindowSum& sum) const { return compile_context_.checks.describe(compile_context_.engine, sum); }
   virtual Desc canonical_weights() const = 0;  // float32, as the network has them
   virtual Desc source_desc(const MapSpec& input) const = 0;
   virtual Desc destination_desc(const MapSpec& output) const = 0;
@@ -91,7 +91,7 @@ class Weighted : public Operation {
   bool has_gradient_ = false;
 };
 
-std::unique_ptr<Operation> make_convolution(Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_linear(Workshop& workshop, const Node& node);
+std::unique_ptr<Operation> make_convolution(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_linear(CompileContext& compile_context, const Node& node);
 
 }  // namespace millrace::cpu

@@ -13,10 +13,10 @@ namespace {
 // Weights are read in the network's own order and in float32; in bf16 they are rounded once, as they are transformed.
 class Winograd final : public OwnConvolution {
  public:
-  Winograd(Workshop& workshop, const Node& node) : OwnConvolution(workshop, node) {
+  Winograd(CompileContext& compile_context, const Node& node) : OwnConvolution(compile_context, node) {
     const Shape& from = layer().input_shapes[0];
     shape_ = {from[0], layer().output[0], conv().padding.top, conv().padding.left};
-    kernels_ = kernels().winograd(workshop.type());
+    kernels_ = kernels().winograd(compile_context.type());
   }
 
   std::string detail() const override { return fmt::format("own Winograd kernels ({})", kernels().instruction_set); }
@@ -58,21 +58,21 @@ class Winograd final : public OwnConvolution {
 
 // Whether ours is the fastest way to multiply such maps. In bf16 not where oneDNN multiplies with AMX; in float32 not where
 // oneDNN has Winograd's algorithm itself, with tiles of 4 x 4 (see convolution.cpp).
-bool is_fastest(const Workshop& workshop) {
-  if (kernels().winograd(workshop.type()) == nullptr) return false;
-  if (workshop.type() == DataType::bf16) return !multiplies_tiles();
-  return DNNL_VERSION_MAJOR >= 3 || workshop.layout == Layout::channels_last;
+bool is_fastest(const CompileContext& compile_context) {
+  if (kernels().winograd(compile_context.type()) == nullptr) return false;
+  if (compile_context.type() == DataType::bf16) return !multiplies_tiles();
+  return DNNL_VERSION_MAJOR >= 3 || compile_context.layout == Layout::channels_last;
 }
 
 // The numbers of a trial are such that bf16 holds transformed weights and pixels, too: nothing is rounded before the result is.
-bool computes_rightly(const Workshop& workshop, const Node& node, WindowOperand result) {
-  OwnTrial trial = own_trial(workshop, node, result);
-  const WinogradKernels& own = *kernels().winograd(workshop.type());
+bool computes_rightly(const CompileContext& compile_context, const Node& node, WindowOperand result) {
+  OwnTrial trial = own_trial(compile_context, node, result);
+  const WinogradKernels& own = *kernels().winograd(compile_context.type());
   const WinogradShape shape{trial.shape.c, trial.shape.k, trial.shape.rows.before, trial.shape.columns.before};
   trial.scratch = result == WindowOperand::w ? own.backward_floats(shape, trial.output.map(nullptr)) * sizeof(float)
                                              : own.transformed_bytes(shape);
   const std::string name = fmt::format("own Winograd kernels ({}), {}", kernels().instruction_set, trial.text);
-  return workshop.checks.is_right(name, trial, [&](const TrialMemory& at) {
+  return compile_context.checks.is_right(name, trial, [&](const TrialMemory& at) {
     const Map x = trial.x_map(at), y = trial.y_map(at);
     auto* const weights = static_cast<float*>(at.w);
     if (result == WindowOperand::w) return own.backward_weights(shape, x, y, static_cast<float*>(at.scratch), weights);
@@ -87,22 +87,23 @@ bool computes_rightly(const Workshop& workshop, const Node& node, WindowOperand 
 // Measured beside direct ones of oneDNN 2.6 on two cores of Zen 4, forward and backward together: 1.2 times as fast for 512
 // channels of 7x7 pixels, 1.3 for 32 of 180x240, 1.5 to 1.9 between. The layer alone decides, not the batch, so that validation
 // and prediction compute the same.
-bool takes_winograd(const Workshop& workshop, const Node& node) {
-  const Layer& layer = workshop.layer(node.layer);
+bool takes_winograd(const CompileContext& compile_context, const Node& node) {
+  const Layer& layer = compile_context.layer(node.layer);
   const auto& conv = layer.as<ConvAttributes>();
   const auto is = [](const Size& size, std::int64_t extent) { return size.height == extent && size.width == extent; };
   const bool fits = !conv.transposed && conv.groups == 1 && is(conv.kernel, 3) && is(conv.stride, 1) && is(conv.dilation, 1) &&
                     conv.padding.top <= 2 && conv.padding.left <= 2 && node.inputs.front() != Network::kInput;
-  if (!fits || !is_fastest(workshop)) return false;
+  if (!fits || !is_fastest(compile_context)) return false;
   const std::int64_t in = layer.input_shapes[0][0], out = layer.output[0], height = layer.output[1], width = layer.output[2];
   const std::int64_t tiles = (height + 1) / 2 * ((width + 1) / 2);
   const bool pays = in * out >= 1024 && tiles >= 16 && 2 * 4 * tiles <= 3 * height * width;
   if (in % Map::kLanes != 0 || out % Map::kLanes != 0 || !pays) return false;
-  return std::ranges::all_of(kPassesOfTrials, [&](WindowOperand result) { return computes_rightly(workshop, node, result); });
+  return std::ranges::all_of(kPassesOfTrials,
+                             [&](WindowOperand result) { return computes_rightly(compile_context, node, result); });
 }
 
-std::unique_ptr<Operation> make_winograd(Workshop& workshop, const Node& node) {
-  return std::make_unique<Winograd>(workshop, node);
+std::unique_ptr<Operation> make_winograd(CompileContext& compile_context, const Node& node) {
+  return std::make_unique<Winograd>(compile_context, node);
 }
 
 }  // namespace millrace::cpu

@@ -60,12 +60,12 @@ std::string progress_line(const TickEvent& e) {
 }
 
 std::string asked_text(const RequestEvent& e) {
-  if (e.kind != RequestKind::stop || !e.text.empty()) return {};  // its reason is told when it is honoured
+  if (e.kind != RequestKind::stop || !e.text.empty()) return {};  // its reason is told when it is completed
   if (e.signal != 0) return "stopping after the step under way; once more to stop at once";
   return fmt::format("stopping after the step under way: {} asks for it", e.by);
 }
 
-std::string honoured_text(const RequestEvent& e) {
+std::string completed_text(const RequestEvent& e) {
   switch (e.kind) {
     case RequestKind::save: return fmt::format("weights after step {}: {}", e.step, e.text);
     case RequestKind::rate_factor:
@@ -145,8 +145,8 @@ class ConsoleObserver final : public RunObserver {
 
   void request(const RequestEvent& e) override {
     const std::string text = e.state == RequestEvent::State::asked ? asked_text(e)
-                             : e.state == RequestEvent::State::honoured
-                                 ? honoured_text(e)
+                             : e.state == RequestEvent::State::completed
+                                 ? completed_text(e)
                                  : fmt::format("{} asked for {}, which was refused: {}", e.by, to_string(e.kind), e.text);
     if (!text.empty()) say(text);
   }

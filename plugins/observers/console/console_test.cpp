@@ -189,7 +189,7 @@ TEST_F(ConsoleObserverTest, SaysWhatIsAskedForAndWhatBecameOfIt) {
               request.kind = RequestKind::rate_factor;
               request.factor = 0.5;
               request.step = 12;
-              request.state = RequestEvent::State::honoured;
+              request.state = RequestEvent::State::completed;
               observer.request(request);
               request.kind = RequestKind::save;
               request.text = "runs/w.safetensors";
@@ -212,7 +212,7 @@ TEST_F(ConsoleObserverTest, SaysWhyTheRunWasStopped) {
               request.text = "stop.max_steps";
               request.step = 70;
               observer.request(request);
-              request.state = RequestEvent::State::honoured;
+              request.state = RequestEvent::State::completed;
               observer.request(request);
             }),
             "stopped after 70 steps (stop.max_steps)\n");

@@ -92,7 +92,7 @@ class MetricsObserver final : public RunObserver {
 
   // A stop without a reason is told by the line of the end, and a checkpoint by its own.
   void request(const RequestEvent& e) override {
-    if (e.state != RequestEvent::State::honoured || (e.kind == RequestKind::stop && e.text.empty())) return;
+    if (e.state != RequestEvent::State::completed || (e.kind == RequestKind::stop && e.text.empty())) return;
     if (e.kind == RequestKind::checkpoint) return;
     JsonLine line;
     line.add("event", "request").add("request", to_string(e.kind)).add("by", e.by).add("step", e.step);

@@ -77,7 +77,7 @@ TEST_F(MetricsObserverTest, ARequestThatWasHonouredIsALine) {
   request.by = "observer page";
   request.factor = 0.5;
   observer->request(request);
-  request.state = RequestEvent::State::honoured;
+  request.state = RequestEvent::State::completed;
   request.step = 4;
   observer->request(request);
   request.kind = RequestKind::stop;
@@ -96,7 +96,7 @@ TEST_F(MetricsObserverTest, AStopWithAReasonIsALine) {
   observer->start(start_event(), control_);
   RequestEvent request;
   request.by = "[stop]";
-  request.state = RequestEvent::State::honoured;
+  request.state = RequestEvent::State::completed;
   request.step = 70;
   request.text = "stop.max_steps";
   observer->request(request);

@@ -12,7 +12,7 @@ struct Claims {
   std::string_view host, origin, token;
 };
 
-// The rules:
+// The optimizers:
 // - `Host` names this machine: an address, localhost, the machine's own name, or one of `names`. A page of somebody else's whose
 //   name was made to lead here (DNS rebinding) sends its own name.
 // - `Origin`, where a browser sends it, is this page's.

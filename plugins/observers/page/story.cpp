@@ -107,7 +107,7 @@ std::string request_text(const RequestEvent& e) {
   const std::string text = e.text.empty() ? "" : ": " + e.text;
   switch (e.state) {
     case RequestEvent::State::asked: return fmt::format("{} asks for {}", e.by, what);
-    case RequestEvent::State::honoured: return fmt::format("{} done after step {}{}", what, e.step, text);
+    case RequestEvent::State::completed: return fmt::format("{} done after step {}{}", what, e.step, text);
     case RequestEvent::State::refused: return fmt::format("{} refused{}", what, text);
   }
   return what;

@@ -99,7 +99,7 @@ TEST_F(BatchTest, OneBadSampleIsMoreThanNone) {
 
 class Rehearsed : public testkit::RecordedRun {
  public:
-  bool rehearses() const override { return on; }
+  bool is_dry_run() const override { return on; }
   bool on = true;
 };
 

@@ -100,7 +100,8 @@ void BatchSamples::describe(StageDescription<Params>& d) {
   d.params.add("bad_samples", &Params::bad_samples)
       .choices({"auto", "replace", "skip", "fail"})
       .text(
-          "a sample that cannot be read or decoded: take another one, continue without it, or end the run; auto: replace, or skip "
+          "a sample that cannot be read or decoded: take another one, continue without it, or end the run; auto: replace, or "
+          "skip "
           "in a graph beside the main one and where predictions are made");
   d.params.add("bad_sample_budget", &Params::bad_sample_budget)
       .range(0)
@@ -242,12 +243,12 @@ bool BatchSamples::refuse(Batch& batch, std::uint32_t slot) {
 // What was read ahead of a checkpoint comes again in the run that goes on, and is there already. All samples of a rehearsal come
 // again, so they are counted apart and forgotten.
 void BatchSamples::count_bad(const Batch& batch, const Sample& sample) {
-  const bool rehearses = run_ && run_->rehearses();
+  const bool is_dry_run = run_ && run_->is_dry_run();
   std::uint64_t bad = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (!rehearses) bad_in_rehearsal_.clear();
-    auto& epochs = rehearses ? bad_in_rehearsal_ : bad_;
+    if (!is_dry_run) bad_in_rehearsal_.clear();
+    auto& epochs = is_dry_run ? bad_in_rehearsal_ : bad_;
     Places& places = epochs[sample.key.epoch + batch.pass];
     places.emplace(sample.key.position, sample.key.attempt);
     bad = places.size();
@@ -256,7 +257,7 @@ void BatchSamples::count_bad(const Batch& batch, const Sample& sample) {
   if (bad <= budget_) return;
   fail(ErrorKind::data, "{} bad sample{} in epoch {} {} more than `bad_sample_budget` allows ({}); the last is '{}': {}{}", bad,
        bad == 1 ? "" : "s", sample.key.epoch + 1, bad == 1 ? "is" : "are", budget_, sample.place(), sample.fault->cause,
-       rehearses ? "" : ". quarantine.jsonl in the run's folder names them all");
+       is_dry_run ? "" : ". quarantine.jsonl in the run's folder names them all");
 }
 
 // For each epoch its number, how many places follow, and these: "3 2 17 0 17 1".

@@ -99,7 +99,7 @@ void Cache::process(Sample& sample, Draw&) {
       memory_->keep(sample.key.index, place);
     }
   }
-  const bool comes_again = run_ && run_->rehearses();  // and would look like the second pass, before which all was written
+  const bool comes_again = run_ && run_->is_dry_run();  // and would look like the second pass, before which all was written
   if (writer_ && !comes_again && !reader_.load(std::memory_order_relaxed)) write(sample);
 }
 

@@ -36,7 +36,7 @@ void Forward::describe(StageDescription<Params>& d) {
   d.input(payload::kBatch).output(payload::kStepResult, "result").output(payload::kPredictions, "predictions");
   d.per_replica().stepwise();
   LossParams::describe(
-      d.params, "what is reported: the name of a loss (default: cross_entropy), or a table with `rule` and the loss's own keys");
+      d.params, "what is reported: the name of a loss (default: cross_entropy), or a table with `type` and the loss's own keys");
   d.params.add("test_time", &Params::test_time)
       .choices({"none", "flip", "flip_translate"})
       .text(
@@ -137,9 +137,9 @@ Ref<Predictions> Forward::begin_predictions(const Ref<Batch>& of, const Share& s
   predictions->replicas = static_cast<int>(context_.replicas.size());
   predictions->turn = turn_++;
   const auto steps = static_cast<std::uint64_t>(context_.steps_per_epoch);
-  const bool rehearses = context_.run != nullptr && context_.run->rehearses();  // the sinks have nothing to write yet
+  const bool is_dry_run = context_.run != nullptr && context_.run->is_dry_run();  // the sinks have nothing to write yet
   predictions->last =
-      !rehearses && steps > 0 && (batch.step + 1) % steps == 0 && predictions->replica + 1 == predictions->replicas;
+      !is_dry_run && steps > 0 && (batch.step + 1) % steps == 0 && predictions->replica + 1 == predictions->replicas;
   predictions->first_slot = share.begin;
   if (context_.request != nullptr && context_.request->needs_image) predictions->batch = of;
   for (std::uint32_t i = 0; i < share.count; ++i) {
@@ -150,7 +150,7 @@ Ref<Predictions> Forward::begin_predictions(const Ref<Batch>& of, const Share& s
     to.url.assign(from.url);
     to.member.assign(from.member);
     to.label = from.label;
-    to.counts = !rehearses && batch.weights[slot] != 0;
+    to.counts = !is_dry_run && batch.weights[slot] != 0;
     to.source = seen_source(batch, slot);
   }
   return predictions;

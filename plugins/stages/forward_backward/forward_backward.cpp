@@ -30,8 +30,8 @@ void ForwardBackward::describe(StageDescription<Params>& d) {
   d.per_replica().stepwise();
   LossParams::describe(
       d.params,
-      "what is minimised: the name of a loss (default: cross_entropy), or a table with `rule`, the loss's own keys "
-      "(pipeline-inspect loss RULE) and `reduction`: whether gradients are those of the \"mean\" over the global batch or of the "
+      "what is minimised: the name of a loss (default: cross_entropy), or a table with `type`, the loss's own keys "
+      "(pipeline-inspect loss LOSS) and `reduction`: whether gradients are those of the \"mean\" over the global batch or of the "
       "\"sum\"");
   d.params.add_list("auxiliary", &Params::auxiliary, &AuxiliaryLoss::describe)
       .text("losses that are minimised together with `loss`: what is minimised is loss + weight * auxiliary loss + ...");

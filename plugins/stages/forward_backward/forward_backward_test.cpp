@@ -222,7 +222,7 @@ TEST(ForwardBackward, ABatchOfNothingButBadSamplesHasNoGradient) {
 Value auxiliary(std::initializer_list<Value> losses) { return testkit::table({{"auxiliary", Value(Array(losses))}}); }
 
 Value smoothed(double weight) {
-  const Value loss = testkit::table({{"rule", Value(std::string("cross_entropy"))}, {"label_smoothing", Value(0.3)}});
+  const Value loss = testkit::table({{"type", Value(std::string("cross_entropy"))}, {"label_smoothing", Value(0.3)}});
   return testkit::table({{"weight", Value(weight)}, {"loss", loss}});
 }
 

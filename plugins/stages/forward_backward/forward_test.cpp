@@ -135,7 +135,7 @@ TEST(Forward, SendsWhatTheNetworkMakesOfEachSample) {
 
 class Rehearsed : public testkit::RecordedRun {
  public:
-  bool rehearses() const override { return true; }
+  bool is_dry_run() const override { return true; }
 };
 
 TEST(Forward, SendsNothingToWriteWhileItsGraphIsTried) {

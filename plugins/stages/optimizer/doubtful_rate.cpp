@@ -10,9 +10,9 @@ namespace {
 
 constexpr double kLeast = 1e-8;  // with gradients of 1, less changes no float32 weight of 0.1
 
-// Ten times what is usual. By rules that divide a gradient by its size, a weight moves by about the rate in each step.
+// Ten times what is usual. By optimizers that divide a gradient by its size, a weight moves by about the rate in each step.
 struct Most {
-  std::string_view rule;
+  std::string_view optimizer;
   double rate;
   std::string_view usual;
 };
@@ -25,7 +25,7 @@ constexpr std::array<Most, 9> kMost{{{"sgd", 10, "0.001 to 1"},
                                      {"rmsprop", 1, "0.0001 to 0.1"},
                                      {"adafactor", 1, "0.001 to 0.1"},
                                      {"lamb", 1, "0.001 to 0.1"}}};
-constexpr Most kAnyRule{"", 1000, "0.00001 to 10"};
+constexpr Most kAnyOptimizer{"", 1000, "0.00001 to 10"};
 
 // Schedules rise and fall for long: steps that lie apart tell.
 double largest_rate(const Schedule& schedule, std::uint64_t steps) {
@@ -38,15 +38,15 @@ double largest_rate(const Schedule& schedule, std::uint64_t steps) {
 
 }  // namespace
 
-std::string doubtful_rate(std::string_view rule, const Schedule& schedule, std::uint64_t steps) {
-  const auto* const known = std::ranges::find(kMost, rule, &Most::rule);
-  const Most& most = known == kMost.end() ? kAnyRule : *known;
+std::string doubtful_rate(std::string_view optimizer, const Schedule& schedule, std::uint64_t steps) {
+  const auto* const known = std::ranges::find(kMost, optimizer, &Most::optimizer);
+  const Most& most = known == kMost.end() ? kAnyOptimizer : *known;
   const double rate = largest_rate(schedule, steps);
   if (steps == 0 || (rate >= kLeast && rate <= most.rate)) return {};
   if (rate == 0) return "the learning rate is 0 in all steps, so that nothing is trained";
   return fmt::format(
       "a learning rate of {:g} is too {} for '{}' by orders of magnitude, where {} is usual; --find-rate proposes one", rate,
-      rate < kLeast ? "small" : "large", rule, most.usual);
+      rate < kLeast ? "small" : "large", optimizer, most.usual);
 }
 
 std::string doubtful_decay(double weight_decay, const Schedule& schedule, std::uint64_t steps) {

@@ -13,7 +13,7 @@ void GroupParams::describe(ParamSet<GroupParams>& set) {
   using P = GroupParams;
   set.add("match", &P::match).or_one().text("names of parameters, one or several; * stands for any text, ? for one character");
   set.add("vectors", &P::vectors).text("takes all biases, and all scales and shifts of normalisation");
-  set.add("rule", &P::rule).text("another update rule than the optimizer's; its keys stand in this table too");
+  set.add("type", &P::optimizer).text("an optimizer of the group's own; its keys stand in this table too");
   set.add("rate_factor", &P::rate_factor).range(0).text("multiplies the learning rate");
   set.add("decay_factor", &P::decay_factor).range(0).text("multiplies the weight decay");
   set.add("until_epoch", &P::until_epoch)

@@ -1,4 +1,4 @@
-// Parameter groups: which factors multiply a parameter's rate and decay, until when, and by which rule it is updated. Pure.
+// Parameter groups: which factors multiply a parameter's rate and decay, until when, and by which optimizer it is updated. Pure.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@ namespace millrace {
 
 // One entry of `groups`. A parameter belongs to the first group of which a pattern fits its name, or that takes all vectors.
 struct GroupParams {
-  std::vector<std::string> match = {};   // patterns, see millrace/util/pattern.h
-  bool vectors = false;                  // every parameter of one dimension: biases, and scales and shifts of normalisation
-  std::optional<std::string> rule = {};  // none: the optimizer's
-  Value rule_table = {};                 // the rule's keys
-  double rate_factor = 1;                // on top of the network's own
-  double decay_factor = 1;               // likewise
-  double until_epoch = 0;                // from this epoch on the parameter stays as it is; 0: trained to the end
+  std::vector<std::string> match = {};        // patterns, see millrace/util/pattern.h
+  bool vectors = false;                       // every parameter of one dimension: biases, and scales and shifts of normalisation
+  std::optional<std::string> optimizer = {};  // none: the stage's
+  Value optimizer_table = {};                 // the optimizer's keys
+  double rate_factor = 1;                     // on top of the network's own
+  double decay_factor = 1;                    // likewise
+  double until_epoch = 0;                     // from this epoch on the parameter stays as it is; 0: trained to the end
 
   static void describe(ParamSet<GroupParams>& set);
 };
@@ -34,7 +34,7 @@ class Groups {
   const std::vector<int>& group_of() const { return group_of_; }
   // Indices of the groups that train nothing, since all their parameters are frozen or running statistics.
   const std::vector<std::size_t>& frozen() const { return frozen_; }
-  // For UpdateRule::learns_until: a parameter whose factor is 0 keeps its value.
+  // For OptimizerSpec::learns_until: a parameter whose factor is 0 keeps its value.
   const std::vector<double>& learns_until() const { return learns_until_; }
   // At `epoch` (with fraction). The reference stays valid as long as this object.
   const std::vector<double>& rate_factors(double epoch) const;

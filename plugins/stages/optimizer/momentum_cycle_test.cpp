@@ -9,8 +9,8 @@
 #include "millrace/error.h"
 #include "optimizer.h"
 #include "testkit/harness.h"
+#include "testkit/optimizers.h"
 #include "testkit/plain.h"
-#include "testkit/rules.h"
 
 namespace millrace {
 namespace {
@@ -20,14 +20,14 @@ using testkit::table;
 constexpr std::uint64_t kSteps = 40;
 constexpr double kPeak = 0.3, kRate = 0.1;
 
-Value cycling(const char* rule, std::initializer_list<std::pair<const char*, Value>> keys = {}) {
+Value cycling(const char* optimizer, std::initializer_list<std::pair<const char*, Value>> keys = {}) {
   Value learning_rate = table({{"initial", Value(kRate)},
                                {"schedule", Value(std::string("one_cycle"))},
                                {"start_factor", Value(0.04)},
                                {"final_factor", Value(4e-6)},
                                {"peak", Value(kPeak)},
                                {"cycle_momentum", Value(true)}});
-  Value parameters = table({{"rule", Value(std::string(rule))}, {"learning_rate", std::move(learning_rate)}});
+  Value parameters = table({{"type", Value(std::string(optimizer))}, {"learning_rate", std::move(learning_rate)}});
   for (const auto& [key, value] : keys) parameters.set(key, value);
   return parameters;
 }
@@ -51,19 +51,19 @@ class Cycled {
     context.graph = "train";
     context.name = "optimizer";
     context.network = &network_;
-    context.registry = &testkit::rule_registry();
+    context.registry = &testkit::optimizer_registry();
     context.replica = 0;
     context.batch_size = 128;
     context.steps_per_epoch = 10;
     context.total_steps = context.last_step = kSteps;
     CompileOptions options;
-    StageTypeAccess::make<Optimizer>().request(parameters, context, options.request);
+    StageTypeAccess::make<OptimizerStage>().request(parameters, context, options.request);
     replica_ = device_->compile(network_, options);
     replica_->start();
     for_each([&](int p, std::size_t size) { replica_->write(kValue, p, std::vector<float>(size, 1.0F)); });
     context.replicas = {replica_.get()};
     context.devices = {device_.get()};
-    harness_ = std::make_unique<testkit::Harness>(StageTypeAccess::make<Optimizer>(), parameters, context);
+    harness_ = std::make_unique<testkit::Harness>(StageTypeAccess::make<OptimizerStage>(), parameters, context);
     harness_->stage().open();
   }
 
@@ -140,18 +140,18 @@ TEST(MomentumCycle, DrivesTheFirstBetaOfAdam) {
 }
 
 TEST(MomentumCycle, WithoutAMomentumIsAMistake) {
-  for (const char* rule : {"sgd", "rmsprop", "adafactor"}) {
+  for (const char* optimizer : {"sgd", "rmsprop", "adafactor"}) {
     try {
-      const Cycled cycled(cycling(rule));
-      ADD_FAILURE() << rule;
+      const Cycled cycled(cycling(optimizer));
+      ADD_FAILURE() << optimizer;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::usage);
-      EXPECT_EQ(error.what(), std::string("cycle_momentum of learning_rate needs an update rule with a momentum above 0, and '") +
-                                  rule + "' has none here");
+      EXPECT_EQ(error.what(), std::string("cycle_momentum of learning_rate needs an optimizer with a momentum above 0, and '") +
+                                  optimizer + "' has none here");
     }
   }
-  Value vectors = table({{"vectors", Value(true)}, {"rule", Value(std::string("sgd"))}, {"momentum", Value(0.9)}});
-  EXPECT_NO_THROW(Cycled(cycling("adafactor", {{"groups", Value(Array{vectors})}}))) << "one of the rules has one";
+  Value vectors = table({{"vectors", Value(true)}, {"type", Value(std::string("sgd"))}, {"momentum", Value(0.9)}});
+  EXPECT_NO_THROW(Cycled(cycling("adafactor", {{"groups", Value(Array{vectors})}}))) << "one of the optimizers has one";
 }
 
 }  // namespace

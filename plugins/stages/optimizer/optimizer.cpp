@@ -20,19 +20,19 @@ namespace {
 // Copies of the weights: lookahead's, and what ema or average makes.
 constexpr std::string_view kSlow = "slow", kAverage = "average";
 
-// Of the rule for parameters of no group, by default too.
-std::string rule_name(const Optimizer::Params& params, const StepContext& context) {
+// Of the optimizer for parameters of no group, by default too.
+std::string optimizer_name(const OptimizerStage::Params& params, const StepContext& context) {
   const CompileRequest* const request = context.request;
-  return request == nullptr || request->update.rules.empty() ? params.rule : request->update.rules.front()->name();
+  return request == nullptr || request->update.optimizers.empty() ? params.optimizer : request->update.optimizers.front()->name();
 }
 
 }  // namespace
 
-void Optimizer::describe(StageDescription<Params>& d) {
+void OptimizerStage::describe(StageDescription<Params>& d) {
   d.name("optimizer").text("Updates each replica's parameters from final gradients.");
   d.input(payload::kGradientBucket).per_replica();
   auto& set = d.params;
-  RuleParams::describe(set);
+  OptimizerParams::describe(set);
   set.add("weight_decay", &Params::weight_decay).range(0).text("L2 factor; the learning rate multiplies it");
   set.add_table("learning_rate", &Params::learning_rate, &ScheduleParams::describe)
       .or_one()
@@ -49,8 +49,8 @@ void Optimizer::describe(StageDescription<Params>& d) {
                       .text("the rate is multiplied by batch / reference, or by its square root");
                 })
       .text("adapts the learning rate to the batch's size");
-  set.add_list("groups", &Params::groups, &GroupParams::describe, &GroupParams::rule_table)
-      .text("parameters with factors or a rule of their own; the first match counts");
+  set.add_list("groups", &Params::groups, &GroupParams::describe, &GroupParams::optimizer_table)
+      .text("parameters with factors or an optimizer of their own; the first match counts");
   set.add_table(
          "lookahead", &Params::lookahead,
          [](ParamSet<Lookahead>& members) {
@@ -78,9 +78,9 @@ void Optimizer::describe(StageDescription<Params>& d) {
       .text("mean of the weights at several places of the run's end (SWA), used in validation and saved instead of them");
 }
 
-void Optimizer::request(const Params& params, const StageSite& site, CompileRequest& request) {
-  if (!request.update.rules.empty()) fail(ErrorKind::usage, "the network has one optimizer already");
-  request.update.rules.push_back(make_rule(params, site));
+void OptimizerStage::request(const Params& params, const StageSite& site, CompileRequest& request) {
+  if (!request.update.optimizers.empty()) fail(ErrorKind::usage, "the network has one optimizer already");
+  request.update.optimizers.push_back(make_optimizer(params, site));
   if (params.lookahead.every > 0) request.copies.emplace_back(kSlow);
   if (params.ema.decay > 0 && params.average) {
     fail(ErrorKind::usage, "ema and average both make the weights that are validated and saved: give one");
@@ -94,27 +94,29 @@ void Optimizer::request(const Params& params, const StageSite& site, CompileRequ
   request.update.rate_factor = groups.rate_factors(0);
   request.update.learns_until = groups.learns_until();
   for (const double factor : groups.decay_factors()) request.update.decay.push_back(params.weight_decay * factor);
-  request_rules(params, site, groups, request.update);
+  request_optimizers(params, site, groups, request.update);
   if (!params.learning_rate.cycle_momentum) return;
-  const auto& rules = request.update.rules;
-  if (std::ranges::any_of(rules, [](const auto& rule) { return rule->has_momentum(); })) return;
-  fail(ErrorKind::usage, "cycle_momentum of learning_rate needs an update rule with a momentum above 0, and '{}' has none here",
-       rules.front()->name());
+  const auto& optimizers = request.update.optimizers;
+  if (std::ranges::any_of(optimizers, [](const auto& optimizer) { return optimizer->has_momentum(); })) return;
+  fail(ErrorKind::usage, "cycle_momentum of learning_rate needs an optimizer with a momentum above 0, and '{}' has none here",
+       optimizers.front()->name());
 }
 
-// The optimizer's rule is there already.
-void Optimizer::request_rules(const Params& params, const StageSite& site, const Groups& groups, UpdateRule& update) {
+// The one for parameters of no group is there already.
+void OptimizerStage::request_optimizers(const Params& params, const StageSite& site, const Groups& groups,
+                                        OptimizerSpec& update) {
   std::vector<int> of_group;
   for (const GroupParams& group : params.groups) {
-    const auto rule = make_rule(RuleParams{group.rule.value_or(""), group.rule_table}, site, "groups");
-    of_group.push_back(rule ? static_cast<int>(update.rules.size()) : 0);
-    if (rule) update.rules.push_back(rule);
+    const auto optimizer = make_optimizer(OptimizerParams{group.optimizer.value_or(""), group.optimizer_table}, site, "groups");
+    of_group.push_back(optimizer ? static_cast<int>(update.optimizers.size()) : 0);
+    if (optimizer) update.optimizers.push_back(optimizer);
   }
-  for (const int group : groups.group_of()) update.rule_of.push_back(group < 0 ? 0 : of_group[static_cast<std::size_t>(group)]);
+  for (const int group : groups.group_of())
+    update.optimizer_of.push_back(group < 0 ? 0 : of_group[static_cast<std::size_t>(group)]);
   check_update(update, *site.network);
 }
 
-Optimizer::Optimizer(const Params& params, const StepContext& context) : params_(params), context_(context) {
+OptimizerStage::OptimizerStage(const Params& params, const StepContext& context) : params_(params), context_(context) {
   ScheduleParams rate = params.learning_rate;
   if (const ScaleWithBatch& scale = params.scale_with_batch; scale.reference > 0) {
     const double ratio = context.batch_size / scale.reference;
@@ -123,7 +125,7 @@ Optimizer::Optimizer(const Params& params, const StepContext& context) : params_
   schedule_.emplace(rate, context.steps_per_epoch, context.total_steps);
   if (context.network) groups_.emplace(params.groups, *context.network);
   if (!context.run || context.first_replica + context.replica != 0) return;
-  const std::string rate_said = doubtful_rate(rule_name(params_, context_), *schedule_, context_.last_step);
+  const std::string rate_said = doubtful_rate(optimizer_name(params_, context_), *schedule_, context_.last_step);
   const std::string decay_said = doubtful_decay(params_.weight_decay, *schedule_, context_.last_step);
   for (const std::string& said : {rate_said, decay_said}) {
     if (!said.empty()) context_.run->warn(context_.place() + ": " + said);
@@ -133,7 +135,7 @@ Optimizer::Optimizer(const Params& params, const StepContext& context) : params_
   }
 }
 
-void Optimizer::open() {
+void OptimizerStage::open() {
   if (context_.replica != 0 || !context_.run) return;
   Device& device = *context_.devices.front();
   stream_ = device.make_stream("optimizer");
@@ -141,7 +143,7 @@ void Optimizer::open() {
   readback_.emplace(device, sizeof *step_.wrong);
 }
 
-void Optimizer::process(int, Packet packet, Output& output) {
+void OptimizerStage::process(int, Packet packet, Output& output) {
   const auto& bucket = static_cast<const GradientBucket&>(*packet.payload);
   if (updated_ == 0) begin_step(bucket.step);
   step_.scale = bucket.scale;
@@ -156,18 +158,18 @@ void Optimizer::process(int, Packet packet, Output& output) {
   packet.payload = nullptr;  // with the step's last bucket, its token
 }
 
-Stage::DeviceWork Optimizer::device_work() const {
+Stage::DeviceWork OptimizerStage::device_work() const {
   DeviceWork work = clock_.work();
   if (const auto times = device_times_of(context_.replicas.empty() ? nullptr : &replica())) work.seconds = times->update;
   return work;
 }
 
 // The number of updates, and with an average the number of its places.
-std::string Optimizer::save() const {
+std::string OptimizerStage::save() const {
   return params_.average ? fmt::format("{} {}", step_.updates_done, averaged_) : std::to_string(step_.updates_done);
 }
 
-void Optimizer::restore(std::string_view saved) {
+void OptimizerStage::restore(std::string_view saved) {
   const auto read = [saved](std::string_view text, std::uint64_t& number) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error == std::errc() && end == text.data() + text.size()) return;
@@ -180,7 +182,7 @@ void Optimizer::restore(std::string_view saved) {
   started_ = step_.updates_done > 0;
 }
 
-void Optimizer::begin_step(std::uint64_t step) {
+void OptimizerStage::begin_step(std::uint64_t step) {
   step_.step = step;
   step_.learning_rate = schedule_->rate(step) * (context_.run ? context_.run->rate_factor(step) : 1);
   step_.progress = static_cast<double>(step) / static_cast<double>(std::max<std::uint64_t>(context_.total_steps, 1));
@@ -190,30 +192,30 @@ void Optimizer::begin_step(std::uint64_t step) {
     context_.run->scalar(context_.graph, step, "learning_rate", step_.learning_rate);
     if (step_.momentum) context_.run->scalar(context_.graph, step, "momentum", *step_.momentum);
   }
-  if (params_.lookahead.every > 0 && !started_) replica().blend(kSlow, 0, true);  // the slow weights start as the weights are
+  if (params_.lookahead.every > 0 && !started_) replica().lerp_into(kSlow, 0, true);  // the slow weights start as the weights are
   started_ = true;
 }
 
-void Optimizer::end_step() {
+void OptimizerStage::end_step() {
   updated_ = 0;
   ++step_.updates_done;
   const std::uint64_t done = step_.step + 1;
   if (params_.lookahead.every > 0) look_ahead(done);
   const Ema& ema = params_.ema;
-  if (ema.decay > 0 && done % static_cast<std::uint64_t>(ema.every) == 0) replica().blend(kAverage, ema.decay, false);
+  if (ema.decay > 0 && done % static_cast<std::uint64_t>(ema.every) == 0) replica().lerp_into(kAverage, ema.decay, false);
   if (!joins_average(done)) return;
   const auto places = static_cast<double>(averaged_++);
-  replica().blend(kAverage, places / (places + 1), false);
+  replica().lerp_into(kAverage, places / (places + 1), false);
 }
 
 // The first update of a step writes where the report of the step before reads.
-Ref<Event> Optimizer::behind_report(const Ref<Event>& ready) {
+Ref<Event> OptimizerStage::behind_report(const Ref<Event>& ready) {
   if (step_.wrong == nullptr) return ready;
   stream_->wait(ready);
   return stream_->record();
 }
 
-void Optimizer::report_wrong(const Ref<Event>& updated, std::uint64_t step, Output& output) {
+void OptimizerStage::report_wrong(const Ref<Event>& updated, std::uint64_t step, Output& output) {
   stream_->wait(updated);
   readback_->read(*stream_, step_.wrong, output, [this, step](const std::uint8_t* bytes) {
     std::uint32_t wrong = 0;
@@ -222,12 +224,12 @@ void Optimizer::report_wrong(const Ref<Event>& updated, std::uint64_t step, Outp
   });
 }
 
-bool Optimizer::joins_average(std::uint64_t done) const {
+bool OptimizerStage::joins_average(std::uint64_t done) const {
   if (!params_.average) return false;
   return places_until(done, *params_.average, context_) > places_until(done - 1, *params_.average, context_);
 }
 
-std::uint64_t Optimizer::places_until(std::uint64_t done, const Average& average, const StepContext& context) {
+std::uint64_t OptimizerStage::places_until(std::uint64_t done, const Average& average, const StepContext& context) {
   const auto ends = [&](std::uint64_t steps) {
     if (average.every > 0) return steps / static_cast<std::uint64_t>(average.every);
     // An epoch may end within a step: the margin lets the step count that ends with it.
@@ -238,21 +240,21 @@ std::uint64_t Optimizer::places_until(std::uint64_t done, const Average& average
   return ends(done) - (first > 0 ? ends(first - 1) : 0);
 }
 
-void Optimizer::look_ahead(std::uint64_t done) {
+void OptimizerStage::look_ahead(std::uint64_t done) {
   const Lookahead& lookahead = params_.lookahead;
   const auto every = static_cast<std::uint64_t>(lookahead.every);
   if (done % every == 0) {
     const double progress = static_cast<double>(done) / static_cast<double>(context_.total_steps);
-    replica().blend(kSlow, std::pow(lookahead.decay, lookahead.every) * std::pow(progress, lookahead.power), true);
+    replica().lerp_into(kSlow, std::pow(lookahead.decay, lookahead.every) * std::pow(progress, lookahead.power), true);
   }
   if (done != context_.last_step) return;
   // Without a blend the slow weights are those at the beginning, and what was learned would be lost.
   const std::uint64_t begin = done - std::min(step_.updates_done, done);
-  if (done / every > begin / every) replica().blend(kSlow, 1, true);
+  if (done / every > begin / every) replica().lerp_into(kSlow, 1, true);
 }
 
 }  // namespace millrace
 
 MILLRACE_PLUGIN("optimizer", "1.0", "Updates of parameters, with schedules, groups and lookahead.") {
-  registry.add_stage<millrace::Optimizer>();
+  registry.add_stage<millrace::OptimizerStage>();
 }

@@ -21,8 +21,8 @@ namespace millrace {
 // Port: "in" takes GradientBuckets. One instance for each replica. When a step's last bucket has been submitted, and lookahead
 // where it is due, the stage lets go of the bucket and with it of the step's token.
 //
-// `rule` names the update rule, whose own keys stand in the same table; a group may name another one, with its keys. A rule is
-// given the schedule's rate times the parameter's factor and weight_decay times its factor; all of ours multiply decay by the
+// `type` names the optimizer, whose own keys stand in the same table; a group may name another one, with its keys. An optimizer
+// is given the schedule's rate times the parameter's factor and weight_decay times its factor; all of ours multiply decay by the
 // rate, as PyTorch's do. To decay a group at rate factor f by as much per step as the others, give it decay_factor = 1 / f.
 // Running statistics are never decayed.
 //
@@ -41,7 +41,7 @@ namespace millrace {
 // the variance of the updates (arXiv 1404.5997).
 //
 // Reports "learning_rate" once a step, and "momentum" where the schedule cycles it.
-class Optimizer : public Stage {
+class OptimizerStage : public Stage {
  public:
   struct Lookahead {
     std::int64_t every = 0;
@@ -60,8 +60,8 @@ class Optimizer : public Stage {
     double reference = 0;
     std::string scaling = "linear";
   };
-  struct Params : RuleParams {
-    Params() { rule = "sgd"; }
+  struct Params : OptimizerParams {
+    Params() { optimizer = "sgd"; }
     double weight_decay = 0;
     ScheduleParams learning_rate;
     ScaleWithBatch scale_with_batch;
@@ -72,7 +72,7 @@ class Optimizer : public Stage {
   };
   static void describe(StageDescription<Params>& d);
   static void request(const Params& params, const StageSite& site, CompileRequest& request);
-  Optimizer(const Params& params, const StepContext& context);
+  OptimizerStage(const Params& params, const StepContext& context);
 
   void open() override;
   void process(int port, Packet packet, Output& output) override;
@@ -84,7 +84,7 @@ class Optimizer : public Stage {
   static std::uint64_t places_until(std::uint64_t done, const Average& average, const StepContext& context);
 
  private:
-  static void request_rules(const Params& params, const StageSite& site, const Groups& groups, UpdateRule& update);
+  static void request_optimizers(const Params& params, const StageSite& site, const Groups& groups, OptimizerSpec& update);
   void begin_step(std::uint64_t step);
   void end_step();
   Ref<Event> behind_report(const Ref<Event>& ready);

@@ -7,8 +7,8 @@
 
 #include "millrace/error.h"
 #include "testkit/harness.h"
+#include "testkit/optimizers.h"
 #include "testkit/plain.h"
-#include "testkit/rules.h"
 
 namespace millrace {
 namespace {
@@ -24,7 +24,7 @@ class OptimizerTest : public testing::Test {
     context_.graph = "train";
     context_.name = "optimizer";
     context_.network = &network_;
-    context_.registry = &testkit::rule_registry();
+    context_.registry = &testkit::optimizer_registry();
     context_.replica = 0;
     context_.batch_size = 128;
     context_.steps_per_epoch = 10;
@@ -35,7 +35,7 @@ class OptimizerTest : public testing::Test {
     compile(parameters);
     context_.replicas.assign(static_cast<std::size_t>(context_.replica) + 1, replica_.get());
     context_.devices.assign(context_.replicas.size(), device_.get());
-    harness_ = std::make_unique<testkit::Harness>(StageTypeAccess::make<Optimizer>(), parameters, context_);
+    harness_ = std::make_unique<testkit::Harness>(StageTypeAccess::make<OptimizerStage>(), parameters, context_);
     harness_->stage().open();
     return *harness_;
   }
@@ -43,7 +43,7 @@ class OptimizerTest : public testing::Test {
   void compile(const Value& parameters) {
     CompileOptions options;
     options.bucket_bytes = 1;
-    StageTypeAccess::make<Optimizer>().request(parameters, context_, options.request);
+    StageTypeAccess::make<OptimizerStage>().request(parameters, context_, options.request);
     replica_ = device_->compile(network_, options);
     replica_->start();
     for (std::size_t p = 0; p < network_.parameters.size(); ++p) {
@@ -151,12 +151,12 @@ TEST_F(OptimizerTest, GroupsHaveRateAndDecayOfTheirOwn) {
   EXPECT_NEAR(value("fc1.bias"), 0.998 - 0.064 * (1 + 2 * 0.998 / 64), 1e-6);
 }
 
-TEST_F(OptimizerTest, AGroupMayHaveARuleOfItsOwn) {
+TEST_F(OptimizerTest, AGroupMayHaveAnOptimizerOfItsOwn) {
   const Value group = table({{"match", Value(std::string("fc1.weight"))},
                              {"vectors", Value(true)},
-                             {"rule", Value(std::string("sgd"))},
+                             {"type", Value(std::string("sgd"))},
                              {"momentum", number(0.5)}});
-  start(table({{"rule", Value(std::string("lion"))}, {"learning_rate", number(0.25)}, {"groups", Value(Array{group})}}));
+  start(table({{"type", Value(std::string("lion"))}, {"learning_rate", number(0.25)}, {"groups", Value(Array{group})}}));
   feed_step(0, 0.5F);
   feed_step(1, 0.5F);
   for (const char* by_sgd : {"fc1.weight", "fc1.bias", "fc2.bias"})
@@ -164,7 +164,7 @@ TEST_F(OptimizerTest, AGroupMayHaveARuleOfItsOwn) {
   EXPECT_EQ(value("fc2.weight"), 0.5F);  // by the sign of the gradient
 }
 
-TEST_F(OptimizerTest, TheKeysOfAGroupsRuleAreChecked) {
+TEST_F(OptimizerTest, TheKeysOfAGroupsOptimizerAreChecked) {
   const auto answer = [&](const Value& group) {
     try {
       start(table({{"groups", Value(Array{group})}}));
@@ -174,24 +174,25 @@ TEST_F(OptimizerTest, TheKeysOfAGroupsRuleAreChecked) {
     }
   };
   const Value all(std::string("*"));
-  EXPECT_EQ(answer(table({{"match", all}, {"rule", Value(std::string("adamv"))}})),
-            "'groups': there is no update rule 'adamv'; nearest is 'adam'");
-  EXPECT_EQ(answer(table({{"match", all}, {"rule", Value(std::string("adamw"))}, {"alpha", number(0.5)}})),
-            "'groups': 'alpha' belongs to rule 'rmsprop'; this is 'adamw'");
+  EXPECT_EQ(answer(table({{"match", all}, {"type", Value(std::string("adamv"))}})),
+            "'groups': there is no optimizer 'adamv'; nearest is 'adam'");
+  EXPECT_EQ(answer(table({{"match", all}, {"type", Value(std::string("adamw"))}, {"alpha", number(0.5)}})),
+            "'groups': 'alpha' belongs to optimizer 'rmsprop'; this is 'adamw'");
   EXPECT_EQ(answer(table({{"match", all}, {"beta1", number(0.5)}})),
-            "'groups': 'beta1' belongs to rules 'adam', 'adamw', 'lamb', 'lion'; no rule is named here");
+            "'groups': 'beta1' belongs to optimizers 'adam', 'adamw', 'lamb', 'lion'; no optimizer is named here");
 }
 
-TEST_F(OptimizerTest, ParametersThatTheirRuleCannotUpdateAreNamed) {
-  const Value vectors = table({{"vectors", Value(true)}, {"rule", Value(std::string("sgd"))}});
-  EXPECT_NO_THROW(compile(table({{"rule", Value(std::string("muon"))}, {"groups", Value(Array{vectors})}})));
+TEST_F(OptimizerTest, ParametersThatTheirOptimizerCannotUpdateAreNamed) {
+  const Value vectors = table({{"vectors", Value(true)}, {"type", Value(std::string("sgd"))}});
+  EXPECT_NO_THROW(compile(table({{"type", Value(std::string("muon"))}, {"groups", Value(Array{vectors})}})));
   try {
-    compile(table({{"rule", Value(std::string("muon"))}}));
+    compile(table({{"type", Value(std::string("muon"))}}));
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "rule 'muon' updates matrices, and 'fc1.bias', 'fc2.bias' are vectors; give another rule to all parameters that "
-                 "are no matrices: groups = [{ vectors = true, rule = \"adamw\" }]");
+                 "optimizer 'muon' updates matrices, and 'fc1.bias', 'fc2.bias' are vectors; give another optimizer to all "
+                 "parameters that "
+                 "are no matrices: groups = [{ vectors = true, type = \"adamw\" }]");
   }
 }
 
@@ -246,10 +247,10 @@ TEST_F(OptimizerTest, AnAverageFollowsTheWeightsAndTakesTheirPlaceOnlyWhenAsked)
   feed_step(3, 1);  // 0
   EXPECT_EQ(value("fc1.weight"), 0.0F);
   EXPECT_EQ(replica_->read("average", 0)[0], 0.25F);
-  replica_->exchange("average");
+  replica_->swap_with("average");
   EXPECT_EQ(value("fc1.weight"), 0.25F);
   EXPECT_EQ(replica_->read("average", 0)[0], 0.0F);
-  replica_->exchange("average");
+  replica_->swap_with("average");
   EXPECT_EQ(value("fc1.weight"), 0.0F);
 }
 
@@ -298,16 +299,16 @@ TEST_F(OptimizerTest, AverageGoesOnWithThePlacesItHasSaved) {
 TEST_F(OptimizerTest, TwoAveragesAreAMistake) {
   CompileOptions refused, options;
   const Value both = table({{"ema", table({{"decay", number(0.5)}})}, {"average", table({{"start", number(0.5)}})}});
-  EXPECT_THROW(StageTypeAccess::make<Optimizer>().request(both, context_, refused.request), Error);
+  EXPECT_THROW(StageTypeAccess::make<OptimizerStage>().request(both, context_, refused.request), Error);
   const Value one = table({{"average", table({{"every", Value(std::string("epoch"))}})}});
-  StageTypeAccess::make<Optimizer>().request(one, context_, options.request);
+  StageTypeAccess::make<OptimizerStage>().request(one, context_, options.request);
   EXPECT_EQ(options.request.evaluated, "average");
   EXPECT_EQ(options.request.copies, std::vector<std::string>{"average"});
 }
 
 TEST_F(OptimizerTest, AsksForTheAverageToBeEvaluated) {
   CompileOptions options;
-  StageTypeAccess::make<Optimizer>().request(table({{"ema", table({{"decay", number(0.5)}})}}), context_, options.request);
+  StageTypeAccess::make<OptimizerStage>().request(table({{"ema", table({{"decay", number(0.5)}})}}), context_, options.request);
   EXPECT_EQ(options.request.evaluated, "average");
   EXPECT_EQ(options.request.copies, std::vector<std::string>{"average"});
 }
@@ -325,11 +326,11 @@ TEST_F(OptimizerTest, GradientsAreScaledAsTheirBucketSays) {
 
 // Who scales them looks at them.
 TEST_F(OptimizerTest, SaysAtOnceThatAGradientIsNotFinite) {
-  for (const char* const rule : {"sgd", "lars", "muon"}) {
-    SCOPED_TRACE(rule);
+  for (const char* const optimizer : {"sgd", "lars", "muon"}) {
+    SCOPED_TRACE(optimizer);
     scale_ = nullptr;
-    const Value vectors = table({{"vectors", Value(true)}, {"rule", Value(std::string("sgd"))}});
-    start(table({{"learning_rate", number(0.5)}, {"rule", Value(std::string(rule))}, {"groups", Value(Array{vectors})}}));
+    const Value vectors = table({{"vectors", Value(true)}, {"type", Value(std::string("sgd"))}});
+    start(table({{"learning_rate", number(0.5)}, {"type", Value(std::string(optimizer))}, {"groups", Value(Array{vectors})}}));
     feed_step(0, 1);
     EXPECT_TRUE(harness_->run().not_finite().empty());
     const float one = 1;
@@ -342,7 +343,7 @@ TEST_F(OptimizerTest, SaysAtOnceThatAGradientIsNotFinite) {
   }
 }
 
-// Slow weights would begin again as the weights are, and the rule would count from 0.
+// Slow weights would begin again as the weights are, and the optimizer would count from 0.
 TEST_F(OptimizerTest, GoesOnWithWhatItHasSaved) {
   const Value parameters = table({{"learning_rate", number(0.5)}, {"lookahead", table({{"every", Value(std::int64_t{10})}})}});
   EXPECT_EQ(start(parameters).stage().save(), "0");
@@ -384,9 +385,9 @@ TEST_F(OptimizerTest, LetsGoOfTheTokenWithTheLastBucket) {
 
 TEST_F(OptimizerTest, NesterovWithoutMomentumIsAMistake) { EXPECT_THROW(start(table({{"nesterov", Value(true)}})), Error); }
 
-TEST_F(OptimizerTest, UnknownRulesAreAnsweredWithTheKnownOnes) {
+TEST_F(OptimizerTest, UnknownOptimizersAreAnsweredWithTheKnownOnes) {
   try {
-    start(table({{"rule", Value(std::string("sdg"))}}));
+    start(table({{"type", Value(std::string("sdg"))}}));
     FAIL();
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("sgd"), std::string::npos) << error.what();

@@ -17,7 +17,7 @@ using testkit::table;
 
 std::string said(const char* key, const Value& written) {
   Diagnostics errors;
-  StageTypeAccess::make<Optimizer>().check(table({{key, written}}), "[train.optimizer]", errors);
+  StageTypeAccess::make<OptimizerStage>().check(table({{key, written}}), "[train.optimizer]", errors);
   return errors.text();
 }
 
@@ -51,7 +51,7 @@ std::vector<std::string> warnings(const Value& parameters, int replica = 0) {
   context.replica = replica;
   context.steps_per_epoch = 10;
   context.total_steps = context.last_step = 40;
-  testkit::Harness harness(StageTypeAccess::make<Optimizer>(), parameters, context);
+  testkit::Harness harness(StageTypeAccess::make<OptimizerStage>(), parameters, context);
   return harness.run().warnings();
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 class Search {
  public:
-  Search(const Optimizer::Params& params, const StepContext& context) : params_(params), context_(context) {}
+  Search(const OptimizerStage::Params& params, const StepContext& context) : params_(params), context_(context) {}
 
   void schedule(const Schedule& schedule) {
     const double warm_up = schedule.warmup_steps();
@@ -26,7 +26,7 @@ class Search {
   }
 
   void lookahead() {
-    const Optimizer::Lookahead& lookahead = params_.lookahead;
+    const OptimizerStage::Lookahead& lookahead = params_.lookahead;
     if (lookahead.every == 0) return;
     if (static_cast<std::uint64_t>(lookahead.every) > steps()) {
       return say("lookahead has no effect: it blends every {} steps, and the run has {}", lookahead.every, steps());
@@ -36,12 +36,12 @@ class Search {
   }
 
   void averages() {
-    const Optimizer::Ema& ema = params_.ema;
+    const OptimizerStage::Ema& ema = params_.ema;
     if (ema.decay > 0 && static_cast<std::uint64_t>(ema.every) > steps()) {
       say("ema has no effect: it blends every {} steps, and the run has {}", ema.every, steps());
     }
     if (!params_.average) return;
-    const std::uint64_t places = Optimizer::places_until(steps(), *params_.average, context_);
+    const std::uint64_t places = OptimizerStage::places_until(steps(), *params_.average, context_);
     if (places > 1) return;
     say("average has no effect: a mean takes two of its places, and from start = {:g} on the run has {}", params_.average->start,
         places);
@@ -61,7 +61,7 @@ class Search {
         say("number {} of groups: until_epoch = {:g} has no effect: the run ends after {:g} epochs", g + 1, group.until_epoch,
             epochs);
       }
-      const bool changes = group.rule || group.rate_factor != 1 || group.decay_factor != 1 || group.until_epoch > 0;
+      const bool changes = group.optimizer || group.rate_factor != 1 || group.decay_factor != 1 || group.until_epoch > 0;
       if (changes || g + 1 < params_.groups.size()) continue;  // it may keep parameters from a group behind it
       say("number {} of groups has no effect: it changes nothing, and there is no group behind it", g + 1);
     }
@@ -87,14 +87,14 @@ class Search {
     said_.push_back(fmt::vformat(format, fmt::make_format_args(args...)));
   }
 
-  const Optimizer::Params& params_;
+  const OptimizerStage::Params& params_;
   const StepContext& context_;
   std::vector<std::string> said_;
 };
 
 }  // namespace
 
-std::vector<std::string> without_effect(const Optimizer::Params& params, const Schedule& schedule, const Groups* groups,
+std::vector<std::string> without_effect(const OptimizerStage::Params& params, const Schedule& schedule, const Groups* groups,
                                         const StepContext& context) {
   Search search(params, context);
   search.schedule(schedule);

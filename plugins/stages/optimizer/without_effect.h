@@ -10,7 +10,7 @@ namespace millrace {
 
 // A sentence for each. They are no mistakes: the run may be a short trial of a long recipe, or one with frozen layers. `groups`:
 // null without a network.
-std::vector<std::string> without_effect(const Optimizer::Params& params, const Schedule& schedule, const Groups* groups,
+std::vector<std::string> without_effect(const OptimizerStage::Params& params, const Schedule& schedule, const Groups* groups,
                                         const StepContext& context);
 
 }  // namespace millrace

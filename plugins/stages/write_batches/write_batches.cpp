@@ -45,7 +45,7 @@ void WriteBatches::open() {
 }
 
 void WriteBatches::process(Batch& batch, Output&) {
-  if (folder_.empty() || done_ || context_.run->rehearses()) return;
+  if (folder_.empty() || done_ || context_.run->is_dry_run()) return;
   if (!epoch_) {
     epoch_ = batch.epoch;
     done_ = batch.step > 0;  // the run resumes

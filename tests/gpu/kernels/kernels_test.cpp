@@ -1,7 +1,7 @@
 // Every kernel of our own, once on the device and once on the host, for compute-sanitizer: neither cuDNN nor cuBLAS is in this
 // process, and what they compute elsewhere is computed in plain loops.
 //
-// Small networks of all layers, losses and update rules train on the simulated machine (plugins/backends/cuda/simulation), which
+// Small networks of all layers, losses and optimizers train on the simulated machine (plugins/backends/cuda/simulation), which
 // computes on the host. Where it runs a kernel on sizes that are new, the same element also runs over a copy of its memory on the
 // device, and both must leave the same there. Each range that an element names becomes an allocation that ends where the range
 // does: memcheck sees an access to the byte behind it.
@@ -32,7 +32,7 @@
 #include "testkit/losses.h"
 #include "testkit/networks.h"
 #include "testkit/operator_cases.h"
-#include "testkit/rules.h"
+#include "testkit/optimizers.h"
 #include "testkit/synthetic.h"
 
 namespace millrace::cuda {
@@ -258,7 +258,7 @@ class GpuKernels : public testing::Test {
   const Registry& registry() {
     static const Registry all = [] {
       Registry made;
-      for (const char* const plugin : {"layers", "losses", "rules"}) {
+      for (const char* const plugin : {"layers", "losses", "optimizers"}) {
         made.load((library_folder() / "millrace/plugins" / (std::string(plugin) + ".so")).string());
       }
       return made;
@@ -274,7 +274,7 @@ class GpuKernels : public testing::Test {
     options.request.losses = {loss};
     options.request.copies = {"slow"};
     options.request.outputs = {network.result()};
-    if (options.request.update.rules.empty()) options.request.update = testkit::sgd(network, 0.9, 0.01, true);
+    if (options.request.update.optimizers.empty()) options.request.update = testkit::sgd(network, 0.9, 0.01, true);
     const std::unique_ptr<Replica> replica = device.compile(network, options);
     const conformance::LossData data(network, *loss, scale);
     replica->start();
@@ -291,7 +291,7 @@ class GpuKernels : public testing::Test {
     for (std::size_t bucket = 0; bucket < filled.size(); ++bucket) {
       replica->update(static_cast<int>(bucket), step, filled[bucket]);
     }
-    replica->blend("slow", 0.5, true);
+    replica->lerp_into("slow", 0.5, true);
     replica->exchange("slow");
     const View looks[] = {{.weight = 0.5}, {.flip_x = true, .weight = 0.5}};
     replica->infer(data.batch, 0, data.batch->count, looks, loss, sums);
@@ -322,16 +322,16 @@ class GpuKernels : public testing::Test {
       }
     }
     const auto network = conformance::network_for(registry(), {5}, false);
-    for (const auto& [name, type] : registry().rules()) {
-      for (const std::shared_ptr<const Rule>& rule : conformance::workable_rules(type)) {
+    for (const auto& [name, type] : registry().optimizers()) {
+      for (const std::shared_ptr<const Optimizer>& optimizer : conformance::workable_optimizers(type)) {
         SCOPED_TRACE(name);
-        CompileOptions with_rule = options;
-        UpdateRule& update = with_rule.request.update = testkit::sgd(*network, 0.9, 0.01);
-        update.rules.push_back(rule);
+        CompileOptions with_optimizer = options;
+        OptimizerSpec& update = with_optimizer.request.update = testkit::sgd(*network, 0.9, 0.01);
+        update.optimizers.push_back(optimizer);
         for (const Parameter& parameter : network->parameters) {
-          update.rule_of.push_back(rule->scope() == RuleScope::matrix && parameter.shape.rank() < 2 ? 0 : 1);
+          update.optimizer_of.push_back(optimizer->scope() == OptimizerScope::matrix && parameter.shape.rank() < 2 ? 0 : 1);
         }
-        train(*network, testkit::cross_entropy(), with_rule);
+        train(*network, testkit::cross_entropy(), with_optimizer);
       }
     }
   }

@@ -37,7 +37,7 @@ class Journal : public RunObserver {
   void epoch(const EpochEvent& e) override { file_ << fmt::format("epoch {} took {}\n", e.epoch, duration_text(e.seconds)); }
   void warning(const WarningEvent& e) override { file_ << "warning: " << e.text << '\n'; }
   void request(const RequestEvent& e) override {
-    if (e.state == RequestEvent::State::honoured) file_ << fmt::format("{}, as {} asked\n", to_string(e.kind), e.by);
+    if (e.state == RequestEvent::State::completed) file_ << fmt::format("{}, as {} asked\n", to_string(e.kind), e.by);
   }
   void end(const RunEnd& e) override { file_ << fmt::format("the end, after {} steps\n", e.step); }
   void flush() override { file_.flush(); }

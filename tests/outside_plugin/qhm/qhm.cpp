@@ -1,4 +1,4 @@
-// An update rule in a separate project.
+// An optimizer in a separate project.
 #include <millrace/optimizer.h>
 #include <millrace/plugin.h>
 
@@ -13,7 +13,7 @@ class Qhm {
   struct Params {
     double beta = 0.999, nu = 0.7;
   };
-  static void describe(RuleDescription<Params>& d) {
+  static void describe(OptimizerDescription<Params>& d) {
     d.name("qhm").text("Quasi-hyperbolic momentum, arXiv 1810.06801: between the gradient and its mean.");
     d.state("momentum").momentum(&Params::beta);
     d.params.add("beta", &Params::beta).range(0, 1).text("share of the mean gradient that stays from step to step");
@@ -30,4 +30,4 @@ class Qhm {
 
 }  // namespace
 
-MILLRACE_PLUGIN("qhm", "1.0", "The update rule QHM.") { registry.add_rule<Qhm>(); }
+MILLRACE_PLUGIN("qhm", "1.0", "The optimizer QHM.") { registry.add_optimizer<Qhm>(); }

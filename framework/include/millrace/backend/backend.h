@@ -26,7 +26,7 @@
 namespace millrace {
 
 class Loss;
-class Rule;
+class Optimizer;
 
 // An in-order queue of device work. One thread at a time submits to it.
 class Stream {
@@ -64,8 +64,8 @@ inline bool is_one_view(std::span<const View> views) { return views.size() == 1 
 // Throws Error(usage) for a shifted view where the output is a map: pixels at its border would have no value to be added.
 void check_views(const Network& network, std::span<const View> views);
 
-// Throws Error(usage) that names trained parameters which their rule cannot update.
-void check_update(const UpdateRule& update, const Network& network);
+// Throws Error(usage) that names trained parameters which their optimizer cannot update.
+void check_update(const OptimizerSpec& update, const Network& network);
 
 // By sample: the index of the number whose gradient it is; -1, whose gradient is zero, for a label that the result does not have.
 // `results`: (labels.size(), C).
@@ -99,7 +99,7 @@ void check_gradients(const Network& network, const CompileRequest& request);
 // One update.
 struct UpdateStep : UpdateTime {
   std::uint64_t step = 0;
-  std::span<const double> rate_factor = {};  // empty: those of UpdateRule. Read before update() returns
+  std::span<const double> rate_factor = {};  // empty: those of OptimizerSpec. Read before update() returns
   const float* scale = nullptr;              // device memory: what gradients are multiplied by; 0: nothing is updated; null: 1
   std::uint32_t* wrong = nullptr;            // device memory, becomes 1 when a gradient is not finite; null: not checked
 };
@@ -131,9 +131,9 @@ enum class Tune {
 const char* to_string(Tune tune);
 
 // Where all replicas of a run, in whatever process, meet in the middle of a pass. Thread-safe.
-class Exchange {
+class ReplicaAllGather {
  public:
-  virtual ~Exchange() = default;
+  virtual ~ReplicaAllGather() = default;
   virtual std::size_t replicas() const = 0;  // of all processes
   // all = what every replica has given, in order of replicas: (replicas(), mine.size()). Waits until every replica has called as
   // often as this one; so it is called on threads that belong to a replica. Throws when give_up() was called or a process is
@@ -162,8 +162,8 @@ struct CompileOptions {
   CompileRequest request = {};
   // Kept where a backend has memory of its own: Error(usage) when they do not fit. Others read batches where they lie.
   std::vector<ResidentSet> resident_sets = {};
-  std::size_t replica = 0;       // the number of this replica among those of all processes
-  Exchange* exchange = nullptr;  // outlives the replica; null: the replica meets nobody
+  std::size_t replica = 0;                 // the number of this replica among those of all processes
+  ReplicaAllGather* all_gather = nullptr;  // outlives the replica; null: the replica meets nobody
 };
 
 // What a layer cost on a replica's device so far. Layers that were fused into it are contained.
@@ -212,15 +212,15 @@ class Replica {
   // for.
   virtual void keep_gradients() = 0;
 
-  // Updates the bucket's parameters from its gradients by their rules of CompileRequest, after `after` (null: at once).
-  // REQUIRES: there is a rule.
+  // Updates the bucket's parameters from its gradients by their optimizers of CompileRequest, after `after` (null: at once).
+  // REQUIRES: there is an optimizer.
   virtual Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>& after) = 0;
 
   // copy = decay * copy + (1 - decay) * value, over parameters and running statistics, for one of CompileRequest::copies. A copy
   // begins as the values are at the first call. write_back: value = copy then, as lookahead does.
-  virtual Ref<Event> blend(std::string_view copy, double decay, bool write_back) = 0;
+  virtual Ref<Event> lerp_into(std::string_view copy, double decay, bool write_back) = 0;
   // Swaps the values and the copy.
-  virtual Ref<Event> exchange(std::string_view copy) = 0;
+  virtual Ref<Event> swap_with(std::string_view copy) = 0;
 
   // Inference with running statistics, each view's output weighted and added, then the sums of a loss. Where the output is a map,
   // that of a mirrored view is mirrored back before it is added, and a shifted view is Error(usage): check_views(). Without a
@@ -242,9 +242,9 @@ class Replica {
   // without CompileOptions::time_layers, and on backends that measure nothing.
   virtual std::vector<LayerTime> layer_times() { return {}; }
 
-  // Names of what is kept for parameters: "value", "gradient", the states of all rules, and those of the request's copies that
-  // have begun, by blend() or write(). A parameter has the states of its own rule. Those that are not trained have neither
-  // gradient nor states; those that are no statistics either have no copies.
+  // Names of what is kept for parameters: "value", "gradient", the states of all optimizers, and those of the request's copies
+  // that have begun, by lerp_into() or write(). A parameter has the states of its own optimizer. Those that are not trained have
+  // neither gradient nor states; those that are no statistics either have no copies.
   virtual std::vector<std::string> states() const = 0;
   // Nothing: the parameter has no such state. A copy has its shape also before it has begun.
   virtual std::optional<Shape> state_shape(std::string_view state, int parameter) const = 0;
@@ -303,8 +303,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
-  virtual std::vector<DeviceInfo> devices() = 0;  // empty when none can be used; then why_not() says why
-  virtual std::string why_not() { return {}; }
+  virtual std::vector<DeviceInfo> devices() = 0;  // empty when none can be used; then unavailable_reason() says why
+  virtual std::string unavailable_reason() { return {}; }
   virtual std::unique_ptr<Device> open(int index, const DeviceOptions& options) = 0;
 };
 

@@ -1,7 +1,7 @@
 // When the front of a network stops learning, and what backward then has no work for. Pure.
 //
-// A parameter may keep its value from some epoch on (UpdateRule::learns_until). Its gradient is useless from then on, and so is
-// the gradient by its layer's input, once no layer before it learns either. What lies behind still needs the layer's own
+// A parameter may keep its value from some epoch on (OptimizerSpec::learns_until). Its gradient is useless from then on, and so
+// is the gradient by its layer's input, once no layer before it learns either. What lies behind still needs the layer's own
 // gradient, so that a layer in the middle of those that learn is computed to the end.
 //
 //   epoch 0          conv1 <- conv2 <- conv3 <- loss

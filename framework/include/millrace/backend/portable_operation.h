@@ -1,8 +1,8 @@
 // The part of a portable layer's operation that backends share: what it plans and binds. A backend adds how kernels are
 // submitted.
 //
-// Base: a backend's Operation, made of a workshop and a node, with `plan_output(Planner&, DataType, LayerPort in_place_of, int
-// port)`, `value(parameter)` and `gradient(parameter)`; beside it a function `view_of(const Spec&, void* data)`.
+// Base: a backend's Operation, made of a compile context and a node, with `plan_output(Planner&, DataType, LayerPort in_place_of,
+// int port)`, `value(parameter)` and `gradient(parameter)`; beside it a function `view_of(const Spec&, void* data)`.
 #pragma once
 
 #include <string>
@@ -18,9 +18,9 @@ class PortableOperation : public Base {
  public:
   using typename Base::Planner;
 
-  template <class Workshop>
-  PortableOperation(Workshop& workshop, const Node& node)
-      : Base(workshop, node), plan_(this->layer(), {node.inputs, node.output, trained()}) {}
+  template <class CompileContext>
+  PortableOperation(CompileContext& compile_context, const Node& node)
+      : Base(compile_context, node), plan_(this->layer(), {node.inputs, node.output, trained()}) {}
 
   void plan(Planner& planner) override {
     const DataType type = planner.value(this->input()).spec.type;

@@ -20,7 +20,7 @@ namespace detail {
 template <class Type>
 class Catalogue {
  public:
-  explicit Catalogue(std::string_view kind) : kind_(kind) {}  // "update rule", for messages
+  explicit Catalogue(std::string_view kind) : kind_(kind) {}  // "optimizer", for messages
 
   const Type* find(std::string_view name) const {  // null when there is none
     const auto found = types_.find(name);

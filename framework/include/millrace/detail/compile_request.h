@@ -15,15 +15,15 @@ namespace millrace {
 
 class Loss;
 class Network;
-class Rule;
+class Optimizer;
 
-// How parameters are updated: rules with their parameters (optimizer.h), and what belongs to a parameter, by index into
+// How parameters are updated: optimizers with their parameters (optimizer.h), and what belongs to a parameter, by index into
 // Network::parameters.
-struct UpdateRule {
-  std::vector<std::shared_ptr<const Rule>> rules = {};  // empty: parameters are not updated
-  std::vector<int> rule_of = {};                        // index into `rules`; empty: the first
-  std::vector<double> rate_factor = {};                 // of the learning rate; empty: 1
-  std::vector<double> decay = {};                       // weight decay times the parameter's factor; empty: 0
+struct OptimizerSpec {
+  std::vector<std::shared_ptr<const Optimizer>> optimizers = {};  // empty: parameters are not updated
+  std::vector<int> optimizer_of = {};                             // index into `optimizers`; empty: the first
+  std::vector<double> rate_factor = {};                           // of the learning rate; empty: 1
+  std::vector<double> decay = {};                                 // weight decay times the parameter's factor; empty: 0
   // The epoch from which on the parameter keeps its value whatever its gradient is; kToTheEnd: none. Empty: all learn to the end.
   std::vector<double> learns_until = {};
 };
@@ -50,8 +50,8 @@ struct ScoreGradient {
 
 // What stages ask of a network before it is compiled, so that the memory plan holds all of it (StageType::request).
 struct CompileRequest {
-  UpdateRule update = {};
-  // Names of further copies of parameters and running statistics that blend() moves, such as "slow".
+  OptimizerSpec update = {};
+  // Names of further copies of parameters and running statistics that lerp_into() moves, such as "slow".
   std::vector<std::string> copies = {};
   // The copy that other graphs than the one that trains see, and that is saved; empty: the values themselves.
   std::string evaluated = {};
@@ -61,7 +61,7 @@ struct CompileRequest {
   // A share of a batch is trained in so many pieces, one after the other: keep_gradients() adds theirs up.
   std::uint32_t micro_batches = 1;
   // A stage reads the gradients of all trained parameters together, as for their norm: backward computes them to the end, also
-  // those that UpdateRule::learns_until makes useless.
+  // those that OptimizerSpec::learns_until makes useless.
   bool reads_all_gradients = false;
   // Losses that will be measured. A loss outside this list allocates memory at its first use, and on a GPU it finds labels but no
   // other targets. Training computes every `output` of this list; inference measures at the network's result alone.

@@ -14,7 +14,7 @@
 namespace millrace {
 
 // Parameters of a stage that works with a loss: its Params derive from this, and its describe() calls this one's. The table holds
-// `rule`, the loss's name, `reduction` and the loss's own keys.
+// `type`, the loss's name, `reduction` and the loss's own keys.
 struct LossParams {
   Value loss;
 

@@ -15,9 +15,9 @@
 
 namespace millrace {
 
-class Batcher;      // batch.h
-struct LossParams;  // loss.h
-struct RuleParams;  // optimizer.h
+class Batcher;           // batch.h
+struct LossParams;       // loss.h
+struct OptimizerParams;  // optimizer.h
 
 // The context of a stage as it is handed on: a site, and more where more is known. Lives as long as what it was made of.
 class AnyContext {
@@ -50,8 +50,8 @@ struct StageType : TypeDescription {
   Concurrency concurrency = Concurrency::parallel;
   bool per_replica = false;
   bool stepwise = false;
-  bool takes_rule = false;  // its table also holds the parameters of the update rule that its key `rule` names
-  bool takes_loss = false;  // its key `loss` is the table of a loss
+  bool takes_optimizer = false;  // its table also holds the parameters of the optimizer that its key `type` names
+  bool takes_loss = false;       // its key `loss` is the table of a loss
   RecipeRole recipe_role = RecipeRole::none;
   RecipeEffect recipe_effect = RecipeEffect::none;
   std::vector<std::string> writes;  // of a sink: see StageAttributes::writes()
@@ -77,11 +77,11 @@ struct StageTypeAccess {
 
   template <class Params>
   static Params read(const ParamSet<Params>& set, const Value& table, const std::string& owner, Diagnostics& errors) {
-    if constexpr (std::is_base_of_v<RuleParams, Params>) {
+    if constexpr (std::is_base_of_v<OptimizerParams, Params>) {
       Value own = table;
-      Value rule_table = take_other_keys(set.infos(), own);
+      Value optimizer_table = take_other_keys(set.infos(), own);
       Params params = read_struct(set, own, owner, errors);
-      params.rule_table = std::move(rule_table);
+      params.optimizer_table = std::move(optimizer_table);
       return params;
     } else {
       return read_struct(set, table, owner, errors);
@@ -134,7 +134,7 @@ struct StageTypeAccess {
     T::describe(*description);
     const Params defaults{};
     StageType type = described(*description, role_of<T>(), description->params.infos(), &defaults);
-    type.takes_rule = std::is_base_of_v<RuleParams, Params>;
+    type.takes_optimizer = std::is_base_of_v<OptimizerParams, Params>;
     type.takes_loss = std::is_base_of_v<LossParams, Params>;
     constexpr bool kRequests = requires(const DataContext& context, CompileRequest& request) {
       T::request(defaults, context, request);

@@ -1,4 +1,4 @@
-// What every type that a pipeline can name says about itself: stages, layers, losses, update rules, observers, backends,
+// What every type that a pipeline can name says about itself: stages, layers, losses, optimizers, observers, backends,
 // communicators and storages. Each kind adds what it needs to make objects.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Running means of a gradient and of its square, which the kernels of Adam's family share (Kingma and Ba, arXiv 1412.6980). The
-// rule's half is in moments_rule.h.
+// optimizer's half is in moments_optimizer.h.
 #pragma once
 
 #include "millrace/kernels/update_kernel.h"

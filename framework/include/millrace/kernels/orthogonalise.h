@@ -1,4 +1,4 @@
-// Matrices that are made nearly orthogonal, for update rules of scope `matrix`: what all backends share. A backend brings memory
+// Matrices that are made nearly orthogonal, for optimizers of scope `matrix`: what all backends share. A backend brings memory
 // and multiplies matrices.
 //
 // Rows and columns may stand in any order, and there may be more of them that are zero: the result is permuted and padded alike.

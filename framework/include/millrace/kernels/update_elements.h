@@ -1,5 +1,5 @@
-// What the framework makes of the kernel of an update rule (update_kernel.h), for every device. For backends, which fill
-// UpdateArguments; Rule::update() submits the elements.
+// What the framework makes of the kernel of an optimizer (update_kernel.h), for every device. For backends, which fill
+// UpdateArguments; Optimizer::update() submits the elements.
 #pragma once
 
 #include <math.h>
@@ -13,8 +13,8 @@ namespace millrace {
 struct UpdateNumbers {
   float rate = 0;   // learning rate times the parameter's factor
   float decay = 0;  // weight decay times the parameter's factor
-  // Euclidean norms of the parameter and of its gradient before this update, for rules of scope `parameter`; else 0. A kernel
-  // with direction() or before() gets the norm of what that returns, in place of the gradient's.
+  // Euclidean norms of the parameter and of its gradient before this update, for optimizers of scope `parameter`; else 0. A
+  // kernel with direction() or before() gets the norm of what that returns, in place of the gradient's.
   float value_norm = 0, gradient_norm = 0, direction_norm = 0;
   float rows = 1, columns = 1;  // of the parameter as a matrix, as the network has it: (out, all others)
 };
@@ -35,7 +35,7 @@ concept ReducingKernel = requires {
   &K::measure;
 };
 
-// What a state of a rule holds: one number for each element of the parameter; or, reduced, for each row or column of the
+// What a state of an optimizer holds: one number for each element of the parameter; or, reduced, for each row or column of the
 // parameter as a matrix, or one for the whole.
 enum class StateShape { element, rows, columns, scalar };
 
@@ -67,8 +67,8 @@ struct Squares {
 struct UpdateArguments {
   float* value = nullptr;
   const float* gradient = nullptr;
-  float* states[kMostStates] = {};      // in the order of Rule::states()
-  StateShape shapes[kMostStates] = {};  // set by the rule
+  float* states[kMostStates] = {};      // in the order of Optimizer::states()
+  StateShape shapes[kMostStates] = {};  // set by the optimizer
   Bf16* bf16 = nullptr;                 // a copy of the value, written; null: none
   std::int64_t packs = 0;
   const UpdateSegment* segments = nullptr;  // they cover the arrays
@@ -76,10 +76,10 @@ struct UpdateArguments {
   float learning_rate = 0;
   const float* scale = nullptr;    // of the gradient, such as a clip factor; 0: nothing is updated; null: 1
   std::uint32_t* wrong = nullptr;  // becomes 1 when a gradient is not finite, else stays as it is; null: not checked
-  // For rules of scope `matrix`: Rule::directions() writes them, update() reads them in place of the gradient.
+  // For optimizers of scope `matrix`: Optimizer::directions() writes them, update() reads them in place of the gradient.
   float* direction = nullptr;
-  std::int64_t rows = 0, column_packs = 0;  // of all segments, for rules with reduced states
-  // For rules of scope `parameter` and `matrix`, and with reduced states; overwritten.
+  std::int64_t rows = 0, column_packs = 0;  // of all segments, for optimizers with reduced states
+  // For optimizers of scope `parameter` and `matrix`, and with reduced states; overwritten.
   Squares* partial_squares = nullptr;  // one for each chunk of all segments
   Squares* squares = nullptr;          // one for each segment
   std::int64_t chunks = 0;             // of all segments
@@ -205,7 +205,7 @@ MILLRACE_KERNEL bool is_stored(const UpdateArguments& at, int s) {
   return at.states[s] != nullptr && (!ReducingKernel<K> || at.shapes[s] == StateShape::element);
 }
 
-// An element of rule kernel K: one pack of values.
+// An element of optimizer kernel K: one pack of values.
 template <class K>
 struct UpdateElement {
   static constexpr Form kForm = Form::each;
@@ -382,7 +382,7 @@ std::vector<MemoryUse> SquaresOfDirections<K>::uses() const {
   return uses_of_directions(at);
 }
 
-// What sums the squares of a chunk for a rule of scope `parameter`.
+// What sums the squares of a chunk for an optimizer of scope `parameter`.
 template <class K>
 struct SquaresOf {
   using Element = SquaresOfChunk;

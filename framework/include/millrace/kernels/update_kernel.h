@@ -1,4 +1,4 @@
-// Kernels of update rules: what an author writes. See optimizer.h for a whole rule.
+// Kernels of optimizers: what an author writes. See optimizer.h for a whole optimizer.
 //
 //   struct HeavyBallKernel {
 //     static constexpr int kStates = 1;
@@ -26,11 +26,11 @@
 // which changes the states and returns the value's direction. Directions of a parameter, a matrix of (out, all others), are made
 // orthogonal (orthogonalise.h), and operator() gets the result in place of the gradient.
 //
-// A state that the rule does not keep with its parameters (RuleDescription::state) reads as 0; writes are dropped.
+// A state that the optimizer does not keep with its parameters (OptimizerDescription::state) reads as 0; writes are dropped.
 //
-// States are of elements, unless the rule says rows, columns or scalar: such a state is *reduced*, with one number for each row
-// or column of the parameter as a matrix of (out, all others), or one for the whole. A vector is a matrix of one column. A kernel
-// of a rule with reduced states has
+// States are of elements, unless the optimizer says rows, columns or scalar: such a state is *reduced*, with one number for each
+// row or column of the parameter as a matrix of (out, all others), or one for the whole. A vector is a matrix of one column. A
+// kernel of an optimizer with reduced states has
 //   float measure(const UpdateNumbers& n, int state, float gradient, float value) const
 //   float reduced(const UpdateNumbers& n, int state, float mean, float before) const
 // Before any element is updated, the mean of measure() over a row, a column or the whole goes to reduced(), which returns the

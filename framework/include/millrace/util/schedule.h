@@ -28,7 +28,7 @@ namespace millrace {
 // or stays at initial * start_factor (warmup = "constant"); both are of arXiv 1706.02677. final_factor belongs to t = T, one past
 // the last step; that of one_cycle belongs to the last step.
 //
-// With cycle_momentum, triangular and one_cycle also say the momentum of the update rules: max_momentum at the first step, down
+// With cycle_momentum, triangular and one_cycle also say the momentum of the optimizers: max_momentum at the first step, down
 // to base_momentum at the peak of the rate and up again to max_momentum, along the rate's own curves.
 //
 // They are PyTorch's StepLR and MultiStepLR (piecewise), ExponentialLR, CosineAnnealingLR and PolynomialLR; OneCycleLR with
@@ -60,7 +60,7 @@ class Schedule {
  public:
   Schedule(const ScheduleParams& params, double steps_per_epoch, std::uint64_t total_steps);
   double rate(std::uint64_t step) const;
-  std::optional<double> momentum(std::uint64_t step) const;  // nothing: the rule's own
+  std::optional<double> momentum(std::uint64_t step) const;  // nothing: the optimizer's own
   double warmup_steps() const { return warmup_steps_; }      // 0: there is no warm-up
 
  private:

@@ -99,7 +99,7 @@ TEST(Activate, IsTheSameForAnyNumberOfThreads) {
 }
 
 TEST(Kernels, EveryInstructionSetOfThisProcessorIsOffered) {
-  ASSERT_EQ(kernels_why_not(), nullptr);
+  ASSERT_EQ(kernels_unavailable_reason(), nullptr);
   EXPECT_EQ(&kernels(), *all_kernels());
 }
 

@@ -30,7 +30,7 @@ const Choice& choice() {
 
 }  // namespace
 
-const char* kernels_why_not() {
+const char* kernels_unavailable_reason() {
   return choice().usable[0] == nullptr ? "the processor has neither AVX-512 nor AVX2, which the kernels need" : nullptr;
 }
 const Kernels& kernels() { return *choice().usable[0]; }

@@ -150,8 +150,8 @@ struct Kernels {
 };
 
 // Null, or why this processor cannot run the kernels (x86-64 without AVX2).
-const char* kernels_why_not();
-// REQUIRES: kernels_why_not() == nullptr.
+const char* kernels_unavailable_reason();
+// REQUIRES: kernels_unavailable_reason() == nullptr.
 const Kernels& kernels();
 // All that this processor can run, best first, for tests and benchmarks; ends with null.
 const Kernels* const* all_kernels();

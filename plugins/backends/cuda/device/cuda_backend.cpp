@@ -53,11 +53,11 @@ CudaProcess& process() {
 CudaBackend::CudaBackend() : process_(process()) {}
 
 std::vector<DeviceInfo> CudaBackend::devices() { return process_.devices().now(); }
-std::string CudaBackend::why_not() { return process_.devices().why_not(); }
+std::string CudaBackend::unavailable_reason() { return process_.devices().unavailable_reason(); }
 
 std::unique_ptr<Device> CudaBackend::open(int index, const DeviceOptions& options) {
   const std::vector<DeviceInfo>& found = process_.devices().found();
-  if (found.empty()) fail(ErrorKind::device, "backend 'cuda': {}", why_not());
+  if (found.empty()) fail(ErrorKind::device, "backend 'cuda': {}", unavailable_reason());
   const auto info = std::find_if(found.begin(), found.end(), [&](const DeviceInfo& device) { return device.index == index; });
   if (info == found.end()) {
     fail(ErrorKind::usage, "backend 'cuda' has no usable device {}; there {} {}, from number {}", index,

@@ -1,6 +1,7 @@
 // Backend "cuda": NVIDIA devices, through cuDNN, cuBLASLt and kernels of our own.
 //
-// Environment: ../README.md. Without a driver there are no devices, and why_not() says why; nothing is printed or thrown.
+// Environment: ../README.md. Without a driver there are no devices, and unavailable_reason() says why; nothing is printed or
+// thrown.
 #pragma once
 
 #include <memory>
@@ -19,7 +20,7 @@ class CudaBackend final : public Backend {
   CudaBackend();
   std::string name() const override { return "cuda"; }
   std::vector<DeviceInfo> devices() override;
-  std::string why_not() override;
+  std::string unavailable_reason() override;
   // Devices of one process reach each other's memory where the hardware can.
   std::unique_ptr<Device> open(int index, const DeviceOptions& options) override;
 

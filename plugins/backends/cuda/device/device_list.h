@@ -42,9 +42,9 @@ class DeviceList {
   DeviceList(const DeviceList&) = delete;
   DeviceList& operator=(const DeviceList&) = delete;
 
-  const std::vector<DeviceInfo>& found() const { return found_; }  // `index` is CUDA's own number
-  const std::string& why_not() const { return why_not_; }          // when there is none
-  std::vector<DeviceInfo> now() const;                             // with the memory that is free at present
+  const std::vector<DeviceInfo>& found() const { return found_; }     // `index` is CUDA's own number
+  const std::string& unavailable_reason() const { return why_not_; }  // when there is none
+  std::vector<DeviceInfo> now() const;                                // with the memory that is free at present
 
  private:
   const std::unique_ptr<Nvml> nvml_;  // null: it is not there

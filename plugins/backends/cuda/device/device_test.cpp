@@ -117,7 +117,7 @@ TEST(CudaBackend, SaysWhyItHasNoDeviceAndDoesNotThrow) {
   CudaBackend backend;
   EXPECT_EQ(backend.name(), "cuda");
   if (!backend.devices().empty()) GTEST_SKIP() << "this machine has a device";
-  const std::string reason = backend.why_not();
+  const std::string reason = backend.unavailable_reason();
   EXPECT_NE(reason, "");
   EXPECT_EQ(message_of([&] { backend.open(0, {}); }), "backend 'cuda': " + reason);
 }

@@ -34,9 +34,9 @@ struct ThreadGroupMeeting {
 
 class ThreadGroup {
  public:
-  ThreadGroup(ThreadGroupMeeting& meeting, int lane) : meeting_(meeting), lane_(lane) {}
+  ThreadGroup(ThreadGroupMeeting& meeting, int lane) : all_gather_(meeting), lane_(lane) {}
   int lane() const { return lane_; }
-  int size() const { return static_cast<int>(meeting_.values.size()); }
+  int size() const { return static_cast<int>(all_gather_.values.size()); }
   template <class T>
   T sum(T value) const {
     return joined(value, [](T a, T b) { return static_cast<T>(a + b); });
@@ -45,21 +45,21 @@ class ThreadGroup {
   T largest(T value) const {
     return joined(value, [](T a, T b) { return std::max(a, b); });
   }
-  void barrier() const { meeting_.barrier.arrive_and_wait(); }
+  void barrier() const { all_gather_.barrier.arrive_and_wait(); }
 
  private:
   template <class T, class Join>
   T joined(T value, const Join& join) const {
-    meeting_.values[static_cast<std::size_t>(lane_)] = static_cast<double>(value);
+    all_gather_.values[static_cast<std::size_t>(lane_)] = static_cast<double>(value);
     barrier();
-    T result = static_cast<T>(meeting_.values[0]);
-    for (std::size_t other = 1; other < meeting_.values.size(); ++other)
-      result = join(result, static_cast<T>(meeting_.values[other]));
+    T result = static_cast<T>(all_gather_.values[0]);
+    for (std::size_t other = 1; other < all_gather_.values.size(); ++other)
+      result = join(result, static_cast<T>(all_gather_.values[other]));
     barrier();
     return result;
   }
 
-  ThreadGroupMeeting& meeting_;
+  ThreadGroupMeeting& all_gather_;
   int lane_;
 };
 

@@ -1,4 +1,4 @@
-// Copies of the weights that follow them. Update rules bring their own elements (millrace/kernels/update_elements.h).
+// Copies of the weights that follow them. Optimizers bring their own elements (millrace/kernels/update_elements.h).
 #pragma once
 
 #include "portable.h"
@@ -22,7 +22,7 @@ struct Blend {
 };
 
 // The values take the place of the copy, and the copy that of the values.
-struct Exchange {
+struct Swap {
   static constexpr Form kForm = Form::each;
   static constexpr const char* kName = "exchange";
   float *value = nullptr, *copy = nullptr;
@@ -56,7 +56,7 @@ void Blend::accesses(Visitor& v) const {
   visit_write(v, bf16, packs * kPack);
 }
 
-MILLRACE_HD void Exchange::operator()(std::int64_t i) const {
+MILLRACE_HD void Swap::operator()(std::int64_t i) const {
   float kept[kPack], values[kPack];
   load(copy + i * kPack, kept);
   load(value + i * kPack, values);
@@ -65,7 +65,7 @@ MILLRACE_HD void Exchange::operator()(std::int64_t i) const {
   if (bf16 != nullptr) store(bf16 + i * kPack, kept);
 }
 template <class Visitor>
-void Exchange::accesses(Visitor& v) const {
+void Swap::accesses(Visitor& v) const {
   visit_result(v, value, packs * kPack, true);
   visit_result(v, copy, packs * kPack, true);
   visit_write(v, bf16, packs * kPack);

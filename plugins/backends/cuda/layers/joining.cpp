@@ -130,10 +130,10 @@ class Split final : public SplitOperation<Operation> {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_joining(Workshop& workshop, const Node& node) {
-  if (node.kind == Node::Kind::add) return std::make_unique<Addition>(workshop, node);
-  if (node.kind == Node::Kind::split) return std::make_unique<Split>(workshop, node);
-  return std::make_unique<Concatenation>(workshop, node);
+std::unique_ptr<Operation> make_joining(CompileContext& compile_context, const Node& node) {
+  if (node.kind == Node::Kind::add) return std::make_unique<Addition>(compile_context, node);
+  if (node.kind == Node::Kind::split) return std::make_unique<Split>(compile_context, node);
+  return std::make_unique<Concatenation>(compile_context, node);
 }
 
 }  // namespace millrace::cuda

@@ -12,8 +12,8 @@ namespace {
 
 class Normalisation final : public Operation {
  public:
-  Normalisation(Workshop& workshop, const Node& node)
-      : Operation(workshop, node), attributes_(layer().as<BatchNormAttributes>()) {
+  Normalisation(CompileContext& compile_context, const Node& node)
+      : Operation(compile_context, node), attributes_(layer().as<BatchNormAttributes>()) {
     std::size_t next = 0;
     if (attributes_.scale) scale_at_ = static_cast<int>(next++);
     if (attributes_.shift) shift_at_ = static_cast<int>(next++);
@@ -42,7 +42,7 @@ class Normalisation final : public Operation {
     if (!training_) return;
     mean_at_ = planner.tensor(channel_bytes_);
     variance_at_ = planner.tensor(channel_bytes_);
-    moments_at_ = SumsPlan::of(planner, workshop_, spec, 2);
+    moments_at_ = SumsPlan::of(planner, compile_context_, spec, 2);
     plan_signs(planner, output);
   }
 
@@ -54,7 +54,7 @@ class Normalisation final : public Operation {
       planner.use(tensor);
     }
     if (pools()) planner.use(index_at_);
-    sums_at_ = SumsPlan::of(planner, workshop_, planner.value(input()).spec, 2);
+    sums_at_ = SumsPlan::of(planner, compile_context_, planner.value(input()).spec, 2);
     d_scale_at_ = planner.tensor(channel_bytes_);
     d_shift_at_ = planner.tensor(channel_bytes_);
     second_at_ = output.second;
@@ -147,7 +147,8 @@ class Normalisation final : public Operation {
   bool masks() const { return has_residual() && node_.activation != Activation::none; }
   // Where forward's output is kept, so are its bits; else they are made again with it.
   void plan_signs(Planner& planner, const Value& output) {
-    if (!workshop_.shortcuts.sign_bits || !masks() || node_.activation != Activation::relu || !output.needs_gradient) return;
+    if (!compile_context_.shortcuts.sign_bits || !masks() || node_.activation != Activation::relu || !output.needs_gradient)
+      return;
     positive_at_ = output_is_kept() ? static_cast<const Normalisation*>(first())->positive_at_
                                     : planner.tensor(static_cast<std::size_t>(output.spec.packs()));
     planner.use(positive_at_);
@@ -156,7 +157,7 @@ class Normalisation final : public Operation {
   void plan_pool(Planner& planner, const MapSpec& from, const MapSpec& to) {
     if (!pools()) return;
     at_ = extents_of(from, to);
-    window_ = window_of(workshop_.layer(node_.pool_behind).as<PoolAttributes>());
+    window_ = window_of(compile_context_.layer(node_.pool_behind).as<PoolAttributes>());
     if (training_) index_at_ = planner.tensor(static_cast<std::size_t>(to.rows() * to.pitch()));
   }
   const float* scale() const { return scale_at_ < 0 ? nullptr : value(static_cast<std::size_t>(scale_at_)); }
@@ -181,11 +182,11 @@ class Normalisation final : public Operation {
     finish.mean = mean_;
     finish.variance = variance_;
     finish.factor = factor_;
-    if (!workshop_.rehearsal) {
+    if (!compile_context_.rehearsal) {
       finish.running_mean = running(0);
       finish.running_variance = running(1);
     }
-    moments_.run(queue, workshop_, moments, finish);
+    moments_.run(queue, compile_context_, moments, finish);
   }
 
   template <class T>
@@ -246,7 +247,7 @@ class Normalisation final : public Operation {
     finish.out[1] = d_scale();
     finish.variance = variance_;
     finish.epsilon = static_cast<float>(attributes_.epsilon);
-    sums_.run(queue, workshop_, kernel, finish);
+    sums_.run(queue, compile_context_, kernel, finish);
   }
 
   template <class T>
@@ -295,8 +296,8 @@ class Normalisation final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_normalisation(Workshop& workshop, const Node& node) {
-  return std::make_unique<Normalisation>(workshop, node);
+std::unique_ptr<Operation> make_normalisation(CompileContext& compile_context, const Node& node) {
+  return std::make_unique<Normalisation>(compile_context, node);
 }
 
 }  // namespace millrace::cuda

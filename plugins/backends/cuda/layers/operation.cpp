@@ -17,22 +17,22 @@ GradientTarget target_of(const Planner& planner, const Binding& binding, LayerPo
   return {{binding.at(contribution.tensor), planner.value(of).spec}, contribution.add};
 }
 
-std::unique_ptr<Operation> make_operation(Workshop& workshop, const Node& node) {
+std::unique_ptr<Operation> make_operation(CompileContext& compile_context, const Node& node) {
   switch (node.kind) {
-    case Node::Kind::conv: return make_convolution(workshop, node);
-    case Node::Kind::linear: return make_linear(workshop, node);
-    case Node::Kind::normalise: return make_normalisation(workshop, node);
-    case Node::Kind::pool: return make_pooling(workshop, node);
+    case Node::Kind::conv: return make_convolution(compile_context, node);
+    case Node::Kind::linear: return make_linear(compile_context, node);
+    case Node::Kind::normalise: return make_normalisation(compile_context, node);
+    case Node::Kind::pool: return make_pooling(compile_context, node);
     case Node::Kind::activate:
     case Node::Kind::dropout:
     case Node::Kind::scale:
     case Node::Kind::softmax:
     case Node::Kind::flatten:
-    case Node::Kind::lrn: return make_unary(workshop, node);
+    case Node::Kind::lrn: return make_unary(compile_context, node);
     case Node::Kind::add:
     case Node::Kind::split:
-    case Node::Kind::concat: return make_joining(workshop, node);
-    case Node::Kind::portable: return make_portable(workshop, node);
+    case Node::Kind::concat: return make_joining(compile_context, node);
+    case Node::Kind::portable: return make_portable(compile_context, node);
   }
   return nullptr;
 }

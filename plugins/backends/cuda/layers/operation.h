@@ -16,7 +16,7 @@
 namespace millrace::cuda {
 
 // What operations are made from. Outlives them.
-struct Workshop {
+struct CompileContext {
   const Network& network;
   CompileOptions options;
   ParameterStore& parameters;
@@ -55,7 +55,8 @@ class Operation : public PlannedOperation<MapSpec> {
   using Map = cuda::Map;
   using GradientTarget = cuda::GradientTarget;
 
-  Operation(Workshop& workshop, Node node) : PlannedOperation(workshop.network, std::move(node)), workshop_(workshop) {}
+  Operation(CompileContext& compile_context, Node node)
+      : PlannedOperation(compile_context.network, std::move(node)), compile_context_(compile_context) {}
 
   virtual void forward(Queue& queue) = 0;
   // What backward needs of forward's results and is not there any more, to the bit as forward made it. Nothing else is touched:
@@ -78,11 +79,11 @@ class Operation : public PlannedOperation<MapSpec> {
   }
   // The gradient of a parameter of this layer, or null when it is not trained.
   float* gradient(std::size_t parameter) const {
-    return trains(parameter) ? workshop_.parameters.gradient(layer().parameters[parameter]) : nullptr;
+    return trains(parameter) ? compile_context_.parameters.gradient(layer().parameters[parameter]) : nullptr;
   }
-  float* value(std::size_t parameter) const { return workshop_.parameters.value(layer().parameters[parameter]); }
+  float* value(std::size_t parameter) const { return compile_context_.parameters.value(layer().parameters[parameter]); }
 
-  Workshop& workshop_;
+  CompileContext& compile_context_;
 };
 
 Map map_of(const Planner& planner, const Binding& binding, LayerPort value);
@@ -91,14 +92,14 @@ GradientTarget target_of(const Planner& planner, const Binding& binding, LayerPo
                          const Planner::Contribution& contribution);
 
 // REQUIRES: the node came from fuse().
-std::unique_ptr<Operation> make_operation(Workshop& workshop, const Node& node);
+std::unique_ptr<Operation> make_operation(CompileContext& compile_context, const Node& node);
 
-std::unique_ptr<Operation> make_convolution(Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_linear(Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_normalisation(Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_pooling(Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_unary(Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_joining(Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_portable(Workshop& workshop, const Node& node);
+std::unique_ptr<Operation> make_convolution(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_linear(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_normalisation(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_pooling(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_unary(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_joining(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_portable(CompileContext& compile_context, const Node& node);
 
 }  // namespace millrace::cuda

@@ -7,7 +7,7 @@ namespace {
 
 class Pooling final : public Operation {
  public:
-  Pooling(Workshop& workshop, const Node& node) : Operation(workshop, node), max_(layer().op == "max_pool") {
+  Pooling(CompileContext& compile_context, const Node& node) : Operation(compile_context, node), max_(layer().op == "max_pool") {
     if (layer().op == "global_average_pool") {
       const Shape& from = layer().input_shapes[0];
       const auto height = static_cast<std::int32_t>(from[1]), width = static_cast<std::int32_t>(from[2]);
@@ -108,8 +108,8 @@ class Pooling final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_pooling(Workshop& workshop, const Node& node) {
-  return std::make_unique<Pooling>(workshop, node);
+std::unique_ptr<Operation> make_pooling(CompileContext& compile_context, const Node& node) {
+  return std::make_unique<Pooling>(compile_context, node);
 }
 
 }  // namespace millrace::cuda

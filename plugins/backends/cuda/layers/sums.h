@@ -12,11 +12,11 @@ struct SumsPlan {
   explicit operator bool() const { return partial != kNoTensor; }
 
   // Alive now. kSums sums of each channel.
-  static SumsPlan of(Planner& planner, Workshop& workshop, const MapSpec& map, int sums) {
+  static SumsPlan of(Planner& planner, CompileContext& compile_context, const MapSpec& map, int sums) {
     SumsPlan plan{planner.tensor(partial_bytes(map.rows(), map.row_packs(), sums))};
-    if (!workshop.shortcuts.last_block) return plan;
+    if (!compile_context.shortcuts.last_block) return plan;
     plan.groups = planner.tensor(group_bytes(map.rows(), map.row_packs(), sums));
-    workshop.ticket_bytes = std::max(workshop.ticket_bytes, ticket_bytes(map.row_packs()));
+    compile_context.ticket_bytes = std::max(compile_context.ticket_bytes, ticket_bytes(map.row_packs()));
     return plan;
   }
 };
@@ -32,10 +32,10 @@ struct SumsMemory {
 
   // Runs a kernel of Form::sums and what finishes it, in one launch or in two.
   template <class Sums, class Finish>
-  void run(Queue& queue, const Workshop& workshop, Sums sums, const Finish& finish) const {
+  void run(Queue& queue, const CompileContext& compile_context, Sums sums, const Finish& finish) const {
     sums.partial = partial;
     if (groups != nullptr) {
-      sums.last = {workshop.tickets, groups};
+      sums.last = {compile_context.tickets, groups};
       sums.finish = finish;
     }
     queue.run(sums);

@@ -163,13 +163,13 @@ class Dropping final : public Unary {
       kernel.n = from.spec.n;
       kernel.pixels = from.spec.height * from.spec.width;
       kernel.channels = from.spec.channels;
-      kernel.seed = workshop_.options.seed;
+      kernel.seed = compile_context_.options.seed;
       kernel.layer = static_cast<std::uint32_t>(node_.layer);
       const auto& drops = layer().as<DropoutAttributes>();
       kernel.probability = drops.probability;
       kernel.by_channel = drops.by_channel;
       kernel.by_pixel = drops.by_pixel;
-      kernel.scalars = workshop_.scalars;
+      kernel.scalars = compile_context_.scalars;
       kernel.add = add;
       queue.run(kernel);
     });
@@ -268,14 +268,14 @@ class LrnOperation final : public Unary {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_unary(Workshop& workshop, const Node& node) {
+std::unique_ptr<Operation> make_unary(CompileContext& compile_context, const Node& node) {
   switch (node.kind) {
-    case Node::Kind::activate: return std::make_unique<Activating>(workshop, node);
-    case Node::Kind::dropout: return std::make_unique<Dropping>(workshop, node);
-    case Node::Kind::softmax: return std::make_unique<SoftmaxOperation>(workshop, node);
-    case Node::Kind::lrn: return std::make_unique<LrnOperation>(workshop, node);
-    case Node::Kind::flatten: return std::make_unique<Flattening>(workshop, node);
-    default: return std::make_unique<Scaling>(workshop, node);
+    case Node::Kind::activate: return std::make_unique<Activating>(compile_context, node);
+    case Node::Kind::dropout: return std::make_unique<Dropping>(compile_context, node);
+    case Node::Kind::softmax: return std::make_unique<SoftmaxOperation>(compile_context, node);
+    case Node::Kind::lrn: return std::make_unique<LrnOperation>(compile_context, node);
+    case Node::Kind::flatten: return std::make_unique<Flattening>(compile_context, node);
+    default: return std::make_unique<Scaling>(compile_context, node);
   }
 }
 

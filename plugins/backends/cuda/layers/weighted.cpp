@@ -18,7 +18,7 @@ void Weighted::plan(Planner& planner) {
   const Value& from = planner.value(input());
   Value& output = plan_output(planner, output_type(planner));
   planner.use(from.tensor);
-  workshop_.parameters.set_layout(layer().parameters[0], layout(from.spec));
+  compile_context_.parameters.set_layout(layer().parameters[0], layout(from.spec));
   // Backward wants to know what GELU was applied to; of ReLU the result says enough.
   const bool apart = node_.activation == Activation::gelu && training_;
   if (apart) before_ = planner.tensor(output.spec.bytes());
@@ -35,9 +35,9 @@ void Weighted::plan_backward(Planner& planner) {
   planner.use(output.gradient);
   if (node_.activation == Activation::relu) planner.use(output.tensor);
   if (node_.activation == Activation::gelu) planner.use(before_);
-  if (has_bias() && trains(1)) bias_sums_ = SumsPlan::of(planner, workshop_, dy, 1);
-  if (dy.type != workshop_.type()) {
-    dy.type = workshop_.type();
+  if (has_bias() && trains(1)) bias_sums_ = SumsPlan::of(planner, compile_context_, dy, 1);
+  if (dy.type != compile_context_.type()) {
+    dy.type = compile_context_.type();
     narrow_ = planner.tensor(dy.bytes());
   }
   if (trains(0)) {
@@ -52,13 +52,13 @@ void Weighted::plan_backward(Planner& planner) {
 void Weighted::plan_data_gradient(Planner& planner, const MapSpec& from, const MapSpec& dy) {
   Value& value = planner.value(input());
   const bool second = value.gradient != kNoTensor;
-  Library adding = second && workshop_.shortcuts.accumulate ? accumulating(from, dy) : nullptr;
+  Library adding = second && compile_context_.shortcuts.accumulate ? accumulating(from, dy) : nullptr;
   const bool apart = second && adding == nullptr;
   data_ = call(planner, adding ? std::move(adding) : library(Kind::data_gradient, from, dy, Activation::none));
   contribution_ = contribute(planner, input());
   if (!apart) return;
   apart_ = planner.tensor(from.bytes());
-  adds_apart_ = !workshop_.shortcuts.two_gradients || !value.reads_two || value.second != kNoTensor;
+  adds_apart_ = !compile_context_.shortcuts.two_gradients || !value.reads_two || value.second != kNoTensor;
   if (!adds_apart_) value.second = apart_;
 }
 
@@ -70,7 +70,7 @@ void Weighted::bind(const Planner& planner, const Binding& binding) {
   if (!has_gradient_) return;
   dy_ = library_dy_ = gradient_of(planner, binding, node_.output);
   if (narrow_ != kNoTensor) library_dy_ = {binding.at(narrow_), dy_.spec};
-  library_dy_.spec.type = workshop_.type();
+  library_dy_.spec.type = compile_context_.type();
   bias_memory_ = SumsMemory::of(bias_sums_, binding);
   if (!data_) return;
   d_input_ = target_of(planner, binding, input(), contribution_);
@@ -100,7 +100,7 @@ void Weighted::recompute(Queue& queue) {
 
 void Weighted::product(Queue& queue) const {
   if (leaves_padding()) queue.zero(pre_activation_.data, pre_activation_.spec.bytes());
-  run(queue, forward_, x_.data, workshop_.parameters.weights(layer().parameters[0]), pre_activation_.data,
+  run(queue, forward_, x_.data, compile_context_.parameters.weights(layer().parameters[0]), pre_activation_.data,
       has_bias() && !mirrored() ? value(1) : nullptr);
   if (mirrored()) finish(queue);
 }
@@ -141,7 +141,7 @@ void Weighted::bias_gradient(Queue& queue) const {
     kernel.x = dy_.as<T>();
     kernel.rows = dy_.spec.rows();
     kernel.packs = dy_.spec.row_packs();
-    bias_memory_.run(queue, workshop_, kernel, finish);
+    bias_memory_.run(queue, compile_context_, kernel, finish);
   });
 }
 
@@ -174,7 +174,7 @@ void Weighted::data_gradient(Queue& queue) const {
   const bool apart = apart_ != kNoTensor;
   void* const written = apart ? d_input_apart_ : d_input_.map.data;
   if (leaves_padding() && (apart || !d_input_.add)) queue.zero(written, d_input_.map.spec.bytes());
-  run(queue, data_, written, workshop_.parameters.weights(layer().parameters[0]), library_dy_.data);
+  run(queue, data_, written, compile_context_.parameters.weights(layer().parameters[0]), library_dy_.data);
   if (!adds_apart_) return;
   with_type(d_input_.map.spec.type, [&]<class T>(T) {
     Add<T> kernel;
@@ -200,15 +200,17 @@ namespace {
 // groups, height, width), are the mirror's, (k, c / groups, height, width).
 class Convolution final : public Weighted {
  public:
-  Convolution(Workshop& workshop, const Node& node) : Weighted(workshop, node), conv_(layer().as<ConvAttributes>()) {}
+  Convolution(CompileContext& compile_context, const Node& node)
+      : Weighted(compile_context, node), conv_(layer().as<ConvAttributes>()) {}
 
  protected:
   Library library(Kind kind, const MapSpec& from, const MapSpec& to, Activation activation) override {
-    if (mirrored()) return workshop_.machine.plan(shape_of(mirror(kind), to, from), PlanChoice::of(workshop_.options));
+    if (mirrored())
+      return compile_context_.machine.plan(shape_of(mirror(kind), to, from), PlanChoice::of(compile_context_.options));
     ConvolutionShape shape = shape_of(kind, from, to);
     shape.bias = kind == Kind::forward && has_bias();
     shape.activation = activation;
-    return workshop_.machine.plan(shape, PlanChoice::of(workshop_.options));
+    return compile_context_.machine.plan(shape, PlanChoice::of(compile_context_.options));
   }
 
   Library accumulating(const MapSpec& from, const MapSpec& to) override {
@@ -216,7 +218,7 @@ class Convolution final : public Weighted {
     ConvolutionShape shape = shape_of(Kind::data_gradient, from, to);
     shape.accumulate = true;
     try {
-      return workshop_.machine.plan(shape, PlanChoice::of(workshop_.options));
+      return compile_context_.machine.plan(shape, PlanChoice::of(compile_context_.options));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::usage) throw;
       return nullptr;
@@ -230,7 +232,7 @@ class Convolution final : public Weighted {
     return {k, c, conv_.kernel.height, conv_.kernel.width, pads_out() ? pitch_of(k) : k, pads_in ? pitch_of(c) : c};
   }
 
-  DataType output_type(const Planner&) const override { return workshop_.type(); }
+  DataType output_type(const Planner&) const override { return compile_context_.type(); }
   bool mirrored() const override { return conv_.transposed; }
   bool leaves_padding() const override {
     return !pads_out() &&
@@ -246,8 +248,8 @@ class Convolution final : public Weighted {
   ConvolutionShape shape_of(Kind kind, const MapSpec& from, const MapSpec& to) const {
     ConvolutionShape shape;
     shape.kind = kind;
-    shape.type = workshop_.type();
-    shape.tf32 = workshop_.options.precision == Precision::tf32;
+    shape.type = compile_context_.type();
+    shape.tf32 = compile_context_.options.precision == Precision::tf32;
     shape.n = from.n;
     shape.c = from.channels;
     shape.h = from.height;
@@ -283,15 +285,15 @@ class Linear final : public Weighted {
   Library library(Kind kind, const MapSpec& from, const MapSpec& to, Activation activation) override {
     LinearShape shape;
     shape.kind = kind;
-    shape.type = workshop_.type();
-    shape.tf32 = workshop_.options.precision == Precision::tf32;
+    shape.type = compile_context_.type();
+    shape.tf32 = compile_context_.options.precision == Precision::tf32;
     shape.result = to.type;
     shape.rows = from.n;
     shape.in = from.height * from.width * from.pitch();
     shape.out = to.pitch();
     shape.bias = kind == Kind::forward && has_bias();
     shape.activation = activation;
-    return workshop_.machine.plan(shape, PlanChoice::of(workshop_.options));
+    return compile_context_.machine.plan(shape, PlanChoice::of(compile_context_.options));
   }
 
   WeightLayout layout(const MapSpec& from) const override {
@@ -305,9 +307,11 @@ class Linear final : public Weighted {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_convolution(Workshop& workshop, const Node& node) {
-  return std::make_unique<Convolution>(workshop, node);
+std::unique_ptr<Operation> make_convolution(CompileContext& compile_context, const Node& node) {
+  return std::make_unique<Convolution>(compile_context, node);
 }
-std::unique_ptr<Operation> make_linear(Workshop& workshop, const Node& node) { return std::make_unique<Linear>(workshop, node); }
+std::unique_ptr<Operation> make_linear(CompileContext& compile_context, const Node& node) {
+  return std::make_unique<Linear>(compile_context, node);
+}
 
 }  // namespace millrace::cuda

@@ -8,37 +8,37 @@ namespace millrace::cuda {
 namespace {
 
 // Beside the result.
-std::vector<LayerPort> read_outputs(const Workshop& workshop, bool training) {
-  const CompileRequest& request = workshop.options.request;
-  return training ? request.loss_outputs(workshop.network) : request.outputs;
+std::vector<LayerPort> read_outputs(const CompileContext& compile_context, bool training) {
+  const CompileRequest& request = compile_context.options.request;
+  return training ? request.loss_outputs(compile_context.network) : request.outputs;
 }
 
 }  // namespace
 
-Executable::Executable(Workshop& workshop, const std::vector<Node>& nodes, std::int64_t samples, bool training)
-    : workshop_(workshop),
+Executable::Executable(CompileContext& compile_context, const std::vector<Node>& nodes, std::int64_t samples, bool training)
+    : compile_context_(compile_context),
       samples_(samples),
-      plan_(workshop.network, nodes, training, workshop.type(), read_outputs(workshop, training)) {
-  for (const LayerPort value : workshop.options.request.outputs) {
+      plan_(compile_context.network, nodes, training, compile_context.type(), read_outputs(compile_context, training)) {
+  for (const LayerPort value : compile_context.options.request.outputs) {
     if (!training) kept_.push_back({value, {}, nullptr});
   }
-  const auto make = [this](const Node& node) { return make_operation(workshop_, node); };
+  const auto make = [this](const Node& node) { return make_operation(compile_context_, node); };
   plan_input();
-  plan_.plan_forward(make, workshop_.options.recompute);
+  plan_.plan_forward(make, compile_context_.options.recompute);
   plan_.plan_outputs([this](LayerPort value) { return copied_bytes(value); });
   plan_kept_rows();
   plan_.plan_backward(make);
-  plan_.place_tensors(kAlignment, workshop_.options.share_memory);
+  plan_.place_tensors(kAlignment, compile_context_.options.share_memory);
 }
 
 void Executable::plan_input() {
-  const ImageShape& image = workshop_.network.input;
+  const ImageShape& image = compile_context_.network.input;
   constexpr int kMostChannels = 4;  // as many as an augmentation record has fill values for
   if (image.channels > kMostChannels) {
     fail(ErrorKind::usage, "backend 'cuda' takes images of at most {} channels, not {}", kMostChannels, image.channels);
   }
   Value& input = plan_.planner().value(Network::kInput);
-  input.spec = {samples_, image.channels, image.height, image.width, workshop_.type()};
+  input.spec = {samples_, image.channels, image.height, image.width, compile_context_.type()};
   input.tensor = plan_.planner().tensor(input.spec.bytes());
 }
 
@@ -61,7 +61,7 @@ const Executable::Kept& Executable::kept(LayerPort value) const {
     if (kept.value == value) return kept;
   }
   fail(ErrorKind::usage, "the output of {} is not kept: name it in CompileRequest::outputs",
-       place_of(workshop_.network.layers[static_cast<std::size_t>(value.layer)]));
+       place_of(compile_context_.network.layers[static_cast<std::size_t>(value.layer)]));
 }
 
 std::vector<ArenaTensor> Executable::tensors() const {
@@ -101,14 +101,14 @@ void Executable::bind_measured(const Binding& binding) {
 }
 
 void Executable::begin(Queue& queue) {
-  if (workshop_.machine.checks()) workshop_.machine.declare_arena(arena_, tensors());
-  workshop_.machine.set_time(queue, arena_, 0);
+  if (compile_context_.machine.checks()) compile_context_.machine.declare_arena(arena_, tensors());
+  compile_context_.machine.set_time(queue, arena_, 0);
 }
 
 void Executable::forward(Queue& queue) {
   int time = 0;
   for (const auto& operation : plan_.operations()) {
-    workshop_.machine.set_time(queue, arena_, ++time);
+    compile_context_.machine.set_time(queue, arena_, ++time);
     const StepTrace::Piece piece(trace(), queue, operation->layer().name, kForward);
     operation->at_layer([&] { operation->forward(queue); });
   }
@@ -123,7 +123,7 @@ void Executable::forward(Queue& queue) {
   }
 }
 
-void Executable::begin_loss(Queue& queue) { workshop_.machine.set_time(queue, arena_, plan_.loss_time()); }
+void Executable::begin_loss(Queue& queue) { compile_context_.machine.set_time(queue, arena_, plan_.loss_time()); }
 
 void Executable::backward(Queue& queue, const std::function<void(int node)>& done) {
   begin_loss(queue);
@@ -137,7 +137,7 @@ void Executable::backward(Queue& queue, const std::function<void(int node)>& don
   }
   int time = plan_.loss_time();
   for (const auto& step : plan_.steps()) {
-    workshop_.machine.set_time(queue, arena_, ++time);
+    compile_context_.machine.set_time(queue, arena_, ++time);
     if (plan_.is_left_out(step)) continue;
     {
       Operation& operation = plan_.of_backward(step.node);

@@ -17,7 +17,7 @@ namespace millrace::cuda {
 class Executable {
  public:
   // Plans. Throws Error(usage) for networks that cannot be computed, Error(device) for what a library refuses.
-  Executable(Workshop& workshop, const std::vector<Node>& nodes, std::int64_t samples, bool training);
+  Executable(CompileContext& compile_context, const std::vector<Node>& nodes, std::int64_t samples, bool training);
 
   std::int64_t samples() const { return samples_; }
   std::size_t arena_bytes() const { return plan_.placement().bytes; }
@@ -60,7 +60,7 @@ class Executable {
   std::string describe() const;
   std::vector<LayerTime> layer_times() const { return plan_.layer_times(); }  // without times
 
-  // What spans of Workshop::layers say of a layer, whose name stands in place of the queue's.
+  // What spans of CompileContext::layers say of a layer, whose name stands in place of the queue's.
   static constexpr const char *kForward = "forward", *kBackward = "backward";
 
   // What recorded passes are, made by the replica and kept with what they run.
@@ -70,13 +70,13 @@ class Executable {
 
  private:
   void plan_input();
-  StepTrace* trace() const { return workshop_.rehearsal ? nullptr : workshop_.layers; }
+  StepTrace* trace() const { return compile_context_.rehearsal ? nullptr : compile_context_.layers; }
   std::size_t copied_bytes(LayerPort value);
   void bind_measured(const Binding& binding);
   void plan_kept_rows();
   std::vector<ArenaTensor> tensors() const;
 
-  Workshop& workshop_;
+  CompileContext& compile_context_;
   std::int64_t samples_;
   ExecutablePlan<Operation> plan_;
   std::byte* arena_ = nullptr;

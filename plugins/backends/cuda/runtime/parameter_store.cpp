@@ -60,7 +60,7 @@ void ParameterStore::finish_planning(Machine& machine) {
     widths.push_back(matrix_in_memory(static_cast<int>(i)).columns);
   }
   plan_.place(elements, widths, kElementsAligned);
-  if (!plan_.update().rules.empty() && options_.train_batch > 0) plan_launches();
+  if (!plan_.update().optimizers.empty() && options_.train_batch > 0) plan_launches();
   for (int index = 0; index < static_cast<int>(layouts_.size()); ++index) {
     if (plan_.is_matrix(index)) orthogonaliser_.add(machine, matrix_in_memory(index));
   }
@@ -69,14 +69,14 @@ void ParameterStore::finish_planning(Machine& machine) {
 void ParameterStore::plan_launches() {
   for (int bucket = 0; bucket < static_cast<int>(buckets().size()); ++bucket) {
     std::vector<Launch>& launches = launches_.emplace_back();
-    for (const ParameterPlan::Stretch& stretch : plan_.stretches(bucket)) {
-      const std::vector<UpdateSegment> segments = segments_of(stretch, {});
-      const std::int64_t packs = static_cast<std::int64_t>(stretch.elements) / kPack, last = packs - segments.back().begin;
+    for (const ParameterPlan::ParameterRange& range : plan_.ranges(bucket)) {
+      const std::vector<UpdateSegment> segments = segments_of(range, {});
+      const std::int64_t packs = static_cast<std::int64_t>(range.elements) / kPack, last = packs - segments.back().begin;
       const Launch& launch =
           launches.emplace_back(Launch{segment_count_, segments.size(), segments.back().first_chunk + chunks_of_norms(last)});
       segment_count_ += launch.segments;
       most_chunks_ = std::max(most_chunks_, launch.chunks);
-      if (stretch.rule->scope() == RuleScope::matrix) most_directions_ = std::max(most_directions_, stretch.elements);
+      if (range.optimizer->scope() == OptimizerScope::matrix) most_directions_ = std::max(most_directions_, range.elements);
     }
   }
 }
@@ -146,11 +146,11 @@ void ParameterStore::fill(float* memory, std::size_t elements, float value) {
   queue->mark()->wait();
 }
 
-std::vector<UpdateSegment> ParameterStore::segments_of(const ParameterPlan::Stretch& stretch,
+std::vector<UpdateSegment> ParameterStore::segments_of(const ParameterPlan::ParameterRange& range,
                                                        std::span<const double> rate_factor) const {
-  const std::size_t begin = plan_.offset(stretch.parameters.front());
+  const std::size_t begin = plan_.offset(range.parameters.front());
   std::vector<UpdateSegment> segments;
-  for (const int index : stretch.parameters) {
+  for (const int index : range.parameters) {
     UpdateSegment segment = plan_.segment(index, rate_factor);
     segment.begin = static_cast<std::int64_t>((plan_.offset(index) - begin) / kPack);
     if (!segments.empty()) {
@@ -171,8 +171,8 @@ void ParameterStore::upload_segments(Queue& queue, std::span<const double> rate_
   if (segments_.bytes() == 0) return;
   std::vector<UpdateSegment> segments;
   for (int bucket = 0; bucket < static_cast<int>(buckets().size()); ++bucket) {
-    for (const ParameterPlan::Stretch& stretch : plan_.stretches(bucket)) {
-      std::ranges::copy(segments_of(stretch, rate_factor), std::back_inserter(segments));
+    for (const ParameterPlan::ParameterRange& range : plan_.ranges(bucket)) {
+      std::ranges::copy(segments_of(range, rate_factor), std::back_inserter(segments));
     }
   }
   const HostMemory& upload = uploads_.emplace_back(*machine_, segments_.bytes());
@@ -181,18 +181,18 @@ void ParameterStore::upload_segments(Queue& queue, std::span<const double> rate_
   queue.copy_in(segments_.data(), upload.data(), segments_.bytes());
 }
 
-UpdateArguments ParameterStore::arguments_of(const ParameterPlan::Stretch& stretch, const Launch& launch) const {
-  const int first = stretch.parameters.front();
+UpdateArguments ParameterStore::arguments_of(const ParameterPlan::ParameterRange& range, const Launch& launch) const {
+  const int first = range.parameters.front();
   UpdateArguments arguments;
   arguments.value = value(first);
   arguments.gradient = gradient(first);
-  for (std::size_t k = 0; k < stretch.states.size(); ++k) {
-    arguments.states[k] = states_[stretch.states[k]].as<float>() + plan_.place(static_cast<int>(stretch.states[k]), first);
+  for (std::size_t k = 0; k < range.states.size(); ++k) {
+    arguments.states[k] = states_[range.states[k]].as<float>() + plan_.place(static_cast<int>(range.states[k]), first);
   }
   arguments.bf16 = mirrored() ? mirror_.as<Bf16>() + plan_.offset(first) : nullptr;
-  arguments.packs = static_cast<std::int64_t>(stretch.elements) / kPack;
-  arguments.rows = stretch.rows;
-  arguments.column_packs = stretch.column_packs;
+  arguments.packs = static_cast<std::int64_t>(range.elements) / kPack;
+  arguments.rows = range.rows;
+  arguments.column_packs = range.column_packs;
   arguments.segments = segments_.as<UpdateSegment>() + launch.first_segment;
   arguments.segment_count = static_cast<std::int32_t>(launch.segments);
   if (norms_.bytes() > 0) {
@@ -205,33 +205,34 @@ UpdateArguments ParameterStore::arguments_of(const ParameterPlan::Stretch& stret
 }
 
 void ParameterStore::update(Queue& queue, int bucket, const UpdateStep& step) {
-  const std::vector<ParameterPlan::Stretch>& stretches = plan_.stretches(bucket);
+  const std::vector<ParameterPlan::ParameterRange>& ranges = plan_.ranges(bucket);
   upload_segments(queue, step.rate_factor);
-  for (std::size_t k = 0; k < stretches.size(); ++k) {
-    update(queue, stretches[k], launches_[static_cast<std::size_t>(bucket)][k], step);
+  for (std::size_t k = 0; k < ranges.size(); ++k) {
+    update(queue, ranges[k], launches_[static_cast<std::size_t>(bucket)][k], step);
   }
 }
 
-void ParameterStore::update(Queue& queue, const ParameterPlan::Stretch& stretch, const Launch& launch, const UpdateStep& step) {
-  const Rule& rule = *stretch.rule;
+void ParameterStore::update(Queue& queue, const ParameterPlan::ParameterRange& range, const Launch& launch,
+                            const UpdateStep& step) {
+  const Optimizer& optimizer = *range.optimizer;
   const auto run = [&](const Kernel& kernel, const void* element) { queue.run(kernel, element); };
-  UpdateArguments arguments = arguments_of(stretch, launch);
+  UpdateArguments arguments = arguments_of(range, launch);
   arguments.learning_rate = static_cast<float>(step.learning_rate);
   arguments.scale = step.scale;
   arguments.wrong = step.wrong;
-  if (rule.scope() == RuleScope::matrix) {
-    rule.directions(arguments, step, run);
-    const std::size_t begin = plan_.offset(stretch.parameters.front());
-    for (std::size_t k = 0; k < stretch.parameters.size(); ++k) {
-      float* const direction = arguments.direction + (plan_.offset(stretch.parameters[k]) - begin);
-      const MatrixShape shape = matrix_in_memory(stretch.parameters[k]);
-      orthogonaliser_.run(queue, direction, arguments.squares + k, shape, rule.newton_schulz());
+  if (optimizer.scope() == OptimizerScope::matrix) {
+    optimizer.directions(arguments, step, run);
+    const std::size_t begin = plan_.offset(range.parameters.front());
+    for (std::size_t k = 0; k < range.parameters.size(); ++k) {
+      float* const direction = arguments.direction + (plan_.offset(range.parameters[k]) - begin);
+      const MatrixShape shape = matrix_in_memory(range.parameters[k]);
+      orthogonaliser_.run(queue, direction, arguments.squares + k, shape, optimizer.newton_schulz());
     }
   }
-  rule.update(arguments, step, run);
+  optimizer.update(arguments, step, run);
 }
 
-void ParameterStore::blend(Queue& queue, std::string_view copy, double decay, bool write_back) {
+void ParameterStore::lerp_into(Queue& queue, std::string_view copy, double decay, bool write_back) {
   const std::size_t state = plan_.find_copy(copy);
   const DeviceMemory& memory = states_[state];
   if (!plan_.states()[state].begun || decay == 0) queue.copy(memory.data(), values_.data(), memory.bytes());
@@ -247,10 +248,10 @@ void ParameterStore::blend(Queue& queue, std::string_view copy, double decay, bo
   queue.run(kernel);
 }
 
-void ParameterStore::exchange(Queue& queue, std::string_view copy) {
+void ParameterStore::swap_with(Queue& queue, std::string_view copy) {
   const std::size_t state = plan_.find_copy(copy);
   if (!plan_.states()[state].begun) return;  // it would begin as the values are
-  Exchange kernel;
+  Swap kernel;
   kernel.value = values_.as<float>();
   kernel.copy = states_[state].as<float>();
   kernel.bf16 = mirrored() ? mirror_.as<Bf16>() : nullptr;
@@ -340,7 +341,7 @@ class PinnedSnapshot final : public Snapshot {
       : machine_(machine), memory_(std::move(memory)), parts_(std::move(parts)), copied_(std::move(copied)) {}
   ~PinnedSnapshot() override {
     try {
-      copied_->wait();  // the device writes until then
+      copied_->wait();        // the device writes until then
     } catch (const Error&) {  // or no more
     }
   }

@@ -1,6 +1,6 @@
 // All parameters of one replica in device memory, as backend/parameter_plan.h orders them: an update of a bucket is one launch
-// over arrays side by side for each of its rules. In bf16 a mirror of the values, with the same places, is what convolutions and
-// products read. Padding is zero, and stays so.
+// over arrays side by side for each of its optimizers. In bf16 a mirror of the values, with the same places, is what convolutions
+// and products read. Padding is zero, and stays so.
 #pragma once
 
 #include <deque>
@@ -67,8 +67,8 @@ class ParameterStore {
 
   void update(Queue& queue, int bucket, const UpdateStep& step);
   // decay 0 leaves the values alone: others may be reading them.
-  void blend(Queue& queue, std::string_view copy, double decay, bool write_back);
-  void exchange(Queue& queue, std::string_view copy);
+  void lerp_into(Queue& queue, std::string_view copy, double decay, bool write_back);
+  void swap_with(Queue& queue, std::string_view copy);
   void keep_gradients(Queue& queue);        // aside, for add_kept()
   void add_kept(Queue& queue, int bucket);  // to its gradients
   void zero_gradients(Queue& queue);
@@ -82,7 +82,7 @@ class ParameterStore {
   std::unique_ptr<Snapshot> capture(Queue& queue, std::span<const StateOf> states);
 
  private:
-  // What belongs to one of the plan's stretches.
+  // What belongs to one of the plan's ranges.
   struct Launch {
     std::size_t first_segment = 0, segments = 0;
     std::int64_t chunks = 0;  // of norms
@@ -96,9 +96,9 @@ class ParameterStore {
   bool mirrored() const { return options_.precision == Precision::bf16; }
   void upload_segments(Queue& queue, std::span<const double> rate_factor);
   void fill(float* memory, std::size_t elements, float value);
-  std::vector<UpdateSegment> segments_of(const ParameterPlan::Stretch& stretch, std::span<const double> rate_factor) const;
-  UpdateArguments arguments_of(const ParameterPlan::Stretch& stretch, const Launch& launch) const;
-  void update(Queue& queue, const ParameterPlan::Stretch& stretch, const Launch& launch, const UpdateStep& step);
+  std::vector<UpdateSegment> segments_of(const ParameterPlan::ParameterRange& range, std::span<const double> rate_factor) const;
+  UpdateArguments arguments_of(const ParameterPlan::ParameterRange& range, const Launch& launch) const;
+  void update(Queue& queue, const ParameterPlan::ParameterRange& range, const Launch& launch, const UpdateStep& step);
   void mirror(Queue& queue, int index);
   HostMemory& staging(std::size_t bytes);
   template <class Copy>
@@ -108,10 +108,10 @@ class ParameterStore {
   CompileOptions options_;
   ParameterPlan plan_{network_, options_};
   std::vector<WeightLayout> layouts_;          // by parameter
-  std::vector<std::vector<Launch>> launches_;  // by bucket, as the plan's stretches; empty without a rule
+  std::vector<std::vector<Launch>> launches_;  // by bucket, as the plan's ranges; empty without an optimizer
   std::size_t segment_count_ = 0;
   std::int64_t most_chunks_ = 0;     // of a launch
-  std::size_t most_directions_ = 0;  // elements of a stretch of scope `matrix`
+  std::size_t most_directions_ = 0;  // elements of a range of scope `matrix`
   Orthogonaliser orthogonaliser_{options_};
   Machine* machine_ = nullptr;
   DeviceMemory values_, mirror_, gradients_, kept_gradients_, segments_, norms_, directions_;

@@ -7,7 +7,7 @@
 
 #include "simulation/simulated_machine.h"
 #include "testkit/networks.h"
-#include "testkit/rules.h"
+#include "testkit/optimizers.h"
 
 namespace millrace::cuda {
 namespace {

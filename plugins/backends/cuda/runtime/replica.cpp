@@ -44,7 +44,7 @@ void GpuReplica::refuse_request() const {
   if (!options_.request.gradients.empty()) {
     fail(ErrorKind::usage, "backend 'cuda' computes no gradients of scores in inference; 'cpu' does: run with --devices cpu");
   }
-  const bool meets = options_.request.sync_batch_norm && options_.exchange != nullptr && options_.exchange->replicas() > 1;
+  const bool meets = options_.request.sync_batch_norm && options_.all_gather != nullptr && options_.all_gather->replicas() > 1;
   if (!meets) return;
   fail(ErrorKind::usage, "sync_batch_norm: backend 'cuda' cannot share the statistics of several replicas; 'cpu' can");
 }
@@ -260,19 +260,19 @@ Ref<Event> GpuReplica::update(int bucket, const UpdateStep& step, const Ref<Even
   return updated_;
 }
 
-Ref<Event> GpuReplica::blend(std::string_view copy, double decay, bool write_back) {
+Ref<Event> GpuReplica::lerp_into(std::string_view copy, double decay, bool write_back) {
   // What only reads needs what forward has left; else backward must have read the weights.
   const bool writes = write_back && decay != 0;
   if (!filled_.empty()) update_->wait(writes ? filled_.back() : filled_.front());
-  parameters_.blend(*update_, copy, decay, write_back);
+  parameters_.lerp_into(*update_, copy, decay, write_back);
   updated_ = update_->mark();
   update_is_new_ = true;
   return updated_;
 }
 
-Ref<Event> GpuReplica::exchange(std::string_view copy) {
+Ref<Event> GpuReplica::swap_with(std::string_view copy) {
   update_->wait(compute_->mark());  // passes read the values
-  parameters_.exchange(*update_, copy);
+  parameters_.swap_with(*update_, copy);
   updated_ = update_->mark();
   update_is_new_ = true;
   return updated_;

@@ -43,8 +43,8 @@ class GpuReplica final : public Replica {
   void backward(BucketReady ready) override;
   Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>& after) override;
   void keep_gradients() override;
-  Ref<Event> blend(std::string_view copy, double decay, bool write_back) override;
-  Ref<Event> exchange(std::string_view copy) override;
+  Ref<Event> lerp_into(std::string_view copy, double decay, bool write_back) override;
+  Ref<Event> swap_with(std::string_view copy) override;
   Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
                    const std::shared_ptr<const Loss>& loss, StepSums& sums) override;
   Ref<Event> read_outputs(std::span<const OutputCopy> copies) override;
@@ -60,7 +60,7 @@ class GpuReplica final : public Replica {
   void finish() override;
 
  private:
-  Workshop& workshop_of(std::size_t phase);
+  CompileContext& workshop_of(std::size_t phase);
   Executable& executable(const Executables<Executable>::Use& use);
   void rebind(std::size_t arena_bytes);
   void run_ingest(const Executable& to, const StagedBatch& batch, const View& view);
@@ -90,7 +90,7 @@ class GpuReplica final : public Replica {
   const CompileOptions options_;
   ParameterStore parameters_;
   const LearningPhases phases_;
-  std::deque<Workshop> workshops_;         // by phase, as far as they have come; the first is that of inference too
+  std::deque<CompileContext> workshops_;   // by phase, as far as they have come; the first is that of inference too
   std::vector<Node> nodes_, infer_nodes_;  // of training; of inference, where outputs are kept apart
   std::vector<int> bucket_node_;           // by bucket: the first node of forward, so the last of backward, that it waits for
   Executables<Executable> executables_;

@@ -10,7 +10,7 @@
 #include "testkit/harness.h"
 #include "testkit/losses.h"
 #include "testkit/networks.h"
-#include "testkit/rules.h"
+#include "testkit/optimizers.h"
 
 namespace millrace::cuda {
 namespace {
@@ -46,7 +46,7 @@ TEST(Replica, HoldsWhatWasPlanned) {
       std::vector<Ref<Event>> filled;
       replica->backward([&](int, Ref<Event> event) { filled.push_back(std::move(event)); });
       for (std::size_t b = 0; b < filled.size(); ++b) replica->update(static_cast<int>(b), UpdateStep(), filled[b]);
-      replica->blend("slow", 0.5, true);
+      replica->lerp_into("slow", 0.5, true);
       replica->infer(batch, 0, count, {}, testkit::cross_entropy(), sums);
       replica->finish();
     }

@@ -38,9 +38,9 @@ std::vector<Node> GpuReplica::fuse_for(std::vector<LayerPort> outputs) const {
   return fuse(network_, {.backend = "cuda", .pool_behind_relu = pool, .outputs = std::move(outputs)});
 }
 
-Workshop& GpuReplica::workshop_of(std::size_t phase) {
+CompileContext& GpuReplica::workshop_of(std::size_t phase) {
   while (workshops_.size() <= phase) {
-    const Workshop& first = workshops_.front();
+    const CompileContext& first = workshops_.front();
     workshops_.push_back({phases_.network(workshops_.size()), options_, parameters_, *machine_, first.shortcuts, first.scalars,
                           first.ticket_bytes, first.tickets, false, first.layers});
   }
@@ -63,8 +63,8 @@ void GpuReplica::start() {
 }
 
 void GpuReplica::rehearse(Executable& network, bool training) {
-  Workshop& workshop = workshops_.front();
-  workshop.rehearsal = true;
+  CompileContext& compile_context = workshops_.front();
+  compile_context.rehearsal = true;
   network.begin(*compute_);
   compute_->zero(network.input().data, network.input().spec.bytes());
   network.forward(*compute_);
@@ -73,7 +73,7 @@ void GpuReplica::rehearse(Executable& network, bool training) {
       compute_->zero(each.d_output().data, each.d_output().spec.bytes());
     network.backward(*compute_, [](int) {});
   }
-  workshop.rehearsal = false;
+  compile_context.rehearsal = false;
   if (!training) return;
   ++network.passes;
   announced_ = static_cast<int>(filled_buckets(buckets(), 0));
@@ -87,16 +87,16 @@ void GpuReplica::allocate() {
   parameters_.start(*machine_);
   const std::vector<float> table = pixel_table(network_);
   table_ = DeviceMemory(*machine_, table.size() * sizeof(float), "table of pixel values");
-  Workshop& workshop = workshops_.front();
+  CompileContext& compile_context = workshops_.front();
   scalars_ = DeviceMemory(*machine_, sizeof(StepScalars), "step");
-  workshop.scalars = scalars_.as<StepScalars>();
-  tickets_ = DeviceMemory(*machine_, workshop.ticket_bytes, "tickets of sums");
-  workshop.tickets = tickets_.as<std::uint32_t>();
+  compile_context.scalars = scalars_.as<StepScalars>();
+  tickets_ = DeviceMemory(*machine_, compile_context.ticket_bytes, "tickets of sums");
+  compile_context.tickets = tickets_.as<std::uint32_t>();
   losses_.start();
   summed_logits_ = DeviceMemory(*machine_, summed_logit_bytes(options_.request.sums_views), "logits of several views");
   trace_ = StepTrace::from_environment(*machine_);
   if (options_.time_layers) layers_ = std::make_unique<StepTrace>(*machine_, false, "");
-  workshop.layers = layers_.get();
+  compile_context.layers = layers_.get();
   staging_ = std::make_unique<Staging>(*machine_, most_samples_, network_.input,
                                        TargetNeeds::of(network_, options_.request.losses), options_.resident_sets, trace_.get());
   filled_.resize(buckets().size());

@@ -12,7 +12,7 @@
 #include "testkit/harness.h"
 #include "testkit/losses.h"
 #include "testkit/networks.h"
-#include "testkit/rules.h"
+#include "testkit/optimizers.h"
 
 namespace millrace::cuda {
 namespace {
@@ -71,7 +71,7 @@ class Course {
     for (std::size_t bucket = 0; bucket < filled.size(); ++bucket) {
       last_update_ = replica_->update(static_cast<int>(bucket), update, filled[bucket]);
     }
-    if (number % 3 == 2) replica_->blend("slow", 0.5, true);
+    if (number % 3 == 2) replica_->lerp_into("slow", 0.5, true);
   }
 
   std::vector<std::vector<float>> values() {

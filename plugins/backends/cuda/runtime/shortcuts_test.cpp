@@ -14,7 +14,7 @@
 #include "testkit/harness.h"
 #include "testkit/losses.h"
 #include "testkit/networks.h"
-#include "testkit/rules.h"
+#include "testkit/optimizers.h"
 
 namespace millrace::cuda {
 namespace {

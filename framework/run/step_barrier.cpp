@@ -1,0 +1,110 @@
+#include "run/step_barrier.h"
+
+#include "base/thread_name.h"
+#include "millrace/error.h"
+#include "ranks/wire.h"
+
+namespace millrace {
+namespace {
+
+void put(WireWriter& writer, const RequestEvent& request) {
+  writer.put(request.kind).put(request.by).put(request.signal).put(request.factor).put(request.text);
+}
+
+RequestEvent get_request(WireReader& reader) {
+  RequestEvent request;
+  request.kind = reader.get<RequestKind>();
+  request.by = reader.get<std::string>();
+  request.signal = reader.get<int>();
+  request.factor = reader.get<double>();
+  request.text = reader.get<std::string>();
+  return request;
+}
+
+}  // namespace
+
+StepBarrier::StepBarrier(Group& group, std::uint32_t channel, Requests& requests, bool counts)
+    : group_(group), channel_(channel), requests_(requests), counts_(counts), thread_([this] {
+        name_this_thread("barrier");
+        loop();
+      }) {}
+
+StepBarrier::~StepBarrier() {
+  {
+    const Lock lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void StepBarrier::start(std::uint64_t first) {
+  const Lock lock(mutex_);
+  waiting_.clear();
+  next_ = first;
+}
+
+void StepBarrier::step_is_ready(Graph::StepReady ready, std::function<void(Graph::StepAgreed)> answer) {
+  ready.batch = nullptr;
+  {
+    const Lock lock(mutex_);
+    const std::uint64_t step = ready.step;
+    waiting_.insert_or_assign(step, Waiting{std::move(ready), std::move(answer)});
+  }
+  changed_.notify_all();
+}
+
+void StepBarrier::loop() {
+  Lock lock(mutex_);
+  while (true) {
+    while (!ending_ && !waiting_.contains(next_)) lock.wait(changed_);
+    if (ending_) return;
+    Waiting waiting = std::move(waiting_.extract(next_).mapped());
+    ++next_;
+    lock.unlock();
+    Graph::StepAgreed agreed{.go_on = false};
+    if (!stops_) {
+      try {
+        agreed = gather(waiting.ready);
+      } catch (...) {
+        agreed.error = current_error();
+      }
+    }
+    waiting.answer(std::move(agreed));
+    waiting = {};
+    lock.lock();
+  }
+}
+
+Graph::StepAgreed StepBarrier::gather(const Graph::StepReady& ready) {
+  WireWriter writer;
+  writer.put(ready.step).put(ready.stream_hash);
+  writer.put(ready.weights.size());
+  for (const std::vector<std::vector<double>>& of_entry : ready.weights) writer.put(of_entry);
+  const std::vector<RequestEvent> asked = requests_.take_outside();
+  writer.put(asked.size());
+  for (const RequestEvent& request : asked) put(writer, request);
+
+  Graph::StepAgreed agreed;
+  for (const std::vector<std::byte>& message : group_.all_gather(channel_, writer.bytes())) {
+    WireReader reader(message);
+    const auto step = reader.get<std::uint64_t>();
+    agreed.stream_hash += reader.get<std::uint64_t>();
+    if (step != ready.step || reader.get<std::size_t>() != ready.weights.size()) {
+      fail(ErrorKind::peer, "the processes are at different steps ({} and {}): they run different pipelines", step + 1,
+           ready.step + 1);
+    }
+    for (std::size_t entry = 0; entry < ready.weights.size(); ++entry) {
+      for (auto left = reader.get<std::size_t>(); left > 0; --left) agreed.add(entry, reader.list<double>());
+    }
+    for (auto left = reader.get<std::size_t>(); left > 0; --left) {
+      RequestEvent request = get_request(reader);
+      if (request.kind == RequestKind::stop && std::exchange(stops_, true))
+        continue;  // a terminal's signal comes to each process
+      requests_.enter(std::move(request), counts_ ? ready.step + 1 : Requests::kAtOnce);
+    }
+  }
+  return agreed;
+}
+
+}  // namespace millrace

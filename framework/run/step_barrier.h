@@ -1,0 +1,54 @@
+// What the processes of a run tell each other before each step of a graph: that their part of the batch is there, what it weighs,
+// and what they were asked for. A step begins when all have answered; so all do the same steps, and stop, save and validate at
+// the same ones.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <thread>
+
+#include "base/mutex.h"
+#include "graph/graph.h"
+#include "millrace/communicator.h"
+#include "report/requests.h"
+
+namespace millrace {
+
+// Of one graph. A thread of its own exchanges while the steps before are computed.
+class StepBarrier {
+ public:
+  // A request that was told with step s is in force when step s is done, if `counts` (the main graph of a run that trains); else
+  // at once. `channel`: of this graph alone.
+  StepBarrier(Group& group, std::uint32_t channel, Requests& requests, bool counts);
+  ~StepBarrier();
+
+  // Before Graph::start() of these steps.
+  void start(std::uint64_t first);
+  // For Graph::on_step_ready().
+  void step_is_ready(Graph::StepReady ready, std::function<void(Graph::StepAgreed)> answer);
+
+ private:
+  struct Waiting {
+    Graph::StepReady ready;
+    std::function<void(Graph::StepAgreed)> answer;
+  };
+  void loop();
+  Graph::StepAgreed gather(const Graph::StepReady& ready);
+
+  Group& group_;
+  const std::uint32_t channel_;
+  Requests& requests_;
+  const bool counts_;
+  bool stops_ = false;  // a process was asked to stop: no later step begins. Of the thread alone
+
+  Mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::uint64_t, Waiting> waiting_ MILLRACE_GUARDED_BY(mutex_);  // by step
+  std::uint64_t next_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  bool ending_ MILLRACE_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace millrace
