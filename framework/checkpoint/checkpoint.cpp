@@ -14,9 +14,9 @@
 #include <memory>
 #include <utility>
 
-#include "base/crc64.h"
-#include "base/durable.h"
-#include "base/folder_names.h"
+#include "files/crc64.h"
+#include "files/durable.h"
+#include "files/folder_names.h"
 #include "checkpoint/checkpoint_format.h"
 #include "millrace/error.h"
 #include "millrace/util/output_file.h"

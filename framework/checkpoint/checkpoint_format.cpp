@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "base/crc64.h"
+#include "files/crc64.h"
 #include "base/json.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"

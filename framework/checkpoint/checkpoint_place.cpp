@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/crc64.h"
+#include "files/crc64.h"
 #include "checkpoint/checkpoint_format.h"
 #include "millrace/error.h"
 #include "millrace/sample.h"

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "base/durable.h"
+#include "files/durable.h"
 #include "base/thread_name.h"
 #include "millrace/error.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/folder_names.h"
+#include "files/folder_names.h"
 #include "base/out_of_memory.h"
 #include "checkpoint/checkpoint_format.h"
 #include "checkpoint/run_folder.h"

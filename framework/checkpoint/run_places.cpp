@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "base/folder_names.h"
+#include "files/folder_names.h"
 #include "checkpoint/run_folder.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "base/crc64.h"
+#include "files/crc64.h"
 #include "checkpoint/changes.h"
 #include "config/document.h"
 #include "millrace/error.h"

@@ -9,7 +9,7 @@
 #include <iterator>
 #include <limits>
 
-#include "base/durable.h"
+#include "files/durable.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/util/output_file.h"

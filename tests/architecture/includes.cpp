@@ -49,8 +49,8 @@ class IncludeCheck {
       if (is_tbb(include.name) && !below(file, root_ / "framework/graph")) note(file, include, "oneTBB stays in framework/graph");
       if (is_toml(include.name) && !below(file, root_ / "framework/config"))
         note(file, include, "toml++ stays in framework/config");
-      if (is_openssl(include.name) && file != root_ / "framework/base/sha256.cpp")
-        note(file, include, "OpenSSL stays in framework/base/sha256.cpp");
+      if (is_openssl(include.name) && file != root_ / "framework/files/sha256.cpp")
+        note(file, include, "OpenSSL stays in framework/files/sha256.cpp");
       if (!include.quoted) continue;
       note_room(file, include);
       if (is_public && !include.name.starts_with("millrace/"))

@@ -1,4 +1,4 @@
-#include "base/resample_kernels.h"
+#include "images/resample_kernels.h"
 
 #include <algorithm>
 #include <array>

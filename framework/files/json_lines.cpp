@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "base/characters.h"
-#include "base/durable.h"
+#include "files/durable.h"
 #include "base/json.h"
 #include "base/secrets.h"
 #include "millrace/error.h"

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "base/characters.h"
-#include "base/durable.h"
+#include "files/durable.h"
 #include "millrace/error.h"
 #include "millrace/stage.h"
 #include "millrace/util/text.h"

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "base/resample_kernels.h"
+#include "images/resample_kernels.h"
 #include "millrace/detail/random.h"
 
 namespace millrace {

@@ -1,4 +1,4 @@
-#include "base/crc64.h"
+#include "files/crc64.h"
 
 #include <fmt/format.h>
 

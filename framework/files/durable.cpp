@@ -1,4 +1,4 @@
-#include "base/durable.h"
+#include "files/durable.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/resample_kernels.h"
+#include "images/resample_kernels.h"
 
 namespace millrace {
 

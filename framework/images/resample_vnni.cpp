@@ -2,7 +2,7 @@
 
 #include <immintrin.h>
 
-#include "base/resample_kernels.h"
+#include "images/resample_kernels.h"
 
 #define TARGET [[gnu::target("avx2,avx512f,avx512vl,avx512vnni")]]
 
@@ -51,7 +51,7 @@ struct Sums {
   }
 };
 
-#include "base/resample_simd.inc"
+#include "images/resample_simd.inc"
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-#include "base/folder_names.h"
+#include "files/folder_names.h"
 
 #include <system_error>
 
