@@ -67,7 +67,7 @@ bool takes_phases(const Workshop& workshop, const Node& node) {
                                                                                   strides, dilates, before, after)) ||
            is_slow_convolution(describe_backward<dnnl::convolution_backward_weights>(workshop.engine, forward, how, x, d_weights,
                                                                                      none, y, strides, dilates, before, after));
-  } catch (const dnnl::error&) {  // whoever computes it will say so
+  } catch (const dnnl::error&) {  // computing it will say so
     return false;
   }
 }
