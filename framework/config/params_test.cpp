@@ -158,7 +158,7 @@ TEST(Params, ATableMaySaySomethingByBeingThere) {
   EXPECT_EQ(write_params(declared().infos(), &params).find("blur")->find("sigma")->number(), 2);
   const Params none;
   EXPECT_EQ(write_params(declared().infos(), &none).find("blur"), nullptr);
-  EXPECT_EQ(declared().infos()[11].member_defaults.find("sigma")->number(), 2);  // for whoever explains what may stand there
+  EXPECT_EQ(declared().infos()[11].member_defaults.find("sigma")->number(), 2);  // for a text that explains what may stand there
 }
 
 TEST(Params, AKeyWithoutTheOneThatItBelongsToIsAMistake) {

@@ -119,7 +119,7 @@ bool LineFile::cut_torn_line() {
   return true;
 }
 
-// Half a line that waits begins anew in another file.
+// Half a line that waits begins again in another file.
 void LineFile::follow_path() {
   if (is_still_at(file_, path_)) return;
   const std::string moved = fmt::format("'{}' was moved away or removed", path_);

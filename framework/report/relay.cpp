@@ -86,7 +86,7 @@ void ReportReceiver::listen(int rank) {
         take_.warning({fmt::format("process {}: {}", rank, reader.get<std::string>())});
       }
     }
-  } catch (const Error&) {  // the process has ended; whoever needs it is told
+  } catch (const Error&) {  // the process has ended; those who need it are told
   }
 }
 

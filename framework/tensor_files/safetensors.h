@@ -29,7 +29,7 @@ std::map<std::string, std::string> read_safetensors_metadata(const std::string& 
 // "__metadata__"; each tensor has as many values as its shape says.
 void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
                        const std::map<std::string, std::string>& metadata = {});
-// The same bytes to whoever takes them.
+// Gives the same bytes to each receiver.
 using TakeBytes = std::function<void(const void* data, std::size_t bytes)>;
 void write_safetensors(const TakeBytes& take, const std::vector<NamedTensor>& tensors,
                        const std::map<std::string, std::string>& metadata = {});

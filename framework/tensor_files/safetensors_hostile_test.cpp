@@ -14,7 +14,7 @@ Mutant with_lines(const std::vector<Line>& lines, Promise promise) {
   return {file_of(header_of(lines), small_values()), promise};
 }
 
-// The small file with another description of its first tensor, of which a part is written anew.
+// The small file with another description of its first tensor, of which a part is written again.
 Mutant with_part(const std::string& part, const std::string& instead) {
   std::string header = header_of(small_lines());
   header.replace(header.find(part), part.size(), instead);

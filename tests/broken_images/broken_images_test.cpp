@@ -99,7 +99,7 @@ TEST(BrokenImages, AreAllNamedWithTheirCauseAndTheRunEndsWell) {
 
   std::size_t lines = 0;
   const auto causes = read_ledger(folder.path() / "runs", lines);
-  std::map<std::string, std::string> example;  // of each kind, for whoever reads the log
+  std::map<std::string, std::string> example;  // of each kind, for a reader of the log
   int named = 0;
   for (int i = 0; i < counts.broken; ++i) {
     const auto kind = static_cast<Breakage>(i % kKinds);

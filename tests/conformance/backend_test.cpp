@@ -164,7 +164,7 @@ TEST_P(EveryBackend, AddsUpTheGradientsOfPieces) {
   };
   const auto nobody = [](int, const Ref<Event>&) {};
   Ref<Event> last;
-  for (int round = 0; round < 2; ++round) {  // the second begins anew
+  for (int round = 0; round < 2; ++round) {  // the second begins again
     pass(*whole, 0, kBatch, sums[3]);
     whole->backward(nobody);
     const std::uint32_t begins[] = {0, 1, 3, kBatch};

@@ -20,7 +20,7 @@ std::string from_environment(const char* name, const char* otherwise) {
   return value != nullptr && *value != '\0' ? value : otherwise;
 }
 
-// Loaded once for all tests: opening a GPU's libraries anew for each would take longer than most of them.
+// Loaded once for all tests: opening a GPU's libraries again for each would take longer than most of them.
 struct Found {
   std::string name = from_environment("MILLRACE_GPU_TEST_BACKEND", "cuda");
   Registry registry;

@@ -36,7 +36,7 @@ TEST(InstallTree, HasExactlyThePublicHeaders) {
 }
 
 TEST(InstallTree, HasEverythingInItsPlace) {
-  for (const char* name : {"bin/pipeline-run", "bin/pipeline-inspect", "bin/pipeline-profile", "share/man/man1/pipeline-run.1",
+  for (const char* name : {"bin/pipeline-run", "bin/pipeline-inspect", "bin/pipeline-profile",
                            "share/bash-completion/completions/pipeline-run", "share/zsh/site-functions/_millrace",
                            "share/millrace/pipelines/cifar10.toml", "share/millrace/pipelines/networks/cifar10_conv.toml"}) {
     EXPECT_TRUE(fs::exists(kPrefix / name)) << name;

@@ -11,7 +11,7 @@ constexpr double kGoal = 10;           // times smaller than the first loss
 constexpr double kFar = 10;            // times larger; a network may come back from less
 constexpr std::size_t kFarSteps = 20;  // in a row
 constexpr double kGrown = 1.5;         // times the first loss
-constexpr double kMoved = 0.03;        // share of the first loss: the same images differ by about as much, augmented anew
+constexpr double kMoved = 0.03;        // share of the first loss: the same images differ by about as much, augmented again
 constexpr double kAsGood = 0.02;       // share of the loss of guessing
 
 }  // namespace

@@ -69,7 +69,7 @@ bool takes_phases(const CompileContext& compile_context, const Node& node) {
                                                                                   weights, y, strides, dilates, before, after)) ||
            is_slow_convolution(describe_backward<dnnl::convolution_backward_weights>(
                compile_context.engine, forward, how, x, d_weights, none, y, strides, dilates, before, after));
-  } catch (const dnnl::error&) {  // whoever computes it will say so
+  } catch (const dnnl::error&) {  // computing it will say so
     return false;
   }
 }

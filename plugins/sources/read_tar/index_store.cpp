@@ -83,7 +83,7 @@ TarIndex IndexStore::open(const Shard& shard) const {
     try {
       return {std::move(*bytes), key};
     } catch (const Error&) {
-      // of another version, or damaged: it is made anew
+      // of another version, or damaged: it is made again
     }
   }
   Window window(

@@ -16,7 +16,7 @@ namespace millrace {
 // another version of the shard or of other settings. Thread-safe: files appear whole, under their names, or not at all.
 class IndexStore {
  public:
-  // `cannot_keep` is told why an index is neither here nor there, and has to be made anew by the next run.
+  // `cannot_keep` is told why an index is neither here nor there, and has to be made again by the next run.
   IndexStore(IndexSettings settings, std::function<void(const std::string&)> cannot_keep);
 
   // REQUIRES: shard.known.

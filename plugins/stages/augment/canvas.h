@@ -20,7 +20,7 @@ class Canvas {
 
   const Image& image() const { return sample_.change_colours(); }  // nothing is to be moved in it
 
-  // Draws the image anew: draw(from, to), two images of one shape. Each pixel shows the place that to_before leads to.
+  // Draws the image again: draw(from, to), two images of one shape. Each pixel shows the place that to_before leads to.
   template <class DrawImage>
   void redraw(DrawImage draw, const AffineMap& to_before = {}) {
     const ImageView from = sample_.image();

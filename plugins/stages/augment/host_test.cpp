@@ -348,7 +348,7 @@ TEST_F(HostTest, RefusesPartsOfABit) {
   }
 }
 
-// Whoever writes a table down wants it: nothing in it but its text is a chance of never.
+// A table that is written down is wanted: nothing in it but its text is a chance of never.
 TEST_F(HostTest, ATableAppliesToEveryImageUnlessItSaysOtherwise) {
   for (const char* name : {"solarise", "posterise", "sharpness", "blur", "noise", "erase", "rand_augment"}) {
     Diagnostics errors;

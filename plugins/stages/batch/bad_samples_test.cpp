@@ -73,7 +73,7 @@ TEST_F(BatchTest, TheBudgetOfBadSamplesEndsTheRun) {
   const auto first = filled();
   for (const std::uint32_t slot : {0U, 1U, 2U}) spoil(*first, slot);
   feed(stage, testkit::whole(first));
-  const auto next_epoch = filled();  // counts anew
+  const auto next_epoch = filled();  // counts again
   for (Sample& sample : next_epoch->samples) sample.key.epoch = 1;
   for (const std::uint32_t slot : {0U, 1U, 2U}) spoil(*next_epoch, slot);
   feed(stage, testkit::whole(next_epoch));

@@ -23,7 +23,7 @@ namespace millrace {
 // In a graph that makes predictions each sample comes once: the last batch is kept, and bad samples are skipped.
 //
 // Ports: in, ImageChunk: (batch.image) uint8. out, Batch: complete, sequence = its step. retry, SampleChunk: one slot whose
-// sample is to be read anew with attempt + 1; the graph leads it back to the source under the same batch's credit.
+// sample is to be read again with attempt + 1; the graph leads it back to the source under the same batch's credit.
 // A replaced sample is another one, drawn from (seed, epoch, position, attempt): nothing else of the stream changes.
 // A skipped sample keeps its slot with weight 0, black pixels and a target that counts nowhere, as do the slots that an epoch's
 // last batch leaves over. A target (of segmentation) is kept beside its image.

@@ -25,7 +25,7 @@ namespace millrace {
 //
 // With `device = true` (of `cache`) each device keeps the images in its own memory, from the first time that one comes there:
 // from the second epoch on no pixels are copied to a device that has them, and what `memory` or `file` has is neither read nor
-// decoded. Several devices share out the samples of each epoch anew, so that in time each has all of them. It is a parameter of
+// decoded. Several devices share out the samples of each epoch again, so that in time each has all of them. It is a parameter of
 // this stage, not of the batch or the run, because where the stage stands says which pixels stay the same. Flips and shifts by
 // whole pixels behind it are executed on the device, from the record, as ever; a stage behind it that changes pixels on the host
 // is a mistake; MixUp and CutMix, behind `batch`, send the pixels that they mixed. Order, draws and results are the same as

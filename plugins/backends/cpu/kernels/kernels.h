@@ -77,7 +77,7 @@ struct NormaliseArguments {
 };
 
 // Backward of the batch's normalisation with the activation behind it. `dy` is the gradient after the activation; the
-// pre-activation is computed anew from x (and residual), so that forward need not keep it.
+// pre-activation is computed again from x (and residual), so that forward need not keep it.
 struct NormaliseBackwardArguments {
   Map x, dy;
   const float* mean = nullptr;

@@ -19,7 +19,7 @@ struct Map {
   DataType type = DataType::f32;
   std::int64_t n = 0, channels = 0, height = 1, width = 1;
   std::int64_t stride_n = 0, stride_block = 0, stride_pixel = 0;
-  bool padded = false;  // the last block has 16 channels in memory; whoever writes the map writes zeros past `channels`
+  bool padded = false;  // the last block has 16 channels in memory; a writer of the map writes zeros past `channels`
 
   std::int64_t pixels() const { return height * width; }
   std::int64_t blocks() const { return (channels + kLanes - 1) / kLanes; }

@@ -88,7 +88,7 @@ cudaEvent_t Marks::make_event(unsigned flags) {
   return event;
 }
 
-// A stream that was told to wait for the event waits for the state that it had then, so it can be recorded anew at once.
+// A stream that was told to wait for the event waits for the state that it had then, so it can be recorded again at once.
 void Marks::give_back(cudaEvent_t event) noexcept {
   const std::lock_guard lock(mutex_);
   spare_.push_back(event);

@@ -45,7 +45,7 @@ class Marks : public std::enable_shared_from_this<Marks> {
   Marks& operator=(const Marks&) = delete;
 
   Ref<CudaMark> record(cudaStream_t stream, bool timed = false);
-  // In a stream that is being captured: each launch of the graph records the event anew. REQUIRES: the mark lives as long as the
+  // In a stream that is being captured: each launch of the graph records the event again. REQUIRES: the mark lives as long as the
   // graph.
   Ref<CudaMark> record_external(cudaStream_t stream);
 

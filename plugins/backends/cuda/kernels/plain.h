@@ -6,7 +6,7 @@
 
 namespace millrace::cuda {
 
-// What changes from step to step while pointers stay: device memory, so that recordings read it anew.
+// What changes from step to step while pointers stay: device memory, so that recordings read it again.
 struct StepScalars {
   std::uint64_t step = 0;          // of training
   std::uint64_t first_sample = 0;  // this replica's first place in the global batch

@@ -22,7 +22,7 @@ void Weighted::plan(Planner& planner) {
   // Backward wants to know what GELU was applied to; of ReLU the result says enough.
   const bool apart = node_.activation == Activation::gelu && training_;
   if (apart) before_ = planner.tensor(output.spec.bytes());
-  if (output_is_kept() && !apart) return;  // nothing is computed anew
+  if (output_is_kept() && !apart) return;  // nothing is computed again
   forward_ = call(planner, library(Kind::forward, from.spec, output.spec, apart ? Activation::none : node_.activation));
 }
 

@@ -21,7 +21,7 @@ std::string encode_plans(const std::map<std::string, std::string>& entries);
 std::optional<std::map<std::string, std::string>> decode_plans(std::string_view bytes);  // nothing: damaged
 
 // The choices of one planner, and those of an earlier run that it starts from. The earlier ones count only where device and
-// library are what they were; else a warning says what differs, and choices are made anew.
+// library are what they were; else a warning says what differs, and choices are made again.
 //
 //   PlanRecord record(saved, warn);
 //   record.here("device", "NVIDIA H100");             // before anything is asked for

@@ -1,4 +1,4 @@
-// Activations that are computed anew for backward: the same bits, every tensor used in its time, less memory.
+// Activations that are computed again for backward: the same bits, every tensor used in its time, less memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>

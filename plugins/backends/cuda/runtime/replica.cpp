@@ -55,7 +55,7 @@ GpuReplica::~GpuReplica() {
     drain();
     losses_.deliver();
     if (trace_) trace_->finish(engines());
-  } catch (const Error&) {  // whoever wanted to know asked finish()
+  } catch (const Error&) {  // finish() reports these errors
   }
 }
 

@@ -333,7 +333,7 @@ TEST(PlantedFaults, ABufferGivenBackTooEarlyIsFound) {
     Course course(options);
     for (std::uint64_t step = 0; step < 5; ++step) {
       course.one_step(step, kBatch);
-      for (std::size_t at = 0; at < 3; ++at) {  // filled anew as soon as it is back
+      for (std::size_t at = 0; at < 3; ++at) {  // filled again as soon as it is back
         if (course.batch(at)->in_flight == 0)
           std::fill_n(course.batch(at)->change_pixels(), kBatch * 192, static_cast<std::uint8_t>(step));
       }

@@ -18,7 +18,7 @@ struct Shortcuts {
   bool sign_bits = true;      // a ReLU behind an addition keeps a bit of each value for backward, which reads it instead of y
   bool last_block = true;     // the last block of a sum over rows finishes it; no second kernel
   bool norm_pool = true;      // a max pooling behind a batch norm and its ReLU is computed with them; no map between them
-  bool recordings = true;     // the passes of a training step are recorded, with marks that each launch sets anew
+  bool recordings = true;     // the passes of a training step are recorded, with marks that each launch sets again
 
   // All but those that the variable names. Throws Error(usage) for a name that is none of these.
   static Shortcuts from_environment();

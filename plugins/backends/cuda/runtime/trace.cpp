@@ -137,7 +137,7 @@ StepTrace::Piece::~Piece() {
     Ref<Mark> end = queue_.timed_mark();
     const std::lock_guard lock(trace_->mutex_);
     trace_->taken_.push_back({std::move(name_), what_, std::move(begin_), std::move(end)});
-  } catch (const Error&) {  // the device has failed, which whoever uses it next is told
+  } catch (const Error&) {  // the device has failed, and its next user is told
   }
 }
 

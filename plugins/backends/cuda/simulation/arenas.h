@@ -1,7 +1,7 @@
 // Which tensor of an arena is alive when, and what has been written into it: logic alone.
 //
 // A plan gives each tensor a place and a span of times. Every queue says which time its work belongs to; times ascend during a
-// pass and the first queue that goes back begins a new pass, in which tensors begin their lives anew.
+// pass and the first queue that goes back begins a new pass, in which tensors begin their lives again.
 #pragma once
 
 #include <cstddef>

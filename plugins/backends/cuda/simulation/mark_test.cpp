@@ -77,7 +77,7 @@ TEST_F(Marks, MayOutliveTheirMachine) {
   mark->wait();
 }
 
-// A pool of one buffer: the callback takes it back, and only then somebody fills it anew.
+// A pool of one buffer: the callback takes it back, and only then somebody fills it again.
 TEST_F(Marks, ACallbackMayTakeABufferBack) {
   float* x = floats(8);
   float* host = pinned(8);

@@ -78,7 +78,7 @@ void NcclCommunicator::submit(std::span<const Ref<GradientBucket>> buckets) {
   std::vector<Sum> sums(lanes_.size());
   for (std::size_t r = 0; r < lanes_.size(); ++r) {
     lanes_[r]->wait(buckets[r]->ready);
-    // A mark of our own: one that a recording sets anew with each launch says nothing of this step once the next is submitted.
+    // A mark of our own: one that a recording sets again with each launch says nothing of this step once the next is submitted.
     if (buckets[r]->ready) sums[r].ready = lanes_[r]->record();
     data.push_back(buckets[r]->data);
     streams.push_back(lanes_[r]->stream());

@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 
 constexpr std::chrono::minutes kLongLimit(5);  // for what does not come: a machine may pause
 
-// A mark that its recording has set anew, for the next step, before anybody looked at it.
+// A mark that its recording has set again, for the next step, before anybody looked at it.
 class AnewEvent final : public Event {
  public:
   bool complete() const override { return false; }
