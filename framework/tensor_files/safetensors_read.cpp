@@ -10,6 +10,7 @@
 #include <streambuf>
 
 #include "millrace/error.h"
+#include "millrace/util/tensor_values.h"
 #include "millrace/util/text.h"
 #include "tensor_files/safetensors.h"
 
@@ -192,6 +193,14 @@ class Reader {
   std::map<std::string, std::string> metadata() { return read_metadata(parse_header(header())); }
 
   TensorFile read() {
+    std::vector<NamedTensor> tensors;
+    TensorFile result = read([&](NamedTensor tensor) { tensors.push_back(std::move(tensor)); });
+    result.tensors = std::move(tensors);
+    return result;
+  }
+  // All but the tensors, which are given to `take_tensor` one by one.
+  template <class Take>
+  TensorFile read(const Take& take_tensor) {
     const std::string text = header();
     const HeaderJson json = parse_header(text);
     TensorFile result;
@@ -199,7 +208,7 @@ class Reader {
     for (const Entry& entry : read_entries(json, size_ - 8 - text.size())) {
       result.listed.push_back({entry.name, entry.type, entry.shape});
       if (is_floating(entry.type)) {
-        result.tensors.push_back({entry.name, entry.shape, values(entry)});
+        take_tensor({entry.name, entry.shape, values(entry)});
       } else {
         result.not_floating.push_back(entry.name);
         file_.ignore(static_cast<std::streamsize>(entry.end - entry.begin));
@@ -267,6 +276,12 @@ TensorFile read_safetensors(std::span<const std::uint8_t> bytes) {
   HeldBytes held(bytes);
   std::istream file(&held);
   return Reader(file, bytes.size()).read();
+}
+
+void for_each_tensor(const std::string& path,
+                     const std::function<void(const std::string& name, std::span<const float> values)>& take) {
+  reading(path,
+          [&](Reader& reader) { return reader.read([&](const NamedTensor& tensor) { take(tensor.name, tensor.values); }); });
 }
 
 std::map<std::string, std::string> read_safetensors_metadata(const std::string& path) {

@@ -30,8 +30,9 @@ every = "4 steps"
 [train.batch]
 size = 200
 [observe]
-tensorboard = true
 prometheus = true
+[observe.tensorboard]
+histograms = true
 [observe.mlflow]
 uri = "{uri}"
 experiment = "records"
@@ -106,6 +107,8 @@ def check_tensorboard(run, steps):
     expect("steps at TensorBoard", [event.step for event in events.Scalars("train/loss")], steps)
     for tag in ("learning_rate", "images_per_second", "train/accuracy", "train/epoch_loss", "validate/accuracy"):
         expect(f"TensorBoard has {tag}", tag in events.Tags()["scalars"], True)
+    weights = events.Histograms("weights/fc.weight")
+    expect("the last histogram of weights", (weights[-1].step, weights[-1].histogram_value.num), (STEPS, 640))
     tensors = Tensors(str(run))
     tensors.Reload()
     data = HParamsPluginData.FromString(tensors.PluginTagToContent("hparams")["_hparams_/session_start_info"])

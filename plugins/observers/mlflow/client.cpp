@@ -60,6 +60,19 @@ std::string key_of(std::string_view name) {
   return key;
 }
 
+std::string basic_authorization(std::string_view user, std::string_view password) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text = fmt::format("{}:{}", user, password), encoded = "Basic ";
+  const std::size_t padding = (3 - text.size() % 3) % 3;
+  text.append(padding, '\0');
+  for (std::size_t at = 0; at < text.size(); at += 3) {
+    std::uint32_t bits = 0;
+    for (std::size_t i = 0; i < 3; ++i) bits = bits << 8U | static_cast<std::uint8_t>(text[at + i]);
+    for (unsigned shift = 24; shift > 0; shift -= 6) encoded += kDigits[bits >> (shift - 6) & 63U];
+  }
+  return encoded.replace(encoded.size() - padding, padding, padding, '=');
+}
+
 Json Client::call(const std::string& method, const std::string& path, const Json& body, web::Milliseconds patience) {
   const std::string text = body.is_null() ? "" : body.dump();
   web::HttpRequest request;
@@ -67,7 +80,8 @@ Json Client::call(const std::string& method, const std::string& path, const Json
   request.url = fmt::format("{}/api/2.0/mlflow/{}", uri_, path);
   request.body = {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
   request.headers = {{"Content-Type", "application/json"}};
-  if (!token_.empty()) request.headers.emplace_back("Authorization", "Bearer " + token_);
+  if (!access_.authorization.empty()) request.headers.emplace_back("Authorization", access_.authorization);
+  request.authorities = access_.authorities;
   request.connect = request.stall = request.total = patience;
   const web::HttpReply reply = http_.perform(request);
   if (!reply.broken.empty()) fail(ErrorKind::storage, "'{}': {}", request.url, reply.broken);

@@ -24,6 +24,13 @@ struct Metric {
   std::uint64_t step = 0;
 };
 
+// How requests are allowed. Each may be empty.
+struct Access {
+  std::string authorization;  // a header: "Bearer ...", or "Basic ..."
+  std::string authorities;    // a file of certificates to trust
+};
+std::string basic_authorization(std::string_view user, std::string_view password);  // RFC 7617
+
 using Texts = std::vector<std::pair<std::string, std::string>>;
 
 // Each call is one request, or a few. Throws Error(storage) that says what the server answered, within kPatience a request. One
@@ -33,7 +40,7 @@ class Client {
   static constexpr web::Milliseconds kPatience{5'000};
   static constexpr std::size_t kMostMetrics = 1000, kMostTexts = 100;  // of one request, as MLflow allows them
 
-  Client(std::string uri, std::string token) : uri_(std::move(uri)), token_(std::move(token)) {}
+  Client(std::string uri, Access access) : uri_(std::move(uri)), access_(std::move(access)) {}
 
   std::string experiment(const std::string& name);  // its identifier; it is made where it is missing
   std::string create_run(const std::string& experiment, const std::string& name, std::int64_t milliseconds, const Texts& tags);
@@ -51,7 +58,8 @@ class Client {
               web::Milliseconds patience = kPatience);
 
   web::Http http_;
-  const std::string uri_, token_;
+  const std::string uri_;
+  const Access access_;
 };
 
 }  // namespace millrace::mlflow

@@ -35,11 +35,26 @@ std::int64_t milliseconds_now() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
 }
 
+// As MLflow's own client finds it: a token comes first.
+Access access() {
+  Access access;
+  access.authorities = web::process_environment("MLFLOW_TRACKING_SERVER_CERT_PATH");
+  const std::string token = web::process_environment("MLFLOW_TRACKING_TOKEN");
+  const std::string user = web::process_environment("MLFLOW_TRACKING_USERNAME");
+  if (!token.empty()) {
+    access.authorization = "Bearer " + token;
+  } else if (!user.empty()) {
+    access.authorization = basic_authorization(user, web::process_environment("MLFLOW_TRACKING_PASSWORD"));
+  }
+  return access;
+}
+
 // What is to be recorded of a run, and where, but for its metrics.
 struct RunRecord {
-  std::string uri, token;
+  std::string uri;
+  Access access;
   std::string experiment, name;
-  std::filesystem::path folder;  // empty: the run has none
+  std::filesystem::path folder;
   bool resumed = false;
   std::int64_t begin = 0;  // milliseconds since 1970
   Texts params, tags;
@@ -49,7 +64,7 @@ struct RunRecord {
 class Sender {
  public:
   Sender(RunRecord record, std::function<void(const std::string& cause)> warn)
-      : record_(std::move(record)), client_(record_.uri, record_.token), warn_(std::move(warn)) {
+      : record_(std::move(record)), client_(record_.uri, record_.access), warn_(std::move(warn)) {
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
   ~Sender() {
@@ -165,7 +180,6 @@ class Sender {
       return;
     }
     identifier_ = client_.create_run(client_.experiment(record_.experiment), record_.name, record_.begin, record_.tags);
-    if (record_.folder.empty()) return;
     OutputFile written(file.string());
     written.write(identifier_ + "\n");
     written.commit();
@@ -199,7 +213,7 @@ class MlflowObserver final : public RunObserver {
     d.name("mlflow").text(
         "Records the run at an MLflow server: the pipeline's keys as parameters, metrics of steps, epochs and passes, and how "
         "the "
-        "run ended. A token comes from MLFLOW_TRACKING_TOKEN.");
+        "run ended. A token or a password comes from the environment.");
     d.params.add("uri", &Params::uri).text("of the server, http://host:5000; without it MLFLOW_TRACKING_URI");
     d.params.add("experiment", &Params::experiment).text("without it MLFLOW_EXPERIMENT_NAME, or else the run's name");
   }
@@ -209,11 +223,13 @@ class MlflowObserver final : public RunObserver {
       fail(ErrorKind::usage, "uri: expected http://host:port or https://host, found '{}'", params_.uri);
     }
     if (params_.uri.find('@') != std::string::npos) {
-      fail(ErrorKind::usage, "uri: a file is no place for a password: set MLFLOW_TRACKING_TOKEN");
+      fail(ErrorKind::usage,
+           "uri: a file is no place for a password: set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD");
     }
   }
 
   void start(const RunStart& e, RunControl& control) override {
+    if (e.folder.empty()) return;  // such as --find-rate
     control_ = &control;
     const auto first_of = [](const std::string& key, const char* variable, const std::string& otherwise) {
       if (!key.empty()) return key;
@@ -225,7 +241,7 @@ class MlflowObserver final : public RunObserver {
     if (uri_.empty()) fail(ErrorKind::usage, "where is the server? Set [observe.mlflow] uri, or MLFLOW_TRACKING_URI");
     RunRecord record;
     record.experiment = first_of(params_.experiment, "MLFLOW_EXPERIMENT_NAME", e.name);
-    record.name = e.folder.empty() ? e.name : e.folder.filename().string();
+    record.name = e.folder.filename().string();
     record.folder = e.folder;
     record.resumed = e.resumed;
     begin_ = milliseconds_now() - static_cast<std::int64_t>(1000 * e.elapsed_seconds);
@@ -234,10 +250,9 @@ class MlflowObserver final : public RunObserver {
       record.params.emplace_back(key, value.kind() == Value::Kind::text ? value.text() : to_toml(value));
     }
     std::error_code ignored;
-    record.tags = {{"mlflow.source.name", e.file},
-                   {"millrace.folder", e.folder.empty() ? "" : std::filesystem::absolute(e.folder, ignored).string()}};
+    record.tags = {{"mlflow.source.name", e.file}, {"millrace.folder", std::filesystem::absolute(e.folder, ignored).string()}};
     record.uri = uri_;
-    record.token = web::process_environment("MLFLOW_TRACKING_TOKEN");
+    record.access = access();
     sender_.emplace(std::move(record), [this](const std::string& cause) {
       control_->warn(fmt::format("observer 'mlflow': {}; the run goes on, and metrics wait", cause));
     });

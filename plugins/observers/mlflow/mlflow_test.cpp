@@ -63,7 +63,10 @@ class MlflowTest : public ObserverFixture {
 };
 
 TEST_F(MlflowTest, RecordsParametersMetricsAndTheEnd) {
+  ::setenv("MLFLOW_TRACKING_USERNAME", "Aladdin", 1);
+  ::setenv("MLFLOW_TRACKING_PASSWORD", "open sesame", 1);
   const auto observer = started(start_event());
+  for (const char* name : {"MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"}) ::unsetenv(name);
   StepEvent step = step_event();
   step.figures.push_back({"a=b", std::numeric_limits<double>::quiet_NaN(), false, false});
   observer->step(step);
@@ -78,6 +81,8 @@ TEST_F(MlflowTest, RecordsParametersMetricsAndTheEnd) {
   EXPECT_EQ(Json::parse(requests[1].body)["experiment_id"], "7");
   EXPECT_EQ(Json::parse(requests[1].body)["run_name"], folder_.filename().string());
   EXPECT_EQ(Json::parse(requests[2].body)["params"], Json::parse(R"([{"key":"train.batch.size","value":"100"}])"));
+  EXPECT_NE(requests[3].head.find("authorization: basic qwxhzgrpbjpvcgvuihnlc2ftzq==\r\n"), std::string::npos)
+      << "the example of RFC 7617; the head is in lower case here";
   EXPECT_NE(requests[3].body.find(R"("value":"NaN")"), std::string::npos) << requests[3].body;
   EXPECT_TRUE(control_.texts.empty());
 }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "event_file.h"
+#include "histograms.h"
 #include "millrace/observer.h"
 #include "millrace/plugin.h"
 #include "millrace/util/run_settings.h"
@@ -40,13 +41,18 @@ Hyperparameters::Setting setting_of(const Value& value) {
 // file, which begins with the step from which on older files count no more.
 class TensorboardObserver final : public RunObserver {
  public:
-  struct Params {};
+  struct Params {
+    bool histograms = false;
+  };
   static void describe(ObserverDescription<Params>& d) {
     d.name("tensorboard")
         .text(
             "Writes an event file for TensorBoard into the run's folder: scalars of training and validation, and the pipeline as "
             "hyperparameters and as text.");
+    d.params.add("histograms", &Params::histograms)
+        .text("also of weights, and of momentum and what else the optimizer keeps, at each checkpoint on this machine");
   }
+  explicit TensorboardObserver(const Params& params) : params_(params) {}
 
   void start(const RunStart& e, RunControl& control) override {
     if (e.folder.empty()) return;
@@ -84,6 +90,19 @@ class TensorboardObserver final : public RunObserver {
     Event event = event_at(e.best_step == 0 ? e.step : e.best_step, e.elapsed_seconds);
     add_figures(event, e.graph + (e.best_step == 0 ? "/" : "/best_"), e.figures);
     if (e.best_step == 0) add(event, e.graph + "/images_per_second", e.images_per_second);
+    write(event);
+  }
+
+  // Read back from the checkpoint, so the run waits for nothing. It may be gone when its turn comes, since newer ones are there.
+  void checkpoint(const CheckpointEvent& e) override {
+    std::error_code ignored;
+    if (!params_.histograms || !std::filesystem::is_directory(e.path, ignored)) return;
+    Event event = event_at(e.step, e.elapsed_seconds);
+    try {
+      add_histograms(e.path, *event.mutable_summary());
+    } catch (const Error&) {
+      return;
+    }
     write(event);
   }
 
@@ -153,6 +172,7 @@ class TensorboardObserver final : public RunObserver {
     if (file_) file_->write(event.SerializeAsString());
   }
 
+  const Params params_;
   std::optional<EventFile> file_;  // none: the run has no folder
   double begin_ = 0;               // of the run, in seconds since 1970
 };

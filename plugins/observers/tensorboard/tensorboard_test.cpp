@@ -2,7 +2,9 @@
 #include <event.pb.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "event_file.h"
 #include "millrace/observer.h"
@@ -49,9 +51,9 @@ std::vector<Event> events_of(const fs::path& path) {
 class TensorboardTest : public ObserverFixture {
  protected:
   TensorboardTest() { registry_.load(MILLRACE_PLUGINS "/observer_tensorboard.so"); }
-  std::shared_ptr<RunObserver> make() const {
+  std::shared_ptr<RunObserver> make(const Value& table = {}) const {
     Diagnostics errors;
-    auto observer = registry_.observer("tensorboard")->create(Value(), "[observe.tensorboard]", errors);
+    auto observer = registry_.observer("tensorboard")->create(table, "[observe.tensorboard]", errors);
     EXPECT_EQ(errors.text(), "");
     return observer;
   }
@@ -157,6 +159,51 @@ TEST_F(TensorboardTest, AResumedRunSaysFromWhichStepOnItCountsInALaterFile) {
     EXPECT_EQ(events[1].session_log().status(), tensorboard::SessionLog::START);
     EXPECT_EQ(events[1].step(), 3);
   }
+}
+
+// A checkpoint's values, as safetensors has them.
+void write_state(const fs::path& folder, const std::string& header, const std::vector<float>& values) {
+  fs::create_directories(folder);
+  const std::uint64_t length = header.size();
+  std::ofstream file(folder / "state.safetensors", std::ios::binary);
+  file.write(reinterpret_cast<const char*>(&length), sizeof length) << header;
+  file.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(4 * values.size()));
+}
+
+TEST_F(TensorboardTest, ShowsWeightsAndMomentumOfEachCheckpointWhereAsked) {
+  CheckpointEvent checkpoint;
+  checkpoint.step = 4;
+  checkpoint.path = folder_ / "checkpoints/step-000000004";
+  write_state(checkpoint.path,
+              R"({"fc/value":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},)"
+              R"("fc/momentum":{"dtype":"F32","shape":[2],"data_offsets":[16,24]},)"
+              R"("bn/value/1":{"dtype":"F32","shape":[1],"data_offsets":[24,28]}})",
+              {-1, 0, std::numeric_limits<float>::quiet_NaN(), 2, 1, 1, 7});
+  const auto observer = make(Value(Table{{"histograms", {}, Value(true)}}));
+  observer->start(start_event(), control_);
+  observer->checkpoint(checkpoint);
+  checkpoint.path = folder_ / "checkpoints/gone";
+  observer->checkpoint(checkpoint);
+  observer->end({});
+  std::map<std::string, tensorboard::Histogram> found;
+  for (const Event& event : events_of(files().at(0))) {
+    for (const auto& value : event.summary().value()) {
+      if (!value.has_histogram()) continue;
+      EXPECT_EQ(event.step(), 4);
+      found[value.tag()] = value.histogram();
+    }
+  }
+  ASSERT_EQ(found.size(), 2U) << "of replicas the first";
+  const tensorboard::Histogram& weights = found.at("weights/fc");
+  EXPECT_EQ(weights.count(), 3) << "the finite ones";
+  EXPECT_EQ(weights.minimum(), -1);
+  EXPECT_EQ(weights.sum_of_squares(), 5);
+  ASSERT_EQ(weights.bucket_size(), weights.limit_size());
+  EXPECT_EQ(std::accumulate(weights.bucket().begin(), weights.bucket().end(), 0.0), 3);
+  EXPECT_EQ(weights.limit(weights.limit_size() - 1), 2);
+  EXPECT_EQ(found.at("momentum/fc").bucket_size(), 1) << "all values are the same";
+  EXPECT_EQ(scalars(files()[0]), (std::vector<std::string>{fmt::format("momentum_to_weights/fc@4={}", std::sqrt(3.0F / 5.0F))}));
+  EXPECT_TRUE(control_.texts.empty());
 }
 
 TEST_F(TensorboardTest, AFullDiskLosesNothingThatFitsLater) {
