@@ -228,6 +228,8 @@ std::uint64_t Node::bytes_of(const Link& link, const Packet& packet) {
   for (const Sample& sample : batch.chunk(packet))
     bytes += link.carries_encoded ? sample.encoded.size() : sample.image().shape.bytes();
   return bytes;
+}
+
 std::uint64_t Node::process_traced(const Link& link, Packet&& packet, std::uint64_t begin, int line) noexcept {
   TraceSlice slice{.graph = place_.graph,
                    .name = place_.name,
