@@ -28,8 +28,6 @@ constexpr std::array kKnown = {
     KnownName{"framework/recipe/usage.cpp", "batch"},
     KnownName{"framework/recipe/usage_read.cpp", "batch"},
     KnownName{"framework/recipe/usage_recipe.cpp", "batch"},
-    // A column of a table of times, beside "backward".
-    KnownName{"framework/run/profile.cpp", "forward"},
     // Stages of tests.
     KnownName{"framework/graph/line_of_stages.h", "batch"},
 };
