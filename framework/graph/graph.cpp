@@ -300,6 +300,14 @@ std::string Graph::State::sample_of(const flow::WorkTable::Entry& entry, double 
   return place.empty() ? fmt::format("{} of {}", sample + 1, count) : fmt::format("'{}'", place);
 }
 
+std::uint64_t Graph::packets_done() const {
+  std::uint64_t packets = 0;
+  for (const auto& instances : state_->nodes) {
+    for (const auto& node : instances) packets += node->counters.totals().packets;
+  }
+  return packets;
+}
+
 Graph::Standing Graph::standing() const {
   Standing standing;
   const std::uint64_t now = now_ticks();

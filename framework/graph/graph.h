@@ -145,6 +145,7 @@ class Graph {
     std::uint64_t packets_in_flight_most = 0;  // on all edges; looked at when the last chunk of a batch is sent
   };
   Figures figures() const;
+  std::uint64_t packets_done() const;  // by all stages: it grows as long as something moves
 
   // What threads work on and what waits, for messages about a graph in which nothing moves. A stage that has returned and goes on
   // elsewhere (Output::Hold), as on a device, is not seen.

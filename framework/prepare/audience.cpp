@@ -57,7 +57,18 @@ void Audience::listen() {
       *options_.group,
       ReportReceiver::Take{[this](int rank, const RunServices::StepReport& report) { log_->report(rank, report); },
                            [this](BadSampleEvent event) { log_->bad_samples().add(std::move(event)); },
-                           [this](WarningEvent event) { observers_.tell(std::move(event)); }});
+                           [this](WarningEvent event) { observers_.tell(std::move(event)); },
+                           [this](int rank, std::vector<DeviceTelemetry> devices) {
+                             const Lock lock(mutex_);
+                             others_[rank] = std::move(devices);
+                           }});
+}
+
+std::vector<DeviceTelemetry> Audience::devices_of_others() const {
+  const Lock lock(mutex_);
+  std::vector<DeviceTelemetry> all;
+  for (const auto& [rank, devices] : others_) all.insert(all.end(), devices.begin(), devices.end());
+  return all;
 }
 
 void Audience::end(RunEnd event) {

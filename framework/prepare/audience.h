@@ -1,9 +1,12 @@
 // Who hears of a run and may ask something of it: observers of the file and of the program, and process 0 of several.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "base/mutex.h"
 #include "config/plan.h"
 #include "prepare/run_options.h"
 #include "report/observers.h"
@@ -35,7 +38,8 @@ class Audience {
   void share();
   // Reports of the others are listened to. Not before observers know that the run has begun: another process may be ahead.
   void listen();
-  void stop_listening() { receiver_ = nullptr; }  // REQUIRES: the group was left
+  void stop_listening() { receiver_ = nullptr; }           // REQUIRES: the group was left
+  std::vector<DeviceTelemetry> devices_of_others() const;  // of processes, as they last said
   // The run is over. Throws what an observer throws that misses nothing.
   void end(RunEnd event);
 
@@ -50,7 +54,9 @@ class Audience {
   RunControl& control_ = requests_.control("the program");
   Observers observers_;
   std::unique_ptr<RunLog> log_;
-  std::unique_ptr<ReportReceiver> receiver_;  // of rank 0
+  mutable Mutex mutex_;
+  std::map<int, std::vector<DeviceTelemetry>> others_ MILLRACE_GUARDED_BY(mutex_);  // by rank
+  std::unique_ptr<ReportReceiver> receiver_;                                        // of rank 0
 };
 
 }  // namespace millrace

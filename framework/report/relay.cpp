@@ -10,7 +10,21 @@
 namespace millrace {
 namespace {
 
-enum class Kind : std::uint8_t { report, bad_sample, warning };
+enum class Kind : std::uint8_t { report, bad_sample, warning, devices };
+
+std::vector<DeviceTelemetry> devices_in(WireReader& reader) {
+  std::vector<DeviceTelemetry> devices(reader.get<std::size_t>());
+  for (DeviceTelemetry& device : devices) {
+    device.name = reader.get<std::string>();
+    device.replica = reader.get<int>();
+    device.rank = reader.get<int>();
+    for (double* time : {&device.compute_seconds, &device.copy_seconds, &device.communication_seconds, &device.update_seconds}) {
+      *time = reader.get<double>();
+    }
+    device.memory_bytes = reader.get<std::size_t>();
+  }
+  return devices;
+}
 
 }  // namespace
 
@@ -35,6 +49,22 @@ void Reporter::send(const WarningEvent& event) {
   WireWriter writer;
   writer.put(Kind::warning).put(event.text);
   send(writer.bytes());
+}
+
+void Reporter::send(std::span<const DeviceTelemetry> devices) {
+  WireWriter writer;
+  writer.put(Kind::devices).put(devices.size());
+  for (const DeviceTelemetry& device : devices) {
+    writer.put(device.name).put(device.replica).put(device.rank).put(device.compute_seconds).put(device.copy_seconds);
+    writer.put(device.communication_seconds).put(device.update_seconds).put(device.memory_bytes);
+  }
+  send(writer.bytes());
+}
+
+void RelayObserver::telemetry(const TelemetryEvent& event) {
+  if (event.elapsed_seconds - sent_ < kPeriod) return;
+  sent_ = event.elapsed_seconds;
+  reporter_.send(event.devices);
 }
 
 void Reporter::send(std::span<const std::byte> message) {
@@ -82,6 +112,9 @@ void ReportReceiver::listen(int rank) {
           *number = reader.get<std::uint64_t>();
         }
         take_.bad_sample(std::move(event));
+      } else if (kind == Kind::devices) {
+        std::vector<DeviceTelemetry> devices = devices_in(reader);
+        if (take_.devices) take_.devices(rank, std::move(devices));
       } else {
         take_.warning({fmt::format("process {}: {}", rank, reader.get<std::string>())});
       }

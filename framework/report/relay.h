@@ -1,9 +1,11 @@
-// What processes tell the one with rank 0, which alone has observers: what each step measured, bad samples and warnings.
+// What processes tell the one with rank 0, which alone has observers: what each step measured, bad samples, warnings, and what
+// their devices do.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,6 +24,7 @@ class Reporter {
   void send(const RunServices::StepReport& report);
   void send(const BadSampleEvent& event);
   void send(const WarningEvent& event);
+  void send(std::span<const DeviceTelemetry> devices);
 
  private:
   void send(std::span<const std::byte> message);
@@ -35,9 +38,12 @@ class RelayObserver final : public RunObserver {
   explicit RelayObserver(Reporter& reporter) : reporter_(reporter) {}
   void bad_sample(const BadSampleEvent& event) override { reporter_.send(event); }
   void warning(const WarningEvent& event) override { reporter_.send(event); }
+  void telemetry(const TelemetryEvent& event) override;
 
  private:
+  static constexpr double kPeriod = 1;  // seconds from one word on devices to the next: there may be many processes
   Reporter& reporter_;
+  double sent_ = -kPeriod;  // TelemetryEvent::elapsed_seconds of the last one
 };
 
 // Rank 0's end: a thread for each other process. They end, and are joined, when the group was left or all others have ended.
@@ -47,6 +53,7 @@ class ReportReceiver {
     std::function<void(int rank, const RunServices::StepReport& report)> report;  // its `graph` lives during the call
     std::function<void(BadSampleEvent event)> bad_sample;
     std::function<void(WarningEvent event)> warning;
+    std::function<void(int rank, std::vector<DeviceTelemetry> devices)> devices = {};
   };
   ReportReceiver(Group& group, Take take);  // leaves the group where it throws: the threads that have begun end
   ReportReceiver(const ReportReceiver&) = delete;

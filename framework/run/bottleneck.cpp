@@ -8,7 +8,8 @@ namespace millrace {
 namespace {
 
 constexpr double kNoticed = 0.05;   // share of the time; what keeps devices for less is not worth a word
-constexpr double kBusy = 0.8;       // of threads or a device that leave nothing to be gained by waiting
+constexpr double kLong = 0.2;       // of standing still: devices may compute meanwhile, and most runs validate
+constexpr double kLate = 0.5;       // of the longest wait for sums: a device that waits for less is what the others wait for
 constexpr double kIdleData = 0.75;  // threads that are idle for longer wait for something else
 
 const StageTelemetry* find(const TelemetryEvent& event, const StageTelemetry& stage) {
@@ -63,15 +64,22 @@ Bottleneck data_bound(const TelemetryEvent& done) {
   return found;
 }
 
-// Devices wait for sums: for a device here that is later than they are, or for the network and other processes.
+// Devices wait for sums: for a device that is later than they are, here or of another rank, or for the network.
 Bottleneck sum_bound(const TelemetryEvent& done, double share) {
   const auto latest = std::ranges::max_element(done.devices, {}, busy_seconds);
-  if (done.devices.size() > 1 && busy_seconds(*latest) > kBusy * done.elapsed_seconds) {
+  const auto longest = std::ranges::max_element(done.devices, {}, &DeviceTelemetry::communication_seconds);
+  if (latest->communication_seconds < kLate * longest->communication_seconds) {
+    if (latest->rank != done.devices.front().rank) {
+      return {.kind = Bottleneck::Kind::device,
+              .name = fmt::format("rank {}", latest->rank),
+              .share = busy_seconds(*latest) / done.elapsed_seconds};
+    }
     Bottleneck found = device_bound(done);
     if (found.share > 0) return found;
   }
-  Bottleneck found{.kind = Bottleneck::Kind::sums, .name = "allreduce", .share = share};
-  return found;
+  // The stage that sums over all replicas.
+  const auto sums = std::ranges::find_if(done.stages, [](const auto& stage) { return stage.on_device && stage.replica < 0; });
+  return {.kind = Bottleneck::Kind::sums, .name = sums == done.stages.end() ? "sums of gradients" : sums->name, .share = share};
 }
 
 }  // namespace
@@ -117,11 +125,15 @@ TelemetryEvent between(const TelemetryEvent& before, const TelemetryEvent& now) 
 Bottleneck bottleneck_between(const TelemetryEvent& before, const TelemetryEvent& now) {
   const TelemetryEvent done = between(before, now);
   if (!(done.elapsed_seconds > 0)) return {};
-  double busy = 0, communication = 0;
+  double busy = 0, communication = 0, here = 0;  // of the devices of this rank, which come first
   for (const DeviceTelemetry& device : done.devices) {
-    busy += busy_seconds(device) / static_cast<double>(done.devices.size());
-    communication += device.communication_seconds / static_cast<double>(done.devices.size());
+    if (device.rank != done.devices.front().rank) continue;
+    busy += busy_seconds(device);
+    communication += device.communication_seconds;
+    ++here;
   }
+  busy /= std::max(here, 1.0);
+  communication /= std::max(here, 1.0);
   const double data = done.waited_for_data_seconds / done.elapsed_seconds, sums = communication / done.elapsed_seconds;
   Bottleneck still{.kind = Bottleneck::Kind::standstill};
   for (const StandstillTelemetry& each : done.stood_still) {
@@ -130,6 +142,7 @@ Bottleneck bottleneck_between(const TelemetryEvent& before, const TelemetryEvent
       still.name = each.what;
     }
   }
+  if (still.share < kLong) still.share = 0;
   Bottleneck found;
   if (const double most = std::max({data, sums, still.share}); most < kNoticed) {
     found = device_bound(done);

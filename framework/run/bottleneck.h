@@ -10,8 +10,9 @@ namespace millrace {
 // All shares are shares of the time between the two looks (elapsed_seconds).
 //
 // What is named keeps devices from computing for longer than anything else does; where nothing keeps them for 5 % of the time,
-// it is the devices' own work. Data that does not come is blamed on the threads that are busiest: the stage that takes most of
-// their time is named, or, where all of them are idle and no batch is free, the batches.
+// it is the devices' own work. Standing still, in which devices may compute, is named from 20 % of the time on. Data that does
+// not come is blamed on the threads that are busiest: the stage that takes most of their time is named, or, where all of them are
+// idle and no batch is free, the batches.
 struct Bottleneck {
   enum class Kind {
     unknown,     // nothing was done between the looks
@@ -22,10 +23,11 @@ struct Bottleneck {
     standstill,  // share: in which the main graph stood still for `name`
   };
   Kind kind = Kind::unknown;
-  std::string name = {};       // "decode_image", "forward_backward", "validate", "checkpoint", "free batches"
-  int replica = -1;            // of a device that others wait for
-  double share = 0;            // from 0 to 1
-  double device_idle = 0;      // share in which a device computes nothing and copies nothing, on average over the devices here
+  std::string name = {};  // "decode_image", "forward_backward", "validate", "checkpoint", "free batches", "rank 3"
+  int replica = -1;       // of a device that others wait for
+  double share = 0;       // from 0 to 1
+  double device_idle =
+      0;  // share in which a device computes nothing and copies nothing, on average over the devices of this rank
   double computing_share = 1;  // of the time in stage `name`, in which its threads computed and did not wait
 
   std::string text() const;  // "decode_image 61 %, device idle 40 %"; "" where it is unknown

@@ -73,10 +73,20 @@ TEST(Bottleneck, IsTheSumOrTheReplicaThatComesLast) {
   TelemetryEvent event = ten_seconds(1, 1, 1, 5);
   event.waited_for_data_seconds = 0;
   event.devices = {device(5, 4.5), device(5, 4.5)};
+  event.stages.push_back(device_stage("allreduce", -1, 6));
   EXPECT_EQ(text_of(event), "allreduce 45 %, device idle 50 %");
   event.devices = {device(5, 4.5), device(9.6)};
   event.stages.push_back(device_stage("forward_backward", 1, 9.6));
   EXPECT_EQ(text_of(event), "forward_backward[1] 96 %, device idle 27 %");
+}
+
+TEST(Bottleneck, IsTheRankThatComesLast) {
+  TelemetryEvent event = ten_seconds(1, 1, 1, 5);
+  event.waited_for_data_seconds = 0;
+  event.devices = {device(5, 4.5), device(5, 4.5), device(9.6)};
+  event.devices[1].rank = 1;
+  event.devices[2].rank = 2;
+  EXPECT_EQ(text_of(event), "rank 2 96 %, device idle 50 %");
 }
 
 TEST(Bottleneck, IsWhatTheMainGraphStandsStillFor) {
@@ -84,6 +94,9 @@ TEST(Bottleneck, IsWhatTheMainGraphStandsStillFor) {
   event.waited_for_data_seconds = 0.5;
   event.stood_still = {{"checkpoint", 0.1}, {"validate", 7}};
   EXPECT_EQ(text_of(event), "validate 70 %, device idle 10 %");
+  event.waited_for_data_seconds = 0.1;
+  event.stood_still = {{"validate", 1.5}};
+  EXPECT_EQ(text_of(event), "forward_backward 90 %, device idle 10 %") << "most of the time it trains";
 }
 
 TEST(Bottleneck, IsOfTheTimeBetweenTwoLooks) {

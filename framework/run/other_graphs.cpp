@@ -25,12 +25,9 @@ void start_graph(const RunContext& run, std::size_t graph, std::uint64_t first, 
 }
 
 std::string status_of(const RunContext& run, std::size_t graph) {
-  const int rank = rank_of(run);
-  return (rank < 0 ? "" : fmt::format("rank {}: ", rank)) +
-         text_of(run.graph(graph).standing(), run.builds()[graph]->plan().name);
+  const std::string text = text_of(run.graph(graph).standing(), run.builds()[graph]->plan().name);
+  return run.options().group == nullptr ? text : fmt::format("rank {}: {}", run.options().group->rank(), text);
 }
-
-int rank_of(const RunContext& run) { return run.options().group == nullptr ? -1 : run.options().group->rank(); }
 
 void watch_graph(const RunContext& run, std::size_t index, StallWatch& stall, bool is_stopping) {
   const Graph& graph = run.graph(index);
@@ -168,7 +165,7 @@ void OtherGraphs::run_main() {
   meter_.goes_on();
   run_pass(0, run_.steps().first, run_.steps().end);
   meter_.stands_still();
-  meter_.telemetry();
+  meter_.telemetry(true);
 }
 
 bool OtherGraphs::run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last) {
@@ -189,7 +186,7 @@ bool OtherGraphs::run_pass(std::size_t graph, std::uint64_t first, std::uint64_t
 
 void OtherGraphs::drive(std::size_t g, std::uint64_t first, std::uint64_t last) {
   Graph& graph = run_.graph(g);
-  StallWatch stall(rank_of(run_));
+  StallWatch stall;
   start_graph(run_, g, first, last);
   const Activity::Status status(run_.options().hooks.activity, [this, g] { return status_of(run_, g); });
   std::future<void> drained;
@@ -200,7 +197,7 @@ void OtherGraphs::drive(std::size_t g, std::uint64_t first, std::uint64_t last) 
       watch_graph(run_, g, stall, stop_.found().has_value());
       if (g != 0) continue;
       if (run_.options().hooks.on_tick) run_.options().hooks.on_tick(graph.figures());
-      if (meter_.is_time_for_tick()) meter_.telemetry();
+      meter_.telemetry();
     }
   } catch (...) {
     graph.stop();

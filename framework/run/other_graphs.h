@@ -67,6 +67,5 @@ void start_graph(const RunContext& run, std::size_t graph, std::uint64_t first, 
 // Some times a second, while a graph runs: warns where nothing moves in it.
 void watch_graph(const RunContext& run, std::size_t graph, StallWatch& stall, bool is_stopping);
 std::string status_of(const RunContext& run, std::size_t graph);  // what everything waits for, on any thread
-int rank_of(const RunContext& run);                               // of this process among several; -1: it is alone
 
 }  // namespace millrace

@@ -220,7 +220,7 @@ void RunMeter::end_pass(const DonePass& pass) {
   if (sums.measured_nothing()) warn_of_nothing(event.graph);
   event.seconds = pass.seconds;
   event.best_step = pass.best_step;
-  telemetry_.stood_still(event.graph, pass.seconds);
+  if (pass.graph != 0) telemetry_.stood_still(event.graph, pass.seconds);
   event.images_per_second = event.samples / pass.seconds;
   event.stream_hash = sums.stream_hash;
   run_.observers().tell(std::move(event));
@@ -232,9 +232,11 @@ void RunMeter::goes_on() {
   telemetry_.goes_on();
 }
 
-void RunMeter::telemetry() {
+bool RunMeter::telemetry(bool now) {
+  if (!now && seconds_since(ticked_) < kTick) return false;
   ticked_ = Clock::now();
   run_.observers().tell(telemetry_.look(progress_.done()));
+  return true;
 }
 
 void RunMeter::tick(const std::string& waits_for) {

@@ -50,8 +50,7 @@ class RunMeter {
   // Until other processes' reports of a pass that this one has done are there, for a while.
   void await_others(const std::string& graph, std::uint64_t epoch, std::uint64_t steps);
   void tick(const std::string& waits_for);  // "": what the stages wait for
-  void telemetry();                         // of the main graph, told now
-  bool is_time_for_tick() const { return seconds_since(ticked_) >= kTick; }
+  bool telemetry(bool now = false);         // tells it, now or where it is time to; returns whether
 
   std::uint64_t steps_per_epoch() const { return steps_per_epoch_; }
   std::uint64_t begun_with() const { return begun_with_; }                  // step of the run, resumed or not

@@ -40,8 +40,7 @@ double StallWatch::patience(double usual_pause, std::uint64_t movements) {
 
 std::string StallWatch::look(const Graph& graph, const std::string& name) {
   constexpr double kFades = 0.95;  // a pause that came once is forgotten
-  std::uint64_t packets = 0;
-  for (const Graph::StageFigures& stage : graph.figures().stages) packets += stage.packets;
+  const std::uint64_t packets = graph.packets_done();
   const double seconds = still_.look();
   if (packets != packets_) {
     packets_ = packets;
@@ -53,8 +52,7 @@ std::string StallWatch::look(const Graph& graph, const std::string& name) {
   if (next_ == 0) next_ = patience(usual_, movements_);
   if (seconds < next_) return {};
   next_ = 2 * seconds;
-  return fmt::format("{}nothing has moved for {}: {}", rank_ < 0 ? "" : fmt::format("rank {}: ", rank_), duration_text(seconds),
-                     text_of(graph.standing(), name));
+  return fmt::format("nothing has moved for {}: {}", duration_text(seconds), text_of(graph.standing(), name));
 }
 
 std::string text_of(const Graph::Standing& standing, const std::string& name) {

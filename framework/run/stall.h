@@ -13,8 +13,6 @@ namespace millrace {
 // passed. One thread.
 class StallWatch {
  public:
-  // `rank`: of this process among several; -1: it is alone.
-  explicit StallWatch(int rank = -1) : rank_(rank) {}
   // To be called some times a second. Empty: something moves, or it has been said.
   std::string look(const Graph& graph, const std::string& name);
 
@@ -23,7 +21,6 @@ class StallWatch {
   static double patience(double usual_pause, std::uint64_t movements);
 
  private:
-  const int rank_;
   double next_ = 0;  // seconds without movement; 0: as patience() says
   double usual_ = 0;
   std::uint64_t packets_ = 0, movements_ = 0;

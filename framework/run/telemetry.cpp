@@ -35,6 +35,8 @@ std::vector<DeviceTelemetry> devices_of(const RunContext& run, const Graph::Figu
     }
     all.push_back(device);
   }
+  const std::vector<DeviceTelemetry> others = run.prepared.audience.devices_of_others();
+  all.insert(all.end(), others.begin(), others.end());
   return all;
 }
 

@@ -22,8 +22,7 @@ Training::Training(const RunContext& run)
       stop_(run_, rules_, progress_),
       meter_(run_, rules_, progress_),
       others_(run_, stop_, meter_),
-      saves_(run_, stop_, rules_),
-      stall_(rank_of(run_)) {}
+      saves_(run_, stop_, rules_) {}
 
 RunResult Training::run() {
   tell_start();
@@ -185,11 +184,10 @@ void Training::loop() {
     saves_.ask_for_checkpoints();
     if (news.held_by.empty()) watch_graph(run_, 0, stall_, stop_.found().has_value());
     if (run_.options().hooks.on_tick) run_.options().hooks.on_tick(graph.figures());
-    if (meter_.is_time_for_tick()) {
-      meter_.telemetry();
-      meter_.tick(news.held_by.empty() ? "" : "observer " + news.held_by);
-    }
-    if (news.is_drained && !progress_.is_at_boundary()) return meter_.telemetry();
+    if (meter_.telemetry()) meter_.tick(news.held_by.empty() ? "" : "observer " + news.held_by);
+    if (!news.is_drained || progress_.is_at_boundary()) continue;
+    meter_.telemetry(true);
+    return;
   }
 }
 

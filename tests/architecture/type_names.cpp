@@ -28,8 +28,6 @@ constexpr std::array kKnown = {
     KnownName{"framework/recipe/inference_recipe.cpp", "batch"},
     KnownName{"framework/recipe/inference_recipe_read.cpp", "batch"},
     KnownName{"framework/recipe/inference_recipe_check.cpp", "batch"},
-    // A column of a table of times, beside "backward".
-    KnownName{"framework/run/profile.cpp", "forward"},
     // Stages of tests.
     KnownName{"framework/graph/line_of_stages.h", "batch"},
 };

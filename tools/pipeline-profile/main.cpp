@@ -1,6 +1,7 @@
 // pipeline-profile: runs the first steps of a pipeline and says what it waits for, and what would make it faster.
 #include <fmt/format.h>
 
+#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -45,7 +46,7 @@ struct CommandLine {
 
 class Watch final : public RunObserver {
  public:
-  void telemetry(const TelemetryEvent& event) override { looks.add(event); }
+  void telemetry(const TelemetryEvent& event) override { looks.add(event, static_cast<double>(std::clock()) / CLOCKS_PER_SEC); }
   Looks looks;
 };
 

@@ -27,7 +27,18 @@ double images_of(const TelemetryEvent& done) {
   return images > 0 ? images : samples_of(done);
 }
 
-Profile::Stage row_of(const StageTelemetry& stage, const TelemetryEvent& done) {
+// Of a packet in front of it; its slowest input, where it has several.
+double wait_of(const StageTelemetry& stage, const TelemetryEvent& done) {
+  double wait = 0;
+  for (const EdgeTelemetry& edge : done.edges) {
+    if (edge.to != stage.name || edge.packets == 0 || stage.threads == "io") continue;
+    wait = std::max(wait, edge.waited_seconds / static_cast<double>(edge.packets));
+  }
+  return wait;
+}
+
+// `whole`: the stage over the whole run: data stages may have done all of it before the first step was over.
+Profile::Stage row_of(const StageTelemetry& stage, const StageTelemetry& whole, const TelemetryEvent& done) {
   Profile::Stage row;
   row.name = stage.replica >= 0 && done.devices.size() > 1 ? fmt::format("{}[{}]", stage.name, stage.replica) : stage.name;
   row.on = stage.on_device ? "device" : stage.threads;
@@ -38,23 +49,22 @@ Profile::Stage row_of(const StageTelemetry& stage, const TelemetryEvent& done) {
   row.cores = stage.on_device ? 0 : stage.computing_seconds / done.elapsed_seconds;
   row.bytes = static_cast<double>(stage.bytes) / done.elapsed_seconds;
   row.packets = static_cast<double>(stage.packets);
-  if (samples > 0 && busy > 0) {
-    row.alone = samples / busy;
-    row.mean = busy / samples;
-    row.p50 = stage.on_device ? 0 : quantile(stage.service, 0.5);
-    row.p99 = stage.on_device ? 0 : quantile(stage.service, 0.99);
+  const StageTelemetry& served = stage.on_device ? stage : whole;
+  const double seconds = stage.on_device ? served.device_seconds : served.busy_seconds;
+  if (served.samples > 0 && seconds > 0) {
+    row.alone = static_cast<double>(served.samples) / seconds;
+    row.mean = 1 / row.alone;
+    row.p50 = stage.on_device ? 0 : quantile(served.service, 0.5);
+    row.p99 = stage.on_device ? 0 : quantile(served.service, 0.99);
   }
+  row.wait = wait_of(stage, done);
   if (stage.threads == "io") row.waits_for_credit = done.waited_for_credit_seconds / done.elapsed_seconds;
-  for (const EdgeTelemetry& edge : done.edges) {
-    if (edge.to != stage.name || edge.packets == 0 || stage.threads == "io") continue;
-    row.wait = std::max(row.wait, edge.waited_seconds / static_cast<double>(edge.packets));
-  }
   return row;
 }
 
 Profile::Device row_of(const DeviceTelemetry& device, const TelemetryEvent& done) {
   Profile::Device row;
-  row.name = device.name;
+  row.name = done.devices.size() > 1 ? fmt::format("{}[{}]", device.name, device.replica) : device.name;
   row.rank = device.rank;
   row.forward_backward = (device.compute_seconds - device.update_seconds) / done.elapsed_seconds;
   row.update = device.update_seconds / done.elapsed_seconds;
@@ -71,7 +81,7 @@ std::vector<Profile::Part> path_of(const TelemetryEvent& done) {
   for (const StageTelemetry& stage : done.stages) {
     if (stage.packets == 0 || stage.replica > 0) continue;
     const double work = (stage.on_device ? stage.device_seconds : stage.busy_seconds) / static_cast<double>(stage.packets);
-    path.push_back({stage.name, row_of(stage, done).wait, work});
+    path.push_back({stage.name, wait_of(stage, done), work});
   }
   return path;
 }
@@ -98,15 +108,13 @@ const char* change_of(Capacity::Kind kind) {
 
 }  // namespace
 
-std::vector<Capacity> capacities(const TelemetryEvent& done, int cores) {
+std::vector<Capacity> capacities(const TelemetryEvent& done, const Cores& cores) {
   std::vector<Capacity> all;
   const double images = images_of(done), read = samples_of(done);
-  if (images <= 0 || read <= 0) return all;
-  double workers = 0, computed = 0, device = 0;
+  if (images <= 0) return all;
+  double workers = 0, device = 0;
   for (const StageTelemetry& stage : done.stages) {
-    if (stage.on_device) continue;
-    computed += stage.computing_seconds;
-    if (stage.busy_seconds <= 0) continue;
+    if (stage.on_device || stage.busy_seconds <= 0 || read <= 0) continue;
     if (stage.threads == "io") {
       const double of_one = read / stage.busy_seconds;
       all.push_back({Capacity::Kind::io, fmt::format("[{}] on {} I/O threads", stage.name, done.io_threads),
@@ -119,25 +127,20 @@ std::vector<Capacity> capacities(const TelemetryEvent& done, int cores) {
       all.push_back({Capacity::Kind::serial, fmt::format("[{}]", stage.name), of_one, of_one});
     }
   }
-  if (workers > 0) {
+  if (workers > 0 && read > 0) {
     all.push_back({Capacity::Kind::workers, fmt::format("the {} data threads", done.data_threads),
                    read / workers * done.data_threads, read / workers});
   }
-  bool on_cores = false;
-  for (const DeviceTelemetry& each : done.devices) {
-    const double busy = each.compute_seconds + each.copy_seconds;
-    device = std::max(device, busy);
-    on_cores = on_cores || each.name.starts_with("cpu");
-    if (on_cores) computed += busy;
-  }
+  for (const DeviceTelemetry& each : done.devices) device = std::max(device, each.compute_seconds + each.copy_seconds);
   if (device > 0) all.push_back({Capacity::Kind::device, "the device", images / device, images / device});
-  // At least so many: a device's threads may be several, and each takes a core.
-  if (computed > 0)
-    all.push_back({Capacity::Kind::cores, fmt::format("the {} cores", cores), read / computed * cores, read / computed});
+  if (cores.seconds > 0) {
+    const double of_one = images / cores.seconds;
+    all.push_back({Capacity::Kind::cores, fmt::format("the {} cores", cores.count), of_one * cores.count, of_one});
+  }
   return all;
 }
 
-std::vector<Profile::Gain> gains(const TelemetryEvent& done, const Bottleneck& bottleneck, double rate, int cores) {
+std::vector<Profile::Gain> gains(const TelemetryEvent& done, const Bottleneck& bottleneck, double rate, const Cores& cores) {
   std::vector<Profile::Gain> found;
   const std::vector<Capacity> all = capacities(done, cores);
   const auto add = [&](std::string change, double to, const std::string& then) {
@@ -159,19 +162,23 @@ std::vector<Profile::Gain> gains(const TelemetryEvent& done, const Bottleneck& b
   }
   for (const Capacity& each : all) {
     const Capacity* const next = next_of(all, each);
-    if (next == nullptr || next->rate <= each.rate) continue;  // it bounds nothing
+    if (next != nullptr && next->rate <= each.rate) continue;  // it bounds nothing
     const bool doubles = each.kind == Capacity::Kind::serial || each.kind == Capacity::Kind::device;
     // Measured rates hold for the resource as it is: a change multiplies what is measured here.
     const double factor = doubles ? 2 : 1 + each.of_one / each.rate;
-    const double to = rate * std::min(factor, next->rate / each.rate);
-    add(change_of(each.kind), to, factor <= next->rate / each.rate ? "the same" : next->name);
+    const double most = next == nullptr ? factor : next->rate / each.rate;
+    add(change_of(each.kind), rate * std::min(factor, most), factor <= most ? "the same" : next->name);
   }
   std::ranges::sort(found, std::greater(), &Profile::Gain::rate);
   return found;
 }
 
-void Looks::add(const TelemetryEvent& event) {
-  if (looks_ == 0 || first_.step == 0) first_ = event;  // of the first step's end
+void Looks::add(const TelemetryEvent& event, double core_seconds) {
+  if (looks_ == 0 || first_.step == 0) {  // until the first step has ended
+    first_ = event;
+    first_core_seconds_ = core_seconds;
+  }
+  last_core_seconds_ = core_seconds;
   stages_.resize(event.stages.size());
   for (std::size_t s = 0; s < event.stages.size(); ++s) {
     std::int64_t level = 0;
@@ -203,9 +210,10 @@ Profile Looks::profile(int cores) const {
   if (profile.seconds <= 0) return profile;
   profile.rate = images_of(done) / profile.seconds;
   profile.bottleneck = bottleneck_between(from, last_);
-  profile.gains = gains(done, profile.bottleneck, profile.rate, cores);
+  const Cores used{cores, is_short ? 0 : last_core_seconds_ - first_core_seconds_};
+  profile.gains = gains(done, profile.bottleneck, profile.rate, used);
   for (std::size_t s = 0; s < done.stages.size(); ++s) {
-    Profile::Stage row = row_of(done.stages[s], done);
+    Profile::Stage row = row_of(done.stages[s], last_.stages[s], done);
     row.level = stages_[s].level / static_cast<double>(looks_);
     row.starved = static_cast<double>(stages_[s].idle) / static_cast<double>(looks_);
     profile.stages.push_back(row);

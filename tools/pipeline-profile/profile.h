@@ -29,7 +29,7 @@ struct Profile {
   };
   // A replica's device. What a backend does not measure is 0.
   struct Device {
-    std::string name;
+    std::string name;  // "cuda:0", and of several "cpu:0[1]", with the replica
     int rank = 0;
     double forward_backward = 0, update = 0, copy = 0, sums = 0, idle = 0;  // shares
     double memory = 0;                                                      // planned bytes
@@ -61,7 +61,8 @@ struct Profile {
 // What each look saw besides sums. One thread.
 class Looks {
  public:
-  void add(const TelemetryEvent& event);
+  // `core_seconds`: that the process has computed; 0: not known.
+  void add(const TelemetryEvent& event, double core_seconds = 0);
   // From the end of the first step on, which is slower than the others, to the last look. Empty names: nothing was seen.
   Profile profile(int cores) const;
 
@@ -71,6 +72,7 @@ class Looks {
     std::uint64_t idle = 0;  // looks in which nothing was in front and nothing was done since the last one
   };
   TelemetryEvent first_, last_;
+  double first_core_seconds_ = 0, last_core_seconds_ = 0;
   std::vector<Of> stages_;
   std::uint64_t looks_ = 0;
 };
@@ -83,7 +85,11 @@ struct Capacity {
   double rate = 0;
   double of_one = 0;  // of one more of it
 };
-std::vector<Capacity> capacities(const TelemetryEvent& done, int cores);
-std::vector<Profile::Gain> gains(const TelemetryEvent& done, const Bottleneck& bottleneck, double rate, int cores);
+struct Cores {
+  int count = 1;
+  double seconds = 0;  // that the process computed on them; 0: not known
+};
+std::vector<Capacity> capacities(const TelemetryEvent& done, const Cores& cores);
+std::vector<Profile::Gain> gains(const TelemetryEvent& done, const Bottleneck& bottleneck, double rate, const Cores& cores);
 
 }  // namespace millrace

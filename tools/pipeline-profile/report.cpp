@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "common/text_table.h"
 
@@ -118,6 +119,11 @@ constexpr const char* kLegend =
     "busy: threads at work in the stage, or the share of the device's time    cores: of these threads, those that compute\n"
     "starved: share of looks in which the stage had nothing to do    wait: of a packet in front of it    queued: packets there\n";
 
+std::string capitalised(std::string text) {
+  if (!text.empty()) text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
+  return text;
+}
+
 std::string change_text(double before, double after) {
   if (before <= 0 || after <= 0) return "-";
   return fmt::format("{:+.0f} %", 100 * (after / before - 1));
@@ -130,15 +136,11 @@ std::string summary(const Profile& profile) {
                                  profile.bottleneck.text(), share_text(profile));
   text += inside_text(profile) + outlier_text(profile);
   if (profile.gains.empty()) return text + " No one change of what was measured would make it faster.\n";
-  bool first = true;
   for (const Profile::Gain& gain : profile.gains) {
-    text += fmt::format(
-        "{} {} would give up to {} images/s ({:+.0f} %), then bound by {}", first ? "" : ";",
-        first ? static_cast<char>(std::toupper(static_cast<unsigned char>(gain.change[0]))) + gain.change.substr(1) : gain.change,
-        rate_text(gain.rate), 100 * (gain.rate / profile.rate - 1), gain.then);
-    first = false;
+    text += fmt::format(" {} would give up to {} images/s ({}), then bound by {}.", capitalised(gain.change),
+                        rate_text(gain.rate), change_text(profile.rate, gain.rate), gain.then);
   }
-  return text + ".\n";
+  return text + "\n";
 }
 
 std::string report(const Profile& profile) {

@@ -115,12 +115,13 @@ void CpuReplica::run_ingest(const Batch& batch, std::uint32_t begin, std::uint32
   millrace::cpu::ingest(batch, begin, count, view, table_, to.input());
 }
 
-// The time of an empty queue belongs to no kind of work, so each piece ends with that.
+// Between backward and the step's last update an empty queue waits for sums; else it has nothing to do.
 Ref<Event> CpuReplica::submit(Work kind, std::function<void()> work, std::function<void()> always) {
   return queue_.submit(
       [this, kind, work = std::move(work)] {
-        const WorkMeter::Piece piece(meter_, kind);
+        WorkMeter::Piece piece(meter_, kind);
         work();
+        piece.then(updates_left_ > 0 ? Work::sums : Work::none);
       },
       std::move(always));
 }
@@ -130,6 +131,7 @@ void CpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t cou
   submitted_epoch_ = batch->epoch;
   batch->in_flight.fetch_add(1);
   const auto work = [this, batch, begin, count] {
+    updates_left_ = 0;
     take_inputs(*batch, begin, count);
     pass_.first_sample = batch->first_slot + begin;
     epoch_ = batch->epoch;
@@ -209,7 +211,11 @@ void CpuReplica::run_backward(Announcement& to) {
 void CpuReplica::backward(BucketReady ready) {
   const auto filled = static_cast<int>(filled_buckets(buckets(), submitted_epoch_));
   const auto to = std::make_shared<Announcement>(Announcement{std::move(ready), filled});
-  submit(Work::training, or_give_up([this, to] { run_backward(*to); }), [this, to] {
+  const auto work = [this, to] {
+    run_backward(*to);
+    updates_left_ = to->buckets;
+  };
+  submit(Work::training, or_give_up(work), [this, to] {
     announce(*to, -1);  // whatever happened, all are announced
     adds_ = false;
   });
@@ -231,6 +237,7 @@ Ref<Event> CpuReplica::update(int bucket, const UpdateStep& step, const Ref<Even
     }
     copied.rate_factor = factors;
     parameters_.update(bucket, copied);
+    if (updates_left_ > 0) --updates_left_;
   });
 }
 

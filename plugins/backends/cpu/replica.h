@@ -100,6 +100,7 @@ class CpuReplica final : public Replica, public MeasuresDevice {
   Executable* current_ = nullptr;  // null: no samples
   Pass pass_;
   std::uint64_t epoch_ = 0;  // of the batch
+  int updates_left_ = 0;     // of the step, behind its backward
   bool adds_ = false;        // backward adds to the gradients that were kept
   std::int64_t rows_ = 0;
   LossInputs inputs_;

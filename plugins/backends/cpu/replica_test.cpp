@@ -9,6 +9,7 @@
 #include "cpu_fixture.h"
 #include "device_info.h"
 #include "host_event.h"
+#include "millrace/backend/device_times.h"
 #include "testkit/gradient_check.h"
 #include "testkit/losses.h"
 #include "testkit/optimizers.h"

@@ -21,14 +21,15 @@ class WorkMeter {
   // `work` while this lives, and then what was under way before.
   class Piece {
    public:
-    Piece(WorkMeter& meter, Work work) : meter_(meter), outer_(meter.now_) { meter.begin(work); }
-    ~Piece() { meter_.begin(outer_); }
+    Piece(WorkMeter& meter, Work work) : meter_(meter), then_(meter.now_) { meter.begin(work); }
+    ~Piece() { meter_.begin(then_); }
     Piece(const Piece&) = delete;
     Piece& operator=(const Piece&) = delete;
+    void then(Work work) { then_ = work; }  // instead of that
 
    private:
     WorkMeter& meter_;
-    const Work outer_;
+    Work then_;
   };
 
  private:

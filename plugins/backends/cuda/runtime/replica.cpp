@@ -30,7 +30,8 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
       infer_nodes_(fuse_for(options.request.outputs)),
       most_samples_(std::max(options.train_batch, options.infer_batch)),
       graphs_(workshops_.front().shortcuts.recordings),
-      losses_(*machine_, network_, options_.request.losses, most_samples_) {
+      losses_(*machine_, network_, options_.request.losses, most_samples_),
+      meter_(std::make_unique<DeviceMeter>(*machine_)) {
   executables_.compile(options_, [this](const auto& use) {
     return std::make_unique<Executable>(workshop_of(use.phase), use.training ? nodes_ : infer_nodes_, use.samples, use.training);
   });
@@ -119,6 +120,7 @@ void GpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t cou
   Executable& network = executable({count, true, phases_.at(batch->epoch)});
   staged_ = staging_->load(*compute_, batch, begin, count);
   const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "ingest");
+  const DeviceMeter::Piece measured(meter_.get(), *compute_, &DeviceTimes::training);
   network.begin(*compute_);
   run_ingest(network, staged_, View{});
   current_ = &network;
@@ -134,6 +136,7 @@ void GpuReplica::forward(std::uint64_t step) {
   scalars.values = {step, first_sample_};
   scalars.out = scalars_.as<StepScalars>();
   const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "forward");
+  const DeviceMeter::Piece measured(meter_.get(), *compute_, &DeviceTimes::training);
   compute_->run(scalars);
   Executable& network = *current_;
   if (!network.recorded_forward && graphs_ && network.passes >= kPassesBeforeRecording) record_forward(network);
@@ -151,6 +154,7 @@ Ref<Event> GpuReplica::losses(std::span<const LossTerm> terms) {
     return compute_->mark();
   }
   const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "loss");
+  const DeviceMeter::Piece measured(meter_.get(), *compute_, &DeviceTimes::training);
   const std::span<const Executable::Measured> all = current_->measured();
   std::vector<bool> written(all.size());
   Ref<Event> known;
@@ -236,6 +240,7 @@ void GpuReplica::backward(BucketReady ready) {
   }
   Executable& network = *current_;
   const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "backward");
+  const DeviceMeter::Piece measured(meter_.get(), *compute_, &DeviceTimes::training);
   if (!network.recorded_backward && graphs_ && network.passes >= kPassesBeforeRecording) record_backward(network);
   ++network.passes;
   if (!network.recorded_backward) {
@@ -253,6 +258,7 @@ Ref<Event> GpuReplica::update(int bucket, const UpdateStep& step, const Ref<Even
   update_->wait(filled_[static_cast<std::size_t>(bucket)]);  // whatever `after` says, backward still reads the weights until then
   {
     const StepTrace::Piece piece(trace_.get(), *update_, "update", "optimizer");
+    const DeviceMeter::Piece measured(meter_.get(), *update_, &DeviceTimes::update);
     parameters_.update(*update_, bucket, step);
   }
   updated_ = update_->mark();
@@ -309,6 +315,7 @@ Ref<Event> GpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_
   const bool one = is_one_view(looks);
   Executable& network = executable({count, false});
   staged_ = staging_->load(*compute_, batch, begin, count);
+  const DeviceMeter::Piece measured(meter_.get(), *compute_, &DeviceTimes::inference);
   read_ = one ? network.output() : begin_sum(network.output());
   inferred_ = &network;
   for (const View& view : looks) {

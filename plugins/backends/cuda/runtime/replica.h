@@ -16,6 +16,7 @@
 #include <memory>
 #include <vector>
 
+#include "device_meter.h"
 #include "executable.h"
 #include "losses.h"
 #include "millrace/backend/executables.h"
@@ -28,7 +29,7 @@ namespace millrace::cuda {
 
 // Fewer samples than compiled for are computed exactly, not padded: the first step with a new count compiles for it. Errors of
 // work on the device are thrown by finish(), read() and write(), and by whatever the driver refuses afterwards.
-class GpuReplica final : public Replica {
+class GpuReplica final : public Replica, public MeasuresDevice {
  public:
   GpuReplica(std::shared_ptr<Machine> machine, const Network& network, const CompileOptions& options);
   ~GpuReplica() override;
@@ -58,6 +59,7 @@ class GpuReplica final : public Replica {
   std::unique_ptr<Snapshot> capture(std::span<const StateOf> states) override;
   void write(std::string_view state, int parameter, std::span<const float> values) override;
   void finish() override;
+  DeviceTimes device_times() const override { return meter_->times(); }
 
  private:
   CompileContext& workshop_of(std::size_t phase);
@@ -99,6 +101,7 @@ class GpuReplica final : public Replica {
 
   DeviceMemory arena_, table_, scalars_, tickets_, summed_logits_;
   Losses losses_;
+  const std::unique_ptr<DeviceMeter> meter_;
   std::unique_ptr<StepTrace> trace_;   // null: nobody asks for one
   std::unique_ptr<StepTrace> layers_;  // with CompileOptions::time_layers: a span for each layer of a pass
   std::unique_ptr<Staging> staging_;

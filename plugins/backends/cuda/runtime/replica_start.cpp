@@ -97,8 +97,9 @@ void GpuReplica::allocate() {
   trace_ = StepTrace::from_environment(*machine_);
   if (options_.time_layers) layers_ = std::make_unique<StepTrace>(*machine_, false, "");
   compile_context.layers = layers_.get();
-  staging_ = std::make_unique<Staging>(*machine_, most_samples_, network_.input,
-                                       TargetNeeds::of(network_, options_.request.losses), options_.resident_sets, trace_.get());
+  staging_ =
+      std::make_unique<Staging>(*machine_, most_samples_, network_.input, TargetNeeds::of(network_, options_.request.losses),
+                                options_.resident_sets, trace_.get(), meter_.get());
   filled_.resize(buckets().size());
   rebind(executables_.arena_bytes());
   const HostMemory host(*machine_, table_.bytes());  // last: nothing that could fail comes between the copy and its end

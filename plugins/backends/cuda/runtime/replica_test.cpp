@@ -155,6 +155,25 @@ INSTANTIATE_TEST_SUITE_P(GpuReplica, InEveryWay,
                                   (std::get<1>(tested.param) ? "_graphs" : "_eager");
                          });
 
+TEST(GpuReplica, SaysByTheDevicesClockHowLongItWorkedAtWhat) {
+  Course course;
+  const auto times = [&] { return dynamic_cast<const MeasuresDevice&>(course.replica()).device_times(); };
+  EXPECT_EQ(times().busy(), 0);
+  course.run(4);
+  const DeviceTimes trained = times();
+  EXPECT_GT(trained.training, 0);
+  EXPECT_GT(trained.update, 0);
+  EXPECT_GT(trained.copying, 0);
+  EXPECT_EQ(trained.inference, 0);
+  EXPECT_EQ(times().busy(), trained.busy()) << "nothing was submitted: the device idles";
+  StepSums sums;
+  course.replica().infer(course.free_batch(kBatches), 0, kBatch, {}, testkit::cross_entropy(), sums)->wait();
+  course.replica().finish();
+  EXPECT_GT(times().inference, 0);
+  EXPECT_EQ(times().training, trained.training);
+  EXPECT_EQ(course.violations(), "");
+}
+
 TEST(GpuReplica, RecordedPassesComputeWhatSubmittedOnesDo) {
   CompileOptions eager, graphs;
   eager.graphs = false;

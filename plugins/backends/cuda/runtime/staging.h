@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "device_meter.h"
 #include "machine.h"
 #include "millrace/loss.h"
 #include "parameter_store.h"
@@ -42,9 +43,9 @@ struct StagedBatch {
 
 class Staging {
  public:
-  // trace: null, or of the replica's work.
+  // trace, meter: null, or of the replica's work.
   Staging(Machine& machine, std::uint32_t samples, ImageShape window, const TargetNeeds& needs = {},
-          const std::vector<ResidentSet>& resident_sets = {}, StepTrace* trace = nullptr);
+          const std::vector<ResidentSet>& resident_sets = {}, StepTrace* trace = nullptr, DeviceMeter* meter = nullptr);
 
   // Bytes of device memory when images are no larger than the network's input.
   static std::size_t device_bytes(std::uint32_t samples, ImageShape window, const TargetNeeds& needs = {});
@@ -78,6 +79,7 @@ class Staging {
   const std::uint32_t samples_;
   const TargetNeeds needs_;
   StepTrace* const trace_;
+  DeviceMeter* const meter_;
   Place places_[2];
   int place_ = 0;
   std::vector<ResidentImages> resident_;  // by Batch::resident_set
