@@ -13,6 +13,7 @@ packages=(  # under names that all of them have; libjpeg-dev is libjpeg-turbo in
   libssl-dev                                                     # the framework (SHA-256), plugins/storage/s3
   libcurl4-openssl-dev                                           # plugins/storage/s3, plugins/storage/http
   libpugixml-dev                                                 # plugins/storage/s3
+  libopenmpi-dev openmpi-bin                                     # plugins/communicators/mpi
   graphviz                                                       # pipeline-inspect --svg
   libgtest-dev python3 python3-jsonschema openssl zlib1g-dev     # the tests
   "$@"
