@@ -16,6 +16,7 @@ packages=(  # under names that all of them have; libjpeg-dev is libjpeg-turbo in
   libmicrohttpd-dev                                              # plugins/observers/page
   libpugixml-dev                                                 # plugins/storage/s3
   libprotobuf-dev protobuf-compiler                              # plugins/observers/tensorboard
+  libopenmpi-dev openmpi-bin                                     # plugins/communicators/mpi
   graphviz                                                       # pipeline-inspect --svg
   libgtest-dev python3 python3-jsonschema openssl zlib1g-dev     # the tests
   "$@"

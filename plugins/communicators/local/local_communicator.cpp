@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
+
+#include "millrace/kernels.h"
 
 namespace millrace {
 namespace {
@@ -11,15 +14,26 @@ void add(float* __restrict to, const float* __restrict from, std::size_t element
   for (std::size_t i = 0; i < elements; ++i) to[i] += from[i];
 }
 
+// Rounds to even.
+void round(const float* __restrict from, std::size_t elements, Bf16* __restrict to) {
+  for (std::size_t i = 0; i < elements; ++i) to[i] = from_float<Bf16>(from[i]);
+}
+void widen(const Bf16* __restrict from, std::size_t elements, float* __restrict to) {
+  for (std::size_t i = 0; i < elements; ++i) to[i] = to_float(from[i]);
+}
+void add(float* __restrict to, const Bf16* __restrict from, std::size_t elements) {
+  for (std::size_t i = 0; i < elements; ++i) to[i] += to_float(from[i]);
+}
+
 }  // namespace
 
-LocalCommunicator::LocalCommunicator(const CommunicatorType::Setting& setting) : group_(setting.group) {
+LocalCommunicator::LocalCommunicator(const CommunicatorType::Setting& setting, Wire wire) : group_(setting.group), wire_(wire) {
   for (std::size_t r = 0; r < setting.devices.size(); ++r) {
     streams_.push_back(setting.devices[r]->make_stream(fmt::format("allreduce[{}]", r)));
   }
-  if (group_ == nullptr) return;
+  if (group_ == nullptr && wire_ == Wire::fp32) return;
   streams_[0]->call([] {});  // throws where the devices cannot take part
-  received_.resize(static_cast<std::size_t>(group_->size()));
+  received_.resize(static_cast<std::size_t>(ranks()));
 }
 
 void LocalCommunicator::all_reduce(std::span<const Ref<GradientBucket>> buckets) {
@@ -34,7 +48,7 @@ void LocalCommunicator::all_reduce(std::span<const Ref<GradientBucket>> buckets)
     replicas.push_back(bucket->data);
     streams_[0]->wait(bucket->ready);
   }
-  if (group_ != nullptr) {
+  if (!received_.empty()) {
     streams_[0]->call([this, replicas, elements = first.elements] { sum_with_others(replicas, elements); });
   } else {
     streams_[0]->sum(first.data, std::vector<const float*>(replicas.begin(), replicas.end()), first.elements);
@@ -58,7 +72,7 @@ void LocalCommunicator::sum_with_others(const std::vector<float*>& replicas, std
   try {
     check();
     exchange_slices(replicas, elements);
-    const Slice mine = slice_of(group_->rank(), elements);
+    const Slice mine = slice_of(rank(), elements);
     add_up(replicas, mine);
     gather_slices(replicas[0], mine, elements);
   } catch (const Error& error) {
@@ -68,24 +82,35 @@ void LocalCommunicator::sum_with_others(const std::vector<float*>& replicas, std
 }
 
 LocalCommunicator::Slice LocalCommunicator::slice_of(int rank, std::size_t elements) const {
-  const auto size = static_cast<std::size_t>(group_->size()), at = static_cast<std::size_t>(rank);
+  const auto size = static_cast<std::size_t>(ranks()), at = static_cast<std::size_t>(rank);
   const std::size_t begin = elements * at / size;
   return {begin, elements * (at + 1) / size - begin};
 }
 
+// This slice of all replicas here, one behind the other, as it is sent.
+void LocalCommunicator::pack(const std::vector<float*>& replicas, Slice slice, std::vector<std::byte>& into) const {
+  const std::size_t bytes = bytes_of(slice.count);
+  into.resize(replicas.size() * bytes);
+  for (std::size_t r = 0; r < replicas.size(); ++r) {
+    std::byte* const to = into.data() + r * bytes;
+    if (wire_ == Wire::bf16) {
+      round(replicas[r] + slice.begin, slice.count, reinterpret_cast<Bf16*>(to));
+    } else {
+      std::memcpy(to, replicas[r] + slice.begin, bytes);
+    }
+  }
+}
+
 // received_[r] = this process's slice of all replicas of rank r, one behind the other.
 void LocalCommunicator::exchange_slices(const std::vector<float*>& replicas, std::size_t elements) {
-  for (int rank = 0; rank < group_->size(); ++rank) {
-    if (rank == group_->rank()) continue;
-    const Slice slice = slice_of(rank, elements);
-    sending_.resize(replicas.size() * slice.count * sizeof(float));
-    for (std::size_t r = 0; r < replicas.size(); ++r) {
-      std::memcpy(sending_.data() + r * slice.count * sizeof(float), replicas[r] + slice.begin, slice.count * sizeof(float));
-    }
-    group_->send(rank, Group::kGradients, sending_);
+  if (wire_ == Wire::bf16) pack(replicas, slice_of(rank(), elements), received_[static_cast<std::size_t>(rank())]);
+  for (int other = 0; other < ranks(); ++other) {
+    if (other == rank()) continue;
+    pack(replicas, slice_of(other, elements), sending_);
+    group_->send(other, Group::kGradients, sending_);
   }
-  for (int rank = 0; rank < group_->size(); ++rank) {
-    if (rank != group_->rank()) group_->receive(rank, Group::kGradients, received_[static_cast<std::size_t>(rank)]);
+  for (int other = 0; other < ranks(); ++other) {
+    if (other != rank()) group_->receive(other, Group::kGradients, received_[static_cast<std::size_t>(other)]);
   }
 }
 
@@ -93,41 +118,46 @@ void LocalCommunicator::exchange_slices(const std::vector<float*>& replicas, std
 void LocalCommunicator::add_up(const std::vector<float*>& replicas, Slice slice) {
   scratch_.resize(slice.count);
   bool is_first = true;
-  const auto take = [&](const float* values) {
-    if (std::exchange(is_first, false)) {
+  const auto take = [&](const auto* values) {
+    if (!std::exchange(is_first, false)) return add(scratch_.data(), values, slice.count);
+    if constexpr (std::is_same_v<decltype(values), const float*>) {
       std::copy_n(values, slice.count, scratch_.data());
     } else {
-      add(scratch_.data(), values, slice.count);
+      widen(values, slice.count, scratch_.data());
     }
   };
-  for (int rank = 0; rank < group_->size(); ++rank) {
-    if (rank == group_->rank()) {
+  for (int each = 0; each < ranks(); ++each) {
+    if (each == rank() && wire_ == Wire::fp32) {
       for (const float* replica : replicas) take(replica + slice.begin);
       continue;
     }
-    const std::vector<std::byte>& bytes = received_[static_cast<std::size_t>(rank)];
-    const auto* values = reinterpret_cast<const float*>(bytes.data());
-    const std::size_t floats = bytes.size() / sizeof(float);
-    for (std::size_t at = 0; at < floats; at += slice.count) take(values + at);
+    const std::vector<std::byte>& bytes = received_[static_cast<std::size_t>(each)];
+    for (std::size_t at = 0; at < bytes.size(); at += bytes_of(slice.count)) {
+      const std::byte* const values = bytes.data() + at;
+      wire_ == Wire::bf16 ? take(reinterpret_cast<const Bf16*>(values)) : take(reinterpret_cast<const float*>(values));
+    }
   }
 }
 
 void LocalCommunicator::gather_slices(float* to, Slice mine, std::size_t elements) {
-  const auto bytes = std::as_bytes(std::span(scratch_));
-  for (int rank = 0; rank < group_->size(); ++rank) {
-    if (rank != group_->rank()) group_->send(rank, Group::kGradients, bytes);
+  pack({scratch_.data()}, {0, mine.count}, sending_);
+  for (int other = 0; other < ranks(); ++other) {
+    if (other != rank()) group_->send(other, Group::kGradients, sending_);
   }
-  std::copy_n(scratch_.data(), mine.count, to + mine.begin);
-  for (int rank = 0; rank < group_->size(); ++rank) {
-    if (rank == group_->rank()) continue;
-    std::vector<std::byte>& sum = received_[static_cast<std::size_t>(rank)];
-    group_->receive(rank, Group::kGradients, sum);
-    const Slice slice = slice_of(rank, elements);
-    if (sum.size() != slice.count * sizeof(float)) {
-      fail(ErrorKind::peer, "process {} sent {} bytes of gradients, expected {}: the processes run different networks", rank,
-           sum.size(), slice.count * sizeof(float));
+  for (int each = 0; each < ranks(); ++each) {
+    std::vector<std::byte>& sum = received_[static_cast<std::size_t>(each)];
+    if (each != rank()) group_->receive(each, Group::kGradients, sum);
+    const std::vector<std::byte>& bytes = each == rank() ? sending_ : sum;
+    const Slice slice = slice_of(each, elements);
+    if (bytes.size() != bytes_of(slice.count)) {
+      fail(ErrorKind::peer, "process {} sent {} bytes of gradients, expected {}: the processes run different networks", each,
+           bytes.size(), bytes_of(slice.count));
     }
-    std::memcpy(to + slice.begin, sum.data(), sum.size());
+    if (wire_ == Wire::bf16) {
+      widen(reinterpret_cast<const Bf16*>(bytes.data()), slice.count, to + slice.begin);
+    } else {
+      std::memcpy(to + slice.begin, bytes.data(), bytes.size());
+    }
   }
 }
 

@@ -24,9 +24,14 @@ namespace millrace {
 // its own replica's update, which waits for `ready`. A replica r > 0 is read by the sum before its copy starts, and `ready` is
 // recorded after the copy. Replica 0 is read by every copy: therefore its stream waits for all of them before its `ready` is
 // recorded. No replica can get at memory that another one still reads.
+//
+// In half precision the gradients of every replica are rounded to bf16 before they are added in float32, and so is their sum:
+// half the bytes between processes. The bits do not depend on which process has which replicas then either. Rounding changes a
+// value by at most 2^-9 of it, so that a sum is wrong by at most 2^-9 of the sum of absolute values, and 2^-9 of itself.
 class LocalCommunicator : public Communicator {
  public:
-  explicit LocalCommunicator(const CommunicatorType::Setting& setting);
+  enum class Wire { fp32, bf16 };
+  LocalCommunicator(const CommunicatorType::Setting& setting, Wire wire);
   void all_reduce(std::span<const Ref<GradientBucket>> buckets) override;
   void check() override;
 
@@ -34,7 +39,11 @@ class LocalCommunicator : public Communicator {
   struct Slice {
     std::size_t begin = 0, count = 0;
   };
+  int rank() const { return group_ == nullptr ? 0 : group_->rank(); }
+  int ranks() const { return group_ == nullptr ? 1 : group_->size(); }
+  std::size_t bytes_of(std::size_t elements) const { return elements * (wire_ == Wire::bf16 ? 2 : sizeof(float)); }
   Slice slice_of(int rank, std::size_t elements) const;
+  void pack(const std::vector<float*>& replicas, Slice slice, std::vector<std::byte>& into) const;
   // On the stream's thread.
   void sum_with_others(const std::vector<float*>& replicas, std::size_t elements);
   void exchange_slices(const std::vector<float*>& replicas, std::size_t elements);
@@ -42,8 +51,9 @@ class LocalCommunicator : public Communicator {
   void gather_slices(float* to, Slice mine, std::size_t elements);
 
   std::vector<std::unique_ptr<Stream>> streams_;
-  Group* const group_;                            // null: there are no other processes
-  std::vector<std::vector<std::byte>> received_;  // by rank; reused
+  Group* const group_;  // null: there are no other processes
+  const Wire wire_;
+  std::vector<std::vector<std::byte>> received_;  // by rank, as they were sent; reused
   std::vector<std::byte> sending_;
   std::vector<float> scratch_;
   std::mutex mutex_;  // of what follows
