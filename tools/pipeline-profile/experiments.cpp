@@ -106,15 +106,14 @@ void Experiments::scale(const ProfiledFile& what, const Registry& registry, cons
 }
 
 void Experiments::tune(const ProfiledFile& what, const Registry& registry) const {
-  const RunFacts facts = facts_of(what, registry);
   if (!out_.empty() && fs::path(out_).extension() != ".toml") {
     fail(ErrorKind::usage, "--out: '{}' does not end in .toml", out_);
   }
   if (!out_.empty() && fs::exists(out_)) fail(ErrorKind::usage, "--out: '{}' is there already: name another file", out_);
   const Tuned tuned = autotune(what, registry, seconds_.empty() ? kTuningSeconds : positive("--seconds", seconds_));
-  fmt::print("{}", autotune_text(tuned, facts));
+  fmt::print("{}", autotune_text(tuned));
   if (out_.empty()) return;
-  write("--out", out_, autotune_toml(tuned, facts, as_extended(what.file, out_)));
+  write("--out", out_, autotune_toml(tuned, as_extended(what.file, out_)));
   fmt::print("written: {}\n", out_);
 }
 
