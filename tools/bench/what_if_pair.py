@@ -51,7 +51,7 @@ buffers = {buffers}
 learning_rate = 0.01
 """
 
-USUAL = dict(threads=2, io_threads=2, chunk='"auto"', devices="cpu", latency=0, spin=1000, batch=32, buffers=3)
+USUAL = dict(threads=2, io_threads=2, chunk='"auto"', devices="cpu*2", latency=0, spin=1000, batch=32, buffers=3)
 
 # name: what differs from the usual file, the question, and what differs in the file that answers it.
 PAIRS = {
@@ -66,9 +66,9 @@ PAIRS = {
     "chunk auto to 16": (dict(), "chunk=16", dict(chunk=16)),
     "chunk 32 to 4": (dict(chunk=32, buffers=2), "chunk=4", dict(chunk=4, buffers=2)),
     "buffers 2 to 4": (dict(buffers=2, chunk=16), "buffers=4", dict(buffers=4, chunk=16)),
-    "replicas 1 to 2": (dict(spin=100), "replicas=2", dict(spin=100, devices="cpu*2")),
-    "replicas 2 to 4": (dict(spin=100, devices="cpu*2"), "replicas=4", dict(spin=100, devices="cpu*4")),
-    "replicas 2 to 4, data bound": (dict(spin=2000, devices="cpu*2"), "replicas=4", dict(spin=2000, devices="cpu*4")),
+    "replicas 1 to 2": (dict(spin=100, devices="cpu"), "replicas=2", dict(spin=100)),
+    "replicas 2 to 4": (dict(spin=100), "replicas=4", dict(spin=100, devices="cpu*4")),
+    "replicas 2 to 4, data bound": (dict(spin=2000), "replicas=4", dict(spin=2000, devices="cpu*4")),
 }
 
 

@@ -143,7 +143,8 @@ struct Chosen {
 };
 
 // The keys with their values, and why.
-std::vector<Chosen> chosen_of(const Tuned& tuned, const RunFacts& facts) {
+std::vector<Chosen> chosen_of(const Tuned& tuned) {
+  const RunFacts& facts = tuned.facts;
   const std::string gain = fmt::format("with all changes {:.0f} images/s instead of {:.0f}", tuned.rate_after, tuned.rate_before);
   std::vector<Chosen> all;
   const auto add = [&](const std::string& table, const char* key, std::uint64_t before, std::uint64_t after) {
@@ -222,6 +223,7 @@ Tuned autotune(const ProfiledFile& what, const Registry& registry, double second
   while (elapsed() + longest < seconds && trials.run_next(run)) continue;
 
   Tuned tuned;
+  tuned.facts = measured.facts;
   tuned.before = settings_of(measured.facts);
   const auto all = trials.all();
   for (const auto& trial : all) tuned.tried.push_back({trial.candidate.settings, trial.candidate.predicted, trial.mean()});
@@ -232,29 +234,29 @@ Tuned autotune(const ProfiledFile& what, const Registry& registry, double second
   return tuned;
 }
 
-std::string autotune_text(const Tuned& tuned, const RunFacts& facts) {
+std::string autotune_text(const Tuned& tuned) {
   std::string text = fmt::format("{:<52} {:>12} {:>12}\n", "tried", "simulated /s", "measured /s");
   for (const Tuned::Tried& each : tuned.tried) {
     const bool is_measured = each.measured > 0;
-    text += fmt::format("{:<52} {:>12.0f} {:>12}{}\n", text_of(each.settings, facts), each.predicted,
+    text += fmt::format("{:<52} {:>12.0f} {:>12}{}\n", text_of(each.settings, tuned.facts), each.predicted,
                         is_measured ? fmt::format("{:.0f}", each.measured) : "-",
                         each.settings == tuned.after    ? "  chosen"
                         : each.settings == tuned.before ? "  as before"
                                                         : "");
   }
-  for (const Chosen& each : chosen_of(tuned, facts)) {
+  for (const Chosen& each : chosen_of(tuned)) {
     text += fmt::format("{}.{} = {}: {}\n", each.table, each.key, each.value, each.reason);
   }
   return text + fmt::format("chosen in {:.0f} s\n", tuned.seconds);
 }
 
-std::string autotune_toml(const Tuned& tuned, const RunFacts& facts, const std::string& file) {
+std::string autotune_toml(const Tuned& tuned, const std::string& file) {
   std::string text = fmt::format(
       "# Chosen by pipeline-profile --autotune on {} cores: {} settings were tried.\n"
       "extends = \"{}\"\n",
-      facts.cores, tuned.tried.size(), file);
+      tuned.facts.cores, tuned.tried.size(), file);
   std::string table;
-  for (const Chosen& each : chosen_of(tuned, facts)) {
+  for (const Chosen& each : chosen_of(tuned)) {
     if (each.table != table) text += fmt::format("\n[{}]\n", each.table);
     table = each.table;
     text += fmt::format("# {}\n{} = {}\n", each.reason, each.key, each.value);

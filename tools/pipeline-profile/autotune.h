@@ -27,6 +27,7 @@ struct Candidate {
 std::vector<Candidate> candidates(const Measurement& measured, const Predictor& predictor, std::size_t most);
 
 struct Tuned {
+  RunFacts facts;  // of the file
   Settings before, after;
   double rate_before = 0, rate_after = 0;  // measured in turns
   struct Tried {
@@ -40,9 +41,9 @@ struct Tuned {
 // Chooses within `seconds`, and a little more where one run takes long to begin.
 Tuned autotune(const ProfiledFile& what, const Registry& registry, double seconds);
 
-std::string autotune_text(const Tuned& tuned, const RunFacts& facts);
+std::string autotune_text(const Tuned& tuned);
 
 // A file that extends `file` with what was chosen, each key with its reason.
-std::string autotune_toml(const Tuned& tuned, const RunFacts& facts, const std::string& file);
+std::string autotune_toml(const Tuned& tuned, const std::string& file);
 
 }  // namespace millrace

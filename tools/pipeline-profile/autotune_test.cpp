@@ -20,14 +20,14 @@ TEST(Autotune, ProposesTheCheapestSettingsThatAreAsGoodAsTheBest) {
 }
 
 TEST(Autotune, WritesEachKeyWithItsReason) {
-  const RunFacts facts = profile_test::facts();
   Tuned tuned;
-  tuned.before = tuned.after = settings_of(facts);
+  tuned.facts = profile_test::facts();
+  tuned.before = tuned.after = settings_of(tuned.facts);
   tuned.after.threads = 7;
   tuned.rate_before = 1000;
   tuned.rate_after = 2490;
   tuned.tried = {{tuned.before, 1000, 1000}, {tuned.after, 2500, 2490}};
-  EXPECT_EQ(autotune_toml(tuned, facts, "photos.toml"),
+  EXPECT_EQ(autotune_toml(tuned, "photos.toml"),
             "# Chosen by pipeline-profile --autotune on 8 cores: 2 settings were tried.\n"
             "extends = \"photos.toml\"\n"
             "\n"

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "autotune.h"
 #include "forecast.h"
@@ -39,6 +40,14 @@ double positive(const char* option, const std::string& text) {
     fail(ErrorKind::usage, "{} must be a number of seconds above 0 and at most 3600, found '{}'", option, text);
   }
   return value;
+}
+
+// The file with half of its batch; nothing where that leaves a replica no image.
+std::optional<ProfiledFile> half_of(const ProfiledFile& what, const RunFacts& facts) {
+  if (facts.batch < 2 * static_cast<std::uint32_t>(std::max(facts.devices.replicas, 1))) return std::nullopt;
+  ProfiledFile half = what;
+  half.overrides.push_back(fmt::format("{}.{}.size={}", facts.graph, facts.stages.back().name, facts.batch / 2));
+  return half;
 }
 
 }  // namespace
@@ -76,10 +85,15 @@ void Experiments::run(const ProfiledFile& what, const Registry& registry, std::u
 
 void Experiments::answer(const ProfiledFile& what, const Registry& registry, const MeasureOptions& options) const {
   const RunFacts facts = facts_of(what, registry);
-  for (const std::string& question : questions_) {  // before the work: they may be mistaken
-    if (parse_question(question, facts).changes.empty()) fail(ErrorKind::usage, "--what-if: say what changes, such as threads=4");
+  bool divides = false;
+  for (const std::string& text : questions_) {  // before the work: they may be mistaken
+    const Question question = parse_question(text, facts);
+    if (question.changes.empty()) fail(ErrorKind::usage, "--what-if: say what changes, such as threads=4");
+    divides = divides || divides_steps(question);
   }
-  const Measurement measured = measure(what, registry, options);
+  Measurement measured = measure(what, registry, options);
+  const auto half = half_of(what, facts);
+  if (divides && half) measured.facts.devices.fixed_share = fixed_share_of(measured, measure(*half, registry, options));
   fmt::print("{}", what_if_text(measured, questions_, suggests_));
 }
 
@@ -87,14 +101,9 @@ void Experiments::foretell(const ProfiledFile& what, const Registry& registry, M
   const ForecastQuestion question = parse_forecast(forecast_);
   options.layers = true;
   const Measurement whole = measure(what, registry, options);
-  std::optional<Measurement> half;
-  if (whole.facts.batch >= 2 * static_cast<std::uint32_t>(std::max(whole.facts.devices.replicas, 1))) {
-    ProfiledFile smaller = what;
-    smaller.overrides.push_back(
-        fmt::format("{}.{}.size={}", whole.facts.graph, whole.facts.stages.back().name, whole.facts.batch / 2));
-    half = measure(smaller, registry, options);
-  }
-  const ForecastStep step = forecast_step(whole, half ? &*half : nullptr);
+  std::optional<Measurement> smaller;
+  if (const auto half = half_of(what, whole.facts)) smaller = measure(*half, registry, options);
+  const ForecastStep step = forecast_step(whole, smaller ? &*smaller : nullptr);
   fmt::print("{}", forecast_text(step, question));
   write_csv(forecast_csv(step, question));
 }
@@ -106,15 +115,14 @@ void Experiments::scale(const ProfiledFile& what, const Registry& registry, cons
 }
 
 void Experiments::tune(const ProfiledFile& what, const Registry& registry) const {
-  const RunFacts facts = facts_of(what, registry);
   if (!out_.empty() && fs::path(out_).extension() != ".toml") {
     fail(ErrorKind::usage, "--out: '{}' does not end in .toml", out_);
   }
   if (!out_.empty() && fs::exists(out_)) fail(ErrorKind::usage, "--out: '{}' is there already: name another file", out_);
   const Tuned tuned = autotune(what, registry, seconds_.empty() ? kTuningSeconds : positive("--seconds", seconds_));
-  fmt::print("{}", autotune_text(tuned, facts));
+  fmt::print("{}", autotune_text(tuned));
   if (out_.empty()) return;
-  write("--out", out_, autotune_toml(tuned, facts, as_extended(what.file, out_)));
+  write("--out", out_, autotune_toml(tuned, as_extended(what.file, out_)));
   fmt::print("written: {}\n", out_);
 }
 

@@ -164,6 +164,18 @@ std::uint32_t chunk_for(const RunFacts& facts, const SimulatedData& data) {
   return flow::automatic_chunk(seconds, data.batch, data.threads);
 }
 
+double fixed_share_of(const Measurement& whole, const Measurement& smaller) {
+  const auto seconds_of = [](const Measurement& each) {
+    const SimulatedStep step = graph_of(each.facts, windows_of(each)).step;
+    return step.fixed_seconds + step.sample_seconds * each.facts.batch / step.replicas;
+  };
+  const double seconds = seconds_of(whole), part = seconds_of(smaller);
+  const double batch = whole.facts.batch, smaller_batch = smaller.facts.batch;
+  if (smaller_batch >= batch || seconds <= 0) return 0;
+  const double of_none = part - (seconds - part) * smaller_batch / (batch - smaller_batch);
+  return std::clamp(of_none / seconds, 0.0, 0.9);
+}
+
 SimulatedGraph graph_of(const RunFacts& facts, const std::vector<Look>& windows) {
   const Look sum = sum_of(windows);
   const CoreShare cores = core_share(facts, sum);
@@ -182,6 +194,9 @@ SimulatedGraph graph_of(const RunFacts& facts, const std::vector<Look>& windows)
     graph.step.device_threads = runnable > 0 ? std::clamp<double>(runnable, 0.5, facts.devices.threads) : facts.devices.threads;
     graph.step.sample_seconds *= cores.share;
   }
+  const double share = static_cast<double>(facts.batch) / facts.devices.replicas;
+  graph.step.fixed_seconds = facts.devices.fixed_share * graph.step.sample_seconds * share;
+  graph.step.sample_seconds *= 1 - facts.devices.fixed_share;
   graph.step.submit_seconds = cores.share * ratio(sum.submit_seconds, sum.steps * facts.devices.replicas);
   graph.step.spread = step_spread(windows);
   return graph;

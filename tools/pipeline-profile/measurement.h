@@ -42,6 +42,7 @@ struct DeviceFacts {
   std::string backend = {};
   int threads = 0;  // of a replica, on this machine's cores; 0: it has its own device
   bool submits_ahead = false;
+  double fixed_share = 0;     // of a step's time, what does not depend on its batch; fixed_share_of() measures it
   bool may_use_bf16 = false;  // it multiplies bf16 faster than float32, which the run uses
   std::vector<double> load = {};
   std::vector<double> bucket_bytes = {};  // in the order in which they are filled
@@ -82,6 +83,9 @@ Look sum_of(const std::vector<Look>& windows);
 // The graph as these windows measured it. Times are those of a thread that has a core to itself: what threads waited for cores is
 // taken out, and comes back where the simulated threads are too many.
 SimulatedGraph graph_of(const RunFacts& facts, const std::vector<Look>& windows);
+
+// By a second measurement, with a smaller batch.
+double fixed_share_of(const Measurement& whole, const Measurement& smaller);
 
 // The size of chunks that the run would choose for this graph.
 std::uint32_t chunk_for(const RunFacts& facts, const SimulatedData& data);

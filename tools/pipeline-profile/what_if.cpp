@@ -21,6 +21,7 @@ namespace {
 
 constexpr int kResamples = 20;
 constexpr double kNineOfTen = 1.645;  // standard deviations of a normal distribution to both sides
+constexpr double kUnrest = 0.3;       // of what other programs take of the cores, by which they may take more or less
 constexpr double kLeastBand = 0.03;   // of a prediction: what runs of one file differ by
 
 constexpr std::array kCounts = {"threads", "io_threads", "buffers", "chunk", "batch", "cores", "replicas", "image", "pack"};
@@ -185,6 +186,10 @@ Question parse_question(std::string_view text, const RunFacts& facts) {
   return question;
 }
 
+bool divides_steps(const Question& question) {
+  return std::ranges::any_of(question.changes, [](const Change& c) { return c.key == "batch" || c.key == "replicas"; });
+}
+
 ChangedGraph changed(const Question& question, const RunFacts& facts, SimulatedGraph graph) {
   ChangedGraph to{std::move(graph)};
   RunFacts asked = facts;
@@ -256,7 +261,9 @@ Prediction Predictor::predict(const Question& question) const {
   Prediction found;
   found.images_per_second = measured_ * answer.images_per_second / simulated_;
   const double noise = kNineOfTen * deviation_of(gains) / std::max(found.images_per_second, 1e-9);
-  const double band = std::hypot(noise, simulation_error(), kLeastBand) + (asked.doubt - 1);
+  const double taken = asked.graph.other_threads / (asked.graph.other_threads + asked.graph.cores);
+  const double band =
+      std::hypot(std::hypot(noise, simulation_error()), std::hypot(kLeastBand, kUnrest * taken)) + (asked.doubt - 1);
   found.low = found.images_per_second * std::max(0.0, 1 - band);
   found.high = found.images_per_second * (1 + band);
   found.bound_by = bound_of(asked.graph, answer);

@@ -27,6 +27,9 @@ struct Question {
   std::vector<Change> changes;
 };
 
+// Whether a change divides a step otherwise, so that it matters what of its time does not depend on its batch.
+bool divides_steps(const Question& question);
+
 // Throws Error(usage) for a key or a value that it does not know, with the nearest key. A stage may be called by the beginning of
 // its name where no other begins so.
 Question parse_question(std::string_view text, const RunFacts& facts);

@@ -66,6 +66,16 @@ TEST(WhatIf, TakesOutTheTimeThatThreadsWaitedForCores) {
   EXPECT_NEAR(graph_of(busy.facts, windows_of(busy)).data.stages.front().seconds, kDecode, 1e-5);
 }
 
+TEST(WhatIf, KeepsWhatAStepCostsWhateverItsBatch) {
+  Measurement whole = measurement(), half = measurement();
+  half.facts.batch = 32;
+  for (Look& look : whole.looks) look.device_seconds = look.steps * (10e-3 + 64 * 0.25e-3);
+  for (Look& look : half.looks) look.device_seconds = 2 * look.steps * (10e-3 + 32 * 0.25e-3);  // steps of half a batch
+  whole.facts.devices.fixed_share = fixed_share_of(whole, half);
+  EXPECT_NEAR(whole.facts.devices.fixed_share, 10.0 / 26, 1e-6);
+  EXPECT_NEAR(answer(whole, "threads=8,decode=8x,batch=256").images_per_second, 256 / (10e-3 + 64e-3), 100);
+}
+
 TEST(WhatIf, HasABandThatHoldsWhatItSaysAndGrowsWithItsDoubt) {
   const Measurement measured = measurement();
   const Prediction threads = answer(measured, "threads=4"), image = answer(measured, "image=448,threads=4");
