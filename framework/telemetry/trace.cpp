@@ -175,12 +175,11 @@ std::vector<TraceTrack> Trace::tracks() const {
   const Lock lock(rings().mutex);
   for (const auto& ring : rings().all) {
     const Lock ring_lock(ring->mutex);
-    const Names& names = ring->names;
     for (const KeptSlice& each : ring->slices) {
-      const std::string& device = names[each.track];
-      by_name[device.empty() ? ring->thread : device].push_back({.graph = names[each.graph],
-                                                                 .name = names[each.name],
-                                                                 .from = names[each.from],
+      const std::string& device = ring->names[each.track];
+      by_name[device.empty() ? ring->thread : device].push_back({.graph = ring->names[each.graph],
+                                                                 .name = ring->names[each.name],
+                                                                 .from = ring->names[each.from],
                                                                  .file = each.file,
                                                                  .sent = nanoseconds(each.sent),
                                                                  .begin = nanoseconds(each.begin),
