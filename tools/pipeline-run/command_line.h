@@ -24,7 +24,7 @@ struct CommandLine {
   std::uint64_t verify = 0;  // batches; 0: none
   int processes = 1;
   RankWishes ranks;
-  bool check = false, find_rate = false, json = false, quiet = false;
+  bool check = false, find_rate = false, json = false, quiet = false, top = false;
 
   bool tries() const { return find_rate || !overfit.empty(); }
 };
