@@ -9,7 +9,9 @@
 #include "base/shell.h"
 #include "checkpoint/run_folder.h"
 #include "millrace/error.h"
+#include "millrace/util/output_file.h"
 #include "prepare/stop_rules.h"
+#include "run/card.h"
 #include "run/training.h"
 #include "weights/weights.h"
 
@@ -209,6 +211,7 @@ void Run::save_results(RunResult& result) {
     if (!lost.empty() && !result.weights_file.empty()) lost += fmt::format("; the weights are in '{}'", result.weights_file);
   }
   weights_->finish_best();
+  write_card(result);
   if (!weights_->lost().empty()) lost = weights_->lost() + (lost.empty() ? "" : "; ") + lost;
   if (!lost.empty()) fail(ErrorKind::run, "{}", lost);
   const bool keeps_best = run_.pipeline.best && !folder().empty();
@@ -218,6 +221,18 @@ void Run::save_results(RunResult& result) {
   }
   const bool has_checkpoint = checkpointer_ && checkpointer_->writes() && result.step > 0;
   if (has_checkpoint) result.go_on = command_with(run_.options.commands.resume, "--resume", folder());
+}
+
+// Weights without it are as good: what goes wrong is no reason to fail.
+void Run::write_card(const RunResult& result) {
+  if (result.weights_file.empty()) return;
+  try {
+    OutputFile file((fs::path(result.weights_file).parent_path() / "card.md").string(), OutputFile::Sync::later);
+    file.write(model_card({run_, agreements_, weights_.get(), checkpointer_.get()}, result));
+    file.commit();
+  } catch (const Error& error) {
+    run_.audience.warn(fmt::format("the weights have no card.md beside them: {}", error.what()));
+  }
 }
 
 std::string Run::command_with(const std::string& command, const char* option, const fs::path& folder) const {

@@ -36,6 +36,7 @@ class Run {
   void make_barriers();
   void watch_gates();
   void save_results(RunResult& result);
+  void write_card(const RunResult& result);
   [[noreturn]] void end_with(Error error);
   // What a run that broke off has left, and what to do about numbers that are not finite. Rank 0 says it.
   Error with_checkpoint(const Error& error) const;

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-PROGRAMS = ("pipeline-run", "pipeline-profile", "pipeline-inspect", "pipeline-data")
+PROGRAMS = ("pipeline-run", "pipeline-profile", "pipeline-inspect", "pipeline-data", "pipeline-report")
 
 
 def help_of(*command):

@@ -1,5 +1,7 @@
 #include "command_line.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <utility>
@@ -104,6 +106,7 @@ Arguments& add_what_is_tried(Arguments& arguments, CommandLine& line, Words& wor
       .flag("--json", "events on standard output, one JSON object a line: observe.metrics.standard_output", line.json)
       .option_or("--page", "ADDRESS:PORT", "show the run in a browser, at the address that is printed: observe.page.address",
                  kAnyPort, is_address, line.page)
+      .flag("--top", "curves, stages, queues and devices on the terminal, instead of a line of progress: observe.top", line.top)
       .flag("--quiet", "only warnings and bad samples on standard error: observe.console.quiet", line.quiet);
 }
 
@@ -204,6 +207,7 @@ std::vector<std::string> words_again(const CommandLine& line, const Words& words
   add("--rescue", line.options.rescue);
   add_flag("--guard", line.options.guard);
   add("--page", line.page);
+  add_flag("--top", line.top);
   add_flag("--json", line.json);
   add_flag("--quiet", line.quiet);
   return again;
@@ -250,7 +254,10 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
   line.options.commands.explain = shell_text(words_again(line, words, argv[0], true));
   if (line.json) line.overrides.emplace_back("observe.metrics.standard_output=true");
   if (!line.page.empty()) line.overrides.push_back("observe.page.address=" + to_toml(Value(line.page)));
-  if (line.quiet) line.overrides.emplace_back("observe.console.quiet=true");
+  if (line.top) line.overrides.emplace_back("observe.top=true");
+  const bool draws = line.top && isatty(STDERR_FILENO) == 1;
+  if (draws) line.overrides.emplace_back("observe.console=false");
+  if (line.quiet && !draws) line.overrides.emplace_back("observe.console.quiet=true");
   return line;
 }
 

@@ -26,7 +26,7 @@ struct CommandLine {
   int processes = 1;
   RankWishes ranks;
   std::optional<TraceWish> trace;
-  bool check = false, find_rate = false, json = false, quiet = false;
+  bool check = false, find_rate = false, json = false, quiet = false, top = false;
 
   bool tries() const { return find_rate || !overfit.empty(); }
 };

@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "assets.h"
+#include <assets.h>  // made by embed.cmake
+#include "millrace/util/html.h"
 
 namespace millrace::page {
 namespace {
@@ -10,24 +11,6 @@ namespace {
 std::string replaced(std::string text, std::string_view mark, std::string_view by) {
   if (const std::size_t at = text.find(mark); at != std::string::npos) text.replace(at, mark.size(), by);
   return text;
-}
-
-// JSON inside <script>: "<" begins no element, and U+2028 ends no line of old browsers.
-std::string inlined(std::string_view json) {
-  std::string out;
-  out.reserve(json.size());
-  for (std::size_t i = 0; i < json.size(); ++i) {
-    const std::string_view rest = json.substr(i);
-    if (json[i] == '<') {
-      out += "\\u003c";
-    } else if (rest.starts_with("\xe2\x80\xa8") || rest.starts_with("\xe2\x80\xa9")) {
-      out += rest[2] == '\xa8' ? "\\u2028" : "\\u2029";
-      i += 2;
-    } else {
-      out += json[i];
-    }
-  }
-  return out;
 }
 
 // `attributes` of the elements of style and script.
@@ -56,7 +39,7 @@ std::string kept_document(std::string_view state, std::string_view pictures) {
   const std::string data = fmt::format(
       "<script type=\"application/json\" id=\"state-kept\">{}</script>\n<script type=\"application/json\" "
       "id=\"pictures-kept\">{}</script>",
-      inlined(state), inlined(pictures));
+      json_in_html(state), json_in_html(pictures));
   return document(
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
       "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">",

@@ -11,6 +11,7 @@
 
 #include "address.h"
 #include "document.h"
+#include "history.h"
 #include "json.h"
 #include "millrace/error.h"
 #include "millrace/observer.h"
@@ -83,7 +84,10 @@ class PageObserver final : public RunObserver {
   void start(const RunStart& e, RunControl& control) override {
     control_ = &control;
     folder_ = e.folder;
-    story_.with([&](Story& story) { story.begin(e); });
+    story_.with([&](Story& story) {
+      story.begin(e);
+      if (e.resumed) recall(e.folder, e.first_step - 1, story);
+    });
     if (params_.address.empty()) return;
     Server::Source source;
     source.snapshot = [this] { return story_.with([](const Story& story) { return story.snapshot(); }); };

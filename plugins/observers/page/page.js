@@ -121,7 +121,9 @@ function fate() {
 function showHead() {
   const { name, file, folder } = state.run;
   if (name) setText("name", name);
-  setText("where", [file, folder].filter(Boolean).join(" · "));
+  const short = (path) => (path || "").split("/").slice(-2).join("/");
+  setText("where", [file && short(file).split("/").pop(), short(folder)].filter(Boolean).join(" · "));
+  $("where").title = [file, folder].filter(Boolean).join("\n");
   const [text, kind] = kStates[fate()];
   setText("state", text);
   $("state").className = `badge ${kind}`;
@@ -160,11 +162,12 @@ function showSummary() {
   $("ring-done").style.strokeDashoffset = String(100 - 100 * done);
   $("ring").setAttribute("aria-valuenow", String(Math.floor(100 * done)));
   const epochs = run.epochs || 0, epoch = run.steps_per_epoch > 0 ? Math.min(Math.floor(step / run.steps_per_epoch) + 1, Math.ceil(epochs)) : 0;
-  setText("epoch-of", epochs > 0 && epoch > 0 ? `epoch ${epoch} of ${Number(epochs.toFixed(2))}` : "");
+  setText("epoch-of", epochs > 0 && epoch > 0 ? `epoch ${epoch}/${Number(epochs.toFixed(2))}` : "");
   setText("iteration", steps > 0 ? `${count(step)} of ${count(steps)}` : "–");
   setText("elapsed", duration(elapsed()));
   const left = end ? 0 : tick ? tick.seconds_left : 0;
-  setText("remaining", end ? (end.stopped || end.error ? "ended early" : "none") : left > 0 ? `${duration(left)}${link === "live" ? `, until ${clock(left)}` : ""}` : "–");
+  setText("remaining", end ? (end.stopped || end.error ? "ended early" : "none") : left > 0 ? duration(left) : "–");
+  setText("until", !end && link === "live" && left > 0 ? `until ${clock(left)}` : "");
   showFigures();
   showFacts();
   showEnd();
@@ -212,8 +215,8 @@ function showFacts() {
   if (rate) facts.push(["Learning rate", formatNumber(rate[1])]);
   if (tick && tick.images_per_second > 0) facts.push(["Speed", `${count(tick.images_per_second)} images/s`]);
   if (telemetry && telemetry.devices.length > 0) {
-    const names = telemetry.devices.map((d) => d.name), ranks = new Set(telemetry.devices.map((d) => d.rank)).size;
-    facts.push(["Device", (names.length > 3 ? `${names.length} devices` : names.join(", ")) + (ranks > 1 ? ` in ${ranks} ranks` : "")]);
+    const names = telemetry.devices.map((d) => d.name), many = telemetry.device_count;
+    facts.push(["Device", (many > 3 ? `${many} devices` : names.join(", ")) + (telemetry.ranks > 1 ? ` in ${telemetry.ranks} ranks` : "")]);
   }
   if (tick && tick.waits_for && !end) facts.push(["Bound by", tick.waits_for]);
   const bad = state.bad_samples.length > 0 ? state.bad_samples[state.bad_samples.length - 1].count : end ? end.bad_samples : 0;
@@ -359,17 +362,6 @@ function showSparks() {
 
 // ---- Stages and queues ----
 
-// Every stage once: instances of replicas together.
-function stagesTogether() {
-  const stages = new Map();
-  for (const each of state.telemetry.stages) {
-    const known = stages.get(each.name);
-    if (!known) { stages.set(each.name, { ...each, instances: 1 }); continue; }
-    for (const sum of ["samples", "rate", "busy", "device"]) known[sum] += each[sum];
-    ++known.instances;
-  }
-  return stages;
-}
 // In the order of the data: a stage stands behind those that it hears of.
 function inOrder(names, edges) {
   const level = new Map(names.map((name) => [name, 0])), place = new Map(names.map((name, i) => [name, i]));
@@ -395,19 +387,21 @@ function bottleneckOf(names) {
   return [...names].sort((a, b) => b.length - a.length).find((name) => new RegExp(`(^|[^\\w])${name.replace(/[^\w]/g, "\\$&")}([^\\w]|$)`).test(text));
 }
 
-const kBox = { width: 130, height: 74, gapX: 38, gapY: 46 };
+const kBox = { width: 116, height: 74, gapX: 34, gapY: 46 };
 function showGraph() {
-  const stages = stagesTogether();
+  const stages = new Map(state.telemetry.stages.map((stage) => [stage.name, stage]));
   $("graph-card").hidden = stages.size === 0;
   if (stages.size === 0) return;
   const edges = state.telemetry.edges, names = inOrder([...stages.keys()], edges);
   const hot = state.end ? undefined : bottleneckOf(names);
+  setText("graph-title", state.end ? "Stages and queues, over the whole run" : "Stages and queues");
+  setText("device-title", state.end ? "Devices, over the whole run" : "Devices");
   $("bottleneck").hidden = !(state.telemetry.bottleneck || hot) || state.end !== null;
   setText("bottleneck", state.telemetry.bottleneck || (hot ? `${hot} holds the others up` : ""));
   const width = Math.max($("graph").clientWidth, 300);
   const fit = Math.max(1, Math.floor((width + kBox.gapX) / (kBox.width + kBox.gapX)));
   const rows = Math.ceil(names.length / fit), columns = Math.ceil(names.length / rows);
-  const step = columns > 1 ? (width - 2 - kBox.width) / (columns - 1) : 0, pitch = Math.min(step, kBox.width + 90);
+  const step = columns > 1 ? (width - 2 - kBox.width) / (columns - 1) : 0, pitch = Math.min(step, kBox.width + 130);
   const where = new Map(names.map((name, i) => [name, { x: 1 + (i % columns) * pitch, y: 4 + Math.floor(i / columns) * (kBox.height + kBox.gapY), row: Math.floor(i / columns), place: i }]));
   const deep = edges.some(({ from, to }) => where.has(from) && where.has(to) && where.get(from).row === where.get(to).row && where.get(to).place - where.get(from).place !== 1);
   const height = 8 + rows * kBox.height + (rows - 1) * kBox.gapY + (deep ? 40 : 0);
@@ -420,17 +414,23 @@ function showGraph() {
     return [name + (name === hot ? " (holds the others up)" : ""), queues.reduce((sum, e) => sum + e.level, 0), s.samples, Math.round(s.rate), Number(s.busy.toFixed(2)), share(s.device / s.instances)];
   }));
 }
+const measure = document.createElement("canvas").getContext("2d");
+function textWidth(text) {
+  measure.font = `650 12.5px ${getComputedStyle(document.body).fontFamily}`;
+  return measure.measureText(text).width;
+}
 function shortened(text, most) { return text.length > most ? text.slice(0, most - 1) + "…" : text; }
 function drawStage(svg, stage, at, hot) {
   const g = drawn("g", { class: `${stage.on_device ? "device" : ""} ${hot ? "hot" : ""}`, transform: `translate(${at.x} ${at.y})` });
   const busy = stage.on_device ? stage.device / stage.instances : stage.busy / Math.max(1, state.telemetry.data_threads || 1);
   g.append(drawn("title", {}, stage.name), drawn("rect", { class: "box", width: kBox.width, height: kBox.height, rx: 10 }));
-  g.append(drawn("text", { class: "name", x: 12, y: 22 }, shortened(stage.name, 19)));
-  if (stage.name.length > 14) g.lastChild.style.fontSize = "10.5px";
-  const what = stage.on_device ? "device " + share(busy) : stage.busy < 0.995 ? `busy ${share(stage.busy)}` : `${stage.busy.toFixed(1)} threads`;
-  g.append(drawn("text", { class: "sub", x: 12, y: 40 }, `${count(stage.rate)}/s · ${what}`));
-  g.append(drawn("rect", { class: "meter", x: 12, y: 54, width: kBox.width - 24, height: 6, rx: 3 }));
-  g.append(drawn("rect", { class: "meter-done", x: 12, y: 54, width: Math.max(0, Math.min(busy, 1)) * (kBox.width - 24), height: 6, rx: 3 }));
+  g.append(drawn("text", { class: "name", x: 10, y: 22 }, shortened(stage.name, 18)));
+  g.lastChild.style.fontSize = `${Math.min(12.5, 12.5 * (kBox.width - 20) / textWidth(shortened(stage.name, 18)))}px`;
+  const what = stage.on_device ? share(busy) : stage.busy < 0.995 ? share(stage.busy) : `×${stage.busy.toFixed(1)}`;  // threads
+  g.append(drawn("text", { class: "sub", x: 10, y: 42 }, stage.samples > 0 ? `${count(stage.rate)}/s` : ""));
+  g.append(drawn("text", { class: "sub end", x: kBox.width - 10, y: 42 }, what));
+  g.append(drawn("rect", { class: "meter", x: 10, y: 54, width: kBox.width - 20, height: 6, rx: 3 }));
+  g.append(drawn("rect", { class: "meter-done", x: 10, y: 54, width: Math.max(0, Math.min(busy, 1)) * (kBox.width - 20), height: 6, rx: 3 }));
   svg.append(g);
 }
 function drawEdge(svg, edge, where) {
@@ -467,9 +467,7 @@ function drawEdge(svg, edge, where) {
 function showDevices() {
   const { devices, waits_for_data, waits_for_step, data_threads, io_threads } = state.telemetry;
   $("device-card").hidden = devices.length === 0;
-  const many = devices.length > 8;
-  const shown = many ? [...devices].sort((a, b) => a.compute - b.compute).slice(0, 8) : devices;
-  const rows = shown.map((device) => {
+  const rows = devices.map((device) => {
     const parts = [["compute", device.compute], ["copy", device.copy], ["communication", device.communication]];
     const bar = make("div", { class: "bar", "aria-hidden": "true" });
     for (const [name, value] of parts) {
@@ -478,10 +476,11 @@ function showDevices() {
       bar.append(piece);
     }
     const text = parts.filter(([name, value]) => value > 0.005 || name === "compute").map(([name, value]) => `${name} ${share(value)}`).join(", ");
-    const name = device.name + (devices.some((d) => d.rank !== device.rank) ? ` · rank ${device.rank}` : "");
+    const name = device.name + (state.telemetry.ranks > 1 ? ` · rank ${device.rank}` : "");
     return make("div", { class: "device-row" }, make("p", {}, make("b", { text: name }), make("span", { class: "muted", text: device.memory_bytes > 0 ? bytes(device.memory_bytes) : "" })), bar, make("p", { class: "muted", text }));
   });
-  if (many) rows.unshift(make("p", { class: "muted device-row", text: `The 8 least busy of ${devices.length} devices:` }));
+  const all = state.telemetry.device_count;
+  if (all > devices.length) rows.unshift(make("p", { class: "muted device-row", text: `Of ${all} devices the ${devices.length} that compute least:` }));
   rows.push(make("dl", { class: "facts" },
     make("div", {}, make("dt", { text: "A device waits for data" }), make("dd", { text: share(waits_for_data) })),
     make("div", {}, make("dt", { text: "A batch waits for a device" }), make("dd", { text: share(waits_for_step) })),

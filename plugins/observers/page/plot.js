@@ -288,7 +288,7 @@ class Plot {
     this.path(g, points, 1);
     g.stroke();
     g.setLineDash([]);
-    const radius = points.length > 80 ? 2 : 4;
+    const apart = (this.frame.right - this.frame.left) / Math.max(points.length, 1), radius = Math.min(Math.max(apart / 3, 1.5), 4);
     for (const p of points) {
       g.beginPath();
       g.arc(this.x(p[0]), this.y(p[1]), radius, 0, 7);

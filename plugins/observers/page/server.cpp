@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <microhttpd.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -169,7 +170,7 @@ void Server::Loop::start_daemon() {
 
 Server::Loop::~Loop() {
   close();
-  MHD_stop_daemon(daemon_);  // closes the socket
+  MHD_stop_daemon(daemon_);
   ::close(wake_);
 }
 
@@ -188,6 +189,7 @@ std::string Server::Loop::url() const {
 }
 
 void Server::Loop::run() {
+  ::pthread_setname_np(::pthread_self(), "page server");
   std::optional<Clock::time_point> until;
   while (!until || (Clock::now() < *until && !listeners_.empty())) {
     wait();
@@ -202,7 +204,7 @@ void Server::Loop::run() {
     wake_listeners();
     MHD_run(daemon_);
   }
-  MHD_quiesce_daemon(daemon_);
+  ::close(MHD_quiesce_daemon(daemon_));  // which gives the socket back
   for (Listener& listener : listeners_) {
     if (std::exchange(listener.suspended, false)) MHD_resume_connection(listener.connection);
   }

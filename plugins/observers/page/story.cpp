@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "json.h"
@@ -13,6 +14,7 @@
 namespace millrace::page {
 namespace {
 
+constexpr std::size_t kMostDevices = 8;
 constexpr double kRateSeconds = 2;  // between two events whose difference is a rate
 
 std::string figures_json(const std::vector<Figure>& figures) {
@@ -100,6 +102,101 @@ T entry_of(const std::vector<T>& all, std::size_t index) {
   return index < all.size() ? all[index] : T{};
 }
 
+// Every stage once: of all its instances the sum. So a run of many replicas is told in as few bytes as one of few.
+struct StageSum {
+  StageTelemetry now, before;
+  std::size_t instances = 0;
+};
+void add_to(StageTelemetry& sum, const StageTelemetry& stage) {
+  sum.samples += stage.samples;
+  sum.busy_seconds += stage.busy_seconds;
+  sum.device_seconds += stage.device_seconds;
+}
+std::vector<StageSum> sums_of(const std::vector<StageTelemetry>& now, const std::vector<StageTelemetry>& before) {
+  std::vector<StageSum> sums;
+  std::map<std::string, std::size_t> place;
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    const auto [found, is_new] = place.emplace(now[i].name, sums.size());
+    if (is_new) sums.push_back({.now = {.name = now[i].name, .on_device = now[i].on_device}, .before = {}});
+    StageSum& sum = sums[found->second];
+    add_to(sum.now, now[i]);
+    add_to(sum.before, entry_of(before, i));
+    ++sum.instances;
+  }
+  return sums;
+}
+
+// Of two events, `seconds` apart, the parts of a graph with their rates.
+std::string stages_json(const std::vector<StageTelemetry>& all, const std::vector<StageTelemetry>& earlier, double seconds) {
+  return list(sums_of(all, earlier), [&](const StageSum& sum) {
+    const auto& [now, before, instances] = sum;
+    return JsonObject()
+        .add("name", now.name)
+        .add("on_device", now.on_device)
+        .add("instances", instances)
+        .add("samples", now.samples)
+        .add("rate", rate(static_cast<double>(now.samples), static_cast<double>(before.samples), seconds))
+        .add("busy", rate(now.busy_seconds, before.busy_seconds, seconds))
+        .add("device", rate(now.device_seconds, before.device_seconds, seconds))
+        .text();
+  });
+}
+
+std::string edge_name(const EdgeTelemetry& edge) { return edge.from + ">" + edge.to; }
+
+std::string edges_json(const std::vector<EdgeTelemetry>& now, const std::vector<EdgeTelemetry>& before, double seconds,
+                       const std::map<std::string, std::int64_t>& most) {
+  std::size_t i = 0;
+  return list(now, [&](const EdgeTelemetry& edge) {
+    const EdgeTelemetry old = entry_of(before, i++);
+    const auto packets = static_cast<double>(edge.packets), earlier = static_cast<double>(old.packets);
+    return JsonObject()
+        .add("from", edge.from)
+        .add("to", edge.to)
+        .add("level", edge.level)
+        .add("most", most.at(edge_name(edge)))
+        .add("rate", rate(packets, earlier, seconds))
+        .add("waited", rate(edge.waited_seconds, old.waited_seconds, packets - earlier))
+        .text();
+  });
+}
+
+struct DeviceRates {
+  DeviceTelemetry device;
+  double compute = 0, copy = 0, communication = 0;
+};
+
+// Of many devices those that compute least: one that lags shows there.
+std::string devices_json(const std::vector<DeviceTelemetry>& now, const std::vector<DeviceTelemetry>& before, double seconds) {
+  std::vector<DeviceRates> rates;
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    const DeviceTelemetry old = entry_of(before, i);
+    rates.push_back({now[i], rate(now[i].compute_seconds, old.compute_seconds, seconds),
+                     rate(now[i].copy_seconds, old.copy_seconds, seconds),
+                     rate(now[i].communication_seconds, old.communication_seconds, seconds)});
+  }
+  if (rates.size() > kMostDevices) {
+    std::ranges::stable_sort(rates, {}, &DeviceRates::compute);
+    rates.resize(kMostDevices);
+  }
+  return list(rates, [](const DeviceRates& each) {
+    return JsonObject()
+        .add("name", each.device.name)
+        .add("rank", each.device.rank)
+        .add("compute", each.compute)
+        .add("copy", each.copy)
+        .add("communication", each.communication)
+        .add("memory_bytes", each.device.memory_bytes)
+        .text();
+  });
+}
+
+std::size_t ranks_of(const std::vector<DeviceTelemetry>& devices) {
+  std::set<int> ranks;
+  for (const DeviceTelemetry& device : devices) ranks.insert(device.rank);
+  return ranks.size();
+}
+
 std::string request_text(const RequestEvent& e) {
   std::string what = to_string(e.kind);
   std::ranges::replace(what, '_', ' ');
@@ -122,6 +219,10 @@ void Story::begin(const RunStart& start) {
   if (start.resumed) say("run", fmt::format("resumes from step {}", start.first_step - 1), start.elapsed_seconds);
 }
 
+void Story::forget_after(std::uint64_t step) {
+  for (auto& [name, curve] : curves_) curve.course.forget_after(step);
+}
+
 void Story::plot(const std::string& graph, std::uint64_t step, const Figure& figure, bool smooth) {
   const std::string name = graph + "." + figure.name;
   auto found = curves_.find(name);
@@ -130,6 +231,8 @@ void Story::plot(const std::string& graph, std::uint64_t step, const Figure& fig
     const double memory = smooth ? std::clamp(static_cast<double>(run_.steps) / 100, 5.0, 500.0) : 0;
     found = curves_.emplace(name, Curve{Course(memory), graph, figure.name, figure.percent, figure.higher_is_better}).first;
   }
+  found->second.percent |= figure.percent;  // which metrics.jsonl does not say
+  found->second.higher_is_better |= figure.higher_is_better;
   found->second.course.add(step, figure.value);
 }
 
@@ -166,6 +269,7 @@ void Story::add(const PassEvent& e) {
 }
 
 void Story::add(const CheckpointEvent& e) {
+  if (e.by_default && !e.best) return;  // one each epoch
   say("checkpoint", fmt::format("checkpoint after step {}{}: {}", e.step, e.best ? ", the best" : "", e.path.string()),
       e.elapsed_seconds);
 }
@@ -190,7 +294,7 @@ void Story::add(const TelemetryEvent& e) {
   if (telemetry_.seconds - before_.seconds >= kRateSeconds) before_ = std::move(telemetry_);
   telemetry_ = e;
   for (const EdgeTelemetry& edge : e.edges) {
-    std::int64_t& most = most_waited_[edge.from + ">" + edge.to];
+    std::int64_t& most = most_waited_[edge_name(edge)];
     most = std::max(most, edge.level);
   }
   changed_ |= kTelemetry;
@@ -205,7 +309,8 @@ void Story::show(std::vector<Picture> pictures) {
 
 void Story::end(const RunEnd& end) {
   end_ = end;
-  changed_ |= kEnd;
+  before_ = {};  // rates are now those of the whole run
+  changed_ |= kEnd | kTelemetry;
   say("end",
       !end.error.empty() ? end.error
       : end.stopped      ? fmt::format("stopped after step {}", end.step)
@@ -214,63 +319,21 @@ void Story::end(const RunEnd& end) {
 }
 
 std::string Story::telemetry() const {
-  const TelemetryEvent& now = telemetry_;
-  const double seconds = now.seconds - before_.seconds;
-  const std::string stages = [&] {
-    std::size_t i = 0;
-    return list(now.stages, [&](const StageTelemetry& stage) {
-      const StageTelemetry old = entry_of(before_.stages, i++);
-      return JsonObject()
-          .add("name", stage.name)
-          .add("replica", stage.replica)
-          .add("on_device", stage.on_device)
-          .add("samples", stage.samples)
-          .add("rate", rate(static_cast<double>(stage.samples), static_cast<double>(old.samples), seconds))
-          .add("busy", rate(stage.busy_seconds, old.busy_seconds, seconds))
-          .add("device", rate(stage.device_seconds, old.device_seconds, seconds))
-          .text();
-    });
-  }();
-  const std::string edges = [&] {
-    std::size_t i = 0;
-    return list(now.edges, [&](const EdgeTelemetry& edge) {
-      const EdgeTelemetry old = entry_of(before_.edges, i++);
-      const auto packets = static_cast<double>(edge.packets), before = static_cast<double>(old.packets);
-      return JsonObject()
-          .add("from", edge.from)
-          .add("to", edge.to)
-          .add("level", edge.level)
-          .add("most", most_waited_.at(edge.from + ">" + edge.to))
-          .add("rate", rate(packets, before, seconds))
-          .add("waited", rate(edge.waited_seconds, old.waited_seconds, packets - before))
-          .text();
-    });
-  }();
-  const std::string devices = [&] {
-    std::size_t i = 0;
-    return list(now.devices, [&](const DeviceTelemetry& device) {
-      const DeviceTelemetry old = entry_of(before_.devices, i++);
-      return JsonObject()
-          .add("name", device.name)
-          .add("rank", device.rank)
-          .add("compute", rate(device.compute_seconds, old.compute_seconds, seconds))
-          .add("copy", rate(device.copy_seconds, old.copy_seconds, seconds))
-          .add("communication", rate(device.communication_seconds, old.communication_seconds, seconds))
-          .add("memory_bytes", device.memory_bytes)
-          .text();
-    });
-  }();
+  const double seconds = telemetry_.seconds - before_.seconds;
+  const auto spent = [&](double TelemetryEvent::*sum) { return rate(telemetry_.*sum, before_.*sum, seconds); };
   return JsonObject()
-      .raw("stages", stages)
-      .raw("edges", edges)
-      .raw("devices", devices)
-      .add("waits_for_data", rate(now.waited_for_data_seconds, before_.waited_for_data_seconds, seconds))
-      .add("waits_for_step", rate(now.waited_for_step_seconds, before_.waited_for_step_seconds, seconds))
-      .add("data_threads", now.data_threads)
-      .add("io_threads", now.io_threads)
-      .add("resident_bytes", now.resident_bytes)
-      .add("bottleneck", now.bottleneck)
-      .add("elapsed_seconds", now.elapsed_seconds)
+      .raw("stages", stages_json(telemetry_.stages, before_.stages, seconds))
+      .raw("edges", edges_json(telemetry_.edges, before_.edges, seconds, most_waited_))
+      .raw("devices", devices_json(telemetry_.devices, before_.devices, seconds))
+      .add("device_count", telemetry_.devices.size())
+      .add("ranks", ranks_of(telemetry_.devices))
+      .add("waits_for_data", spent(&TelemetryEvent::waited_for_data_seconds))
+      .add("waits_for_step", spent(&TelemetryEvent::waited_for_step_seconds))
+      .add("data_threads", telemetry_.data_threads)
+      .add("io_threads", telemetry_.io_threads)
+      .add("resident_bytes", telemetry_.resident_bytes)
+      .add("bottleneck", telemetry_.bottleneck)
+      .add("elapsed_seconds", telemetry_.elapsed_seconds)
       .text();
 }
 

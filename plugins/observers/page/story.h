@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "course.h"
 #include "millrace/observer.h"
+#include "millrace/util/course.h"
 
 namespace millrace::page {
 
@@ -32,6 +32,7 @@ struct Picture {
 class Story {
  public:
   void begin(const RunStart& start);
+  void forget_after(std::uint64_t step);  // its curves: later steps are made again
   void add(const StepEvent& event);
   void add(const EpochEvent& event);
   void add(const PassEvent& event);
@@ -45,7 +46,8 @@ class Story {
   void end(const RunEnd& end);
 
   std::string snapshot() const;
-  std::string changes();  // "{}": nothing is new
+  std::string changes();                                   // "{}": nothing is new
+  const std::string& graph() const { return run_.graph; }  // the main one
   const std::vector<Picture>& pictures() const { return pictures_; }
   std::string metrics() const;  // in Prometheus' text format
 

@@ -1,4 +1,4 @@
-#include "course.h"
+#include "millrace/util/course.h"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,12 @@
 #include <cmath>
 #include <iterator>
 
-#include "json.h"
+namespace millrace {
+namespace {
 
-namespace millrace::page {
+std::string six_digits(double value) { return fmt::format("{:.6g}", value); }  // of six digits, which no screen exceeds
+
+}  // namespace
 
 void Course::smooth(std::uint64_t step, double value) {
   const double steps = last_step_ == 0 || step <= last_step_ ? 1 : static_cast<double>(step - last_step_);
@@ -72,8 +75,8 @@ std::string Course::json(std::size_t first) const {
       continue;
     }
     fmt::format_to(std::back_inserter(text), "[{},{},{},{},{}]", point.step,
-                   number(point.sum / static_cast<double>(point.finite)), number(point.least), number(point.greatest),
-                   number(point.smooth));
+                   six_digits(point.sum / static_cast<double>(point.finite)), six_digits(point.least), six_digits(point.greatest),
+                   six_digits(point.smooth));
   }
   return text += ']';
 }
@@ -84,4 +87,4 @@ std::size_t Course::take_changed() {
   return changed;
 }
 
-}  // namespace millrace::page
+}  // namespace millrace

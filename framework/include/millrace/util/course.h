@@ -1,4 +1,4 @@
-// One curve of a run, in memory that does not grow with the run.
+// One curve of a run, for pages that draw it, in memory that does not grow with the run.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace millrace::page {
+namespace millrace {
 
 // Keeps at most kMost points. Each stands for `stride` neighbouring values and has their mean, least and greatest, so a spike of
 // one step stays visible. When all are taken, neighbours are joined and the stride doubles.
@@ -24,6 +24,12 @@ class Course {
   // Takes back what is of later steps, where it is a point of its own: a run that goes on from a checkpoint makes them again.
   void forget_after(std::uint64_t step);
 
+  struct Point {
+    std::uint64_t step = 0;  // the last one in it
+    std::uint64_t values = 0, finite = 0;
+    double sum = 0, least = 0, greatest = 0, smooth = 0;
+  };
+  const std::vector<Point>& points() const { return points_; }
   std::size_t size() const { return points_.size(); }
   std::uint64_t stride() const { return stride_; }
   // [[step,mean,least,greatest,smoothed],...] from the point `first` on; null where no value was finite.
@@ -33,11 +39,6 @@ class Course {
   std::size_t take_changed();
 
  private:
-  struct Point {
-    std::uint64_t step = 0;  // the last one in it
-    std::uint64_t values = 0, finite = 0;
-    double sum = 0, least = 0, greatest = 0, smooth = 0;
-  };
   void smooth(std::uint64_t step, double value);
   void halve();
 
@@ -48,4 +49,4 @@ class Course {
   std::size_t changed_ = 0;
 };
 
-}  // namespace millrace::page
+}  // namespace millrace

@@ -1,0 +1,29 @@
+#include "millrace/util/html.h"
+
+#include "millrace/util/text.h"
+
+namespace millrace {
+
+std::string html_text(std::string_view text) {
+  std::string out;
+  for (const char c : utf8_text(text)) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      case '\'': out += "&#39;"; break;
+      default: out += c;
+    }
+  }
+  return out;
+}
+
+std::string json_in_html(std::string_view json) {
+  std::string out;
+  out.reserve(json.size());
+  for (const char c : json) c == '<' ? out += "\\u003c" : out += c;
+  return out;
+}
+
+}  // namespace millrace

@@ -1,0 +1,133 @@
+#include "story.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "access.h"
+#include "history.h"
+#include "testkit/files.h"
+
+namespace millrace::page {
+namespace {
+
+using Json = nlohmann::json;
+
+// What a browser makes of changes (page.js).
+void take(Json& state, const Json& changes) {
+  for (const auto& [name, value] : changes.items()) {
+    if (name != "curves" && name != "log") state[name] = value;
+  }
+  for (const Json& message : changes.value("log", Json::array())) {
+    if (state["log"].empty() || message["number"] > state["log"].back()["number"]) state["log"].push_back(message);
+  }
+  for (const Json& curve : changes.value("curves", Json::array())) {
+    auto known = std::ranges::find_if(state["curves"], [&](const Json& each) { return each["name"] == curve["name"]; });
+    if (known == state["curves"].end()) known = state["curves"].insert(known, curve);
+    Json points = Json::array();
+    for (std::size_t i = 0; i < curve["from"]; ++i) points.push_back((*known)["points"][i]);
+    for (const Json& point : curve["points"]) points.push_back(point);
+    (*known)["points"] = points;
+    (*known)["stride"] = curve["stride"];
+  }
+}
+
+TEST(Story, ChangesLeadToTheSamePageAsASnapshot) {
+  Story story;
+  RunStart start;
+  start.graph = "train";
+  start.steps = 3000;
+  story.begin(start);
+  Json early = Json::parse(story.snapshot());
+  for (std::uint64_t step = 1; step <= 3000; ++step) {  // past the first time that points are joined
+    StepEvent event;
+    event.graph = "train";
+    event.step = step;
+    event.figures = {{"loss", 1 / static_cast<double>(step), false, false}};
+    event.scalars = {{"learning_rate", 0.1}};
+    story.add(event);
+    if (step % 1000 == 0) story.add(WarningEvent{"thousand"});
+    if (step == 1500) take(early, Json::parse(story.snapshot()));  // it has lost the connection, and comes again
+    if (step % 7 == 0) take(early, Json::parse(story.changes()));
+  }
+  take(early, Json::parse(story.changes()));
+  EXPECT_EQ(story.changes(), "{}");
+  const Json late = Json::parse(story.snapshot());
+  EXPECT_EQ(early["log"], late["log"]);
+  ASSERT_EQ(early["curves"].size(), late["curves"].size());
+  for (std::size_t i = 0; i < late["curves"].size(); ++i) EXPECT_EQ(early["curves"][i]["points"], late["curves"][i]["points"]);
+}
+
+TEST(Story, BeginsWithWhatAResumedRunHasToldBefore) {
+  const testkit::TestFolder own;
+  std::ofstream(own.path() / "metrics.jsonl") << R"({"event":"start","step":0}
+{"event":"step","step":1,"loss":4,"learning_rate":0.1,"images_per_second":5}
+{"event":"step","step":2,"loss":9}
+{"event":"resume","step":1}
+{"event":"step","step":2,"loss":3}
+{"event":"validate","graph":"validate","step":2,"loss":2.5,"accuracy":0.5}
+{"event":"step","step":3,"loss":1}
+{"event":"st)";
+  Story story;
+  RunStart start;
+  start.graph = "train";
+  story.begin(start);
+  recall(own.path(), 2, story);
+  const Json curves = Json::parse(story.snapshot())["curves"];
+  const auto points = [&](const char* name) {
+    std::string text;
+    for (const Json& curve : curves) {
+      for (const Json& point : curve["name"] == name ? curve["points"] : Json::array()) {
+        text += fmt::format("{}:{} ", point[0].get<int>(), point[1].get<double>());
+      }
+    }
+    return text;
+  };
+  EXPECT_EQ(points("train.loss"), "1:4 2:3 ");
+  EXPECT_EQ(points("train.learning_rate"), "1:0.1 ");
+  EXPECT_EQ(points("validate.accuracy"), "2:0.5 ");
+}
+
+TEST(Story, TellsOfThreeHundredRanksAsBrieflyAsOfThree) {
+  const auto bytes_of = [](int ranks) {
+    Story story;
+    story.begin({});
+    TelemetryEvent event;
+    event.graph = "train";
+    event.edges = {{.from = "batch", .to = "forward_backward"}};
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (const char* name : {"forward_backward", "allreduce", "optimizer"})
+        event.stages.push_back({.name = name, .replica = rank});
+      event.devices.push_back({.name = "cuda:0", .replica = rank, .rank = rank});
+    }
+    story.add(event);
+    return story.changes().size();
+  };
+  EXPECT_LT(bytes_of(300), 2 * bytes_of(3));
+}
+
+TEST(Story, KeepsNoMoreThanTheNewestMessages) {
+  Story story;
+  story.begin({});
+  for (int i = 0; i < 5000; ++i) {
+    story.add(WarningEvent{"something"});
+    story.add(BadSampleEvent{});
+  }
+  EXPECT_LT(story.snapshot().size(), 40'000U);
+}
+
+TEST(Access, WantsATokenForLookingFromOtherMachines) {
+  const Access far({.loopback = false, .names = {"train.example"}, .token = "0123456789abcdef"});
+  EXPECT_NE(far.refusal({.host = "10.0.0.1:80", .origin = {}, .token = {}}, false), "");
+  EXPECT_NE(far.refusal({.host = "10.0.0.1:80", .origin = {}, .token = "0123456789abcdee"}, false), "");
+  EXPECT_EQ(far.refusal({.host = "10.0.0.1:80", .origin = {}, .token = "0123456789abcdef"}, false), "");
+  EXPECT_EQ(far.refusal({.host = "train.example", .origin = {}, .token = "0123456789abcdef"}, false), "");
+  EXPECT_NE(far.refusal({.host = "other.example", .origin = {}, .token = "0123456789abcdef"}, false), "");
+  EXPECT_NE(random_token(), random_token());
+}
+
+}  // namespace
+}  // namespace millrace::page

@@ -1,0 +1,223 @@
+#include "screen.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "braille.h"
+#include "millrace/util/text.h"
+
+namespace millrace::top {
+namespace {
+
+constexpr double kRateSeconds = 1;
+constexpr std::size_t kMessages = 4;
+constexpr std::size_t kScale = 9;  // columns in front of a plot
+constexpr const char *kBlue = "\x1b[34m", *kOrange = "\x1b[33m", *kBold = "\x1b[1m", *kDim = "\x1b[2m", *kPlain = "\x1b[0m";
+
+std::size_t columns_of(std::string_view text) {  // characters, without what sets colours
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\x1b') {
+      while (i < text.size() && text[i] != 'm') ++i;
+    } else if ((text[i] & 0xc0) != 0x80) {
+      ++count;
+    }
+  }
+  return count;
+}
+
+// The first `most` characters; colours are set back.
+std::string cut(const std::string& text, std::size_t most) {
+  if (columns_of(text) <= most) return text;
+  std::string out;
+  for (std::size_t i = 0, count = 0; i < text.size(); ++i) {
+    if (text[i] == '\x1b') {
+      const std::size_t end = std::min(text.find('m', i), text.size() - 1);
+      out += text.substr(i, end - i + 1);
+      i = end;
+      continue;
+    }
+    if ((text[i] & 0xc0) != 0x80 && ++count > most) break;
+    out += text[i];
+  }
+  return out + (text.find('\x1b') == std::string::npos ? "" : kPlain);
+}
+
+std::string padded(std::string text, std::size_t columns) {
+  const std::size_t has = columns_of(text);
+  return has < columns ? text + std::string(columns - has, ' ') : cut(text, columns);
+}
+
+std::string bar(double part, std::size_t columns) {
+  static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const auto eighths = static_cast<std::size_t>(std::lround(std::clamp(part, 0.0, 1.0) * 8 * static_cast<double>(columns)));
+  std::string text;
+  for (std::size_t i = 0; i < eighths / 8; ++i) text += "█";
+  text += kEighths[eighths % 8];
+  return padded(text, columns);
+}
+
+double rate(double now, double before, double seconds) { return seconds > 0 && now > before ? (now - before) / seconds : 0; }
+
+std::string figure_text(const Figure& figure) {
+  return figure.percent ? fmt::format("{} {:.1f} %", figure.name, 100 * figure.value)
+                        : fmt::format("{} {:.4g}", figure.name, figure.value);
+}
+
+// One curve with its scale at the left; a title above it.
+std::vector<std::string> draw(const std::string& name, const Course& course, bool percent, std::size_t columns,
+                              std::size_t rows) {
+  const std::vector<Course::Point>& points = course.points();
+  Braille dots(static_cast<int>(columns - kScale), static_cast<int>(rows - 1));
+  double low = points.front().smooth, high = low;
+  for (const Course::Point& point : points) {
+    low = std::min(low, point.smooth);
+    high = std::max(high, point.smooth);
+  }
+  if (high - low < 1e-12) high = low + 1;
+  const auto first = static_cast<double>(points.front().step), last = static_cast<double>(points.back().step);
+  int x0 = -1, y0 = -1;
+  for (const Course::Point& point : points) {
+    const double across = last > first ? (static_cast<double>(point.step) - first) / (last - first) : 1;
+    const int x = static_cast<int>(std::lround(across * (dots.width() - 1)));
+    const int y = static_cast<int>(std::lround((point.smooth - low) / (high - low) * (dots.height() - 1)));
+    dots.line(x0 < 0 ? x : x0, y0 < 0 ? y : y0, x, y);
+    x0 = x;
+    y0 = y;
+  }
+  std::vector<std::string> lines = {padded(name, columns)};
+  const std::vector<std::string> drawn = dots.rows();
+  for (std::size_t i = 0; i < drawn.size(); ++i) {
+    const double value = i == 0 ? high : low;
+    const bool labelled = i == 0 || i + 1 == drawn.size();
+    const std::string label = !labelled ? "" : percent ? fmt::format("{:.1f} %", 100 * value) : fmt::format("{:.4g}", value);
+    lines.push_back(fmt::format("{:>{}} {}", label, kScale - 1, drawn[i]));
+  }
+  return lines;
+}
+
+}  // namespace
+
+void Screen::begin(const RunStart& start) {
+  run_ = start;
+  say(start.resumed ? fmt::format("resumes from step {}", start.first_step - 1)
+                    : fmt::format("begins in {}", start.folder.string()));
+}
+
+void Screen::add(const StepEvent& event) {
+  const double memory = std::clamp(static_cast<double>(run_.steps) / 100, 5.0, 500.0);
+  for (const Figure& figure : event.figures) {
+    curves_.try_emplace(figure.name, memory).first->second.add(event.step, figure.value);
+  }
+  for (const auto& [name, value] : event.scalars) scalars_[name] = value;
+}
+
+void Screen::add(const TelemetryEvent& event) {
+  if (before_.graph != event.graph || before_.seconds > event.seconds) before_ = event;
+  if (telemetry_.seconds - before_.seconds >= kRateSeconds) before_ = std::move(telemetry_);
+  telemetry_ = event;
+}
+
+void Screen::say(const std::string& line) {
+  messages_.push_back(line_text(line));
+  if (messages_.size() > kMessages) messages_.erase(messages_.begin());
+}
+
+std::vector<std::string> Screen::head(std::size_t columns) const {
+  const double done = tick_.steps > 0 ? static_cast<double>(tick_.step) / static_cast<double>(tick_.steps) : 0;
+  const std::string left = fmt::format("{}  epoch {:.0f}/{:g}  step {}/{}  {:3.0f} % ", line_text(run_.name),
+                                       std::min(std::floor(tick_.epoch) + 1, std::ceil(tick_.epochs)), tick_.epochs, tick_.step,
+                                       tick_.steps, 100 * done);
+  const std::string right = tick_.seconds_left > 0 ? fmt::format(" {} left", duration_text(tick_.seconds_left)) : "";
+  const std::size_t taken = columns_of(left) + columns_of(right);
+  std::string figures;
+  for (const Figure& figure : tick_.figures) figures += figure_text(figure) + "  ";
+  for (const auto& [name, value] : scalars_) figures += fmt::format("{} {:.4g}  ", name, value);
+  figures += fmt::format("{:.0f} images/s", tick_.images_per_second);
+  if (telemetry_.resident_bytes > 0)
+    figures += fmt::format("  {:.0f} MiB", static_cast<double>(telemetry_.resident_bytes) / 0x1p20);
+  std::replace(figures.begin(), figures.end(), '_', ' ');
+  return {left + (columns > taken + 4 ? bar(done, columns - taken) : "") + right, figures};
+}
+
+std::vector<std::string> Screen::plot(std::size_t columns, std::size_t rows, bool colours) const {
+  std::vector<std::pair<std::string, const Course*>> shown;
+  for (const auto& [name, course] : curves_) {
+    if (course.size() > 1) shown.emplace_back(name, &course);
+  }
+  std::ranges::stable_sort(shown, {}, [](const auto& each) { return each.first != "loss"; });
+  shown.resize(std::min(shown.size(), columns >= 76 ? std::size_t{2} : std::size_t{1}));
+  if (shown.empty() || rows < 4) return {};
+  const std::size_t wide = columns / shown.size() - 1;
+  if (wide < kScale + 8) return {};
+  std::vector<std::string> lines(rows);
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    const auto figure = std::ranges::find(tick_.figures, shown[i].first, &Figure::name);
+    const std::vector<std::string> drawn =
+        draw(shown[i].first, *shown[i].second, figure != tick_.figures.end() && figure->percent, wide, rows);
+    for (std::size_t k = 0; k < rows; ++k) {
+      const char* colour = k == 0 ? kBold : i == 0 ? kOrange : kBlue;
+      lines[k] += colours ? colour + padded(drawn[k], wide + 1) + kPlain : padded(drawn[k], wide + 1);
+    }
+  }
+  return lines;
+}
+
+std::vector<std::string> Screen::stages(std::size_t columns, bool colours) const {
+  const double seconds = telemetry_.seconds - before_.seconds;
+  const std::size_t wide = std::clamp<std::size_t>(columns / 4, 8, 30);
+  std::vector<std::string> lines = {
+      fmt::format("{:<20} {:>9}  {:<{}}  {}", "stage", "samples/s", "busy", wide + 6, "waits in front")};
+  if (colours) lines[0] = kDim + lines[0] + kPlain;
+  for (std::size_t i = 0; i < telemetry_.stages.size(); ++i) {
+    const StageTelemetry& now = telemetry_.stages[i];
+    const StageTelemetry old = i < before_.stages.size() ? before_.stages[i] : StageTelemetry{};
+    const double threads = now.on_device ? 1 : std::max(1, telemetry_.data_threads);
+    const double busy = (now.on_device ? rate(now.device_seconds, old.device_seconds, seconds)
+                                       : rate(now.busy_seconds, old.busy_seconds, seconds)) /
+                        threads;
+    std::int64_t waiting = 0;
+    for (const EdgeTelemetry& edge : telemetry_.edges) waiting += edge.to == now.name ? edge.level : 0;
+    const std::string name = line_text(now.replica < 0 ? now.name : fmt::format("{} {}", now.name, now.replica));
+    const bool hot = !telemetry_.bottleneck.empty() && telemetry_.bottleneck.starts_with(now.name);
+    std::string line =
+        padded(name, 20) + fmt::format(" {:>9.0f}  {} {:>3.0f} %  ",
+                                       rate(static_cast<double>(now.samples), static_cast<double>(old.samples), seconds),
+                                       bar(busy, wide), 100 * std::min(busy, 1.0));
+    if (waiting > 0) line += fmt::format("{} {}", bar(std::min(static_cast<double>(waiting) / 16, 1.0), 8), waiting);
+    lines.push_back(hot && colours ? kOrange + line + kPlain : line);
+  }
+  for (std::size_t i = 0; i < telemetry_.devices.size(); ++i) {
+    const DeviceTelemetry& now = telemetry_.devices[i];
+    const double busy = i < before_.devices.size() ? rate(now.compute_seconds, before_.devices[i].compute_seconds, seconds) : 0;
+    lines.push_back(padded("device " + now.name, 20) +
+                    fmt::format(" {:>9}  {} {:>3.0f} %", "", bar(busy, wide), 100 * std::min(busy, 1.0)));
+  }
+  if (!telemetry_.bottleneck.empty())
+    lines.push_back("bound by " + line_text(telemetry_.bottleneck));
+  else if (!tick_.waits_for.empty())
+    lines.push_back("bound by " + line_text(tick_.waits_for));
+  return lines;
+}
+
+// The head and the newest messages first of all; then the stages; a plot in what is left.
+std::vector<std::string> Screen::lines(std::size_t columns, std::size_t rows, bool colours) const {
+  std::vector<std::string> all = head(columns);
+  if (colours) all[0] = kBold + all[0] + kPlain;
+  std::vector<std::string> below = stages(columns, colours);
+  const std::size_t fixed = all.size() + messages_.size() + 1;
+  if (fixed + below.size() > rows) below.resize(rows > fixed ? rows - fixed : 0);
+  const std::size_t left = rows > fixed + below.size() + 1 ? rows - fixed - below.size() - 1 : 0;
+  const std::vector<std::string> curves = plot(columns, std::min<std::size_t>(left, 14), colours);
+  all.insert(all.end(), curves.begin(), curves.end());
+  all.insert(all.end(), below.begin(), below.end());
+  for (const std::string& message : messages_) all.push_back(colours ? kDim + message + kPlain : message);
+  if (all.size() > rows) all.resize(rows);
+  for (std::string& line : all) line = cut(line, columns);
+  return all;
+}
+
+}  // namespace millrace::top

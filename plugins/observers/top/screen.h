@@ -1,0 +1,39 @@
+// What --top draws, as lines of text.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "millrace/observer.h"
+#include "millrace/util/course.h"
+
+namespace millrace::top {
+
+// Not thread-safe.
+class Screen {
+ public:
+  void begin(const RunStart& start);
+  void add(const StepEvent& event);
+  void add(const TickEvent& event) { tick_ = event; }
+  void add(const TelemetryEvent& event);
+  void say(const std::string& line);  // of the newest, the last few are shown
+
+  // At most `rows` lines of at most `columns` characters. `colours`: with ANSI's colours.
+  std::vector<std::string> lines(std::size_t columns, std::size_t rows, bool colours) const;
+
+ private:
+  std::vector<std::string> head(std::size_t columns) const;
+  std::vector<std::string> stages(std::size_t columns, bool colours) const;
+  std::vector<std::string> plot(std::size_t columns, std::size_t rows, bool colours) const;
+
+  RunStart run_;
+  TickEvent tick_;
+  TelemetryEvent telemetry_, before_;
+  std::map<std::string, Course> curves_;  // figures of training
+  std::map<std::string, double> scalars_;
+  std::vector<std::string> messages_;
+};
+
+}  // namespace millrace::top
