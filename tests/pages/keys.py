@@ -154,7 +154,7 @@ def generated(program):
                               "the same. Keys that all optimizers share are those of [the stage](stages.md#optimizer).",
                               entries(inspect, names["update rules"], ["rule"])),
         "observers.md": page("Observers", "What a table `[observe.NAME]` may name. `pipeline-inspect observer NAME` prints the same. "
-                             "`console`, `metrics` and `ledger` listen by default.", entries(inspect, names["observers"], ["observer"])),
+                             "`console`, `ledger`, `metrics` and `pictures` listen by default.", entries(inspect, names["observers"], ["observer"])),
     }
 
 
