@@ -127,8 +127,9 @@ void Picture::dots(std::span<const Point> points, double radius, const LineStyle
   for (const Point& point : points) {
     if (!std::isfinite(point.x) || !std::isfinite(point.y)) continue;
     const Area* within = style.within;
-    if (within != nullptr && (point.x < within->left || point.x > within->right())) continue;
-    if (within != nullptr && (point.y < within->top || point.y > within->bottom())) continue;
+    constexpr double kEdge = 0.5;  // a point on the edge is within
+    if (within != nullptr && (point.x < within->left - kEdge || point.x > within->right() + kEdge)) continue;
+    if (within != nullptr && (point.y < within->top - kEdge || point.y > within->bottom() + kEdge)) continue;
     cairo_new_sub_path(to);
     cairo_arc(to, point.x, point.y, radius, 0, 2 * M_PI);
     cairo_fill(to);
