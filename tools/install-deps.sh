@@ -8,7 +8,7 @@ packages=(  # under names that all of them have; libjpeg-dev is libjpeg-turbo in
   libtbb-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev   # the framework
   libjpeg-dev                                                    # plugins/stages/decode_image, tools/pipeline-data
   libpng-dev                                                     # plugins/stages/decode_image, plugins/stages/png_file
-  libpango1.0-dev                                                # plugins/drawing: pictures, with cairo and a font (DejaVu)
+  libcairo2-dev libfribidi-dev fonts-dejavu-core                 # plugins/drawing
   libre2-dev                                                     # plugins/sources/read_folder
   libdnnl-dev                                                    # plugins/backends/cpu
   libssl-dev                                                     # the framework (SHA-256), plugins/storage/s3

@@ -1,4 +1,4 @@
-// For builds without cairo and Pango.
+// For builds without cairo and FriBidi.
 #include "millrace/error.h"
 #include "picture.h"
 
@@ -10,7 +10,7 @@ bool can_draw() { return false; }
 TextExtent extent_of(std::string_view, const TextStyle& style) { return {0, line_height(style.size)}; }
 
 Picture::Picture(double width, double height, Colour) : width_(width), height_(height) {
-  fail(ErrorKind::run, "this build cannot draw: it was made without cairo and Pango (Debian: libpango1.0-dev)");
+  fail(ErrorKind::run, "this build cannot draw: it was made without cairo and FriBidi (Debian: libcairo2-dev, libfribidi-dev)");
 }
 Picture::Picture(Picture&&) noexcept = default;
 Picture::~Picture() = default;

@@ -2,7 +2,6 @@
 
 #include <cairo-svg.h>
 #include <cairo.h>
-#include <pango/pangocairo.h>
 #include <png_file.h>
 
 #include <algorithm>
@@ -11,62 +10,14 @@
 #include <utility>
 
 #include "millrace/error.h"
-#include "millrace/util/text.h"
+#include "release.h"
+#include "text_line.h"
 
 namespace millrace::drawing {
 namespace {
 
-template <auto kRelease>
-struct Release {
-  template <class T>
-  void operator()(T* handle) const {
-    kRelease(handle);
-  }
-};
 using Surface = std::unique_ptr<cairo_surface_t, Release<cairo_surface_destroy>>;
 using Context = std::unique_ptr<cairo_t, Release<cairo_destroy>>;
-using Layout = std::unique_ptr<PangoLayout, Release<g_object_unref>>;
-using FontDescription = std::unique_ptr<PangoFontDescription, Release<pango_font_description_free>>;
-
-// Letters stand where they are measured, at any scale: nothing is rounded to pixels.
-PangoContext* text_context() {
-  thread_local const std::unique_ptr<PangoContext, Release<g_object_unref>> context = [] {
-    std::unique_ptr<PangoContext, Release<g_object_unref>> made(
-        pango_font_map_create_context(pango_cairo_font_map_get_default()));
-    cairo_font_options_t* options = cairo_font_options_create();
-    cairo_font_options_set_hint_metrics(options, CAIRO_HINT_METRICS_OFF);
-    cairo_font_options_set_hint_style(options, CAIRO_HINT_STYLE_NONE);
-    cairo_font_options_set_antialias(options, CAIRO_ANTIALIAS_GRAY);
-    pango_cairo_context_set_font_options(made.get(), options);
-    cairo_font_options_destroy(options);
-    pango_context_set_round_glyph_positions(made.get(), FALSE);
-    return made;
-  }();
-  return context.get();
-}
-
-Layout layout_of(std::string_view text, const TextStyle& style) {
-  Layout layout(pango_layout_new(text_context()));
-  const FontDescription font(pango_font_description_new());
-  pango_font_description_set_family(font.get(), "DejaVu Sans, Sans");
-  pango_font_description_set_absolute_size(font.get(), style.size * PANGO_SCALE);
-  if (style.bold) pango_font_description_set_weight(font.get(), PANGO_WEIGHT_BOLD);
-  pango_layout_set_font_description(layout.get(), font.get());
-  pango_layout_set_single_paragraph_mode(layout.get(), TRUE);
-  const std::string line = line_text(utf8_text(text));
-  pango_layout_set_text(layout.get(), line.data(), static_cast<int>(line.size()));
-  if (style.most > 0) {
-    pango_layout_set_width(layout.get(), static_cast<int>(style.most * PANGO_SCALE));
-    pango_layout_set_ellipsize(layout.get(), PANGO_ELLIPSIZE_END);
-  }
-  return layout;
-}
-
-Area units(const PangoRectangle& of) {
-  const auto unit = [](int value) { return static_cast<double>(value) / PANGO_SCALE; };
-  return {unit(of.x), unit(of.y), unit(of.width), unit(of.height)};
-}
-
 void set_colour(cairo_t* to, Colour colour, double opacity = 1) {
   cairo_set_source_rgba(to, colour[0] / 255.0, colour[1] / 255.0, colour[2] / 255.0, opacity);
 }
@@ -110,10 +61,7 @@ struct Picture::State {
 bool can_draw() { return writes_png(); }
 
 TextExtent extent_of(std::string_view text, const TextStyle& style) {
-  const Layout layout = layout_of(text, style);
-  PangoRectangle logical;
-  pango_layout_get_extents(layout.get(), nullptr, &logical);
-  return {units(logical).width, line_height(style.size)};
+  return {set_line(text, style).width, line_height(style.size)};
 }
 
 Picture::Picture(double width, double height, Colour ground)
@@ -179,8 +127,9 @@ void Picture::dots(std::span<const Point> points, double radius, const LineStyle
   for (const Point& point : points) {
     if (!std::isfinite(point.x) || !std::isfinite(point.y)) continue;
     const Area* within = style.within;
-    if (within != nullptr && (point.x < within->left || point.x > within->right())) continue;
-    if (within != nullptr && (point.y < within->top || point.y > within->bottom())) continue;
+    constexpr double kEdge = 0.5;  // a point on the edge is within
+    if (within != nullptr && (point.x < within->left - kEdge || point.x > within->right() + kEdge)) continue;
+    if (within != nullptr && (point.y < within->top - kEdge || point.y > within->bottom() + kEdge)) continue;
     cairo_new_sub_path(to);
     cairo_arc(to, point.x, point.y, radius, 0, 2 * M_PI);
     cairo_fill(to);
@@ -205,34 +154,35 @@ void Picture::image(const Area& area, const ImageView& image) {
 void Picture::text(Point at, std::string_view text, const TextStyle& style) {
   if (text.empty()) return;
   cairo_t* const to = state_->to();
-  const Layout layout = layout_of(text, style);
-  PangoRectangle ink_of, logical_of;
-  pango_layout_get_extents(layout.get(), &ink_of, &logical_of);
-  const Area logical = units(logical_of);
-  Area ink = units(ink_of);
+  const TextLine line = set_line(text, style);
   // Lines of one size have one baseline, whatever fonts their letters come from.
-  const double baseline = static_cast<double>(pango_layout_get_baseline(layout.get())) / PANGO_SCALE;
-  const double down = 0.95 * style.size - baseline;
-  const double left = style.align == Align::left     ? -logical.left
-                      : style.align == Align::centre ? -logical.left - logical.width / 2
-                                                     : -logical.left - logical.width;
+  const double down = 0.95 * style.size;
+  const double left = style.align == Align::left ? 0 : style.align == Align::centre ? -line.width / 2 : -line.width;
   cairo_save(to);
   cairo_translate(to, at.x, at.y);
   if (style.upward) cairo_rotate(to, -M_PI / 2);
-  cairo_move_to(to, left, down);
+  cairo_translate(to, left, down);
   set_colour(to, style.colour);
-  pango_cairo_show_layout(to, layout.get());
+  for (const TextRun& run : line.runs) {
+    cairo_set_font_face(to, run.font);
+    cairo_set_font_size(to, style.size);
+    cairo_set_font_options(to, font_options());
+    cairo_show_glyphs(to, run.glyphs.data(), static_cast<int>(run.glyphs.size()));
+  }
   cairo_restore(to);
+  Area ink = line.ink;
   ink.left += left;
   ink.top += down;
   const Area placed = style.upward ? Area{at.x + ink.top, at.y - ink.right(), ink.height, ink.width}
                                    : Area{at.x + ink.left, at.y + ink.top, ink.width, ink.height};
-  state_->texts.push_back({pango_layout_get_text(layout.get()), placed});
+  state_->texts.push_back({line.text, placed});
 }
 
 Raster Picture::raster(double scale) const {
+  check(cairo_status(state_->to()));  // of all that was drawn
   Raster made{static_cast<int>(std::lround(height_ * scale)), static_cast<int>(std::lround(width_ * scale)), {}};
   const Surface surface(cairo_image_surface_create(CAIRO_FORMAT_RGB24, made.width, made.height));
+  check(cairo_surface_status(surface.get()));
   {
     const Context to(cairo_create(surface.get()));
     cairo_scale(to.get(), scale, scale);
@@ -258,6 +208,7 @@ std::string Picture::png(double scale) const {
 }
 
 std::string Picture::svg() const {
+  check(cairo_status(state_->to()));
   std::string text;
   const Surface surface(cairo_svg_surface_create_for_stream(append, &text, width_, height_));
   cairo_svg_surface_set_document_unit(surface.get(), CAIRO_SVG_UNIT_PX);

@@ -73,7 +73,7 @@ struct TextExtent {
 TextExtent extent_of(std::string_view text, const TextStyle& style);
 double line_height(double size);  // from a line's top to that of the next one
 
-bool can_draw();  // whether this build has cairo and Pango; without them a Picture throws Error(run) when it is made
+bool can_draw();  // whether this build has cairo and FriBidi; without them a Picture throws Error(run) when it is made
 
 struct Raster {
   int height = 0, width = 0;
@@ -83,7 +83,7 @@ struct Raster {
 };
 
 // What is drawn beyond the edges is lost. Texts are UTF-8 in any script that a font is installed for. A character without a font
-// is a box with its number; bytes that are no UTF-8 are written \xNN. The same calls give the same pixels where the fonts are the
+// is a box; bytes that are no UTF-8 are written \xNN. The same calls give the same pixels where the fonts are the
 // same. Not thread-safe; several threads may each draw one.
 class Picture {
  public:

@@ -72,7 +72,11 @@ Scale Scale::around(std::span<const double> values, Kind kind) {
     low -= low > 0 ? std::min(low, 0.5 * size) : 0.5 * size;
     high += 0.5 * size;
   }
-  if (low > 0 && low < 0.35 * high) low = 0;  // a little more, and the axis begins where it means something
+  if (low > 0 && low < 0.35 * high) low = 0;         // a little more, and the axis begins where it means something
+  if (kind == Kind::percent && high - low < 0.02) {  // what hardly differs shall look so
+    low -= 0.01;
+    high += 0.01;
+  }
   const double step = round_up((high - low) / 8);
   low = step * std::floor(low / step + 1e-9);
   high = step * std::ceil(high / step - 1e-9);

@@ -152,9 +152,9 @@ def generated(program):
                           entries(inspect, names["losses"], ["loss"])),
         "optimizers.md": page("Optimizers", "What the key `type` of the stage `optimizer` may name. `pipeline-inspect optimizer NAME` prints "
                               "the same. Keys that all optimizers share are those of [the stage](stages.md#optimizer).",
-                              entries(inspect, names["optimizers"], ["type"])),
+                              entries(inspect, names["optimizers"], ["optimizer"])),
         "observers.md": page("Observers", "What a table `[observe.NAME]` may name. `pipeline-inspect observer NAME` prints the same. "
-                             "`console`, `metrics`, `ledger` and `kubeflow` listen by default.",
+                             "`console`, `metrics`, `ledger`, `pictures` and `kubeflow` listen by default.",
                              entries(inspect, names["observers"], ["observer"])),
     }
 

@@ -23,7 +23,7 @@ std::string shown(double loss) { return std::isnan(loss) ? "nan" : fmt::format("
 
 FindRate::FindRate(std::string picture) : picture_(std::move(picture)) {
   if (picture_.empty()) return;
-  if (!drawing::can_draw()) fail(ErrorKind::usage, "--picture needs cairo and Pango, and this build was made without them");
+  if (!drawing::can_draw()) fail(ErrorKind::usage, "--picture needs cairo and FriBidi, and this build was made without them");
   if (!picture_.ends_with(".png")) fail(ErrorKind::usage, "--picture makes a PNG file: '{}' should end in .png", picture_);
   try {
     const OutputFile trial(picture_);  // nothing is left of it

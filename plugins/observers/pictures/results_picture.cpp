@@ -148,18 +148,11 @@ std::string progress_text(const History& history) {
   return text;
 }
 
-// The loss first, then a figure that is better when it is higher.
+// The loss first, then shares of what is right, then others as they came.
 std::vector<std::string> sorted_names(const History& history) {
   std::vector<std::string> names = history.names();
-  std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
-    const auto rank = [&](const std::string& name) {
-      return name == "loss"                                                                          ? 0
-             : history.figure(name).higher_is_better && history.figure(name).passes.empty() == false ? 1
-             : history.figure(name).higher_is_better                                                 ? 2
-                                                                                                     : 3;
-    };
-    return rank(a) < rank(b);
-  });
+  const auto rank = [&](const std::string& name) { return name == "loss" ? 0 : history.figure(name).percent ? 1 : 2; };
+  std::stable_sort(names.begin(), names.end(), [&](const auto& x, const auto& y) { return rank(x) < rank(y); });
   return names;
 }
 

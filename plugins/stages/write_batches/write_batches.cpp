@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <system_error>
 #include <utility>
 
 #include "millrace/error.h"
@@ -154,10 +155,14 @@ void WriteBatches::begin_writing(bool epoch_is_over) {
   if (writer_.joinable()) writer_.join();
   const bool with_sheet = !std::exchange(sheet_begun_, true) && !cells_.empty(), with_labels = epoch_is_over && !counts_.empty();
   done_ = epoch_is_over;
-  writer_ = std::thread([this, with_sheet, with_labels] {
-    if (with_sheet) write("first_batches.png", [this] { return draw_sheet().png(); });
-    if (with_labels) write("labels.png", [this] { return draw_labels().png(); });
-  });
+  try {
+    writer_ = std::thread([this, with_sheet, with_labels] {
+      if (with_sheet) write("first_batches.png", [this] { return draw_sheet().png(); });
+      if (with_labels) write("labels.png", [this] { return draw_labels().png(); });
+    });
+  } catch (const std::system_error& error) {  // no thread is to be had, and a run does not end for a picture
+    context_.run->warn(fmt::format("{} the first batches are not drawn: {}", context_.place(), error.what()));
+  }
 }
 
 void WriteBatches::write(const char* name, const std::function<std::string()>& png) {

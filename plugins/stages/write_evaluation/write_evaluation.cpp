@@ -56,7 +56,7 @@ void WriteEvaluation::describe(StageDescription<Params>& d) {
   d.params.add("predictions", &Params::predictions)
       .range(0, 100)
       .unit("images")
-      .text("how many images of the pass, the first ones, are drawn with their predictions; 0: no sheet")
+      .text("how many images, evenly spaced over the pass, are drawn with their predictions; 0: no sheet")
       .in_recipes();
 }
 
@@ -72,7 +72,7 @@ WriteEvaluation::WriteEvaluation(const Params& params, const DataContext& contex
       mistakes_(static_cast<std::size_t>(params.mistakes)),
       pixels_(context.network != nullptr ? static_cast<std::size_t>(context.network->output()[0]) : 0, probabilities_),
       worst_(static_cast<std::size_t>(params.mistakes), colours_for(context)),
-      first_(static_cast<std::size_t>(params.predictions), colours_for(context)) {
+      shown_(static_cast<std::size_t>(params.predictions), context.samples_per_epoch, colours_for(context)) {
   if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose classes could be compared with labels");
   const Shape& output = context.network->output();
   if (gives_map(*context.network)) require_label_images(output);
@@ -120,7 +120,7 @@ void WriteEvaluation::count(const Predictions& share, std::size_t sample) {
   matrix_[verdict.label * classes_ + verdict.predicted] += 1;
   calibration_.add(verdict.confidence, right);
   if (!right) mistakes_.add(verdict, share, sample);
-  if (!first_.is_full()) first_.add(verdict, share, sample, names_);
+  if (shown_.takes_next()) shown_.add(verdict, share, sample, names_);
 }
 
 void WriteEvaluation::count_pixels(const Predictions& share, std::size_t sample) {
@@ -129,7 +129,7 @@ void WriteEvaluation::count_pixels(const Predictions& share, std::size_t sample)
   const PixelVerdict verdict = pixels_.judge(share.result().row(sample), labels_, matrix_, calibration_);
   const WorstImages::Maps maps = {map_, labels_, pixels_.predicted()};
   worst_.add(verdict, maps, share, sample);
-  if (!first_.is_full()) first_.add(verdict, maps, share, sample);
+  if (shown_.takes_next()) shown_.add(verdict, maps, share, sample);
 }
 
 std::size_t WriteEvaluation::label_of(const Predictions::Sample& sample) const {
@@ -151,7 +151,7 @@ void WriteEvaluation::finish() {
   calibration_ = {};
   mistakes_.clear();
   worst_.clear();
-  first_.clear();
+  shown_.clear();
   images_ = 0;
 }
 
@@ -181,7 +181,7 @@ void WriteEvaluation::add_tables(OutputFiles& files, const ClassMatrix& matrix) 
 }
 
 void WriteEvaluation::add_pictures(OutputFiles& files, const ClassMatrix& matrix) const {
-  if (params_.predictions > 0) files.add(path("predictions.png"), first_.sheet(context_.graph).png());
+  if (params_.predictions > 0) files.add(path("predictions.png"), shown_.sheet(context_.graph, names_).png());
   if (params_.mistakes > 0)
     files.add(path(is_map() ? "worst.csv" : "mistakes.csv"), is_map() ? worst_.csv() : mistakes_.csv(names_));
   if (!drawing::can_draw()) return;

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "calibration.h"
-#include "first_samples.h"
 #include "millrace/batch.h"
 #include "millrace/stage.h"
 #include "millrace/util/class_matrix.h"
 #include "millrace/util/output_file.h"
 #include "mistakes.h"
 #include "pixel_verdict.h"
+#include "shown_samples.h"
 #include "worst_images.h"
 
 namespace millrace {
@@ -25,7 +25,7 @@ namespace millrace {
 //   [evaluate.write_evaluation]
 //   folder = "evaluation"                # in the run's folder
 //   mistakes = 36                        # on the sheet of the worst ones
-//   predictions = 25                     # on the sheet of the first ones
+//   predictions = 25                     # on the sheet of images from all of the pass
 //
 // CSV files (RFC 4180) with a first row of names:
 //   figures.csv       accuracy, means over the classes that occur, expected calibration error
@@ -37,7 +37,7 @@ namespace millrace {
 //   confusion.png     the class matrix: a row for each label, cells coloured by their share of the row; for up to 4,000 classes.
 //                     The same as confusion.svg
 //   classes.png       recall, precision, F1 and count of each class, as bars; of pixels accuracy, IoU, precision and count
-//   predictions.png   the first images of the pass as the network saw them, with what each was predicted as; of maps, with the label
+//   predictions.png   images from all of the pass as the network saw them, with what each was predicted as; of maps, with the label
 //                     image and the predicted classes laid over
 //   mistakes.png      the wrong predictions of the highest loss, -log of the label's probability: the images as the network saw
 //                     them, label, prediction, its confidence, loss, and number and name of the sample (mistakes.h)
@@ -104,7 +104,7 @@ class WriteEvaluation : public Stage {
   PixelJudge pixels_;
   std::vector<std::uint8_t> labels_;  // (map_)
   WorstImages worst_;
-  FirstSamples first_;
+  ShownSamples shown_;
   double images_ = 0;
 
   PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest

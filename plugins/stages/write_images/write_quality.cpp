@@ -26,7 +26,7 @@ void WriteQuality::describe(StageDescription<Params>& d) {
   d.params.add("predictions", &Params::predictions)
       .range(0, 100)
       .unit("images")
-      .text("how many images of the pass, the first ones, are drawn on predictions.png: input, result and target; 0: no sheet")
+      .text("how many images, evenly spaced over the pass, are drawn on predictions.png: input, result and target; 0: no sheet")
       .in_recipes();
   d.params.add("baseline", &Params::baseline)
       .choices({"none", "input", "nearest", "bilinear", "bicubic"})
@@ -100,6 +100,14 @@ void WriteQuality::draw_seen(const Predictions& share, std::size_t sample) {
   }
 }
 
+// Evenly spaced over the pass.
+bool WriteQuality::takes_for_sheet() const {
+  const auto most = static_cast<std::uint64_t>(params_.predictions);
+  if (shown_.cells.size() >= most) return false;
+  const std::uint64_t every = std::max<std::uint64_t>(1, context_.samples_per_epoch / most);
+  return (static_cast<std::uint64_t>(count_) - 1) % every == 0;
+}
+
 void WriteQuality::show(const Predictions& share, std::size_t sample, double ratio) {
   draw_seen(share, sample);
   drawing::SheetCell cell;
@@ -144,7 +152,7 @@ void WriteQuality::write_rows(const Predictions& share) {
     append_csv(text_, place_);
     result_.draw(share.result().row(i), pixels_);
     const Quality found = compare(pixels_, target, made_);
-    if (shown_.cells.size() < static_cast<std::size_t>(params_.predictions)) show(share, i, found.ratio);
+    if (takes_for_sheet()) show(share, i, found.ratio);
     if (has_baseline()) {
       draw_baseline(share, i);
       compare(pixels_, target, baseline_);
@@ -171,7 +179,7 @@ void WriteQuality::finish() {
   figures.commit();
   rows_.reset();
   if (params_.predictions > 0 && drawing::can_draw()) {
-    shown_.title = fmt::format("The first {} images of {}", shown_.cells.size(), context_.graph);
+    shown_.title = fmt::format("{} of {} images of {}", shown_.cells.size(), count_, context_.graph);
     shown_.subtitle = "input, result, target";
     OutputFile picture(folder_ + "/predictions.png");
     picture.write(drawing::draw(shown_).png());

@@ -73,6 +73,7 @@ class WriteQuality : public Stage {
   Quality compare(const std::vector<std::uint8_t>& pixels, const Planes& target, Quality& sums);
   void draw_seen(const Predictions& share, std::size_t sample);      // into seen_
   void draw_baseline(const Predictions& share, std::size_t sample);  // into pixels_
+  bool takes_for_sheet() const;                                      // whether the image that was just counted is one
   void show(const Predictions& share, std::size_t sample, double ratio);
 
   const Params params_;

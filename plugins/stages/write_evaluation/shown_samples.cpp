@@ -1,4 +1,4 @@
-#include "first_samples.h"
+#include "shown_samples.h"
 
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@ std::vector<std::uint8_t> image_of(const Predictions& share, std::size_t sample)
 
 }  // namespace
 
-void FirstSamples::add(const Verdict& verdict, const Predictions& share, std::size_t sample,
+void ShownSamples::add(const Verdict& verdict, const Predictions& share, std::size_t sample,
                        const std::vector<std::string>& names) {
   const std::vector<std::uint8_t> seen = image_of(share, sample);
   drawing::SheetCell cell;
@@ -30,7 +30,7 @@ void FirstSamples::add(const Verdict& verdict, const Predictions& share, std::si
   sheet_.cells.push_back(std::move(cell));
 }
 
-void FirstSamples::add(const PixelVerdict& verdict, const WorstImages::Maps& maps, const Predictions& share, std::size_t sample) {
+void ShownSamples::add(const PixelVerdict& verdict, const WorstImages::Maps& maps, const Predictions& share, std::size_t sample) {
   const std::vector<std::uint8_t> seen = image_of(share, sample);
   const ImageShape window = share.batch->window;
   drawing::SheetCell cell;
@@ -41,7 +41,7 @@ void FirstSamples::add(const PixelVerdict& verdict, const WorstImages::Maps& map
 }
 
 // Half transparent. Where the map has another size than the image, it stands alone.
-drawing::KeptImage FirstSamples::overlay(std::vector<std::uint8_t> image, ImageShape shape, std::span<const std::uint8_t> classes,
+drawing::KeptImage ShownSamples::overlay(std::vector<std::uint8_t> image, ImageShape shape, std::span<const std::uint8_t> classes,
                                          ImageShape map) const {
   const bool lies_over = shape.height == map.height && shape.width == map.width;
   const auto channels = static_cast<std::size_t>(shape.channels);
@@ -59,11 +59,14 @@ drawing::KeptImage FirstSamples::overlay(std::vector<std::uint8_t> image, ImageS
   return drawing::kept({mixed.data(), map});
 }
 
-drawing::Picture FirstSamples::sheet(const std::string& graph) const {
+drawing::Picture ShownSamples::sheet(const std::string& graph, const std::vector<std::string>& names) const {
   drawing::Sheet sheet = sheet_;
-  sheet.title = fmt::format("The first {} images of {}", sheet.cells.size(), graph);
+  sheet.title = fmt::format("{} of {} images of {}", sheet.cells.size(), passed_, graph);
   const bool is_map = !sheet.cells.empty() && sheet.cells.front().images.size() > 1;
   sheet.subtitle = is_map ? "image, label, prediction" : "what each was predicted as; mistakes are red";
+  for (std::size_t c = 0; is_map && c < names.size(); ++c) {
+    sheet.legend.push_back({names[c], {colours_[3 * c], colours_[3 * c + 1], colours_[3 * c + 2]}});
+  }
   return drawing::draw(sheet);
 }
 
