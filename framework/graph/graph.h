@@ -45,7 +45,7 @@ struct GraphOptions {
   TargetSpec target;
   std::uint32_t numbers = 0;  // Source::numbers()
   bool has_rows = false;      // Source::has_rows()
-  // Of several processes that share every batch: the load of each replica of all of them, and which replicas are here. The graph
+  // Where several processes share every batch: the load of each replica of all of them, and which replicas are here. The graph
   // reads the slots of these, as split() deals them out, and nothing else. Epochs, steps and positions are the same for all
   // processes. Empty: this process has the whole batch.
   std::vector<double> load;

@@ -16,7 +16,7 @@
 
 namespace millrace {
 
-// Of several processes the one with rank 0 has the observers; the others send it what happens in them.
+// The process with rank 0 has the observers, where there are several; the others send it what happens in them.
 class Audience {
  public:
   // `pipeline`, `options` and their group outlive this. Throws Error(usage) for parameters of an observer.
@@ -33,8 +33,8 @@ class Audience {
   void warn(std::string text) { observers_.warn(std::move(text)); }
   void warn_once(std::string text);  // rank 0 says what all processes find; "": nothing is said
 
-  // Of several processes, before anything is reported: their reports are added up, and requests are in force for all of them at
-  // the same step.
+  // Called where there are several processes, before anything is reported: their reports are added up, and requests are in force
+  // for all of them at the same step.
   void share();
   // Reports of the others are listened to. Not before observers know that the run has begun: another process may be ahead.
   void listen();

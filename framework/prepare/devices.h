@@ -59,7 +59,7 @@ struct OpenDevices {
   std::size_t processes_here = 1;                // that share the machine
 };
 
-// Of the processes of a run, those that share this machine's devices: with the same host name, network and visible devices.
+// The processes of a run that share this machine's devices: those with the same host name, network and visible devices.
 // Launchers that give each of their tasks devices of its own hide the others, so such tasks share none.
 struct HostShare {
   std::size_t place = 0;              // of this process among them

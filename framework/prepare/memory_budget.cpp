@@ -54,7 +54,7 @@ Items of_graph(const MemoryNeeds::Graph& graph) {
   return items;
 }
 
-// Of values on their way from files into replicas, and from these into files.
+// The memory of values on their way from files into replicas, and from these into files.
 Items of_copies(const MemoryNeeds& needs) {
   std::size_t all = 0, largest = 0;
   for (const Parameter& parameter : needs.network->parameters) {

@@ -22,7 +22,7 @@ struct MemoryItem {
   std::string device = {};  // whose own memory it is; "": the host's
 };
 
-// Of the host's memory, or of one device's own.
+// A part of the host's memory, or of one device's own.
 std::size_t total_bytes(const std::vector<MemoryItem>& items, const std::string& device = {});
 
 // What takes memory in a run.

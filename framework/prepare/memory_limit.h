@@ -11,7 +11,7 @@ namespace millrace {
 // How much of addresses this process may have (`ulimit -v`), and so of memory; 0: there is no limit.
 std::size_t address_limit();
 
-// Of two limits, of which each may be 0: there is none.
+// The smaller of two limits. Each may be 0: there is none.
 inline std::size_t lesser_limit(std::size_t a, std::size_t b) { return a == 0 || (b != 0 && b < a) ? b : a; }
 
 std::size_t resident_bytes();               // of this process, now
@@ -21,12 +21,12 @@ std::string bytes_text(std::size_t bytes);  // "1.44 GiB", "12.0 MiB"
 // this process; 0: it does not say. address_limit() counts too.
 std::string held_memory(std::size_t of_host);
 
-// Of the host's memory, what a batch of size "auto" may count on where run.memory does not say. The rest is for what nobody can
-// plan: the cache of files, other programs.
+// The part of the host's memory that a batch of size "auto" may count on where run.memory does not say. The rest is for what
+// nobody can plan: the cache of files, other programs.
 inline std::size_t usable_memory(std::size_t of_host) { return of_host / 4 * 3; }
 
-// Of a device's own memory, in whole steps of 256 MiB: what comes and goes elsewhere must not change the choice. A part stays
-// free for what a device's libraries load later.
+// The part of a device's own memory, in whole steps of 256 MiB: what comes and goes elsewhere must not change the choice. A part
+// stays free for what a device's libraries load later.
 std::size_t usable_device_memory(std::size_t free, std::size_t total);
 
 }  // namespace millrace

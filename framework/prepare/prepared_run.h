@@ -54,7 +54,7 @@ struct PreparedRun {
   std::vector<std::unique_ptr<Graph>> graphs;  // one for each build, once open_graphs() has made them
 
   const GraphBuild& main() const { return *builds.front(); }
-  // Of the main graph, which --graph may name.
+  // The plan of the main graph, which --graph may name.
   const GraphPlan& stepping_graph() const {
     return options.graph.empty() ? pipeline.graphs.front() : *pipeline.graph(options.graph);
   }

@@ -45,7 +45,7 @@ class ReplicaSet {
   Precision precision() const { return precision_; }
   const CompileRequest& request() const { return shared_.request; }
   std::int32_t resident_set(std::size_t graph) const { return resident_sets_.empty() ? -1 : resident_sets_[graph]; }
-  // Of the slots of a batch, those that this process reads.
+  // The slots of a batch that this process reads.
   std::uint32_t slots_here(std::uint32_t batch_size, const std::vector<double>& load) const;
 
   void finish() const;   // waits for all submitted work

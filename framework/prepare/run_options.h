@@ -19,7 +19,7 @@
 
 namespace millrace {
 
-// Of a run that resumes from a checkpoint.
+// What is asked of a run that resumes from a checkpoint.
 struct ResumeWishes {
   // The folder of a run, for its newest checkpoint, or a checkpoint in it; "": that of the newest run of this name. None: as
   // [checkpoint] resume says.
@@ -68,7 +68,7 @@ struct RunOptions {
   RunCommands commands;
   RunHooks hooks;
 
-  // Of several processes, the one that has observers and writes files.
+  // Whether this process, among several, has observers and writes files.
   bool is_first() const { return group == nullptr || group->rank() == 0; }
   // Before the first step, when an end would lose nothing.
   void doing(std::string what) const {

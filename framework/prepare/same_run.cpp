@@ -65,7 +65,7 @@ FoundCheckpoint unpacked(const std::vector<std::byte>& bytes, std::string& optio
   return found;
 }
 
-// Of the tables that compare_with_checkpoint() leaves to a resumed run.
+// The tables that compare_with_checkpoint() leaves to a resumed run.
 std::vector<Difference> checkpoint_differences(const std::string& first, const std::string& mine) {
   Diagnostics errors;
   const auto theirs = parse_toml(first, "rank 0's file", errors), ours = parse_toml(mine, "this rank's file", errors);

@@ -29,7 +29,7 @@ struct MainGraphSteps {
 struct StepsAsked {
   StartingPoint from = {};
   bool is_resumed = false;
-  // Of a resumed run whose batches had another size: the step of its epoch, counted in today's batches.
+  // In a resumed run whose batches had another size: the step of its epoch, counted in today's batches.
   std::optional<std::uint64_t> step_with_other_batches = {};
   bool is_named = false;   // --graph names the main graph: one that does not train runs for one epoch
   std::uint64_t most = 0;  // steps; 0: as the file says

@@ -69,7 +69,7 @@ class StopRules {
   // REQUIRES: has_best().
   Best best_found() const { return {best_->name(), best_->state().best_step, best_->state().best.value_or(0)}; }
   std::map<std::string, RunState::Watched> state() const;
-  // Of a resumed run. One that had lost its patience is asked to end.
+  // Restores a resumed run. One that had lost its patience is asked to end.
   void restore(const std::map<std::string, RunState::Watched>& state);
 
  private:

@@ -90,7 +90,7 @@ bool BoundarySaves::leaves_out() {
   return verdict.at(0) != std::byte{0};
 }
 
-// Of several processes each has an error of its own, and none waits for the others here.
+// Each of several processes has its own error here, and none waits for the others.
 Error BoundarySaves::with_weights(const Error& error, std::uint64_t done) {
   const bool can_save =
       run_.weights != nullptr && run_.barriers.empty() && error.kind() != ErrorKind::device && error.message() != kOutOfMemory;

@@ -22,7 +22,7 @@ class BoundarySaves {
   void ask_for_checkpoints();             // some times a second: by time, and for signals
   bool is_due(std::uint64_t done) const;  // a checkpoint, as [checkpoint] every says
   void save_asked(std::uint64_t done);    // the weights, for those who asked for them
-  // Of a run without checkpoints, from which the best weights would be exported: writes them where the state of the run
+  // In a run without checkpoints, from which the best weights would be exported: writes them where the state of the run
   // `is_best`, else tries those that wait again.
   void save_best(bool is_best);
   // A checkpoint, where one is due or somebody asks for it. `best`: the state is the best so far. `state` is called for it.

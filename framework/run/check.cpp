@@ -46,7 +46,7 @@ std::string describe_weights(const WeightsSource& source) {
                      source.fresh.empty() ? "" : fmt::format(", new: {}", fmt::join(source.fresh, ", ")));
 }
 
-// Of all processes, in their order. All processes call it.
+// Describes the replicas of all processes, in their order. All processes call it.
 std::string replicas_text(const PreparedRun& run) {
   const OpenDevices& devices = run.replicas.devices();
   std::string text, host;

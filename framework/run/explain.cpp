@@ -214,7 +214,7 @@ std::string where_it_began(const PreparedRun& run) {
   return "the first step, since the run has no checkpoint";
 }
 
-// Of a run whose losses and gradients are finite: the step before which a weight or a running statistic is not. Training takes
+// For a run whose losses and gradients are finite: the step before which a weight or a running statistic is not. Training takes
 // the statistics of its batches, so that running ones show in validation alone.
 std::string explain_parameters(const Pipeline& pipeline, const Registry& registry, const RunOptions& options) {
   const auto run = prepare(pipeline, registry, options);

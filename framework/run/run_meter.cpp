@@ -15,7 +15,7 @@ namespace {
 
 constexpr auto kPause = std::chrono::microseconds(200);  // of one that waits for reports
 
-// Of another loss, which --allow-change allows, the sums may be others.
+// Another loss, which --allow-change allows, may have other sums.
 bool are_sums_of(const Loss* loss, const StepSums& sums) {
   if (loss == nullptr) return false;
   const std::size_t named = loss->info().sums.size();
@@ -109,7 +109,7 @@ void RunMeter::require_measured(const RunLog::Sums& sums, std::uint64_t epoch) c
        left_out_text(name));
 }
 
-// Of new weights each epoch is better than the first one, whatever is learned. Those from a file may be as good as they get.
+// With new weights each epoch is better than the first one, whatever is learned. Those from a file may be as good as they get.
 void RunMeter::warn_of_loss(const EpochEvent& epoch) {
   constexpr double kLeastFall = 1e-3;  // share of the first epoch's loss
   const InitialWeights& weights = run_.prepared.weights;

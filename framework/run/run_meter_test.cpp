@@ -5,7 +5,7 @@
 namespace millrace {
 namespace {
 
-// Of a run that began with step 12, in epochs of 10 steps of 8 samples, and has done 17 steps.
+// The meter of a run that began with step 12, in epochs of 10 steps of 8 samples, and has done 17 steps.
 RunState state_of(std::uint64_t batch_size) {
   RunState state;
   state.step = 17;

@@ -16,7 +16,7 @@
 
 namespace millrace {
 
-// Of one graph. A thread of its own exchanges while the steps before are computed.
+// The barrier of one graph. Its thread exchanges while the steps before are computed.
 class StepBarrier {
  public:
   // A request that was told with step s is in force when step s is done, if `counts` (the main graph of a run that trains); else

@@ -10,7 +10,7 @@
 namespace millrace::test {
 namespace {
 
-// Of quickstart.toml, with runs that are as short as can be.
+// Variants of quickstart.toml, with runs that are as short as can be.
 Outcome profile(std::vector<std::string> options) {
   std::vector<std::string> words = {tool("pipeline-profile"),
                                     pipeline("quickstart.toml"),

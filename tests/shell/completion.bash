@@ -26,6 +26,9 @@ expect "pipeline-run quickstart.toml --set train.batch.si" train.batch.size=
 expect "pipeline-run classify --set data.pa" data.path=
 expect "pipeline-run classify --set train.read.li" train.read.limit=
 expect "pipeline-run classify --set train.augment.border=re" reflect
+expect "pipeline-run classify --set train.optimizer.nest" train.optimizer.nesterov=
+expect "pipeline-run classify --set train.optimizer.type=ada" adamw
+expect "pipeline-run classify --set network.use=resnet1" resnet18
 expect "pipeline-run classify --set=run.deterministic=f" false
 expect "pipeline-run classify --weights recipes/cl" recipes/classify.toml
 expect "pipeline-run classify --steps 1"

@@ -7,8 +7,10 @@
 #include "config/document.h"
 #include "config/plan.h"
 #include "config/shipped.h"
+#include "millrace/detail/types.h"
 #include "millrace/error.h"
 #include "millrace/observer.h"
+#include "millrace/optimizer.h"
 #include "millrace/plugin.h"
 
 namespace millrace {
@@ -76,6 +78,25 @@ std::vector<ParamInfo> keys_of_sources(const Registry& registry) {
   return shared;
 }
 
+void set_choices(Keys& keys, const std::string& name, std::vector<std::string> choices) {
+  if (const auto key = keys.find(name); key != keys.end()) key->second.choices = std::move(choices);
+}
+
+// What a stage's table holds besides: the keys of the optimizer that it names; and which optimizers and losses there are.
+void add_parts(Keys& keys, const std::string& prefix, const StageType& type, const Value* said, const Registry& registry) {
+  if (type.takes_optimizer) {
+    const Value* const named = said != nullptr ? said->find("type") : nullptr;
+    const Value* const name = named != nullptr ? named : type.defaults.find("type");
+    if (name != nullptr && name->kind() == Value::Kind::text) {
+      if (const OptimizerType* optimizer = registry.optimizer(name->text())) {
+        add_declared(keys, prefix, optimizer->params, optimizer->defaults, said);
+      }
+    }
+    set_choices(keys, prefix + "type", registry.optimizers().names());
+  }
+  if (type.takes_loss) set_choices(keys, prefix + "loss", registry.losses().names());
+}
+
 void add_graph(Keys& keys, const std::string& graph, const Value& table, const Registry& registry) {
   const Value* const flow = table.find("flow");
   if (flow == nullptr || flow->kind() != Value::Kind::array) return;
@@ -88,6 +109,7 @@ void add_graph(Keys& keys, const std::string& graph, const Value& table, const R
     const std::string prefix = graph + "." + stage.text() + ".";
     if (type != nullptr) {
       add_declared(keys, prefix, type->params, type->defaults, said);
+      add_parts(keys, prefix, *type, said, registry);
     } else if (stage.text() == "read") {
       add_declared(keys, prefix, keys_of_sources(registry), {}, said);
     }
@@ -123,6 +145,9 @@ std::vector<SettableKey> settable_keys(const std::string& file, const Registry& 
   add_table<PlateauParams>(keys, "plateau", document);
   add_table<CheckpointParams>(keys, "checkpoint", document);
   add_table<NetworkParams>(keys, "network", document);
+  std::vector<std::string> networks;
+  for (const auto& [name, path] : shipped_files(kNetworks, ".")) networks.push_back(name);
+  set_choices(keys, "network.use", std::move(networks));
   const Value* const observe = document.find("observe");
   for (const auto& [name, type] : registry.observers()) {
     const Value* const said = observe != nullptr ? observe->find(name) : nullptr;

@@ -152,7 +152,7 @@ std::string inspect_name(const std::string& name, const Registry& registry) {
   fail(ErrorKind::usage, "there is no {} '{}'{}", what, name, nearest ? fmt::format("; nearest is '{}'", *nearest) : "");
 }
 
-// Of one kind: "optimizer adamw".
+// The words that name a kind: "optimizer adamw".
 constexpr std::array<std::string_view, 3> kKinds = {"optimizer", "loss", "observer"};
 std::string inspect_kind(const std::string& kind, const std::string& name, const Registry& registry) {
   if (kind == "optimizer") {

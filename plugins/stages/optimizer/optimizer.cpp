@@ -20,7 +20,7 @@ namespace {
 // Copies of the weights: lookahead's, and what ema or average makes.
 constexpr std::string_view kSlow = "slow", kAverage = "average";
 
-// Of the optimizer for parameters of no group, by default too.
+// The name of the optimizer for parameters of no group; also the default.
 std::string optimizer_name(const OptimizerStage::Params& params, const StepContext& context) {
   const CompileRequest* const request = context.request;
   return request == nullptr || request->update.optimizers.empty() ? params.optimizer : request->update.optimizers.front()->name();
