@@ -228,7 +228,7 @@ void Run::write_card(const RunResult& result) {
   if (result.weights_file.empty()) return;
   try {
     OutputFile file((fs::path(result.weights_file).parent_path() / "card.md").string(), OutputFile::Sync::later);
-    file.write(model_card({run_, agreements_, weights_.get(), checkpointer_.get()}, result));
+    file.write(model_card({run_, barriers_, weights_.get(), checkpointer_.get()}, result));
     file.commit();
   } catch (const Error& error) {
     run_.audience.warn(fmt::format("the weights have no card.md beside them: {}", error.what()));
