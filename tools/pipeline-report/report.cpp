@@ -14,7 +14,7 @@
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "millrace/util/html.h"
-#include "pipeline-inspect/text_table.h"
+#include "common/text_table.h"
 
 namespace millrace {
 namespace {
