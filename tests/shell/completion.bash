@@ -33,6 +33,7 @@ expect "pipeline-run classify --set=run.deterministic=f" false
 expect "pipeline-run classify --weights recipes/cl" recipes/classify.toml
 expect "pipeline-run classify --steps 1"
 expect "pipeline-profile quickstart.toml --la" --layers
+expect "pipeline-report --so" --sort
 expect "pipeline-inspect resnet1" resnet101 resnet18
 expect "pipeline-inspect cross_ent" cross_entropy
 expect "pipeline-data st" statistics

@@ -68,7 +68,7 @@ std::string option_list(const std::vector<OptionText>& options) {
 
 std::string others(const std::string& program) {
   std::string result;
-  for (const char* name : {"pipeline-run", "pipeline-data", "pipeline-inspect", "pipeline-profile"}) {
+  for (const char* name : {"pipeline-run", "pipeline-data", "pipeline-inspect", "pipeline-profile", "pipeline-report"}) {
     if (program != name) result += fmt::format("{}.BR {} (1)", result.empty() ? "" : ",\n", plain(name));
   }
   return result + "\n";

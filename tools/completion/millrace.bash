@@ -22,4 +22,4 @@ _millrace() {
   [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
   return 0
 }
-complete -F _millrace pipeline-run pipeline-data pipeline-inspect pipeline-profile
+complete -F _millrace pipeline-run pipeline-data pipeline-inspect pipeline-profile pipeline-report
