@@ -40,8 +40,9 @@ std::optional<std::string> pipeline_among(const std::vector<OptionText>& options
   return std::nullopt;
 }
 
-// "train.au" -> its keys, each with "="; "train.augment.border=" -> what may stand there.
-std::string keys(const std::optional<std::string>& file, std::string_view typed) {
+// "train.au" -> its keys, each with "="; "train.augment.border=" -> what may stand there. `before`: what stands in front of it in
+// the same word, "--set=".
+std::string keys(const std::optional<std::string>& file, const std::string& before, std::string_view typed) {
   if (!file) return "";
   Registry registry;
   registry.load_all();
@@ -50,10 +51,10 @@ std::string keys(const std::optional<std::string>& file, std::string_view typed)
   for (const SettableKey& key : settable_keys(*file, registry)) {
     if (equals == std::string_view::npos) {
       const std::string now = key.value.empty() ? "" : fmt::format(" ({})", key.value.substr(0, key.value.find('\n')));
-      if (key.name.starts_with(typed)) text += line(key.name + "=", key.text + now);
+      if (key.name.starts_with(typed)) text += line(before + key.name + "=", key.text + now);
     } else if (key.name == typed.substr(0, equals)) {
       for (const std::string& choice : key.choices) {
-        if (choice.starts_with(typed.substr(equals + 1))) text += line(key.name + "=" + choice, "");
+        if (choice.starts_with(typed.substr(equals + 1))) text += line(before + key.name + "=" + choice, "");
       }
     }
   }
@@ -77,14 +78,7 @@ std::string completions(const std::vector<OptionText>& options, const KnownNames
     before = typed.substr(0, equals + 1);
     value = typed.substr(equals + 1);
   }
-  if (option != nullptr && option->value_name == "KEY=VALUE") {
-    std::string lines, each;
-    for (const char c : keys(pipeline_among(options, words), value)) {
-      each += c;
-      if (c == '\n') lines += before + std::exchange(each, "");
-    }
-    return lines;
-  }
+  if (option != nullptr && option->value_name == "KEY=VALUE") return keys(pipeline_among(options, words), before, value);
   if (option != nullptr && !option->value_name.empty()) return is_file(option->value_name) ? kFiles : "";
   std::string lines;
   if (typed.starts_with('-')) {
