@@ -39,7 +39,7 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
 
   void start(std::uint64_t first, std::uint64_t last);
   void stop();                // batches that nobody has begun to read are dropped
-  void retry(Packet packet);  // reads these slots anew, with the next attempt's samples
+  void retry(Packet packet);  // reads these slots again, with the next attempt's samples
 
   // A step whose batch came home without having passed the gate: then the later ones would wait there for good, so everything is
   // stopped. The reason is known when all is quiet: a stage's error, which may still be on its way, or a stage that swallows

@@ -69,7 +69,7 @@ TEST_F(MetricsObserverTest, LeavesOutWhatNoStageReports) {
                      "\n");
 }
 
-TEST_F(MetricsObserverTest, ARequestThatWasHonouredIsALine) {
+TEST_F(MetricsObserverTest, ARequestThatWasCompletedIsALine) {
   const auto observer = make("metrics");
   observer->start(start_event(), control_);
   RequestEvent request;
