@@ -193,14 +193,16 @@ std::uint64_t Node::process(const Link& link, Packet&& packet, std::uint64_t beg
 
 // Timing a sample costs some 10 ns, and asking for the thread's processor time some 600.
 void Node::count(int line, std::uint64_t ticks, std::uint64_t samples, std::uint64_t bytes, std::uint64_t nanoseconds) {
-  static const double kTick = seconds_per_tick();
-  static const auto kSlowSample = static_cast<std::uint64_t>(5e-6 / kTick),
-                    kSlowPacket = static_cast<std::uint64_t>(300e-6 / kTick);
+  struct Slow {
+    std::uint64_t sample, packet;  // ticks
+  };
+  static const Slow slow{static_cast<std::uint64_t>(5e-6 / seconds_per_tick()),
+                         static_cast<std::uint64_t>(300e-6 / seconds_per_tick())};
   const auto remember = [](std::atomic<bool>& flag, bool value) {
     if (flag.load(std::memory_order_relaxed) != value) flag.store(value, std::memory_order_relaxed);
   };
-  if (samples > 0) remember(slow_samples_, ticks > kSlowSample * samples);
-  remember(slow_packets_, ticks > kSlowPacket);
+  if (samples > 0) remember(slow_samples_, ticks > slow.sample * samples);
+  remember(slow_packets_, ticks > slow.packet);
   counters.add(line, ticks, 1, samples, 0, bytes);
   if (nanoseconds == 0) return;
   looked_ticks_.fetch_add(ticks, std::memory_order_relaxed);
@@ -210,7 +212,7 @@ void Node::count(int line, std::uint64_t ticks, std::uint64_t samples, std::uint
 // All slow packets, and few of the others. A prime number, so that a thread that goes round the same stages looks at each.
 bool Node::is_looked_at() const {
   constexpr unsigned kEvery = 61;
-  thread_local constinit unsigned packets = 0;
+  __attribute__((tls_model("initial-exec"))) thread_local constinit unsigned packets = 0;
   return slow_packets_.load(std::memory_order_relaxed) || ++packets % kEvery == 0;
 }
 

@@ -8,9 +8,9 @@ namespace millrace {
 namespace {
 
 constexpr double kNoticed = 0.05;   // share of the time; what keeps devices for less is not worth a word
-constexpr double kLong = 0.2;       // of standing still: devices may compute meanwhile, and most runs validate
+constexpr double kLong = 0.2;       // of standing still, in which devices may compute, and of what has no other reason
 constexpr double kLate = 0.5;       // of the longest wait for sums: a device that waits for less is what the others wait for
-constexpr double kIdleData = 0.75;  // threads that are idle for longer wait for something else
+constexpr double kBusyData = 0.75;  // of their time: data threads that are busy for less wait for something themselves
 
 const StageTelemetry* find(const TelemetryEvent& event, const StageTelemetry& stage) {
   const auto found = std::ranges::find_if(
@@ -39,13 +39,19 @@ Bottleneck device_bound(const TelemetryEvent& done) {
   return found;
 }
 
+// How busy the data threads are, all together.
+double workers_share(const TelemetryEvent& done) {
+  double busy = 0;
+  for (const StageTelemetry& stage : done.stages) {
+    if (!stage.on_device && stage.threads != "io") busy += stage.busy_seconds;
+  }
+  return busy / (done.elapsed_seconds * std::max(done.data_threads, 1));
+}
+
 // The stages that only data threads run. A stage behind the gate submits work, and its busy time is small.
 Bottleneck data_bound(const TelemetryEvent& done) {
-  double workers = 0, of_busiest = 0;
-  for (const StageTelemetry& stage : done.stages) {
-    if (!stage.on_device && stage.threads != "io") workers += stage.busy_seconds;
-  }
-  workers /= done.elapsed_seconds * std::max(done.data_threads, 1);
+  const double workers = workers_share(done);
+  double of_busiest = 0;
   Bottleneck found{.kind = Bottleneck::Kind::data};
   for (const StageTelemetry& stage : done.stages) {
     if (stage.on_device) continue;
@@ -59,7 +65,7 @@ Bottleneck data_bound(const TelemetryEvent& done) {
     found.computing_share = stage.busy_seconds > 0 ? std::min(stage.computing_seconds / stage.busy_seconds, 1.0) : 1;
   }
   const double credit = done.waited_for_credit_seconds / done.elapsed_seconds;
-  if (of_busiest < kIdleData && credit > of_busiest)
+  if (of_busiest < kBusyData && credit > of_busiest)
     return {.kind = Bottleneck::Kind::credit, .name = "free batches", .share = credit};
   return found;
 }
@@ -134,7 +140,7 @@ Bottleneck bottleneck_between(const TelemetryEvent& before, const TelemetryEvent
   }
   busy /= std::max(here, 1.0);
   communication /= std::max(here, 1.0);
-  const double data = done.waited_for_data_seconds / done.elapsed_seconds, sums = communication / done.elapsed_seconds;
+  const double sums = communication / done.elapsed_seconds;
   Bottleneck still{.kind = Bottleneck::Kind::standstill};
   for (const StandstillTelemetry& each : done.stood_still) {
     if (const double share = each.seconds / done.elapsed_seconds; share > still.share) {
@@ -142,6 +148,10 @@ Bottleneck bottleneck_between(const TelemetryEvent& before, const TelemetryEvent
       still.name = each.what;
     }
   }
+  double data = done.waited_for_data_seconds / done.elapsed_seconds;
+  // Data threads also submit a step's work: where they are busy, a device waits for that as it waits for data.
+  const double unexplained = 1 - busy / done.elapsed_seconds - data - sums - still.share;
+  if (!done.devices.empty() && unexplained > kLong && workers_share(done) >= kBusyData) data += unexplained;
   if (still.share < kLong) still.share = 0;
   Bottleneck found;
   if (const double most = std::max({data, sums, still.share}); most < kNoticed) {

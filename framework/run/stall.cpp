@@ -32,7 +32,7 @@ std::string text_of_front(const Graph::Standing& standing) {
 }  // namespace
 
 double StallWatch::patience(double usual_pause, std::uint64_t movements) {
-  constexpr double kAtFirst = 30, kAtLeast = 5, kTimes = 10;
+  constexpr double kAtFirst = 30, kAtLeast = 10, kTimes = 10;
   constexpr std::uint64_t kFirstMovements = 20;
   const double expected = std::max(kAtLeast, kTimes * usual_pause);
   return movements < kFirstMovements ? std::max(kAtFirst, expected) : expected;

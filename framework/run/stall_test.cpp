@@ -7,7 +7,7 @@ namespace {
 
 TEST(Stall, IsSaidAfterManyTimesTheUsualPause) {
   EXPECT_EQ(StallWatch::patience(0, 0), 30) << "a first step may compile and fetch";
-  EXPECT_EQ(StallWatch::patience(0.05, 1000), 5);
+  EXPECT_EQ(StallWatch::patience(0.05, 1000), 10);
   EXPECT_EQ(StallWatch::patience(4, 1000), 40) << "a step of a large network takes as long";
   EXPECT_EQ(StallWatch::patience(4, 3), 40);
 }

@@ -27,7 +27,7 @@ std::vector<DeviceTelemetry> devices_of(const RunContext& run, const Graph::Figu
       device.compute_seconds = times->computing();
       device.update_seconds = times->update;
       device.copy_seconds = times->copying;
-      device.communication_seconds = times->sums;
+      if (run.prepared.replicas.all() > 1) device.communication_seconds = times->sums;  // else it waits for a data thread
     } else {
       for (const Graph::StageFigures& stage : figures.stages) {
         if (stage.replica == static_cast<int>(r)) device.compute_seconds += stage.device.seconds;
@@ -40,7 +40,7 @@ std::vector<DeviceTelemetry> devices_of(const RunContext& run, const Graph::Figu
   return all;
 }
 
-TelemetryEvent telemetry_of_main(const RunContext& run) {
+TelemetryEvent telemetry_of_main(const RunContext& run, int data_threads) {
   const Graph::Figures figures = run.graph(0).figures();
   TelemetryEvent event;
   event.graph = run.main().plan().name;
@@ -64,7 +64,7 @@ TelemetryEvent telemetry_of_main(const RunContext& run) {
   event.waited_for_data_seconds = figures.waited_for_data_seconds;
   event.waited_for_step_seconds = figures.waited_for_step_seconds;
   event.waited_for_credit_seconds = figures.waited_for_credit_seconds;
-  event.data_threads = run.prepared.data_threads();
+  event.data_threads = data_threads;
   event.io_threads = static_cast<int>(run.pipeline().run.io_threads);
   event.resident_bytes = resident_bytes();
   return event;
@@ -93,7 +93,7 @@ void TelemetryMeter::stood_still(const std::string& what, double seconds) {
 }
 
 TelemetryEvent TelemetryMeter::now() const {
-  TelemetryEvent event = telemetry_of_main(run_);
+  TelemetryEvent event = telemetry_of_main(run_, data_threads_);
   event.seconds = computed_seconds_;
   if (computes_) event.seconds += std::chrono::duration<double>(Clock::now() - resumed_).count();
   event.elapsed_seconds = run_.observers().elapsed_seconds();

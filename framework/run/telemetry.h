@@ -14,7 +14,7 @@ namespace millrace {
 // Looks at the main graph, and says what the run has waited for. One thread. `run` outlives it.
 class TelemetryMeter {
  public:
-  explicit TelemetryMeter(const RunContext& run) : run_(run) {}
+  explicit TelemetryMeter(const RunContext& run) : run_(run), data_threads_(run.prepared.data_threads()) {}
 
   void goes_on();                                             // the main graph computes from here on
   void stands_still();                                        // it does not, from here on
@@ -31,6 +31,7 @@ class TelemetryMeter {
   TelemetryEvent now() const;  // without `step` and `bottleneck`
 
   const RunContext& run_;
+  const int data_threads_;
   Clock::time_point resumed_;
   bool computes_ = false;        // since resumed_
   double computed_seconds_ = 0;  // in this process, until it last stood still

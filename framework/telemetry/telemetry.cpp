@@ -139,7 +139,7 @@ std::vector<ServiceBin> since(std::span<const ServiceBin> before, std::span<cons
 }
 
 SampleWatch*& SampleWatch::current() noexcept {
-  thread_local constinit SampleWatch* watch = nullptr;
+  __attribute__((tls_model("initial-exec"))) thread_local constinit SampleWatch* watch = nullptr;
   return watch;
 }
 

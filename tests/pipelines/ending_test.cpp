@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <random>
 #include <regex>
 #include <set>
+#include <thread>
 
 #include "command.h"
 #include "running_program.h"
@@ -175,6 +177,18 @@ TEST(Ending, AStageThatBlocksIsNamedAndASecondSignalEndsTheProgram) {
   EXPECT_NE(stuck->err().find("[train.stuck] works on"), std::string::npos) << stuck->err();
   EXPECT_NE(stuck->err().find("\npipeline-run: stopped at once by a second signal; nothing more was saved\n"), std::string::npos)
       << stuck->err();
+}
+
+TEST(Ending, AStageThatBlocksIsNamedWithItsSampleWhenSomebodyAsks) {
+  StuckProgram stuck("process");
+  stuck->send(SIGQUIT);
+  ASSERT_TRUE(stuck->reports("now: ", kLimit)) << stuck->err();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // a sample is named when a thread has held it for a second
+  stuck->send(SIGQUIT);
+  ASSERT_TRUE(stuck->reports(".jpg' of step 1 for ", kLimit)) << stuck->err();
+  EXPECT_NE(stuck->err().find("now: [train.stuck] works on sample '"), std::string::npos) << stuck->err();
+  stuck->send(SIGKILL);
+  ASSERT_TRUE(stuck->ends(kAtOnce)) << stuck->err();
 }
 
 TEST(Ending, BeforeTheFirstStepOneSignalIsEnough) {
