@@ -223,7 +223,7 @@ void choose_weights_of_run(CommandLine& line) {
 // Nothing: this process runs alone. Else how it talks to the others, which it has started or which a launcher has.
 std::optional<SocketGroup::Setting> group_setting(const RankPlace& place, const Processes& others, const CommandLine& line,
                                                   const Pipeline& pipeline) {
-  if (place.ranks > 1) return join_ranks(place, line, pipeline.run.folder);
+  if (place.ranks > 1) return join_ranks(place, line.ranks, pipeline.run.folder, line.quiet);
   if (others.size() == 1) return std::nullopt;
   SocketGroup::Setting setting{.rank = others.rank(), .sockets = others.sockets()};
   setting.patience = std::chrono::seconds(integer("--patience", line.ranks.patience, 1, 100'000));
