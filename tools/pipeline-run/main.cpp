@@ -133,6 +133,7 @@ int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry,
     if (trial) trial->check(prepared);
     if (begins) begins(prepared);
     say(prepared.batch_choice);
+    say(prepared.load_choice);
     if (const std::uint64_t batches = std::exchange(to_verify, 0); batches > 0) say(verify(prepared, batches));
   });
   say_where(line, result);
