@@ -193,6 +193,9 @@ bool check(const ParamInfo& info, const Value& value, Diagnostics& errors) {
 
 template <class T>
 void read_list(const ParamInfo& info, const Value& value, std::vector<T>& field, Diagnostics& errors) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    if (value.kind() == Value::Kind::text && is_choice(info, value.text())) return field.clear();  // the word is another's
+  }
   if (value.kind() != Value::Kind::array && info.or_one) {
     if (check<T>(info, value, errors)) field = {Codec<T>::get(value)};
     return;
@@ -200,7 +203,9 @@ void read_list(const ParamInfo& info, const Value& value, std::vector<T>& field,
   if (value.kind() != Value::Kind::array || (info.length > 0 && value.array().size() != info.length)) {
     const std::string count = info.length > 0 ? fmt::format(" with {} values", info.length) : "";
     const std::string what = value.kind() == Value::Kind::array ? fmt::format("{}", value.array().size()) : found(value);
-    errors.add(value.at(), fmt::format("'{}' must be a {}{}, found {}", info.name, Codec<T>::kList, count, what));
+    const std::string words =
+        info.choices.empty() || !std::is_arithmetic_v<T> ? "" : fmt::format(", or \"{}\"", fmt::join(info.choices, "\", \""));
+    errors.add(value.at(), fmt::format("'{}' must be a {}{}{}, found {}", info.name, Codec<T>::kList, count, words, what));
     return;
   }
   ParamInfo element_info = info;

@@ -196,6 +196,13 @@ void report_without_effect(const ParamInfo& info, const Member& member, const st
   errors.add(member.at, fmt::format("{}: '{}' has no effect without {}", owner, info.name, fmt::join(ways, " or ")));
 }
 
+// Another key of the table says what this one does.
+bool has_alternative(const std::vector<ParamInfo>& params, const ParamInfo& of, const Value& table) {
+  return !of.alternative.empty() && std::any_of(params.begin(), params.end(), [&](const ParamInfo& info) {
+    return info.alternative == of.alternative && table.find(info.name) != nullptr;
+  });
+}
+
 // The first one of several keys that exclude each other is taken to be meant.
 void report_alternatives(const std::vector<ParamInfo>& params, const Value& table, const std::string& owner,
                          Diagnostics& errors) {
@@ -239,7 +246,7 @@ void read_params(const std::vector<ParamInfo>& params, const Value& table, void*
   }
   report_alternatives(params, table, owner, errors);
   for (const ParamInfo& info : params) {
-    if (!info.required || table.find(info.name)) continue;
+    if (!info.required || table.find(info.name) || has_alternative(params, info, table)) continue;
     errors.add(table.at(), fmt::format("{} needs '{}'{}", owner, info.name, info.text.empty() ? "" : ": " + info.text));
   }
 }

@@ -37,7 +37,12 @@ void RunParams::describe(ParamSet<RunParams>& set) {
       .text(
           "\"auto\", \"all\" or \"gpu\" for every GPU, \"0,1\", \"cpu\", \"cpu*2\", \"cuda\" or \"cuda:all\", \"cuda:0,2\", "
           "\"cuda:GPU-8f6d\"");
-  set.add("load", &RunParams::load).range(0).text("share of each batch, one figure for each replica; empty: equal shares");
+  set.add("load", &RunParams::load)
+      .range(0)
+      .choices({"auto"})
+      .text(
+          "share of each batch, one figure for each replica; empty: equal shares; auto: replicas are measured before the first "
+          "step");
   set.add("precision", &RunParams::precision).choices({"auto", "fp32", "tf32", "bf16"}).text("of multiplications on the devices");
   set.add("tune", &RunParams::tune).choices({"heuristic", "measure"}).text("how a device chooses among ways to compute the same");
   set.add("deterministic", &RunParams::deterministic).text("excludes what could give other bits in another run");
@@ -74,6 +79,11 @@ void RunParams::describe(ParamSet<RunParams>& set) {
       .range(0)
       .text("steps in a row that may update nothing, or how often the run may go back; then it ends")
       .only_with("on_nan", {"skip", "rollback"})
+      .may_change();
+  set.add("compare_weights", &RunParams::compare_weights)
+      .range(0)
+      .unit("steps")
+      .text("how often the weights of all replicas are compared: a device that computes wrongly is named; 0: never")
       .may_change();
 }
 

@@ -27,7 +27,7 @@ struct RunParams {
   std::int64_t io_threads = 2;
   std::int64_t chunk = 0;  // samples a packet; 0: chosen by the framework
   std::string devices = "auto";
-  std::vector<double> load;  // one share per replica; empty: equal
+  std::vector<double> load;  // one share per replica; empty: equal, or measured (prepare/load_choice.h)
   std::string precision = "auto";
   std::string tune = "heuristic";  // these: see CompileOptions
   bool deterministic = true;
@@ -39,8 +39,9 @@ struct RunParams {
   std::int64_t log_every = 1;   // from one StepEvent to the next
   // What becomes of a training run whose loss or gradient is not finite: "stop", "skip", "rollback".
   std::string on_nan = "stop";
-  double nan_rate_factor = 0.5;  // of the learning rate, each time that the run goes back
-  std::int64_t nan_limit = 5;    // steps in a row that may be skipped, or how often the run may go back
+  double nan_rate_factor = 0.5;      // of the learning rate, each time that the run goes back
+  std::int64_t nan_limit = 5;        // steps in a row that may be skipped, or how often the run may go back
+  std::int64_t compare_weights = 0;  // steps between two comparisons of the replicas' weights; 0: never
 
   static void describe(ParamSet<RunParams>& set);
 };

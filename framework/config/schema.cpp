@@ -35,7 +35,7 @@ Json to_json(const Value& value) {
 Json required_keys(const std::vector<ParamInfo>& params) {
   Json required = Json::array();
   for (const ParamInfo& info : params) {
-    if (info.required) required.push_back(info.name);
+    if (info.required && info.alternative.empty()) required.push_back(info.name);  // else another key may say it
   }
   return required;
 }

@@ -227,18 +227,24 @@ CoreShares share_cores(const std::vector<int>& cores, std::size_t replicas, cons
   const std::size_t usable = cores.size() - for_data;
   shares.data.assign(cores.end() - static_cast<std::ptrdiff_t>(for_data), cores.end());
   shares.replicas.resize(replicas);
-  if (replicas >= usable) {  // more replicas than cores: they take turns
-    for (std::size_t r = 0; r < replicas; ++r) shares.replicas[r] = {cores[r % usable]};
+  const auto share_of = [&](std::size_t r) { return load.empty() ? 1.0 : load[r]; };
+  std::vector<std::size_t> busy;  // replicas that compute
+  double total = 0;
+  for (std::size_t r = 0; r < replicas; ++r) {
+    if (share_of(r) > 0) busy.push_back(r);
+    total += share_of(r);
+    shares.replicas[r] = {cores[r % usable]};  // another one's: sums and updates are little work
+  }
+  if (busy.size() >= usable) {  // more replicas than cores: they take turns
+    for (std::size_t i = 0; i < busy.size(); ++i) shares.replicas[busy[i]] = {cores[i % usable]};
     return shares;
   }
-  const auto share_of = [&](std::size_t r) { return load.empty() ? 1.0 : load[r]; };
-  double total = 0;
-  for (std::size_t r = 0; r < replicas; ++r) total += share_of(r);
   std::size_t next = 0;
   double before = 0;
-  for (std::size_t r = 0; r < replicas; ++r) {
+  for (std::size_t i = 0; i < busy.size(); ++i) {
+    const std::size_t r = busy[i];
     before += share_of(r);
-    const std::size_t left_to_others = replicas - 1 - r;
+    const std::size_t left_to_others = busy.size() - 1 - i;
     auto end = static_cast<std::size_t>(static_cast<double>(usable) * before / total + 0.5);
     end = std::clamp(end, next + 1, usable - left_to_others);
     shares.replicas[r].assign(cores.begin() + static_cast<std::ptrdiff_t>(next),

@@ -38,7 +38,7 @@ std::vector<int> resolve_devices(const DeviceRequest& request, const std::vector
 
 // Who runs on which processors. Replicas that compute on the CPU get disjoint cores. From eight cores on, the data stages have an
 // eighth of them to themselves; below that they share all cores with the replicas, because a whole core would cost more than
-// they need.
+// they need. A replica without a share of the batch takes none from the others.
 struct CoreShares {
   std::vector<std::vector<int>> replicas;
   std::vector<int> data;  // empty: anywhere

@@ -217,6 +217,9 @@ TEST(Cores, AreDisjointAndLeaveAnEighthToTheDataStages) {
 TEST(Cores, EveryReplicaHasOneEvenWhenTheyAreTooFew) {
   const CoreShares shares = share_cores({4, 5}, 3, {});
   EXPECT_EQ(shares.replicas[2], Cores{4});
+  const CoreShares idle = share_cores({0, 1, 2}, 3, {1, 0, 1});
+  EXPECT_EQ(idle.replicas[0].size() + idle.replicas[2].size(), 3U) << "one without a share takes none from the others";
+  EXPECT_EQ(idle.replicas[1].size(), 1U);
   const CoreShares uneven = share_cores({0, 1, 2}, 2, {1, 0.001});
   EXPECT_EQ(uneven.replicas[0], (Cores{0, 1}));
   EXPECT_EQ(uneven.replicas[1], Cores{2});

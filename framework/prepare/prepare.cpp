@@ -12,6 +12,7 @@
 #include "millrace/util/cache_folder.h"
 #include "prepare/batch_choice.h"
 #include "prepare/initial_weights.h"
+#include "prepare/load_choice.h"
 #include "prepare/on_nan.h"
 #include "prepare/prepared_run.h"
 #include "prepare/same_run.h"
@@ -169,7 +170,7 @@ void list_data(PreparedRun& run) {
     if (options.graph.empty() ? plan.when.never : plan.name != options.graph) continue;
     if (options.only_main && !run.builds.empty()) break;
     options.doing(fmt::format("listing the samples of [{}]", plan.name));
-    run.builds.push_back(std::make_unique<GraphBuild>(plan, shared_context(run)));
+    run.builds.push_back(std::make_unique<GraphBuild>(plan, shared_context(run), run.replicas.all()));
     GraphBuild& build = *run.builds.back();
     build.require_steps();
     build.require_targets();
@@ -185,7 +186,7 @@ void count_median_weights(PreparedRun& run) {
   if (asking.empty()) return;
   const GraphPlan& plan = run.pipeline.graphs.front();
   std::unique_ptr<GraphBuild> alone;  // where another graph runs without it
-  if (&run.main().plan() != &plan) alone = std::make_unique<GraphBuild>(plan, shared_context(run));
+  if (&run.main().plan() != &plan) alone = std::make_unique<GraphBuild>(plan, shared_context(run), run.replicas.all());
   const GraphBuild& main = alone ? *alone : run.main();
   run.options.doing(fmt::format("counting the pixels of each class of [{}]", plan.name));
   try {
@@ -208,12 +209,14 @@ std::string network_text_of(const PreparedRun& run) {
   return document ? to_toml(*document) : std::string();
 }
 
-// The size of batches with which the run of a checkpoint began, where the file leaves it open; 0: it does not.
-std::uint32_t kept_batch(const PreparedRun& run) {
+// What the run of a checkpoint began with, where the file leaves it open: the shares of replicas, and the size of batches; 0: the
+// file says it.
+std::uint32_t keep_choices(PreparedRun& run) {
   Diagnostics errors;
   const auto then =
       parse_toml(run.resume_point->checkpoint.pipeline, (run.resume_point->path / "pipeline.toml").string(), errors);
   errors.throw_if_any();
+  if (measures_load(run.pipeline)) run.replicas.set_load(kept_load(*then, run.replicas.all()));
   return take_batch_size(run.builds, *then);
 }
 
@@ -242,10 +245,11 @@ void choose_batch(PreparedRun& run, std::uint32_t kept, const ReplicaSet::Compil
 
 // The network, where there is one, for the batches that the file asks for or that fit.
 void compile(PreparedRun& run, std::uint32_t kept) {
-  for (const auto& build : run.builds) limit_batch(*build, run.replicas.all(), run.pipeline.run.load);
+  for (const auto& build : run.builds) limit_batch(*build, run.replicas.all(), run.replicas.load());
   if (run.pipeline.network) run.replicas.ask(run.pipeline.run, run.builds, run.options.time_layers);
   const ReplicaSet::Compiling compiling{run.pipeline, run.builds, run.weights.metadata,
                                         [&](std::string what) { run.options.doing(std::move(what)); }};
+  if (measures_load(run.pipeline)) choose_load(run, compiling);
   if (BatchChoice::is_open(run.builds)) {
     choose_batch(run, kept, compiling);
   } else if (run.pipeline.network) {
@@ -293,7 +297,7 @@ void add_step_stages(PreparedRun& run) {
     StepContext context;
     for (const auto& replica : run.replicas.here()) context.replicas.push_back(replica.get());
     for (const auto& device : devices.devices) context.devices.push_back(device.get());
-    context.load = run.pipeline.run.load;
+    context.load = run.replicas.load();
     if (context.load.empty()) context.load.assign(run.replicas.all(), 1.0);
     context.first_replica = static_cast<int>(devices.first_replica);
     context.total_steps = run.steps.total;
@@ -331,7 +335,7 @@ void prepare_all(PreparedRun& run) {
   if (pipeline.network && (run.resume_point || !run.options.only_check)) count_median_weights(run);
   std::uint32_t kept = 0;
   if (run.resume_point) {
-    kept = kept_batch(run);  // then the file is compared with numbers in place of words that leave them to the run
+    kept = keep_choices(run);  // then the file is compared with numbers in place of words that leave them to the run
     require_allowed(compare_with_checkpoint(*run.resume_point, run.record(), pipeline), run.options.resume.allow_change,
                     pipeline.title(), run.resume_point->path.string());
   }

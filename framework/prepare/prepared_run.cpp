@@ -10,6 +10,7 @@
 #include "checkpoint/verify.h"
 #include "millrace/error.h"
 #include "prepare/batch_choice.h"
+#include "prepare/load_choice.h"
 #include "stages/median_weights.h"
 #include "weights/weights.h"
 
@@ -60,7 +61,7 @@ ReplicaView PreparedRun::view() const {
           .devices = replicas.devices().devices,
           .copies = replicas.request().copies,
           .evaluated = replicas.request().evaluated,
-          .load = pipeline.run.load,
+          .load = replicas.load(),
           .first_replica = replicas.devices().first_replica,
           .all_replicas = replicas.all(),
           .group = options.group};
@@ -82,11 +83,17 @@ WeightsOptions PreparedRun::weights_options() const {
 Value PreparedRun::resolved() const {
   Value resolved = with_median_weights(pipeline.resolved, median_weights);
   for (const auto& build : builds) {
-    if (!build->chooses_batch()) continue;
+    if (!build->chooses_batch() && !has_batch_per_device(*build)) continue;
     Value& graph = *resolved.find(build->plan().name);
     const std::string& batcher = build->batcher().name;
     if (graph.find(batcher) == nullptr) graph.set(batcher, Value());
     graph.find(batcher)->set("size", Value(static_cast<std::int64_t>(build->batch().size)));
+    graph.find(batcher)->erase("per_device");
+  }
+  if (measures_load(pipeline) && !replicas.load().empty()) {
+    Array load;
+    for (const double share : replicas.load()) load.emplace_back(share);
+    resolved.find("run")->set("load", Value(std::move(load)));
   }
   return resolved;
 }
@@ -109,7 +116,7 @@ GraphOptions PreparedRun::graph_options(std::size_t g) const {
   graph.has_rows = build.source() && build.source()->has_rows();
   graph.window = pipeline.network ? pipeline.network->input : build.image();
   if (options.group != nullptr) {
-    graph.load = pipeline.run.load;
+    graph.load = replicas.load();
     if (graph.load.empty()) graph.load.assign(replicas.all(), 1.0);
     graph.first_replica = static_cast<std::uint32_t>(devices.first_replica);
     graph.replicas = static_cast<std::uint32_t>(replicas.here().size());
@@ -128,7 +135,7 @@ MemoryNeeds PreparedRun::memory_needs(const Replicas& candidates) const {
     const GraphBuild& build = *builds[g];
     MemoryNeeds::Graph graph{.name = build.plan().name,
                              .slot_bytes = slot_bytes(build.stages(), graph_options(g)),
-                             .slots = replicas.slots_here(build.batch().size, pipeline.run.load),
+                             .slots = replicas.slots_here(build.batch().size),
                              .batch_size = build.batch().size,
                              .buffers = build.batch().buffers};
     for (std::size_t s = 0; s < build.stages().size(); ++s) {

@@ -49,6 +49,7 @@ struct PreparedRun {
   std::string network_text;               // the network's file with what it extends; of a run with checkpoints
   std::vector<double> median_weights;     // GraphBuild::set_median_weights()
   std::string batch_choice;               // where the file leaves the size of batches to the run: a line that says it, and why
+  std::string load_choice;                // the same of the shares of replicas
   StepRange steps;                        // of the main graph
   std::unique_ptr<Workers> workers;
   std::vector<std::unique_ptr<Graph>> graphs;  // one for each build, once open_graphs() has made them

@@ -12,12 +12,13 @@
 
 namespace millrace {
 
-ReplicaSet::ReplicaSet(OpenDevices devices, Precision precision, Group* group)
+ReplicaSet::ReplicaSet(OpenDevices devices, Precision precision, std::vector<double> load, Group* group)
     : devices_(std::move(devices)),
       all_gather_(
           std::make_unique<GroupAllGather>(devices_.first_replica, devices_.devices.size(), devices_.all_replicas, group)),
       group_(group),
-      precision_(precision) {}
+      precision_(precision),
+      load_(std::move(load)) {}
 
 void ReplicaSet::ask(const RunParams& run, const Builds& builds, bool time_layers) {
   shared_.precision = precision_;
@@ -40,10 +41,15 @@ CompileOptions ReplicaSet::options_for(std::size_t replica, const Compiling& wha
   CompileOptions options = shared_;
   options.replica = devices_.first_replica + replica;
   options.plans = plans_for(devices_.devices[replica]->info(), options.replica, what.metadata);
+  if (what.is_trial) {
+    options.exchange = nullptr;
+    options.request.sync_batch_norm = false;
+    options.resident_sets.clear();
+  }
   for (const auto& build : what.builds) {
     if (build->batch().size == 0) continue;
     // A replica without a share has gradients all the same, laid out as the others' are: zeros that are summed.
-    const auto shares = split(build->batch().size, all(), what.pipeline.run.load);
+    const auto shares = split(build->batch().size, all(), load_);
     const std::uint32_t share = std::max(shares[options.replica].count, 1U);
     const std::uint32_t pieces = build->trains() ? options.request.micro_batches : 1;
     std::uint32_t& largest = build->trains() ? options.train_batch : options.infer_batch;
@@ -66,9 +72,9 @@ Replicas ReplicaSet::compiled(const Compiling& what) const {
   return replicas;
 }
 
-std::uint32_t ReplicaSet::slots_here(std::uint32_t batch_size, const std::vector<double>& load) const {
+std::uint32_t ReplicaSet::slots_here(std::uint32_t batch_size) const {
   if (group_ == nullptr || all() == 0) return batch_size;
-  const auto shares = split(batch_size, all(), load);
+  const auto shares = split(batch_size, all(), load_);
   std::uint32_t slots = 0;
   for (std::size_t r = 0; r < devices_.devices.size(); ++r) slots += shares[devices_.first_replica + r].count;
   return slots;
@@ -112,7 +118,7 @@ ReplicaSet open_replicas(const Pipeline& pipeline, const Registry& registry, con
     throw;
   }
   const Precision precision = common_precision(choose_precision(pipeline.run.precision, devices), asked.group);
-  return {std::move(devices), precision, asked.group};
+  return {std::move(devices), precision, pipeline.run.load, asked.group};
 }
 
 void check_batches(const Pipeline& pipeline, const ReplicaSet& replicas, const Builds& builds) {
@@ -120,7 +126,7 @@ void check_batches(const Pipeline& pipeline, const ReplicaSet& replicas, const B
     const BatchSpec& batch = build->batch();
     if (!build->trains() || batch.size == 0) continue;
     TrainedBatches batches{.graph = build->plan().name, .size = batch.size, .replicas = replicas.all()};
-    batches.load = pipeline.run.load;
+    batches.load = replicas.load();
     if (batch.last == BatchSpec::Last::keep) batches.last = static_cast<std::uint32_t>(build->samples() % batch.size);
     require_variance(*pipeline.network, replicas.request(), batches);
   }

@@ -24,7 +24,8 @@ class ReplicaSet {
  public:
   ReplicaSet() = default;
   // `group`: the processes of the run; null: there is one. It outlives this.
-  ReplicaSet(OpenDevices devices, Precision precision, Group* group);
+  // `load`: shares of all replicas; empty: equal.
+  ReplicaSet(OpenDevices devices, Precision precision, std::vector<double> load, Group* group);
 
   // What all replicas have in common: the settings of [run] and what the graphs' stages ask of the network.
   void ask(const RunParams& run, const Builds& builds, bool time_layers);
@@ -35,6 +36,7 @@ class ReplicaSet {
     const Builds& builds;
     const std::map<std::string, std::string>& metadata;
     std::function<void(std::string what)> doing;
+    bool is_trial = false;  // the replicas do not meet, and keep no images
   };
   Replicas compiled(const Compiling& what) const;
   void keep(Replicas replicas) { replicas_ = std::move(replicas); }
@@ -46,7 +48,11 @@ class ReplicaSet {
   const CompileRequest& request() const { return shared_.request; }
   std::int32_t resident_set(std::size_t graph) const { return resident_sets_.empty() ? -1 : resident_sets_[graph]; }
   // The slots of a batch that this process reads.
-  std::uint32_t slots_here(std::uint32_t batch_size, const std::vector<double>& load) const;
+  std::uint32_t slots_here(std::uint32_t batch_size) const;
+
+  // Shares of all replicas; empty: equal. What is compiled later is for these.
+  const std::vector<double>& load() const { return load_; }
+  void set_load(std::vector<double> load) { load_ = std::move(load); }
 
   void finish() const;   // waits for all submitted work
   void give_up() const;  // what waits for other processes fails
@@ -58,6 +64,7 @@ class ReplicaSet {
   std::unique_ptr<GroupAllGather> all_gather_;  // of the replicas
   Group* group_ = nullptr;
   Precision precision_ = Precision::fp32;
+  std::vector<double> load_;
   CompileOptions shared_;
   std::vector<std::int32_t> resident_sets_;  // of each graph: which one devices keep, or -1
   Replicas replicas_;

@@ -75,7 +75,9 @@ std::string check_report(const PreparedRun& run) {
                         build->batch().size, build->steps_per_epoch(), build->steps_per_epoch() == 1 ? "" : "s");
     if (build->trains()) text += fmt::format("  {:g} epochs, {} steps\n", run.pipeline.run.epochs, run.steps.total);
   }
-  if (!run.batch_choice.empty()) text += fmt::format("\n{}\n", run.batch_choice);
+  for (const std::string& choice : {run.batch_choice, run.load_choice}) {
+    if (!choice.empty()) text += fmt::format("\n{}\n", choice);
+  }
   if (const Network* network = run.pipeline.network.get()) {
     std::uint64_t parameters = 0;
     std::uint64_t fixed = 0;

@@ -57,7 +57,7 @@ class StepExamination {
   // "": all is finite.
   std::string text() {
     for (replica_ = 0; replica_ < run_.replicas.here().size(); ++replica_) {
-      share_ = split(batch_.count, run_.replicas.here().size(), run_.pipeline.run.load)[replica_];
+      share_ = split(batch_.count, run_.replicas.here().size(), run_.replicas.load())[replica_];
       if (share_.count == 0) continue;
       for (const auto look :
            {&StepExamination::parameters, &StepExamination::samples, &StepExamination::forward, &StepExamination::backward}) {

@@ -12,6 +12,7 @@
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "run/beside.h"
+#include "run/weight_comparison.h"
 
 namespace millrace {
 
@@ -147,7 +148,8 @@ Progress::Gate Training::gate_behind(std::uint64_t done) {
 }
 
 bool Training::is_boundary(std::uint64_t done) const {
-  return done == run_.steps().end || done % meter_.steps_per_epoch() == 0 || saves_.is_due(done) || others_.are_due(done);
+  return done == run_.steps().end || done % meter_.steps_per_epoch() == 0 || saves_.is_due(done) || others_.are_due(done) ||
+         compares_weights_after(run_.pipeline(), done);
 }
 
 void Training::wait_for_main_graph() {
@@ -197,8 +199,12 @@ void Training::at_boundary(std::uint64_t done) {
   meter_.stands_still();                                          // with what devices still had to do
   meter_.await_steps(done);
   const std::uint64_t an_epoch = meter_.steps_per_epoch();
-  if (done % an_epoch == 0 || done == run_.steps().end) meter_.end_epoch((done - 1) / an_epoch, done);
+  if (done % an_epoch == 0 || done == run_.steps().end) {
+    meter_.end_epoch((done - 1) / an_epoch, done);
+    slow_replica_.look(run_);
+  }
   look_at_numbers();
+  if (compares_weights_after(run_.pipeline(), done)) require_same_weights(run_, done);
   run_.observers().flush(waiting());
   run_others([&] { others_.run_due(done); });
   end_boundary(done);

@@ -13,6 +13,7 @@
 #include "run/run_context.h"
 #include "run/run_meter.h"
 #include "run/run_result.h"
+#include "run/slow_replica.h"
 #include "run/stall.h"
 #include "run/stop_request.h"
 
@@ -54,7 +55,8 @@ class Training {
   RunMeter meter_;
   OtherGraphs others_;
   BoundarySaves saves_;
-  StallWatch stall_;            // of the main graph
+  StallWatch stall_;  // of the main graph
+  SlowReplica slow_replica_;
   bool epoch_is_over_ = false;  // of a resumed run: its first step ends an epoch that was under way
 };
 

@@ -85,6 +85,8 @@ Position place_of_table(const StagePlan& stage) {
   return {std::make_shared<const std::string>(fmt::format("{}, with {}", to_string(table), fmt::join(others, ", "))), 0, 0};
 }
 
+constexpr const char* kPerDevice = "per_device";  // of a Batcher, instead of `size`
+
 bool has_gradients(const std::vector<Port>& ports) {
   return std::any_of(ports.begin(), ports.end(), [](const Port& port) { return port.payload == payload::kGradientBucket; });
 }
@@ -113,7 +115,8 @@ std::string place_of(const StagePlan& stage, const GraphPlan& graph) {
   return place_of_stage(place_of_table(stage), graph.name, stage.name);
 }
 
-GraphBuild::GraphBuild(const GraphPlan& plan, DataContext context) : plan_(&plan), context_(std::move(context)) {
+GraphBuild::GraphBuild(const GraphPlan& plan, DataContext context, std::size_t replicas)
+    : plan_(&plan), replicas_(std::max<std::size_t>(replicas, 1)), context_(std::move(context)) {
   context_.graph = plan.name;
   context_.predicts = has_predictions(plan);
   stages_.resize(plan.stages.size());
@@ -287,7 +290,19 @@ void GraphBuild::make(std::size_t index, const Context& shared, std::size_t inst
   }
 }
 
-Value GraphBuild::table(std::size_t index) const { return with_median_weights(plan_->stages[index].table, median_weights_); }
+Value GraphBuild::table(std::size_t index) const {
+  const StagePlan& stage = plan_->stages[index];
+  Value table = with_median_weights(stage.table, median_weights_);
+  const Value* const each = stage.type->role == StageType::Role::batcher ? table.find(kPerDevice) : nullptr;
+  if (each == nullptr) return table;
+  table.set("size", Value(each->integer() * static_cast<std::int64_t>(replicas_), each->at()));
+  table.erase(kPerDevice);
+  return table;
+}
+
+bool has_batch_per_device(const GraphBuild& build) {
+  return build.source() != nullptr && build.batcher().table.find(kPerDevice) != nullptr;
+}
 
 void GraphBuild::add_requests(CompileRequest& request) const {
   for (std::size_t index = 0; index < stages_.size(); ++index) {

@@ -34,7 +34,8 @@ class GraphBuild {
  public:
   // Makes and opens the source, and makes every stage up to the Batcher (all stages where there is none).
   // `context` holds what is the same for every stage: seed, network, window, run; and the classes that the weights name.
-  GraphBuild(const GraphPlan& plan, DataContext context);
+  // `replicas`: of the run, for batches whose file says a size for each device.
+  GraphBuild(const GraphPlan& plan, DataContext context, std::size_t replicas = 1);
 
   void require_steps() const;    // ErrorKind::data when an epoch has not one batch
   void require_targets() const;  // ErrorKind::usage when a loss cannot take what is read or what the network makes of it
@@ -56,7 +57,7 @@ class GraphBuild {
   const BatchSpec& batch() const { return batch_; }
   bool chooses_batch() const { return chooses_batch_; }  // the file leaves the batch's size to the run: 0 until it is set
   void set_batch_size(std::uint32_t size) { batch_.size = size; }
-  const StagePlan& batcher() const { return plan_->stages[batcher_at_]; }  // REQUIRES: chooses_batch()
+  const StagePlan& batcher() const { return plan_->stages[batcher_at_]; }  // REQUIRES: source()
   ImageShape image() const { return image_; }                              // of the batches' pixels
   const TargetSpec& target() const { return target_; }
   std::uint64_t fingerprint() const { return context_.fingerprint; }  // of what arrives at `batch`; 0: the source has none
@@ -86,6 +87,7 @@ class GraphBuild {
   std::string place(std::size_t index) const;  // of a stage, for messages
 
   const GraphPlan* plan_;
+  const std::size_t replicas_;
   DataContext context_;                                      // what is known of the data so far
   std::vector<double> median_weights_;                       // of the classes; empty: not counted
   CompileRequest request_;                                   // of this graph alone
@@ -104,6 +106,8 @@ class GraphBuild {
   std::uint64_t listing_hash_ = 0;
   bool labelled_ = false;  // images have labels, as far as can be said without reading them
 };
+
+bool has_batch_per_device(const GraphBuild& build);  // the file says a batch's size for each device
 
 using Builds = std::vector<std::unique_ptr<GraphBuild>>;  // of a run; the first one is the main graph
 

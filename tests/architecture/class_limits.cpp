@@ -34,6 +34,8 @@ constexpr std::array kLarge = {
     ClassLimit{.name = "Observers::Queue", .fields = 22},
     // Ten are those of RunServices, and the others the run's side of the same sums, under one mutex.
     ClassLimit{.name = "RunLog", .public_functions = 24},
+    // The keys of [run].
+    ClassLimit{.name = "RunParams", .fields = 21},
     // The keys of a checkpoint's state.
     ClassLimit{.name = "RunState", .fields = 21},
 };

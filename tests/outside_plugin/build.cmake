@@ -1,7 +1,7 @@
 # Configures and builds the plugins with nothing but the install tree and its test kit.
 # PREFIX, SOURCE, WORK, PLUGINS, COMPILER, FLAGS, WARNING_AS_ERROR
 file(REMOVE_RECURSE ${WORK}/build ${PLUGINS})
-foreach(plugin sepia qhm mish poly journal)
+foreach(plugin sepia qhm mish poly journal histogram top_k)
   set(build ${WORK}/build/${plugin})
   execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE}/${plugin} -B ${build} -G Ninja -D CMAKE_BUILD_TYPE=Release
     -D CMAKE_PREFIX_PATH=${PREFIX}_testkit -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_CXX_FLAGS=${FLAGS}

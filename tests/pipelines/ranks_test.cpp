@@ -76,6 +76,77 @@ TEST_F(Ranks, TrainToTheSameBitsAsOneProcess) {
   }
 }
 
+// Over MPI, and in half precision, the bits do not depend on how replicas are spread either.
+TEST_F(Ranks, AddUpOverMpiToTheSameBits) {
+  const bool is_built = std::filesystem::exists(std::filesystem::path(tool("pipeline-run")).parent_path().parent_path() /
+                                                "lib/millrace/plugins/communicator_mpi.so");
+  if (!is_built || run_command({"which", "mpirun"}).code != 0) GTEST_SKIP() << "there is no MPI";
+  for (const std::string name : {"local", "local_bf16"}) {
+    const Words set = {"--devices", "cpu*4", "--set", "train.allreduce.communicator="};
+    Words alone = command(name, set), over_mpi = command(name + "-mpi", set);
+    alone.back() += name;
+    over_mpi.back() += name == "local" ? "mpi" : "mpi_bf16";
+    Words words = {"mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2"};
+    words.insert(words.end(), over_mpi.begin(), over_mpi.end());
+    const Outcome one = run_command(alone), two = run_command(words);
+    ASSERT_EQ(one.code, 0) << one.err;
+    ASSERT_EQ(two.code, 0) << two.err;
+    EXPECT_TRUE(weights(name) == weights(name + "-mpi") && !weights(name).empty()) << name;
+  }
+  EXPECT_FALSE(weights("local") == weights("local_bf16")) << "half precision rounds";
+}
+
+// "": there is none.
+std::string line_with(const std::string& text, const std::string& what) {
+  const std::size_t at = text.find(what);
+  return at == std::string::npos ? "" : text.substr(at, text.find('\n', at) - at);
+}
+
+TEST_F(Ranks, ABatchPerDeviceIsAGlobalBatchOfAll) {
+  const Outcome global = run_command(command("global", {"--devices", "cpu*4", "--set", "train.batch.size=40"}));
+  ASSERT_EQ(global.code, 0) << global.err;
+  const auto all = started("each", 2, {"--set", "train.batch.per_device=10"});
+  for (const auto& each : all) {
+    ASSERT_TRUE(each->ends(kLimit));
+    EXPECT_EQ(each->code(), 0) << each->err();
+  }
+  EXPECT_TRUE(weights("each") == weights("global") && !weights("each").empty());
+  EXPECT_NE(read_file(find_file(folder_ / "each", "pipeline.toml")).find("size = 40"), std::string::npos);
+  const auto resumed =
+      started("each", 2, {"--set", "train.batch.per_device=10", "--epochs", "3", "--resume", "--allow-change", "run.epochs"});
+  for (const auto& each : resumed) {
+    ASSERT_TRUE(each->ends(kLimit));
+    EXPECT_EQ(each->code(), 0) << each->err();
+  }
+}
+
+// What they are depends on the machine: all ranks, and a run that resumes, have the same.
+TEST_F(Ranks, MeasureTheirSharesOnceAndKeepThem) {
+  std::vector<std::string> said;
+  for (const Words& more : {Words{"--epochs", "1"}, Words{"--epochs", "2", "--resume", "--allow-change", "run.epochs"}}) {
+    Words set = {"--set", "run.load=auto"};
+    set.insert(set.end(), more.begin(), more.end());
+    const auto all = started("measured", 2, set);
+    for (const auto& each : all) {
+      ASSERT_TRUE(each->ends(kLimit));
+      EXPECT_EQ(each->code(), 0) << each->err();
+    }
+    said.push_back(line_with(all[0]->err(), "load: "));
+  }
+  EXPECT_NE(said[0].find("(measured: "), std::string::npos) << said[0];
+  EXPECT_EQ(said[1], said[0].substr(0, said[0].find(" (")) + " (the checkpoint's)");
+}
+
+TEST_F(Ranks, ASlowReplicaIsNamedOnceWithTheSharesThatBalance) {
+  const Outcome outcome =
+      run_command(command("slow", {"--devices", "cpu*2", "--set", "run.load=[6, 1]", "--set", "run.compare_weights=3"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const std::string line = line_with(outcome.err, "replica 0 ");
+  EXPECT_NE(line.find("times as long for its share of a step as the others"), std::string::npos) << outcome.err;
+  EXPECT_NE(line.find("load = ["), std::string::npos) << line;
+  EXPECT_EQ(line_with(outcome.err.substr(outcome.err.find(line) + line.size()), "times as long"), "") << outcome.err;
+}
+
 TEST_F(Ranks, ASignalToOneStopsAllAtTheSameStep) {
   const auto all = started("signal", 3, {"--set", "run.epochs=100000"});
   ASSERT_TRUE(all[0]->reports("train: epoch 1", kLimit)) << all[0]->err();
@@ -298,6 +369,25 @@ TEST_F(Ranks, AreStartedTheSameWay) {
     EXPECT_EQ(each->code(), 2);
     EXPECT_NE(each->err().find("starting from weights with checksum"), std::string::npos) << each->err();
   }
+}
+
+TEST_F(Ranks, DevicesOfAllHostsAreOneTable) {
+  const std::string port = std::to_string(20'000 + ::getpid() % 20'000);
+  std::vector<std::unique_ptr<RunningProgram>> all;
+  for (const char* rank : {"0", "1"}) {
+    all.push_back(std::make_unique<RunningProgram>(
+        Words{tool("pipeline-inspect"), "devices"},
+        Words{fmt::format("RANK={}", rank), "WORLD_SIZE=2", "MASTER_ADDR=localhost", "MASTER_PORT=" + port}));
+  }
+  for (const auto& each : all) {
+    ASSERT_TRUE(each->ends(kLimit)) << each->err();
+    EXPECT_EQ(each->code(), 0) << each->err();
+  }
+  const std::string table = all[0]->out();
+  EXPECT_TRUE(table.starts_with("rank  host")) << table;
+  EXPECT_NE(table.find("\n   0  "), std::string::npos) << table;
+  EXPECT_NE(table.find("\n   1  "), std::string::npos) << table;
+  EXPECT_EQ(all[1]->out(), "");
 }
 
 TEST_F(Ranks, LaunchersSayWhichOneAProcessIs) {

@@ -30,6 +30,7 @@ constexpr Verb kVerbs[] = {
     {"show", "draws what the network will see", &show_verb},
     {"pack", "writes a data set as tar shards", &pack_verb},
     {"split", "lists that divide a data set", &split_verb},
+    {"copy", "brings a folder to another machine's storage, or back", &copy_verb},
 };
 
 constexpr const char* kPurpose = "Makes and looks at data sets.";

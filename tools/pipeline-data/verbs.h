@@ -12,5 +12,6 @@ int replay_verb(int count, const char* const* arguments);
 int show_verb(int count, const char* const* arguments);
 int pack_verb(int count, const char* const* arguments);
 int split_verb(int count, const char* const* arguments);
+int copy_verb(int count, const char* const* arguments);
 
 }  // namespace millrace

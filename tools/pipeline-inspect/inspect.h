@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/plan.h"
+#include "millrace/communicator.h"
 #include "millrace/detail/types.h"
 #include "millrace/observer.h"
 #include "millrace/optimizer.h"
@@ -15,6 +16,8 @@ namespace millrace {
 std::string list_everything(const Registry& registry);  // plugins, what they offer, and libraries that were skipped
 std::string describe_plugin(const PluginInfo& plugin, const Registry& registry);
 std::string describe_devices(const Registry& registry);
+// Those of all processes of the group, as a table; "" on ranks but 0. All of them call it.
+std::string describe_devices_of_ranks(const Registry& registry, Group& group);
 
 std::string describe_stage(const StageType& type);
 std::string describe_layer(const LayerType& type);

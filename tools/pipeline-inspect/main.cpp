@@ -6,9 +6,11 @@
 #include <filesystem>
 
 #include "common/arguments.h"
+#include "common/join_ranks.h"
 #include "common/last_words.h"
 #include "common/settable_keys.h"
 #include "config/document.h"
+#include "config/plan.h"
 #include "config/schema.h"
 #include "config/shipped.h"
 #include "conformance.h"
@@ -167,6 +169,16 @@ std::string inspect_kind(const std::string& kind, const std::string& name, const
   fail_to_find("observer", name, registry.observers());
 }
 
+// Under a launcher, those of all ranks in one table.
+std::string inspect_devices(const Registry& registry) {
+  const RankPlace place = find_rank({}, current_environment());
+  if (place.ranks == 1) return describe_devices(registry);
+  RankWishes wishes;
+  wishes.wait = "60";
+  SocketGroup group(join_ranks(place, wishes, RunParams().folder, true));
+  return describe_devices_of_ranks(registry, group);
+}
+
 std::string inspect(const Options& options) {
   const LastWords last_words("pipeline-inspect");
   Registry registry;
@@ -190,7 +202,7 @@ std::string inspect(const Options& options) {
     fail(ErrorKind::usage, "--dot, --svg, --parameters, --batch and --set need a file or a network, found '{}'", what);
   }
   if (options.rest.size() == 2) return inspect_kind(what, options.rest[1], registry);
-  return what == "devices" ? describe_devices(registry) : inspect_name(what, registry);
+  return what == "devices" ? inspect_devices(registry) : inspect_name(what, registry);
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include "millrace/detail/types.h"
 #include "millrace/observer.h"
 #include "millrace/optimizer.h"
+#include "ranks/endpoint.h"
+#include "ranks/wire.h"
 
 namespace millrace {
 
@@ -100,6 +102,31 @@ std::string describe_devices(const Registry& registry) {
     }
   }
   return (out.empty() ? "no backend was found\n" : out) + skipped(registry);
+}
+
+std::string describe_devices_of_ranks(const Registry& registry, Group& group) {
+  WireWriter mine;
+  const auto add = [&](const std::string& device, const std::string& name, const std::string& memory, const char* precision) {
+    for (const std::string& cell : {std::to_string(group.rank()), host_name(), device, name, memory, std::string(precision)})
+      mine.put(std::string_view(cell));
+  };
+  for (const auto& [name, type] : registry.backends()) {
+    const auto backend = type.create();
+    const std::vector<DeviceInfo> devices = backend->devices();
+    if (devices.empty()) add(name, "no device: " + backend->why_not(), "", "");
+    for (const DeviceInfo& each : devices) {
+      add(fmt::format("{}:{}", each.backend, each.index), each.name, gigabytes(each.memory), each.native_bf16 ? "bf16" : "fp32");
+    }
+  }
+  TextTable table({">rank", "host", "device", "", ">memory", "precision auto"}, 0);
+  for (const auto& each : group.all_gather(Group::kRun, mine.bytes())) {
+    for (WireReader reader(each); !reader.is_done();) {
+      std::vector<std::string> cells;
+      for (int cell = 0; cell < 6; ++cell) cells.push_back(reader.get<std::string>());
+      table.row(std::move(cells));
+    }
+  }
+  return group.rank() == 0 ? table.text() : "";
 }
 
 }  // namespace millrace

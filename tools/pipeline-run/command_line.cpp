@@ -52,19 +52,6 @@ Arguments& add_what_runs(Arguments& arguments, CommandLine& line, Words& words) 
               "start at epoch E, or at its step S (both from 1); weights come from --weights, momentum starts at 0", words.from);
 }
 
-Arguments& add_ranks(Arguments& arguments, RankWishes& ranks) {
-  return arguments
-      .option("--rank", "R", "this process is rank R, from 0, of --ranks N; launchers say it themselves", ranks.options.rank)
-      .option("--ranks", "N", "how many processes run this pipeline together, on this machine and others", ranks.options.ranks)
-      .option("--master", "HOST:PORT", "rank 0 listens there, and the others find it there", ranks.options.master)
-      .option("--rendezvous", "FOLDER", "instead: rank 0 says in this folder, which all ranks share, where it is",
-              ranks.rendezvous)
-      .option("--job-key", "FILE", "the text in it keeps strangers out of the job (also MILLRACE_JOB_KEY)", ranks.key_file)
-      .option("--interface", "NAME", "ranks meet in this network: eth0, or 10.1.0.0/16 (any)", ranks.interface)
-      .option("--wait", "SECONDS", "so long ranks wait for each other at the start (600)", ranks.wait)
-      .option("--patience", "SECONDS", "a rank that has been silent for so long is lost (10)", ranks.patience);
-}
-
 Arguments& add_what_goes_wrong(Arguments& arguments, CommandLine& line, Words& words) {
   return arguments
       .flag("--resume",
@@ -222,7 +209,7 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
   Arguments arguments("pipeline-run", "FILE [options] | --predict IMAGES --weights W [options]",
                       "Runs the pipeline that a TOML file describes.");
   add_what_runs(arguments, line, words);
-  add_ranks(arguments, line.ranks);
+  add_rank_options(arguments, line.ranks);
   add_what_goes_wrong(arguments, line, words);
   add_what_is_tried(arguments, line, words);
   if (!arguments.read(argc, argv, files)) return std::nullopt;

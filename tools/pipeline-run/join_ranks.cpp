@@ -3,47 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "command_line.h"
 #include "common/arguments.h"
 #include "config/plan.h"
 #include "millrace/error.h"
 #include "millrace/util/standard_error.h"
-#include "ranks/rendezvous.h"
 
 namespace millrace {
-namespace {
-
-// A shell takes the ends of lines away, an editor adds them.
-std::string without_end(std::string text) {
-  text.erase(text.find_last_not_of(" \t\r\n") + 1);
-  return text;
-}
-
-std::string job_key_text(const RankWishes& wishes) {
-  if (wishes.key_file.empty()) {
-    const char* const key = std::getenv("MILLRACE_JOB_KEY");
-    return key == nullptr ? "" : without_end(key);
-  }
-  std::ifstream file(wishes.key_file);
-  std::stringstream text;
-  if (!(text << file.rdbuf())) fail(ErrorKind::usage, "--job-key: '{}' cannot be read, or is empty", wishes.key_file);
-  return without_end(text.str());
-}
-
-// Of the run's own, which all ranks share where they share a disk.
-std::string rendezvous_folder(const RankPlace& place, const RankWishes& wishes, const std::string& runs) {
-  if (!wishes.rendezvous.empty()) return wishes.rendezvous;
-  if (!place.job.empty() && !runs.empty()) return std::filesystem::path(runs) / ".rendezvous";
-  fail(ErrorKind::usage,
-       "{} does not say where rank 0 is: give --master HOST:PORT, or --rendezvous FOLDER, which all ranks share", place.source);
-}
-
-}  // namespace
 
 RankPlace rank_place(const CommandLine& line) {
   RankPlace place = find_rank(line.ranks.options, current_environment());
@@ -59,29 +26,11 @@ RankPlace rank_place(const CommandLine& line) {
   return place;
 }
 
-SocketGroup::Setting join_ranks(const RankPlace& place, const CommandLine& line, const std::string& runs) {
-  RendezvousSetting setting{.place = place, .key = job_key_text(line.ranks), .interface = line.ranks.interface};
-  if (place.master.empty()) setting.folder = rendezvous_folder(place, line.ranks, runs);
-  setting.limit = std::chrono::seconds(integer("--wait", line.ranks.wait, 1, 1'000'000));
-  setting.say = [](const std::string& text) { print_to_stderr("{}\n", text); };
-  if (place.rank == 0 && setting.folder.empty() && setting.key.empty() && !line.quiet) {
-    print_to_stderr(
-        "warning: this job has no key, so whoever reaches {} could join it: give --job-key FILE, or set MILLRACE_JOB_KEY\n",
-        place.master);
-  }
-  Connections connections = connect_ranks(setting);
-  return {.rank = place.rank,
-          .sockets = std::move(connections.sockets),
-          .patience = std::chrono::seconds(integer("--patience", line.ranks.patience, 1, 100'000)),
-          .hosts = std::move(connections.hosts)};
-}
-
 void tell_other_ranks(const RankPlace& place, CommandLine line, const Error& mistake) {
   constexpr std::int64_t kWait = 20;  // seconds; launchers start ranks together
-  line.quiet = true;
   try {
     line.ranks.wait = std::to_string(std::min(kWait, integer("--wait", line.ranks.wait, 1, 1'000'000)));
-    SocketGroup group(join_ranks(place, line, RunParams().folder));
+    SocketGroup group(join_ranks(place, line.ranks, RunParams().folder, true));
     group.leave(&mistake);
   } catch (const Error&) {  // they are not there, or end because of another mistake
   }

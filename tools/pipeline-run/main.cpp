@@ -134,6 +134,7 @@ int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry,
     if (trial) trial->check(prepared);
     if (begins) begins(prepared);
     say(prepared.batch_choice);
+    say(prepared.load_choice);
     if (const std::uint64_t batches = std::exchange(to_verify, 0); batches > 0) say(verify(prepared, batches));
   });
   say_where(line, result);
@@ -226,7 +227,7 @@ void choose_weights_of_run(CommandLine& line) {
 // Nothing: this process runs alone. Else how it talks to the others, which it has started or which a launcher has.
 std::optional<SocketGroup::Setting> group_setting(const RankPlace& place, const Processes& others, const CommandLine& line,
                                                   const Pipeline& pipeline) {
-  if (place.ranks > 1) return join_ranks(place, line, pipeline.run.folder);
+  if (place.ranks > 1) return join_ranks(place, line.ranks, pipeline.run.folder, line.quiet);
   if (others.size() == 1) return std::nullopt;
   SocketGroup::Setting setting{.rank = others.rank(), .sockets = others.sockets()};
   setting.patience = std::chrono::seconds(integer("--patience", line.ranks.patience, 1, 100'000));

@@ -87,7 +87,13 @@ void BatchSamples::describe(StageDescription<Params>& d) {
       .range(1, 1 << 24)
       .choices({"auto"})
       .unit("samples")
-      .text("the global batch, over all replicas; auto: the largest that memory holds, see run.memory");
+      .text("the global batch, over all replicas; auto: the largest that memory holds, see run.memory")
+      .alternative("batch's size");
+  d.params.add("per_device", &Params::per_device)
+      .range(1, 1 << 24)
+      .unit("samples")
+      .text("the global batch is so many for each replica; where `load` divides it unequally, this is the mean")
+      .alternative("batch's size");
   d.params.add("buffers", &Params::buffers)
       .range(1, 64)
       .text("batches in circulation: what is read ahead, and the memory")

@@ -17,7 +17,7 @@ namespace millrace {
 // wrote them there; others are copied once.
 //
 //   [train.batch]
-//   size        = 256         # the global batch
+//   size        = 256         # the global batch; or per_device = 64, which the framework turns into `size`
 //   bad_samples = "replace"   # or "skip", "fail"
 //
 // In a graph that makes predictions each sample comes once: the last batch is kept, and bad samples are skipped.
@@ -36,7 +36,7 @@ namespace millrace {
 class BatchSamples : public Batcher {
  public:
   struct Params {
-    std::int64_t size = 0;
+    std::int64_t size = 0, per_device = 0;
     std::int64_t buffers = 3;
     std::string last = "auto";
     std::string bad_samples = "auto";

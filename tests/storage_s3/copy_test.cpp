@@ -1,0 +1,60 @@
+// pipeline-data copy: to a bucket and back, and on where it was stopped.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "pipelines/command.h"
+#include "pipelines/running_program.h"
+#include "server.h"
+
+namespace millrace::s3::test {
+namespace {
+
+namespace fs = std::filesystem;
+using millrace::test::Outcome;
+using millrace::test::read_file;
+using millrace::test::run_command;
+using millrace::test::tool;
+
+// By path below the folder.
+std::map<std::string, std::string> files_in(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) files[fs::relative(entry.path(), folder).string()] = read_file(entry.path());
+  }
+  return files;
+}
+
+TEST(Copy, BringsAFolderToABucketAndBackAndGoesOn) {
+  if (!have_python()) GTEST_SKIP() << "python3 is not installed (Debian: python3)";
+  const TemporaryFolder folder;
+  const fs::path data = folder.path() / "data", root = folder.path() / "buckets";
+  fs::create_directories(root / "photos");
+  for (const auto& [name, size] :
+       {std::pair("train/cat/1.jpg", 20'000), {"train/a dog/2 ä.jpg", 70'000}, {"labels.csv", 10}, {"none", 0}}) {
+    fs::create_directories((data / name).parent_path());
+    std::ofstream(data / name, std::ios::binary) << content(static_cast<std::size_t>(size), 3);
+  }
+  Server server(root, 2);
+  const auto copy = [&](const std::string& from, const std::string& to) {
+    millrace::test::Words words = {"env"};
+    for (const auto& [name, value] : patient(variables(server.url()))) words.push_back(name + "=" + value);
+    words.insert(words.end(), {tool("pipeline-data"), "copy", from, to});
+    const Outcome outcome = run_command(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.out;
+  };
+  EXPECT_EQ(copy(data, "s3://photos/set"), "4 objects copied, 0.1 MB; 0 there already\n");
+  const std::string back = (folder.path() / "back").string();
+  EXPECT_EQ(copy("s3://photos/set/", back), "4 objects copied, 0.1 MB; 0 there already\n");
+  EXPECT_EQ(files_in(back), files_in(data));
+
+  fs::remove(fs::path(back) / "labels.csv");
+  std::ofstream(fs::path(back) / "none") << "of another size";
+  EXPECT_EQ(copy("s3://photos/set", back), "2 objects copied, 0.0 MB; 2 there already\n");
+  EXPECT_EQ(files_in(back), files_in(data));
+}
+
+}  // namespace
+}  // namespace millrace::s3::test

@@ -1,0 +1,73 @@
+#include "common/join_ranks.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "millrace/error.h"
+#include "millrace/util/standard_error.h"
+#include "ranks/rendezvous.h"
+
+namespace millrace {
+namespace {
+
+// A shell takes the ends of lines away, an editor adds them.
+std::string without_end(std::string text) {
+  text.erase(text.find_last_not_of(" \t\r\n") + 1);
+  return text;
+}
+
+std::string job_key_text(const RankWishes& wishes) {
+  if (wishes.key_file.empty()) {
+    const char* const key = std::getenv("MILLRACE_JOB_KEY");
+    return key == nullptr ? "" : without_end(key);
+  }
+  std::ifstream file(wishes.key_file);
+  std::stringstream text;
+  if (!(text << file.rdbuf())) fail(ErrorKind::usage, "--job-key: '{}' cannot be read, or is empty", wishes.key_file);
+  return without_end(text.str());
+}
+
+// Of the run's own, which all ranks share where they share a disk.
+std::string rendezvous_folder(const RankPlace& place, const RankWishes& wishes, const std::string& runs) {
+  if (!wishes.rendezvous.empty()) return wishes.rendezvous;
+  if (!place.job.empty() && !runs.empty()) return std::filesystem::path(runs) / ".rendezvous";
+  fail(ErrorKind::usage,
+       "{} does not say where rank 0 is: give --master HOST:PORT, or --rendezvous FOLDER, which all ranks share", place.source);
+}
+
+}  // namespace
+
+Arguments& add_rank_options(Arguments& arguments, RankWishes& ranks) {
+  return arguments
+      .option("--rank", "R", "this process is rank R, from 0, of --ranks N; launchers say it themselves", ranks.options.rank)
+      .option("--ranks", "N", "how many processes run this pipeline together, on this machine and others", ranks.options.ranks)
+      .option("--master", "HOST:PORT", "rank 0 listens there, and the others find it there", ranks.options.master)
+      .option("--rendezvous", "FOLDER", "instead: rank 0 says in this folder, which all ranks share, where it is",
+              ranks.rendezvous)
+      .option("--job-key", "FILE", "the text in it keeps strangers out of the job (also MILLRACE_JOB_KEY)", ranks.key_file)
+      .option("--interface", "NAME", "ranks meet in this network: eth0, or 10.1.0.0/16 (any)", ranks.interface)
+      .option("--wait", "SECONDS", "so long ranks wait for each other at the start (600)", ranks.wait)
+      .option("--patience", "SECONDS", "a rank that has been silent for so long is lost (10)", ranks.patience);
+}
+
+SocketGroup::Setting join_ranks(const RankPlace& place, const RankWishes& wishes, const std::string& runs, bool quiet) {
+  RendezvousSetting setting{.place = place, .key = job_key_text(wishes), .interface = wishes.interface};
+  if (place.master.empty()) setting.folder = rendezvous_folder(place, wishes, runs);
+  setting.limit = std::chrono::seconds(integer("--wait", wishes.wait, 1, 1'000'000));
+  setting.say = [](const std::string& text) { print_to_stderr("{}\n", text); };
+  if (place.rank == 0 && setting.folder.empty() && setting.key.empty() && !quiet) {
+    print_to_stderr(
+        "warning: this job has no key, so whoever reaches {} could join it: give --job-key FILE, or set MILLRACE_JOB_KEY\n",
+        place.master);
+  }
+  Connections connections = connect_ranks(setting);
+  return {.rank = place.rank,
+          .sockets = std::move(connections.sockets),
+          .patience = std::chrono::seconds(integer("--patience", wishes.patience, 1, 100'000)),
+          .hosts = std::move(connections.hosts)};
+}
+
+}  // namespace millrace

@@ -1,0 +1,162 @@
+// pipeline-data copy: a folder of any storage to a folder of any other one.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/secrets.h"
+#include "common/arguments.h"
+#include "common/last_words.h"
+#include "counter.h"
+#include "millrace/error.h"
+#include "millrace/plugin.h"
+#include "millrace/storage.h"
+#include "millrace/util/standard_error.h"
+#include "stop_signal.h"
+#include "verbs.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::size_t kPiece = std::size_t{8} << 20;  // what a thread holds of an object at once
+
+struct Folder {
+  std::string url;
+  Storage* storage = nullptr;
+};
+
+// Bytes by name. What lies below a name with a leading '.' is left out.
+std::map<std::string, std::uint64_t> objects_in(const Folder& folder) {
+  std::map<std::string, std::uint64_t> objects;
+  folder.storage->list(folder.url, [&](const Storage::Object& object) {
+    if (!object.name.ends_with('/') && !object.is_dangling) objects[object.name] = object.bytes;
+  });
+  return objects;
+}
+
+// Those that an earlier copy has brought; none where there is no folder yet.
+std::map<std::string, std::uint64_t> objects_there(const Folder& folder) {
+  try {
+    return objects_in(folder);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::data) throw;
+    return {};
+  }
+}
+
+// An object is there, whole, or not at all.
+void copy_object(const Folder& from, const Folder& to, const std::string& name, std::uint64_t bytes,
+                 std::vector<std::uint8_t>& memory) {
+  const std::string source = join_url(from.url, name);
+  const auto writer = to.storage->write(join_url(to.url, name));
+  for (std::uint64_t at = 0; at < bytes;) {
+    if (stop_signal != 0) return;  // without commit() nothing is left of it
+    const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, bytes - at));
+    memory.resize(std::max(memory.size(), piece));
+    from.storage->read(source, at, piece, memory.data());
+    writer->write(memory.data(), piece);
+    at += piece;
+  }
+  writer->commit();
+}
+
+class Copy {
+ public:
+  Copy(Folder from, Folder to) : from_(std::move(from)), to_(std::move(to)) {}
+
+  // Those whose names and sizes are there are left as they are.
+  void plan() {
+    const auto there = objects_there(to_);
+    for (const auto& [name, bytes] : objects_in(from_)) {
+      const auto found = there.find(name);
+      if (found != there.end() && found->second == bytes) {
+        ++left_;
+      } else {
+        objects_.emplace_back(name, bytes);
+      }
+    }
+    if (objects_.empty() && left_ == 0) fail(ErrorKind::data, "there is nothing in '{}'", without_secrets(from_.url));
+  }
+
+  void run(unsigned threads) {
+    Counter counter("copied", objects_.size());
+    std::vector<std::jthread> pool;
+    for (unsigned t = 0; t < std::min<std::size_t>(threads, objects_.size()); ++t) pool.emplace_back([&] { work(counter); });
+    pool.clear();
+    if (error_) throw Error(*error_);
+  }
+
+  std::string text() const {
+    return fmt::format("{} object{} copied, {:.1f} MB; {} there already", done_.load(), done_ == 1 ? "" : "s",
+                       static_cast<double>(bytes_) / 1e6, left_);
+  }
+
+ private:
+  void work(Counter& counter) {
+    std::vector<std::uint8_t> memory;
+    for (std::size_t i = next_++; i < objects_.size() && stop_signal == 0 && !failed_; i = next_++) {
+      const auto& [name, bytes] = objects_[i];
+      try {
+        copy_object(from_, to_, name, bytes, memory);
+      } catch (...) {
+        const std::lock_guard lock(mutex_);
+        if (!error_) error_ = current_error();
+        failed_ = true;
+        return;
+      }
+      if (stop_signal != 0) return;
+      counter.add();
+      ++done_;
+      bytes_ += bytes;
+    }
+  }
+
+  const Folder from_, to_;
+  std::vector<std::pair<std::string, std::uint64_t>> objects_;
+  std::uint64_t left_ = 0;
+  std::atomic<std::size_t> next_{0};
+  std::atomic<std::uint64_t> done_{0}, bytes_{0};
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+int copy_verb(int count, const char* const* arguments) {
+  std::string threads = "8";
+  std::vector<std::string> rest;
+  Arguments reader(
+      "pipeline-data copy", "FROM TO [options]",
+      "Copies all that lies below a folder to another one: of this machine, or s3://BUCKET/FOLDER. What is there under\n"
+      "the same name and with as many bytes is left as it is, so that a copy that was stopped goes on when it is\n"
+      "started again. Names with a part that begins with '.' are left out.");
+  reader.option("--threads", "N", "so many objects at once (8)", threads);
+  if (!reader.read(count, arguments, rest)) return 0;
+  if (rest.size() != 2)
+    fail(ErrorKind::usage, "expected two folders, FROM and TO, found {}; see pipeline-data copy --help", rest.size());
+  const auto at_once = static_cast<unsigned>(integer("--threads", threads, 1, 256));
+  install_signal_handlers();
+  Registry registry;
+  load_plugins(registry);
+  Copy copy({rest[0], &registry.storage(rest[0])}, {rest[1], &registry.storage(rest[1])});
+  copy.plan();
+  try {
+    copy.run(at_once);
+  } catch (Error& error) {
+    throw error.in(copy.text());
+  }
+  if (stop_signal != 0) {
+    print_to_stderr("stopped: {}; the same command goes on\n", copy.text());
+    return 128 + stop_signal;
+  }
+  fmt::print("{}\n", copy.text());
+  return 0;
+}
+
+}  // namespace millrace
