@@ -202,6 +202,11 @@ std::vector<Candidate> candidates(const Measurement& measured, const Predictor& 
     half.batch /= 2;
     add({half, predictor.rate(question_of(half, facts))});
   }
+  Settings roomy = together;  // what the simulation does not know of may want room
+  roomy.threads = std::max(roomy.threads, cores);
+  roomy.chunk = 0;
+  roomy.buffers = std::max(roomy.buffers, 4U);
+  add({roomy, predictor.rate(question_of(roomy, facts))});
   for (const auto& best : along) add(best(today));
   return chosen;
 }

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kResamples = 20;
 constexpr double kNineOfTen = 1.645;  // standard deviations of a normal distribution to both sides
-constexpr double kUnrest = 0.3;       // of what other programs take of the cores, by which they may take more or less
+constexpr double kUnrest = 0.5;       // of what other programs take of the cores, by which they may take more or less
 constexpr double kLeastBand = 0.03;   // of a prediction: what runs of one file differ by
 
 constexpr std::array kCounts = {"threads", "io_threads", "buffers", "chunk", "batch", "cores", "replicas", "image", "pack"};
@@ -138,7 +138,7 @@ void apply(const Change& change, const RunFacts& facts, ChangedGraph& to) {
 }
 
 std::uint64_t steps_for(const SimulatedGraph& graph) {
-  constexpr std::uint64_t kChunks = 8'000;  // some milliseconds of simulation
+  constexpr std::uint64_t kChunks = 5'000;  // some milliseconds of simulation
   const std::uint64_t chunks = (graph.data.batch + graph.data.chunk - 1) / graph.data.chunk;
   return std::clamp<std::uint64_t>(kChunks / chunks, 40, 200);
 }
