@@ -257,7 +257,9 @@ void Feeder::fill(Filling& filling) {
       dropped = begin == 0 && stopped_;
       end = dropped ? batch.count : std::min(begin + filling.chunk, batch.count);
     } while (!filling.next.compare_exchange_weak(begin, end));
+    const std::uint64_t traced = is_traced() ? now_ticks() : 0;
     if (dropped || !read_chunk(batch, begin, end)) return;
+    if (traced != 0) trace_read(batch, begin, end - begin, traced);
     Packet packet;
     packet.payload = filling.batch;
     packet.sequence = batch.step;
@@ -267,6 +269,23 @@ void Feeder::fill(Filling& filling) {
     if (end == batch.count && filled_) filled_();
     begin = filling.next;
   }
+}
+
+void Feeder::trace_read(const Batch& batch, std::uint32_t slot, std::uint32_t slots, std::uint64_t begin) const noexcept {
+  const Node::Place& place = plan_.node->place();
+  std::string file;
+  try {
+    file = batch.samples[slot].place();
+  } catch (const std::bad_alloc&) {
+  }
+  trace({.graph = place.graph,
+         .name = place.name,
+         .file = file,
+         .begin = begin,
+         .end = now_ticks(),
+         .step = batch.step,
+         .slot = slot,
+         .slots = slots});
 }
 
 // The other processes have the whole batch. The step takes place here as well.
@@ -286,28 +305,8 @@ bool Feeder::read_chunk(Batch& batch, std::uint32_t begin, std::uint32_t end) {
     const std::uint64_t position = first + slot;
     if (!read(batch, slot, {batch.epoch, position, order_.index(batch.epoch, position % order_.size()), 0})) return false;
   }
-  const std::uint64_t done = now_ticks();
-  plan_.node->counters.add(done - started, 1, end - begin, 0);
-  if (is_traced()) trace_read(batch, begin, end - begin, started, done);
+  plan_.node->counters.add(now_ticks() - started, 1, end - begin, 0);
   return true;
-}
-
-void Feeder::trace_read(const Batch& batch, std::uint32_t slot, std::uint32_t slots, std::uint64_t begin,
-                        std::uint64_t end) const noexcept {
-  const Node::Place& place = plan_.node->place();
-  std::string file;
-  try {
-    file = batch.samples[slot].place();
-  } catch (const std::bad_alloc&) {
-  }
-  trace({.graph = place.graph,
-         .name = place.name,
-         .file = file,
-         .begin = begin,
-         .end = end,
-         .step = batch.step,
-         .slot = slot,
-         .slots = slots});
 }
 
 bool Feeder::read(Batch& batch, std::uint32_t slot, const SampleKey& key) {
