@@ -292,7 +292,9 @@ void Feeder::fill(Filling& filling) {
       dropped = begin == 0 && stopped_;
       end = dropped ? batch.count : std::min(begin + filling.chunk, batch.count);
     } while (!filling.next.compare_exchange_weak(begin, end));
+    const std::uint64_t traced = is_traced() ? now_ticks() : 0;
     if (dropped || !read_chunk(batch, begin, end)) return;
+    if (traced != 0) trace_read(batch, begin, end - begin, traced);
     Packet packet;
     packet.payload = filling.batch;
     packet.sequence = batch.step;
@@ -302,6 +304,23 @@ void Feeder::fill(Filling& filling) {
     if (end == batch.count && filled_) filled_();
     begin = filling.next;
   }
+}
+
+void Feeder::trace_read(const Batch& batch, std::uint32_t slot, std::uint32_t slots, std::uint64_t begin) const noexcept {
+  const Node::Place& place = plan_.node->place();
+  std::string file;
+  try {
+    file = batch.samples[slot].place();
+  } catch (const std::bad_alloc&) {
+  }
+  trace({.graph = place.graph,
+         .name = place.name,
+         .file = file,
+         .begin = begin,
+         .end = now_ticks(),
+         .step = batch.step,
+         .slot = slot,
+         .slots = slots});
 }
 
 // The other processes have the whole batch. The step takes place here as well.
@@ -338,29 +357,8 @@ bool Feeder::read_slots(Batch& batch, std::uint32_t begin, std::uint32_t count, 
     watch.done();
   }
   core_.work.end(line);
-  if (!goes_on) return false;
-  const std::uint64_t ended = now_ticks();
-  plan_.node->count(line, ended - started, count, bytes, thread_nanoseconds() - computed);
-  if (is_traced()) trace_read(batch, begin, count, started, ended);
-  return true;
-}
-
-void Feeder::trace_read(const Batch& batch, std::uint32_t slot, std::uint32_t slots, std::uint64_t begin,
-                        std::uint64_t end) const noexcept {
-  const Node::Place& place = plan_.node->place();
-  std::string file;
-  try {
-    file = batch.samples[slot].place();
-  } catch (const std::bad_alloc&) {
-  }
-  trace({.graph = place.graph,
-         .name = place.name,
-         .file = file,
-         .begin = begin,
-         .end = end,
-         .step = batch.step,
-         .slot = slot,
-         .slots = slots});
+  if (goes_on) plan_.node->count(line, now_ticks() - started, count, bytes, thread_nanoseconds() - computed);
+  return goes_on;
 }
 
 bool Feeder::read(Batch& batch, std::uint32_t slot, const SampleKey& key) {

@@ -61,6 +61,7 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
   void prepare(Batch& batch, std::uint64_t step) const;
   void fill(Filling& filling);
   void send_empty(const Filling& filling);
+  void trace_read(const Batch& batch, std::uint32_t slot, std::uint32_t slots, std::uint64_t begin) const noexcept;
   bool read(Batch& batch, std::uint32_t slot, const SampleKey& key);  // false: the run has failed
   bool read_chunk(Batch& batch, std::uint32_t begin, std::uint32_t end);
   template <class KeyOf>
@@ -68,8 +69,6 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
   void send_again(CirculatingBatch* batch, std::uint64_t step);                           // of keeps_batches
   void post(std::function<void()> work);                                                  // on an I/O thread; counts as under way
   void fetch(Sample& sample) const;  // from the cache or the source; all but its hash
-  void trace_read(const Batch& batch, std::uint32_t slot, std::uint32_t slots, std::uint64_t begin,
-                  std::uint64_t end) const noexcept;
   std::uint64_t first_position(const Batch& batch) const;
   SampleKey replacement(SampleKey key) const;
   std::uint32_t chunk_size() const;

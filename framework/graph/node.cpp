@@ -164,6 +164,21 @@ void Node::run(const Message message) noexcept {
   released(&core_);
 }
 
+std::uint64_t Node::process_traced(const Link& link, Packet&& packet, std::uint64_t begin, int line) noexcept {
+  TraceSlice slice{.graph = place_.graph,
+                   .name = place_.name,
+                   .from = link.from,
+                   .sent = packet.stamp,
+                   .begin = begin,
+                   .step = packet.sequence,
+                   .slot = packet.begin,
+                   .slots = link.carries == Link::Carries::chunk ? packet.count : 0,
+                   .replica = place_.replica};
+  slice.end = process(link, std::move(packet), begin, line);
+  trace(slice);
+  return slice.end;
+}
+
 std::uint64_t Node::process(const Link& link, Packet&& packet, std::uint64_t begin, int line) noexcept {
   if (core_.failed()) {
     packet = {};
@@ -230,21 +245,6 @@ std::uint64_t Node::bytes_of(const Link& link, const Packet& packet) {
   for (const Sample& sample : batch.chunk(packet))
     bytes += link.carries_encoded ? sample.encoded.size() : sample.image().shape.bytes();
   return bytes;
-}
-
-std::uint64_t Node::process_traced(const Link& link, Packet&& packet, std::uint64_t begin, int line) noexcept {
-  TraceSlice slice{.graph = place_.graph,
-                   .name = place_.name,
-                   .from = link.from,
-                   .sent = packet.stamp,
-                   .begin = begin,
-                   .step = packet.sequence,
-                   .slot = packet.begin,
-                   .slots = link.carries == Link::Carries::chunk ? packet.count : 0,
-                   .replica = place_.replica};
-  slice.end = process(link, std::move(packet), begin, line);
-  trace(slice);
-  return slice.end;
 }
 
 std::uint64_t Node::samples_of(const Link& link, const Packet& packet) const {

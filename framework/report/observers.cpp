@@ -65,10 +65,10 @@ class Observers::Queue {
     const Lock lock(mutex_);
     if (failed_) return;
     if (is<TickEvent>(*event)) {
-      if (tick_) ++dropped_;
-      tick_ = event;
+      if (newest_.tick) ++dropped_;
+      newest_.tick = event;
     } else if (is<TelemetryEvent>(*event)) {
-      telemetry_ = event;
+      newest_.telemetry = event;
     } else {
       if (delivery_ == Delivery::latest && is<StepEvent>(*event) && ++steps_ > kMostKept) drop_oldest_step();
       if (is<RunEnd>(*event) && delivery_ == Delivery::latest) drop_if(&is<StepEvent>);
@@ -136,8 +136,8 @@ class Observers::Queue {
   }
   void drop_if(const std::function<bool(const RunEvent&)>& useless) MILLRACE_REQUIRES(mutex_) {
     dropped_ += std::erase_if(facts_, [&](const Fact& fact) { return fact.event && useless(*fact.event); });
-    dropped_ += tick_ ? 1 : 0;
-    tick_ = telemetry_ = nullptr;
+    dropped_ += newest_.tick ? 1 : 0;
+    newest_ = {};
     steps_ = 0;
     behind_ = facts_.size();
   }
@@ -147,17 +147,17 @@ class Observers::Queue {
     use_crash_stack();
     Lock lock(mutex_);
     while (true) {
-      while (facts_.empty() && !tick_ && !telemetry_ && !closing_) lock.wait(changed_);
+      while (facts_.empty() && !newest_.tick && !newest_.telemetry && !closing_) lock.wait(changed_);
       Fact fact;
       if (!facts_.empty()) {
         fact = std::move(facts_.front());
         facts_.pop_front();
         behind_ = facts_.size();
         if (fact.event && is<StepEvent>(*fact.event) && steps_ > 0) --steps_;
-      } else if (tick_) {
-        fact.event = std::move(tick_);
-      } else if (telemetry_) {
-        fact.event = std::move(telemetry_);
+      } else if (newest_.tick) {
+        fact.event = std::move(newest_.tick);
+      } else if (newest_.telemetry) {
+        fact.event = std::move(newest_.telemetry);
       } else {
         return;
       }
@@ -212,7 +212,7 @@ class Observers::Queue {
     failed_ = true;
     facts_.clear();
     behind_ = 0;
-    tick_ = telemetry_ = nullptr;
+    newest_ = {};
     if (starts && delivery_ == Delivery::all) start_error_ = error;
     if (ends && delivery_ == Delivery::all) end_error_ = error;
   }
@@ -227,7 +227,11 @@ class Observers::Queue {
   mutable Mutex mutex_;
   std::condition_variable changed_;
   std::deque<Fact> facts_ MILLRACE_GUARDED_BY(mutex_);
-  std::shared_ptr<const RunEvent> tick_ MILLRACE_GUARDED_BY(mutex_), telemetry_ MILLRACE_GUARDED_BY(mutex_);
+  // The newest of those that the next one replaces.
+  struct Newest {
+    std::shared_ptr<const RunEvent> tick, telemetry;
+  };
+  Newest newest_ MILLRACE_GUARDED_BY(mutex_);
   std::size_t steps_ MILLRACE_GUARDED_BY(mutex_) = 0;  // among the facts
   std::size_t flushes_ MILLRACE_GUARDED_BY(mutex_) = 0, syncs_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::uint64_t dropped_ MILLRACE_GUARDED_BY(mutex_) = 0;

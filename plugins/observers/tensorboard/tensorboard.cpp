@@ -93,7 +93,7 @@ class TensorboardObserver final : public RunObserver {
     write(event);
   }
 
-  // Read back from the checkpoint, so the run waits for nothing. It may be gone when its turn comes, since newer ones are there.
+  // Read back from the checkpoint, while training goes on. It may be gone when its turn comes, since newer ones are there.
   void checkpoint(const CheckpointEvent& e) override {
     std::error_code ignored;
     if (!params_.histograms || !std::filesystem::is_directory(e.path, ignored)) return;

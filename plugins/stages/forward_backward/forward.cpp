@@ -102,6 +102,7 @@ void Forward::process(int, Packet packet, Output& output) {
   const Share share = context_.share_of(*batch);
   Replica& replica = replica_of(context_);
   Ref<Predictions> predictions = pool_ ? begin_predictions(batch, share) : nullptr;
+  const std::uint64_t step = batch->step;
   Ref<StepResult> result;
   Ref<Event> done;
   if (loss_ != nullptr) {
@@ -113,8 +114,9 @@ void Forward::process(int, Packet packet, Output& output) {
   done = replica.infer(batch, share.begin, share.count, views_, loss_, sums);
   if (result) result->ready = done;
   if (predictions) done = predictions->ready = PredictionPool::read(replica, *predictions, batch, share.begin);
-  clock_.watch(done, begin, share.count, batch->step);
   batch = nullptr;  // the replica has it as long as it reads
+  clock_.watch(done, begin, share.count);
+  trace_.watch(done, begin, step);
   if (result) send_unfinished(std::move(result), static_cast<int>(kResultPort), output);
   if (predictions) send_unfinished(std::move(predictions), static_cast<int>(kPredictionsPort), output);
   // Nothing waits for an update here: the next batch may follow at once, or as soon as there are predictions for it.

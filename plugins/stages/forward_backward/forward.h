@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "device_trace.h"
 #include "millrace/backend/device_clock.h"
 #include "millrace/batch.h"
 #include "millrace/loss.h"
@@ -51,7 +52,8 @@ class Forward : public Stage {
   std::shared_ptr<PredictionPool> pool_;
   std::uint64_t turn_ = 0;
   StepSums no_sums_;
-  DeviceClock clock_{context_};
+  DeviceClock clock_;
+  DeviceTrace trace_{context_};
 };
 
 // The views of a choice of `test_time`; their weights add up to 1.

@@ -152,7 +152,10 @@ void ForwardBackward::backward(Ref<StepToken> token, const Work& work, Output& o
         const Bucket& bucket = buckets[static_cast<std::size_t>(number)];
         Ref<GradientBucket> gradients = make_ref<GradientBucket>();
         const bool last = --emission->left == 0;
-        if (last) clock_.watch(filled, work.begin, work.samples, work.step);
+        if (last) {
+          clock_.watch(filled, work.begin, work.samples);
+          trace_.watch(filled, work.begin, work.step);
+        }
         gradients->token = last ? std::exchange(emission->token, nullptr) : emission->token;
         gradients->step = work.step;
         gradients->replica = index;

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "device_trace.h"
 #include "millrace/backend/device_clock.h"
 #include "millrace/batch.h"
 #include "millrace/loss.h"
@@ -58,7 +59,8 @@ class ForwardBackward : public Stage {
   const std::vector<StageLoss> losses_;  // the main one first
   const std::uint32_t micro_batches_;
   const StepContext context_;
-  DeviceClock clock_{context_};
+  DeviceClock clock_;
+  DeviceTrace trace_{context_};
 };
 
 }  // namespace millrace

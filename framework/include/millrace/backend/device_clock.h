@@ -7,46 +7,33 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 
 #include "millrace/backend/backend.h"
 #include "millrace/backend/device_times.h"
 #include "millrace/stage.h"
 #include "millrace/util/telemetry.h"
-#include "millrace/util/trace.h"
 
 namespace millrace {
 
 // Each piece of work counts from its begin, or from the end of the piece before it if that is later, until it is complete; work
 // under way counts as far as it has come. So a device that never waits is busy all the time, whatever it does between two pieces.
-// Where the backend measures (MeasuresDevice), ask it instead. Traces show each piece on a track of the replica.
+// Where the backend measures (MeasuresDevice), ask it instead.
 // Thread-safe. Events may complete after the clock is gone.
 class DeviceClock {
  public:
-  DeviceClock() = default;
-  explicit DeviceClock(const StepContext& context) {
-    totals_->graph = context.graph;
-    totals_->name = context.name;
-    totals_->track = "replica " + std::to_string(context.first_replica + std::max(context.replica, 0));
-    if (context.devices.empty()) return;
-    const DeviceInfo& device = context.devices[static_cast<std::size_t>(std::max(context.replica, 0))]->info();
-    totals_->track += " (" + device.backend + ":" + std::to_string(device.index) + ")";
-  }
-
   // Work for `samples` samples, which begins at `begin` (now_ticks()), is complete with `done`. REQUIRES: in order.
-  void watch(const Ref<Event>& done, std::uint64_t begin, std::uint64_t samples, std::uint64_t step = 0) {
+  void watch(const Ref<Event>& done, std::uint64_t begin, std::uint64_t samples) {
     {
       const std::lock_guard lock(totals_->mutex);
       totals_->under_way.push_back(begin);
     }
-    done->then([totals = totals_, samples, step] {
+    done->then([totals = totals_, samples] {
       const std::lock_guard lock(totals->mutex);
-      const std::uint64_t end = std::max(now_ticks(), totals->last_end), worked = totals->until(end);
-      totals->ticks += worked;
+      const std::uint64_t end = std::max(now_ticks(), totals->last_end);
+      totals->ticks += totals->until(end);
       totals->under_way.pop_front();
       totals->last_end = end;
       totals->samples += samples;
-      if (!totals->track.empty() && is_traced()) totals->tell(end - worked, end, step);
     });
   }
   // The same for work that begins when `after` is complete (null: at once).
@@ -67,10 +54,6 @@ class DeviceClock {
     std::uint64_t until(std::uint64_t end) const {
       return under_way.empty() ? 0 : end - std::min(std::max(last_end, under_way.front()), end);
     }
-    void tell(std::uint64_t begun, std::uint64_t end, std::uint64_t step) const {
-      trace({.graph = graph, .name = name, .track = track, .begin = begun, .end = end, .step = step});
-    }
-    std::string graph, name, track;
     std::mutex mutex;
     std::deque<std::uint64_t> under_way;  // when each began
     std::uint64_t last_end = 0, ticks = 0, samples = 0;
