@@ -116,7 +116,9 @@ Picture label_histogram(const std::vector<double>& counts, const std::vector<std
   for (const double count : counts) table.columns[1].values.push_back(all > 0 ? count / all : NAN);
   const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
   if (!counts.empty())
-    table.subtitle = fmt::format("{} classes of {} to {} samples", counts.size(), whole_text(*least), whole_text(*most));
+    table.subtitle = *least == *most
+                         ? fmt::format("{} classes of {} samples", counts.size(), whole_text(*most))
+                         : fmt::format("{} classes of {} to {} samples", counts.size(), whole_text(*least), whole_text(*most));
   if (names.size() <= kMostRows) return draw(table);
   std::vector<std::size_t> places = sorted_by(counts, true);
   constexpr auto kHalf = static_cast<std::ptrdiff_t>(kMostRows / 2);

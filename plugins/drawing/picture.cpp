@@ -114,7 +114,8 @@ void Picture::line(std::span<const Point> points, const LineStyle& style) {
     if (!std::isfinite(point.x) || !std::isfinite(point.y)) {
       begins = true;
     } else {
-      std::exchange(begins, false) ? cairo_move_to(to, point.x, point.y) : cairo_line_to(to, point.x, point.y);
+      if (std::exchange(begins, false)) cairo_move_to(to, point.x, point.y);
+      cairo_line_to(to, point.x, point.y);  // a point between two gaps is a dot
     }
   }
   cairo_stroke(to);

@@ -138,9 +138,16 @@ Picture draw(const Sheet& sheet) {
   return picture;
 }
 
-std::size_t sheet_memory_bound(std::size_t cells, std::size_t images) {
-  constexpr std::size_t kSide = kLargestKept, kAround = 200, kKept = 3 + 4, kDrawn = 4 + 3 + 3;  // bytes of a pixel; captions
-  return cells * (images * kSide * kSide * kKept + (images * kSide + kAround) * (kSide + kAround) * kDrawn);
+std::size_t sheet_memory_bound(std::size_t cells, std::size_t images, ImageShape shape) {
+  if (shape.height <= 0 || shape.width <= 0) shape = {kLargestKept, kLargestKept, 3};
+  constexpr std::size_t kKept = 3 + 4, kDrawn = 4 + 3 + 3;  // bytes of a pixel: RGB, as cairo has it, and in the file
+  constexpr double kScale = 2, kCaptions = 80;
+  const Sheet usual;
+  const Area area = drawn_area(shape, usual.largest);
+  const auto side = [](int extent) { return static_cast<std::size_t>(std::min(extent, kLargestKept)); };
+  const double width = std::max(usual.smallest_cell, static_cast<double>(images) * (area.width + kBeside)) + usual.apart;
+  const double pixels = kScale * width * kScale * (area.height + kCaptions);
+  return cells * (images * side(shape.height) * side(shape.width) * kKept + static_cast<std::size_t>(pixels) * kDrawn);
 }
 
 }  // namespace millrace::drawing

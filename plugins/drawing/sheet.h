@@ -38,7 +38,8 @@ struct Sheet {
 
 Picture draw(const Sheet& sheet);
 
-// Bytes that so many cells of so many images each take at most, the picture and its file included.
-std::size_t sheet_memory_bound(std::size_t cells, std::size_t images);
+// Bytes that so many cells of so many images each take at most, the picture and its file included. `shape`: of an image; one that
+// varies is of the largest that is kept.
+std::size_t sheet_memory_bound(std::size_t cells, std::size_t images, ImageShape shape);
 
 }  // namespace millrace::drawing

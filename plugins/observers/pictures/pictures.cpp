@@ -62,9 +62,8 @@ class PicturesObserver final : public RunObserver {
   }
   void end(const RunEnd& e) override {
     const std::string time = duration_text(e.elapsed_seconds);
-    state_ = !e.error.empty() ? fmt::format("failed: {}", e.error)
-             : e.stopped      ? fmt::format("stopped after {}", time)
-                              : fmt::format("done in {}", time);
+    state_ = fmt::format("{} {}", !e.error.empty() ? "failed after" : e.stopped ? "stopped after" : "done in", time);
+    error_ = e.error;
     draw_results(e.elapsed_seconds, 0);
     draw_classes(0);
     if (folder_.empty() || history_.rate().empty() || e.weights_file.empty()) return;
@@ -78,7 +77,7 @@ class PicturesObserver final : public RunObserver {
     if (folder_.empty() || now - drawn_ < pause || history_.rate().empty() || history_.names().empty()) return;
     attempt("results.png", [&] {
       const std::string state = state_.empty() ? fmt::format("running, {}", duration_text(now)) : state_;
-      const drawing::Picture picture = pictures::results_picture(history_, state);
+      const drawing::Picture picture = pictures::results_picture(history_, state, error_);
       write("results.png", picture.png());
       write("results.svg", picture.svg());
     });
@@ -122,7 +121,7 @@ class PicturesObserver final : public RunObserver {
   std::filesystem::path folder_;  // empty: nothing is drawn
   RunControl* control_ = nullptr;
   pictures::History history_;
-  std::string state_;  // empty: the run goes on
+  std::string state_, error_;  // empty: the run goes on
   double drawn_ = 0, classes_drawn_ = 0;
   std::optional<PassEvent> newest_;  // with a class matrix that is not drawn yet
   bool has_warned_ = false;

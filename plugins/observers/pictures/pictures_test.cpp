@@ -178,7 +178,7 @@ TEST_F(PicturesTest, HaveNoTextOverAnotherWhateverTheRunIsLike) {
         pass.graph = names[graph];
         history.pass(pass);
       }
-      const drawing::Picture picture = results_picture(history, "failed: " + std::string(500, 'w'));
+      const drawing::Picture picture = results_picture(history, std::string(500, 'w'), std::string(500, 'e'));
       drawing::expect_apart(picture);
       const std::string text = all_text(picture);
       EXPECT_EQ(text.find("the loss is not finite from ") != std::string::npos, steps > 1) << text;

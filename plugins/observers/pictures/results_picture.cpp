@@ -6,6 +6,7 @@
 #include <plot.h>
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace millrace::pictures {
 namespace {
@@ -156,7 +157,8 @@ std::vector<std::string> sorted_names(const History& history) {
   return names;
 }
 
-double draw_heading(Picture& picture, const History& history, const std::string& state, const std::string& primary) {
+double draw_heading(Picture& picture, const History& history, const std::string& state, const std::string& error,
+                    const std::string& primary) {
   const double inner = kWidth - 2 * kMargin;
   const TextStyle right = {.size = kText, .colour = kFaint, .align = Align::right, .most = inner / 2};
   const double room = inner - extent_of(state, right).width - kBetween;
@@ -164,16 +166,15 @@ double draw_heading(Picture& picture, const History& history, const std::string&
   picture.text({kMargin, top}, history.run().name, {.size = kHeading, .bold = true, .most = room});
   picture.text({kWidth - kMargin, top + 5}, state, right);
   top += line_height(kHeading) + 2;
-  std::vector<std::string> lines = {progress_text(history)};
-  if (!history.figure(primary).passes.empty()) lines.push_back(passes_text(history, primary));
-  for (const std::string& line : lines) {
-    picture.text({kMargin, top}, line, {.size = kText, .colour = kFaint, .most = inner});
-    top += line_height(kText) + 2;
-  }
+  std::vector<std::pair<std::string, Colour>> lines = {{progress_text(history), kFaint}};
+  if (!history.figure(primary).passes.empty()) lines.emplace_back(passes_text(history, primary), kFaint);
   if (std::isfinite(history.first_not_finite())) {
-    picture.text({kMargin, top},
-                 fmt::format("the loss is not finite from {} {:.4g} on", axis_of(history), history.first_not_finite()),
-                 {.size = kText, .colour = kRed, .most = inner});
+    lines.emplace_back(fmt::format("the loss is not finite from {} {:.4g} on", axis_of(history), history.first_not_finite()),
+                       kRed);
+  }
+  if (!error.empty()) lines.emplace_back(error, kRed);
+  for (const auto& [line, colour] : lines) {
+    picture.text({kMargin, top}, line, {.size = kText, .colour = colour, .most = inner});
     top += line_height(kText) + 2;
   }
   return top + 14;
@@ -181,7 +182,7 @@ double draw_heading(Picture& picture, const History& history, const std::string&
 
 }  // namespace
 
-Picture results_picture(const History& history, const std::string& state) {
+Picture results_picture(const History& history, const std::string& state, const std::string& error) {
   const std::vector<std::string> names = sorted_names(history);
   const std::size_t large = std::min<std::size_t>(names.size(), 2);
   const std::string& primary = names[large - 1];
@@ -191,9 +192,9 @@ Picture results_picture(const History& history, const std::string& state) {
   const std::size_t small = others.size() + series;
 
   Picture measured(kWidth, 10);  // the heading's height is that of its lines
-  const double top = draw_heading(measured, history, state, primary);
+  const double top = draw_heading(measured, history, state, error, primary);
   Picture picture(kWidth, top + kLarge + (small > 0 ? kBetween / 2 + kSmall : 0) + kMargin);
-  draw_heading(picture, history, state, primary);
+  draw_heading(picture, history, state, error, primary);
   Chart chart(history, picture);
   const auto column = [](std::size_t i, std::size_t of, double y, double height) {
     const auto count = static_cast<double>(of);

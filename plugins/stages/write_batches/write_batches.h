@@ -43,7 +43,9 @@ class WriteBatches : public Sink<Batch> {
   void open() override;
   void process(Batch& batch, Output& output) override;
   void stop() noexcept override;
-  std::size_t memory_bound() const override { return drawing::sheet_memory_bound(images_, has_targets() ? 2 : 1); }
+  std::size_t memory_bound() const override {
+    return drawing::sheet_memory_bound(images_, has_targets() ? 2 : 1, context_.window);
+  }
 
  private:
   bool has_targets() const { return context_.target.kind != TargetSpec::Kind::none; }

@@ -102,7 +102,8 @@ void WriteEvaluation::open() { folder_ = output_folder(context_, "folder", param
 
 std::size_t WriteEvaluation::memory_bound() const {
   const auto most = static_cast<std::size_t>(params_.mistakes + params_.predictions);
-  return matrix_.size() * sizeof(double) + drawing::sheet_memory_bound(most, is_map() ? WorstImages::kPanels : 1);
+  return matrix_.size() * sizeof(double) +
+         drawing::sheet_memory_bound(most, is_map() ? WorstImages::kPanels : 1, context_.window);
 }
 
 void WriteEvaluation::write(const Predictions& share) {

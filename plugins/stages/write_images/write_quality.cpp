@@ -37,7 +37,7 @@ void WriteQuality::describe(StageDescription<Params>& d) {
 }
 
 std::size_t WriteQuality::memory_bound() const {
-  return drawing::sheet_memory_bound(static_cast<std::size_t>(params_.predictions), 3);
+  return drawing::sheet_memory_bound(static_cast<std::size_t>(params_.predictions), 3, result_.shape());
 }
 
 void WriteQuality::request(const Params&, const StageSite&, CompileRequest& request) { request.needs_image = true; }
