@@ -42,7 +42,7 @@ CompileOptions ReplicaSet::options_for(std::size_t replica, const Compiling& wha
   options.replica = devices_.first_replica + replica;
   options.plans = plans_for(devices_.devices[replica]->info(), options.replica, what.metadata);
   if (what.is_trial) {
-    options.exchange = nullptr;
+    options.all_gather = nullptr;
     options.request.sync_batch_norm = false;
     options.resident_sets.clear();
   }

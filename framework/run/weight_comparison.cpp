@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/crc64.h"
+#include "files/crc64.h"
 #include "ranks/wire.h"
 
 namespace millrace {

@@ -113,7 +113,7 @@ std::string describe_devices_of_ranks(const Registry& registry, Group& group) {
   for (const auto& [name, type] : registry.backends()) {
     const auto backend = type.create();
     const std::vector<DeviceInfo> devices = backend->devices();
-    if (devices.empty()) add(name, "no device: " + backend->why_not(), "", "");
+    if (devices.empty()) add(name, "no device: " + backend->unavailable_reason(), "", "");
     for (const DeviceInfo& each : devices) {
       add(fmt::format("{}:{}", each.backend, each.index), each.name, gigabytes(each.memory), each.native_bf16 ? "bf16" : "fp32");
     }
