@@ -25,9 +25,23 @@ TEST(PrometheusText, TellsProgressStagesEdgesAndDevices) {
   tick.images_per_second = 412.5;
   TelemetryEvent telemetry;
   telemetry.graph = "train";
-  telemetry.stages = {{"decode_image", -1, false, 3, 96, 0.5, 0}, {"forward_backward", 1, true, 3, 48, 0.25, 2}};
+  telemetry.stages = {{.name = "decode_image", .packets = 3, .samples = 96, .busy_seconds = 0.5, .threads = {}, .service = {}},
+                      {.name = "forward_backward",
+                       .replica = 1,
+                       .on_device = true,
+                       .packets = 3,
+                       .samples = 48,
+                       .busy_seconds = 0.25,
+                       .device_seconds = 2,
+                       .threads = {},
+                       .service = {}}};
   telemetry.edges = {{"decode_image", "crop", 3, 0.125, 2}};
-  telemetry.devices = {{"cuda:1", 1, 0, 2, 0.5, 0.25, 1024}};
+  telemetry.devices = {{.name = "cuda:1",
+                        .replica = 1,
+                        .compute_seconds = 2,
+                        .copy_seconds = 0.5,
+                        .communication_seconds = 0.25,
+                        .memory_bytes = 1024}};
   PassEvent pass;
   pass.graph = "validate";
   pass.figures = {{"accuracy", 0.5, true, true}};

@@ -1,4 +1,4 @@
-// What the plugin opens when a file names it: mpi/mpi_wire.so beside it, which alone is linked to MPI.
+// What the plugin opens when a file names it: mpi/mpi_wire.so beside the folder of plugins, which alone is linked to MPI.
 #pragma once
 
 #include "millrace/communicator.h"

@@ -16,7 +16,7 @@ namespace {
 MakeMpiGroup* open_wire() {
   Dl_info self{};
   ::dladdr(reinterpret_cast<const void*>(&open_wire), &self);
-  const std::string path = std::filesystem::path(self.dli_fname).parent_path() / "mpi" / "mpi_wire.so";
+  const std::string path = std::filesystem::path(self.dli_fname).parent_path().parent_path() / "mpi" / "mpi_wire.so";
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
   void* const make = library == nullptr ? nullptr : ::dlsym(library, kMakeMpiGroup);
   if (make == nullptr) fail(ErrorKind::usage, "communicator = \"mpi\": MPI cannot be used here: {}", ::dlerror());
