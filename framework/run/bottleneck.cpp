@@ -110,7 +110,7 @@ TelemetryEvent between(const TelemetryEvent& before, const TelemetryEvent& now) 
     stage.samples -= earlier->samples;
     stage.bytes -= earlier->bytes;
     stage.busy_seconds -= earlier->busy_seconds;
-    stage.computing_seconds -= earlier->computing_seconds;
+    stage.computing_seconds = std::max(stage.computing_seconds - earlier->computing_seconds, 0.0);  // a share of samples
     stage.device_seconds -= earlier->device_seconds;
     stage.service = since(earlier->service, stage.service);
   }

@@ -33,6 +33,10 @@ struct Said {
   Profile profile;
 };
 
+bool is_named(const Said& said, const std::string& name) {
+  return said.line.starts_with(name + " ") && said.profile.bottleneck.text().starts_with(name + " ");
+}
+
 class Bottlenecks : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -61,7 +65,8 @@ class Bottlenecks : public ::testing::Test {
                                     "validate.read.limit=20",
                                     "observe.console.quiet=true",
                                     "run.devices=cpu",
-                                    "checkpoint.every=never"};
+                                    "checkpoint.every=never",
+                                    "validate.every=never"};
     all.insert(all.end(), keys.begin(), keys.end());
     const Pipeline plan = load_pipeline(folder_ / "pipeline.toml", all, *registry_);
     const auto listener = std::make_shared<Listener>();
@@ -70,6 +75,14 @@ class Bottlenecks : public ::testing::Test {
     const auto prepared = prepare(plan, *registry_, options);
     millrace::Run(*prepared).go();
     return {listener->line, listener->looks.profile(2)};
+  }
+
+  // The same, up to three times where other programs have the processor. The line and the profile have to name this.
+  Said named(const std::string& name, const std::vector<std::string>& keys, const std::string& flow = "", int steps = 4) {
+    Said said = run(keys, flow, steps);
+    for (int again = 0; again < 2 && !is_named(said, name); ++again) said = run(keys, flow, steps);
+    EXPECT_TRUE(is_named(said, name)) << "the line: " << said.line << "\n" << report(said.profile);
+    return said;
   }
 
   // The shapes, with one of so many training images replaced by noise of this side.
@@ -106,79 +119,67 @@ layers   = [{ op = "global_average_pool" }, { name = "fc", op = "linear", out = 
 std::unique_ptr<TemporaryFolder> Bottlenecks::drawn_;
 std::unique_ptr<Registry> Bottlenecks::registry_;
 
-void expect_named(const Said& said, const std::string& name) {
-  EXPECT_TRUE(said.line.starts_with(name + " ")) << "the line: " << said.line << "\n" << report(said.profile);
-  EXPECT_TRUE(said.profile.bottleneck.text().starts_with(name + " ")) << report(said.profile);
-}
-
 void expect_said(const Said& said, const std::string& text) {
   EXPECT_NE(summary(said.profile).find(text), std::string::npos) << report(said.profile);
 }
 
 TEST_F(Bottlenecks, ASlowDisk) {
-  const Said said = run({tiny(), "data.path=slowdisk://" + shapes()});
-  expect_named(said, "read");
+  const Said said = named("read", {tiny(), "data.path=slowdisk://" + shapes()});
   expect_said(said, "they wait for the disk or the network");
 }
 
 TEST_F(Bottlenecks, ASlowStore) {
-  const Said said = run({tiny(), "data.path=farstore://" + shapes(), "run.io_threads=4"});
-  expect_named(said, "read");
+  const Said said = named("read", {tiny(), "data.path=farstore://" + shapes(), "run.io_threads=4"});
   expect_said(said, "One more I/O thread would give");
 }
 
 TEST_F(Bottlenecks, SlowDecoding) {
-  const Said said = run({tiny(), "data.path=" + with_noise(256, 1), "train.decode_image.size=[256, 256]", "run.threads=1"});
-  expect_named(said, "decode_image");
+  const Said said = named(
+      "decode_image", {tiny(), "data.path=" + with_noise(256, 1), "train.decode_image.size=[256, 256]", "run.threads=1"}, "", 20);
   expect_said(said, "One more data thread would give");
 }
 
 TEST_F(Bottlenecks, OneHugeImageAmongSmallOnes) {
-  const Said said = run({tiny(), "data.path=" + with_noise(1500, 20), "train.decode_image.size=[32, 32]",
-                         "train.decode_image.fit=exact", "run.threads=1"},
-                        "", 20);
-  expect_named(said, "decode_image");
+  const Said said = named("decode_image",
+                          {tiny(), "data.path=" + with_noise(1500, 20), "train.decode_image.size=[32, 32]",
+                           "train.decode_image.fit=exact", "run.threads=1"},
+                          "", 20);
   expect_said(said, "Few samples take most of its time");
 }
 
 TEST_F(Bottlenecks, HeavyAugmentation) {
-  expect_named(run({tiny(), "train.decode_image.size=[256, 256]", "train.decode_image.fit=exact",
-                    "train.augment.blur.sigma=[30, 30]", "train.augment.rotate=[-30, 30]", "run.threads=1"}),
-               "augment");
+  named("augment",
+        {tiny(), "train.decode_image.size=[256, 256]", "train.decode_image.fit=exact", "train.augment.blur.sigma=[30, 30]",
+         "train.augment.rotate=[-30, 30]", "run.threads=1"},
+        "", 8);
 }
 
 TEST_F(Bottlenecks, ALockInAStage) {
-  const Said said = run({tiny(), "run.threads=2"}, R"("decode_image", "locked")");
-  expect_named(said, "locked");
+  const Said said = named("locked", {tiny(), "run.threads=2"}, R"("decode_image", "locked")");
   expect_said(said, "they wait for a lock");
 }
 
 TEST_F(Bottlenecks, ASerialStageThatStarvesTheDevice) {
-  const Said said = run({tiny(), "run.threads=2"}, R"("decode_image", "one_by_one")");
-  expect_named(said, "one_by_one");
+  const Said said = named("one_by_one", {tiny(), "run.threads=2"}, R"("decode_image", "one_by_one")");
   expect_said(said, "the one thread that a serial stage has");
 }
 
 TEST_F(Bottlenecks, FewCredits) {
-  const Said said = run(
-      {tiny(), "train.batch.buffers=1", "run.threads=8", "run.io_threads=40", "run.chunk=1", "data.path=farstore://" + shapes()});
-  expect_named(said, "free batches");
+  const Said said = named("free batches", {tiny(), "train.batch.buffers=1", "run.threads=8", "run.io_threads=40", "run.chunk=1",
+                                           "data.path=farstore://" + shapes()});
   expect_said(said, "More `buffers` of [batch] would give");
 }
 
 TEST_F(Bottlenecks, AReplicaWithTooLargeAShare) {
-  expect_named(run({"run.devices=cpu*2", "run.load=[1, 9]", "train.batch.size=100", "train.read.limit=400"}),
-               "forward_backward[1]");
+  named("forward_backward[1]", {"run.devices=cpu*2", "run.load=[1, 9]", "train.batch.size=100", "train.read.limit=400"});
 }
 
-TEST_F(Bottlenecks, SumsOverASlowNetwork) {
-  expect_named(run({"run.devices=cpu*2", "train.allreduce.communicator=throttled"}), "allreduce");
-}
+TEST_F(Bottlenecks, SumsOverASlowNetwork) { named("allreduce", {"run.devices=cpu*2", "train.allreduce.communicator=throttled"}); }
 
-TEST_F(Bottlenecks, ASlowValidation) { expect_named(run({"validate.every=1 steps", "validate.read.limit=130"}), "validate"); }
+TEST_F(Bottlenecks, ASlowValidation) { named("validate", {"validate.every=1 steps", "validate.read.limit=130"}); }
 
 TEST_F(Bottlenecks, CheckpointsOnASlowDisk) {
-  expect_named(run({"checkpoint.every=1 steps", "checkpoint.folder=slowdisk://" + (folder_ / "checkpoints")}), "checkpoint");
+  named("checkpoint", {"checkpoint.every=1 steps", "checkpoint.folder=slowdisk://" + (folder_ / "checkpoints")});
 }
 
 }  // namespace
