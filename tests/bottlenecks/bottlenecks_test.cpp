@@ -134,8 +134,9 @@ TEST_F(Bottlenecks, ASlowStore) {
 }
 
 TEST_F(Bottlenecks, SlowDecoding) {
-  const Said said = named(
-      "decode_image", {tiny(), "data.path=" + with_noise(256, 1), "train.decode_image.size=[256, 256]", "run.threads=1"}, "", 20);
+  const Said said =
+      named("decode_image", {tiny(), "data.path=" + with_noise(256, 1), "train.decode_image.size=[256, 256]", "run.threads=1"},
+            R"("decode_image")", 20);
   expect_said(said, "One more data thread would give");
 }
 
@@ -143,7 +144,7 @@ TEST_F(Bottlenecks, OneHugeImageAmongSmallOnes) {
   const Said said = named("decode_image",
                           {tiny(), "data.path=" + with_noise(1500, 20), "train.decode_image.size=[32, 32]",
                            "train.decode_image.fit=exact", "run.threads=1"},
-                          "", 20);
+                          R"("decode_image")", 20);
   expect_said(said, "Few samples take most of its time");
 }
 
