@@ -7,10 +7,10 @@
 namespace millrace {
 namespace {
 
-constexpr double kNoticed = 0.05;   // share of the time; what keeps devices for less is not worth a word
-constexpr double kLong = 0.2;       // of standing still, in which devices may compute, and of what has no other reason
-constexpr double kLate = 0.5;       // of the longest wait for sums: a device that waits for less is what the others wait for
-constexpr double kBusyData = 0.75;  // of their time: data threads that are busy for less wait for something themselves
+constexpr double kNoticed = 0.05;  // share of the time; what keeps devices for less is not worth a word
+constexpr double kLong = 0.2;      // of standing still, in which devices may compute, and of what has no other reason
+constexpr double kLate = 0.5;      // of the longest wait for sums: a device that waits for less is what the others wait for
+constexpr double kBusyData = 0.6;  // of their time: data threads that are busy for less wait for something themselves
 
 const StageTelemetry* find(const TelemetryEvent& event, const StageTelemetry& stage) {
   const auto found = std::ranges::find_if(
@@ -110,7 +110,7 @@ TelemetryEvent between(const TelemetryEvent& before, const TelemetryEvent& now) 
     stage.samples -= earlier->samples;
     stage.bytes -= earlier->bytes;
     stage.busy_seconds -= earlier->busy_seconds;
-    stage.computing_seconds -= earlier->computing_seconds;
+    stage.computing_seconds = std::max(stage.computing_seconds - earlier->computing_seconds, 0.0);  // a share of samples
     stage.device_seconds -= earlier->device_seconds;
     stage.service = since(earlier->service, stage.service);
   }

@@ -1,0 +1,187 @@
+// Twelve runs, each with one thing that holds it up. The line of the epoch and the report of the profile name it.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "config/plan.h"
+#include "jpeg_file.h"
+#include "millrace/error.h"
+#include "pipelines/command.h"
+#include "planted.h"
+#include "prepare/prepared_run.h"
+#include "report.h"
+#include "run/run.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What a run says of itself.
+class Listener final : public RunObserver {
+ public:
+  void epoch(const EpochEvent& event) override { line = event.waits_for; }
+  void telemetry(const TelemetryEvent& event) override { looks.add(event); }
+  std::string line;
+  Looks looks;
+};
+
+struct Said {
+  std::string line;
+  Profile profile;
+};
+
+bool is_named(const Said& said, const std::string& name) {
+  return said.line.starts_with(name + " ") && said.profile.bottleneck.text().starts_with(name + " ");
+}
+
+class Bottlenecks : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    registry_ = std::make_unique<Registry>();
+    registry_->load_all();
+    add_planted(*registry_);
+    drawn_ = std::make_unique<TemporaryFolder>();
+  }
+  static void TearDownTestSuite() {
+    registry_ = nullptr;
+    drawn_ = nullptr;
+  }
+
+  // quickstart.toml with so many images, an epoch of `steps` steps of 20, and these keys.
+  Said run(const std::vector<std::string>& keys, const std::string& flow = "", int steps = 4) {
+    std::ofstream file(folder_ / "pipeline.toml");
+    file << "extends = \"" << pipeline("quickstart.toml") << "\"\n[run]\nepochs = 1\n";
+    if (!flow.empty())
+      file << "[train]\nflow = [\"read\", " << flow
+           << ", \"batch\", \"forward_backward\", \"allreduce\", \"optimizer\", \"metrics\"]\n";
+    file.close();
+    std::vector<std::string> all = {"run.folder=" + (folder_ / "runs"),
+                                    "data.path=" + shapes(),
+                                    "train.batch.size=20",
+                                    "train.read.limit=" + std::to_string(20 * steps),
+                                    "validate.read.limit=20",
+                                    "observe.console.quiet=true",
+                                    "run.devices=cpu",
+                                    "checkpoint.every=never",
+                                    "validate.every=never"};
+    all.insert(all.end(), keys.begin(), keys.end());
+    const Pipeline plan = load_pipeline(folder_ / "pipeline.toml", all, *registry_);
+    const auto listener = std::make_shared<Listener>();
+    RunOptions options;
+    options.hooks.observer = listener;
+    const auto prepared = prepare(plan, *registry_, options);
+    millrace::Run(*prepared).go();
+    return {listener->line, listener->looks.profile(2)};
+  }
+
+  // The same, up to three times where other programs have the processor. The line and the profile have to name this.
+  Said named(const std::string& name, const std::vector<std::string>& keys, const std::string& flow = "", int steps = 4) {
+    Said said = run(keys, flow, steps);
+    for (int again = 0; again < 2 && !is_named(said, name); ++again) said = run(keys, flow, steps);
+    EXPECT_TRUE(is_named(said, name)) << "the line: " << said.line << "\n" << report(said.profile);
+    return said;
+  }
+
+  // The shapes, with one of so many training images replaced by noise of this side.
+  static std::string with_noise(int side, int one_of) {
+    const std::string made = *drawn_ / ("noise_of_" + std::to_string(side));
+    if (fs::exists(made)) return made;
+    fs::copy(shapes(), made, fs::copy_options::recursive);
+    std::mt19937 random(1);
+    std::vector<std::uint8_t> pixels(static_cast<std::size_t>(side) * static_cast<std::size_t>(side) * 3);
+    for (std::uint8_t& value : pixels) value = static_cast<std::uint8_t>(random());
+    write_jpeg(*drawn_ / "noise.jpg", pixels, side, side, 90);
+    int number = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(made) / "train")) {
+      if (!entry.is_regular_file() || number++ % one_of != 0) continue;
+      fs::copy_file(*drawn_ / "noise.jpg", entry.path(), fs::copy_options::overwrite_existing);
+    }
+    return made;
+  }
+  // A network that takes no time, so that nothing but data can hold up a run.
+  static std::string tiny() {
+    const std::string file = *drawn_ / "tiny.toml";
+    std::ofstream(file) << R"(
+defaults = { classes = 10 }
+input    = { channels = 3, height = 32, width = 32 }
+layers   = [{ op = "global_average_pool" }, { name = "fc", op = "linear", out = "${classes}" }]
+)";
+    return "network.use=" + file;
+  }
+
+  const TemporaryFolder folder_;
+  static std::unique_ptr<TemporaryFolder> drawn_;
+  static std::unique_ptr<Registry> registry_;
+};
+std::unique_ptr<TemporaryFolder> Bottlenecks::drawn_;
+std::unique_ptr<Registry> Bottlenecks::registry_;
+
+void expect_said(const Said& said, const std::string& text) {
+  EXPECT_NE(summary(said.profile).find(text), std::string::npos) << report(said.profile);
+}
+
+TEST_F(Bottlenecks, ASlowDisk) {
+  const Said said = named("read", {tiny(), "data.path=slowdisk://" + shapes()});
+  expect_said(said, "they wait for the disk or the network");
+}
+
+TEST_F(Bottlenecks, ASlowStore) {
+  const Said said = named("read", {tiny(), "data.path=farstore://" + shapes(), "run.io_threads=4"});
+  expect_said(said, "One more I/O thread would give");
+}
+
+TEST_F(Bottlenecks, SlowDecoding) {
+  const Said said =
+      named("decode_image", {tiny(), "data.path=" + with_noise(256, 1), "train.decode_image.size=[256, 256]", "run.threads=1"},
+            R"("decode_image")", 20);
+  expect_said(said, "One more data thread would give");
+}
+
+TEST_F(Bottlenecks, OneHugeImageAmongSmallOnes) {
+  const Said said = named("decode_image",
+                          {tiny(), "data.path=" + with_noise(1500, 20), "train.decode_image.size=[32, 32]",
+                           "train.decode_image.fit=exact", "run.threads=1"},
+                          R"("decode_image")", 20);
+  expect_said(said, "Few samples take most of its time");
+}
+
+TEST_F(Bottlenecks, HeavyAugmentation) {
+  named("augment",
+        {tiny(), "train.decode_image.size=[256, 256]", "train.decode_image.fit=exact", "train.augment.blur.sigma=[30, 30]",
+         "train.augment.rotate=[-30, 30]", "run.threads=1"},
+        "", 8);
+}
+
+TEST_F(Bottlenecks, ALockInAStage) {
+  const Said said = named("locked", {tiny(), "run.threads=2"}, R"("decode_image", "locked")");
+  expect_said(said, "they wait for a lock");
+}
+
+TEST_F(Bottlenecks, ASerialStageThatStarvesTheDevice) {
+  const Said said = named("one_by_one", {tiny(), "run.threads=2"}, R"("decode_image", "one_by_one")");
+  expect_said(said, "the one thread that a serial stage has");
+}
+
+TEST_F(Bottlenecks, FewCredits) {
+  const Said said = named("free batches", {tiny(), "train.batch.buffers=1", "run.threads=8", "run.io_threads=40", "run.chunk=1",
+                                           "data.path=farstore://" + shapes()});
+  expect_said(said, "More `buffers` of [batch] would give");
+}
+
+TEST_F(Bottlenecks, AReplicaWithTooLargeAShare) {
+  named("forward_backward[1]", {"run.devices=cpu*2", "run.load=[1, 9]", "train.batch.size=100", "train.read.limit=400"});
+}
+
+TEST_F(Bottlenecks, SumsOverASlowNetwork) { named("allreduce", {"run.devices=cpu*2", "train.allreduce.communicator=throttled"}); }
+
+TEST_F(Bottlenecks, ASlowValidation) { named("validate", {"validate.every=1 steps", "validate.read.limit=130"}); }
+
+TEST_F(Bottlenecks, CheckpointsOnASlowDisk) {
+  named("checkpoint", {"checkpoint.every=1 steps", "checkpoint.folder=slowdisk://" + (folder_ / "checkpoints")});
+}
+
+}  // namespace
+}  // namespace millrace::test
