@@ -61,7 +61,8 @@ void Course::halve() {
 void Course::forget_after(std::uint64_t step) {
   while (!points_.empty() && points_.back().step > step) points_.pop_back();
   changed_ = std::min(changed_, points_.size());
-  mean_ = weight_ = 0;
+  weight_ = points_.empty() ? 0 : 1;  // what is smoothed goes on from there
+  mean_ = points_.empty() ? 0 : points_.back().smooth;
   last_step_ = step;
 }
 

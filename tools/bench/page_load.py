@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the page of a run costs: the share of the processor that its two threads take while browsers watch.
 
-    page_load.py BIN_FOLDER DATA [--browsers 10] [--seconds 20] [--batch 1]
+    page_load.py BIN_FOLDER DATA [--browsers 10] [--seconds 20] [--batch 2]
 
 A run of quickstart.toml with small batches makes many updates a second. Each browser here reads all events, and one more reads
 none. Times are those of threads, which other programs on the machine do not change. Fails above 2 %.
@@ -49,12 +49,12 @@ def main():
     parser.add_argument("data")
     parser.add_argument("--browsers", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=2)
     options = parser.parse_args()
     pipeline = options.bin.parent / "share/millrace/pipelines/quickstart.toml"
     with tempfile.TemporaryDirectory() as folder:
         command = [options.bin / "pipeline-run", pipeline, "--page", "--set", f"data.path={options.data}", "--set", f"run.folder={folder}"]
-        command += ["--set", "run.epochs=1000", "--batch", str(options.batch), "--set", "validate.every=100"]
+        command += ["--set", "run.epochs=1000", "--batch", str(options.batch)]
         run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         try:
             address = next(re.findall(r"http\S+", line)[0] for line in run.stderr if "http" in line)
