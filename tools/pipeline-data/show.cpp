@@ -56,7 +56,7 @@ Cell cell_of(const DataSet& data, Sample& sample) {
     cell.drawn.is_bad = true;
     return cell;
   }
-  cell.drawn.captions = {{caption(data, sample)}};
+  if (const std::string text = caption(data, sample); !text.empty()) cell.drawn.captions = {{text}};
   const ImageShape window = data.window().is_static() ? data.window() : sample.image().shape;
   sample.place_window(window);
   sample.apply_pending(window);
