@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 const Registry& registry() {
   static const Registry one = [] {
     Registry made;
-    made.load(MILLRACE_PLUGINS "/page.so");
+    made.load(MILLRACE_PLUGINS "/observer_page.so");
     return made;
   }();
   return one;
