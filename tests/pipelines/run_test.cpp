@@ -53,6 +53,7 @@ TEST(Run, WritesItsFolderAndTheEventsOfTheContract) {
   const std::filesystem::path run = std::filesystem::path(weights).parent_path();
   EXPECT_TRUE(std::filesystem::exists(run / "metrics.jsonl"));
   EXPECT_TRUE(std::filesystem::exists(run / "pipeline.toml"));
+  EXPECT_TRUE(std::filesystem::exists(run / "card.md"));
 }
 
 TEST(Run, IsRefusedWhereBatchNormalisationWouldSeeOneValue) {

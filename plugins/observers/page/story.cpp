@@ -290,8 +290,8 @@ void Story::add(const TickEvent& e) {
 }
 
 void Story::add(const TelemetryEvent& e) {
-  if (before_.graph != e.graph || before_.seconds > e.seconds) before_ = e;
-  if (telemetry_.seconds - before_.seconds >= kRateSeconds) before_ = std::move(telemetry_);
+  if (middle_.graph != e.graph || middle_.seconds > e.seconds) before_ = middle_ = e;
+  if (e.seconds - middle_.seconds >= kRateSeconds) before_ = std::exchange(middle_, e);
   telemetry_ = e;
   for (const EdgeTelemetry& edge : e.edges) {
     std::int64_t& most = most_waited_[edge_name(edge)];

@@ -75,7 +75,7 @@ class Story {
   RunStart run_;
   double began_ = 0;  // seconds of the system's clock
   TickEvent tick_;
-  TelemetryEvent telemetry_, before_;                // rates are differences of the two
+  TelemetryEvent telemetry_, middle_, before_;       // rates are differences of the first and the last
   std::map<std::string, std::int64_t> most_waited_;  // the fullest that each edge was seen
   std::map<std::string, Curve> curves_;              // by "graph.figure"
   std::map<std::string, PassEvent> passes_;          // the newest of each graph

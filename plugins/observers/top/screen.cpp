@@ -116,8 +116,8 @@ void Screen::add(const StepEvent& event) {
 }
 
 void Screen::add(const TelemetryEvent& event) {
-  if (before_.graph != event.graph || before_.seconds > event.seconds) before_ = event;
-  if (telemetry_.seconds - before_.seconds >= kRateSeconds) before_ = std::move(telemetry_);
+  if (middle_.graph != event.graph || middle_.seconds > event.seconds) before_ = middle_ = event;
+  if (event.seconds - middle_.seconds >= kRateSeconds) before_ = std::exchange(middle_, event);
   telemetry_ = event;
 }
 

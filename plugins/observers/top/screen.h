@@ -30,8 +30,8 @@ class Screen {
 
   RunStart run_;
   TickEvent tick_;
-  TelemetryEvent telemetry_, before_;
-  std::map<std::string, Course> curves_;  // figures of training
+  TelemetryEvent telemetry_, middle_, before_;  // rates are differences of the first and the last
+  std::map<std::string, Course> curves_;        // figures of training
   std::map<std::string, double> scalars_;
   std::vector<std::string> messages_;
 };
