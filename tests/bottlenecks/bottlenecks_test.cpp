@@ -133,10 +133,12 @@ TEST_F(Bottlenecks, ASlowStore) {
   expect_said(said, "One more I/O thread would give");
 }
 
+// Each image takes longer than others may hold up the thread between two of them.
 TEST_F(Bottlenecks, SlowDecoding) {
-  const Said said =
-      named("decode_image", {tiny(), "data.path=" + with_noise(256, 1), "train.decode_image.size=[256, 256]", "run.threads=1"},
-            R"("decode_image")", 20);
+  const Said said = named("decode_image",
+                          {tiny(), "data.path=" + with_noise(512, 1), "train.decode_image.size=[512, 512]", "run.threads=1",
+                           "train.batch.size=8", "train.read.limit=48"},
+                          R"("decode_image")");
   expect_said(said, "One more data thread would give");
 }
 
