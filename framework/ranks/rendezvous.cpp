@@ -429,11 +429,15 @@ bool Rendezvous::find_master(const Introduction& mine) {
   return false;
 }
 
-// Without text: rank 0 is gone.
+// Without text: rank 0 is gone. Rank 0 names the absent when its limit is over, and began to wait before this: who left earlier
+// would be named with them.
 Message Rendezvous::wait_for_table() {
   const Socket& master = ranks_[0].socket;
+  const auto end = steady_clock::now() + setting_.limit + kAttempt;
   while (!is_readable(master, milliseconds(500))) {
-    if (waiting_.is_over()) fail(ErrorKind::peer, "not all ranks came within {} s; rank 0 says which", waiting_.waited());
+    if (steady_clock::now() > end) {
+      fail(ErrorKind::peer, "rank 0 of {} is lost: it has said nothing for {} s", ranks_.size(), waiting_.waited());
+    }
     waiting_.report(fmt::format("rank {} waits until rank 0 has found all of {} ranks", place_.rank, ranks_.size()));
   }
   const std::optional<Message> received = receive_message(master, kAttempt);

@@ -38,7 +38,7 @@ TEST(Copy, BringsAFolderToABucketAndBackAndGoesOn) {
   }
   Server server(root, 2);
   const auto copy = [&](const std::string& from, const std::string& to) {
-    millrace::test::Words words = {"env"};
+    millrace::test::Words words = {"/usr/bin/env"};
     for (const auto& [name, value] : patient(variables(server.url()))) words.push_back(name + "=" + value);
     words.insert(words.end(), {tool("pipeline-data"), "copy", from, to});
     const Outcome outcome = run_command(words);
