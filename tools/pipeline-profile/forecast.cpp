@@ -65,7 +65,7 @@ ForecastPoint point_of(const ForecastStep& step, ScalingKind kind, int devices_p
   const Sums sums = sums_of(step, slowest, devices_per_host, hosts, network);
   const double shown = std::max(0.0, sums.end - slowest);
   point.reduce_seconds = sums.all.seconds();
-  point.hidden = point.reduce_seconds > 0 ? 1 - shown / point.reduce_seconds : 1;
+  point.hidden = point.reduce_seconds > 0 ? std::max(0.0, 1 - shown / point.reduce_seconds) : 1;
   point.step_seconds = slowest + shown;
   if (shown > 0.05 * alone) point.bound_by = sums.all.latency > sums.all.transfer ? "latency" : "bandwidth";
   if (slowest - alone > std::max(shown, 0.05 * alone)) point.bound_by = "the slowest device";
@@ -155,11 +155,11 @@ std::vector<double> bucket_ready(const Network& network, std::span<const Bucket>
 
 ForecastPoint forecast(const ForecastStep& step, ScalingKind kind, int devices_per_host, int hosts, const NetworkModel& network) {
   ForecastPoint point = point_of(step, kind, devices_per_host, hosts, network);
-  const auto with = [&](double slower) {
+  const auto with = [&](double slower, double more_fixed) {
     ForecastStep changed = step;
     const double error = std::hypot(step.error, kLeastError);
     const double whole = step.fixed_seconds + step.sample_seconds * step.batch;
-    changed.fixed_seconds = std::clamp(step.fixed_seconds + slower * step.fixed_doubt, 0.0, whole);
+    changed.fixed_seconds = std::clamp(step.fixed_seconds + more_fixed * step.fixed_doubt, 0.0, whole);
     changed.sample_seconds = (whole - changed.fixed_seconds) / step.batch;
     for (double* seconds : {&changed.fixed_seconds, &changed.sample_seconds}) *seconds *= 1 + slower * error;
     changed.data_rate *= 1 - slower * error;
@@ -168,8 +168,8 @@ ForecastPoint forecast(const ForecastStep& step, ScalingKind kind, int devices_p
     other.bandwidth /= factor, other.link_bandwidth /= factor, other.latency *= factor, other.link_latency *= factor;
     return point_of(changed, kind, devices_per_host, hosts, other).images_per_second;
   };
-  point.low = with(1);
-  point.high = with(-1);
+  point.low = std::min(with(1, 1), with(1, -1));
+  point.high = std::max(with(-1, 1), with(-1, -1));
   const ForecastPoint one = point_of(step, kind, 1, 1, network);
   point.efficiency = point.images_per_second / (one.images_per_second * point.devices);
   return point;
