@@ -117,7 +117,11 @@ std::vector<StageSum> sums_of(const std::vector<StageTelemetry>& now, const std:
   std::map<std::string, std::size_t> place;
   for (std::size_t i = 0; i < now.size(); ++i) {
     const auto [found, is_new] = place.emplace(now[i].name, sums.size());
-    if (is_new) sums.push_back({.now = {.name = now[i].name, .on_device = now[i].on_device}, .before = {}});
+    if (is_new) {
+      StageTelemetry& sum = sums.emplace_back().now;
+      sum.name = now[i].name;
+      sum.on_device = now[i].on_device;
+    }
     StageSum& sum = sums[found->second];
     add_to(sum.now, now[i]);
     add_to(sum.before, entry_of(before, i));

@@ -99,8 +99,11 @@ TEST(Story, TellsOfThreeHundredRanksAsBrieflyAsOfThree) {
     event.graph = "train";
     event.edges = {{.from = "batch", .to = "forward_backward"}};
     for (int rank = 0; rank < ranks; ++rank) {
-      for (const char* name : {"forward_backward", "allreduce", "optimizer"})
-        event.stages.push_back({.name = name, .replica = rank});
+      for (const char* name : {"forward_backward", "allreduce", "optimizer"}) {
+        StageTelemetry& stage = event.stages.emplace_back();
+        stage.name = name;
+        stage.replica = rank;
+      }
       event.devices.push_back({.name = "cuda:0", .replica = rank, .rank = rank});
     }
     story.add(event);

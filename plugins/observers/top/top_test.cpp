@@ -46,7 +46,7 @@ Screen busy_screen() {
   TelemetryEvent telemetry;
   telemetry.graph = "train";
   telemetry.bottleneck = "decode_image 61 %, device idle 40 %";
-  for (int i = 0; i < 40; ++i) telemetry.stages.push_back({.name = "stage_with_a_very_long_name_" + std::to_string(i)});
+  for (int i = 0; i < 40; ++i) telemetry.stages.emplace_back().name = "stage_with_a_very_long_name_" + std::to_string(i);
   screen.add(telemetry);
   for (int i = 0; i < 100; ++i)
     screen.say("a message that is rather long, as messages of programs at times tend to be, and then some more");
