@@ -31,7 +31,7 @@ std::string load_problem(const std::string& file) {
     if (conformance::registered_by(registry, plugin.name).empty() && registry.communicators().empty())
       return "it registers nothing";
     registry.load_all();
-    for (const std::string& reason : registry.unavailable_reason()) {
+    for (const std::string& reason : registry.load_errors()) {
       if (reason.find("is registered already") != std::string::npos)
         return fmt::format("another plugin cannot be loaded beside it: {}", reason);
     }

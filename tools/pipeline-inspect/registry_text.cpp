@@ -62,7 +62,7 @@ class Types {
 // A plugin that is not there may be one that could not be loaded.
 std::string skipped(const Registry& registry) {
   std::string out;
-  for (const std::string& reason : registry.unavailable_reason()) out += (out.empty() ? "\nskipped\n  " : "  ") + reason + "\n";
+  for (const std::string& reason : registry.load_errors()) out += (out.empty() ? "\nskipped\n  " : "  ") + reason + "\n";
   return out;
 }
 

@@ -292,7 +292,7 @@ class GpuKernels : public testing::Test {
       replica->update(static_cast<int>(bucket), step, filled[bucket]);
     }
     replica->lerp_into("slow", 0.5, true);
-    replica->exchange("slow");
+    replica->swap_with("slow");
     const View looks[] = {{.weight = 0.5}, {.flip_x = true, .weight = 0.5}};
     replica->infer(data.batch, 0, data.batch->count, looks, loss, sums);
     const std::size_t numbers = conformance::kBatch * static_cast<std::size_t>(network.output().elements());
