@@ -37,7 +37,7 @@ struct Found {
   }
   std::string unavailable_reason() const {
     if (backend) return "no device: " + backend->unavailable_reason();
-    return fmt::format("there is no plugin with backend '{}' {}", name, fmt::join(registry.unavailable_reason(), "; "));
+    return fmt::format("there is no plugin with backend '{}' {}", name, fmt::join(registry.load_errors(), "; "));
   }
 };
 

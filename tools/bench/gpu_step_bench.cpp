@@ -102,7 +102,7 @@ Precision precision_of(const std::string& text) {
 std::shared_ptr<Backend> backend_of(const Registry& registry, const std::string& name) {
   const BackendType* type = registry.backend(name);
   if (type == nullptr) {
-    fail(ErrorKind::usage, "there is no plugin with backend '{}'; {}", name, fmt::join(registry.unavailable_reason(), "; "));
+    fail(ErrorKind::usage, "there is no plugin with backend '{}'; {}", name, fmt::join(registry.load_errors(), "; "));
   }
   std::shared_ptr<Backend> backend = type->create();
   if (backend->devices().empty())
