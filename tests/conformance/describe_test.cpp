@@ -22,7 +22,7 @@ INSTANTIATE_TEST_SUITE_P(Discovered, EveryDescription, testing::ValuesIn(stage_n
 
 TEST(EveryPlugin, IsLoadedWithoutComplaint) {
   EXPECT_FALSE(registry().plugins().empty());
-  for (const std::string& reason : registry().unavailable_reason()) ADD_FAILURE() << reason;
+  for (const std::string& reason : registry().load_errors()) ADD_FAILURE() << reason;
   for (const PluginInfo& plugin : registry().plugins()) {
     EXPECT_FALSE(plugin.name.empty()) << plugin.path;
     EXPECT_EQ(plugin.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_"), std::string::npos) << plugin.path;
