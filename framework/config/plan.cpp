@@ -80,7 +80,7 @@ void RunParams::describe(ParamSet<RunParams>& set) {
       .text("steps in a row that may update nothing, or how often the run may go back; then it ends")
       .only_with("on_nan", {"skip", "rollback"})
       .may_change();
-  set.add("compare_weights", &RunParams::compare_weights)
+  set.add("compare_replicas", &RunParams::compare_replicas)
       .range(0)
       .unit("steps")
       .text("how often the weights of all replicas are compared: a device that computes wrongly is named; 0: never")

@@ -41,7 +41,7 @@ struct RunParams {
   std::string on_nan = "stop";
   double nan_rate_factor = 0.5;      // of the learning rate, each time that the run goes back
   std::int64_t nan_limit = 5;        // steps in a row that may be skipped, or how often the run may go back
-  std::int64_t compare_weights = 0;  // steps between two comparisons of the replicas' weights; 0: never
+  std::int64_t compare_replicas = 0;  // steps between two comparisons of the replicas' weights; 0: never
 
   static void describe(ParamSet<RunParams>& set);
 };

@@ -8,7 +8,7 @@
 namespace millrace {
 
 bool compares_weights_after(const Pipeline& pipeline, std::uint64_t done) {
-  const auto every = static_cast<std::uint64_t>(pipeline.run.compare_weights);
+  const auto every = static_cast<std::uint64_t>(pipeline.run.compare_replicas);
   return every > 0 && done % every == 0;
 }
 

@@ -28,6 +28,9 @@ constexpr std::array kKnown = {
     KnownName{"framework/recipe/inference_recipe.cpp", "batch"},
     KnownName{"framework/recipe/inference_recipe_read.cpp", "batch"},
     KnownName{"framework/recipe/inference_recipe_check.cpp", "batch"},
+    // The kind of plugin, which one stage shares the name with.
+    KnownName{"framework/config/schema.cpp", "optimizer"},
+    KnownName{"framework/plugin/registry_content.h", "optimizer"},
     // Stages of tests.
     KnownName{"framework/graph/line_of_stages.h", "batch"},
 };

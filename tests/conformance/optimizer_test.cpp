@@ -21,13 +21,13 @@ class EveryOptimizer : public testing::TestWithParam<std::string> {
   std::vector<std::shared_ptr<const Optimizer>> optimizers_;
 };
 
-TEST_P(EveryOptimizer, DescribesItself) { expect_passes("type", "description", GetParam()); }
-TEST_P(EveryOptimizer, AcceptsItsOwnDefaults) { expect_passes("type", "defaults", GetParam()); }
-TEST_P(EveryOptimizer, NamesAnUnknownKey) { expect_passes("type", "refusals", GetParam()); }
-TEST_P(EveryOptimizer, KeepsPaddingZero) { expect_passes("type", "padding", GetParam()); }
-TEST_P(EveryOptimizer, HasTheSameBitsForAnyTeamAndInstructionSet) { expect_passes("type", "bits", GetParam()); }
-TEST_P(EveryOptimizer, GoesOnFromCopiedStates) { expect_passes("type", "state", GetParam()); }
-TEST_P(EveryOptimizer, TakesTheSchedulesMomentum) { expect_passes("type", "momentum", GetParam()); }
+TEST_P(EveryOptimizer, DescribesItself) { expect_passes("optimizer", "description", GetParam()); }
+TEST_P(EveryOptimizer, AcceptsItsOwnDefaults) { expect_passes("optimizer", "defaults", GetParam()); }
+TEST_P(EveryOptimizer, NamesAnUnknownKey) { expect_passes("optimizer", "refusals", GetParam()); }
+TEST_P(EveryOptimizer, KeepsPaddingZero) { expect_passes("optimizer", "padding", GetParam()); }
+TEST_P(EveryOptimizer, HasTheSameBitsForAnyTeamAndInstructionSet) { expect_passes("optimizer", "bits", GetParam()); }
+TEST_P(EveryOptimizer, GoesOnFromCopiedStates) { expect_passes("optimizer", "state", GetParam()); }
+TEST_P(EveryOptimizer, TakesTheSchedulesMomentum) { expect_passes("optimizer", "momentum", GetParam()); }
 
 struct PlainStepKernel {
   static constexpr int kStates = 0;

@@ -83,7 +83,7 @@ void add_observers(Drawing& drawing, Value& document) {
   meanings["*.file"] = [](Draw&) -> Maybe { return Value("bad.jsonl"); };
   Value observers;
   for (const auto& [name, type] : drawing.registry.observers()) {
-    if (drawing.draw.chance(0.1)) observers.set(name, drawn_table(type.params, type.defaults, name, meanings, 0.5, drawing.draw));
+    if (name != "mlflow" && drawing.draw.chance(0.1)) observers.set(name, drawn_table(type.params, type.defaults, name, meanings, 0.5, drawing.draw));
   }
   if (!observers.table().empty()) document.set("observe", std::move(observers));
 }

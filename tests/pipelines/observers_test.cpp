@@ -100,7 +100,7 @@ TEST(Observers, MetricsAreWholeAfterSigterm) {
 
 // The epochs that the console has said to be over. A slow run says in between how far one is: "train: epoch 3/5  step 41/60".
 std::size_t epochs_said(const std::string& text) {
-  static const std::regex over("train: epoch [^\n]*  stream [0-9a-f]{16}\n");
+  static const std::regex over("train: epoch [^\n]*  stream [0-9a-f]{16}[^\n]*\n");
   return static_cast<std::size_t>(std::distance(std::sregex_iterator(text.begin(), text.end(), over), std::sregex_iterator()));
 }
 

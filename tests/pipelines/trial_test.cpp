@@ -217,7 +217,7 @@ TEST(FindRate, DrawsAPictureWhereOneIsAskedFor) {
   std::string head(24, ' ');
   stream.read(head.data(), static_cast<std::streamsize>(head.size()));
   EXPECT_EQ(head.substr(0, 16), std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16));
-  EXPECT_EQ(head.substr(16), std::string("\0\0\x03\xc0\0\0\x02\x58", 8)) << "960 x 600";
+  EXPECT_EQ(head.substr(16), std::string("\0\0\x06\x40\0\0\x03\xc0", 8)) << "1600 x 960";
   const Outcome elsewhere = trial({}, {"--overfit", "1", "--picture", file});
   EXPECT_EQ(elsewhere.code, 2);
   EXPECT_NE(elsewhere.err.find("--picture belongs to --find-rate"), std::string::npos) << elsewhere.err;

@@ -181,7 +181,7 @@ TEST_F(ReadPairsTest, LeavesFilesWithoutAPartnerOutWhenAsked) {
   for (const char* unpaired : {"skip", "fail"}) {
     skipping.unpaired = unpaired;
     EXPECT_EQ(error_of(skipping).message().find(
-                  fmt::format("no file in '{}' has a partner in '{}': '{}' and '{}' do not belong together; `suffix`",
+                  fmt::format("no file in '{}' has a partner in '{}': '{}' and '{}' do not belong together. Where their names differ, `suffix`",
                               folder_ / "images", folder_ / "others", folder_ / "images/a.jpg", folder_ / "others/x.png")),
               0U);
   }

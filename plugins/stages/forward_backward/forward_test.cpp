@@ -294,7 +294,7 @@ TEST(Forward, RefusesSeveralViewsOfALayersOutput) {
     FAIL() << "was made";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_NE(std::string(error.what()).find("layer 'relu', which each view"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("layer 'relu', and each view"), std::string::npos) << error.what();
   }
 }
 

@@ -285,7 +285,7 @@ TEST(GpuReplica, RefusesImagesThatDoNotFitTheDevice) {
     const std::string text = error.message();
     EXPECT_EQ(
         text.find("the images that cuda:0 is to hold (1000 of [train], 8 x 8 x 3 each and 70000 of [validate], 8 x 8 x 3 each) "
-                  "are 13.0 MiB, and with the "),
+                  "take 13.0 MiB. The network needs "),
         0U)
         << text;
     EXPECT_NE(text.find("that is more than its 8.0 MiB: take fewer or smaller images, or set `device = false` in their cache"),
