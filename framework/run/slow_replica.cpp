@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-constexpr double kLonger = 1.25;  // what is less may be noise
+constexpr double kLonger = 1.25, kSeconds = 0.5;  // what is less, or was measured for less, may be noise
 
 std::vector<ReplicaWork> work_here(const RunContext& run) {
   const OpenDevices& devices = run.prepared.replicas.devices();
@@ -60,7 +60,7 @@ std::string slow_replica_text(const std::vector<ReplicaWork>& replicas) {
     if (&each != &*slowest) others = std::max(others, each.seconds);
     if (each.seconds > 0) speed = std::max(speed, each.samples / each.seconds);
   }
-  if (others <= 0 || speed <= 0 || slowest->seconds < kLonger * others) return {};
+  if (others <= 0 || speed <= 0 || slowest->seconds < std::max(kLonger * others, kSeconds)) return {};
   std::vector<double> load;  // a replica that computes nothing stays without a share
   for (const ReplicaWork& each : replicas) {
     load.push_back(each.seconds > 0 ? std::round(each.samples / each.seconds / speed * 100) / 100 : 0);

@@ -14,6 +14,7 @@ TEST(SlowReplica, IsNamedWithTheSharesThatBalance) {
 TEST(SlowReplica, NoiseNamesNone) {
   EXPECT_EQ(slow_replica_text({{"a", 10, 100}, {"b", 12, 100}}), "");
   EXPECT_EQ(slow_replica_text({{"a", 10, 50}, {"b", 10, 100}}), "") << "its share is smaller already";
+  EXPECT_EQ(slow_replica_text({{"a", 0.1, 100}, {"b", 0.3, 100}}), "") << "a moment";
   EXPECT_EQ(slow_replica_text({{"a", 10, 100}}), "");
   EXPECT_EQ(slow_replica_text({{"a", 0, 0}, {"b", 0, 0}}), "") << "devices that measure nothing";
 }

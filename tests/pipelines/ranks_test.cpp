@@ -142,6 +142,7 @@ TEST_F(Ranks, ASlowReplicaIsNamedOnceWithTheSharesThatBalance) {
   const Words set = {"--devices", "cpu*2",
                      "--set",     "run.load=[20, 1]",
                      "--set",     "run.compare_replicas=3",
+                     "--set",     "run.epochs=100",                                 // half a second of work
                      "--set",     "train.forward_backward.sync_batch_norm=false"};  // else they wait for each other inside a step
   const Outcome outcome = run_command(command("slow", set));
   EXPECT_EQ(outcome.code, 0) << outcome.err;

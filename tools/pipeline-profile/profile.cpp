@@ -110,26 +110,26 @@ const char* change_of(Capacity::Kind kind) {
 
 std::vector<Capacity> capacities(const TelemetryEvent& done, const Cores& cores) {
   std::vector<Capacity> all;
-  const double images = images_of(done), read = samples_of(done);
+  const double images = images_of(done);
   if (images <= 0) return all;
-  double workers = 0, device = 0;
+  double of_sample = 0, device = 0;  // seconds of a data thread; of the slowest device
   for (const StageTelemetry& stage : done.stages) {
-    if (stage.on_device || stage.busy_seconds <= 0 || read <= 0) continue;
+    if (stage.on_device || stage.busy_seconds <= 0 || stage.samples == 0) continue;
+    // Each by its own samples: a source may have read ahead all that was to be read before this was looked at.
+    const double of_one = static_cast<double>(stage.samples) / stage.busy_seconds;
     if (stage.threads == "io") {
-      const double of_one = read / stage.busy_seconds;
       all.push_back({Capacity::Kind::io, fmt::format("[{}] on {} I/O threads", stage.name, done.io_threads),
                      of_one * done.io_threads, of_one});
       continue;
     }
-    workers += stage.busy_seconds;
-    if (stage.threads == "one" && stage.samples > 0) {
-      const double of_one = static_cast<double>(stage.samples) / stage.busy_seconds;
+    of_sample += 1 / of_one;
+    if (stage.threads == "one") {
       all.push_back({Capacity::Kind::serial, fmt::format("[{}]", stage.name), of_one, of_one});
     }
   }
-  if (workers > 0 && read > 0) {
-    all.push_back({Capacity::Kind::workers, fmt::format("the {} data threads", done.data_threads),
-                   read / workers * done.data_threads, read / workers});
+  if (of_sample > 0) {
+    all.push_back({Capacity::Kind::workers, fmt::format("the {} data threads", done.data_threads), done.data_threads / of_sample,
+                   1 / of_sample});
   }
   for (const DeviceTelemetry& each : done.devices) device = std::max(device, each.compute_seconds + each.copy_seconds);
   if (device > 0) all.push_back({Capacity::Kind::device, "the device", images / device, images / device});
