@@ -222,8 +222,9 @@ std::pair<Graph::Front, std::uint64_t> Gate::front() const {
   return {complete ? Graph::Front::others : Graph::Front::batch, next_};
 }
 
-Gate::Waited Gate::waited() const {
+Gate::Waited Gate::waited() {
   const Lock lock(mutex_);
+  account();  // with the wait that goes on
   return waited_;
 }
 

@@ -39,7 +39,7 @@ class Gate : public std::enable_shared_from_this<Gate> {
   struct Waited {
     std::uint64_t for_data = 0, for_step = 0;  // ticks
   };
-  Waited waited() const;
+  Waited waited();
   std::pair<Graph::Front, std::uint64_t> front() const;  // what is waited for, and the step that this is about
 
  private:

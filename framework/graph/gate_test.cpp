@@ -354,9 +354,19 @@ TEST(Figures, CountPacketsSamplesAndWaiting) {
 }
 
 TEST(Figures, SayThatDataWasWaitedFor) {
-  Line line(table({{"size", number(16)}, {"sleep_microseconds", number(2000)}}), table({{"size", number(4)}}));
-  line.test.run({});
-  EXPECT_GT(line.test.graph().figures().waited_for_data_seconds, 0.0);
+  Line line(table({{"size", number(16)}, {"sleep_microseconds", number(20000)}}), table({{"size", number(4)}}));
+  Graph& graph = line.test.make({});
+  std::atomic<bool> arrived{false};
+  line.log->on_batch = [&](const Packet&, Output&) { arrived = true; };
+  graph.start(0, 1);
+  double while_it_waits = 0;
+  while (!arrived) {
+    const double seconds = graph.figures().waited_for_data_seconds;
+    if (!arrived) while_it_waits = seconds;
+  }
+  graph.wait();
+  EXPECT_GT(while_it_waits, 0.0);
+  EXPECT_GE(graph.figures().waited_for_data_seconds, while_it_waits);
 }
 
 TEST(Figures, SayThatAStepWasWaitedFor) {

@@ -8,9 +8,9 @@ namespace millrace {
 namespace {
 
 constexpr double kNoticed = 0.05;  // share of the time; what keeps devices for less is not worth a word
-constexpr double kLong = 0.2;      // of standing still, in which devices may compute, and of what has no other reason
+constexpr double kLong = 0.2;      // of standing still, in which devices may compute, of idle threads, of what has no reason
 constexpr double kLate = 0.5;      // of the longest wait for sums: a device that waits for less is what the others wait for
-constexpr double kBusyData = 0.6;  // of their time: data threads that are busy for less wait for something themselves
+constexpr double kBusyData = 0.6;  // of their time: data threads that are busy for less hold up no device
 
 const StageTelemetry* find(const TelemetryEvent& event, const StageTelemetry& stage) {
   const auto found = std::ranges::find_if(
@@ -65,7 +65,7 @@ Bottleneck data_bound(const TelemetryEvent& done) {
     found.computing_share = stage.busy_seconds > 0 ? std::min(stage.computing_seconds / stage.busy_seconds, 1.0) : 1;
   }
   const double credit = done.waited_for_credit_seconds / done.elapsed_seconds;
-  if (of_busiest < kBusyData && credit > of_busiest)
+  if (1 - of_busiest > kLong && credit > of_busiest)
     return {.kind = Bottleneck::Kind::credit, .name = "free batches", .share = credit};
   return found;
 }
