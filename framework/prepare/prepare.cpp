@@ -94,14 +94,14 @@ void find_weights(PreparedRun& run) {
 
 // What the weights were validated with, beside what this file does with them. Training on other images may well be meant;
 // figures and predictions would be wrong without a word.
-std::optional<InferenceRecipe> compared_usage(PreparedRun& run) {
+std::optional<InferenceRecipe> compared_recipe(PreparedRun& run) {
   const Pipeline& pipeline = run.pipeline;
   const WeightsSource& from = run.weights.from;
   std::optional<InferenceRecipe> recipe = inference_recipe_of(pipeline, run.builds);
   if (recipe) recipe->unrepeatable = mistake_in_recipe(*recipe, run.registry);
   const bool compares = pipeline.network_params.preprocessing == "compare" && !from.file.empty();
   if (!recipe || !compares || run.resume_point || run.options.only_main) return recipe;
-  const auto stored = usage_from(run.weights.metadata, from.file);
+  const auto stored = recipe_from(run.weights.metadata, from.file);
   if (!stored) return recipe;
   const Diagnostics found = disagreements(*stored, *recipe, !from.fresh.empty(), run.registry);
   if (found.empty()) return recipe;
@@ -329,7 +329,7 @@ void prepare_all(PreparedRun& run) {
                                  [&](std::string_view message) { run.audience.warn(std::string(message)); });
   }
   list_data(run);
-  run.recipe = compared_usage(run);
+  run.recipe = compared_recipe(run);
   run.network_text = network_text_of(run);
   if (run.options.group != nullptr) require_same_run(run, *run.options.group);
   if (pipeline.network && (run.resume_point || !run.options.only_check)) count_median_weights(run);

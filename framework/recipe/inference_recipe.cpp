@@ -153,7 +153,7 @@ class InferenceRecipeReader {
 
 using Builds = std::vector<std::unique_ptr<GraphBuild>>;
 
-const GraphBuild& usage_graph(const Pipeline& pipeline, const Builds& builds) {
+const GraphBuild& recipe_graph(const Pipeline& pipeline, const Builds& builds) {
   const auto first = [&](auto&& fits) -> const GraphBuild* {
     const auto found =
         std::find_if(builds.begin(), builds.end(), [&](const auto& build) { return !build->trains() && fits(*build); });
@@ -237,11 +237,11 @@ Value stage_names(const std::vector<InferenceRecipe::StageUse>& stages) {
 
 std::optional<InferenceRecipe> inference_recipe_of(const Pipeline& pipeline, const Builds& builds) {
   if (!pipeline.network || builds.empty()) return std::nullopt;
-  std::optional<InferenceRecipe> recipe = InferenceRecipeReader(pipeline, usage_graph(pipeline, builds)).read();
+  std::optional<InferenceRecipe> recipe = InferenceRecipeReader(pipeline, recipe_graph(pipeline, builds)).read();
   if (!recipe) return recipe;
   read_loss(*builds.front(), *recipe);
   name_numbers(builds.front()->plan(), *recipe);
-  const GraphPlan& figures = usage_graph(pipeline, builds).plan();
+  const GraphPlan& figures = recipe_graph(pipeline, builds).plan();
   recipe->measure = loss_in(has_reports(figures) ? figures : builds.front()->plan());
   return recipe;
 }

@@ -108,7 +108,7 @@ std::string mistake(const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   try {
-    const auto recipe = usage_from({{"usage", text.replace(at, from.size(), to)}}, "w");
+    const auto recipe = recipe_from({{"usage", text.replace(at, from.size(), to)}}, "w");
     return recipe ? mistake_in_recipe(*recipe, registry(), true) : "there is none";
   } catch (const Error& error) {
     return error.what();
@@ -170,7 +170,7 @@ TEST(Recipe, OfAStageNamedLikeAnotherIsRefused) {
     std::string text = kText;
     text.replace(text.find("[\"small\"]"), 9, std::string("[\"") + name + "\"]");
     text.replace(text.find("[stages.small]"), 14, std::string("[stages.") + name + "]");
-    EXPECT_NE(mistake_in_recipe(*usage_from({{"usage", text}}, "w"), registry()).find("another stage has this name"),
+    EXPECT_NE(mistake_in_recipe(*recipe_from({{"usage", text}}, "w"), registry()).find("another stage has this name"),
               std::string::npos)
         << name;
   }
@@ -180,7 +180,7 @@ TEST(Recipe, OfAStageNamedLikeAnotherIsRefused) {
 TEST(Recipe, IsNotWhatAnotherToolSaysUnderItsKey) {
   for (const char* text :
        {"research only", "https://example.org/licence", "", "a = 1", "version 2, for research", "{\"version\": 1}"}) {
-    EXPECT_FALSE(usage_from({{"usage", text}}, "w")) << text;
+    EXPECT_FALSE(recipe_from({{"usage", text}}, "w")) << text;
     EXPECT_TRUE(colours_from({{"usage", text}}).empty());
   }
 }

@@ -138,7 +138,7 @@ std::vector<std::string> colours_from(const std::map<std::string, std::string>& 
   return texts;
 }
 
-std::optional<InferenceRecipe> usage_from(const std::map<std::string, std::string>& metadata, const std::string& file) {
+std::optional<InferenceRecipe> recipe_from(const std::map<std::string, std::string>& metadata, const std::string& file) {
   const auto found = metadata.find(InferenceRecipe::kKey);
   if (found == metadata.end() || !is_ours(found->second)) return std::nullopt;
   if (found->second.size() > kLongestRecipe) {

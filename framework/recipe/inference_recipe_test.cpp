@@ -111,7 +111,7 @@ layers = [{ op = "upsample", factor = 2 }]
 )";
 
 InferenceRecipe recipe(const std::string& text = kText, const std::string& classes = kClasses) {
-  return usage_from({{"usage", text}, {"classes", classes}}, "w").value();
+  return recipe_from({{"usage", text}, {"classes", classes}}, "w").value();
 }
 
 std::string with(const std::string& from, const std::string& to) {
@@ -129,7 +129,7 @@ TEST(InferenceRecipe, GoesThroughTheMetadata) {
   const InferenceRecipe first = recipe();
   const auto metadata = metadata_of(first);
   ASSERT_TRUE(metadata.contains("usage"));
-  const auto again = usage_from({{"usage", metadata.at("usage")}, {"classes", kClasses}}, "w");
+  const auto again = recipe_from({{"usage", metadata.at("usage")}, {"classes", kClasses}}, "w");
   ASSERT_TRUE(again);
   EXPECT_EQ(metadata_of(*again), metadata);
   EXPECT_EQ(again->graph, "validate");
@@ -145,8 +145,8 @@ TEST(InferenceRecipe, GoesThroughTheMetadata) {
 }
 
 TEST(InferenceRecipe, IsNotInFilesOfOthers) {
-  EXPECT_FALSE(usage_from({}, "w"));
-  EXPECT_FALSE(usage_from({{"format", "pt"}}, "w"));
+  EXPECT_FALSE(recipe_from({}, "w"));
+  EXPECT_FALSE(recipe_from({{"format", "pt"}}, "w"));
 }
 
 TEST(InferenceRecipe, OfADamagedFileOrANewerVersionIsRefused) {

@@ -1,5 +1,5 @@
 // Writes checkpoints in a row as two runs do, of which the second resumes the first, into FOLDER/run/checkpoints. After
-// each one that is announced it appends a mark to the log of fault_files.so. InferenceRecipe: write_checkpoints FOLDER.
+// each one that is announced it appends a mark to the log of fault_files.so. Usage: write_checkpoints FOLDER.
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -123,7 +123,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace millrace;
   try {
     const std::string text(reinterpret_cast<const char*>(data), size);
-    const auto recipe = usage_from({{InferenceRecipe::kKey, text}}, "w.safetensors");
+    const auto recipe = recipe_from({{InferenceRecipe::kKey, text}}, "w.safetensors");
     colours_from({{InferenceRecipe::kKey, text}});
     if (!recipe) return 0;
     if (mistake_in_recipe(*recipe, fuzz::registry(), true).empty()) fuzz::look_at(*recipe);

@@ -31,7 +31,7 @@ std::string describe_weights(const std::string& file, const Registry& registry) 
   std::vector<std::string> classes = classes_from(read.metadata);
   for (std::string& name : classes) name = shown(name);
   if (!classes.empty()) out += fmt::format("  classes  {}: {}\n", classes.size(), fmt::join(classes, ", "));
-  const auto stored = usage_from(read.metadata, file);
+  const auto stored = recipe_from(read.metadata, file);
   if (!stored) return out + "It does not say how images are prepared for it.\n";
   const InferenceRecipe usage = without_training_degradation(*stored, registry);
   out += fmt::format("Images are prepared as [{}] of its run did{}. pipeline-run --predict IMAGES --weights {} uses this:\n\n",

@@ -63,7 +63,7 @@ void leave_to_user(InferenceRecipe& recipe, const std::vector<std::string>& over
 InferenceRecipe usage_in(const std::string& weights, bool measures, const std::vector<std::string>& overrides,
                          const Registry& registry) {
   const std::string file = local_weights({weights, ""}, registry, [](std::string) {});
-  if (auto recipe = usage_from(read_tensors_metadata(file), file)) {
+  if (auto recipe = recipe_from(read_tensors_metadata(file), file)) {
     leave_to_user(*recipe, overrides);
     const std::string mistake = mistake_in_recipe(*recipe, registry, measures);
     if (mistake.empty()) return *std::move(recipe);
