@@ -29,11 +29,12 @@ bool says(const Outcome& outcome, const std::string& text) { return outcome.out.
 std::ptrdiff_t lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
 
 TEST(Experiments, AnswerQuestionsBesideTheMeasurement) {
-  const Outcome outcome = profile({"--seconds", "0.3", "--what-if", "decode=2x,threads=1", "--suggest"});
+  const Outcome outcome = profile({"--seconds", "0.3", "--what-if", "decode=2x,threads=1", "--what-if", "pack=16", "--suggest"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_TRUE(outcome.out.starts_with("measured: ")) << outcome.out;
   EXPECT_TRUE(says(outcome, "\nsimulated: ")) << outcome.out;
   EXPECT_TRUE(says(outcome, "\ndecode=2x,threads=1: ")) << outcome.out;
+  EXPECT_TRUE(says(outcome, "\npack=16: ")) << outcome.out;
   EXPECT_TRUE(says(outcome, "device=2x")) << outcome.out;
 }
 

@@ -135,6 +135,7 @@ RunFacts facts_of_run(const PreparedRun& prepared) {
     const ImageShape& input = prepared.pipeline.network->input;
     facts.image_side = static_cast<int>(std::lround(std::sqrt(static_cast<double>(input.height) * input.width)));
   }
+  facts.source_pixels = mean_source_pixels(*build.source());
   return facts;
 }
 
@@ -175,7 +176,6 @@ Measurement measure(const ProfiledFile& what, const Registry& registry, const Me
   const auto prepared = prepare(pipeline, registry, run_options);
   measured.facts = facts_of_run(*prepared);
   prepared->open_graphs();
-  measured.facts.source_pixels = mean_source_pixels(*prepared->main().source());
   Run(*prepared).go();
   measured.looks = watch->take();
   if (measured.looks.size() < 3) {
