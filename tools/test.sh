@@ -35,7 +35,8 @@ failed=0
 ctest --preset develop --parallel 2 "${select[@]}" || failed=$?
 
 echo "skipped, tests and why:"
-awk '/: Skipped$/ { getline reason; ++count[substr(reason, 1, 120)] } END { for (each in count) print count[each], each }' \
+awk '/: Skipped$/ { getline reason; ++count[substr(reason, 1, 120)] }
+     /^skipped: / { ++count[substr($0, 10, 120)] } END { for (each in count) print count[each], each }' \
   build/develop/Testing/Temporary/LastTest.log | sort -rn
 tools/check-commits.sh || true  # for the reader: what is merged keeps its subject
 exit $failed

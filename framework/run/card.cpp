@@ -49,7 +49,7 @@ std::string class_rows(const GraphBuild& build) {
     text += markdown_row(markdown_text(classes[i]), i < counts.size() ? std::to_string(counts[i]) : "");
   }
   if (classes.size() > kMostClasses) text += markdown_row("...", fmt::format("{} more", classes.size() - kMostClasses));
-  return text.empty() ? text : "\n| class | samples |\n|---|---:|\n" + text;
+  return text.empty() ? text : "\n| class | listed samples |\n|---|---:|\n" + text;
 }
 
 std::string figure_rows(const RunResult& result) {

@@ -105,7 +105,7 @@ Findings check_streams(const fs::path& root) {
   const std::string home = "standard_error.";
   const std::set<std::string> speak = {"framework/base/backend.cpp", "plugins/observers/console/console.cpp",
                                        "plugins/observers/page/page.cpp",  // its address, when the run begins
-                                       "plugins/observers/top/top.cpp"};
+                                       "plugins/observers/top/top.cpp"};     // its screen
   Findings findings;
   for (const char* part : {"framework", "plugins", "tools"}) {
     for (const fs::path& file : cpp_files(root / part)) {

@@ -112,9 +112,10 @@ RunRecord read_run(const fs::path& folder) {
 
 std::vector<fs::path> run_folders(const std::vector<std::string>& named) {
   std::vector<fs::path> folders;
+  std::set<fs::path> known;  // a pattern such as runs/photos/* has a run and `latest`, which leads to it
   for (const std::string& name : named) {
     if (is_run(name)) {
-      folders.emplace_back(name);
+      if (known.insert(fs::canonical(name)).second) folders.emplace_back(name);
       continue;
     }
     const std::size_t before = folders.size();

@@ -94,7 +94,7 @@ Arguments& add_what_is_tried(Arguments& arguments, CommandLine& line, Words& wor
       .option_or("--page", "ADDRESS:PORT", "show the run in a browser, at the address that is printed: observe.page.address",
                  kAnyPort, is_address, line.page)
       .flag("--top", "curves, stages, queues and devices on the terminal, instead of a line of progress: observe.top", line.top)
-      .flag("--quiet", "only warnings and bad samples on standard error: observe.console.quiet", line.quiet);
+      .flag("--quiet", "only warnings, bad samples, and what was asked for on standard error: observe.console.quiet", line.quiet);
 }
 
 // "3" or "3:120".
