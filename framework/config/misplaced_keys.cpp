@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "config/checkpoint_plan.h"
+#include "config/overruled_keys.h"
 #include "config/plan.h"
 #include "config/stop_plan.h"
 #include "millrace/optimizer.h"
@@ -153,8 +154,7 @@ class Misplaced {
   }
 
   void add_stage(const std::string& path, const std::string& name, Value* written) {
-    const Value* const said = written != nullptr ? written->find("stage") : nullptr;
-    const StageType* const type = registry_.stage(said != nullptr && said->kind() == Value::Kind::text ? said->text() : name);
+    const StageType* const type = stage_type_of(name, written, registry_);
     if (type == nullptr) return;
     add_table(path, fmt::format("[{}]", path), graphs_, type->params, written);
     KeyTable& table = tables_.back();

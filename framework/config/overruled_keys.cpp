@@ -62,6 +62,11 @@ void drop_keys_of_another_type(const StageType& type, const Registry& registry, 
 
 }  // namespace
 
+const StageType* stage_type_of(const std::string& name, const Value* table, const Registry& registry) {
+  const Value* const said = table != nullptr ? table->find("stage") : nullptr;
+  return registry.stage(said != nullptr && said->kind() == Value::Kind::text ? said->text() : name);
+}
+
 Overrules later_texts(const std::vector<std::string>& files) {
   return [&files](const Position& text, const Position& key) { return rank_of(text, files) < rank_of(key, files); };
 }
@@ -70,9 +75,7 @@ void drop_overruled_keys(Value& graph, const Registry& registry, const std::vect
   const Overrules overrules = later_texts(files);
   drop_stages_left_out(graph, overrules);
   for (Member& stage : graph.table()) {
-    const Value* const named = stage.value.find("stage");
-    const StageType* const type =
-        registry.stage(named != nullptr && named->kind() == Value::Kind::text ? named->text() : stage.key);
+    const StageType* const type = stage_type_of(stage.key, &stage.value, registry);
     if (type == nullptr) continue;
     drop_keys_of_another_type(*type, registry, stage.value, overrules);
     drop_overruled(type->params, stage.value, overrules);

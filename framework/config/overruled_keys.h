@@ -15,6 +15,10 @@ namespace millrace {
 // outlive the result.
 Overrules later_texts(const std::vector<std::string>& files);
 
+// The type of a graph's stage: what its table's `stage` says, or else its name. Null: there is none of that name, or no such
+// table.
+const StageType* stage_type_of(const std::string& name, const Value* table, const Registry& registry);
+
 // Takes them out of the tables of a graph's stages. A key that stands in the same text, or in a later one, stays: it is a
 // mistake.
 void drop_overruled_keys(Value& graph, const Registry& registry, const std::vector<std::string>& files);

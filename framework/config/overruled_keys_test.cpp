@@ -1,6 +1,7 @@
 #include "config/overruled_keys.h"
 
 #include "config/document.h"
+#include "config/old_keys.h"
 #include "config/plan_fixture.h"
 #include "millrace/optimizer.h"
 
@@ -92,6 +93,19 @@ class OverruledKeys : public PlanFixture {
 };
 
 using Keys = std::vector<std::string>;
+
+TEST_F(OverruledKeys, AreThoseOfTheNewNameWhereALaterTextSaysTheOldOne) {
+  write("old.toml", "extends = \"middle.toml\"\n[train.updates]\nrule = \"with_momentum\"\n");
+  Diagnostics errors;
+  DocumentSources sources;
+  auto document = read_document("old.toml", {}, errors, {}, &sources);
+  std::vector<std::string> warnings;
+  rename_old_keys(*document, registry_, sources.files, warnings);
+  EXPECT_EQ(document->find("train")->find("updates")->find("type")->text(), "with_momentum");
+  EXPECT_EQ(warnings, Keys{"old.toml:3:1: 'rule' is now called 'type', and is read as that"});
+  rename_old_keys(*document, registry_, sources.files, warnings);
+  EXPECT_EQ(warnings.size(), 1U);
+}
 
 TEST_F(OverruledKeys, OfAFileThatIsExtendedAreDroppedHoweverFarAway) {
   EXPECT_EQ(left("base.toml"), (Keys{"momentum", "momentun", "schedule", "peak"}));

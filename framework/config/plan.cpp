@@ -13,6 +13,7 @@
 #include "config/misplaced_keys.h"
 #include "config/network_plan.h"
 #include "config/observer_plan.h"
+#include "config/old_keys.h"
 #include "config/outputs_of_data.h"
 #include "config/overruled_keys.h"
 #include "config/shipped.h"
@@ -157,6 +158,7 @@ class PipelineReader {
     Origins origins(later_texts(sources_.files));
     pipeline_.resolved = resolve_document(*document, referred_, errors_, &origins);
     if (!place_data(root(), registry_, options_.whole_data, referred_, errors_)) return;
+    rename_old_keys(root(), registry_, sources_.files, pipeline_.warnings);
     report_misplaced_keys(root(), registry_, errors_);
     drop_what_is_overruled();
     place_at_origins(origins);

@@ -54,10 +54,8 @@ void refuse_misspelt_words(Value& table, const LossType& type, const std::string
   std::erase_if(table.table(), [&](const Member& member) {
     const bool is_key = std::find(keys.begin(), keys.end(), member.key) != keys.end();
     const auto nearest = is_key ? std::nullopt : nearest_name(member.key, keys);
-    const bool is_old = !is_key && member.key == "rule";  // as `type` was called
-    if (!is_old && nearest != "type" && nearest != "reduction") return false;
-    errors.add(member.at, fmt::format("{} has no key '{}'; {} '{}'", owner, member.key, is_old ? "it is now" : "nearest is",
-                                      is_old ? "type" : *nearest));
+    if (nearest != "type" && nearest != "reduction") return false;
+    errors.add(member.at, fmt::format("{} has no key '{}'; nearest is '{}'", owner, member.key, *nearest));
     return true;
   });
 }

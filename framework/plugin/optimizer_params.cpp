@@ -55,7 +55,6 @@ struct OptimizerTable {
 
  private:
   std::string stranger(const OptimizerType* type, const std::string& key) const {
-    if (key == "rule") return fmt::format("{}: 'rule' is now called 'type'", owner);
     std::vector<std::string> owners, keys = stage_keys;
     for (const auto& [name, other] : registry.optimizers()) {
       if (has(other.params, key)) owners.push_back(name);

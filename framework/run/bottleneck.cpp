@@ -64,8 +64,9 @@ Bottleneck data_bound(const TelemetryEvent& done) {
     found.share = share;
     found.computing_share = stage.busy_seconds > 0 ? std::min(stage.computing_seconds / stage.busy_seconds, 1.0) : 1;
   }
+  // Batches are few where the threads idle, and no batch stands ready in front of the gate.
   const double credit = done.waited_for_credit_seconds / done.elapsed_seconds;
-  if (1 - of_busiest > kLong && credit > of_busiest)
+  if (1 - of_busiest > kLong && done.waited_for_data_seconds > kLong * done.elapsed_seconds && credit > of_busiest)
     return {.kind = Bottleneck::Kind::credit, .name = "free batches", .share = credit};
   return found;
 }

@@ -80,7 +80,7 @@ TEST(RunFolder, LatestLeadsToTheNewestRunAndWeightsTakesItsBestOrLastOnes) {
   const fs::path first = newest_run(runs);
   EXPECT_EQ(fs::canonical(latest), fs::canonical(first));
   const Words validate = {"--graph", "validate", "--weights", latest};
-  const Outcome last = run_command(quick("", validate));
+  const Outcome last = run_command(quick("", {"--graph", "validate", "--weights", latest, first}));  // of runs/quickstart/*
   EXPECT_EQ(last.code, 0) << last.err;
   EXPECT_EQ(last.err.find("--weights: '" + latest + "/weights.safetensors'\n"), 0U) << last.err;
   EXPECT_EQ(run_command(quick(runs, validate)).code, 0);

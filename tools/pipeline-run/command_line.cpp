@@ -1,5 +1,7 @@
 #include "command_line.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -121,6 +123,12 @@ std::string take_folder(std::vector<std::string>& arguments) {
   return folder;
 }
 
+// A shell's pattern, runs/photos/*/weights.safetensors, names what an option has taken once more: by `latest`, which leads there.
+void drop_named_twice(std::vector<std::string>& arguments, const std::string& taken) {
+  std::error_code ignored;
+  std::erase_if(arguments, [&](const std::string& each) { return std::filesystem::equivalent(each, taken, ignored); });
+}
+
 // `whole`: no option asks for a part of a run, or for several processes.
 void check_prediction(const CommandLine& line, const std::vector<std::string>& files, bool whole) {
   if (line.predict.empty()) {
@@ -215,6 +223,8 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
   if (!arguments.read(argc, argv, files)) return std::nullopt;
 
   if (words.resume) line.options.resume.run = take_folder(files);
+  drop_named_twice(files, line.options.resume.run.value_or(""));
+  drop_named_twice(files, line.options.weights);
   line.processes = static_cast<int>(integer("--processes", words.processes, 1, 64));
   const bool whole = line.options.graph.empty() && words.from.empty() && !words.resume && line.processes == 1;
   if (!words.predict.empty()) line.predict.push_back(words.predict);
@@ -222,7 +232,8 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
     check_prediction(line, files, whole);
     line.predict.insert(line.predict.end(), files.begin(), files.end());
   } else if (files.size() != 1) {
-    fail(ErrorKind::usage, "one pipeline file is needed, found {}; see pipeline-run --help", files.size());
+    fail(ErrorKind::usage, "one pipeline file is needed, found {}{}; see pipeline-run --help", files.size(),
+         files.empty() ? "" : fmt::format(": '{}'", fmt::join(files, "', '")));
   } else {
     line.file = files.front();
   }
