@@ -208,8 +208,10 @@ void Gate::account() {
   const std::uint64_t passed = now > accounted_ ? now - accounted_ : 0;
   accounted_ = now;
   if (stopped_ || next_ == last_) return;
-  const bool complete = next_is_complete();
-  if (token_ && open_ && !complete) waited_.for_data += passed;
+  const auto found = waiting_.find(next_);
+  const bool is_here = found != waiting_.end() && found->second.packets.size() >= entries_;
+  const bool complete = is_here && found->second.agreed;
+  if (token_ && open_ && !complete) (is_here ? waited_.for_ranks : waited_.for_data) += passed;
   if (!token_ && complete) waited_.for_step += passed;
 }
 

@@ -37,7 +37,7 @@ class Gate : public std::enable_shared_from_this<Gate> {
   bool has_passed(std::uint64_t step) const;
 
   struct Waited {
-    std::uint64_t for_data = 0, for_step = 0;  // ticks
+    std::uint64_t for_data = 0, for_ranks = 0, for_step = 0;  // ticks
   };
   Waited waited();
   std::pair<Graph::Front, std::uint64_t> front() const;  // what is waited for, and the step that this is about
@@ -62,7 +62,7 @@ class Gate : public std::enable_shared_from_this<Gate> {
   void pass();      // every step that may go now
   bool pass_one();  // false: none may
   bool next_is_complete() const MILLRACE_REQUIRES(mutex_);
-  void account() MILLRACE_REQUIRES(mutex_);  // adds the time since the last event to data or step, whichever was waited for
+  void account() MILLRACE_REQUIRES(mutex_);  // adds the time since the last event to what was waited for
 
   Core& core_;
   std::shared_ptr<Credits> credits_;

@@ -369,6 +369,18 @@ TEST(Figures, SayThatDataWasWaitedFor) {
   EXPECT_GE(graph.figures().waited_for_data_seconds, while_it_waits);
 }
 
+TEST(Figures, SayThatAnotherRanksDataWereWaitedFor) {
+  Line line(shuffled(8), table({{"size", number(8)}}));
+  Graph& graph = line.test.make({});
+  graph.on_step_ready([&](const Graph::StepReady& ready, const auto& answer) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    answer(Graph::StepAgreed::alone(ready));
+  });
+  graph.start(0, 1);
+  graph.wait();
+  EXPECT_GE(graph.figures().waited_for_ranks_seconds, 0.004);
+}
+
 TEST(Figures, SayThatAStepWasWaitedFor) {
   Line line(shuffled(16), table({{"size", number(8)}}));
   Graph& graph = line.test.make({});

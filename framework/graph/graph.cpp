@@ -285,6 +285,7 @@ Graph::Figures Graph::figures() const {
   }
   const Gate::Waited waited = state_->gate->waited();
   figures.waited_for_data_seconds = tick * static_cast<double>(waited.for_data);
+  figures.waited_for_ranks_seconds = tick * static_cast<double>(waited.for_ranks);
   figures.waited_for_step_seconds = tick * static_cast<double>(waited.for_step);
   figures.waited_for_credit_seconds = tick * static_cast<double>(state_->feeder->waited_for_credit());
   figures.packets_in_flight_most = state_->most_packets;

@@ -32,6 +32,7 @@ void Audience::open_log(const GraphPlan& stepping_graph) {
   const RunParams& run = pipeline_.run;
   log_ = std::make_unique<RunLog>(RunLog::Options{.log_every = static_cast<std::uint64_t>(run.log_every),
                                                   .stepping_graph = stepping_graph.name,
+                                                  .tells_steps = trains(stepping_graph),
                                                   .steps_are_reported = has_reports(stepping_graph),
                                                   .rate_factor = options_.hooks.rate_factor,
                                                   .skips = run.on_nan == "skip" && !options_.resume.replays,

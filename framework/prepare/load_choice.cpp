@@ -53,7 +53,7 @@ class BlackBatch final : public Batch {
   std::vector<std::uint32_t> slot_rows_;
 };
 
-// Samples a second.
+// Samples a second, by the fastest pass: what others do on the machine makes a pass longer, and never shorter.
 double speed_of(Replica& replica, const Ref<Batch>& batch) {
   using Clock = std::chrono::steady_clock;
   std::uint64_t step = 0;
@@ -64,13 +64,13 @@ double speed_of(Replica& replica, const Ref<Batch>& batch) {
   };
   for (int i = 0; i < kWarmUp; ++i) pass();
   const auto began = Clock::now();
-  std::chrono::duration<double> seconds{0};
-  double passes = 0;
-  for (; passes < kLeastPasses || seconds < kMeasured; ++passes) {
+  std::chrono::duration<double> shortest = std::chrono::duration<double>::max();
+  for (int passes = 0; passes < kLeastPasses || Clock::now() - began < kMeasured; ++passes) {
+    const auto begins = Clock::now();
     pass();
-    seconds = Clock::now() - began;
+    shortest = std::min<std::chrono::duration<double>>(shortest, Clock::now() - begins);
   }
-  return passes * batch->count / seconds.count();
+  return batch->count / std::max(shortest.count(), 1e-9);
 }
 
 // Of the replicas here; 0: it has no image to compute.
@@ -136,7 +136,7 @@ std::string load_text(const std::vector<double>& load) { return fmt::format("[{}
 
 void choose_load(PreparedRun& run, const ReplicaSet::Compiling& compiling) {
   if (run.replicas.all() < 2 || !run.main().trains()) return;
-  if (run.resume_point) {
+  if (run.resume_point && run.resume_point->checkpoint.state.replicas == run.replicas.all()) {
     run.load_choice =
         fmt::format("load: {} (the checkpoint's)", run.replicas.load().empty() ? "equal shares" : load_text(run.replicas.load()));
     return;

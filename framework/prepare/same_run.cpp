@@ -65,15 +65,30 @@ FoundCheckpoint unpacked(const std::vector<std::byte>& bytes, std::string& optio
   return found;
 }
 
-// The tables that compare_with_checkpoint() leaves to a resumed run.
-std::vector<Difference> checkpoint_differences(const std::string& first, const std::string& mine) {
+// What decides which steps are boundaries, and what all ranks do there. A resumed run may change it, so that
+// compare_with_checkpoint() leaves it out.
+Value done_by_all(const Value& file, const char* table) {
+  const Value* const written = file.find(table);
+  if (written == nullptr || written->kind() != Value::Kind::table) return {};
+  if (std::string_view(table) != "run") return *written;
+  Value kept;
+  for (const char* key : {"best", "on_nan", "nan_rate_factor", "nan_limit", "compare_replicas"}) {
+    if (const Value* const value = written->find(key)) kept.set(key, *value);
+  }
+  const Value* const folder = written->find("folder");  // it may lie elsewhere, and all have one or none has
+  if (folder != nullptr && folder->kind() == Value::Kind::text && folder->text().empty()) kept.set("folder", *folder);
+  return kept;
+}
+
+std::vector<Difference> differences_of_boundaries(const std::string& first, const std::string& mine) {
   Diagnostics errors;
   const auto theirs = parse_toml(first, "rank 0's file", errors), ours = parse_toml(mine, "this rank's file", errors);
   errors.throw_if_any();
-  const Value empty;
-  const Value* const their_table = theirs->find("checkpoint");
-  const Value* const our_table = ours->find("checkpoint");
-  return document_differences("checkpoint", their_table ? *their_table : empty, our_table ? *our_table : empty);
+  std::vector<Difference> found;
+  for (const char* table : {"checkpoint", "run"}) {
+    std::ranges::move(document_differences(table, done_by_all(*theirs, table), done_by_all(*ours, table)), std::back_inserter(found));
+  }
+  return found;
 }
 
 // Where a source finds its data may differ; what it finds is compared.
@@ -91,7 +106,7 @@ std::string difference(const RunRecord& mine, const std::string& my_options, con
   theirs.checkpoint.state.backend = mine.backend;
   theirs.checkpoint.state.replicas = mine.replicas;
   std::vector<Difference> found = compare_with_checkpoint(theirs, mine, pipeline).differences;
-  std::ranges::move(checkpoint_differences(theirs.checkpoint.pipeline, mine.pipeline), std::back_inserter(found));
+  std::ranges::move(differences_of_boundaries(theirs.checkpoint.pipeline, mine.pipeline), std::back_inserter(found));
   std::erase_if(found, [&](const Difference& each) { return is_path_of(mine, each); });
   if (options != my_options) found.push_back({"the command line", options, my_options});
   is_data = std::ranges::all_of(found, [&](const Difference& each) {

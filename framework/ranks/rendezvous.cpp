@@ -134,6 +134,7 @@ class AddressFile {
     std::filesystem::create_directories(path_.parent_path(), ignored);
     const std::string text = fmt::format("{}\n{}\n{}\n", key, port, fmt::join(addresses, "\n"));
     const std::string fresh = fmt::format("{}.{}", path_.string(), ::getpid());
+    ::unlink(fresh.c_str());  // of a process that had this number before, as in a container that starts again
     const Socket file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));  // the key is in it
     const bool written = file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
                          ::fsync(file.get()) == 0 && ::rename(fresh.c_str(), path_.c_str()) == 0;

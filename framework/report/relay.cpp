@@ -87,7 +87,11 @@ void ReportReceiver::listen(int rank) {
   std::vector<std::byte> message;
   try {
     while (true) {
-      group_.receive(rank, Group::kReports, message);
+      try {
+        group_.receive(rank, Group::kReports, message);
+      } catch (const Error&) {  // the process has ended; those who need it are told
+        return;
+      }
       WireReader reader(message);
       const auto kind = reader.get<Kind>();
       if (kind == Kind::report) {
@@ -119,7 +123,8 @@ void ReportReceiver::listen(int rank) {
         take_.warning({fmt::format("process {}: {}", rank, reader.get<std::string>())});
       }
     }
-  } catch (const Error&) {  // the process has ended; those who need it are told
+  } catch (...) {
+    take_.warning({fmt::format("what process {} reports cannot be taken any more: {}", rank, current_error().what())});
   }
 }
 

@@ -98,22 +98,27 @@ void RunLog::take(const StepReport& report) {
   const Sums step{report.loss, report.sums, report.samples, 1, report.stream_hash, options_.outputs};
   epoch.add(step);
   if (report.graph != options_.stepping_graph) return;
+  std::map<std::string, double, std::less<>> scalars;
+  for (const auto& [name, sums] : report.auxiliary) {
+    if (sums.weight() == 0) continue;
+    const std::string figure = fmt::format("loss.{}", name);
+    numbers_.look(report.step, figure, scalars[figure] = quotient(sums.loss(), sums.weight()));
+  }
+  numbers_.look(report.step, "loss", report.sums.loss());
+  if (!options_.tells_steps) return;
   Pending& pending = pending_[report.step];
   pending.reported = true;
   pending.epoch = report.epoch;
-  pending.sums = step;
-  for (const auto& [name, sums] : report.auxiliary) {
-    const std::string figure = fmt::format("loss.{}", name);
-    if (sums.weight() == 0) continue;
-    numbers_.look(report.step, figure, pending.scalars[figure] = quotient(sums.loss(), sums.weight()));
-  }
-  numbers_.look(report.step, "loss", report.sums.loss());
+  pending.samples = report.samples;
+  pending.figures = step.figures(kFiguresOfAStep);
+  pending.scalars.merge(scalars);
   tell_step_if_whole(report.step);
 }
 
 void RunLog::scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) {
   if (graph != options_.stepping_graph) return;
   numbers_.look(step, name, value);
+  if (!options_.tells_steps) return;
   const Lock lock(mutex_);
   Pending& pending = pending_[step];
   pending.scalars[std::string(name)] = value;
@@ -121,13 +126,18 @@ void RunLog::scalar(std::string_view graph, std::uint64_t step, std::string_view
 }
 
 void RunLog::promise_scalar(std::string_view graph, std::uint64_t step, std::string_view name) {
-  if (graph != options_.stepping_graph) return;
+  if (graph != options_.stepping_graph || !options_.tells_steps) return;
   const Lock lock(mutex_);
   pending_[step].promised.emplace(name);
 }
 
 void RunLog::not_finite(std::string_view graph, std::uint64_t step, std::string_view what) {
   if (graph == options_.stepping_graph) numbers_.not_finite(step, what);
+}
+
+void RunLog::times_steps_from_now() {
+  const Lock lock(mutex_);
+  last_step_seconds_ = observers_.elapsed_seconds();
 }
 
 void RunLog::step_done(std::uint64_t step) {
@@ -152,9 +162,9 @@ void RunLog::tell_step_if_whole(std::uint64_t step) {
     event.epoch = pending.reported ? pending.epoch + 1 : 0;
     event.step = step + 1;
     event.reported = pending.reported;
-    event.figures = pending.sums.figures(kFiguresOfAStep);
+    event.figures = pending.figures;
     event.scalars.assign(pending.scalars.begin(), pending.scalars.end());
-    event.images_per_second = pending.sums.samples / std::max(now - last_step_seconds_, 1e-9);
+    event.images_per_second = pending.samples / std::max(now - last_step_seconds_, 1e-9);
     observers_.tell(std::move(event));
   }
   last_step_seconds_ = now;

@@ -27,7 +27,8 @@ class RunLog final : public RunServices {
  public:
   struct Options {
     std::uint64_t log_every = 1;                            // steps between events
-    std::string stepping_graph;                             // whose steps are told: "train"
+    std::string stepping_graph;                             // whose losses and figures are watched: "train"
+    bool tells_steps = true;                                // step_done() is called for each of its steps
     bool steps_are_reported = true;                         // false: a step is told without its loss
     std::function<double(std::uint64_t)> rate_factor = {};  // at a step, on top of what was asked for; null: 1
     bool skips = false;                                     // NumberWatch::Setting
@@ -65,6 +66,7 @@ class RunLog final : public RunServices {
   void set_dry_run(bool on);
   bool is_dry_run() const override { return is_dry_run_; }
 
+  void times_steps_from_now();  // the run stood still until now
   // A step's updates are submitted: with its report, it can be told.
   void step_done(std::uint64_t step);
   bool has_told_until(std::uint64_t step) const;  // all steps before this one
@@ -96,7 +98,8 @@ class RunLog final : public RunServices {
   struct Pending {  // a step of the stepping graph that is not told yet
     bool reported = false, done = false;
     std::uint64_t epoch = 0;
-    Sums sums;
+    double samples = 0;
+    std::vector<Figure> figures;
     std::map<std::string, double, std::less<>> scalars;
     std::set<std::string, std::less<>> promised;  // that have not come yet
   };

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "testkit/files.h"
@@ -18,11 +21,14 @@ namespace {
 class Counts : public RunObserver {
  public:
   void bad_sample(const BadSampleEvent& e) override { counts.push_back(e.count); }
-  std::vector<std::uint64_t> counts;  // to be read after a flush
+  void step(const StepEvent& e) override { rates.push_back(e.images_per_second); }
+  // To be read after a flush:
+  std::vector<std::uint64_t> counts;
+  std::vector<double> rates;
 };
 
 struct Log {
-  Log() {
+  explicit Log(RunLog::Options options = {.stepping_graph = "train"}) : log(std::move(options), observers, requests) {
     observers.add("counts", Delivery::all, told, requests.control("counts"));
     observers.start({}, {});
   }
@@ -42,7 +48,7 @@ struct Log {
   const std::shared_ptr<Counts> told = std::make_shared<Counts>();
   Requests requests{[](const RunEvent&) {}};
   Observers observers;
-  RunLog log{{.stepping_graph = "train"}, observers, requests};
+  RunLog log;
 };
 
 // 10 positions of epoch 1 are done, and a validation was stopped.
@@ -95,6 +101,32 @@ TEST(RunLog, AStepIsToldWhenAllThatWasPromisedHasCome) {
   EXPECT_FALSE(run.log.has_told_until(5));
   run.log.scalar("train", 4, "gradient_norm", 1.5);
   EXPECT_TRUE(run.log.has_told_until(5));
+}
+
+TEST(RunLog, TheRateOfAStepBehindAStandstillIsThatOfTheStep) {
+  Log run;
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  run.log.times_steps_from_now();
+  RunServices::StepReport report;
+  report.graph = "train";
+  report.samples = 1;
+  run.log.report(report);
+  run.log.step_done(0);
+  run.observers.flush({});
+  ASSERT_EQ(run.told->rates.size(), 1U);
+  EXPECT_GT(run.told->rates[0], 15) << "it took no tenth of a second";
+}
+
+// step_done() is not called then, and what waits for it would grow with each step.
+TEST(RunLog, OfAnEvaluationKeepsNoStep) {
+  Log run{{.stepping_graph = "validate", .tells_steps = false}};
+  RunServices::StepReport report;
+  report.graph = "validate";
+  report.step = 4;
+  run.log.report(report);
+  run.log.scalar("validate", 4, "gradient_norm", 1.5);
+  EXPECT_TRUE(run.log.has_told_until(5));
+  EXPECT_EQ(run.log.sums("validate", 0).steps, 1U);
 }
 
 // The copy of the pipeline is for people to read.

@@ -103,6 +103,7 @@ TelemetryEvent between(const TelemetryEvent& before, const TelemetryEvent& now) 
   done.elapsed_seconds -= before.elapsed_seconds;
   done.waited_for_data_seconds -= before.waited_for_data_seconds;
   done.waited_for_step_seconds -= before.waited_for_step_seconds;
+  done.waited_for_ranks_seconds -= before.waited_for_ranks_seconds;
   done.waited_for_credit_seconds -= before.waited_for_credit_seconds;
   for (StageTelemetry& stage : done.stages) {
     const StageTelemetry* const earlier = find(before, stage);
@@ -150,15 +151,18 @@ Bottleneck bottleneck_between(const TelemetryEvent& before, const TelemetryEvent
     }
   }
   double data = done.waited_for_data_seconds / done.elapsed_seconds;
+  const double ranks = done.waited_for_ranks_seconds / done.elapsed_seconds;
   // Data threads also submit a step's work: where they are busy, a device waits for that as it waits for data.
-  const double unexplained = 1 - busy / done.elapsed_seconds - data - sums - still.share;
+  const double unexplained = 1 - busy / done.elapsed_seconds - data - ranks - sums - still.share;
   if (!done.devices.empty() && unexplained > kLong && workers_share(done) >= kBusyData) data += unexplained;
   if (still.share < kLong) still.share = 0;
   Bottleneck found;
-  if (const double most = std::max({data, sums, still.share}); most < kNoticed) {
+  if (const double most = std::max({data, ranks, sums, still.share}); most < kNoticed) {
     found = device_bound(done);
   } else if (most == still.share) {
     found = still;
+  } else if (most == ranks) {
+    found = {.kind = Bottleneck::Kind::ranks, .name = "other ranks", .share = ranks};
   } else {
     found = most == data ? data_bound(done) : sum_bound(done, sums);
   }

@@ -11,14 +11,15 @@ namespace millrace {
 //
 // What is named keeps devices from computing for longer than anything else does; where nothing keeps them for 5 % of the time,
 // it is the devices' own work. Standing still, in which devices may compute, is named from 20 % of the time on. Data that does
-// not come is blamed on the threads that are busiest: the stage that takes most of their time is named, or, where all of them are
-// idle and no batch is free, the batches.
+// not come is blamed on the threads that are busiest: the stage that takes most of their time is named, or, where they idle for a
+// fifth of the time and no batch is free, the batches.
 struct Bottleneck {
   enum class Kind {
     unknown,     // nothing was done between the looks
     device,      // share: in which the busiest device works on what stage `name` submits
     data,        // share of the time of the threads that run stage `name`, in which they are inside it
     credit,      // share: in which no batch was free to be read into
+    ranks,       // share: in which a batch was here, and another rank had none
     sums,        // share: in which devices wait for sums of gradients, and have nothing else to do
     standstill,  // share: in which the main graph stood still for `name`
   };

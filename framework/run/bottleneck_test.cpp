@@ -95,6 +95,14 @@ TEST(Bottleneck, IsTheRankThatComesLast) {
   EXPECT_EQ(text_of(event), "rank 2 96 %, device idle 50 %");
 }
 
+TEST(Bottleneck, IsAnotherRankWhereABatchIsHere) {
+  TelemetryEvent event = ten_seconds(1, 1, 1, 2);
+  event.waited_for_data_seconds = 0.5;
+  event.waited_for_ranks_seconds = 7;
+  event.waited_for_credit_seconds = 9;
+  EXPECT_EQ(text_of(event), "other ranks 70 %, device idle 80 %");
+}
+
 TEST(Bottleneck, IsWhatTheMainGraphStandsStillFor) {
   TelemetryEvent event = ten_seconds(1, 1, 1, 9);
   event.waited_for_data_seconds = 0.5;

@@ -51,7 +51,8 @@ bool RunMeter::restore(const RunState& state) {
   std::shared_ptr<const Loss> loss;  // of the steps that the epoch still has, if there are any
   if (is_over) loss = main.loss();
   if (!are_sums_of(loss.get(), epoch.sums)) loss = nullptr;
-  training_seconds_ = seconds_before_ = epoch.seconds;
+  seconds_before_ = epoch.seconds;
+  training_.set(epoch.seconds);
   samples_before_ = epoch.samples;
   run_.log().restore(
       main.plan().name, state.epoch,
@@ -60,7 +61,7 @@ bool RunMeter::restore(const RunState& state) {
 }
 
 void RunMeter::stands_still() {
-  training_seconds_ += seconds_since(resumed_);
+  training_.stop();
   telemetry_.stands_still();
 }
 
@@ -69,7 +70,7 @@ RunState::Epoch RunMeter::epoch_so_far(std::uint64_t done) {
   const std::uint64_t epoch = done / steps_per_epoch_, steps = done - first_step_of(epoch);
   if (!run_.barriers.empty() && reported_) await_others(name, epoch, steps);
   const RunLog::Sums sums = await_reports(name, epoch, steps);
-  return {training_seconds_, sums.samples, sums.steps, sums.stream_hash, sums.sums};
+  return {training_.seconds(), sums.samples, sums.steps, sums.stream_hash, sums.sums};
 }
 
 void RunMeter::end_epoch(std::uint64_t epoch, std::uint64_t done) {
@@ -87,8 +88,8 @@ void RunMeter::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   event.reported = known;
   event.figures = sums.figures();
   rules_.look(name, event.figures, done);
-  event.images_per_second = images / std::max(training_seconds_, 1e-9);
-  event.seconds = training_seconds_;
+  event.seconds = training_.seconds();
+  event.images_per_second = images / std::max(event.seconds, 1e-9);
   event.stream_hash = sums.stream_hash;
   event.resident_bytes = resident_bytes();
   event.waits_for = telemetry_.end_epoch();
@@ -98,7 +99,8 @@ void RunMeter::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   if (done % steps_per_epoch_ != 0) return;  // a longer run may go on with this epoch
   run_.log().forget(name, epoch);
   run_.log().bad_samples().done(name, epoch + 1, 0);
-  training_seconds_ = seconds_before_ = samples_before_ = 0;
+  training_.set(0);
+  seconds_before_ = samples_before_ = 0;
 }
 
 // An epoch of nothing is no training, and would end well.
@@ -228,7 +230,8 @@ void RunMeter::end_pass(const DonePass& pass) {
 }
 
 void RunMeter::goes_on() {
-  resumed_ = Clock::now();
+  training_.start();
+  run_.log().times_steps_from_now();
   telemetry_.goes_on();
 }
 
@@ -251,7 +254,7 @@ void RunMeter::tick(const std::string& waits_for) {
   const std::uint64_t epoch = event.step / steps_per_epoch_;
   const RunLog::Sums sums = run_.log().sums(event.graph, epoch);
   event.figures = sums.figures();
-  const double seconds = training_seconds_ - seconds_before_ + seconds_since(resumed_);
+  const double seconds = training_.seconds() - seconds_before_;
   const std::uint64_t steps = event.step - std::max(epoch * steps_per_epoch_, run_.steps().first);
   if (steps > 0) {
     event.images_per_second = (sums.samples - samples_before_) / seconds;

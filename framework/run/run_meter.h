@@ -14,6 +14,7 @@
 #include "report/run_log.h"
 #include "run/progress.h"
 #include "run/run_context.h"
+#include "run/stopwatch.h"
 #include "run/telemetry.h"
 
 namespace millrace {
@@ -79,10 +80,10 @@ class RunMeter {
   bool tells_steps_ = true;                  // observers hear of each step before its boundary
   std::set<std::string> warned_of_numbers_;  // by graph
   std::optional<double> first_loss_;         // of the run's first epoch, until it is warned of
-  double training_seconds_ = 0;              // of the epoch so far, validation apart
-  // What training_seconds_ and the sums of the epoch have from before this run went on, perhaps at another pace.
+  Stopwatch training_;                       // of the epoch so far, validation apart
+  // What training_ and the sums of the epoch have from before this run went on, perhaps at another pace.
   double seconds_before_ = 0, samples_before_ = 0;
-  Clock::time_point resumed_, ticked_;
+  Clock::time_point ticked_;
   TelemetryMeter telemetry_;
   RunLog::Sums last_validation_;
 };

@@ -62,6 +62,7 @@ TelemetryEvent telemetry_of_main(const RunContext& run, int data_threads) {
     event.edges.push_back({edge.from, edge.to, edge.packets, edge.waited_seconds, edge.level});
   event.devices = devices_of(run, figures);
   event.waited_for_data_seconds = figures.waited_for_data_seconds;
+  event.waited_for_ranks_seconds = figures.waited_for_ranks_seconds;
   event.waited_for_step_seconds = figures.waited_for_step_seconds;
   event.waited_for_credit_seconds = figures.waited_for_credit_seconds;
   event.data_threads = data_threads;
@@ -73,15 +74,11 @@ TelemetryEvent telemetry_of_main(const RunContext& run, int data_threads) {
 }  // namespace
 
 void TelemetryMeter::goes_on() {
-  resumed_ = Clock::now();
-  computes_ = true;
+  computes_.start();
   if (looks_.empty()) looks_.push_back(epoch_begin_ = now());
 }
 
-void TelemetryMeter::stands_still() {
-  computed_seconds_ += std::chrono::duration<double>(Clock::now() - resumed_).count();
-  computes_ = false;
-}
+void TelemetryMeter::stands_still() { computes_.stop(); }
 
 void TelemetryMeter::stood_still(const std::string& what, double seconds) {
   const auto found = std::ranges::find(stood_still_, what, &StandstillTelemetry::what);
@@ -94,8 +91,7 @@ void TelemetryMeter::stood_still(const std::string& what, double seconds) {
 
 TelemetryEvent TelemetryMeter::now() const {
   TelemetryEvent event = telemetry_of_main(run_, data_threads_);
-  event.seconds = computed_seconds_;
-  if (computes_) event.seconds += std::chrono::duration<double>(Clock::now() - resumed_).count();
+  event.seconds = computes_.seconds();
   event.elapsed_seconds = run_.observers().elapsed_seconds();
   event.stood_still = stood_still_;
   return event;

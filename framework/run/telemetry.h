@@ -1,13 +1,13 @@
 // What the parts of a run have done, as observers are told.
 #pragma once
 
-#include <chrono>
 #include <deque>
 #include <string>
 #include <vector>
 
 #include "millrace/observer.h"
 #include "run/run_context.h"
+#include "run/stopwatch.h"
 
 namespace millrace {
 
@@ -25,16 +25,13 @@ class TelemetryMeter {
   std::string end_epoch();                                       // what the run waited for since the last one; "": not known
 
  private:
-  using Clock = std::chrono::steady_clock;
   static constexpr double kLookedBack = 5;  // seconds that TelemetryEvent::bottleneck is about
 
   TelemetryEvent now() const;  // without `step` and `bottleneck`
 
   const RunContext& run_;
   const int data_threads_;
-  Clock::time_point resumed_;
-  bool computes_ = false;        // since resumed_
-  double computed_seconds_ = 0;  // in this process, until it last stood still
+  Stopwatch computes_;  // in this process
   std::vector<StandstillTelemetry> stood_still_;
   std::deque<TelemetryEvent> looks_;  // of the last kLookedBack seconds, the first one older
   TelemetryEvent epoch_begin_;        // as things were then

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "run/beside.h"
+#include "run/stopwatch.h"
 #include "run/weight_comparison.h"
 
 namespace millrace {
@@ -149,7 +149,7 @@ Progress::Gate Training::gate_behind(std::uint64_t done) {
 
 bool Training::is_boundary(std::uint64_t done) const {
   return done == run_.steps().end || done % meter_.steps_per_epoch() == 0 || saves_.is_due(done) || others_.are_due(done) ||
-         compares_weights_after(run_.pipeline(), done);
+         compares_weights_after(run_, done);
 }
 
 void Training::wait_for_main_graph() {
@@ -204,8 +204,11 @@ void Training::at_boundary(std::uint64_t done) {
     slow_replica_.look(run_);
   }
   look_at_numbers();
-  if (compares_weights_after(run_.pipeline(), done)) require_same_weights(run_, done);
-  run_.observers().flush(waiting());
+  if (compares_weights_after(run_, done)) {
+    run_.doing(fmt::format("comparing the weights of the replicas, behind step {}", done));
+    stands_still_for("compare_replicas", [&] { require_same_weights(run_, done); });
+  }
+  stands_still_for("observers", [&] { run_.observers().flush(waiting()); });
   run_others([&] { others_.run_due(done); });
   end_boundary(done);
 }
@@ -238,10 +241,15 @@ void Training::run_others(const std::function<void()>& passes) {
   }
 }
 
+void Training::stands_still_for(const char* what, const std::function<void()>& work) {
+  Stopwatch watch;
+  watch.start();
+  work();
+  meter_.stood_still(what, watch.seconds());
+}
+
 void Training::checkpoint(std::uint64_t done, bool best) {
-  const auto begin = std::chrono::steady_clock::now();
-  saves_.checkpoint(done, best, waiting(), [&] { return state(done); });
-  meter_.stood_still("checkpoint", std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  stands_still_for("checkpoint", [&] { saves_.checkpoint(done, best, waiting(), [&] { return state(done); }); });
 }
 
 RunState Training::state(std::uint64_t done) {

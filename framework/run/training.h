@@ -40,6 +40,7 @@ class Training {
   std::optional<Best> better_than(std::uint64_t done) const;
   void close(std::uint64_t done);  // REQUIRES: a stop was found
   void run_others(const std::function<void()>& passes);
+  void stands_still_for(const char* what, const std::function<void()>& work);
   void checkpoint(std::uint64_t done, bool best);
   RunState state(std::uint64_t done);
   void end_requests();

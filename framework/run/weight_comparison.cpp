@@ -7,9 +7,9 @@
 
 namespace millrace {
 
-bool compares_weights_after(const Pipeline& pipeline, std::uint64_t done) {
-  const auto every = static_cast<std::uint64_t>(pipeline.run.compare_replicas);
-  return every > 0 && done % every == 0;
+bool compares_weights_after(const RunContext& run, std::uint64_t done) {
+  const auto every = static_cast<std::uint64_t>(run.pipeline().run.compare_replicas);
+  return every > 0 && done % every == 0 && run.prepared.replicas.all() > 1;
 }
 
 std::string differing_weights(const std::vector<std::vector<std::uint64_t>>& checksums, const std::vector<std::string>& names) {
@@ -27,7 +27,6 @@ std::string differing_weights(const std::vector<std::vector<std::uint64_t>>& che
 }
 
 void require_same_weights(const RunContext& run, std::uint64_t done) {
-  if (run.prepared.replicas.all() < 2) return;
   const std::vector<Parameter>& parameters = run.pipeline().network->parameters;
   std::vector<std::string> names;
   std::vector<std::vector<std::uint64_t>> all(run.replicas().size());
@@ -52,8 +51,8 @@ void require_same_weights(const RunContext& run, std::uint64_t done) {
   const std::string found = differing_weights(all, names);
   if (found.empty()) return;
   fail(ErrorKind::device,
-       "after step {} the weights differ from those of replica 0 ({}): a device or its memory computes wrongly, or a stage "
-       "behind 'allreduce' does not do the same on all replicas",
+       "after step {} the weights differ from those of replica 0 ({}): one of these devices or its memory computes wrongly, that of "
+       "replica 0 where all others are named, or a stage behind 'allreduce' does not do the same on all replicas",
        done, found);
 }
 

@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-bool compares_weights_after(const Pipeline& pipeline, std::uint64_t done);  // so many steps
+bool compares_weights_after(const RunContext& run, std::uint64_t done);  // so many steps; never with one replica
 
 // By replica, the checksum of each parameter: "replica 2: conv1.weight and 3 more"; "": all are as those of replica 0.
 std::string differing_weights(const std::vector<std::vector<std::uint64_t>>& checksums, const std::vector<std::string>& names);

@@ -303,12 +303,14 @@ TEST_F(Ranks, RunTheSameFileOrNone) {
   for (const int rank : {0, 1}) {
     all.push_back(std::make_unique<RunningProgram>(
         ranked("file", rank, 2,
-               {"--set", fmt::format("train.batch.size={}", 40 + rank), "--set", fmt::format("run.threads={}", 1 + rank)})));
+               {"--set", fmt::format("train.batch.size={}", 40 + rank), "--set", fmt::format("run.threads={}", 1 + rank), "--set",
+                fmt::format("run.compare_replicas={}", 3 * rank)})));
   }
   for (const auto& each : all) {
     ASSERT_TRUE(each->ends(kLimit));
     EXPECT_EQ(each->code(), 2);
-    EXPECT_NE(each->err().find("ranks do not run the same pipeline:\n  train.batch.size is 40 on rank 0, 41 on rank 1\n"),
+    EXPECT_NE(each->err().find("ranks do not run the same pipeline:\n  train.batch.size is 40 on rank 0, 41 on rank 1\n"
+                               "  run.compare_replicas is 0 on rank 0, 3 on rank 1\n"),
               std::string::npos)
         << each->err();
   }

@@ -147,6 +147,7 @@ std::vector<Profile::Gain> gains(const TelemetryEvent& done, const Bottleneck& b
     if (to > 1.01 * rate) found.push_back({std::move(change), to, then});
   };
   switch (bottleneck.kind) {
+    case Bottleneck::Kind::ranks:
     case Bottleneck::Kind::standstill:
     case Bottleneck::Kind::sums:
       add(fmt::format("nothing of {}", bottleneck.name), rate / std::max(1 - bottleneck.share, 0.01), "the device");

@@ -44,6 +44,8 @@ std::string share_text(const Profile& profile) {
     case Bottleneck::Kind::device: return fmt::format("the device is at work for {} for {} of the time", found.name, share);
     case Bottleneck::Kind::credit:
       return fmt::format("for {} of the time no batch was free to be read into, while threads were idle", share);
+    case Bottleneck::Kind::ranks:
+      return fmt::format("for {} of the time a batch was ready here, and another rank had none: its own profile says why", share);
     case Bottleneck::Kind::sums: return fmt::format("devices wait for sums of gradients for {} of the time", share);
     case Bottleneck::Kind::standstill: return fmt::format("training stands still for {} of the time, for {}", share, found.name);
     case Bottleneck::Kind::data: break;

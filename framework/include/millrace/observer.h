@@ -162,7 +162,7 @@ struct TickEvent {
 // What one stage, or one instance of a stage that each replica has, did since its graph was made.
 struct StageTelemetry {
   std::string name;
-  int replica = -1;        // -1: all replicas share it
+  int replica = -1;        // of this process, from 0; -1: all replicas share it
   bool on_device = false;  // process() submits and returns: device_seconds is the work, busy_seconds the submitting
   std::uint64_t packets = 0, samples = 0;
   double busy_seconds = 0;    // of threads inside process(), summed over threads
@@ -186,7 +186,7 @@ struct EdgeTelemetry {
 // for the rest of the time (elapsed_seconds). Devices that do several of these at once count each.
 struct DeviceTelemetry {
   std::string name;  // "cpu:0", "cuda:1"
-  int replica = 0, rank = 0;
+  int replica = 0, rank = 0;         // of the run, from 0
   double compute_seconds = 0;        // forward, backward, losses and updates
   double copy_seconds = 0;           // batches: brought to the device, normalised and laid out
   double communication_seconds = 0;  // it waited for sums of gradients, with nothing else to do
@@ -194,7 +194,7 @@ struct DeviceTelemetry {
   double update_seconds = 0;         // of compute_seconds
 };
 
-// The main graph stood still, so that something else could be done: another graph, by its name, "checkpoint", "observer NAME".
+// The main graph stood still, so that something else could be done: another graph, by its name, "checkpoint", "compare_replicas", "observers".
 struct StandstillTelemetry {
   std::string what;
   double seconds = 0;
@@ -216,6 +216,7 @@ struct TelemetryEvent {
   std::string bottleneck;  // of the last seconds, for a line: "decode_image 61 %, device idle 40 %"; empty: not known yet
   double elapsed_seconds = 0;
   double waited_for_credit_seconds = 0;  // the source had samples to read, and no batch was free
+  double waited_for_ranks_seconds = 0;   // this rank had a batch for the step, and another one had none
   std::vector<StandstillTelemetry> stood_still;
 };
 

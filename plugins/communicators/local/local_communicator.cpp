@@ -109,8 +109,13 @@ void LocalCommunicator::exchange_slices(const std::vector<float*>& replicas, std
     pack(replicas, slice_of(other, elements), sending_);
     group_->send(other, Group::kGradients, sending_);
   }
+  const std::size_t bytes = bytes_of(slice_of(rank(), elements).count);
   for (int other = 0; other < ranks(); ++other) {
-    if (other != rank()) group_->receive(other, Group::kGradients, received_[static_cast<std::size_t>(other)]);
+    if (other == rank()) continue;
+    std::vector<std::byte>& theirs = received_[static_cast<std::size_t>(other)];
+    group_->receive(other, Group::kGradients, theirs);
+    if (bytes == 0 ? theirs.empty() : theirs.size() % bytes == 0) continue;
+    fail(ErrorKind::run, "rank {} sent gradients of {} bytes, which are no multiple of {}", other, theirs.size(), bytes);
   }
 }
 

@@ -19,7 +19,7 @@ MakeMpiGroup* open_wire() {
   const std::string path = std::filesystem::path(self.dli_fname).parent_path().parent_path() / "mpi" / "mpi_wire.so";
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
   void* const make = library == nullptr ? nullptr : ::dlsym(library, kMakeMpiGroup);
-  if (make == nullptr) fail(ErrorKind::usage, "communicator = \"mpi\": MPI cannot be used here: {}", ::dlerror());
+  if (make == nullptr) fail(ErrorKind::usage, "MPI cannot be used here: {}", ::dlerror());
   return reinterpret_cast<MakeMpiGroup*>(make);
 }
 

@@ -1,6 +1,7 @@
 #include "read_cifar.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -13,6 +14,8 @@ namespace millrace {
 namespace {
 
 constexpr std::uint64_t kRecordsAtOnce = 512;  // while the labels are gathered: 1.5 MB
+
+constexpr int kTrainingFiles = 5;
 
 std::string folder_of(const std::string& url) {
   const std::size_t slash = url.rfind('/');
@@ -68,13 +71,18 @@ void ReadCifar::warn() const {
   warn_of_gaps();
 }
 
-// The training images come in five files, of which a download may have left one out.
+// The training images of CIFAR-10 come in five files, of which a download may have left some out.
 void ReadCifar::warn_of_gaps() const {
-  const auto number = [](const File& file) { return file.url.substr(0, file.url.size() - 4).back() - '0'; };
-  for (std::size_t at = 1; at < files_.size(); ++at) {
-    if (files_[at].url.find("data_batch_") == std::string::npos || number(files_[at]) <= number(files_[at - 1]) + 1) continue;
-    run_->warn(fmt::format("'{}' is there, and the batch before it is missing", files_[at].url));
+  if (is_file(path_) || files_.front().url.find("data_batch_") == std::string::npos) return;
+  std::vector<std::string> missing;
+  for (int number = 1; number <= kTrainingFiles; ++number) {
+    const std::string name = fmt::format("data_batch_{}.bin", number);
+    const auto is_it = [&](const File& file) { return file.url.ends_with(name); };
+    if (std::ranges::none_of(files_, is_it)) missing.push_back(name);
   }
+  if (!missing.empty())
+    run_->warn(
+        fmt::format("'{}' holds {} of {} files: it has no {}", path_, files_.size(), kTrainingFiles, fmt::join(missing, ", ")));
 }
 
 std::vector<std::string> ReadCifar::find_files() const {

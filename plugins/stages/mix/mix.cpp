@@ -126,7 +126,6 @@ void Mix::read(Sample& sample) {
   sample.label = united_label(child, sample.label);
 }
 
-// As its sources' images when these are all alike; otherwise it varies.
 // All have the same classes, and what one of them ignores on purpose is no surprise in another.
 bool Mix::names(std::uint8_t value) const {
   const auto spec = target();
@@ -137,6 +136,7 @@ bool Mix::names(std::uint8_t value) const {
   });
 }
 
+// As its sources' images when these are all alike; otherwise it varies.
 ImageShape Mix::image_shape() const {
   const ImageShape first = children_.front().source->image_shape();
   const bool alike =

@@ -169,8 +169,9 @@ std::string WriteFeatures::header(std::uint64_t rows) const {
     text.resize(length - 1, ' ');
     return "\x93NUMPY\x01" + std::string(1, '\0') + number_bytes(length, 2) + text + '\n';
   }
-  const std::size_t length = rounded(safetensors_text(params_.layer, shape_, kMostRows).size(), kSafetensorsUnit);
-  std::string text = safetensors_text(params_.layer, shape_, rows);
+  const std::string& name = params_.layer.empty() ? context_.network->layers.back().name : params_.layer;
+  const std::size_t length = rounded(safetensors_text(name, shape_, kMostRows).size(), kSafetensorsUnit);
+  std::string text = safetensors_text(name, shape_, rows);
   text.resize(length, ' ');
   return number_bytes(length, 8) + text;
 }

@@ -18,7 +18,7 @@ namespace millrace {
 namespace {
 
 constexpr std::uint32_t kNever = Group::kFirstFree + 31;  // a channel on which nobody sends: to wait on it is to wait for a loss
-constexpr std::chrono::seconds kEnd{5};                   // for all processes to come to the end
+constexpr std::chrono::seconds kEnd{60};                  // for all processes to come to the end: rank 0's observers take their time
 
 void check(int code, const char* call) {
   if (code == MPI_SUCCESS) return;
@@ -76,9 +76,10 @@ class MpiGroup final : public Group {
   explicit MpiGroup(Group& group) : group_(group), watch_(group) {
     try {
       start();
-    } catch (const Error& error) {
+    } catch (...) {
+      const Error error = current_error();
       group.leave(&error);  // for which the watch waits
-      throw;
+      throw Error(error);
     }
   }
   ~MpiGroup() override { end(); }
@@ -126,7 +127,7 @@ void MpiGroup::start() {
   for (const int each : ranks_) {
     if (each >= 0) continue;
     fail(ErrorKind::usage,
-         "communicator = \"mpi\": MPI knows {} process{} and the run has {}: start all of them by one mpirun, or by srun "
+         "sums by MPI: MPI knows {} process{} and the run has {}: start all of them by one mpirun, or by srun "
          "--mpi=pmix, or take communicator = \"auto\"",
          size, size == 1 ? "" : "es", group_.size());
   }
