@@ -111,6 +111,20 @@ TEST(Picture, IsTheSameDrawingAsSvg) {
   EXPECT_EQ(svg.find("<text"), std::string::npos);
 }
 
+TEST(Picture, IsTheSameSvgWheneverItIsDrawn) {
+  const auto svg = [] {
+    Picture picture(60, 30);
+    const std::vector<std::uint8_t> pixels(3 * 4, 90);
+    picture.image({4, 4, 8, 8}, {pixels.data(), {2, 2, 3}});
+    picture.fill({0, 0, 20, 20}, kBlue, 0.4);
+    picture.text({4, 4}, "a");
+    return picture.svg();
+  };
+  const std::string first = svg();
+  EXPECT_NE(first.find("#image1"), std::string::npos) << first;
+  EXPECT_EQ(svg(), first);
+}
+
 TEST(Colours, InkReadsOnItsGround) {
   EXPECT_EQ(ink_on(kPaper), kInk);
   EXPECT_EQ(ink_on({8, 81, 156}), kPaper);
