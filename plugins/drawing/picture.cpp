@@ -230,17 +230,23 @@ std::string Picture::png(double scale) const {
 
 std::string Picture::svg() const {
   check(cairo_status(state_->to()));
+  cairo_surface_t* const recorded = state_->recorded.get();
+  const unsigned references = cairo_surface_get_reference_count(recorded);
   std::string text;
-  const Surface surface(cairo_svg_surface_create_for_stream(append, &text, width_, height_));
-  cairo_svg_surface_set_document_unit(surface.get(), CAIRO_SVG_UNIT_PX);
   {
-    const Context to(cairo_create(surface.get()));
-    cairo_set_source_surface(to.get(), state_->recorded.get(), 0, 0);
-    cairo_paint(to.get());
-    check(cairo_status(to.get()));
+    const Surface surface(cairo_svg_surface_create_for_stream(append, &text, width_, height_));
+    cairo_svg_surface_set_document_unit(surface.get(), CAIRO_SVG_UNIT_PX);
+    {
+      const Context to(cairo_create(surface.get()));
+      cairo_set_source_surface(to.get(), recorded, 0, 0);
+      cairo_paint(to.get());
+      check(cairo_status(to.get()));
+    }
+    cairo_surface_finish(surface.get());
+    check(cairo_surface_status(surface.get()));
   }
-  cairo_surface_finish(surface.get());
-  check(cairo_surface_status(surface.get()));
+  // Cairo 1.16 never lets go of what it has painted onto an SVG surface: all that was drawn would stay.
+  while (cairo_surface_get_reference_count(recorded) > references) cairo_surface_destroy(recorded);
   return with_own_numbers(text);
 }
 

@@ -1,6 +1,7 @@
 #include "picture.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <cmath>
 
@@ -123,6 +124,27 @@ TEST(Picture, IsTheSameSvgWheneverItIsDrawn) {
   const std::string first = svg();
   EXPECT_NE(first.find("#image1"), std::string::npos) << first;
   EXPECT_EQ(svg(), first);
+}
+
+// A run draws its pictures every few seconds, for days.
+TEST(Picture, LeavesNoMemoryBehind) {
+  const auto draw = [] {
+    Picture picture(300, 200);
+    std::vector<Point> points;
+    for (int i = 0; i < 1000; ++i) points.push_back({0.3 * i, 100.0 + i % 50});
+    picture.line(points, {.colour = kBlue});
+    picture.text({4, 4}, "loss 0.25");
+    EXPECT_EQ(picture.svg(), picture.svg());
+    EXPECT_FALSE(picture.png().empty());
+  };
+  const auto in_use = [] {
+    const auto info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  for (int i = 0; i < 3; ++i) draw();
+  const std::size_t before = in_use();
+  for (int i = 0; i < 20; ++i) draw();
+  EXPECT_LT(in_use(), before + 100'000);
 }
 
 TEST(Colours, InkReadsOnItsGround) {

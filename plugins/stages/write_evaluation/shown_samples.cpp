@@ -25,6 +25,7 @@ void ShownSamples::add(const PixelVerdict& verdict, const WorstImages::Maps& map
   std::vector<std::uint8_t> seen(window.bytes());
   share.copy_image(sample, seen.data());
   drawing::KeptSample kept{.position = share.samples[sample].key.position, .cell = {}, .row = {}, .classes = classes_in(maps)};
+  std::erase(kept.classes, kUnknownClass);  // nothing is laid over there
   kept.cell.images = {drawing::kept({seen.data(), window}), overlay(seen, window, maps.labels, maps.shape),
                       overlay(seen, window, maps.predicted, maps.shape)};
   kept.cell.captions = {{fmt::format("{:.1f} % right", 100 * quotient(verdict.right, verdict.pixels))}};

@@ -108,7 +108,8 @@ void WriteQuality::show(const Predictions& share, std::size_t sample, const Row&
   drawing::KeptSample kept{.position = row.position, .cell = {}};
   kept.cell.images = {drawing::kept({seen_.data(), context_.window}), drawing::kept({pixels_.data(), result_.shape()}),
                       drawing::kept({target_.data(), result_.shape()})};
-  kept.cell.captions = {{fmt::format("{:.2f} dB", row.made.ratio)}, {row.place, drawing::kFaint}};
+  kept.cell.captions = {{fmt::format("{:.2f} dB", row.made.ratio)},
+                        {row.place.substr(row.place.rfind('/') + 1), drawing::kFaint}};
   shown_.add(std::move(kept));
 }
 

@@ -35,7 +35,7 @@ void draw_panel(drawing::Picture& picture, Point at, const std::string& name, co
   plot.dots(drawn, 2.5, {.colour = drawing::kBlue, .opacity = drawn.size() > 200 ? 0.35 : 0.7});
   const ColumnErrors errors = ColumnErrors::of(pairs);
   picture.text({at.x, at.y + kPanel + 2},
-               fmt::format("RMSE {:.4g}, mean error {:.4g}, R² {:.3f}", errors.rmse, errors.mae, errors.explained),
+               fmt::format("RMSE {:.4g}, MAE {:.4g}, R² {:.3f}", errors.rmse, errors.mae, errors.explained),
                {.size = kSmall, .colour = drawing::kFaint, .most = kPanel});
 }
 

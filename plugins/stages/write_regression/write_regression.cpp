@@ -17,7 +17,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kMostCaptions = 4;  // numbers below an image
+constexpr std::size_t kMostCaptions = 3;  // numbers below an image
 
 }  // namespace
 
@@ -118,7 +118,8 @@ void WriteRegression::keep_if_shown(const Row& row, const Predictions& share, st
   share.copy_image(sample, seen.data());
   kept.cell.images.push_back(drawing::kept({seen.data(), share.batch->window}));
   for (std::size_t k = 0; k < std::min(names_.size(), kMostCaptions); ++k) {
-    kept.cell.captions.push_back({fmt::format("{} {:.4g}, is {:.4g}", names_[k], row.predicted[k], row.targets[k])});
+    if (names_.size() > 1) kept.cell.captions.push_back({names_[k], drawing::kFaint});
+    kept.cell.captions.push_back({fmt::format("{:.4g}, is {:.4g}", row.predicted[k], row.targets[k])});
   }
   kept.cell.captions.push_back({row.place.substr(row.place.rfind('/') + 1), drawing::kFaint});  // none: rfind() + 1 is 0
   worst_.add(kept);
@@ -193,7 +194,7 @@ void WriteRegression::write_files() const {
       sheet.subtitle = subtitle;
       files.add(fmt::format("{}/{}", folder_, file), drawing::draw(sheet).png());
     };
-    if (params_.predictions > 0) add_sheet("predictions.png", shown_, "prediction, and what it is");
+    if (params_.predictions > 0) add_sheet("predictions.png", shown_, "what was predicted, and what it is");
     if (params_.mistakes > 0) add_sheet("mistakes.png", worst_, "largest errors first");
   }
   files.commit();
