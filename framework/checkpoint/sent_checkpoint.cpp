@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "millrace/error.h"
-#include "ranks/wire.h"
+#include "millrace/util/wire.h"
 
 namespace millrace {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "millrace/detail/split.h"
+#include "millrace/util/wire.h"
 #include "prepare/batch_size.h"
-#include "ranks/wire.h"
 
 namespace millrace {
 namespace {

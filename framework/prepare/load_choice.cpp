@@ -8,7 +8,7 @@
 #include <optional>
 #include <thread>
 
-#include "ranks/wire.h"
+#include "millrace/util/wire.h"
 
 namespace millrace {
 namespace {

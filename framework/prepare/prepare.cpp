@@ -42,14 +42,6 @@ void check_processes(const Pipeline& pipeline, const RunOptions& options) {
   if (!pipeline.network)
     fail(ErrorKind::usage, "{}: several processes share the devices of a network, and there is no [network]", pipeline.title());
   if (options.hash_input) fail(ErrorKind::usage, "--hash pixels sees one process's part of a batch: run it with one process");
-  for (const GraphPlan& graph : pipeline.graphs) {
-    if (!has_predictions(graph) || (options.graph.empty() ? graph.when.never : graph.name != options.graph)) continue;
-    fail(
-        ErrorKind::usage,
-        "{}: [{}] makes predictions, which one process writes: give it every = \"never\", and run --graph {} afterwards with one "
-        "process",
-        pipeline.place_of(graph.name + ".flow"), graph.name, graph.name);
-  }
 }
 
 // Nothing: the run begins. Of several processes rank 0 chooses.

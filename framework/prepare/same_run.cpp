@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <fstream>
 
-#include "files/crc64.h"
 #include "checkpoint/changes.h"
 #include "config/document.h"
+#include "files/crc64.h"
 #include "millrace/error.h"
-#include "ranks/wire.h"
+#include "millrace/util/wire.h"
 
 namespace millrace {
 namespace {

@@ -15,8 +15,8 @@
 #include "millrace/error.h"
 #include "millrace/util/sha256.h"
 #include "millrace/util/text.h"
+#include "millrace/util/wire.h"
 #include "ranks/handshake.h"
-#include "ranks/wire.h"
 
 namespace millrace {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/out_of_memory.h"
 #include "base/thread_name.h"
 #include "millrace/error.h"
-#include "ranks/wire.h"
+#include "millrace/util/wire.h"
 
 namespace millrace {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "millrace/util/wire.h"
 #include "prepare/load_choice.h"
 #include "ranks/endpoint.h"
-#include "ranks/wire.h"
 
 namespace millrace {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "base/thread_name.h"
 #include "millrace/error.h"
-#include "ranks/wire.h"
+#include "millrace/util/wire.h"
 
 namespace millrace {
 namespace {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "files/crc64.h"
-#include "ranks/wire.h"
+#include "millrace/util/wire.h"
 
 namespace millrace {
 

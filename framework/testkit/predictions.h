@@ -42,7 +42,8 @@ class PredictionsTest : public testing::Test {
     return harness;
   }
 
-  // A share of samples "photos/0.jpg", "photos/1.jpg" ..., from the source's 40th on; the last of its pass.
+  // A share of samples "photos/0.jpg", "photos/1.jpg" ..., from the source's 40th on; the last of its pass. Positions go on from
+  // those of the share that was made before.
   Ref<Predictions> share(const std::vector<std::vector<float>>& outputs) {
     Ref<Predictions> made = make_ref<Predictions>();
     made->count = static_cast<std::uint32_t>(outputs.size());
@@ -51,6 +52,7 @@ class PredictionsTest : public testing::Test {
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       made->samples.emplace_back().url = fmt::format("photos/{}.jpg", i);
       made->samples.back().key.index = 40 + i;
+      made->samples.back().key.position = position_++;
       values.insert(values.end(), outputs[i].begin(), outputs[i].end());
     }
     made->outputs = {{network_.result(), network_.output(), values.data()}};
@@ -77,6 +79,7 @@ class PredictionsTest : public testing::Test {
   Network network_;
   StepContext context_;
   std::deque<std::vector<float>> values_;
+  std::uint64_t position_ = 0;
 };
 
 }  // namespace millrace::testkit

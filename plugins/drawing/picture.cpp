@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <type_traits>
 #include <utility>
 
@@ -46,6 +47,25 @@ Surface pixels_of(const ImageView& image) {
   }
   cairo_surface_mark_dirty(surface.get());
   return surface;
+}
+
+// Cairo numbers surfaces and images through all pictures of the program, so that the same picture would never be the same text
+// again: they get the numbers of their coming.
+std::string with_own_numbers(const std::string& svg) {
+  static constexpr std::string_view kNames[] = {"surface", "image"};
+  std::string text;
+  std::map<std::string, std::size_t> numbers;
+  std::size_t done = 0;
+  for (std::size_t mark = svg.find_first_of("\"#"); mark != std::string::npos; mark = svg.find_first_of("\"#", mark + 1)) {
+    for (const std::string_view name : kNames) {
+      const std::size_t begin = mark + 1 + name.size(), end = std::min(svg.find_first_not_of("0123456789", begin), svg.size());
+      if (svg.compare(mark + 1, name.size(), name) != 0 || begin >= end) continue;
+      const std::size_t number = numbers.try_emplace(svg.substr(mark + 1, end - mark - 1), numbers.size() + 1).first->second;
+      text.append(svg, done, begin - done).append(std::to_string(number));
+      done = end;
+    }
+  }
+  return text.append(svg, done, std::string::npos);
 }
 
 }  // namespace
@@ -210,18 +230,24 @@ std::string Picture::png(double scale) const {
 
 std::string Picture::svg() const {
   check(cairo_status(state_->to()));
+  cairo_surface_t* const recorded = state_->recorded.get();
+  const unsigned references = cairo_surface_get_reference_count(recorded);
   std::string text;
-  const Surface surface(cairo_svg_surface_create_for_stream(append, &text, width_, height_));
-  cairo_svg_surface_set_document_unit(surface.get(), CAIRO_SVG_UNIT_PX);
   {
-    const Context to(cairo_create(surface.get()));
-    cairo_set_source_surface(to.get(), state_->recorded.get(), 0, 0);
-    cairo_paint(to.get());
-    check(cairo_status(to.get()));
+    const Surface surface(cairo_svg_surface_create_for_stream(append, &text, width_, height_));
+    cairo_svg_surface_set_document_unit(surface.get(), CAIRO_SVG_UNIT_PX);
+    {
+      const Context to(cairo_create(surface.get()));
+      cairo_set_source_surface(to.get(), recorded, 0, 0);
+      cairo_paint(to.get());
+      check(cairo_status(to.get()));
+    }
+    cairo_surface_finish(surface.get());
+    check(cairo_surface_status(surface.get()));
   }
-  cairo_surface_finish(surface.get());
-  check(cairo_surface_status(surface.get()));
-  return text;
+  // Cairo 1.16 never lets go of what it has painted onto an SVG surface: all that was drawn would stay.
+  while (cairo_surface_get_reference_count(recorded) > references) cairo_surface_destroy(recorded);
+  return with_own_numbers(text);
 }
 
 }  // namespace millrace::drawing

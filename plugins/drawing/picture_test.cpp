@@ -1,6 +1,7 @@
 #include "picture.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <cmath>
 
@@ -109,6 +110,41 @@ TEST(Picture, IsTheSameDrawingAsSvg) {
   EXPECT_NE(svg.find("viewBox=\"0 0 320 200\""), std::string::npos);
   EXPECT_NE(svg.find("<path"), std::string::npos) << "letters are outlines: a reader needs no font";
   EXPECT_EQ(svg.find("<text"), std::string::npos);
+}
+
+TEST(Picture, IsTheSameSvgWheneverItIsDrawn) {
+  const auto svg = [] {
+    Picture picture(60, 30);
+    const std::vector<std::uint8_t> pixels(3 * 4, 90);
+    picture.image({4, 4, 8, 8}, {pixels.data(), {2, 2, 3}});
+    picture.fill({0, 0, 20, 20}, kBlue, 0.4);
+    picture.text({4, 4}, "a");
+    return picture.svg();
+  };
+  const std::string first = svg();
+  EXPECT_NE(first.find("#image1"), std::string::npos) << first;
+  EXPECT_EQ(svg(), first);
+}
+
+// A run draws its pictures every few seconds, for days.
+TEST(Picture, LeavesNoMemoryBehind) {
+  const auto draw = [] {
+    Picture picture(300, 200);
+    std::vector<Point> points;
+    for (int i = 0; i < 1000; ++i) points.push_back({0.3 * i, 100.0 + i % 50});
+    picture.line(points, {.colour = kBlue});
+    picture.text({4, 4}, "loss 0.25");
+    EXPECT_EQ(picture.svg(), picture.svg());
+    EXPECT_FALSE(picture.png().empty());
+  };
+  const auto in_use = [] {
+    const auto info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  for (int i = 0; i < 3; ++i) draw();
+  const std::size_t before = in_use();
+  for (int i = 0; i < 20; ++i) draw();
+  EXPECT_LT(in_use(), before + 100'000);
 }
 
 TEST(Colours, InkReadsOnItsGround) {

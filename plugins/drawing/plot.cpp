@@ -137,7 +137,7 @@ void Plot::draw_x(const Scale& x, double numbers, std::string_view title) {
   picture_.line({inside_.left, inside_.bottom()}, {inside_.right(), inside_.bottom()}, {.colour = kFaint});
   const double top = inside_.bottom() + kGap / 2;
   double free = area_.left;  // where the next number may begin
-  for (const Scale::Tick& tick : x.ticks(std::max(2, static_cast<int>(inside_.width / 55)))) {
+  for (const Scale::Tick& tick : x.ticks(std::max(2, static_cast<int>(inside_.width / 45)))) {
     const double at = inside_.left + inside_.width * x.place(tick.value);
     const double width = extent_of(tick.text, {.size = kNumbers}).width;
     const double left = std::min(at - width / 2, area_.right() - width);

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 
 #include "command.h"
@@ -195,15 +196,42 @@ TEST(Validation, ThatWritesAnEvaluationIsTriedBeforeTheFirstStepAndSkipsBadSampl
   EXPECT_NE(read_file(find_file(folder.path() / "done", "figures.csv")).find("images,117\r\n"), std::string::npos);
 }
 
-TEST(Validation, ThatWritesPredictionsIsOfOneProcess) {
-  const Outcome outcome =
-      run_command(quick("", {"--devices", "cpu*2", "--processes", "2", "--set",
-                             R"(validate.flow=["read", "decode_image", "batch", "forward", "metrics", "write_classes"])"}));
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("--set validate.flow: [validate] makes predictions, which one process writes: give it every = "
-                             "\"never\", and run --graph validate afterwards with one process"),
-            std::string::npos)
-      << outcome.err;
+std::map<std::string, std::string> files_in(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder)) files[entry.path().filename()] = read_file(entry.path());
+  return files;
+}
+
+TEST(Validation, WritesTheSameEvaluationWithSeveralProcesses) {
+  const TemporaryFolder folder;
+  const auto evaluation = [&](const char* processes) {
+    const std::string runs = folder / processes;
+    const Outcome outcome =
+        run_command(quick(runs, {"--devices", "cpu*3", "--processes", processes, "--epochs", "2", "--set",
+                                 R"(validate.flow=["read", "decode_image", "batch", "forward", "metrics", "write_evaluation"])",
+                                 "--set", "validate.batch.size=28"}));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return files_in(find_file(runs, "confusion.csv").parent_path());
+  };
+  const auto alone = evaluation("1");
+  EXPECT_EQ(alone.size(), 9U) << "tables and pictures";
+  EXPECT_EQ(evaluation("3"), alone);
+}
+
+// Others would write what one process has seen.
+TEST(Validation, RefusesSinksOfOneProcessWhereThereAreSeveral) {
+  for (const Words& more : {Words{}, Words{"--check"}}) {
+    Words words = {"--devices",   "cpu*2",
+                   "--processes", "2",
+                   "--set",       R"(validate.flow=["read", "decode_image", "batch", "forward", "metrics", "write_classes"])"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run_command(quick("", words));
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_NE(outcome.err.find("[validate.write_classes]: it writes the predictions of one process: give [validate] every = "
+                               "\"never\", and run --graph validate afterwards with one process"),
+              std::string::npos)
+        << outcome.err;
+  }
 }
 
 }  // namespace

@@ -74,6 +74,11 @@ class ShortFiles : public testing::Test {
     EXPECT_FALSE(find_file(runs(), "best.safetensors").empty());
   }
 
+  // What validation leaves of itself.
+  void expect_written(const Words& files) const {
+    for (const std::string& file : files) EXPECT_FALSE(find_file(runs(), file).empty()) << file;
+  }
+
   TemporaryFolder folder_;
 };
 
@@ -98,7 +103,10 @@ TEST_F(ShortFiles, LeaveOutTopFiveBelowSixClasses) {
   EXPECT_NE(best.err.find("[validate] has no figure 'top5'; it reports loss, accuracy"), std::string::npos) << best.err;
 }
 
-TEST_F(ShortFiles, ClassifyAFolderThatIsDividedAlready) { expect_trained(classify(shapes()), 40); }
+TEST_F(ShortFiles, ClassifyAFolderThatIsDividedAlready) {
+  expect_trained(classify(shapes()), 40);
+  expect_written({"confusion.svg", "confusion.csv", "classes.png", "mistakes.png", "predictions.png", "figures.csv"});
+}
 
 TEST_F(ShortFiles, ClassifyTheFilesOfAList) { expect_trained(classify(list("label", true), {"data.held_out=0.5"}), 30); }
 
@@ -142,6 +150,7 @@ TEST_F(ShortFiles, SegmentInTheUsualLayouts) {
   draw_pairs(images.string(), 20, 16, 24, 3);
   fs::rename(images / "labels", images / "masks");
   expect_trained(run(segment(images.string()), {}), 2);
+  expect_written({"worst.png", "predictions.png", "confusion.svg", "classes.png"});
 
   const fs::path one = folder_.path() / "one";  // x.png and x_mask.png
   fs::create_directories(one);
@@ -190,6 +199,7 @@ TEST_F(ShortFiles, RestoreAFolderOfPhotographs) {
   const std::string file = folder_ / "images";
   draw_pairs(file, 20, 48, 48, 3);
   expect_trained(run("restore", {"data.path=" + file + "/images", "network.depth=4", "validate.every=epoch"}), 2);
+  expect_written({"images.csv", "predictions.png"});
 }
 
 TEST_F(ShortFiles, LearnSeveralLabelsAndNumbers) {
@@ -199,6 +209,7 @@ TEST_F(ShortFiles, LearnSeveralLabelsAndNumbers) {
     const Outcome outcome = run(base, {"data.path=" + path, R"(data.columns=["round", "odd"])", "data.held_out=0.5",
                                        "network.use=quickstart", "image.side=32", "image.short=40"});
     expect_trained(outcome, 30);
+    if (std::string(base) == "regress") expect_written({"scatter.svg", "numbers.csv", "predictions.png", "mistakes.png"});
     const std::string kept = read_file(find_file(runs(), "pipeline.toml"));
     EXPECT_NE(kept.find("classes = 2"), std::string::npos) << "an output for each column: " << kept;
 

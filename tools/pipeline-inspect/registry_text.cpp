@@ -7,8 +7,8 @@
 #include "millrace/detail/types.h"
 #include "millrace/observer.h"
 #include "millrace/optimizer.h"
+#include "millrace/util/wire.h"
 #include "ranks/endpoint.h"
-#include "ranks/wire.h"
 
 namespace millrace {
 

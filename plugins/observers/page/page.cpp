@@ -11,7 +11,6 @@
 
 #include "address.h"
 #include "document.h"
-#include "history.h"
 #include "json.h"
 #include "millrace/error.h"
 #include "millrace/observer.h"
@@ -80,13 +79,22 @@ class PageObserver final : public RunObserver {
   explicit PageObserver(const Params& params) : params_(params) {
     if (!params.address.empty()) read_address("address", params.address);
   }
+  // All observers have ended by now, and others draw at the end too.
+  ~PageObserver() override {
+    try {
+      if (has_ended_ && look_for_pictures()) write_report();
+    } catch (...) {  // the report that end() wrote stays
+    }
+  }
+  PageObserver(const PageObserver&) = delete;
+  PageObserver& operator=(const PageObserver&) = delete;
 
   void start(const RunStart& e, RunControl& control) override {
     control_ = &control;
     folder_ = e.folder;
     story_.with([&](Story& story) {
       story.begin(e);
-      if (e.resumed) recall(e.folder, e.first_step - 1, story);
+      if (e.resumed) story.recall(e.folder / "metrics.jsonl", e.first_step);
     });
     if (params_.address.empty()) return;
     Server::Source source;
@@ -124,6 +132,7 @@ class PageObserver final : public RunObserver {
     look_for_pictures();
     write_report();
     if (server_) server_->close();
+    has_ended_ = true;
   }
 
  private:
@@ -134,11 +143,11 @@ class PageObserver final : public RunObserver {
     story_.with([&](Story& story) { story.add(event); });
   }
 
-  void look_for_pictures() {
+  bool look_for_pictures() {  // whether there are new ones
     looked_ = Clock::now();
-    if (folder_.empty()) return;
+    if (folder_.empty()) return false;
     std::vector<Picture> pictures = pictures_in(folder_);
-    story_.with([&](Story& story) { story.show(std::move(pictures)); });
+    return story_.with([&](Story& story) { return story.show(std::move(pictures)); });
   }
 
   // A disk that does not take it ends nothing: the page is said to be missing once, and tried again.
@@ -157,7 +166,7 @@ class PageObserver final : public RunObserver {
       file.write(kept_document(story_.with([](const Story& story) { return story.snapshot(); }), pictures.text()));
       file.commit();
     } catch (const Error& error) {
-      control_->warn(fmt::format("the page of the run is not kept: {}", error.what()));
+      if (!has_ended_) control_->warn(fmt::format("the page of the run is not kept: {}", error.what()));
     }
   }
 
@@ -166,6 +175,7 @@ class PageObserver final : public RunObserver {
   std::filesystem::path folder_;
   SharedStory story_;
   Clock::time_point looked_ = Clock::now(), written_ = Clock::now();
+  bool has_ended_ = false;
   std::unique_ptr<Server> server_;  // last: it reads the story
 };
 

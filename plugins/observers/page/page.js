@@ -215,8 +215,10 @@ function showFacts() {
   if (rate) facts.push(["Learning rate", formatNumber(rate[1])]);
   if (tick && tick.images_per_second > 0) facts.push(["Speed", `${count(tick.images_per_second)} images/s`]);
   if (telemetry && telemetry.devices.length > 0) {
-    const names = telemetry.devices.map((d) => d.name), many = telemetry.device_count;
-    facts.push(["Device", (many > 3 ? `${many} devices` : names.join(", ")) + (telemetry.ranks > 1 ? ` in ${telemetry.ranks} ranks` : "")]);
+    const many = telemetry.device_count, names = new Map();
+    for (const { name } of telemetry.devices) names.set(name, (names.get(name) || 0) + 1);
+    const named = [...names].map(([name, times]) => (times > 1 ? `${times} × ${name}` : name)).join(", ");
+    facts.push([many > 1 ? "Devices" : "Device", (many > 3 ? String(many) : named) + (telemetry.ranks > 1 ? ` in ${telemetry.ranks} ranks` : "")]);
   }
   if (tick && tick.waits_for && !end) facts.push(["Bound by", tick.waits_for]);
   const bad = state.bad_samples.length > 0 ? state.bad_samples[state.bad_samples.length - 1].count : end ? end.bad_samples : 0;

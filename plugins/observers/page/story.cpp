@@ -10,6 +10,7 @@
 
 #include "json.h"
 #include "millrace/util/prometheus.h"
+#include "millrace/util/retold.h"
 
 namespace millrace::page {
 namespace {
@@ -223,8 +224,15 @@ void Story::begin(const RunStart& start) {
   if (start.resumed) say("run", fmt::format("resumes from step {}", start.first_step - 1), start.elapsed_seconds);
 }
 
-void Story::forget_after(std::uint64_t step) {
-  for (auto& [name, curve] : curves_) curve.course.forget_after(step);
+void Story::recall(const std::filesystem::path& metrics, std::uint64_t first_step) {
+  const auto add_step = [this](StepEvent event) {
+    event.graph = run_.graph;
+    add(event);
+  };
+  const auto forget_after = [this](std::uint64_t step) {
+    for (auto& [name, curve] : curves_) curve.course.forget_after(step);
+  };
+  retell(metrics, first_step, {.step = add_step, .pass = [this](const PassEvent& event) { add(event); }, .resume = forget_after});
 }
 
 void Story::plot(const std::string& graph, std::uint64_t step, const Figure& figure, bool smooth) {
@@ -305,10 +313,11 @@ void Story::add(const TelemetryEvent& e) {
   plot("process", e.step, {"resident_bytes", static_cast<double>(e.resident_bytes)}, false);
 }
 
-void Story::show(std::vector<Picture> pictures) {
-  if (pictures == pictures_) return;
+bool Story::show(std::vector<Picture> pictures) {
+  if (pictures == pictures_) return false;
   pictures_ = std::move(pictures);
   changed_ |= kPictures;
+  return true;
 }
 
 void Story::end(const RunEnd& end) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -32,7 +33,8 @@ struct Picture {
 class Story {
  public:
   void begin(const RunStart& start);
-  void forget_after(std::uint64_t step);  // its curves: later steps are made again
+  // What a run that resumes has told of steps before `first_step`, from its metrics.jsonl.
+  void recall(const std::filesystem::path& metrics, std::uint64_t first_step);
   void add(const StepEvent& event);
   void add(const EpochEvent& event);
   void add(const PassEvent& event);
@@ -42,7 +44,7 @@ class Story {
   void add(const RequestEvent& event);
   void add(const TickEvent& event);
   void add(const TelemetryEvent& event);
-  void show(std::vector<Picture> pictures);
+  bool show(std::vector<Picture> pictures);  // whether they differ from those before
   void end(const RunEnd& end);
 
   std::string snapshot() const;

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "access.h"
-#include "history.h"
 #include "testkit/files.h"
 
 namespace millrace::page {
@@ -75,7 +74,7 @@ TEST(Story, BeginsWithWhatAResumedRunHasToldBefore) {
   RunStart start;
   start.graph = "train";
   story.begin(start);
-  recall(own.path(), 2, story);
+  story.recall(own / "metrics.jsonl", 3);
   const Json curves = Json::parse(story.snapshot())["curves"];
   const auto points = [&](const char* name) {
     std::string text;

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <set>
+
+#include "millrace/util/retold.h"
 
 namespace millrace::pictures {
 
@@ -121,81 +120,12 @@ void History::cut(std::uint64_t step) {
   speed_.cut(x);
 }
 
-namespace {
-
-// A line of metrics.jsonl.
-class ToldLine {
- public:
-  explicit ToldLine(const std::string& line) : json_(nlohmann::json::parse(line, nullptr, false)) {
-    if (!json_.is_object()) json_ = nlohmann::json::object();
-  }
-  std::string text(const char* key) const {
-    const auto found = json_.find(key);
-    return found != json_.end() && found->is_string() ? found->get<std::string>() : std::string();
-  }
-  double number(const char* key) const {
-    const auto found = json_.find(key);
-    return found != json_.end() && found->is_number() ? found->get<double>() : NAN;
-  }
-  bool has(const char* key) const { return json_.contains(key); }
-  // All numbers that are no field of every line; null is what was not finite.
-  std::vector<Figure> figures() const {
-    static const std::set<std::string> kOthers = {"epoch",        "step",           "samples",   "images_per_second",
-                                                  "seconds",      "resident_bytes", "best_step", "elapsed_seconds",
-                                                  "learning_rate"};
-    std::vector<Figure> found;
-    for (const auto& [key, value] : json_.items()) {
-      if (kOthers.contains(key) || !(value.is_number() || value.is_null())) continue;
-      found.push_back({key, value.is_number() ? value.get<double>() : NAN, false, false});
-    }
-    return found;
-  }
-
- private:
-  nlohmann::json json_;
-};
-
-}  // namespace
-
 void History::read(const std::filesystem::path& metrics, std::uint64_t first_step) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(metrics, ignored)) return;  // to read a pipe may take for ever
-  std::ifstream file(metrics);
-  for (std::string line; std::getline(file, line);) {
-    const ToldLine told(line);
-    const std::string event = told.text("event");
-    const double number = told.number("step");
-    if (!(number >= 0) || number >= static_cast<double>(first_step)) continue;
-    const auto step = static_cast<std::uint64_t>(number);
-    const double elapsed = told.number("elapsed_seconds");
-    if (event == "resume") {
-      cut(step);
-    } else if (event == "step") {
-      StepEvent e;
-      e.step = step;
-      e.reported = told.has("images_per_second");
-      e.figures = told.figures();
-      if (told.has("learning_rate")) e.scalars.emplace_back("learning_rate", told.number("learning_rate"));
-      e.images_per_second = told.number("images_per_second");
-      e.elapsed_seconds = elapsed;
-      this->step(e);
-    } else if (event == "epoch") {
-      EpochEvent e;
-      e.step = step;
-      e.figures = told.figures();
-      e.elapsed_seconds = elapsed;
-      epoch(e);
-    } else if (event == "validate") {
-      PassEvent e;
-      e.graph = told.text("graph");
-      e.step = step;
-      e.reported = true;
-      e.figures = told.figures();
-      e.elapsed_seconds = elapsed;
-      if (told.has("best_step")) e.best_step = static_cast<std::uint64_t>(told.number("best_step"));
-      pass(e);
-    }
-  }
+  retell(metrics, first_step,
+         {.step = [this](const StepEvent& event) { step(event); },
+          .epoch = [this](const EpochEvent& event) { epoch(event); },
+          .pass = [this](const PassEvent& event) { pass(event); },
+          .resume = [this](std::uint64_t step) { cut(step); }});
 }
 
 }  // namespace millrace::pictures

@@ -62,9 +62,6 @@ Forward::Forward(const Params& params, const StepContext& context)
     throw error.in(fmt::format("test_time = \"{}\"", params.test_time));
   }
   if (!context.sends(kPredictionsPort)) return;
-  if (context.all_replicas() > context.replicas.size()) {
-    fail(ErrorKind::usage, "predictions are made by one process, and this run has several");
-  }
   const Network& network = *context.network;
   const auto add = [&](LayerPort port) { values_.push_back({port, network.shape_of(port), nullptr}); };
   add(network.result());

@@ -4,40 +4,53 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 
 namespace millrace {
 
 // How far confidence is from accuracy. Images are put into 15 bins of the same width by their confidence, the score of the
 // predicted class: bin m holds those above m / 15 and up to (m + 1) / 15. The expected calibration error is the mean over images
 // of |accuracy - confidence| of their bin. A confidence that is no number counts as 0. Guo, Pleiss, Sun and Weinberger, "On
-// calibration of modern neural networks", arXiv 1706.04599, equation 3.
+// calibration of modern neural networks", arXiv 1706.04599, equation 3. Sums are the same in any order: confidence is counted in
+// units of 2^-32, which 4e9 images or pixels of a bin have room for.
 class Calibration {
  public:
   static constexpr std::size_t kBins = 15;
   struct Bin {
-    double count = 0, confidence = 0, right = 0;  // sums
+    std::uint64_t count = 0, right = 0, units = 0;  // sums
+
+    double confidence() const { return std::ldexp(static_cast<double>(units), -kUnitBits); }  // their sum
   };
+  using Bins = std::array<Bin, kBins>;
 
   void add(double confidence, bool right) {
     if (!(confidence > 0)) confidence = 0;
     const double place = std::clamp(std::ceil(confidence * static_cast<double>(kBins)) - 1, 0.0, static_cast<double>(kBins - 1));
     Bin& bin = bins_[static_cast<std::size_t>(place)];
     bin.count += 1;
-    bin.confidence += confidence;
     bin.right += right ? 1 : 0;
+    bin.units += static_cast<std::uint64_t>(std::llround(std::ldexp(std::min(confidence, 1.0), kUnitBits)));
+  }
+  void add(const Bins& others) {
+    for (std::size_t i = 0; i < kBins; ++i) {
+      bins_[i].count += others[i].count;
+      bins_[i].right += others[i].right;
+      bins_[i].units += others[i].units;
+    }
   }
   double expected_error() const {
     double difference = 0, count = 0;
     for (const Bin& bin : bins_) {
-      difference += std::abs(bin.right - bin.confidence);  // |accuracy - confidence| * count
-      count += bin.count;
+      difference += std::abs(static_cast<double>(bin.right) - bin.confidence());  // |accuracy - confidence| * count
+      count += static_cast<double>(bin.count);
     }
     return count > 0 ? difference / count : 0;
   }
-  const std::array<Bin, kBins>& bins() const { return bins_; }
+  const Bins& bins() const { return bins_; }
 
  private:
-  std::array<Bin, kBins> bins_{};
+  static constexpr int kUnitBits = 32;
+  Bins bins_{};
 };
 
 }  // namespace millrace

@@ -11,15 +11,6 @@
 #include "millrace/util/output_file.h"
 
 namespace millrace {
-namespace {
-
-std::string file_of(const Predictions::Sample& sample) {
-  const std::string& path = sample.member.empty() ? sample.url : sample.member;
-  return path.substr(path.rfind('/') + 1);  // none: rfind() + 1 is 0
-}
-
-}  // namespace
-
 Verdict Verdict::of(std::span<const float> outputs, std::size_t label, bool probabilities) {
   Verdict verdict;
   verdict.label = label;
@@ -41,25 +32,29 @@ Verdict Verdict::of(std::span<const float> outputs, std::size_t label, bool prob
   return verdict;
 }
 
-void Mistakes::add(const Verdict& verdict, const Predictions& share, std::size_t sample) {
+void Mistakes::add(const Verdict& verdict, const Predictions& share, std::size_t sample, const std::vector<std::string>& names) {
   ++count_;
-  const auto behind = std::upper_bound(worst_.begin(), worst_.end(), verdict.loss,
-                                       [](double loss, const Mistake& other) { return loss > other.verdict.loss; });
-  const std::ptrdiff_t place = behind - worst_.begin();
-  if (place == static_cast<std::ptrdiff_t>(most_)) return;
-  if (worst_.size() == most_) worst_.pop_back();
-  worst_.insert(worst_.begin() + place, made(verdict, share, sample));
+  const Predictions::Sample& of = share.samples[sample];
+  if (!worst_.takes(verdict.loss, of.key.position)) return;
+  const std::string &label = names[verdict.label], &predicted = names[verdict.predicted];
+  drawing::KeptSample kept{.loss = verdict.loss, .position = of.key.position, .cell = {}};
+  kept.cell.images.push_back(kept_image(share, sample));
+  kept.cell.captions = {{fmt::format("is {}", label)},
+                        {fmt::format("as {}", predicted), drawing::kRed},
+                        {fmt::format("{:.1f} %, loss {:.2f}", 100 * verdict.confidence, verdict.loss)},
+                        {fmt::format("#{} {}", of.key.index, file_of(of)), drawing::kFaint}};
+  append_csv(kept.row, place_of(of));
+  fmt::format_to(std::back_inserter(kept.row), ",{},", of.key.index);
+  append_csv(kept.row, label);
+  kept.row += ',';
+  append_csv(kept.row, predicted);
+  fmt::format_to(std::back_inserter(kept.row), ",{:.6g},{:.6g}\r\n", verdict.confidence, verdict.loss);
+  worst_.add(std::move(kept));
 }
 
-Mistakes::Mistake Mistakes::made(const Verdict& verdict, const Predictions& share, std::size_t sample) {
-  const Predictions::Sample& of = share.samples[sample];
-  Mistake made{verdict, of.key.index, {}, file_of(of), {}};
-  of.append_place(made.place);
-  const ImageShape window = share.batch->window;
-  std::vector<std::uint8_t> seen(window.bytes());
-  share.copy_image(sample, seen.data());
-  made.image = drawing::kept({seen.data(), window});
-  return made;
+void Mistakes::join(JointSink& processes) {
+  processes.gather(WireWriter().put(count_), [this](WireReader& other) { count_ += other.get<double>(); });
+  worst_.join(processes);
 }
 
 void Mistakes::clear() {
@@ -67,33 +62,31 @@ void Mistakes::clear() {
   worst_.clear();
 }
 
-std::string Mistakes::csv(const std::vector<std::string>& names) const {
-  std::string text = "path,index,label,predicted,confidence,loss\r\n";
-  for (const Mistake& mistake : worst_) {
-    append_csv(text, mistake.place);
-    fmt::format_to(std::back_inserter(text), ",{},", mistake.index);
-    append_csv(text, names[mistake.verdict.label]);
-    text += ',';
-    append_csv(text, names[mistake.verdict.predicted]);
-    fmt::format_to(std::back_inserter(text), ",{:.6g},{:.6g}\r\n", mistake.verdict.confidence, mistake.verdict.loss);
-  }
-  return text;
+std::string Mistakes::csv() const { return "path,index,label,predicted,confidence,loss\r\n" + worst_.rows(); }
+
+drawing::Picture Mistakes::sheet() const {
+  drawing::Sheet sheet = worst_.sheet();
+  sheet.title =
+      count_ == 0 ? "no mistakes" : fmt::format("{} of {} mistakes, highest loss first", worst_.samples().size(), count_);
+  return drawing::draw(sheet);
 }
 
-drawing::Picture Mistakes::sheet(const std::vector<std::string>& names) const {
-  drawing::Sheet sheet;
-  sheet.title = count_ == 0 ? "no mistakes" : fmt::format("{} of {} mistakes, highest loss first", worst_.size(), count_);
-  for (const Mistake& mistake : worst_) {
-    const Verdict& verdict = mistake.verdict;
-    drawing::SheetCell cell;
-    cell.images.push_back(mistake.image);
-    cell.captions = {{fmt::format("is {}", names[verdict.label])},
-                     {fmt::format("as {}", names[verdict.predicted]), drawing::kRed},
-                     {fmt::format("{:.1f} %, loss {:.2f}", 100 * verdict.confidence, verdict.loss)},
-                     {fmt::format("#{} {}", mistake.index, mistake.file), drawing::kFaint}};
-    sheet.cells.push_back(std::move(cell));
-  }
-  return drawing::draw(sheet);
+std::string place_of(const Predictions::Sample& sample) {
+  std::string place;
+  sample.append_place(place);
+  return place;
+}
+
+std::string file_of(const Predictions::Sample& sample) {
+  const std::string& path = sample.member.empty() ? sample.url : sample.member;
+  return path.substr(path.rfind('/') + 1);  // none: rfind() + 1 is 0
+}
+
+drawing::KeptImage kept_image(const Predictions& share, std::size_t sample) {
+  const ImageShape window = share.batch->window;
+  std::vector<std::uint8_t> seen(window.bytes());
+  share.copy_image(sample, seen.data());
+  return drawing::kept({seen.data(), window});
 }
 
 }  // namespace millrace

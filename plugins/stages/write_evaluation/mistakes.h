@@ -1,7 +1,7 @@
 // The images of a pass that a network was most wrong about.
 #pragma once
 
-#include <sheet.h>
+#include <kept_samples.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -25,33 +25,29 @@ struct Verdict {
   static Verdict of(std::span<const float> outputs, std::size_t label, bool probabilities);
 };
 
-// Keeps the mistakes of the highest loss, with the images as the network saw them, no larger than they are drawn. Among
-// equal losses those that came first stay and stand first. The same predictions in the same order give the same sheet.
-// `names`: one for each class.
+// Keeps the mistakes of the highest loss, with the images as the network saw them, no larger than they are drawn. Of equal losses
+// those at the beginning of the pass stay and stand first.
 class Mistakes {
  public:
-  explicit Mistakes(std::size_t most) : most_(most) {}
+  explicit Mistakes(std::size_t most) : worst_(most) {}
 
-  // REQUIRES: share.batch, unless `most` is 0.
-  void add(const Verdict& verdict, const Predictions& share, std::size_t sample);
-  std::size_t count() const { return count_; }  // that were added
+  // REQUIRES: share.batch, unless `most` is 0, and a name for each class.
+  void add(const Verdict& verdict, const Predictions& share, std::size_t sample, const std::vector<std::string>& names);
+  void join(JointSink& processes);  // KeptSamples::join()
   void clear();
 
-  std::string csv(const std::vector<std::string>& names) const;         // a row for each that was kept, the highest loss first
-  drawing::Picture sheet(const std::vector<std::string>& names) const;  // the same, row after row
+  std::string csv() const;         // a row for each that was kept, the highest loss first
+  drawing::Picture sheet() const;  // the same, row after row
 
  private:
-  struct Mistake {
-    Verdict verdict;
-    std::uint64_t index = 0;  // of the sample, in its source
-    std::string place, file;  // "shards/3.tar: a/00042.jpg", "00042.jpg"
-    drawing::KeptImage image;
-  };
-
-  static Mistake made(const Verdict& verdict, const Predictions& share, std::size_t sample);
-
-  std::size_t most_, count_ = 0;
-  std::vector<Mistake> worst_;
+  double count_ = 0;  // that were added
+  drawing::KeptSamples worst_;
 };
+
+// Texts that say which sample of a share it is.
+std::string place_of(const Predictions::Sample& sample);  // "shards/3.tar: a/00042.jpg"
+std::string file_of(const Predictions::Sample& sample);   // "00042.jpg"
+// The image as the network saw it, no larger than it is drawn. REQUIRES: share.batch.
+drawing::KeptImage kept_image(const Predictions& share, std::size_t sample);
 
 }  // namespace millrace

@@ -7,37 +7,29 @@
 #include "millrace/loss.h"
 
 namespace millrace {
-namespace {
-
-std::vector<std::uint8_t> image_of(const Predictions& share, std::size_t sample) {
-  std::vector<std::uint8_t> seen(share.batch->window.bytes());
-  share.copy_image(sample, seen.data());
-  return seen;
-}
-
-}  // namespace
 
 void ShownSamples::add(const Verdict& verdict, const Predictions& share, std::size_t sample,
                        const std::vector<std::string>& names) {
-  const std::vector<std::uint8_t> seen = image_of(share, sample);
-  drawing::SheetCell cell;
-  cell.images.push_back(drawing::kept({seen.data(), share.batch->window}));
+  drawing::KeptSample kept{.position = share.samples[sample].key.position, .cell = {}};
+  kept.cell.images.push_back(kept_image(share, sample));
   const bool is_right = verdict.predicted == verdict.label;
-  cell.captions = {{names[verdict.predicted], is_right ? drawing::kInk : drawing::kRed},
-                   {is_right ? fmt::format("{:.1f} %", 100 * verdict.confidence)
-                             : fmt::format("{:.1f} %, is {}", 100 * verdict.confidence, names[verdict.label]),
-                    drawing::kFaint}};
-  sheet_.cells.push_back(std::move(cell));
+  kept.cell.captions = {{names[verdict.predicted], is_right ? drawing::kInk : drawing::kRed},
+                        {is_right ? fmt::format("{:.1f} %", 100 * verdict.confidence)
+                                  : fmt::format("{:.1f} %, is {}", 100 * verdict.confidence, names[verdict.label]),
+                         drawing::kFaint}};
+  shown_.add(std::move(kept));
 }
 
 void ShownSamples::add(const PixelVerdict& verdict, const WorstImages::Maps& maps, const Predictions& share, std::size_t sample) {
-  const std::vector<std::uint8_t> seen = image_of(share, sample);
   const ImageShape window = share.batch->window;
-  drawing::SheetCell cell;
-  cell.images = {drawing::kept({seen.data(), window}), overlay(seen, window, maps.labels, maps.shape),
-                 overlay(seen, window, maps.predicted, maps.shape)};
-  cell.captions = {{fmt::format("{:.1f} % right", 100 * quotient(verdict.right, verdict.pixels))}};
-  sheet_.cells.push_back(std::move(cell));
+  std::vector<std::uint8_t> seen(window.bytes());
+  share.copy_image(sample, seen.data());
+  drawing::KeptSample kept{.position = share.samples[sample].key.position, .cell = {}, .row = {}, .classes = classes_in(maps)};
+  std::erase(kept.classes, kUnknownClass);  // nothing is laid over there
+  kept.cell.images = {drawing::kept({seen.data(), window}), overlay(seen, window, maps.labels, maps.shape),
+                      overlay(seen, window, maps.predicted, maps.shape)};
+  kept.cell.captions = {{fmt::format("{:.1f} % right", 100 * quotient(verdict.right, verdict.pixels))}};
+  shown_.add(std::move(kept));
 }
 
 // Half transparent. Where the map has another size than the image, it stands alone.
@@ -59,14 +51,12 @@ drawing::KeptImage ShownSamples::overlay(std::vector<std::uint8_t> image, ImageS
   return drawing::kept({mixed.data(), map});
 }
 
-drawing::Picture ShownSamples::sheet(const std::string& graph, const std::vector<std::string>& names) const {
-  drawing::Sheet sheet = sheet_;
-  sheet.title = fmt::format("{} of {} images of {}", sheet.cells.size(), passed_, graph);
+drawing::Picture ShownSamples::sheet(const std::string& heading, const std::vector<std::string>& names) const {
+  drawing::Sheet sheet = shown_.sheet();
+  sheet.title = fmt::format("{} {}", sheet.cells.size(), heading);
+  sheet.legend = legend_of(shown_, names, colours_);  // of images with one class none occur
   const bool is_map = !sheet.cells.empty() && sheet.cells.front().images.size() > 1;
   sheet.subtitle = is_map ? "image, label, prediction" : "what each was predicted as; mistakes are red";
-  for (std::size_t c = 0; is_map && c < names.size(); ++c) {
-    sheet.legend.push_back({names[c], {colours_[3 * c], colours_[3 * c + 1], colours_[3 * c + 2]}});
-  }
   return drawing::draw(sheet);
 }
 

@@ -1,9 +1,8 @@
 // Samples of a pass, with what the network said of them.
 #pragma once
 
-#include <sheet.h>
+#include <kept_samples.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,33 +18,30 @@ namespace millrace {
 
 // Keeps so many samples, evenly spaced over the pass, as sources often list one class after the other: images with their
 // predicted class, and the label where it is another one; or images with their label image and the predicted classes laid over
-// them. The same predictions in the same order give the same sheet.
+// them.
 class ShownSamples {
  public:
   // `of`: samples of a pass.
   ShownSamples(std::size_t most, std::uint64_t of, const ClassColours& colours)
-      : most_(most), every_(std::max<std::uint64_t>(1, of / std::max<std::size_t>(1, most))), colours_(colours) {}
+      : spaced_(most, of), colours_(colours), shown_(most) {}
 
-  // Whether the next sample is to be added; called for each.
-  bool takes_next() { return passed_++ % every_ == 0 && sheet_.cells.size() < most_; }
-  // REQUIRES: share.batch, and a name for each class.
+  bool takes(std::uint64_t position) const { return spaced_.takes(position) && shown_.takes(0, position); }
+  // REQUIRES: takes() its position, share.batch, and a name for each class.
   void add(const Verdict& verdict, const Predictions& share, std::size_t sample, const std::vector<std::string>& names);
   void add(const PixelVerdict& verdict, const WorstImages::Maps& maps, const Predictions& share, std::size_t sample);
-  void clear() {
-    sheet_ = {};
-    passed_ = 0;
-  }
+  void join(JointSink& processes) { shown_.join(processes); }
+  void clear() { shown_.clear(); }
 
-  drawing::Picture sheet(const std::string& graph, const std::vector<std::string>& names) const;
+  // `heading`: "of 100 images of validate".
+  drawing::Picture sheet(const std::string& heading, const std::vector<std::string>& names) const;
 
  private:
   drawing::KeptImage overlay(std::vector<std::uint8_t> image, ImageShape shape, std::span<const std::uint8_t> classes,
                              ImageShape map) const;
 
-  std::size_t most_;
-  std::uint64_t every_, passed_ = 0;
+  drawing::EvenlySpaced spaced_;
   ClassColours colours_;
-  drawing::Sheet sheet_;
+  drawing::KeptSamples shown_;
 };
 
 }  // namespace millrace

@@ -2,43 +2,34 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <iterator>
 #include <set>
 #include <utility>
 
 #include "millrace/loss.h"
 #include "millrace/util/output_file.h"
+#include "mistakes.h"
 
 namespace millrace {
+
 void WorstImages::add(const PixelVerdict& verdict, const Maps& maps, const Predictions& share, std::size_t sample) {
   if (verdict.pixels == 0) return;
   ++count_;
-  const auto behind = std::upper_bound(worst_.begin(), worst_.end(), verdict.mean_loss(),
-                                       [](double loss, const Entry& other) { return loss > other.verdict.mean_loss(); });
-  const std::ptrdiff_t place = behind - worst_.begin();
-  if (place == static_cast<std::ptrdiff_t>(most_)) return;
-  if (worst_.size() == most_) worst_.pop_back();
-  worst_.insert(worst_.begin() + place, made(verdict, maps, share, sample));
+  const Predictions::Sample& of = share.samples[sample];
+  const double loss = verdict.mean_loss(), right = quotient(verdict.right, verdict.pixels);
+  if (!worst_.takes(loss, of.key.position)) return;
+  drawing::KeptSample kept{.loss = loss, .position = of.key.position, .cell = {}, .row = {}, .classes = classes_in(maps)};
+  kept.cell.images = {kept_image(share, sample), coloured(maps.labels, maps.shape), coloured(maps.predicted, maps.shape)};
+  kept.cell.captions = {{fmt::format("{:.1f} % right, loss {:.2f}", 100 * right, loss)},
+                        {fmt::format("#{} {}", of.key.index, file_of(of)), drawing::kFaint}};
+  append_csv(kept.row, place_of(of));
+  fmt::format_to(std::back_inserter(kept.row), ",{},{},{},{}\r\n", of.key.index, verdict.pixels, right, loss);
+  worst_.add(std::move(kept));
 }
 
-WorstImages::Entry WorstImages::made(const PixelVerdict& verdict, const Maps& maps, const Predictions& share,
-                                     std::size_t sample) const {
-  const Predictions::Sample& of = share.samples[sample];
-  Entry entry{verdict, of.key.index, {}, {}, {}, {}};
-  of.append_place(entry.place);
-  const std::string& path = of.member.empty() ? of.url : of.member;
-  entry.file = path.substr(path.rfind('/') + 1);  // none: rfind() + 1 is 0
-  const ImageShape window = share.batch->window;
-  std::vector<std::uint8_t> seen(window.bytes());
-  share.copy_image(sample, seen.data());
-  entry.panels.push_back(drawing::kept({seen.data(), window}));
-  entry.panels.push_back(coloured(maps.labels, maps.shape));
-  entry.panels.push_back(coloured(maps.predicted, maps.shape));
-  std::set<std::uint8_t> classes(maps.labels.begin(), maps.labels.end());
-  classes.insert(maps.predicted.begin(), maps.predicted.end());
-  entry.classes.assign(classes.begin(), classes.end());
-  return entry;
+void WorstImages::join(JointSink& processes) {
+  processes.gather(WireWriter().put(count_), [this](WireReader& other) { count_ += other.get<double>(); });
+  worst_.join(processes);
 }
 
 drawing::KeptImage WorstImages::coloured(std::span<const std::uint8_t> classes, ImageShape shape) const {
@@ -56,36 +47,32 @@ void WorstImages::clear() {
   worst_.clear();
 }
 
-std::string WorstImages::csv() const {
-  std::string text = "path,index,pixels,accuracy,loss\r\n";
-  for (const Entry& entry : worst_) {
-    append_csv(text, entry.place);
-    fmt::format_to(std::back_inserter(text), ",{},{},{},{}\r\n", entry.index, entry.verdict.pixels,
-                   quotient(entry.verdict.right, entry.verdict.pixels), entry.verdict.mean_loss());
-  }
-  return text;
-}
+std::string WorstImages::csv() const { return "path,index,pixels,accuracy,loss\r\n" + worst_.rows(); }
 
 drawing::Picture WorstImages::sheet(const std::vector<std::string>& names) const {
-  drawing::Sheet sheet;
-  sheet.title = worst_.empty()
+  drawing::Sheet sheet = worst_.sheet();
+  sheet.title = sheet.cells.empty()
                     ? "no image with labels"
-                    : fmt::format("{} of {} images, highest loss first: image, label, prediction", worst_.size(), count_);
-  std::set<std::uint8_t> classes;
-  for (const Entry& entry : worst_) {
-    const double right = quotient(entry.verdict.right, entry.verdict.pixels);
-    drawing::SheetCell cell;
-    cell.images = entry.panels;
-    cell.captions = {{fmt::format("{:.1f} % right, loss {:.2f}", 100 * right, entry.verdict.mean_loss())},
-                     {fmt::format("#{} {}", entry.index, entry.file), drawing::kFaint}};
-    sheet.cells.push_back(std::move(cell));
-    classes.insert(entry.classes.begin(), entry.classes.end());
-  }
-  for (const std::size_t of : classes) {
-    sheet.legend.push_back(
-        {of < names.size() ? names[of] : "no class", {colours_[3 * of], colours_[3 * of + 1], colours_[3 * of + 2]}});
-  }
+                    : fmt::format("{} of {} images, highest loss first: image, label, prediction", sheet.cells.size(), count_);
+  sheet.legend = legend_of(worst_, names, colours_);
   return drawing::draw(sheet);
+}
+
+std::vector<std::uint8_t> classes_in(const WorstImages::Maps& maps) {
+  std::set<std::uint8_t> classes(maps.labels.begin(), maps.labels.end());
+  classes.insert(maps.predicted.begin(), maps.predicted.end());
+  return {classes.begin(), classes.end()};
+}
+
+std::vector<drawing::Caption> legend_of(const drawing::KeptSamples& shown, const std::vector<std::string>& names,
+                                        const ClassColours& colours) {
+  std::vector<drawing::Caption> legend;
+  const std::vector<bool> occur = shown.classes();
+  for (std::size_t of = 0; of < occur.size(); ++of) {
+    if (!occur[of]) continue;
+    legend.push_back({of < names.size() ? names[of] : "no class", {colours[3 * of], colours[3 * of + 1], colours[3 * of + 2]}});
+  }
+  return legend;
 }
 
 }  // namespace millrace

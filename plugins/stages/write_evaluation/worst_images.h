@@ -1,7 +1,7 @@
 // The images of a pass whose pixels a network was most wrong about.
 #pragma once
 
-#include <sheet.h>
+#include <kept_samples.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -16,11 +16,11 @@
 namespace millrace {
 
 // Keeps the images of the highest mean loss over their pixels, each beside its label image and the predicted classes, in colours,
-// no larger than they are drawn. Among equal losses those that came first stay and stand first. An image without a pixel
-// that counts is left out. The same predictions in the same order give the same sheet.
+// no larger than they are drawn. Of equal losses those at the beginning of the pass stay and stand first. An image without a
+// pixel that counts is left out.
 class WorstImages {
  public:
-  WorstImages(std::size_t most, const ClassColours& colours) : most_(most), colours_(colours) {}
+  WorstImages(std::size_t most, const ClassColours& colours) : colours_(colours), worst_(most) {}
   static constexpr std::size_t kPanels = 3;  // image, label, prediction
 
   struct Maps {
@@ -29,7 +29,7 @@ class WorstImages {
   };
   // REQUIRES: share.batch, unless `most` is 0.
   void add(const PixelVerdict& verdict, const Maps& maps, const Predictions& share, std::size_t sample);
-  std::size_t count() const { return count_; }  // that were added
+  void join(JointSink& processes);  // KeptSamples::join()
   void clear();
 
   std::string csv() const;  // a row for each that was kept, the highest loss first
@@ -37,20 +37,16 @@ class WorstImages {
   drawing::Picture sheet(const std::vector<std::string>& names) const;
 
  private:
-  struct Entry {
-    PixelVerdict verdict;
-    std::uint64_t index = 0;  // of the sample, in its source
-    std::string place, file;  // "shards/3.tar: a/00042.png", "00042.png"
-    std::vector<drawing::KeptImage> panels;
-    std::vector<std::uint8_t> classes;  // that occur in it, rising
-  };
-
-  Entry made(const PixelVerdict& verdict, const Maps& maps, const Predictions& share, std::size_t sample) const;
   drawing::KeptImage coloured(std::span<const std::uint8_t> classes, ImageShape shape) const;
 
-  std::size_t most_, count_ = 0;
+  double count_ = 0;  // that were added
   ClassColours colours_;
-  std::vector<Entry> worst_;
+  drawing::KeptSamples worst_;
 };
+
+std::vector<std::uint8_t> classes_in(const WorstImages::Maps& maps);  // of labels and predictions, rising
+// The classes that occur on a sheet beside their colours.
+std::vector<drawing::Caption> legend_of(const drawing::KeptSamples& shown, const std::vector<std::string>& names,
+                                        const ClassColours& colours);
 
 }  // namespace millrace

@@ -20,8 +20,9 @@ std::string calibration_csv(const Calibration& calibration) {
   constexpr auto kBins = static_cast<double>(Calibration::kBins);
   double place = 0;
   for (const Calibration::Bin& bin : calibration.bins()) {
-    fmt::format_to(std::back_inserter(text), "{:.6g},{:.6g},{},{},{}\r\n", place / kBins, (place + 1) / kBins, bin.count,
-                   quotient(bin.confidence, bin.count), quotient(bin.right, bin.count));
+    fmt::format_to(std::back_inserter(text), "{:.6g},{:.6g},{},{:.9g},{}\r\n", place / kBins, (place + 1) / kBins, bin.count,
+                   quotient(bin.confidence(), static_cast<double>(bin.count)),
+                   quotient(static_cast<double>(bin.right), static_cast<double>(bin.count)));
     place += 1;
   }
   return text;
@@ -66,7 +67,8 @@ void WriteEvaluation::request(const Params& params, const StageSite& site, Compi
 }
 
 WriteEvaluation::WriteEvaluation(const Params& params, const DataContext& context)
-    : params_(params),
+    : JointSink(context),
+      params_(params),
       context_(context),
       probabilities_(context.network != nullptr && context.network->layers.back().op == "softmax"),
       mistakes_(static_cast<std::size_t>(params.mistakes)),
@@ -98,7 +100,7 @@ void WriteEvaluation::require_label_images(const Shape& output) {
        map_.height, map_.width);
 }
 
-void WriteEvaluation::open() { folder_ = output_folder(context_, "folder", params_.folder, "figures.csv"); }
+void WriteEvaluation::open() { folder_ = folder_of_first(context_, "folder", params_.folder, "figures.csv"); }
 
 std::size_t WriteEvaluation::memory_bound() const {
   const auto most = static_cast<std::size_t>(params_.mistakes + params_.predictions);
@@ -120,8 +122,8 @@ void WriteEvaluation::count(const Predictions& share, std::size_t sample) {
   const bool right = verdict.predicted == verdict.label;
   matrix_[verdict.label * classes_ + verdict.predicted] += 1;
   calibration_.add(verdict.confidence, right);
-  if (!right) mistakes_.add(verdict, share, sample);
-  if (shown_.takes_next()) shown_.add(verdict, share, sample, names_);
+  if (!right) mistakes_.add(verdict, share, sample, names_);
+  if (shown_.takes(share.samples[sample].key.position)) shown_.add(verdict, share, sample, names_);
 }
 
 void WriteEvaluation::count_pixels(const Predictions& share, std::size_t sample) {
@@ -130,7 +132,7 @@ void WriteEvaluation::count_pixels(const Predictions& share, std::size_t sample)
   const PixelVerdict verdict = pixels_.judge(share.result().row(sample), labels_, matrix_, calibration_);
   const WorstImages::Maps maps = {map_, labels_, pixels_.predicted()};
   worst_.add(verdict, maps, share, sample);
-  if (shown_.takes_next()) shown_.add(verdict, maps, share, sample);
+  if (shown_.takes(share.samples[sample].key.position)) shown_.add(verdict, maps, share, sample);
 }
 
 std::size_t WriteEvaluation::label_of(const Predictions::Sample& sample) const {
@@ -143,11 +145,37 @@ std::size_t WriteEvaluation::label_of(const Predictions::Sample& sample) const {
 }
 
 void WriteEvaluation::finish() {
-  const ClassMatrix matrix(matrix_);
-  OutputFiles files;
-  add_tables(files, matrix);
-  add_pictures(files, matrix);
-  files.commit();
+  join();
+  if (!folder_.empty()) {
+    const ClassMatrix matrix(matrix_);
+    OutputFiles files;
+    add_tables(files, matrix);
+    add_pictures(files, matrix);
+    files.commit();
+  }
+  forget();
+}
+
+// What all processes have counted, on the first one.
+void WriteEvaluation::join() {
+  struct Count {
+    std::size_t at;
+    double count;
+  };
+  std::vector<Count> counts;  // few of many classes occur in a process
+  for (std::size_t at = 0; at < matrix_.size(); ++at) {
+    if (matrix_[at] > 0) counts.push_back({at, matrix_[at]});
+  }
+  gather(WireWriter().put(images_).put(calibration_.bins()).put(counts), [this](WireReader& other) {
+    images_ += other.get<double>();
+    calibration_.add(other.get<Calibration::Bins>());
+    for (const Count& count : other.list<Count>()) matrix_[count.at] += count.count;
+  });
+  shown_.join(*this);
+  is_map() ? worst_.join(*this) : mistakes_.join(*this);
+}
+
+void WriteEvaluation::forget() {
   std::fill(matrix_.begin(), matrix_.end(), 0.0);
   calibration_ = {};
   mistakes_.clear();
@@ -182,10 +210,10 @@ void WriteEvaluation::add_tables(OutputFiles& files, const ClassMatrix& matrix) 
 }
 
 void WriteEvaluation::add_pictures(OutputFiles& files, const ClassMatrix& matrix) const {
-  if (params_.predictions > 0) files.add(path("predictions.png"), shown_.sheet(context_.graph, names_).png());
-  if (params_.mistakes > 0)
-    files.add(path(is_map() ? "worst.csv" : "mistakes.csv"), is_map() ? worst_.csv() : mistakes_.csv(names_));
+  if (params_.mistakes > 0) files.add(path(is_map() ? "worst.csv" : "mistakes.csv"), is_map() ? worst_.csv() : mistakes_.csv());
   if (!drawing::can_draw()) return;
+  const std::string heading = fmt::format("of {} images of {}", images_, context_.graph);
+  if (params_.predictions > 0) files.add(path("predictions.png"), shown_.sheet(heading, names_).png());
   if (classes_ <= drawing::kMostDrawnClasses) {
     const drawing::Picture confusion = drawing::confusion(matrix, names_, is_map());
     files.add(path("confusion.png"), confusion.png());
@@ -193,7 +221,7 @@ void WriteEvaluation::add_pictures(OutputFiles& files, const ClassMatrix& matrix
   }
   files.add(path("classes.png"), drawing::class_scores(matrix, names_, is_map(), context_.graph).png());
   if (params_.mistakes > 0)
-    files.add(path(is_map() ? "worst.png" : "mistakes.png"), (is_map() ? worst_.sheet(names_) : mistakes_.sheet(names_)).png());
+    files.add(path(is_map() ? "worst.png" : "mistakes.png"), (is_map() ? worst_.sheet(names_) : mistakes_.sheet()).png());
 }
 
 }  // namespace millrace

@@ -8,6 +8,7 @@
 #include "millrace/batch.h"
 #include "millrace/stage.h"
 #include "millrace/util/class_matrix.h"
+#include "millrace/util/joint_sink.h"
 #include "millrace/util/output_file.h"
 #include "mistakes.h"
 #include "pixel_verdict.h"
@@ -53,14 +54,15 @@ namespace millrace {
 //
 // Ports: in, Predictions of (C) or (C, H, W) float32. Skipped samples are left out. It asks for images unless mistakes and
 // predictions are 0, and always for maps, whose label images lie beside them: a batch is in use until its predictions were
-// counted. Memory: 8 bytes for each pair of classes, and the images of the sheet. Threading: samples are counted in order of the
-// source, and files written, on a thread of its own (PredictionLine): the files are the same for any number of threads and
-// replicas. A run of several processes refuses graphs that make predictions.
+// counted. Memory: 8 bytes for each pair of classes, and the images of the sheets. Threading: samples are counted in order of the
+// source, and files written, on a thread of its own (PredictionLine). Of several processes the first gathers what all have
+// counted, and writes: the files are the same for any number of threads, replicas and processes. A run without a folder
+// (run.folder = "") writes nothing, and says so.
 //
 // Errors: a map without label images of its size: ErrorKind::usage, in the constructor. A folder where nothing can be written, in
 // open(), or a full disk: ErrorKind::storage. A sample without a label, or with one that is no output: ErrorKind::data. Files
 // appear under their names when a pass is whole, all of them or none.
-class WriteEvaluation : public Stage {
+class WriteEvaluation : public Stage, public JointSink {
  public:
   struct Params {
     std::string folder = "evaluation";
@@ -84,6 +86,8 @@ class WriteEvaluation : public Stage {
   bool is_map() const { return map_.channels > 0; }
   std::size_t label_of(const Predictions::Sample& sample) const;
   void finish();
+  void join();
+  void forget();
   std::string figures(const ClassMatrix& matrix) const;
   void add_tables(OutputFiles& files, const ClassMatrix& matrix) const;
   void add_pictures(OutputFiles& files, const ClassMatrix& matrix) const;
@@ -95,7 +99,7 @@ class WriteEvaluation : public Stage {
   std::size_t classes_ = 0;
   std::vector<std::string> names_;  // of the classes; of those without a name their numbers
   ImageShape map_{0, 0, 0};         // of the label images, one channel; of vectors without channels
-  std::string folder_;
+  std::string folder_;              // empty: this process writes nothing
 
   // Used on the line's thread alone.
   std::vector<double> matrix_;  // of the pass so far

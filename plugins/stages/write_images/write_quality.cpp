@@ -1,7 +1,6 @@
 #include "write_quality.h"
 
 #include <fmt/format.h>
-#include <sheet.h>
 
 #include <algorithm>
 #include <cmath>
@@ -37,13 +36,20 @@ void WriteQuality::describe(StageDescription<Params>& d) {
 }
 
 std::size_t WriteQuality::memory_bound() const {
-  return drawing::sheet_memory_bound(static_cast<std::size_t>(params_.predictions), 3, result_.shape());
+  constexpr std::size_t kRow = 200;
+  return drawing::sheet_memory_bound(static_cast<std::size_t>(params_.predictions), 3, result_.shape()) +
+         static_cast<std::size_t>(context_.samples_per_epoch) * kRow;
 }
 
 void WriteQuality::request(const Params&, const StageSite&, CompileRequest& request) { request.needs_image = true; }
 
 WriteQuality::WriteQuality(const Params& params, const DataContext& context)
-    : params_(params), context_(context), result_(context, params.normalised) {
+    : JointSink(context),
+      params_(params),
+      context_(context),
+      result_(context, params.normalised),
+      spaced_(static_cast<std::size_t>(params.predictions), context.samples_per_epoch),
+      shown_(static_cast<std::size_t>(params.predictions)) {
   if (context.target.kind != TargetSpec::Kind::image) {
     fail(ErrorKind::usage, "pictures are compared with target images, and the source of [{}] has none", context.graph);
   }
@@ -64,29 +70,26 @@ WriteQuality::WriteQuality(const Params& params, const DataContext& context)
        as_large ? "" : "; \"input\" compares an input of the result's size");
 }
 
-void WriteQuality::open() { folder_ = output_folder(context_, "folder", params_.folder, "images.csv"); }
+void WriteQuality::open() { folder_ = folder_of_first(context_, "folder", params_.folder, "images.csv"); }
 
 void WriteQuality::write(const Predictions& share) {
-  try {
-    write_rows(share);
-    if (share.last) finish();
-  } catch (...) {
-    rows_.reset();
-    throw;
+  for (std::uint32_t i = 0; i < share.count; ++i) {
+    if (share.samples[i].counts) add_row(share, i);
   }
+  if (!share.last) return;
+  join();
+  if (!folder_.empty()) write_files();
+  rows_.clear();
+  shown_.clear();
 }
 
 Planes WriteQuality::planes(const std::vector<std::uint8_t>& pixels) const {
   return planes_of({pixels.data(), result_.shape()}, params_.luminance, static_cast<int>(params_.border));
 }
 
-WriteQuality::Quality WriteQuality::compare(const std::vector<std::uint8_t>& pixels, const Planes& target, Quality& sums) {
+WriteQuality::Quality WriteQuality::compare(const std::vector<std::uint8_t>& pixels, const Planes& target) const {
   const Planes made = planes(pixels);
-  const Quality found{peak_signal_to_noise_ratio(made, target), structural_similarity(made, target)};
-  sums.ratio += found.ratio;
-  sums.similarity += found.similarity;
-  fmt::format_to(std::back_inserter(text_), ",{:.6f},{:.8f}", found.ratio, found.similarity);
-  return found;
+  return {peak_signal_to_noise_ratio(made, target), structural_similarity(made, target)};
 }
 
 // With the noise that the device adds.
@@ -100,21 +103,14 @@ void WriteQuality::draw_seen(const Predictions& share, std::size_t sample) {
   }
 }
 
-// Evenly spaced over the pass.
-bool WriteQuality::takes_for_sheet() const {
-  const auto most = static_cast<std::uint64_t>(params_.predictions);
-  if (shown_.cells.size() >= most) return false;
-  const std::uint64_t every = std::max<std::uint64_t>(1, context_.samples_per_epoch / most);
-  return (static_cast<std::uint64_t>(count_) - 1) % every == 0;
-}
-
-void WriteQuality::show(const Predictions& share, std::size_t sample, double ratio) {
+void WriteQuality::show(const Predictions& share, std::size_t sample, const Row& row) {
   draw_seen(share, sample);
-  drawing::SheetCell cell;
-  cell.images = {drawing::kept({seen_.data(), context_.window}), drawing::kept({pixels_.data(), result_.shape()}),
-                 drawing::kept({target_.data(), result_.shape()})};
-  cell.captions = {{fmt::format("{:.2f} dB", ratio)}, {place_, drawing::kFaint}};
-  shown_.cells.push_back(std::move(cell));
+  drawing::KeptSample kept{.position = row.position, .cell = {}};
+  kept.cell.images = {drawing::kept({seen_.data(), context_.window}), drawing::kept({pixels_.data(), result_.shape()}),
+                      drawing::kept({target_.data(), result_.shape()})};
+  kept.cell.captions = {{fmt::format("{:.2f} dB", row.made.ratio)},
+                        {row.place.substr(row.place.rfind('/') + 1), drawing::kFaint}};
+  shown_.add(std::move(kept));
 }
 
 void WriteQuality::draw_baseline(const Predictions& share, std::size_t sample) {
@@ -131,61 +127,73 @@ void WriteQuality::draw_baseline(const Predictions& share, std::size_t sample) {
   resampler_.resize(rows_of({seen_.data(), window}), whole, resample_filter(params_.baseline), result_.shape(), pixels_.data());
 }
 
-void WriteQuality::write_rows(const Predictions& share) {
-  const std::string& baseline = params_.baseline;
-  if (!rows_) {
-    rows_.emplace(folder_ + "/images.csv");
-    rows_->write("path,psnr,ssim");
-    rows_->write(has_baseline() ? fmt::format(",{}_psnr,{}_ssim\r\n", baseline, baseline) : "\r\n");
-    count_ = 0;
-    made_ = baseline_ = {};
-  }
+void WriteQuality::add_row(const Predictions& share, std::size_t sample) {
   target_.resize(result_.shape().bytes());
-  for (std::uint32_t i = 0; i < share.count; ++i) {
-    if (!share.samples[i].counts) continue;
-    share.copy_target(i, target_.data());
-    const Planes target = planes(target_);
-    count_ += 1;
-    text_.clear();
-    place_.clear();
-    share.samples[i].append_place(place_);
-    append_csv(text_, place_);
-    result_.draw(share.result().row(i), pixels_);
-    const Quality found = compare(pixels_, target, made_);
-    if (takes_for_sheet()) show(share, i, found.ratio);
-    if (has_baseline()) {
-      draw_baseline(share, i);
-      compare(pixels_, target, baseline_);
-    }
-    text_ += "\r\n";
-    rows_->write(text_);
+  share.copy_target(sample, target_.data());
+  const Planes target = planes(target_);
+  Row row{share.samples[sample].key.position, {}};
+  share.samples[sample].append_place(row.place);
+  result_.draw(share.result().row(sample), pixels_);
+  row.made = compare(pixels_, target);
+  if (spaced_.takes(row.position) && shown_.takes(0, row.position)) show(share, sample, row);
+  if (has_baseline()) {
+    draw_baseline(share, sample);
+    row.baseline = compare(pixels_, target);
   }
+  rows_.push_back(std::move(row));
 }
 
-void WriteQuality::finish() {
-  rows_->seal();
-  const double images = std::max(count_, 1.0);
-  std::string text = fmt::format("figure,value\r\nimages,{}\r\n", count_);
-  const auto append = [&](const std::string& begin, const Quality& sums) {
-    fmt::format_to(std::back_inserter(text), "{}psnr,{}\r\n{}ssim,{}\r\n", begin, sums.ratio / images, begin,
-                   sums.similarity / images);
+// The rows of all processes, in order of the source, on the first one.
+void WriteQuality::join() {
+  WireWriter mine;
+  for (const Row& row : rows_) mine.put(row.position).put(row.place).put(row.made).put(row.baseline);
+  gather(mine, [this](WireReader& other) {
+    while (!other.is_done()) {
+      Row& row = rows_.emplace_back();
+      row.position = other.get<std::uint64_t>();
+      row.place = other.get<std::string>();
+      row.made = other.get<Quality>();
+      row.baseline = other.get<Quality>();
+    }
+  });
+  std::ranges::stable_sort(rows_, {}, &Row::position);
+  shown_.join(*this);
+}
+
+void WriteQuality::write_files() const {
+  const std::string& baseline = params_.baseline;
+  std::string images =
+      has_baseline() ? fmt::format("path,psnr,ssim,{}_psnr,{}_ssim\r\n", baseline, baseline) : "path,psnr,ssim\r\n";
+  const auto append_row = [&images](const Quality& quality) {
+    fmt::format_to(std::back_inserter(images), ",{:.6f},{:.8f}", quality.ratio, quality.similarity);
   };
-  append("", made_);
-  if (has_baseline()) append(fmt::format("{}_", params_.baseline), baseline_);
-  OutputFile figures(folder_ + "/figures.csv");
-  figures.write(text);
-  figures.seal();
-  rows_->commit();
-  figures.commit();
-  rows_.reset();
-  if (params_.predictions > 0 && drawing::can_draw()) {
-    shown_.title = fmt::format("{} of {} images of {}", shown_.cells.size(), count_, context_.graph);
-    shown_.subtitle = "input, result, target";
-    OutputFile picture(folder_ + "/predictions.png");
-    picture.write(drawing::draw(shown_).png());
-    picture.commit();
+  Quality made, others;
+  for (const Row& row : rows_) {
+    append_csv(images, row.place);
+    append_row(row.made);
+    if (has_baseline()) append_row(row.baseline);
+    images += "\r\n";
+    made.add(row.made);
+    others.add(row.baseline);
   }
-  shown_ = {};
+  std::string figures = fmt::format("figure,value\r\nimages,{}\r\n", rows_.size());
+  const double count = std::max(static_cast<double>(rows_.size()), 1.0);
+  const auto append = [&](const std::string& begin, const Quality& sums) {
+    fmt::format_to(std::back_inserter(figures), "{}psnr,{}\r\n{}ssim,{}\r\n", begin, sums.ratio / count, begin,
+                   sums.similarity / count);
+  };
+  append("", made);
+  if (has_baseline()) append(fmt::format("{}_", baseline), others);
+  OutputFiles files;
+  files.add(folder_ + "/images.csv", images);
+  files.add(folder_ + "/figures.csv", figures);
+  if (params_.predictions > 0 && drawing::can_draw()) {
+    drawing::Sheet sheet = shown_.sheet();
+    sheet.title = fmt::format("{} of {} images of {}", sheet.cells.size(), rows_.size(), context_.graph);
+    sheet.subtitle = "input, result, target";
+    files.add(folder_ + "/predictions.png", drawing::draw(sheet).png());
+  }
+  files.commit();
 }
 
 }  // namespace millrace

@@ -1,15 +1,15 @@
 #pragma once
 
-#include <sheet.h>
+#include <kept_samples.h>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "image_quality.h"
 #include "millrace/batch.h"
 #include "millrace/stage.h"
+#include "millrace/util/joint_sink.h"
 #include "millrace/util/output_file.h"
 #include "millrace/util/resample.h"
 #include "output_pixels.h"
@@ -35,11 +35,12 @@ namespace millrace {
 // not of all pixels. Luminance is not rounded to whole levels.
 //
 // Ports: in, Predictions of (1 or 3, H, W) float32. Skipped samples are left out. It asks for images: a batch is in use until it
-// was compared. Threading: pictures are compared and files written on a thread of its own (PredictionLine), in order of the
-// source. Errors: a result that is no picture, other targets than images, pictures of less than 11 x 11: ErrorKind::usage, in the
-// constructor. A folder where nothing can be written, in open(), or a full disk: ErrorKind::storage. Files appear under their
-// names when a pass is whole.
-class WriteQuality : public Stage {
+// was compared. Memory: some 200 bytes an image, and those of the sheet. Threading: pictures are compared and files written on a
+// thread of its own (PredictionLine). Of several processes the first gathers the rows of all, and writes: the files are the same
+// for any number of them. A run without a folder writes nothing, and says so. Errors: a result that is no picture, other targets
+// than images, pictures of less than 11 x 11: ErrorKind::usage, in the constructor. A folder where nothing can be written, in
+// open(), or a full disk: ErrorKind::storage. Files appear under their names when a pass is whole.
+class WriteQuality : public Stage, public JointSink {
  public:
   struct Params {
     std::string folder = "quality";
@@ -62,33 +63,42 @@ class WriteQuality : public Stage {
   // The figures of one image, or their sums over a pass.
   struct Quality {
     double ratio = 0, similarity = 0;
+
+    void add(const Quality& other) {
+      ratio += other.ratio;
+      similarity += other.similarity;
+    }
+  };
+  // Of images.csv.
+  struct Row {
+    std::uint64_t position = 0;
+    std::string place;
+    Quality made = {}, baseline = {};
   };
 
   void write(const Predictions& share);
-  void write_rows(const Predictions& share);
-  void finish();
+  void add_row(const Predictions& share, std::size_t sample);
+  void join();
+  void write_files() const;
   bool has_baseline() const { return params_.baseline != "none"; }
   Planes planes(const std::vector<std::uint8_t>& pixels) const;
-  // Adds to `sums` and appends to text_. REQUIRES: `target` is what planes() makes of the target image.
-  Quality compare(const std::vector<std::uint8_t>& pixels, const Planes& target, Quality& sums);
+  // REQUIRES: `target` is what planes() makes of the target image.
+  Quality compare(const std::vector<std::uint8_t>& pixels, const Planes& target) const;
   void draw_seen(const Predictions& share, std::size_t sample);      // into seen_
   void draw_baseline(const Predictions& share, std::size_t sample);  // into pixels_
-  bool takes_for_sheet() const;                                      // whether the image that was just counted is one
-  void show(const Predictions& share, std::size_t sample, double ratio);
+  void show(const Predictions& share, std::size_t sample, const Row& row);
 
   const Params params_;
   const DataContext context_;
   const OutputPixels result_;
-  std::string folder_;
+  std::string folder_;  // empty: this process writes nothing
 
   // Used on the line's thread alone.
-  std::optional<OutputFile> rows_;  // of the pass under way
+  std::vector<Row> rows_;  // of the pass under way
   std::vector<std::uint8_t> pixels_, target_, seen_;
   Resampler resampler_;
-  std::string text_, place_;
-  double count_ = 0;
-  Quality made_, baseline_;
-  drawing::Sheet shown_;
+  drawing::EvenlySpaced spaced_;
+  drawing::KeptSamples shown_;
 
   PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
 };

@@ -1,0 +1,82 @@
+// Sinks of predictions in runs of several processes.
+//
+//   class CountCats : public millrace::Stage, public millrace::JointSink {
+//     CountCats(const Params&, const millrace::StageSite& site) : JointSink(site) {}
+//     ...
+//     void finish() {  // share.last has come
+//       gather(millrace::WireWriter().put(cats_), [this](millrace::WireReader& other) { cats_ += other.get<double>(); });
+//       if (is_first()) write_file();
+//     }
+//   };
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "millrace/communicator.h"
+#include "millrace/detail/random.h"
+#include "millrace/stage.h"
+#include "millrace/util/output_file.h"
+#include "millrace/util/wire.h"
+
+namespace millrace {
+
+// A sink that takes predictions also in a run of several processes: in each it sees that process's samples, and when a pass is
+// over the first process gathers what all have found, and writes. The run refuses other sinks there.
+//
+// Threading: calls wait for the same calls of the same stage in the other processes, so they are made on the thread of a
+// PredictionLine, in the same order everywhere. Errors: Error(peer) when a process is gone.
+class JointSink {
+ public:
+  explicit JointSink(const StageSite& site)
+      : group_(site.group != nullptr && site.group->size() > 1 ? site.group : nullptr),
+        channel_(kFirstChannel + static_cast<std::uint32_t>(hash_text(site.graph + "." + site.name) % kChannels)) {}
+  virtual ~JointSink() = default;
+
+  bool is_first() const { return group_ == nullptr || group_->rank() == 0; }
+
+  // Calls `add` in the first process with what each of the others brought, in order of rank.
+  template <class Add>
+  void gather(const WireWriter& mine, const Add& add) {
+    if (group_ == nullptr) return;
+    if (!is_first()) return group_->send(0, channel_, mine.bytes());
+    std::vector<std::byte> bytes;
+    for (int rank = 1; rank < group_->size(); ++rank) {
+      group_->receive(rank, channel_, bytes);
+      WireReader other(bytes);
+      add(other);
+    }
+  }
+
+  // The bytes of the first process replace those of all others.
+  void share(std::vector<std::byte>& bytes) {
+    if (group_ != nullptr) group_->broadcast(channel_, 0, bytes);
+  }
+
+  // For open(): output_folder(), where the first process writes. "": this process writes nothing, as it is another one; or as the
+  // run has no folder and `folder` is not absolute, of which it warns: validation without a folder is no mistake.
+  std::string folder_of_first(const StageSite& site, std::string_view key, const std::string& folder,
+                              std::string_view file) const {
+    if (!is_first()) return {};
+    const bool is_absolute = std::filesystem::path(folder).is_absolute();
+    if (is_absolute || site.run == nullptr || !site.run->output_folder().empty()) return output_folder(site, key, folder, file);
+    site.run->warn(fmt::format("{}: it writes nothing, as the run has no folder: set run.folder, or give `{}` a path from '/'",
+                               site.place(), key));
+    return {};
+  }
+
+ private:
+  // By name, as processes make their stages at different times. Small enough for a tag of MPI, of which 32,767 are certain.
+  static constexpr std::uint32_t kFirstChannel = Group::kFirstFree + 64, kChannels = 32'000;
+
+  Group* group_;  // null: there is one process
+  std::uint32_t channel_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,61 @@
+// The samples of a pass that a sheet shows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "millrace/util/joint_sink.h"
+#include "sheet.h"
+
+namespace millrace::drawing {
+
+struct KeptSample {
+  double loss = 0;             // samples of a higher one come first; a number
+  std::uint64_t position = 0;  // in the pass; of equal losses the lower one comes first
+  SheetCell cell;
+  std::string row = {};                    // in a table beside the sheet
+  std::vector<std::uint8_t> classes = {};  // that occur in it, for a legend; rising
+};
+
+// Keeps the first so many samples. The same samples leave the same ones, in whatever order they come and on whichever of several
+// processes they are: a sheet of a pass looks the same for any number of these.
+class KeptSamples {
+ public:
+  explicit KeptSamples(std::size_t most) : most_(most) {}
+
+  bool takes(double loss, std::uint64_t position) const;  // whether it is one of the first so far
+  void add(KeptSample sample);
+  const std::vector<KeptSample>& samples() const { return samples_; }
+  void clear() { samples_.clear(); }
+
+  // At the end of a pass: the first process has the first of all processes then. Only images that it keeps are sent.
+  void join(JointSink& processes);
+
+  Sheet sheet() const;                // their cells, without a title
+  std::string rows() const;           // one after the other
+  std::vector<bool> classes() const;  // that occur in any of them, by number: 256
+
+ private:
+  struct Place {
+    double loss = 0;
+    std::uint64_t position = 0;
+  };
+  static bool comes_first(const Place& one, const Place& other);
+
+  std::size_t most_;
+  std::vector<KeptSample> samples_;  // in order
+};
+
+// Chooses samples that are evenly spaced over a pass, as sources often list one class after the other.
+class EvenlySpaced {
+ public:
+  EvenlySpaced(std::size_t most, std::uint64_t of) : every_(of / (most > 0 ? most : 1)) {}
+  bool takes(std::uint64_t position) const { return every_ < 2 || position % every_ == 0; }
+
+ private:
+  std::uint64_t every_;
+};
+
+}  // namespace millrace::drawing

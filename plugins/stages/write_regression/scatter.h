@@ -1,0 +1,27 @@
+// Predicted numbers over the true ones.
+#pragma once
+
+#include <picture.h>
+#include <plot.h>
+
+#include <string>
+#include <vector>
+
+namespace millrace {
+
+// How far the predictions of one number are from its targets.
+struct ColumnErrors {
+  double rmse = 0, mae = 0;
+  double explained = 0;  // R²: 1 - squared error / squared distance from the mean target; 0 where all targets are the same
+
+  static ColumnErrors of(const std::vector<drawing::Point>& pairs);  // x: target, y: prediction
+};
+
+// A panel for each number, of at most kMostPanels of them: a dot for each sample, of at most kMostDots, and a dashed line where
+// both are the same. What is not finite is left out.
+drawing::Picture scatter(const std::vector<std::string>& names, const std::vector<std::vector<drawing::Point>>& pairs,
+                         const std::string& heading);
+
+inline constexpr std::size_t kMostPanels = 12, kMostDots = 2000;
+
+}  // namespace millrace

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <kept_samples.h>
+#include <picture.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "millrace/batch.h"
+#include "millrace/stage.h"
+#include "millrace/util/joint_sink.h"
+
+namespace millrace {
+
+// Compares the numbers that a network predicts with those of the samples, over a whole pass, and writes what it found.
+//
+//   [validate]
+//   flow = ["read", "decode_image", "batch", "forward", "metrics", "write_regression"]
+//
+//   [validate.write_regression]
+//   columns     = ["age", "height"]      # names of the numbers
+//   folder      = "evaluation"           # in the run's folder
+//   mistakes    = 25                     # on the sheet of the largest errors
+//   predictions = 25                     # on the sheet of images from all of the pass
+//
+// CSV files (RFC 4180) with a first row of names:
+//   figures.csv       rmse, mae and r2 of each number
+//   numbers.csv       a row for each sample: path, and target and prediction of each number
+// and pictures, unless this build cannot draw:
+//   scatter.png       predictions over targets, a panel for each number. The same as scatter.svg
+//   predictions.png   images from all of the pass as the network saw them, with predictions and targets
+//   mistakes.png      those of the largest errors, the largest first
+//
+// Ports: in, Predictions of (C) float32, where the samples have C numbers. Skipped samples are left out. A batch is in use until
+// its predictions were compared. Memory: some 150 bytes a sample and 16 a number, and the images of the sheets. Threading: files
+// are written on a thread of its own (PredictionLine). Of several processes the first gathers the rows of all, and writes: the
+// files are the same for any number of them. A run without a folder writes nothing, and says so.
+//
+// Errors: a result that is no vector, other names than it has numbers: ErrorKind::usage, in the constructor. Samples with another
+// number of numbers: ErrorKind::usage. A folder where nothing can be written, in open(), or a full disk: ErrorKind::storage.
+class WriteRegression : public Stage, public JointSink {
+ public:
+  struct Params {
+    std::string folder = "evaluation";
+    std::vector<std::string> columns;
+    std::int64_t mistakes = 25;
+    std::int64_t predictions = 25;
+  };
+  static void describe(StageDescription<Params>& d);
+  static void request(const Params& params, const StageSite& site, CompileRequest& request);
+  WriteRegression(const Params& params, const DataContext& context);
+
+  void open() override;
+  void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
+  void stop() noexcept override { line_.stop(); }
+  std::size_t memory_bound() const override;
+
+ private:
+  struct Row {
+    std::uint64_t position = 0;
+    std::string place;
+    std::vector<float> targets, predicted;  // (columns)
+  };
+
+  void write(const Predictions& share);
+  void add_row(const Predictions& share, std::size_t sample);
+  void keep_if_shown(const Row& row, const Predictions& share, std::size_t sample);
+  double error_of(const Row& row) const;
+  void join();
+  void write_files() const;
+  std::string numbers_csv() const;
+  std::vector<std::vector<drawing::Point>> pairs() const;  // by column: target, prediction
+
+  const Params params_;
+  const DataContext context_;
+  std::vector<std::string> names_;  // of the numbers; without `columns` their places
+  std::string folder_;              // empty: this process writes nothing
+
+  // Used on the line's thread alone.
+  std::vector<Row> rows_;  // of the pass under way
+  drawing::EvenlySpaced spaced_;
+  drawing::KeptSamples shown_, worst_;
+
+  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
+};
+
+}  // namespace millrace
