@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Forecasts of pipeline-profile for several machines beside real runs.
 
-    scaling_pair.py BUILD [--ranks 1,2,4] [--links 100,300,1000] [--steps N]
+    scaling_pair.py BUILD [--ranks 1,2,4] [--links 100,300,1000] [--seconds S]
 
 Each rank has a network namespace of its own, which is a machine to Millrace: a virtual Ethernet of the given speed (Mb/s, a token
 bucket of tc on what it sends) leads from it to a bridge. One rank alone is measured, --forecast asks it for more, and then the ranks
@@ -69,8 +69,7 @@ def machines(count, mbits):
             ip("-n", name, "addr", "add", f"10.9.0.{number + 1}/24", "dev", "eth0")
             ip("-n", name, "link", "set", "lo", "up")
             ip("-n", name, "link", "set", "eth0", "up")
-            burst = max(32_000, int(mbits * 1e6 / 8 / 100))
-            subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", f"{mbits}mbit", "burst", str(burst),
+            subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", f"{mbits}mbit", "burst", "64kb",
                             "latency", "200ms"], check=True)
         yield names
     finally:
@@ -80,34 +79,35 @@ def machines(count, mbits):
 
 
 class Profiles:
-    def __init__(self, build, folder, steps):
-        self.program, self.folder, self.steps = build / "bin/pipeline-profile", folder, str(steps)
+    def __init__(self, build, folder, seconds):
+        self.program, self.folder, self.seconds = build / "bin/pipeline-profile", folder, seconds
         self.environment = dict(os.environ, MILLRACE_PLUGIN_PATH=str(build / "bench"), MILLRACE_PLUGIN_TRUST="any",
                                 MILLRACE_JOB_KEY="a key of this bench")
 
     def start(self, machine, core, *options):
-        command = ["ip", "netns", "exec", machine, "taskset", "-c", str(core), self.program, "pipeline.toml", "--steps", self.steps,
-                   *options]
+        command = ["ip", "netns", "exec", machine, "taskset", "-c", str(core), self.program, "pipeline.toml", *options]
         return subprocess.Popen(command, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, text=True)
 
     def forecast(self, machine, most, mbits):
         """What one rank predicts: images a second by number of ranks and kind of scaling."""
         table = self.folder / "forecast.csv"
-        run = self.start(machine, 0, "--forecast", f"devices=1,hosts={most},network={mbits}Mb/s,latency=100us", "--csv", table)
+        run = self.start(machine, 0, "--forecast", f"devices=1,hosts={most},network={mbits}Mb/s,latency=100us", "--csv", table,
+                         "--seconds", str(self.seconds))
         run.communicate()
         if run.returncode != 0:
             sys.exit("the forecast failed")
         with open(table, encoding="utf-8") as lines:
             return {(row["scaling"], int(row["devices"])): row for row in csv.DictReader(lines)}
 
-    def measure(self, names, batch):
-        """Images a second of ranks that run together."""
+    def measure(self, names, batch, guess):
+        """Images a second of ranks that run together. `guess`: about so many; the first steps are slower than the others."""
         ranks = len(names)
+        steps = max(10, round(self.seconds * guess / batch))
         together = ["--rank", "{}", "--ranks", str(ranks), "--master", "10.9.0.1:29500"] if ranks > 1 else []
         runs = []
         for rank, name in enumerate(names):
             words = [word.format(rank) for word in together]
-            runs.append(self.start(name, rank % os.cpu_count(), "--json", "--set", f"train.batch.size={batch}", *words))
+            runs.append(self.start(name, rank % os.cpu_count(), "--json", "--steps", str(steps), "--set", f"train.batch.size={batch}", *words))
         texts = [run.communicate()[0] for run in runs]
         if any(run.returncode != 0 for run in runs):
             sys.exit(f"of {ranks} ranks some failed")
@@ -119,7 +119,7 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--ranks", default="1,2,4")
     parser.add_argument("--links", default="100,300,1000", help="Mb/s")
-    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=5, help="of a run")
     arguments = parser.parse_args()
     if os.environ.get("MILLRACE_SCALING_PAIR") is None:  # namespaces and the bridge end with this one
         os.execvpe("unshare", ["unshare", "--net", "--mount", sys.executable, *sys.argv], dict(os.environ, MILLRACE_SCALING_PAIR="1"))
@@ -129,14 +129,14 @@ def main():
         folder = pathlib.Path(name)
         (folder / "network.toml").write_text(NETWORK, encoding="utf-8")
         (folder / "pipeline.toml").write_text(FILE, encoding="utf-8")
-        profiles = Profiles(arguments.build.resolve(), folder, arguments.steps)
+        profiles = Profiles(arguments.build.resolve(), folder, arguments.seconds)
         for mbits in [int(link) for link in arguments.links.split(",")]:
             with machines(max(sizes), mbits) as names:
                 predicted = profiles.forecast(names[0], max(sizes), mbits)
                 for kind in ("weak", "strong"):
                     for size in sizes:
                         row = predicted[kind, size]
-                        real = profiles.measure(names[:size], round(float(row["batch"]) * size))
+                        real = profiles.measure(names[:size], round(float(row["batch"]) * size), float(row["images_per_second"]))
                         error = float(row["images_per_second"]) / real - 1
                         shares = size > os.cpu_count()
                         if not shares:

@@ -104,14 +104,14 @@ bool Experiments::is_asked() const {
   return asked;
 }
 
-void Experiments::run(const ProfiledFile& what, const Registry& registry, std::uint64_t steps,
-                      const std::string& pictures) const {
+void Experiments::run(const ProfiledFile& what, const Registry& registry, std::uint64_t steps, const std::string& pictures,
+                      Leave leave) const {
   CalibrationOptions options{.steps = steps};
   if (!seconds_.empty()) options.seconds = positive("--seconds", seconds_);
   options.most_seconds = std::max(options.most_seconds, options.seconds);
   if (!questions_.empty() || suggests_) answer(what, registry, options);
   if (!forecast_.empty()) foretell(what, registry, options);
-  if (!scaling_.empty()) scale(what, registry, options, pictures);
+  if (!scaling_.empty()) scale(what, registry, options, pictures, leave);
   if (tunes_) tune(what, registry);
 }
 
@@ -141,8 +141,8 @@ void Experiments::foretell(const ProfiledFile& what, const Registry& registry, C
 }
 
 void Experiments::scale(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options,
-                        const std::string& pictures) const {
-  ScalingQuestion question{.replicas = parse_replicas(scaling_), .network = network_of(network_)};
+                        const std::string& pictures, Leave leave) const {
+  ScalingQuestion question{.replicas = parse_replicas(scaling_), .network = network_of(network_), .leave = leave};
   if (!over_.empty() && over_ != "ranks" && over_ != "devices") {
     fail(ErrorKind::usage, "--over = '{}': choose ranks or devices", over_);
   }

@@ -7,6 +7,7 @@
 #include "calibration_run.h"
 #include "common/arguments.h"
 #include "millrace/plugin.h"
+#include "rank_group.h"
 
 namespace millrace {
 
@@ -18,13 +19,14 @@ class Experiments {
   // Measures `what` and prints what was asked for. `steps`: at least so many. `pictures`: with what the names of their files
   // begin;
   // "": none are drawn. Throws Error. REQUIRES: where it scales(), there is one thread.
-  void run(const ProfiledFile& what, const Registry& registry, std::uint64_t steps, const std::string& pictures) const;
+  void run(const ProfiledFile& what, const Registry& registry, std::uint64_t steps, const std::string& pictures,
+           Leave leave) const;
 
  private:
   void answer(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options) const;
   void foretell(const ProfiledFile& what, const Registry& registry, CalibrationOptions options) const;
-  void scale(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options,
-             const std::string& pictures) const;
+  void scale(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options, const std::string& pictures,
+             Leave leave) const;
   void tune(const ProfiledFile& what, const Registry& registry) const;
   void write_csv(const std::string& text) const;
 

@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <cstring>
 
-#include "common/last_words.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -39,7 +38,7 @@ std::string read_all(int file) {
 std::string mistake_text(const Error& error) { return {kMistake, static_cast<char>('0' + static_cast<int>(error.kind()))}; }
 
 // Of the process that was made, and of the ranks that it makes.
-[[noreturn]] void work_and_end(int ranks, const std::function<std::string(Group*)>& work, int to) {
+void work_and_leave(int ranks, Leave leave, const std::function<std::string(Group*)>& work, int to) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   std::string said;
   bool speaks = true;
@@ -58,8 +57,7 @@ std::string mistake_text(const Error& error) { return {kMistake, static_cast<cha
     said = mistake_text(error) + error.what();
   }
   if (speaks) write_all(to, said);
-  LastWords::none();
-  ::_exit(0);
+  leave(0);
 }
 
 }  // namespace
@@ -76,14 +74,14 @@ RankGroup::RankGroup(const RankPlace& place, const RankWishes& wishes) {
   if (place.ranks > 1) group_.emplace(join_ranks(place, wishes, {}, false));
 }
 
-std::string run_apart(int ranks, const std::function<std::string(Group* group)>& work) {
+std::string run_apart(int ranks, Leave leave, const std::function<std::string(Group* group)>& work) {
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) fail(ErrorKind::run, "no pipe to another process: {}", std::strerror(errno));
   std::fflush(nullptr);  // else the copy would print it once more
   const pid_t child = ::fork();
   if (child == 0) {
     ::close(ends[0]);
-    work_and_end(ranks, work, ends[1]);
+    work_and_leave(ranks, leave, work, ends[1]);
   }
   ::close(ends[1]);
   const std::string said = child < 0 ? std::string() : read_all(ends[0]);

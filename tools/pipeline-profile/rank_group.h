@@ -30,8 +30,12 @@ class RankGroup {
   std::optional<SocketGroup> group_;
 };
 
-// What `work` returns on rank 0 of so many new processes, which end with it: threads and devices that one run has made are in
-// nobody's way then. Throws what `work` throws there, and Error(run) where the process was killed. REQUIRES: there is one thread.
-std::string run_apart(int ranks, const std::function<std::string(Group* group)>& work);
+// Ends this process at once; of main(), as nothing else may.
+using Leave = void (*)(int code);
+
+// What `work` returns on rank 0 of so many new processes, which end with it: threads and devices that one run has made are in no
+// other run's way then. Throws what `work` throws there, and Error(run) where the process was killed. REQUIRES: there is one
+// thread.
+std::string run_apart(int ranks, Leave leave, const std::function<std::string(Group* group)>& work);
 
 }  // namespace millrace

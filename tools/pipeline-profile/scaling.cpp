@@ -7,7 +7,6 @@
 
 #include "common/text_table.h"
 #include "millrace/error.h"
-#include "rank_group.h"
 #include "rows.h"
 #include "training_run.h"
 #include "values.h"
@@ -72,7 +71,7 @@ class ScalingRuns {
   ScalingRuns(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options,
               const ScalingQuestion& question)
       : what_(what), registry_(registry), options_(options), question_(question) {
-    const Json facts = Json::parse(run_apart(1, [&](Group*) {
+    const Json facts = Json::parse(run_apart(1, question.leave, [&](Group*) {
       const RunFacts found = facts_of(what_, registry_);
       if (found.devices.replicas == 0) fail(ErrorKind::usage, "--scaling: graph '{}' uses no device", found.graph);
       return Json{{"batcher", found.graph + "." + found.stages.back().name},
@@ -101,7 +100,7 @@ class ScalingRuns {
 
   // The first size measured, with what it predicts of all.
   std::vector<ScalingPoint> predict(const std::vector<RunSize>& all) const {
-    return rows_of<ScalingPoint>(Json::parse(run_apart(ranks_of(all.front()), [&](Group* group) {
+    return rows_of<ScalingPoint>(Json::parse(run_apart(ranks_of(all.front()), question_.leave, [&](Group* group) {
       Calibration first = run(all.front(), group);
       if (group != nullptr && group->rank() > 0) return std::string();
       if (question_.over_ranks) first.facts.devices.network = question_.network;
@@ -123,14 +122,14 @@ class ScalingRuns {
   }
 
   ScalingPoint measure(const RunSize& size) const {
-    return row_of<ScalingPoint>(Json::parse(run_apart(ranks_of(size), [&](Group* group) {
+    return row_of<ScalingPoint>(Json::parse(run_apart(ranks_of(size), question_.leave, [&](Group* group) {
       const Calibration measured = run(size, group);
       return group != nullptr && group->rank() > 0 ? std::string() : json_of(point_of(measured)).dump();
     })));
   }
 
   std::vector<AccuracyPoint> train(const RunSize& size) const {
-    return rows_of<AccuracyPoint>(Json::parse(run_apart(ranks_of(size), [&](Group* group) {
+    return rows_of<AccuracyPoint>(Json::parse(run_apart(ranks_of(size), question_.leave, [&](Group* group) {
       std::vector<AccuracyPoint> points;
       for (const Validation& each : train_to_accuracy(changed(size), registry_, question_.to_accuracy, group)) {
         points.push_back({size.kind, size.replicas, size.batch, each.seconds, each.epoch, each.accuracy});

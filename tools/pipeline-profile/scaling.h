@@ -10,6 +10,7 @@
 #include "calibration_run.h"
 #include "forecast.h"
 #include "millrace/plugin.h"
+#include "rank_group.h"
 
 namespace millrace {
 
@@ -17,6 +18,7 @@ struct ScalingQuestion {
   std::vector<int> replicas;  // ascending
   bool over_ranks = false;    // each replica has a process
   NetworkModel network = {};  // between ranks, for the predictions
+  Leave leave = nullptr;      // for the processes that are made
   double to_accuracy = 0;     // it also trains until validation has reached it; 0: it does not
 };
 // "1,2,4": ascending. Throws Error(usage).
