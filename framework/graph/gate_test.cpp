@@ -381,6 +381,25 @@ TEST(Figures, SayThatAnotherRanksDataWereWaitedFor) {
   EXPECT_GE(graph.figures().waited_for_ranks_seconds, 0.004);
 }
 
+TEST(Figures, CountAPacketThatIsUnderWayAsFarAsItHasCome) {
+  Line line(shuffled(8), table({{"size", number(8)}}));
+  Graph& graph = line.test.make({});
+  double before = -1, after = -1;
+  const auto busy = [&] {
+    const std::vector<Graph::StageFigures> stages = graph.figures().stages;
+    return std::ranges::find(stages, "log", &Graph::StageFigures::name)->busy_seconds;
+  };
+  line.log->on_batch = [&](const Packet&, Output&) {
+    before = busy();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    after = busy();
+  };
+  graph.start(0, 1);
+  graph.wait();
+  EXPECT_LT(before, after - 0.009);
+  EXPECT_GE(busy(), after) << "it is counted once";
+}
+
 TEST(Figures, SayThatAStepWasWaitedFor) {
   Line line(shuffled(16), table({{"size", number(8)}}));
   Graph& graph = line.test.make({});

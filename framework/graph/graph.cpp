@@ -48,6 +48,7 @@ struct Graph::State {
   Link& add_link(const std::string& from, const std::string& to);
   std::uint64_t packets_on_edges() const;
   std::string sample_of(const flow::WorkTable::Entry& entry, double seconds) const;  // empty: it is no chunk
+  Counters::Totals totals_of(const flow::Node& node) const;
   void stop_stages();
 
   const std::string name;
@@ -262,7 +263,7 @@ Graph::Figures Graph::figures() const {
   Figures figures;
   for (const auto& instances : state_->nodes) {
     for (const auto& node : instances) {
-      const Counters::Totals totals = node->counters.totals();
+      const Counters::Totals totals = state_->totals_of(*node);
       StageFigures& stage = figures.stages.emplace_back();
       stage.name = node->place().name;
       stage.replica = node->place().replica;
@@ -290,6 +291,21 @@ Graph::Figures Graph::figures() const {
   figures.waited_for_credit_seconds = tick * static_cast<double>(state_->feeder->waited_for_credit());
   figures.packets_in_flight_most = state_->most_packets;
   return figures;
+}
+
+// A packet is counted when it is done. One under way counts as far as it has come: else a stage would have been busy for more than
+// all of the time between two looks, where a packet has taken longer than that.
+Counters::Totals Graph::State::totals_of(const flow::Node& node) const {
+  constexpr int kTries = 3;  // where packets take microseconds, one more or less is nothing
+  Counters::Totals totals = node.counters.totals();
+  for (int i = 0; i < kTries; ++i) {
+    const std::uint64_t under_way = core->work.ticks_of(&node, now_ticks()), packets = totals.packets;
+    totals = node.counters.totals();
+    if (totals.packets != packets && i + 1 < kTries) continue;  // what was under way is perhaps counted now
+    totals.busy_ticks += under_way;
+    break;
+  }
+  return totals;
 }
 
 // A name is read where it lies, so only of a sample that a thread has held for long and nobody else touches.

@@ -123,7 +123,7 @@ class Graph {
     std::string name;
     int replica = -1;
     Threads threads = Threads::workers;
-    double busy_seconds = 0;     // threads inside process()
+    double busy_seconds = 0;     // threads inside process(), until now
     double computing_share = 1;  // of it, in which they computed; the rest they waited for a lock, a disk or a processor
     std::uint64_t packets = 0, samples = 0;
     std::uint64_t bytes = 0;          // of samples, as they came: encoded, or pixels; of a source: as it read them

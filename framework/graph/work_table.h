@@ -1,6 +1,7 @@
-// What the threads of a graph work on now: for messages about a graph that stands still.
+// What the threads of a graph work on now: for messages about a graph that stands still, and for what counters do not have yet.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -30,6 +31,17 @@ class WorkTable {
     entry.node.store(node, std::memory_order_release);
   }
   void end(int line) { at(line).node.store(nullptr, std::memory_order_relaxed); }
+
+  // Of packets that are under way in `node`, until `now`: summed over threads.
+  std::uint64_t ticks_of(const Node* node, std::uint64_t now) const {
+    std::uint64_t ticks = 0;
+    for (const Entry& entry : entries_) {
+      if (entry.node.load(std::memory_order_acquire) != node) continue;
+      const std::uint64_t since = entry.since.load(std::memory_order_relaxed);
+      ticks += now - std::min(now, since);
+    }
+    return ticks;
+  }
 
   Entry& at(int line) { return entries_[static_cast<std::size_t>(line)]; }
   const std::array<Entry, 64>& entries() const { return entries_; }

@@ -18,6 +18,12 @@ const StageTelemetry* find(const TelemetryEvent& event, const StageTelemetry& st
   return found == event.stages.end() ? nullptr : &*found;
 }
 
+const DeviceTelemetry* find(const TelemetryEvent& event, const DeviceTelemetry& device) {  // ranks report in any order
+  const auto found = std::ranges::find_if(
+      event.devices, [&](const DeviceTelemetry& each) { return each.rank == device.rank && each.replica == device.replica; });
+  return found == event.devices.end() ? nullptr : &*found;
+}
+
 double stood_still(const TelemetryEvent& event, const std::string& what) {
   const auto found = std::ranges::find(event.stood_still, what, &StandstillTelemetry::what);
   return found == event.stood_still.end() ? 0 : found->seconds;
@@ -96,6 +102,15 @@ int threads_of(const StageTelemetry& stage, const TelemetryEvent& event) {
   return stage.threads == "one" ? 1 : std::max(event.data_threads, 1);
 }
 
+DeviceTelemetry between(const DeviceTelemetry& before, const DeviceTelemetry& now) {
+  DeviceTelemetry done = now;
+  done.compute_seconds -= before.compute_seconds;
+  done.copy_seconds -= before.copy_seconds;
+  done.communication_seconds -= before.communication_seconds;
+  done.update_seconds -= before.update_seconds;
+  return done;
+}
+
 TelemetryEvent between(const TelemetryEvent& before, const TelemetryEvent& now) {
   TelemetryEvent done = now;
   done.step -= before.step;
@@ -120,11 +135,8 @@ TelemetryEvent between(const TelemetryEvent& before, const TelemetryEvent& now) 
     done.edges[e].packets -= before.edges[e].packets;
     done.edges[e].waited_seconds -= before.edges[e].waited_seconds;
   }
-  for (std::size_t d = 0; d < std::min(before.devices.size(), done.devices.size()); ++d) {
-    done.devices[d].compute_seconds -= before.devices[d].compute_seconds;
-    done.devices[d].copy_seconds -= before.devices[d].copy_seconds;
-    done.devices[d].communication_seconds -= before.devices[d].communication_seconds;
-    done.devices[d].update_seconds -= before.devices[d].update_seconds;
+  for (DeviceTelemetry& device : done.devices) {
+    if (const DeviceTelemetry* const earlier = find(before, device)) device = between(*earlier, device);
   }
   for (StandstillTelemetry& still : done.stood_still) still.seconds -= stood_still(before, still.what);
   return done;

@@ -39,6 +39,7 @@ Bottleneck bottleneck_between(const TelemetryEvent& before, const TelemetryEvent
 
 // What was done between the two: each sum is the difference, and levels are those of `now`.
 TelemetryEvent between(const TelemetryEvent& before, const TelemetryEvent& now);
+DeviceTelemetry between(const DeviceTelemetry& before, const DeviceTelemetry& now);  // of one device
 
 // Threads that may run `stage` at once.
 int threads_of(const StageTelemetry& stage, const TelemetryEvent& event);

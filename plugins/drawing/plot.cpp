@@ -91,6 +91,7 @@ double Scale::place(double value) const {
 
 std::vector<Scale::Tick> Scale::ticks(int most) const {
   std::vector<Tick> ticks;
+  if (kind_ == Kind::blank) return ticks;
   if (kind_ == Kind::logarithmic) {
     std::vector<double> values = powers_between(low_, high_, {1, 2, 5}, 1);
     if (static_cast<int>(values.size()) > most) values = powers_between(low_, high_, {1}, 1);
@@ -101,7 +102,7 @@ std::vector<Scale::Tick> Scale::ticks(int most) const {
     }
   }
   const double factor = kind_ == Kind::percent ? 100 : 1, low = factor * low_, high = factor * high_;
-  const double step = round_up((high - low) / (most - 1));
+  const double step = std::max(round_up((high - low) / (most - 1)), kind_ == Kind::count ? 1.0 : 0.0);
   for (double n = std::ceil(low / step - 1e-9); n * step <= high + 1e-9 * step; ++n) {
     ticks.push_back({n * step / factor, number_text(n * step, step) + (kind_ == Kind::percent ? " %" : "")});
   }

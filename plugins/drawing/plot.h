@@ -14,7 +14,8 @@ namespace millrace::drawing {
 // The values along an axis, and their round numbers.
 class Scale {
  public:
-  enum class Kind { linear, logarithmic, percent };  // percent: linear, of shares from 0 to 1
+  // percent: linear, of shares from 0 to 1; count: linear, with whole numbers alone; blank: linear, without numbers
+  enum class Kind { linear, logarithmic, percent, count, blank };
 
   // REQUIRES: low < high, both finite; with logarithmic, both above 0.
   Scale(double low, double high, Kind kind = Kind::linear) : low_(low), high_(high), kind_(kind) {}
@@ -29,7 +30,7 @@ class Scale {
     double value = 0;
     std::string text;
   };
-  std::vector<Tick> ticks(int most) const;  // REQUIRES: most >= 2. No two have the same text
+  std::vector<Tick> ticks(int most) const;  // REQUIRES: most >= 2. No two have the same text; of a blank scale there are none
 
  private:
   double low_, high_;

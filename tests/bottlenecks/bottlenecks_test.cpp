@@ -27,9 +27,9 @@ namespace fs = std::filesystem;
 class Listener final : public RunObserver {
  public:
   void epoch(const EpochEvent& event) override { line = event.waits_for; }
-  void telemetry(const TelemetryEvent& event) override { looks.add(event); }
+  void telemetry(const TelemetryEvent& event) override { builder.add(event); }
   std::string line;
-  Looks looks;
+  ProfileBuilder builder;
 };
 
 struct Said {
@@ -99,7 +99,7 @@ class Bottlenecks : public ::testing::Test {
     options.hooks.observer = listener;
     const auto prepared = prepare(plan, *registry_, options);
     millrace::Run(*prepared).go();
-    return {listener->line, listener->looks.profile(2)};
+    return {listener->line, listener->builder.build(2)};
   }
 
   // The same, again after a while where other programs had a part of a processor. The line and the profile have to name this.

@@ -45,18 +45,48 @@ TEST(Experiments, RefuseAQuestionBeforeTheyMeasure) {
   EXPECT_NE(outcome.err.find("did you mean 'decode_image'?"), std::string::npos) << outcome.err;
 }
 
-TEST(Experiments, ForecastManyMachinesAndMeasureSomeDevices) {
+TEST(Experiments, ForecastManyMachines) {
   const TemporaryFolder folder;
   const Outcome forecast =
       profile({"--seconds", "0.2", "--forecast", "devices=2,hosts=8,network=1Gb/s", "--csv", folder / "forecast.csv"});
   EXPECT_EQ(forecast.code, 0) << forecast.err;
   EXPECT_EQ(lines(read_file(folder / "forecast.csv")), 1 + 2 * 5) << "weak and strong, of 1, 2, 4, 8 and 16 devices";
-  const Outcome scaling = profile({"--seconds", "0.2", "--scaling", "1,2", "--csv", folder / "scaling.csv"});
+}
+
+TEST(Experiments, MeasureHowRanksScaleAndHowLongTheyLearn) {
+  const TemporaryFolder folder;
+  const Outcome scaling = profile({"--seconds",     "0.2",
+                                   "--scaling",     "1,2",
+                                   "--over",        "ranks",
+                                   "--network",     "1Gb/s",
+                                   "--to-accuracy", "0.01",
+                                   "--set",         "run.epochs=1",
+                                   "--set",         "train.read.limit=32",
+                                   "--set",         "validate.read.limit=20",
+                                   "--csv",         folder / "scaling.csv",
+                                   "--pictures",    folder / "scaling"});
   EXPECT_EQ(scaling.code, 0) << scaling.err;
   const std::string table = read_file(folder / "scaling.csv");
   EXPECT_EQ(lines(table), 1 + 2 * 2) << table;
   EXPECT_NE(table.find("\nstrong,2,16,"), std::string::npos) << table;
   EXPECT_NE(table.find("\nweak,2,32,"), std::string::npos) << table;
+  EXPECT_EQ(lines(read_file(folder / "scaling-accuracy.csv")), 1 + 3) << "one rank, and two with either batch";
+  EXPECT_TRUE(says(scaling, "time to 1 % accuracy")) << scaling.out;
+  for (const char* name : {"scaling-throughput", "scaling-step", "scaling-accuracy"}) {
+    EXPECT_TRUE(read_file(folder / (name + std::string(".png"))).starts_with("\x89PNG")) << name;
+    EXPECT_NE(read_file(folder / (name + std::string(".svg"))).find("<svg"), std::string::npos) << name;
+  }
+}
+
+TEST(Experiments, HaveARowForEachRankAndARoofline) {
+  const TemporaryFolder folder;
+  const Outcome ranks = profile({"--processes", "2", "--devices", "cpu*2", "--layers", "1", "--pictures", folder / "layers"});
+  EXPECT_EQ(ranks.code, 0) << ranks.err;
+  EXPECT_TRUE(says(ranks, "\n2 ranks; ")) << ranks.out;
+  EXPECT_TRUE(read_file(folder / "layers-roofline.png").starts_with("\x89PNG"));
+  const Outcome refused = profile({"--processes", "2", "--suggest"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("are made by one process"), std::string::npos) << refused.err;
 }
 
 TEST(Experiments, ChooseSettingsThatAFileCanBeExtendedBy) {

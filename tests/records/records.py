@@ -33,6 +33,7 @@ size = 200
 prometheus = true
 [observe.tensorboard]
 histograms = true
+images = true
 [observe.mlflow]
 uri = "{uri}"
 experiment = "records"
@@ -109,6 +110,8 @@ def check_tensorboard(run, steps):
         expect(f"TensorBoard has {tag}", tag in events.Tags()["scalars"], True)
     weights = events.Histograms("weights/fc.weight")
     expect("the last histogram of weights", (weights[-1].step, weights[-1].histogram_value.num), (STEPS, 640))
+    sheet = events.Images("first_batches")[0]
+    expect("the sheet of the first batches is a picture", sheet.encoded_image_string.startswith(b"\x89PNG") and sheet.width > 0, True)
     tensors = Tensors(str(run))
     tensors.Reload()
     data = HParamsPluginData.FromString(tensors.PluginTagToContent("hparams")["_hparams_/session_start_info"])
@@ -140,6 +143,36 @@ def check_prometheus(run):
     expect("counters", samples["millrace_training_seconds_total"] > 0, True)
 
 
+def check_trace(path):
+    """The rules of Chrome's trace format that readers such as Perfetto's rely on: slices of a thread are nested, and each end of an
+    arrow lies in a slice of its thread. Perfetto's trace processor itself is a program that its Python package fetches."""
+    events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+    expect("kinds of events", {event["ph"] for event in events}, {"M", "X", "s", "t", "f", "C"})
+    named = {(event["pid"], event["tid"]) for event in events if event["name"] == "thread_name"}
+    slices, flows = {}, {}
+    for event in events:
+        track = (event["pid"], event.get("tid"))
+        if event["ph"] == "X":
+            slices.setdefault(track, []).append((event["ts"], event["ts"] + event["dur"]))
+        elif event["ph"] in "stf":
+            flows.setdefault(event["id"], []).append((event["ts"], event["ph"], track, event["bp"]))
+    expect("tracks without a name", set(slices) - named, set())
+    for track, spans in slices.items():
+        open_until = []
+        for begin, end in sorted(spans, key=lambda span: (span[0], -span[1])):
+            while open_until and open_until[-1] <= begin:
+                open_until.pop()
+            expect(f"a slice of {track} at {begin} ends in the one around it", not open_until or end <= open_until[-1] + 0.001, True)
+            open_until.append(end)
+    for number, flow in flows.items():
+        flow.sort()
+        expect(f"the ends of flow {number}", "".join(phase for _, phase, _, _ in flow), "s" + "t" * (len(flow) - 2) + "f")
+        for at, _, track, binding in flow:
+            expect("an arrow binds to the slice around it", binding, "e")
+            expect(f"an arrow of {track} at {at} lies in a slice", any(begin <= at <= end for begin, end in slices[track]), True)
+    expect("arrows", len(flows) > 0, True)
+
+
 def check_all(bin_folder, source):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -153,8 +186,7 @@ def check_all(bin_folder, source):
             check_tensorboard(run, steps)
             check_mlflow(uri, steps)
             check_prometheus(run)
-            events = json.loads((folder / "trace.json").read_text(encoding="utf-8"))["traceEvents"]
-            expect("a trace", {"X", "s", "f", "C", "M"} <= {event["ph"] for event in events}, True)
+            check_trace(folder / "trace.json")
     print("TensorBoard, MLflow and Prometheus read the run")
 
 

@@ -169,7 +169,7 @@ std::vector<Chosen> chosen_of(const Tuned& tuned) {
 
 Settings settings_of(const RunFacts& facts) { return {facts.threads, facts.io_threads, facts.chunk, facts.buffers, facts.batch}; }
 
-std::vector<Candidate> candidates(const Measurement& measured, const Predictor& predictor, std::size_t most) {
+std::vector<Candidate> candidates(const Calibration& measured, const Predictor& predictor, std::size_t most) {
   const RunFacts& facts = measured.facts;
   const Settings today = settings_of(facts);
   const int cores = facts.cores;
@@ -215,13 +215,13 @@ Tuned autotune(const ProfiledFile& what, const Registry& registry, double second
   using std::chrono::steady_clock;
   const auto begin = steady_clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(steady_clock::now() - begin).count(); };
-  const MeasureOptions options{.steps = 5, .seconds = std::min(kRunSeconds, seconds / 10), .most_seconds = seconds / 6};
-  const Measurement measured = measure(what, registry, options);
+  const CalibrationOptions options{.steps = 5, .seconds = std::min(kRunSeconds, seconds / 10), .most_seconds = seconds / 6};
+  const Calibration measured = calibrate(what, registry, options);
   double longest = elapsed();  // of a run, with its start
   Trials trials(candidates(measured, Predictor(measured), kCandidates));
   const auto run = [&](const Settings& settings) {
     const double before = elapsed();
-    const double rate = measure(with(what, settings, measured.facts), registry, options).images_per_second();
+    const double rate = calibrate(with(what, settings, measured.facts), registry, options).images_per_second();
     longest = std::max(longest, elapsed() - before);
     return rate;
   };

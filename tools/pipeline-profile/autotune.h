@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "measure.h"
+#include "calibration_run.h"
 #include "millrace/plugin.h"
 #include "what_if.h"
 
@@ -24,7 +24,7 @@ struct Candidate {
   double predicted = 0;  // images a second
 };
 // Today's first, then the most promising ones. Where one helps as much as another, the one that takes fewer threads and buffers.
-std::vector<Candidate> candidates(const Measurement& measured, const Predictor& predictor, std::size_t most);
+std::vector<Candidate> candidates(const Calibration& measured, const Predictor& predictor, std::size_t most);
 
 struct Tuned {
   RunFacts facts;  // of the file

@@ -2,15 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include "measurement_fixture.h"
-#include "scaling.h"
+#include "calibration_fixture.h"
 
 namespace millrace {
 namespace {
 
 // The device bounds it at 2500 images a second, which takes five threads.
 TEST(Autotune, ProposesTheCheapestSettingsThatAreAsGoodAsTheBest) {
-  const Measurement measured = profile_test::measurement();
+  const Calibration measured = profile_test::calibration();
   const std::vector<Candidate> found = candidates(measured, Predictor(measured), 4);
   ASSERT_GE(found.size(), 2U);
   EXPECT_EQ(found[0].settings, settings_of(measured.facts));
@@ -42,11 +41,6 @@ TEST(Autotune, WritesEachKeyWithItsReason) {
             "[train.batch]\n"
             "# as before: no other value gained 2 %\n"
             "buffers = 3\n");
-}
-
-TEST(Scaling, NamesTheDevicesOfABackend) {
-  EXPECT_EQ(devices_text("cpu", 4), "cpu*4");
-  EXPECT_EQ(devices_text("cuda", 3), "cuda:0,1,2");
 }
 
 }  // namespace

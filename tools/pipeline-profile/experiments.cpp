@@ -11,7 +11,9 @@
 #include "autotune.h"
 #include "forecast.h"
 #include "millrace/error.h"
+#include "pictures.h"
 #include "scaling.h"
+#include "values.h"
 #include "what_if.h"
 
 namespace millrace {
@@ -42,6 +44,28 @@ double positive(const char* option, const std::string& text) {
   return value;
 }
 
+double share(const char* option, const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (*end != '\0' || !(value > 0) || value > 1) {
+    fail(ErrorKind::usage, "{} must be a share above 0 and at most 1, found '{}'", option, text);
+  }
+  return value;
+}
+
+// "1Gb/s,latency=50us". Without a word on it: ranks of one machine, which speak through sockets.
+NetworkModel network_of(const std::string& text) {
+  NetworkModel network{.bandwidth = 1e9, .latency = 50e-6, .exchanges_slices = true};
+  for (const std::string_view part : split_list(text)) {
+    const bool is_bandwidth = part.find('=') == std::string_view::npos;
+    const auto [key, value] =
+        is_bandwidth ? std::pair(std::string("network"), std::string(part)) : split_setting("--network", part);
+    if (!set_network(network, "--network", key, value))
+      fail(ErrorKind::usage, "--network: there is no '{}'; there is latency", key);
+  }
+  return network;
+}
+
 // The file with half of its batch; nothing where that leaves a replica no image.
 std::optional<ProfiledFile> half_of(const ProfiledFile& what, const RunFacts& facts) {
   if (facts.batch < 2 * static_cast<std::uint32_t>(std::max(facts.devices.replicas, 1))) return std::nullopt;
@@ -59,6 +83,10 @@ void Experiments::declare(Arguments& arguments) {
       .flag("--suggest", "predict what would make it faster, best first", suggests_)
       .option("--forecast", "SIZE", "predict training on many devices: devices=8,hosts=32,network=100Gb/s", forecast_)
       .option("--scaling", "N,N...", "run it on so many devices, with the same and with a larger batch", scaling_)
+      .option("--over", "WHAT", "with --scaling: ranks, each device has a process of its own, or devices (devices)", over_)
+      .option("--network", "NETWORK", "with --over ranks: what lies between them, for the prediction: 1Gb/s,latency=50us",
+              network_)
+      .option("--to-accuracy", "SHARE", "with --scaling: also train until validation reaches it, such as 0.9", to_accuracy_)
       .flag("--autotune", "choose threads, chunks and buffers by short runs of a minute", tunes_)
       .option("--out", "FILE.toml", "with --autotune: write a file that extends FILE with what was chosen", out_)
       .option("--csv", "FILE", "with --forecast or --scaling: write the table as CSV too", csv_)
@@ -69,21 +97,25 @@ bool Experiments::is_asked() const {
   const bool asked = !questions_.empty() || suggests_ || !forecast_.empty() || !scaling_.empty() || tunes_;
   if (!out_.empty() && !tunes_) fail(ErrorKind::usage, "--out belongs to --autotune");
   if (!csv_.empty() && forecast_.empty() && scaling_.empty()) fail(ErrorKind::usage, "--csv belongs to --forecast or --scaling");
+  for (const auto& [name, value] : {std::pair("--over", &over_), {"--network", &network_}, {"--to-accuracy", &to_accuracy_}}) {
+    if (!value->empty() && scaling_.empty()) fail(ErrorKind::usage, "{} belongs to --scaling", name);
+  }
   if (!seconds_.empty() && !asked) fail(ErrorKind::usage, "--seconds belongs to --what-if and the other predictions");
   return asked;
 }
 
-void Experiments::run(const ProfiledFile& what, const Registry& registry, std::uint64_t steps) const {
-  MeasureOptions options{.steps = steps};
+void Experiments::run(const ProfiledFile& what, const Registry& registry, std::uint64_t steps, const std::string& pictures,
+                      Leave leave) const {
+  CalibrationOptions options{.steps = steps};
   if (!seconds_.empty()) options.seconds = positive("--seconds", seconds_);
   options.most_seconds = std::max(options.most_seconds, options.seconds);
   if (!questions_.empty() || suggests_) answer(what, registry, options);
   if (!forecast_.empty()) foretell(what, registry, options);
-  if (!scaling_.empty()) scale(what, registry, options);
+  if (!scaling_.empty()) scale(what, registry, options, pictures, leave);
   if (tunes_) tune(what, registry);
 }
 
-void Experiments::answer(const ProfiledFile& what, const Registry& registry, const MeasureOptions& options) const {
+void Experiments::answer(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options) const {
   const RunFacts facts = facts_of(what, registry);
   bool divides = false;
   for (const std::string& text : questions_) {  // before the work: they may be mistaken
@@ -91,27 +123,47 @@ void Experiments::answer(const ProfiledFile& what, const Registry& registry, con
     if (question.changes.empty()) fail(ErrorKind::usage, "--what-if: say what changes, such as threads=4");
     divides = divides || divides_steps(question);
   }
-  Measurement measured = measure(what, registry, options);
+  Calibration measured = calibrate(what, registry, options);
   const auto half = half_of(what, facts);
-  if (divides && half) measured.facts.devices.fixed_share = fixed_share_of(measured, measure(*half, registry, options));
+  if (divides && half) measured.facts.devices.fixed_share = fixed_share_of(measured, calibrate(*half, registry, options));
   fmt::print("{}", what_if_text(measured, questions_, suggests_));
 }
 
-void Experiments::foretell(const ProfiledFile& what, const Registry& registry, MeasureOptions options) const {
+void Experiments::foretell(const ProfiledFile& what, const Registry& registry, CalibrationOptions options) const {
   const ForecastQuestion question = parse_forecast(forecast_);
   options.layers = true;
-  const Measurement whole = measure(what, registry, options);
-  std::optional<Measurement> smaller;
-  if (const auto half = half_of(what, whole.facts)) smaller = measure(*half, registry, options);
+  const Calibration whole = calibrate(what, registry, options);
+  std::optional<Calibration> smaller;
+  if (const auto half = half_of(what, whole.facts)) smaller = calibrate(*half, registry, options);
   const ForecastStep step = forecast_step(whole, smaller ? &*smaller : nullptr);
   fmt::print("{}", forecast_text(step, question));
   write_csv(forecast_csv(step, question));
 }
 
-void Experiments::scale(const ProfiledFile& what, const Registry& registry, const MeasureOptions& options) const {
-  const std::vector<ScalingPoint> points = measure_scaling(what, registry, options, parse_replicas(scaling_));
-  fmt::print("{}", scaling_text(points));
-  write_csv(scaling_csv(points));
+void Experiments::scale(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options,
+                        const std::string& pictures, Leave leave) const {
+  ScalingQuestion question{.replicas = parse_replicas(scaling_), .network = network_of(network_), .leave = leave};
+  if (!over_.empty() && over_ != "ranks" && over_ != "devices") {
+    fail(ErrorKind::usage, "--over = '{}': choose ranks or devices", over_);
+  }
+  question.over_ranks = over_ == "ranks";
+  if (!network_.empty() && !question.over_ranks) fail(ErrorKind::usage, "--network belongs to --over ranks");
+  if (!to_accuracy_.empty()) question.to_accuracy = share("--to-accuracy", to_accuracy_);
+  const Scaling scaling = measure_scaling(what, registry, options, question);
+  fmt::print("{}", scaling_text(scaling));
+  write_csv(scaling_csv(scaling.points));
+  const bool learned = !scaling.accuracies.empty();
+  if (learned && !csv_.empty()) {
+    const fs::path path(csv_);
+    write("--csv", path.parent_path() / fmt::format("{}-accuracy{}", path.stem().string(), path.extension().string()),
+          accuracy_csv(scaling.accuracies));
+  }
+  if (pictures.empty()) return;
+  const std::string title = fmt::format("{} on {} {}", fs::path(what.file).stem().string(), question.replicas.back(),
+                                        question.over_ranks ? "ranks" : "replicas");
+  write_picture(throughput_picture(scaling, title), pictures, "throughput");
+  write_picture(step_picture(scaling, title), pictures, "step");
+  if (learned) write_picture(accuracy_picture(scaling, title), pictures, "accuracy");
 }
 
 void Experiments::tune(const ProfiledFile& what, const Registry& registry) const {

@@ -4,9 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "calibration_run.h"
 #include "common/arguments.h"
-#include "measure.h"
 #include "millrace/plugin.h"
+#include "rank_group.h"
 
 namespace millrace {
 
@@ -14,19 +15,25 @@ class Experiments {
  public:
   void declare(Arguments& arguments);  // the options; outlives `arguments`
   bool is_asked() const;
-  // Measures `what` and prints what was asked for. `steps`: at least so many. Throws Error.
-  void run(const ProfiledFile& what, const Registry& registry, std::uint64_t steps) const;
+  bool scales() const { return !scaling_.empty(); }
+  // Measures `what` and prints what was asked for. `steps`: at least so many. `pictures`: with what the names of their files
+  // begin;
+  // "": none are drawn. Throws Error. REQUIRES: where it scales(), there is one thread.
+  void run(const ProfiledFile& what, const Registry& registry, std::uint64_t steps, const std::string& pictures,
+           Leave leave) const;
 
  private:
-  void answer(const ProfiledFile& what, const Registry& registry, const MeasureOptions& options) const;
-  void foretell(const ProfiledFile& what, const Registry& registry, MeasureOptions options) const;
-  void scale(const ProfiledFile& what, const Registry& registry, const MeasureOptions& options) const;
+  void answer(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options) const;
+  void foretell(const ProfiledFile& what, const Registry& registry, CalibrationOptions options) const;
+  void scale(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options, const std::string& pictures,
+             Leave leave) const;
   void tune(const ProfiledFile& what, const Registry& registry) const;
   void write_csv(const std::string& text) const;
 
   std::vector<std::string> questions_;
   bool suggests_ = false, tunes_ = false;
-  std::string forecast_, scaling_, csv_, out_, seconds_;
+  std::string forecast_, csv_, out_, seconds_;
+  std::string scaling_, over_, network_, to_accuracy_;
 };
 
 }  // namespace millrace

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
 
 #include "millrace/detail/value.h"
@@ -18,15 +17,6 @@ namespace {
 
 constexpr double kNetworkDoubt = 0.2;  // by which bandwidth and latency may be worse or better than what is asked
 constexpr double kLeastError = 0.03;
-
-ReduceTime ring(double bytes, int members, double bandwidth, double latency) {
-  const double turns = 2.0 * (members - 1);
-  return {turns * latency, turns / members * bytes / bandwidth};
-}
-
-ReduceTime tree(double bytes, int members, double bandwidth, double latency) {
-  return {2 * std::ceil(std::log2(members)) * latency, 2 * bytes / bandwidth};
-}
 
 // Quantile of the normal distribution: bisection of erfc, which is monotonic.
 double normal_quantile(double probability) {
@@ -43,7 +33,12 @@ struct Sums {
   double end = 0;  // from the start of the step
   ReduceTime all;
 };
-Sums sums_of(const ForecastStep& step, double computation, int devices, int hosts, const NetworkModel& network) {
+NetworkModel network_of(const ForecastStep& step, NetworkModel network) {
+  network.exchanges_slices = step.exchanges_slices;
+  return network;
+}
+Sums sums_of(const ForecastStep& step, double computation, int devices, int hosts, const NetworkModel& asked) {
+  const NetworkModel network = network_of(step, asked);
   Sums sums;
   for (std::size_t b = 0; b < step.bucket_bytes.size(); ++b) {
     const ReduceTime time = all_reduce_time(step.bucket_bytes[b], devices, hosts, network);
@@ -89,42 +84,12 @@ std::vector<ForecastPoint> sizes_of(const ForecastQuestion& question) {
   return sizes;
 }
 
-std::string bucket_text(const ForecastStep& step, const ForecastQuestion& question) {
-  if (step.bucket_bytes.empty()) return "no gradients are summed\n";
-  std::map<int, std::pair<int, int>> sizes;  // by log2 of bytes: buckets, and those of them that latency bounds
-  for (const double bytes : step.bucket_bytes) {
-    const ReduceTime time = all_reduce_time(bytes, question.devices, question.hosts, question.network);
-    auto& [count, bound] = sizes[static_cast<int>(std::floor(std::log2(std::max(bytes, 1.0))))];
-    ++count;
-    if (time.latency > time.transfer) ++bound;
-  }
-  std::string text = "sizes of buckets, in KiB\n";
-  for (const auto& [log, counts] : sizes) {
-    text += fmt::format("{:>10.4g} to {:<8.4g} {:<16} {:>3}  {}\n", std::exp2(log - 10), std::exp2(log - 9),
-                        std::string(static_cast<std::size_t>(std::min(counts.first, 16)), '#'), counts.first,
-                        counts.second == 0              ? "bound by bandwidth"
-                        : counts.second == counts.first ? "bound by latency"
-                                                        : "bound by latency or bandwidth");
-  }
-  return text;
-}
-
 const char* name_of(ScalingKind kind) { return kind == ScalingKind::weak ? "weak" : "strong"; }
 
 }  // namespace
 
 double mean_maximum(double draws) {  // Blom's approximation
   return draws <= 1 ? 0 : normal_quantile((draws - 0.375) / (draws + 0.25));
-}
-
-ReduceTime all_reduce_time(double bytes, int devices, int hosts, const NetworkModel& network) {
-  ReduceTime time;
-  if (devices > 1) time = ring(bytes, devices, network.link_bandwidth, network.link_latency);
-  if (hosts < 2) return time;
-  const ReduceTime by_ring = ring(bytes, hosts, network.bandwidth, network.latency);
-  const ReduceTime by_tree = tree(bytes, hosts, network.bandwidth, network.latency);
-  const ReduceTime& faster = by_ring.seconds() < by_tree.seconds() ? by_ring : by_tree;
-  return {time.latency + faster.latency, time.transfer + faster.transfer};
 }
 
 std::vector<double> bucket_ready(const Network& network, std::span<const Bucket> buckets, std::span<const LayerTime> times) {
@@ -181,19 +146,11 @@ ForecastQuestion parse_forecast(std::string_view text) {
   for (const std::string_view part : split_list(text)) {
     const auto [key, value] = split_setting("--forecast", part);
     const std::string what = "--forecast: " + key;
-    if (key == "devices")
+    if (key == "devices") {
       question.devices = static_cast<int>(count_value(what, value));
-    else if (key == "hosts")
+    } else if (key == "hosts") {
       question.hosts = static_cast<int>(count_value(what, value));
-    else if (key == "network")
-      question.network.bandwidth = bandwidth_value(what, value);
-    else if (key == "latency")
-      question.network.latency = time_value(what, value);
-    else if (key == "link")
-      question.network.link_bandwidth = bandwidth_value(what, value);
-    else if (key == "link_latency")
-      question.network.link_latency = time_value(what, value);
-    else {
+    } else if (!set_network(question.network, "--forecast", key, value)) {
       const auto nearest = nearest_name(key, kKeys);
       fail(ErrorKind::usage, "--forecast: there is no '{}'; {}", key,
            nearest ? fmt::format("did you mean '{}'?", *nearest) : fmt::format("there are {}", fmt::join(kKeys, ", ")));
@@ -202,20 +159,21 @@ ForecastQuestion parse_forecast(std::string_view text) {
   return question;
 }
 
-ForecastStep forecast_step(const Measurement& measured, const Measurement* half) {
+ForecastStep forecast_step(const Calibration& measured, const Calibration* half) {
   const DeviceFacts& devices = measured.facts.devices;
   if (devices.replicas == 0) fail(ErrorKind::usage, "--forecast: graph '{}' uses no device", measured.facts.graph);
   const Predictor predictor(measured);
-  SimulatedGraph graph = graph_of(measured.facts, windows_of(measured));
+  SimulatedGraph graph = graph_of(measured.facts, measured.windows);
   ForecastStep step{.spread = graph.step.spread,
                     .error = predictor.measured_band() / predictor.measured(),
                     .batch = static_cast<double>(measured.facts.batch) / devices.replicas,
                     .global_batch = static_cast<double>(measured.facts.batch),
+                    .exchanges_slices = devices.threads > 0,
                     .bucket_bytes = devices.bucket_bytes,
                     .bucket_ready = devices.bucket_ready};
-  const auto seconds_of = [](const Measurement& each) {                                      // of a device, for a step
+  const auto seconds_of = [](const Calibration& each) {                                      // of a device, for a step
     if (each.facts.devices.threads > 0) return each.facts.batch / each.images_per_second();  // it prepares its data as well
-    return graph_of(each.facts, windows_of(each)).step.sample_seconds * each.facts.batch / each.facts.devices.replicas;
+    return graph_of(each.facts, each.windows).step.sample_seconds * each.facts.batch / each.facts.devices.replicas;
   };
   const double whole = seconds_of(measured);
   if (half != nullptr && half->facts.batch < measured.facts.batch) {
@@ -263,7 +221,7 @@ std::string forecast_text(const ForecastStep& step, const ForecastQuestion& ques
                           point.bound_by);
     }
   }
-  return text + "\n" + bucket_text(step, question);
+  return text + "\n" + bucket_text(step.bucket_bytes, question.devices, question.hosts, network_of(step, question.network));
 }
 
 std::string forecast_csv(const ForecastStep& step, const ForecastQuestion& question) {

@@ -1,10 +1,8 @@
 // How training would go on many devices and machines, in closed form: steps as one device measured them, and sums of gradients by
 // a model of the network.
 //
-// An all-reduce of S bytes on H hosts of D devices is made in two levels, each as a ring (2 (n - 1) turns, 2 (n - 1) / n * S
-// bytes for each member) or, between hosts, as a tree where that is faster (2 log2 H turns, 2 S bytes). A turn costs a latency.
-// Source: Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH" (2005). Buckets are summed
-// one after the other, each once it is filled. Steps vary, and a step lasts as long as that of its slowest device.
+// Buckets are summed one after the other, each once it is filled (all_reduce.h). Steps vary, and a step lasts as long as that of
+// its slowest device.
 #pragma once
 
 #include <cstddef>
@@ -13,24 +11,12 @@
 #include <string_view>
 #include <vector>
 
-#include "measurement.h"
+#include "all_reduce.h"
+#include "calibration.h"
 #include "millrace/backend/backend.h"
 #include "millrace/backend/network.h"
 
 namespace millrace {
-
-struct NetworkModel {
-  double bandwidth = 12.5e9;     // bytes a second of a host, in each direction
-  double latency = 10e-6;        // seconds of a turn between hosts
-  double link_bandwidth = 50e9;  // of a device, within its host
-  double link_latency = 5e-6;
-};
-
-struct ReduceTime {
-  double latency = 0, transfer = 0;  // seconds
-  double seconds() const { return latency + transfer; }
-};
-ReduceTime all_reduce_time(double bytes, int devices, int hosts, const NetworkModel& network);
 
 // When backward has filled each bucket, as a part of the time of forward and backward. `times`: of the layers, in their order;
 // empty: taken in proportion to their multiply-adds, with a backward pass that costs two forward passes.
@@ -44,7 +30,8 @@ struct ForecastStep {
   double error = 0;         // of the measured time, relative, nine times of ten
   double batch = 1;         // of one device, today
   double global_batch = 1;  // of all devices, today
-  double data_rate = 0;     // images a second that the data stages of a host can prepare; 0: each device brings its own
+  bool exchanges_slices = false;  // NetworkModel::exchanges_slices
+  double data_rate = 0;           // images a second that the data stages of a host can prepare; 0: each device brings its own
   std::vector<double> bucket_bytes = {}, bucket_ready = {};
 };
 
@@ -68,7 +55,7 @@ struct ForecastQuestion {
 ForecastQuestion parse_forecast(std::string_view text);
 
 // Of `measured`, and of `half`, with half of its batch, for what a step costs whatever its batch; null: nothing.
-ForecastStep forecast_step(const Measurement& measured, const Measurement* half);
+ForecastStep forecast_step(const Calibration& measured, const Calibration* half);
 
 // One device, and so on to all that are asked for, by doubling.
 std::vector<ForecastPoint> forecast_table(const ForecastStep& step, ScalingKind kind, const ForecastQuestion& question);

@@ -22,6 +22,10 @@ TEST(AllReduce, CostsWhatRingAndTreeCost) {
   EXPECT_DOUBLE_EQ(all_reduce_time(1e9, 1, 4, network).transfer, 1.5);  // 2 * 3/4 of a second
   EXPECT_DOUBLE_EQ(all_reduce_time(1e9, 1, 4, network).latency, 6e-3);
   EXPECT_DOUBLE_EQ(all_reduce_time(1e9, 4, 1, network).transfer, 0.15);
+  NetworkModel sockets = network;
+  sockets.exchanges_slices = true;
+  EXPECT_DOUBLE_EQ(all_reduce_time(1e9, 1, 4, sockets).latency, 2e-3);
+  EXPECT_NEAR(all_reduce_time(1e9, 1, 4, sockets).transfer, 1.5 / 0.9415, 1e-3) << "frames and headers take a part";
   EXPECT_DOUBLE_EQ(all_reduce_time(1e3, 1, 64, network).latency, 12e-3);  // 2 log2 64 turns of a tree, and not 126 of a ring
 }
 

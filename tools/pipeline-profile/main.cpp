@@ -1,22 +1,28 @@
 // pipeline-profile: runs the first steps of a pipeline and says what it waits for, and what would make it faster.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
-#include <thread>
+#include <optional>
 
 #include "common/arguments.h"
+#include "common/join_ranks.h"
 #include "common/last_words.h"
 #include "config/plan.h"
 #include "experiments.h"
 #include "layers.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "millrace/util/standard_error.h"
 #include "millrace/util/text.h"
 #include "peaks.h"
+#include "pictures.h"
 #include "prepare/devices.h"
+#include "rank_group.h"
 #include "report.h"
 #include "run/run.h"
 
@@ -27,6 +33,8 @@ struct CommandLine {
   RunOptions options;
   std::vector<std::string> overrides, files;
   std::string steps = "20", layers = "0";
+  std::string processes = "1", pictures;
+  RankWishes ranks;
   bool compares = false, json = false;
   Experiments experiments;
 
@@ -39,17 +47,42 @@ struct CommandLine {
         .flag("--device", "the steps alone: the first batches are used again and again, as they are", options.only_steps)
         .flag("--json", "print everything as JSON", json)
         .flag("--compare", "of two files, or reports that --json printed: what differs", compares)
-        .option("--layers", "N", "also time the network's layers on the first device, and print the N slowest", layers);
+        .option("--layers", "N", "also time the network's layers on the first device, and print the N slowest", layers)
+        .option("--pictures", "PREFIX", "with --layers or --scaling: draw PREFIX-roofline.png and others, each also as .svg",
+                pictures)
+        .option("--processes", "N", "share the devices among N processes of this machine, as pipeline-run does (1)", processes);
+    add_rank_options(arguments, ranks);
     experiments.declare(arguments);
   }
 };
 
 class Watch final : public RunObserver {
  public:
-  void telemetry(const TelemetryEvent& event) override { looks.add(event, static_cast<double>(std::clock()) / CLOCKS_PER_SEC); }
-  Looks looks;
+  void telemetry(const TelemetryEvent& event) override { builder.add(event, static_cast<double>(std::clock()) / CLOCKS_PER_SEC); }
+  ProfileBuilder builder;
 };
 
+// A table of the layers, and their picture where one is asked for. REQUIRES: it ran with time_layers.
+std::string layers_of(const PreparedRun& prepared, const CommandLine& line, const Registry& registry, std::uint64_t most) {
+  const Replicas& replicas = prepared.replicas.here();
+  const auto times = replicas.empty() ? std::vector<LayerTime>() : replicas[0]->layer_times();
+  if (times.empty()) fail(ErrorKind::usage, "--layers: this graph has no network whose layers are timed");
+  const Precision precision = prepared.replicas.precision();
+  const Peaks peaks = measure_peaks(*prepared.replicas.devices().devices.front(), precision, registry);
+  const double samples = static_cast<double>(prepared.main().batch().size) / static_cast<double>(prepared.replicas.all());
+  const std::vector<LayerRow> rows =
+      rows_of(times, *prepared.pipeline.network, samples, precision == Precision::bf16 ? 2 : 4, peaks);
+  if (!line.pictures.empty()) {
+    const std::string title = fmt::format("{} on {}, {}", std::filesystem::path(line.files.front()).stem().string(),
+                                          prepared.replicas.devices().devices.front()->info().backend, to_string(precision));
+    write_picture(roofline_picture(rows, peaks, title), line.pictures, "roofline");
+  }
+  return fmt::format("\nthe first device reaches {:.3g} GFLOP/s multiplying matrices in {}, and {:.3g} GB/s of memory\n",
+                     peaks.operations / 1e9, to_string(precision), peaks.bytes / 1e9) +
+         layer_table(rows, most);
+}
+
+// `layers` gets what layers_of() says where some are wanted. On other ranks than 0 there is nothing to tell.
 Profile profile_of(const std::string& file, const CommandLine& line, const Registry& registry, std::uint64_t most_layers,
                    std::string& layers) {
   const Pipeline pipeline = load_pipeline(file, line.overrides, registry);
@@ -59,18 +92,10 @@ Profile profile_of(const std::string& file, const CommandLine& line, const Regis
   const auto prepared = prepare(pipeline, registry, options);
   prepared->open_graphs();
   Run(*prepared).go();
-  Profile profile = watch->looks.profile(static_cast<int>(available_cores().size()));
+  if (!options.is_first()) return {};
+  Profile profile = watch->builder.build(static_cast<int>(available_cores().size()), part_of_batch(*prepared));
   profile.file = file;
-  if (most_layers == 0) return profile;
-  const Replicas& replicas = prepared->replicas.here();
-  const auto times = replicas.empty() ? std::vector<LayerTime>() : replicas[0]->layer_times();
-  if (times.empty()) fail(ErrorKind::usage, "--layers: this graph has no network whose layers are timed");
-  const Precision precision = prepared->replicas.precision();
-  const Peaks peaks = measure_peaks(*prepared->replicas.devices().devices.front(), precision, registry);
-  const double samples = static_cast<double>(prepared->main().batch().size) / static_cast<double>(prepared->replicas.all());
-  layers = fmt::format("\nthe first device reaches {:.3g} GFLOP/s multiplying matrices in {}, and {:.3g} GB/s of memory\n",
-                       peaks.operations / 1e9, to_string(precision), peaks.bytes / 1e9) +
-           layer_table(rows_of(times, *pipeline.network, samples, precision == Precision::bf16 ? 2 : 4, peaks), most_layers);
+  if (most_layers > 0) layers = layers_of(*prepared, line, registry, most_layers);
   return profile;
 }
 
@@ -83,6 +108,40 @@ Profile profile_or_report(const std::string& file, const CommandLine& line, cons
   }
   std::string none;
   return profile_of(file, line, registry, 0, none);
+}
+
+// On all ranks, of which rank 0 prints.
+int profile_together(CommandLine& line, const RankPlace& place, const Registry& registry, std::uint64_t most_layers) {
+  std::optional<RankGroup> ranks;
+  if (place.ranks > 1) ranks.emplace(place, line.ranks);
+  if (place.ranks == 1) ranks.emplace(static_cast<int>(integer("--processes", line.processes, 1, 1024)));
+  line.options.group = ranks->group();
+  try {
+    std::string layers;
+    const Profile profile = profile_of(line.files.front(), line, registry, most_layers, layers);
+    if (!ranks->is_first()) return 0;
+    fmt::print("{}", line.json ? to_json(profile) : terminal_text(report(profile) + layers));
+    return 0;
+  } catch (const Error& error) {
+    if (ranks->group() != nullptr) ranks->group()->leave(&error);
+    if (ranks->is_first()) throw;
+    return exit_code(error.kind());  // rank 0 is told, and says it
+  }
+}
+
+// The program's own way out, beside the end of main().
+void leave(int code) {
+  LastWords::none();
+  _exit(code);
+}
+
+// What is done by one process alone, which starts others itself where it needs them.
+void require_one_process(const CommandLine& line, const RankPlace& place) {
+  const bool is_one = place.ranks == 1 && line.processes == "1";
+  const char* const what = line.experiments.is_asked() ? "predictions and --scaling" : line.compares ? "--compare" : nullptr;
+  if (what != nullptr && !is_one) {
+    fail(ErrorKind::usage, "{} are made by one process: leave out --processes, and start one task", what);
+  }
 }
 
 int run(int argc, char** argv) {
@@ -103,6 +162,12 @@ int run(int argc, char** argv) {
   const auto most_layers = static_cast<std::uint64_t>(integer("--layers", line.layers, 0, kMost));
   line.options.time_layers = most_layers > 0;
   line.options.only_main = true;
+  if (!line.pictures.empty() && most_layers == 0 && !line.experiments.scales()) {
+    fail(ErrorKind::usage, "--pictures belongs to --layers or --scaling");
+  }
+  const RankPlace place = find_rank(line.ranks.options, current_environment());
+  if (!place.notice.empty()) print_to_stderr("warning: {}\n", place.notice);
+  require_one_process(line, place);
   line.overrides.emplace_back("observe.console.quiet=true");
 
   const LastWords last_words("pipeline-profile");
@@ -110,7 +175,7 @@ int run(int argc, char** argv) {
   load_plugins(registry);
   if (line.experiments.is_asked()) {
     line.experiments.run({line.files.front(), line.overrides, line.options.devices, line.options.graph}, registry,
-                         line.options.most_steps);
+                         line.options.most_steps, line.pictures, leave);
     return 0;
   }
   if (line.compares) {
@@ -118,10 +183,7 @@ int run(int argc, char** argv) {
     fmt::print("{}", terminal_text(comparison(before, profile_or_report(line.files[1], line, registry))));
     return 0;
   }
-  std::string layers;
-  const Profile profile = profile_of(line.files.front(), line, registry, most_layers, layers);
-  fmt::print("{}", line.json ? to_json(profile) : terminal_text(report(profile) + layers));
-  return 0;
+  return profile_together(line, place, registry, most_layers);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Where this process's threads spend their time, as Linux counts it.
 #pragma once
 
-#include "measurement.h"
+#include "calibration.h"
 
 namespace millrace {
 

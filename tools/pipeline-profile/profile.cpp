@@ -62,17 +62,38 @@ Profile::Stage row_of(const StageTelemetry& stage, const StageTelemetry& whole, 
   return row;
 }
 
-Profile::Device row_of(const DeviceTelemetry& device, const TelemetryEvent& done) {
+// Of what a device has done in so many seconds.
+Profile::Device row_of(const DeviceTelemetry& device, double seconds, bool is_one_of_several) {
   Profile::Device row;
-  row.name = done.devices.size() > 1 ? fmt::format("{}[{}]", device.name, device.replica) : device.name;
+  row.name = is_one_of_several ? fmt::format("{}[{}]", device.name, device.replica) : device.name;
   row.rank = device.rank;
-  row.forward_backward = (device.compute_seconds - device.update_seconds) / done.elapsed_seconds;
-  row.update = device.update_seconds / done.elapsed_seconds;
-  row.copy = device.copy_seconds / done.elapsed_seconds;
-  row.sums = device.communication_seconds / done.elapsed_seconds;
-  row.idle = std::max(0.0, 1 - row.forward_backward - row.update - row.copy - row.sums);
+  row.forward_backward = (device.compute_seconds - device.update_seconds) / seconds;
+  row.update = device.update_seconds / seconds;
+  row.copy = device.copy_seconds / seconds;
+  row.sums = device.communication_seconds / seconds;
+  row.idle = std::max(0.0, 1 - row.forward_backward - row.update - row.copy - row.sums);  // streams of a GPU overlap
   row.memory = static_cast<double>(device.memory_bytes);
   return row;
+}
+
+std::vector<Profile::Rank> ranks_of(const std::vector<Profile::Device>& devices) {
+  std::map<int, Profile::Rank> ranks;
+  for (const Profile::Device& device : devices) {
+    Profile::Rank& rank = ranks[device.rank];
+    rank.rank = device.rank;
+    ++rank.devices;
+    rank.computing += device.forward_backward + device.update + device.copy;
+    rank.sums += device.sums;
+    rank.idle += device.idle;
+    rank.memory += device.memory;
+  }
+  std::vector<Profile::Rank> rows;
+  if (ranks.size() < 2) return rows;
+  for (auto& [number, rank] : ranks) {
+    for (double* share : {&rank.computing, &rank.sums, &rank.idle}) *share /= rank.devices;
+    rows.push_back(rank);
+  }
+  return rows;
 }
 
 // Stages in the order of the plan, which is that of a packet's way.
@@ -174,12 +195,15 @@ std::vector<Profile::Gain> gains(const TelemetryEvent& done, const Bottleneck& b
   return found;
 }
 
-void Looks::add(const TelemetryEvent& event, double core_seconds) {
+void ProfileBuilder::add(const TelemetryEvent& event, double core_seconds) {
   if (looks_ == 0 || first_.step == 0) {  // until the first step has ended
     first_ = event;
     first_core_seconds_ = core_seconds;
   }
   last_core_seconds_ = core_seconds;
+  for (const DeviceTelemetry& device : event.devices) {
+    if (device.rank != event.devices.front().rank) hear(device, event.elapsed_seconds);
+  }
   stages_.resize(event.stages.size());
   for (std::size_t s = 0; s < event.stages.size(); ++s) {
     std::int64_t level = 0;
@@ -194,7 +218,39 @@ void Looks::add(const TelemetryEvent& event, double core_seconds) {
   ++looks_;
 }
 
-Profile Looks::profile(int cores) const {
+void ProfileBuilder::hear(const DeviceTelemetry& device, double at) {
+  const auto [found, is_new] = others_.try_emplace({device.rank, device.replica});
+  Told& told = found->second;
+  const auto sum_of = [](const DeviceTelemetry& each) {
+    return each.compute_seconds + each.copy_seconds + each.communication_seconds;
+  };
+  if (!is_new && sum_of(device) <= sum_of(told.last)) return;  // nothing was told since
+  told.last = device;
+  told.last_at = at;
+  if (!is_new && first_.step > 0) return;
+  told.first = device;
+  told.first_at = at;
+}
+
+std::vector<Profile::Device> ProfileBuilder::devices(const TelemetryEvent& done) const {
+  std::vector<Profile::Device> rows;
+  const bool are_several = done.devices.size() > 1;
+  for (const DeviceTelemetry& device : done.devices) {
+    const auto found = others_.find({device.rank, device.replica});
+    if (found == others_.end()) {
+      rows.push_back(row_of(device, done.elapsed_seconds, are_several));
+      continue;
+    }
+    const Told& told = found->second;
+    const bool was_told_once = told.last_at <= told.first_at;  // all of the run, as far as it was told
+    const double seconds = was_told_once ? told.last_at - (last_.elapsed_seconds - last_.seconds) : told.last_at - told.first_at;
+    if (seconds <= 0) continue;
+    rows.push_back(row_of(was_told_once ? told.last : between(told.first, told.last), seconds, are_several));
+  }
+  return rows;
+}
+
+Profile ProfileBuilder::build(int cores, double part) const {
   Profile profile;
   if (looks_ == 0) return profile;
   const bool is_short = last_.step <= first_.step + 1 || last_.elapsed_seconds <= first_.elapsed_seconds;
@@ -213,13 +269,16 @@ Profile Looks::profile(int cores) const {
   profile.bottleneck = bottleneck_between(from, last_);
   const Cores used{cores, is_short ? 0 : last_core_seconds_ - first_core_seconds_};
   profile.gains = gains(done, profile.bottleneck, profile.rate, used);
+  profile.rate /= part;
+  for (Profile::Gain& gain : profile.gains) gain.rate /= part;
   for (std::size_t s = 0; s < done.stages.size(); ++s) {
     Profile::Stage row = row_of(done.stages[s], last_.stages[s], done);
     row.level = stages_[s].level / static_cast<double>(looks_);
     row.starved = static_cast<double>(stages_[s].idle) / static_cast<double>(looks_);
     profile.stages.push_back(row);
   }
-  for (const DeviceTelemetry& device : done.devices) profile.devices.push_back(row_of(device, done));
+  profile.devices = devices(done);
+  profile.ranks = ranks_of(profile.devices);
   profile.path = path_of(done);
   profile.waited_for_data = done.waited_for_data_seconds / profile.seconds;
   profile.waited_for_step = done.waited_for_step_seconds / profile.seconds;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "millrace/observer.h"
@@ -34,6 +36,13 @@ struct Profile {
     double forward_backward = 0, update = 0, copy = 0, sums = 0, idle = 0;  // shares
     double memory = 0;                                                      // planned bytes
   };
+  // The devices of a rank, on average. Empty where there is one rank.
+  struct Rank {
+    int rank = 0;
+    int devices = 0;
+    double computing = 0, sums = 0, idle = 0;  // shares; `computing`: with copies
+    double memory = 0;                         // planned bytes, of all of them
+  };
   // What a step waits for and works on, one after the other: from the read of its first samples to its last update.
   struct Part {
     std::string name;
@@ -54,24 +63,37 @@ struct Profile {
   std::vector<Gain> gains;  // the largest first
   std::vector<Stage> stages;
   std::vector<Device> devices;
+  std::vector<Rank> ranks;
   std::vector<Part> path;
   double waited_for_data = 0, waited_for_step = 0;  // shares: no batch for the device; no device for a batch
 };
 
-// What each look saw besides sums. One thread.
-class Looks {
+// Makes a profile of looks at a run. One thread.
+class ProfileBuilder {
  public:
   // `core_seconds`: that the process has computed; 0: not known.
   void add(const TelemetryEvent& event, double core_seconds = 0);
   // From the end of the first step on, which is slower than the others, to the last look. Empty names: nothing was seen.
-  Profile profile(int cores) const;
+  // `part`: of the images of a step, those of the rank that was looked at. Rates of the run are those of all ranks, rates of
+  // stages those of this one.
+  Profile build(int cores, double part = 1) const;
 
  private:
   struct Of {
     double level = 0;        // of edges in front, summed over looks
     std::uint64_t idle = 0;  // looks in which nothing was in front and nothing was done since the last one
   };
+  // A device of another rank, which tells of it once a second: what it said first and last, and when that was heard. A share of
+  // another time could be above 1.
+  struct Told {
+    DeviceTelemetry first, last;
+    double first_at = 0, last_at = 0;
+  };
+  void hear(const DeviceTelemetry& device, double at);
+  std::vector<Profile::Device> devices(const TelemetryEvent& done) const;
+
   TelemetryEvent first_, last_;
+  std::map<std::pair<int, int>, Told> others_;  // by rank and replica
   double first_core_seconds_ = 0, last_core_seconds_ = 0;
   std::vector<Of> stages_;
   std::uint64_t looks_ = 0;

@@ -1,106 +1,62 @@
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
-#include <type_traits>
 
 #include "millrace/error.h"
 #include "report.h"
+#include "rows.h"
 
 namespace millrace {
-namespace {
 
-using Json = nlohmann::ordered_json;
+template <>
+inline constexpr auto kRowMembers<Profile::Stage> =
+    std::tuple(RowMember{"name", &Profile::Stage::name}, RowMember{"on", &Profile::Stage::on},
+               RowMember{"images_per_second", &Profile::Stage::here}, RowMember{"alone_per_second", &Profile::Stage::alone},
+               RowMember{"mean_seconds", &Profile::Stage::mean}, RowMember{"p50_seconds", &Profile::Stage::p50},
+               RowMember{"p99_seconds", &Profile::Stage::p99}, RowMember{"busy", &Profile::Stage::busy},
+               RowMember{"cores", &Profile::Stage::cores}, RowMember{"bytes_per_second", &Profile::Stage::bytes},
+               RowMember{"starved", &Profile::Stage::starved}, RowMember{"waits_for_credit", &Profile::Stage::waits_for_credit},
+               RowMember{"wait_seconds", &Profile::Stage::wait}, RowMember{"level", &Profile::Stage::level},
+               RowMember{"packets", &Profile::Stage::packets});
+
+template <>
+inline constexpr auto kRowMembers<Profile::Device> =
+    std::tuple(RowMember{"name", &Profile::Device::name}, RowMember{"rank", &Profile::Device::rank},
+               RowMember{"forward_backward", &Profile::Device::forward_backward}, RowMember{"update", &Profile::Device::update},
+               RowMember{"copy", &Profile::Device::copy}, RowMember{"waits_for_sums", &Profile::Device::sums},
+               RowMember{"idle", &Profile::Device::idle}, RowMember{"memory_bytes", &Profile::Device::memory});
+
+template <>
+inline constexpr auto kRowMembers<Profile::Rank> = std::tuple(RowMember{"rank", &Profile::Rank::rank},
+                                                              RowMember{"devices", &Profile::Rank::devices},
+                                                              RowMember{"computing", &Profile::Rank::computing},
+                                                              RowMember{"waits_for_sums", &Profile::Rank::sums},
+                                                              RowMember{"idle", &Profile::Rank::idle},
+                                                              RowMember{"memory_bytes", &Profile::Rank::memory});
+
+template <>
+inline constexpr auto kRowMembers<Profile::Part> = std::tuple(RowMember{"name", &Profile::Part::name},
+                                                              RowMember{"wait_seconds", &Profile::Part::wait},
+                                                              RowMember{"work_seconds", &Profile::Part::work});
+
+template <>
+inline constexpr auto kRowMembers<Profile::Gain> = std::tuple(RowMember{"change", &Profile::Gain::change},
+                                                              RowMember{"images_per_second", &Profile::Gain::rate},
+                                                              RowMember{"then_bound_by", &Profile::Gain::then});
+
+template <>
+inline constexpr auto kRowMembers<Profile> =
+    std::tuple(RowMember{"file", &Profile::file}, RowMember{"graph", &Profile::graph}, RowMember{"seconds", &Profile::seconds},
+               RowMember{"steps", &Profile::steps}, RowMember{"images_per_second", &Profile::rate},
+               RowMember{"data_threads", &Profile::data_threads}, RowMember{"io_threads", &Profile::io_threads},
+               RowMember{"cores", &Profile::cores}, RowMember{"waited_for_data", &Profile::waited_for_data},
+               RowMember{"waited_for_step", &Profile::waited_for_step});
+
+namespace {
 
 constexpr int kVersion = 1;
 
 constexpr std::array kKinds = {"unknown", "device", "data", "credit", "sums", "standstill"};  // as Bottleneck::Kind
-
-// The members of a row, once for both directions.
-template <class Row, class Do>
-void each_member(Row& row, Do&& member) requires std::is_same_v<std::remove_const_t<Row>, Profile::Stage> {
-  member("name", row.name);
-  member("on", row.on);
-  member("images_per_second", row.here);
-  member("alone_per_second", row.alone);
-  member("mean_seconds", row.mean);
-  member("p50_seconds", row.p50);
-  member("p99_seconds", row.p99);
-  member("busy", row.busy);
-  member("cores", row.cores);
-  member("bytes_per_second", row.bytes);
-  member("starved", row.starved);
-  member("waits_for_credit", row.waits_for_credit);
-  member("wait_seconds", row.wait);
-  member("level", row.level);
-  member("packets", row.packets);
-}
-
-template <class Row, class Do>
-void each_member(Row& row, Do&& member) requires std::is_same_v<std::remove_const_t<Row>, Profile::Device> {
-  member("name", row.name);
-  member("rank", row.rank);
-  member("forward_backward", row.forward_backward);
-  member("update", row.update);
-  member("copy", row.copy);
-  member("waits_for_sums", row.sums);
-  member("idle", row.idle);
-  member("memory_bytes", row.memory);
-}
-
-template <class Row, class Do>
-void each_member(Row& row, Do&& member) requires std::is_same_v<std::remove_const_t<Row>, Profile::Part> {
-  member("name", row.name);
-  member("wait_seconds", row.wait);
-  member("work_seconds", row.work);
-}
-
-template <class Row, class Do>
-void each_member(Row& row, Do&& member) requires std::is_same_v<std::remove_const_t<Row>, Profile::Gain> {
-  member("change", row.change);
-  member("images_per_second", row.rate);
-  member("then_bound_by", row.then);
-}
-
-template <class Row, class Do>
-void each_member(Row& row, Do&& member) requires std::is_same_v<std::remove_const_t<Row>, Profile> {
-  member("file", row.file);
-  member("graph", row.graph);
-  member("seconds", row.seconds);
-  member("steps", row.steps);
-  member("images_per_second", row.rate);
-  member("data_threads", row.data_threads);
-  member("io_threads", row.io_threads);
-  member("cores", row.cores);
-  member("waited_for_data", row.waited_for_data);
-  member("waited_for_step", row.waited_for_step);
-}
-
-template <class Row>
-Json json_of(const Row& row) {
-  Json json;
-  each_member(row, [&json](const char* name, const auto& value) { json[name] = value; });
-  return json;
-}
-
-template <class Row>
-Json json_of(const std::vector<Row>& rows) {
-  Json json = Json::array();
-  for (const Row& row : rows) json.push_back(json_of(row));
-  return json;
-}
-
-template <class Row>
-Row row_of(const Json& json) {
-  Row row;
-  each_member(row, [&json](const char* name, auto& value) { json.at(name).get_to(value); });
-  return row;
-}
-
-template <class Row>
-void rows_of(const Json& json, std::vector<Row>& rows) {
-  for (const Json& row : json) rows.push_back(row_of<Row>(row));
-}
 
 }  // namespace
 
@@ -118,6 +74,7 @@ std::string to_json(const Profile& profile) {
   json["gains"] = json_of(profile.gains);
   json["stages"] = json_of(profile.stages);
   json["devices"] = json_of(profile.devices);
+  json["ranks"] = json_of(profile.ranks);
   json["way_of_a_step"] = json_of(profile.path);
   return json.dump(2) + "\n";
 }
@@ -135,10 +92,11 @@ Profile profile_from_json(std::string_view text, const std::string& file) {
     found.at("share").get_to(profile.bottleneck.share);
     found.at("device_idle").get_to(profile.bottleneck.device_idle);
     found.at("computing_share").get_to(profile.bottleneck.computing_share);
-    rows_of(json.at("gains"), profile.gains);
-    rows_of(json.at("stages"), profile.stages);
-    rows_of(json.at("devices"), profile.devices);
-    rows_of(json.at("way_of_a_step"), profile.path);
+    profile.gains = rows_of<Profile::Gain>(json.at("gains"));
+    profile.stages = rows_of<Profile::Stage>(json.at("stages"));
+    profile.devices = rows_of<Profile::Device>(json.at("devices"));
+    if (json.contains("ranks")) profile.ranks = rows_of<Profile::Rank>(json.at("ranks"));
+    profile.path = rows_of<Profile::Part>(json.at("way_of_a_step"));
     return profile;
   } catch (const std::exception&) {
     fail(ErrorKind::data, "'{}' is no report of pipeline-profile --json: make one with `pipeline-profile FILE --json > {}`", file,

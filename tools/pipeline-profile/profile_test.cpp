@@ -51,9 +51,9 @@ TelemetryEvent after(double seconds, double decode, double waited_for_data) {
 }
 
 Profile profile(double decode, double waited_for_data) {
-  Looks looks;
-  for (int look = 0; look <= 10; ++look) looks.add(after(look, decode, waited_for_data));
-  return looks.profile(8);
+  ProfileBuilder builder;
+  for (int look = 0; look <= 10; ++look) builder.add(after(look, decode, waited_for_data));
+  return builder.build(8);
 }
 
 TEST(Profile, HasARowForEachStageWithWhatASampleTakes) {
@@ -78,6 +78,31 @@ TEST(Profile, ADeviceThatComputesIsNotIdle) {
   EXPECT_NEAR(device.forward_backward, 0.5, 1e-9);
   EXPECT_NEAR(device.update, 0.1, 1e-9);
   EXPECT_NEAR(device.idle, 0.4, 1e-9);
+}
+
+// Rank 1 tells of its device once in three looks, and so before the last one: a share of the time of rank 0 would be above 1.
+TEST(Profile, HasARowForEachRankWithSharesOfWhatItTold) {
+  ProfileBuilder builder;
+  DeviceTelemetry told;
+  for (int look = 0; look <= 10; ++look) {
+    TelemetryEvent event = after(look, 1e-3, 0);
+    if (look % 3 == 0) {
+      told.rank = 1;
+      told.compute_seconds = 0.9 * (look + 0.5);  // as it was when it was told, later than what rank 0 tells of itself
+      told.communication_seconds = 0.1 * (look + 0.5);
+    }
+    event.devices.push_back(told);
+    builder.add(event);
+  }
+  const Profile found = builder.build(8, 0.5);
+  EXPECT_NEAR(found.rate, 200, 1e-9) << "of both ranks";
+  ASSERT_EQ(found.ranks.size(), 2U);
+  EXPECT_NEAR(found.ranks[0].computing, 0.6, 1e-9);
+  EXPECT_NEAR(found.ranks[1].computing, 0.9, 1e-9);
+  EXPECT_NEAR(found.ranks[1].sums, 0.1, 1e-9);
+  EXPECT_NEAR(found.ranks[1].idle, 0, 1e-9);
+  EXPECT_NE(report(found).find("2 ranks; "), std::string::npos);
+  EXPECT_EQ(to_json(profile_from_json(to_json(found), "a.json")), to_json(found));
 }
 
 TEST(Profile, PredictsByAmdahlsLawWhatAChangeWouldGive) {
@@ -116,7 +141,7 @@ TEST(Profile, IsComparedStageByStage) {
 }
 
 TEST(Profile, OfNothingSaysSo) {
-  EXPECT_TRUE(Looks().profile(2).stages.empty());
+  EXPECT_TRUE(ProfileBuilder().build(2).stages.empty());
   EXPECT_NE(summary(Profile{}).find("it did nothing that was measured"), std::string::npos);
 }
 

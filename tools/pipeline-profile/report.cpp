@@ -102,6 +102,18 @@ void add_devices(std::string& text, const Profile& profile) {
   text += "\n" + table.text();
 }
 
+void add_ranks(std::string& text, const Profile& profile) {
+  if (profile.ranks.empty()) return;
+  text += fmt::format("\n{} ranks; stages, threads and waiting are those of rank {}\n", profile.ranks.size(),
+                      profile.ranks.front().rank);
+  TextTable table({"rank", ">devices", ">computes", ">waits for sums", ">idle", ">memory"}, 0);
+  for (const Profile::Rank& rank : profile.ranks) {
+    table.row({std::to_string(rank.rank), std::to_string(rank.devices), percent(rank.computing), percent(rank.sums),
+               percent(rank.idle), bytes_text(rank.memory)});
+  }
+  text += table.text();
+}
+
 void add_path(std::string& text, const Profile& profile) {
   double total = 0;
   for (const Profile::Part& part : profile.path) total += part.wait + part.work;
@@ -149,6 +161,7 @@ std::string report(const Profile& profile) {
   std::string text = summary(profile) + "\n";
   add_stages(text, profile);
   add_devices(text, profile);
+  add_ranks(text, profile);
   add_path(text, profile);
   text += kLegend;
   if (profile.waited_for_data + profile.waited_for_step > 0) {

@@ -5,32 +5,210 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/text_table.h"
 #include "millrace/error.h"
+#include "rows.h"
+#include "training_run.h"
 #include "values.h"
 #include "what_if.h"
 
 namespace millrace {
+
+NLOHMANN_JSON_SERIALIZE_ENUM(ScalingKind, {{ScalingKind::strong, "strong"}, {ScalingKind::weak, "weak"}})
+
+template <>
+inline constexpr auto kRowMembers<ScalingPoint> = std::tuple(
+    RowMember{"scaling", &ScalingPoint::kind}, RowMember{"replicas", &ScalingPoint::replicas},
+    RowMember{"batch", &ScalingPoint::batch}, RowMember{"images_per_second", &ScalingPoint::images_per_second},
+    RowMember{"band", &ScalingPoint::band}, RowMember{"efficiency", &ScalingPoint::efficiency},
+    RowMember{"predicted", &ScalingPoint::predicted}, RowMember{"low", &ScalingPoint::low},
+    RowMember{"high", &ScalingPoint::high}, RowMember{"step_seconds", &ScalingPoint::step_seconds},
+    RowMember{"compute_seconds", &ScalingPoint::compute_seconds}, RowMember{"exposed_seconds", &ScalingPoint::exposed_seconds},
+    RowMember{"reduce_seconds", &ScalingPoint::reduce_seconds}, RowMember{"hidden", &ScalingPoint::hidden});
+
+template <>
+inline constexpr auto kRowMembers<AccuracyPoint> = std::tuple(RowMember{"scaling", &AccuracyPoint::kind},
+                                                              RowMember{"replicas", &AccuracyPoint::replicas},
+                                                              RowMember{"batch", &AccuracyPoint::batch},
+                                                              RowMember{"seconds", &AccuracyPoint::seconds},
+                                                              RowMember{"epoch", &AccuracyPoint::epoch},
+                                                              RowMember{"accuracy", &AccuracyPoint::accuracy});
+
 namespace {
 
-void add_measured_sums(const Measurement& measured, ScalingPoint& to) {
-  const Look sum = sum_of(windows_of(measured));
-  if (sum.reduce_seconds <= 0) return;
-  to.reduce_seconds = sum.reduce_seconds / sum.steps;
-  to.hidden = 1 - std::clamp(sum.exposed_seconds / to.replicas / sum.reduce_seconds, 0.0, 1.0);
+constexpr std::array kScalings = {ScalingKind::strong, ScalingKind::weak};
+
+const char* title_of(ScalingKind kind) {
+  return kind == ScalingKind::strong ? "strong scaling: the batch stays" : "weak scaling: the batch of a replica stays";
 }
 
-ScalingPoint measured_point(const Measurement& measured, ScalingKind kind) {
+ScalingPoint point_of(const Calibration& measured) {
   const Predictor predictor(measured);
-  ScalingPoint point{.kind = kind,
-                     .replicas = measured.facts.devices.replicas,
+  const Window sum = measured.sum();
+  const DeviceFacts& devices = measured.facts.devices;
+  ScalingPoint point{.replicas = devices.replicas,
                      .batch = measured.facts.batch,
                      .images_per_second = predictor.measured(),
-                     .band = predictor.measured_band()};
-  add_measured_sums(measured, point);
+                     .band = predictor.measured_band(),
+                     .step_seconds = sum.seconds / sum.steps};
+  point.compute_seconds = sum.device_seconds / devices.here / sum.steps;
+  if (devices.replicas == 1) return point;
+  point.exposed_seconds = sum.exposed_seconds / devices.here / sum.steps;
+  point.reduce_seconds = sum.reduce_seconds / sum.steps;
+  if (point.reduce_seconds > 0) point.hidden = std::max(0.0, 1 - point.exposed_seconds / point.reduce_seconds);
   return point;
 }
 
+// What a run is like that has so many replicas.
+struct RunSize {
+  ScalingKind kind = ScalingKind::strong;
+  int replicas = 1;
+  std::uint32_t batch = 0;
+};
+
+class ScalingRuns {
+ public:
+  ScalingRuns(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options,
+              const ScalingQuestion& question)
+      : what_(what), registry_(registry), options_(options), question_(question) {
+    const Json facts = Json::parse(run_apart(1, question.leave, [&](Group*) {
+      const RunFacts found = facts_of(what_, registry_);
+      if (found.devices.replicas == 0) fail(ErrorKind::usage, "--scaling: graph '{}' uses no device", found.graph);
+      return Json{{"batcher", found.graph + "." + found.stages.back().name},
+                  {"backend", found.devices.backend},
+                  {"batch", found.batch},
+                  {"buckets", found.devices.bucket_bytes}}
+          .dump();
+    }));
+    facts.at("batcher").get_to(batcher_);
+    facts.at("backend").get_to(backend_);
+    facts.at("batch").get_to(batch_);
+    facts.at("buckets").get_to(bucket_bytes_);
+  }
+
+  std::vector<RunSize> sizes() const {
+    std::vector<RunSize> all;
+    const auto first = static_cast<std::uint32_t>(question_.replicas.front());
+    for (const ScalingKind kind : kScalings) {
+      for (const int count : question_.replicas) {
+        const bool grows = kind == ScalingKind::weak;
+        all.push_back({kind, count, grows ? batch_ * static_cast<std::uint32_t>(count) / first : batch_});
+      }
+    }
+    return all;
+  }
+
+  // The first size measured, with what it predicts of all.
+  std::vector<ScalingPoint> predict(const std::vector<RunSize>& all) const {
+    return rows_of<ScalingPoint>(Json::parse(run_apart(ranks_of(all.front()), question_.leave, [&](Group* group) {
+      Calibration first = run(all.front(), group);
+      if (group != nullptr && group->rank() > 0) return std::string();
+      if (question_.over_ranks) first.facts.devices.network = question_.network;
+      const ScalingPoint measured = point_of(first);
+      const Predictor predictor(first);
+      std::vector<ScalingPoint> points;
+      for (const RunSize& size : all) {
+        const bool is_first = size.replicas == all.front().replicas;
+        const std::string question = is_first ? "" : fmt::format("replicas={},batch={}", size.replicas, size.batch);
+        const Prediction predicted = predictor.predict(parse_question(question, first.facts));
+        ScalingPoint& point = points.emplace_back(measured);
+        point.kind = size.kind;
+        point.predicted = predicted.images_per_second;
+        point.low = predicted.low;
+        point.high = predicted.high;
+      }
+      return json_of(points).dump();
+    })));
+  }
+
+  ScalingPoint measure(const RunSize& size) const {
+    return row_of<ScalingPoint>(Json::parse(run_apart(ranks_of(size), question_.leave, [&](Group* group) {
+      const Calibration measured = run(size, group);
+      return group != nullptr && group->rank() > 0 ? std::string() : json_of(point_of(measured)).dump();
+    })));
+  }
+
+  std::vector<AccuracyPoint> train(const RunSize& size) const {
+    return rows_of<AccuracyPoint>(Json::parse(run_apart(ranks_of(size), question_.leave, [&](Group* group) {
+      std::vector<AccuracyPoint> points;
+      for (const Validation& each : train_to_accuracy(changed(size), registry_, question_.to_accuracy, group)) {
+        points.push_back({size.kind, size.replicas, size.batch, each.seconds, each.epoch, each.accuracy});
+      }
+      return json_of(points).dump();
+    })));
+  }
+
+  const std::vector<double>& bucket_bytes() const { return bucket_bytes_; }
+
+ private:
+  int ranks_of(const RunSize& size) const { return question_.over_ranks ? size.replicas : 1; }
+  ProfiledFile changed(const RunSize& size) const {
+    ProfiledFile changed = what_;
+    changed.devices = devices_text(backend_, size.replicas);
+    if (size.batch != batch_) changed.overrides.push_back(fmt::format("{}.size={}", batcher_, size.batch));
+    return changed;
+  }
+  Calibration run(const RunSize& size, Group* group) const {
+    CalibrationOptions options = options_;
+    options.group = group;
+    return calibrate(changed(size), registry_, options);
+  }
+
+  const ProfiledFile& what_;
+  const Registry& registry_;
+  const CalibrationOptions& options_;
+  const ScalingQuestion& question_;
+  std::string batcher_, backend_;
+  std::uint32_t batch_ = 0;
+  std::vector<double> bucket_bytes_;
+};
+
+std::string milliseconds(double seconds) { return fmt::format("{:.2f}", 1e3 * seconds); }
+
+std::string points_text(const std::vector<ScalingPoint>& points, ScalingKind kind, bool over_ranks) {
+  TextTable table({over_ranks ? ">ranks" : ">replicas", ">batch", ">images/s", ">efficiency", ">predicted", ">off", ">step ms",
+                   ">computes", ">waits for sums", ">other", ">all-reduce", ">hidden"},
+                  0);
+  for (const ScalingPoint& point : points) {
+    if (point.kind != kind) continue;
+    const bool has_sums = point.reduce_seconds > 0;
+    table.row({std::to_string(point.replicas), std::to_string(point.batch),
+               fmt::format("{:.0f} +- {:.0f}", point.images_per_second, point.band),
+               fmt::format("{:.0f} %", 100 * point.efficiency),
+               fmt::format("{:.0f} ({:.0f} to {:.0f})", point.predicted, point.low, point.high),
+               fmt::format("{:+.0f} %", 100 * (point.predicted / point.images_per_second - 1)), milliseconds(point.step_seconds),
+               milliseconds(point.compute_seconds), has_sums ? milliseconds(point.exposed_seconds) : "-",
+               milliseconds(point.other_seconds()), has_sums ? milliseconds(point.reduce_seconds) : "-",
+               has_sums ? fmt::format("{:.0f} %", 100 * point.hidden) : "-"});
+  }
+  return fmt::format("{}\n{}", title_of(kind), table.text());
+}
+
+// When each run first had the accuracy.
+std::string accuracy_text(const Scaling& scaling) {
+  TextTable table({"scaling", ">replicas", ">batch", ">seconds", ">epochs", ">best accuracy", ">times as fast"}, 0);
+  double of_first = 0;
+  for (const ScalingPoint& point : scaling.points) {
+    const bool is_first = point.replicas == scaling.points.front().replicas;
+    double best = 0;
+    const AccuracyPoint* reached = nullptr;
+    for (const AccuracyPoint& each : scaling.accuracies) {
+      if (each.replicas != point.replicas || each.batch != point.batch || (each.kind != point.kind && !is_first)) continue;
+      best = std::max(best, each.accuracy);
+      if (reached == nullptr && each.accuracy >= scaling.question.to_accuracy) reached = &each;
+    }
+    if (is_first && reached != nullptr) of_first = reached->seconds;
+    table.row({point.kind == ScalingKind::strong ? "strong" : "weak", std::to_string(point.replicas), std::to_string(point.batch),
+               reached ? fmt::format("{:.1f}", reached->seconds) : "not reached",
+               reached ? fmt::format("{:.4g}", reached->epoch) : "-", fmt::format("{:.2f} %", 100 * best),
+               reached && of_first > 0 ? fmt::format("{:.2f}", of_first / reached->seconds) : "-"});
+  }
+  return fmt::format("\ntime to {:.4g} % accuracy\n{}", 100 * scaling.question.to_accuracy, table.text());
+}
+
 }  // namespace
+
+double ScalingPoint::other_seconds() const { return std::max(0.0, step_seconds - compute_seconds - exposed_seconds); }
 
 std::vector<int> parse_replicas(std::string_view text) {
   std::vector<int> replicas;
@@ -51,68 +229,40 @@ std::string devices_text(const std::string& backend, int replicas) {
   return text;
 }
 
-std::vector<ScalingPoint> measure_scaling(const ProfiledFile& what, const Registry& registry, const MeasureOptions& options,
-                                          const std::vector<int>& replicas) {
-  const RunFacts facts = facts_of(what, registry);
-  if (facts.devices.replicas == 0) fail(ErrorKind::usage, "--scaling: graph '{}' uses no device", facts.graph);
-  const auto run = [&](int count, std::uint32_t batch) {
-    ProfiledFile changed = what;
-    changed.devices = devices_text(facts.devices.backend, count);
-    if (batch != facts.batch)
-      changed.overrides.push_back(fmt::format("{}.{}.size={}", facts.graph, facts.stages.back().name, batch));
-    return measure(changed, registry, options);
-  };
-  std::vector<ScalingPoint> points;
-  const Measurement first = run(replicas.front(), facts.batch);
-  const Predictor predictor(first);
-  for (const ScalingKind kind : {ScalingKind::strong, ScalingKind::weak}) {
-    for (const int count : replicas) {
-      const bool is_first = count == replicas.front();
-      const std::uint32_t batch = kind == ScalingKind::strong ? facts.batch
-                                                              : facts.batch * static_cast<std::uint32_t>(count) /
-                                                                    static_cast<std::uint32_t>(replicas.front());
-      ScalingPoint point = measured_point(is_first ? first : run(count, batch), kind);
-      const std::string question = is_first ? "" : fmt::format("replicas={},batch={}", count, batch);
-      const Prediction predicted = predictor.predict(parse_question(question, first.facts));
-      point.predicted = predicted.images_per_second;
-      point.low = predicted.low;
-      point.high = predicted.high;
-      point.efficiency = point.images_per_second * replicas.front() / (predictor.measured() * count);
-      points.push_back(point);
+Scaling measure_scaling(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options,
+                        const ScalingQuestion& question) {
+  const ScalingRuns runs(what, registry, options, question);
+  const std::vector<RunSize> sizes = runs.sizes();
+  Scaling scaling{.question = question, .points = runs.predict(sizes), .accuracies = {}, .bucket_bytes = runs.bucket_bytes()};
+  const ScalingPoint first = scaling.points.front();
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    ScalingPoint& point = scaling.points[i];
+    if (sizes[i].replicas != first.replicas) {
+      const ScalingPoint predicted = std::exchange(point, runs.measure(sizes[i]));
+      point.kind = predicted.kind;
+      point.predicted = predicted.predicted, point.low = predicted.low, point.high = predicted.high;
     }
+    point.efficiency = point.images_per_second * first.replicas / (first.images_per_second * point.replicas);
+    const bool is_done = i > 0 && sizes[i].replicas == first.replicas;  // weak scaling begins with the same run
+    if (question.to_accuracy <= 0 || is_done) continue;
+    const std::vector<AccuracyPoint> found = runs.train(sizes[i]);
+    scaling.accuracies.insert(scaling.accuracies.end(), found.begin(), found.end());
   }
-  return points;
+  return scaling;
 }
 
-std::string scaling_text(const std::vector<ScalingPoint>& points) {
+std::string scaling_text(const Scaling& scaling) {
   std::string text;
-  for (const ScalingKind kind : {ScalingKind::strong, ScalingKind::weak}) {
-    text += fmt::format("{}{} scaling: {}\n", text.empty() ? "" : "\n", kind == ScalingKind::strong ? "strong" : "weak",
-                        kind == ScalingKind::strong ? "the batch stays" : "the batch of a replica stays");
-    text += fmt::format("{:>8} {:>7} {:>18} {:>11} {:>26} {:>12} {:>7}\n", "replicas", "batch", "images/s", "efficiency",
-                        "predicted", "all-reduce", "hidden");
-    for (const ScalingPoint& point : points) {
-      if (point.kind != kind) continue;
-      const bool has_sums = point.reduce_seconds > 0;
-      text += fmt::format("{:>8} {:>7} {:>18} {:>9.0f} % {:>26} {:>12} {:>7}\n", point.replicas, point.batch,
-                          fmt::format("{:.0f} +- {:.0f}", point.images_per_second, point.band), 100 * point.efficiency,
-                          fmt::format("{:.0f} ({:.0f} to {:.0f})", point.predicted, point.low, point.high),
-                          has_sums ? fmt::format("{:.2f} ms", 1e3 * point.reduce_seconds) : "-",
-                          has_sums ? fmt::format("{:.0f} %", 100 * point.hidden) : "-");
-    }
+  for (const ScalingKind kind : kScalings) {
+    text += points_text(scaling.points, kind, scaling.question.over_ranks) + (kind == kScalings.back() ? "" : "\n");
   }
-  return text;
+  if (scaling.question.to_accuracy > 0) text += accuracy_text(scaling);
+  const int most = scaling.question.replicas.back();
+  const bool over_ranks = scaling.question.over_ranks;
+  return text + "\n" + bucket_text(scaling.bucket_bytes, over_ranks ? 1 : most, over_ranks ? most : 1, scaling.question.network);
 }
 
-std::string scaling_csv(const std::vector<ScalingPoint>& points) {
-  std::string text = "scaling,replicas,batch,images_per_second,band,efficiency,predicted,low,high,reduce_seconds,hidden\n";
-  for (const ScalingPoint& point : points) {
-    text +=
-        fmt::format("{},{},{},{:.6g},{:.6g},{:.4f},{:.6g},{:.6g},{:.6g},{:.6g},{:.4f}\n",
-                    point.kind == ScalingKind::strong ? "strong" : "weak", point.replicas, point.batch, point.images_per_second,
-                    point.band, point.efficiency, point.predicted, point.low, point.high, point.reduce_seconds, point.hidden);
-  }
-  return text;
-}
+std::string scaling_csv(const std::vector<ScalingPoint>& points) { return csv_of(points); }
+std::string accuracy_csv(const std::vector<AccuracyPoint>& points) { return csv_of(points); }
 
 }  // namespace millrace

@@ -365,7 +365,7 @@ class Steps {
       if (sum.bucket + 1 == buckets_.size()) update(sum.step);
     };
     const double seconds = buckets_[sums_.front().bucket].reduce_seconds;
-    if (seconds <= 0 || step_.device_threads <= 0) return clock_.wait(seconds, then);
+    if (seconds <= 0 || step_.device_threads <= 0 || step_.sums_wait) return clock_.wait(seconds, then);
     clock_.work(seconds, 1, then);
   }
   void update(std::uint64_t step) {

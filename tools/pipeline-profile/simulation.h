@@ -50,6 +50,7 @@ struct SimulatedStep {
   double submit_seconds = 0;  // of a data thread, for a replica's step
   double spread = 0;          // of a replica's step: standard deviation / mean
   std::vector<SimulatedBucket> buckets = {};  // empty: one, at the end, that costs nothing
+  bool sums_wait = false;                     // sums take a network's time, and no core
   bool submits_ahead = false;                 // the next step may be submitted when this one has been, as to a GPU
 };
 

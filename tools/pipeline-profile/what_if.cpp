@@ -70,8 +70,18 @@ Change parse_change(std::string_view text, const RunFacts& facts) {
   return change;
 }
 
-// On cores of the host: how many of them each replica and the data stages have, as a run shares them out. How well a replica's
-// threads divide its work is not known.
+// A replica on another number of threads. For a part of its time all its threads compute, and for the rest one does while the
+// others sleep, as Amdahl's law has it: how many were runnable on average says how large that part is. Of one thread it says
+// nothing; then all of the work is taken to be divided.
+void divide_replica(SimulatedStep& step, double threads_before, double threads) {
+  const double together = threads_before > 1 ? std::clamp((step.device_threads - 1) / (threads_before - 1), 0.0, 1.0) : 1;
+  const double longer = 1 - together + together * threads_before / threads;
+  step.sample_seconds *= longer;
+  step.fixed_seconds *= longer;
+  step.device_threads /= longer;  // the work stays
+}
+
+// On cores of the host: how many of them each replica and the data stages have, as a run shares them out.
 void share_host(ChangedGraph& to, const RunFacts& facts) {
   SimulatedGraph& graph = to.graph;
   std::vector<int> cores(static_cast<std::size_t>(std::lround(graph.cores)));
@@ -79,22 +89,24 @@ void share_host(ChangedGraph& to, const RunFacts& facts) {
   const CoreShares shares = share_cores(cores, static_cast<std::size_t>(graph.step.replicas), graph.step.load);
   if (facts.threads_are_chosen) graph.data.threads = static_cast<int>((shares.data.empty() ? cores : shares.data).size());
   if (facts.devices.threads == 0) return;
-  const double more = static_cast<double>(shares.replicas.front().size()) / facts.devices.threads;
-  graph.step.sample_seconds /= more;
-  graph.step.device_threads *= more;
-  to.doubt *= std::pow(std::max(more, 1 / more), 0.2);
+  const double before = facts.devices.threads, threads = static_cast<double>(shares.replicas.front().size());
+  divide_replica(graph.step, before, threads);
+  to.doubt *= std::pow(std::max(threads / before, before / threads), 0.2);
 }
 
-// Sums over more replicas than were measured: their cost is in no step that was. Within a host; on its processor a thread reads
-// and writes all replicas' gradients.
-void add_sums(SimulatedGraph& graph, const DeviceFacts& devices) {
+// Sums over more replicas than were measured: their cost is in no step that was. On the host's processor a thread reads and
+// writes all replicas' gradients.
+double sum_seconds(double bytes, int replicas, const DeviceFacts& devices) {
   constexpr double kMemoryBandwidth = 5e9;  // bytes a second of one thread
+  if (devices.network) return all_reduce_time(bytes, 1, replicas, *devices.network).seconds();
+  return devices.threads > 0 ? 2 * replicas * bytes / kMemoryBandwidth : all_reduce_time(bytes, replicas, 1, {}).seconds();
+}
+void add_sums(SimulatedGraph& graph, const DeviceFacts& devices) {
   if (graph.step.replicas <= devices.replicas || devices.bucket_ready.size() != devices.bucket_bytes.size()) return;
   graph.step.buckets.clear();
+  graph.step.sums_wait = devices.network.has_value();
   for (std::size_t b = 0; b < devices.bucket_bytes.size(); ++b) {
-    const double seconds = devices.threads > 0 ? 2 * graph.step.replicas * devices.bucket_bytes[b] / kMemoryBandwidth
-                                               : all_reduce_time(devices.bucket_bytes[b], graph.step.replicas, 1, {}).seconds();
-    graph.step.buckets.push_back({devices.bucket_ready[b], seconds});
+    graph.step.buckets.push_back({devices.bucket_ready[b], sum_seconds(devices.bucket_bytes[b], graph.step.replicas, devices)});
   }
 }
 
@@ -221,9 +233,9 @@ std::string bound_of(const SimulatedGraph& graph, const Simulated& result) {
   return "waiting for batches: more buffers or smaller chunks would fill the gaps";
 }
 
-Predictor::Predictor(const Measurement& measured)
-    : facts_(measured.facts), today_(graph_of(measured.facts, windows_of(measured))), steps_(steps_for(today_)) {
-  const std::vector<Look> windows = windows_of(measured);
+Predictor::Predictor(const Calibration& measured)
+    : facts_(measured.facts), today_(graph_of(measured.facts, measured.windows)), steps_(steps_for(today_)) {
+  const std::vector<Window>& windows = measured.windows;
   const Simulated today = simulate(today_, 1, steps_);
   measured_ = measured.images_per_second();
   simulated_ = today.images_per_second;
@@ -231,13 +243,13 @@ Predictor::Predictor(const Measurement& measured)
   std::mt19937_64 random(1);
   std::vector<double> rates;
   for (int i = 0; i < kResamples; ++i) {
-    std::vector<Look> drawn;
+    std::vector<Window> drawn;
     for (std::size_t w = 0; w < windows.size(); ++w) drawn.push_back(windows[random() % windows.size()]);
-    const Look sum = sum_of(drawn);
+    const Window sum = Calibration::sum_of(drawn);
     if (sum.steps <= 0) continue;
     Resampled& each = resampled_.emplace_back();
     each.graph = graph_of(facts_, drawn);
-    each.measured = facts_.batch * sum.steps / sum.at;
+    each.measured = facts_.batch * sum.steps / sum.seconds;
     each.simulated = simulate(each.graph, static_cast<std::uint64_t>(i), steps_).images_per_second;
     rates.push_back(each.measured);
   }
@@ -294,15 +306,15 @@ std::vector<Suggestion> suggestions(const RunFacts& facts) {
   return all;
 }
 
-std::string what_if_text(const Measurement& measured, const std::vector<std::string>& questions, bool suggests) {
+std::string what_if_text(const Calibration& measured, const std::vector<std::string>& questions, bool suggests) {
   const Predictor predictor(measured);
   const double rate = predictor.measured();
   std::string text = fmt::format("measured:  {:.0f} images/s +- {:.0f}, over {:.0f} steps\n", rate, predictor.measured_band(),
-                                 measured.looks.back().steps - measured.looks.front().steps);
+                                 measured.sum().steps);
   text += fmt::format("simulated: {:.0f} images/s, {:.1f} % {}; bound by {}\n", predictor.simulated(),
                       100 * std::abs(predictor.simulation_error()), predictor.simulation_error() < 0 ? "less" : "more",
                       predictor.bound_by());
-  const double others = graph_of(measured.facts, windows_of(measured)).other_threads;
+  const double others = graph_of(measured.facts, measured.windows).other_threads;
   if (others > 0.3)
     text += fmt::format("other programs wanted about {:.1f} cores meanwhile, and are taken to go on so\n", others);
   for (const std::string& each : questions) {

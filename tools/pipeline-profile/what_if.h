@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "measurement.h"
+#include "calibration.h"
 #include "simulation.h"
 
 namespace millrace {
@@ -52,7 +52,7 @@ struct Prediction {
 // of every answer; answers are the measured rate times the simulated gain.
 class Predictor {
  public:
-  explicit Predictor(const Measurement& measured);
+  explicit Predictor(const Calibration& measured);
 
   double measured() const { return measured_; }
   double measured_band() const { return band_; }  // +-, nine times of ten
@@ -86,6 +86,6 @@ std::vector<Suggestion> suggestions(const RunFacts& facts);
 std::string bound_of(const SimulatedGraph& graph, const Simulated& result);
 
 // The measurement beside its simulation, an answer to each question, and what would help, best first.
-std::string what_if_text(const Measurement& measured, const std::vector<std::string>& questions, bool suggests);
+std::string what_if_text(const Calibration& measured, const std::vector<std::string>& questions, bool suggests);
 
 }  // namespace millrace

@@ -2,16 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include "calibration_fixture.h"
 #include "encoded_size.h"
-#include "measurement_fixture.h"
 #include "millrace/error.h"
 
 namespace millrace {
 namespace {
 
+using profile_test::calibration;
 using profile_test::facts;
 using profile_test::kDecode;
-using profile_test::measurement;
 
 std::string mistake_of(std::string_view question) {
   try {
@@ -22,7 +22,7 @@ std::string mistake_of(std::string_view question) {
   return "nothing was thrown";
 }
 
-Prediction answer(const Measurement& measured, std::string_view question) {
+Prediction answer(const Calibration& measured, std::string_view question) {
   return Predictor(measured).predict(parse_question(question, measured.facts));
 }
 
@@ -43,14 +43,14 @@ TEST(Question, IsRefusedWithTheNearestKeyAndWhatWasExpected) {
 }
 
 TEST(WhatIf, SaysTodayAsItWasMeasured) {
-  const Predictor predictor(measurement());
+  const Predictor predictor(calibration());
   EXPECT_NEAR(predictor.measured(), 1000, 1);
   EXPECT_NEAR(predictor.simulation_error(), 0, 0.03);
   EXPECT_EQ(predictor.bound_by(), "the data threads, most of all by decode_image");
 }
 
 TEST(WhatIf, GainsWhereTheBoundIsMovedAndNowhereElse) {
-  const Measurement measured = measurement();
+  const Calibration measured = calibration();
   EXPECT_NEAR(answer(measured, "threads=4").images_per_second, 2000, 60);
   EXPECT_NEAR(answer(measured, "decode=1.5x").images_per_second, 1500, 45);
   EXPECT_NEAR(answer(measured, "device=2x").images_per_second, 1000, 30);
@@ -62,22 +62,35 @@ TEST(WhatIf, GainsWhereTheBoundIsMovedAndNowhereElse) {
 }
 
 TEST(WhatIf, TakesOutTheTimeThatThreadsWaitedForCores) {
-  const Measurement busy = measurement(0.5);
-  EXPECT_NEAR(graph_of(busy.facts, windows_of(busy)).data.stages.front().seconds, kDecode, 1e-5);
+  const Calibration busy = calibration(0.5);
+  EXPECT_NEAR(graph_of(busy.facts, busy.windows).data.stages.front().seconds, kDecode, 1e-5);
 }
 
 TEST(WhatIf, KeepsWhatAStepCostsWhateverItsBatch) {
-  Measurement whole = measurement(), half = measurement();
+  Calibration whole = calibration(), half = calibration();
   half.facts.batch = 32;
-  for (Look& look : whole.looks) look.device_seconds = look.steps * (10e-3 + 64 * 0.25e-3);
-  for (Look& look : half.looks) look.device_seconds = 2 * look.steps * (10e-3 + 32 * 0.25e-3);  // steps of half a batch
+  for (Window& window : whole.windows) window.device_seconds = window.steps * (10e-3 + 64 * 0.25e-3);
+  for (Window& window : half.windows) window.device_seconds = 2 * window.steps * (10e-3 + 32 * 0.25e-3);  // steps of half a batch
   whole.facts.devices.fixed_share = fixed_share_of(whole, half);
   EXPECT_NEAR(whole.facts.devices.fixed_share, 10.0 / 26, 1e-6);
   EXPECT_NEAR(answer(whole, "threads=8,decode=8x,batch=256").images_per_second, 256 / (10e-3 + 64e-3), 100);
 }
 
+TEST(WhatIf, DividesAReplicaByTheThreadsThatItKeptBusy) {
+  Calibration measured = calibration();
+  measured.facts.cores = 2;
+  measured.facts.devices = {.replicas = 1, .here = 1, .backend = "cpu", .threads = 2};
+  for (Window& window : measured.windows) {
+    window.seconds = window.device_seconds = 64 * window.steps * 1e-3;
+    for (Window::Stage& stage : window.stages) stage.busy *= 1e-3;
+    window.data = window.io = {1e-6, 0};
+    window.device = {1.2 * window.device_seconds, 0};  // two threads, of which one sleeps for most of the time
+  }
+  EXPECT_NEAR(answer(measured, "replicas=2").images_per_second, 1000 * 2 / 1.2, 40);
+}
+
 TEST(WhatIf, HasABandThatHoldsWhatItSaysAndGrowsWithItsDoubt) {
-  const Measurement measured = measurement();
+  const Calibration measured = calibration();
   const Prediction threads = answer(measured, "threads=4"), image = answer(measured, "image=448,threads=4");
   EXPECT_LT(threads.low, 2000);
   EXPECT_GT(threads.high, 2000);
@@ -85,7 +98,7 @@ TEST(WhatIf, HasABandThatHoldsWhatItSaysAndGrowsWithItsDoubt) {
 }
 
 TEST(WhatIf, SuggestsWhatHelpsMostFirst) {
-  Measurement measured = measurement();
+  Calibration measured = calibration();
   measured.facts.source_pixels = 4000 * 3000;
   const std::string text = what_if_text(measured, {}, true);
   const std::size_t pack = text.find("pack=256"), decode = text.find("decode_image=2x"), rest = text.find("less than 2 % each");

@@ -45,28 +45,29 @@ std::string run_json(const RunStart& run, double began) {
       .text();
 }
 
+// How far a run is, and what it measures there: of a moment of training, or of a validation.
+template <class Event>
+JsonObject progress_of(const Event& event) {
+  JsonObject json;
+  json.add("epoch", event.epoch).add("step", event.step).raw("figures", figures_json(event.figures));
+  json.add("images_per_second", event.images_per_second);
+  return json;
+}
+
 std::string tick_json(const TickEvent& tick) {
-  return JsonObject()
-      .add("epoch", tick.epoch)
+  return progress_of(tick)
       .add("epochs", tick.epochs)
-      .add("step", tick.step)
       .add("steps", tick.steps)
-      .raw("figures", figures_json(tick.figures))
-      .add("images_per_second", tick.images_per_second)
       .add("waits_for", tick.waits_for)
       .add("seconds_left", tick.seconds_left)
       .text();
 }
 
 std::string pass_json(const PassEvent& pass) {
-  return JsonObject()
+  return progress_of(pass)
       .add("graph", pass.graph)
-      .add("epoch", pass.epoch)
-      .add("step", pass.step)
       .add("samples", pass.samples)
-      .raw("figures", figures_json(pass.figures))
       .add("seconds", pass.seconds)
-      .add("images_per_second", pass.images_per_second)
       .add("best_step", pass.best_step)
       .text();
 }

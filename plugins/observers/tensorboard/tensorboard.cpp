@@ -11,6 +11,7 @@
 #include "millrace/plugin.h"
 #include "millrace/util/run_settings.h"
 #include "millrace/util/text.h"
+#include "pictures.h"
 
 namespace millrace::tensorboard {
 namespace {
@@ -43,12 +44,15 @@ class TensorboardObserver final : public RunObserver {
  public:
   struct Params {
     bool histograms = false;
+    bool images = false;
   };
   static void describe(ObserverDescription<Params>& d) {
     d.name("tensorboard")
         .text(
             "Writes an event file for TensorBoard into the run's folder: scalars of training and validation, and the pipeline as "
             "hyperparameters and as text.");
+    d.params.add("images", &Params::images)
+        .text("also the pictures in the run's folder, such as the first batches, at each epoch in which they have changed");
     d.params.add("histograms", &Params::histograms)
         .text("also of weights, and of momentum and what else the optimizer keeps, at each checkpoint on this machine");
   }
@@ -56,6 +60,7 @@ class TensorboardObserver final : public RunObserver {
 
   void start(const RunStart& e, RunControl& control) override {
     if (e.folder.empty()) return;
+    folder_ = e.folder;
     const bool goes_on = e.resumed && EventFile::is_there(e.folder);
     const double now = seconds_since_1970();
     begin_ = now - e.elapsed_seconds;
@@ -84,6 +89,7 @@ class TensorboardObserver final : public RunObserver {
     add(event, e.graph + "/epoch_images_per_second", e.images_per_second);
     add(event, "resident_bytes", static_cast<double>(e.resident_bytes));
     write(event);
+    write_pictures(e.step, e.elapsed_seconds);
   }
 
   void pass(const PassEvent& e) override {
@@ -116,6 +122,7 @@ class TensorboardObserver final : public RunObserver {
   // A run that was stopped or failed may be resumed, and TensorBoard believes the first end that it reads.
   void end(const RunEnd& e) override {
     if (!file_) return;
+    write_pictures(e.step, e.elapsed_seconds);  // those of the last validation
     if (e.error.empty() && !e.stopped) {
       Hyperparameters data;
       data.mutable_end()->set_status(Hyperparameters::End::SUCCESS);
@@ -160,6 +167,13 @@ class TensorboardObserver final : public RunObserver {
     write(event);
   }
 
+  void write_pictures(std::uint64_t step, double elapsed_seconds) {
+    if (!params_.images || !file_) return;
+    Event event = event_at(step, elapsed_seconds);
+    pictures_.add_changed(folder_, *event.mutable_summary());
+    if (event.summary().value_size() > 0) write(event);
+  }
+
   void write_hyperparameters(const std::string& tag, const Hyperparameters& data, double elapsed_seconds) {
     Event event = event_at(0, elapsed_seconds);
     Tensor& none = *add_value(event, tag, "hparams", data.SerializeAsString()).mutable_tensor();
@@ -174,7 +188,9 @@ class TensorboardObserver final : public RunObserver {
 
   const Params params_;
   std::optional<EventFile> file_;  // none: the run has no folder
-  double begin_ = 0;               // of the run, in seconds since 1970
+  std::filesystem::path folder_;   // of the run
+  Pictures pictures_;
+  double begin_ = 0;  // of the run, in seconds since 1970
 };
 
 MILLRACE_PLUGIN("observer_tensorboard", "1.0", "Event files for TensorBoard.") { registry.add_observer<TensorboardObserver>(); }

@@ -206,6 +206,32 @@ TEST_F(TensorboardTest, ShowsWeightsAndMomentumOfEachCheckpointWhereAsked) {
   EXPECT_TRUE(control_.texts.empty());
 }
 
+TEST_F(TensorboardTest, ShowsThePicturesOfTheFolderEachTimeTheyHaveChanged) {
+  const auto draw = [&](const char* name, char width) {
+    fs::create_directories((folder_ / name).parent_path());
+    std::ofstream(folder_ / name, std::ios::binary) << std::string_view("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0", 19) << width
+                                                    << std::string("\0\0\0\x03\x08\x02\0\0\0", 9) << "....";
+  };
+  draw("first_batches.png", 5);
+  draw("results.png", 5);
+  draw("checkpoints/step-1/a.png", 5);
+  draw("worst/first.png", 6);
+  std::ofstream(folder_ / "torn.png") << "no picture";
+  const auto observer = make(Value(Table{{"images", {}, Value(true)}}));
+  observer->start(start_event(), control_);
+  observer->epoch(epoch_event());
+  draw("worst/first.png", 7);
+  fs::last_write_time(folder_ / "worst/first.png", fs::file_time_type::clock::now() + std::chrono::seconds(2));
+  observer->end({});
+  std::vector<std::string> shown;
+  for (const Event& event : events_of(files().at(0))) {
+    for (const auto& value : event.summary().value()) {
+      if (value.has_image()) shown.push_back(fmt::format("{} {}x{}", value.tag(), value.image().width(), value.image().height()));
+    }
+  }
+  EXPECT_EQ(shown, (std::vector<std::string>{"first_batches 5x3", "worst/first 6x3", "worst/first 7x3"}));
+}
+
 TEST_F(TensorboardTest, AFullDiskLosesNothingThatFitsLater) {
   const auto observer = make();
   observer->start(start_event(), control_);

@@ -1,10 +1,11 @@
-#include "measure.h"
+#include "calibration_run.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "config/plan.h"
@@ -14,6 +15,7 @@
 #include "millrace/observer.h"
 #include "prepare/prepared_run.h"
 #include "process_times.h"
+#include "run/bottleneck.h"
 #include "run/run.h"
 
 namespace millrace {
@@ -22,57 +24,69 @@ namespace {
 constexpr double kWarmUpSteps = 3;  // the first ones allocate, and fill the caches
 constexpr std::uint64_t kSamplesLookedAt = 64;
 
-// Collects looks until there are enough, and then stops the run. The run calls it on one thread.
+// Collects windows until there are enough, and then stops the run. The run calls it on one thread.
 class Watch : public RunObserver {
  public:
-  Watch(const RunFacts& facts, const MeasureOptions& options) : facts_(facts), options_(options) {}
+  Watch(const RunFacts& facts, const CalibrationOptions& options) : facts_(facts), options_(options) {}
 
   void start(const RunStart&, RunControl& control) override { control_ = &control; }
   void telemetry(const TelemetryEvent& event) override {
     if (is_done_) return;
-    Look now = look(event);
-    if (now.steps < (looks_.empty() ? kWarmUpSteps : looks_.back().steps + 1)) return;  // long steps: a look for each
-    looks_.push_back(std::move(now));
-    const double seconds = looks_.back().at - looks_.front().at, steps = looks_.back().steps - looks_.front().steps;
-    is_done_ = (seconds >= options_.seconds && steps >= static_cast<double>(options_.steps)) || seconds >= options_.most_seconds;
+    const double steps = window_of(event).steps;
+    if (steps < (began_ ? steps_ + 1 : kWarmUpSteps)) return;  // long steps: a window for each
+    const ProcessTimes times = process_times();
+    if (std::exchange(began_, true)) {
+      Window& window = windows_.emplace_back(window_of(between(before_, event)));
+      window.io = times.io, window.data = times.data, window.device = times.device;
+      window.io -= times_.io, window.data -= times_.data, window.device -= times_.device;
+      seconds_ += window.seconds;
+      measured_steps_ += window.steps;
+    }
+    before_ = event;
+    times_ = times;
+    steps_ = steps;
+    const bool is_enough = seconds_ >= options_.seconds && measured_steps_ >= static_cast<double>(options_.steps);
+    is_done_ = is_enough || seconds_ >= options_.most_seconds;
     if (is_done_) control_->stop();
   }
 
-  std::vector<Look> take() { return std::move(looks_); }  // REQUIRES: the run is over
+  std::vector<Window> take() { return std::move(windows_); }  // REQUIRES: the run is over
 
  private:
-  Look look(const TelemetryEvent& event) const {
-    Look look{.at = event.elapsed_seconds, .stages = {}, .waited_for_data = event.waited_for_data_seconds};
-    look.stages.resize(facts_.stages.size());
-    for (const StageTelemetry& stage : event.stages) {
+  // Without times of threads.
+  Window window_of(const TelemetryEvent& done) const {
+    Window window{.seconds = done.elapsed_seconds, .stages = {}, .waited_for_data = done.waited_for_data_seconds};
+    window.stages.resize(facts_.stages.size());
+    for (const StageTelemetry& stage : done.stages) {
       const auto found = std::ranges::find(facts_.stages, stage.name, &RunFacts::Stage::name);
       if (found != facts_.stages.end()) {
-        look.stages[static_cast<std::size_t>(found - facts_.stages.begin())] = {stage.busy_seconds, stage.packets, stage.samples};
+        window.stages[static_cast<std::size_t>(found - facts_.stages.begin())] = {stage.busy_seconds, stage.packets,
+                                                                                  stage.samples};
         continue;
       }
-      look.submit_seconds += stage.busy_seconds;
-      if (stage.on_device) look.device_samples += stage.samples;
+      window.submit_seconds += stage.busy_seconds;
+      if (stage.on_device) window.device_samples += stage.samples;
       const bool sums = stage.replica < 0 && stage.samples == 0;  // it joins what replicas have computed
-      if (sums) look.reduce_seconds += stage.device_seconds;
+      if (sums) window.reduce_seconds += stage.device_seconds;
     }
-    for (const DeviceTelemetry& device : event.devices) {
-      look.device_seconds += device.compute_seconds + device.copy_seconds;
-      look.exposed_seconds += device.communication_seconds;
+    for (const DeviceTelemetry& device : done.devices) {
+      if (device.rank != done.devices.front().rank) continue;
+      window.device_seconds += device.compute_seconds + device.copy_seconds;
+      window.exposed_seconds += device.communication_seconds;
     }
-    const ProcessTimes times = process_times();
-    look.io = times.io;
-    look.data = times.data;
-    look.device = times.device;
-    const std::uint64_t done = facts_.devices.replicas > 0 ? look.device_samples : look.stages.back().samples;
-    look.steps = static_cast<double>(done) / facts_.batch;
-    return look;
+    const std::uint64_t samples = facts_.devices.replicas > 0 ? window.device_samples : window.stages.back().samples;
+    window.steps = static_cast<double>(samples) / facts_.batch_here;
+    return window;
   }
 
   const RunFacts& facts_;
-  const MeasureOptions options_;
+  const CalibrationOptions options_;
   RunControl* control_ = nullptr;
-  std::vector<Look> looks_;
-  bool is_done_ = false;
+  bool began_ = false, is_done_ = false;  // began_: the warm-up is over
+  TelemetryEvent before_;                 // where the last window ended
+  ProcessTimes times_;
+  double steps_ = 0, measured_steps_ = 0, seconds_ = 0;
+  std::vector<Window> windows_;
 };
 
 // Of some samples, spread over all.
@@ -98,7 +112,8 @@ double mean_source_pixels(Source& source) {
 
 DeviceFacts devices_of(const PreparedRun& prepared) {
   const OpenDevices& open = prepared.replicas.devices();
-  DeviceFacts facts{.replicas = static_cast<int>(prepared.replicas.here().size())};
+  DeviceFacts facts{.replicas = static_cast<int>(prepared.replicas.all()),
+                    .here = static_cast<int>(prepared.replicas.here().size())};
   if (facts.replicas == 0) return facts;
   const DeviceInfo& info = open.devices.front()->info();
   facts.backend = info.backend;
@@ -127,6 +142,7 @@ RunFacts facts_of_run(const PreparedRun& prepared) {
                  .chunk = static_cast<std::uint32_t>(run.chunk),
                  .stages = {},
                  .devices = devices_of(prepared)};
+  facts.batch_here = facts.batch * part_of_batch(prepared);
   for (const StagePlan& stage : build.plan().stages) {
     facts.stages.push_back({stage.name, stage.type->concurrency == Concurrency::serial});
     if (stage.type->role == StageType::Role::batcher) break;
@@ -166,19 +182,30 @@ RunFacts facts_of(const ProfiledFile& what, const Registry& registry) {
   return facts_of_run(*prepare(pipeline, registry, options));
 }
 
-Measurement measure(const ProfiledFile& what, const Registry& registry, const MeasureOptions& options) {
+double part_of_batch(const PreparedRun& prepared) {
+  const OpenDevices& open = prepared.replicas.devices();
+  const auto here = static_cast<std::ptrdiff_t>(prepared.replicas.here().size());
+  const std::vector<double>& load = prepared.pipeline.run.load;
+  if (here == 0) return 1;
+  if (load.empty()) return static_cast<double>(here) / static_cast<double>(prepared.replicas.all());
+  const auto first = load.begin() + static_cast<std::ptrdiff_t>(open.first_replica);
+  return std::accumulate(first, first + here, 0.0) / std::accumulate(load.begin(), load.end(), 0.0);
+}
+
+Calibration calibrate(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options) {
   const Pipeline pipeline = load(what, registry);
   RunOptions run_options = options_of(what);
   run_options.time_layers = options.layers;
-  Measurement measured;
+  run_options.group = options.group;
+  Calibration measured;
   const auto watch = std::make_shared<Watch>(measured.facts, options);
   run_options.hooks.observer = watch;
   const auto prepared = prepare(pipeline, registry, run_options);
   measured.facts = facts_of_run(*prepared);
   prepared->open_graphs();
   Run(*prepared).go();
-  measured.looks = watch->take();
-  if (measured.looks.size() < 3) {
+  measured.windows = watch->take();
+  if (measured.windows.size() < 2 && run_options.is_first()) {
     fail(ErrorKind::usage, "'{}' ended before anything was measured: graph '{}' has too few steps", what.file,
          measured.facts.graph);
   }

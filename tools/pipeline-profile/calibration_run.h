@@ -5,10 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "measurement.h"
+#include "calibration.h"
+#include "millrace/communicator.h"
 #include "millrace/plugin.h"
 
 namespace millrace {
+
+struct PreparedRun;
 
 // Which pipeline, as the command line says it.
 struct ProfiledFile {
@@ -17,17 +20,21 @@ struct ProfiledFile {
   std::string devices, graph;
 };
 
-struct MeasureOptions {
+struct CalibrationOptions {
   std::uint64_t steps = 20;  // at least, after a warm-up of a few
   double seconds = 5;        // at least
   double most_seconds = 60;  // after which fewer steps do
   bool layers = false;       // times the layers, which slows a step down, for DeviceFacts::bucket_ready
+  Group* group = nullptr;    // the ranks that run it together: rank 0 gets windows, and the others none
 };
 
 // Without running it. Throws Error where it is wrong.
 RunFacts facts_of(const ProfiledFile& what, const Registry& registry);
 
+// The part of a step's images that replicas of this process compute; 1 where there is no replica.
+double part_of_batch(const PreparedRun& prepared);
+
 // Nothing is written. Throws Error where the pipeline is wrong or fails, and where it ended before anything was measured.
-Measurement measure(const ProfiledFile& what, const Registry& registry, const MeasureOptions& options = {});
+Calibration calibrate(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options = {});
 
 }  // namespace millrace

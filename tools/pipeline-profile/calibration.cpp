@@ -1,4 +1,4 @@
-#include "measurement.h"
+#include "calibration.h"
 
 #include <algorithm>
 #include <cmath>
@@ -25,9 +25,9 @@ double spread_of(const std::vector<double>& amounts, const std::vector<double>& 
   return std::sqrt(squares / static_cast<double>(amounts.size() - 1)) / mean;
 }
 
-double data_spread(const std::vector<Look>& windows) {
+double data_spread(const std::vector<Window>& windows) {
   std::vector<double> busy, samples;
-  for (const Look& window : windows) {
+  for (const Window& window : windows) {
     double seconds = 0;
     for (std::size_t s = 1; s < window.stages.size(); ++s) seconds += window.stages[s].busy;
     busy.push_back(seconds);
@@ -36,16 +36,16 @@ double data_spread(const std::vector<Look>& windows) {
   return std::min(spread_of(busy, samples), kMostSpread);
 }
 
-double step_spread(const std::vector<Look>& windows) {
+double step_spread(const std::vector<Window>& windows) {
   std::vector<double> seconds, steps;
-  for (const Look& window : windows) {
+  for (const Window& window : windows) {
     seconds.push_back(window.device_seconds);
     steps.push_back(window.steps);
   }
   return std::min(spread_of(seconds, steps), kMostSpread);
 }
 
-double data_busy(const Look& sum) {
+double data_busy(const Window& sum) {
   double busy = 0;
   for (std::size_t s = 1; s < sum.stages.size(); ++s) busy += sum.stages[s].busy;
   return busy;
@@ -56,13 +56,13 @@ struct CoreShare {
   double share = 1;
   double wanted = 0;
 };
-CoreShare core_share(const RunFacts& facts, const Look& sum) {
+CoreShare core_share(const RunFacts& facts, const Window& sum) {
   CoreTime ours = sum.io;
   if (facts.devices.threads > 0) ours += sum.device;
   // Data threads without work look for some, on a core that they would leave: only what they do in stages counts.
   const double busy = data_busy(sum), computing = sum.data.seconds > 0 ? std::min(sum.data.seconds, busy) : busy;
   ours += {computing, busy - computing};
-  return {ours.share(), ratio(ours.seconds + ours.waited, sum.at)};
+  return {ours.share(), ratio(ours.seconds + ours.waited, sum.seconds)};
 }
 
 // Of other programs: how many must want a core on average, beside ours, for ours to get the share that they did.
@@ -71,15 +71,15 @@ double other_threads(const RunFacts& facts, const CoreShare& cores) {
   return cores.share > kUnseen ? 0 : std::max(0.0, facts.cores / cores.share - cores.wanted);
 }
 
-SimulatedData data_of(const RunFacts& facts, const std::vector<Look>& windows, const Look& sum, double share) {
+SimulatedData data_of(const RunFacts& facts, const std::vector<Window>& windows, const Window& sum, double share) {
   SimulatedData data{.io_threads = facts.io_threads, .threads = facts.threads, .batch = facts.batch, .buffers = facts.buffers};
-  const Look::Stage& read = sum.stages.front();
+  const Window::Stage& read = sum.stages.front();
   const auto samples = static_cast<double>(read.samples);
   const double runnable = std::min(sum.io.seconds + sum.io.waited, read.busy);
   data.read_seconds = share * ratio(runnable, samples);
   data.storage_seconds = ratio(read.busy - runnable, samples);
   for (std::size_t s = 1; s < sum.stages.size(); ++s) {
-    const Look::Stage& stage = sum.stages[s];
+    const Window::Stage& stage = sum.stages[s];
     data.stages.push_back(
         {facts.stages[s].name, share * ratio(stage.busy, static_cast<double>(stage.samples)), facts.stages[s].serial});
   }
@@ -96,6 +96,27 @@ CoreTime& CoreTime::operator+=(const CoreTime& other) {
   return *this;
 }
 
+Window& Window::operator+=(const Window& other) {
+  seconds += other.seconds;
+  steps += other.steps;
+  stages.resize(std::max(stages.size(), other.stages.size()));
+  for (std::size_t s = 0; s < other.stages.size(); ++s) {
+    stages[s].busy += other.stages[s].busy;
+    stages[s].packets += other.stages[s].packets;
+    stages[s].samples += other.stages[s].samples;
+  }
+  submit_seconds += other.submit_seconds;
+  device_seconds += other.device_seconds;
+  device_samples += other.device_samples;
+  reduce_seconds += other.reduce_seconds;
+  exposed_seconds += other.exposed_seconds;
+  waited_for_data += other.waited_for_data;
+  io += other.io;
+  data += other.data;
+  device += other.device;
+  return *this;
+}
+
 // A thread that has ended takes its time with it.
 CoreTime& CoreTime::operator-=(const CoreTime& other) {
   seconds = std::max(0.0, seconds - other.seconds);
@@ -103,57 +124,14 @@ CoreTime& CoreTime::operator-=(const CoreTime& other) {
   return *this;
 }
 
-double Measurement::images_per_second() const {
-  return ratio(facts.batch * (looks.back().steps - looks.front().steps), seconds());
+double Calibration::images_per_second() const {
+  const Window all = sum();
+  return ratio(facts.batch * all.steps, all.seconds);
 }
 
-std::vector<Look> windows_of(const Measurement& measured) {
-  std::vector<Look> windows;
-  for (std::size_t i = 1; i < measured.looks.size(); ++i) {
-    Look window = measured.looks[i];
-    const Look& before = measured.looks[i - 1];
-    window.at -= before.at;
-    window.steps -= before.steps;
-    for (std::size_t s = 0; s < window.stages.size(); ++s) {
-      window.stages[s].busy -= before.stages[s].busy;
-      window.stages[s].packets -= before.stages[s].packets;
-      window.stages[s].samples -= before.stages[s].samples;
-    }
-    window.submit_seconds -= before.submit_seconds;
-    window.device_seconds -= before.device_seconds;
-    window.device_samples -= before.device_samples;
-    window.reduce_seconds -= before.reduce_seconds;
-    window.exposed_seconds -= before.exposed_seconds;
-    window.waited_for_data -= before.waited_for_data;
-    window.io -= before.io;
-    window.data -= before.data;
-    window.device -= before.device;
-    windows.push_back(std::move(window));
-  }
-  return windows;
-}
-
-Look sum_of(const std::vector<Look>& windows) {
-  Look sum;
-  for (const Look& window : windows) {
-    sum.at += window.at;
-    sum.steps += window.steps;
-    sum.stages.resize(window.stages.size());
-    for (std::size_t s = 0; s < window.stages.size(); ++s) {
-      sum.stages[s].busy += window.stages[s].busy;
-      sum.stages[s].packets += window.stages[s].packets;
-      sum.stages[s].samples += window.stages[s].samples;
-    }
-    sum.submit_seconds += window.submit_seconds;
-    sum.device_seconds += window.device_seconds;
-    sum.device_samples += window.device_samples;
-    sum.reduce_seconds += window.reduce_seconds;
-    sum.exposed_seconds += window.exposed_seconds;
-    sum.waited_for_data += window.waited_for_data;
-    sum.io += window.io;
-    sum.data += window.data;
-    sum.device += window.device;
-  }
+Window Calibration::sum_of(const std::vector<Window>& windows) {
+  Window sum;
+  for (const Window& window : windows) sum += window;
   return sum;
 }
 
@@ -164,9 +142,9 @@ std::uint32_t chunk_for(const RunFacts& facts, const SimulatedData& data) {
   return flow::automatic_chunk(seconds, data.batch, data.threads);
 }
 
-double fixed_share_of(const Measurement& whole, const Measurement& smaller) {
-  const auto seconds_of = [](const Measurement& each) {
-    const SimulatedStep step = graph_of(each.facts, windows_of(each)).step;
+double fixed_share_of(const Calibration& whole, const Calibration& smaller) {
+  const auto seconds_of = [](const Calibration& each) {
+    const SimulatedStep step = graph_of(each.facts, each.windows).step;
     return step.fixed_seconds + step.sample_seconds * each.facts.batch / step.replicas;
   };
   const double seconds = seconds_of(whole), part = seconds_of(smaller);
@@ -176,8 +154,8 @@ double fixed_share_of(const Measurement& whole, const Measurement& smaller) {
   return std::clamp(of_none / seconds, 0.0, 0.9);
 }
 
-SimulatedGraph graph_of(const RunFacts& facts, const std::vector<Look>& windows) {
-  const Look sum = sum_of(windows);
+SimulatedGraph graph_of(const RunFacts& facts, const std::vector<Window>& windows) {
+  const Window sum = Calibration::sum_of(windows);
   const CoreShare cores = core_share(facts, sum);
   SimulatedGraph graph;
   graph.cores = facts.cores;
@@ -197,7 +175,7 @@ SimulatedGraph graph_of(const RunFacts& facts, const std::vector<Look>& windows)
   const double share = static_cast<double>(facts.batch) / facts.devices.replicas;
   graph.step.fixed_seconds = facts.devices.fixed_share * graph.step.sample_seconds * share;
   graph.step.sample_seconds *= 1 - facts.devices.fixed_share;
-  graph.step.submit_seconds = cores.share * ratio(sum.submit_seconds, sum.steps * facts.devices.replicas);
+  graph.step.submit_seconds = cores.share * ratio(sum.submit_seconds, sum.steps * facts.devices.here);
   graph.step.spread = step_spread(windows);
   return graph;
 }

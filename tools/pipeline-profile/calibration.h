@@ -1,11 +1,14 @@
-// What some steps of a pipeline measured, as values that models are made of.
+// What some steps of a pipeline have measured, for models to be made of it: a simulation (simulation.h), a closed form
+// (forecast.h). What a user is told of a run is a Profile (profile.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "all_reduce.h"
 #include "simulation.h"
 
 namespace millrace {
@@ -19,9 +22,9 @@ struct CoreTime {
   double share() const { return seconds + waited > 0 ? seconds / (seconds + waited) : 1; }
 };
 
-// Sums since the run began.
-struct Look {
-  double at = 0;     // seconds
+// What was done between two looks at a run.
+struct Window {
+  double seconds = 0;
   double steps = 0;  // that devices have done, or batches where there is none
   struct Stage {
     double busy = 0;  // seconds of threads
@@ -29,24 +32,28 @@ struct Look {
   };
   std::vector<Stage> stages = {};    // as RunFacts::stages
   double submit_seconds = 0;         // of threads, in the stages behind the batch
-  double device_seconds = 0;         // of computing and copying, over the replicas
-  std::uint64_t device_samples = 0;  // over the replicas
+  double device_seconds = 0;         // of computing and copying, over the replicas of this process
+  std::uint64_t device_samples = 0;  // over the replicas of this process
   double reduce_seconds = 0;         // of sums of gradients; 0 where they are not measured
-  double exposed_seconds = 0;        // of replicas that waited for sums alone, over the replicas
+  double exposed_seconds = 0;        // of replicas that waited for sums alone, over the replicas of this process
   double waited_for_data = 0;
   CoreTime io = {}, data = {}, device = {};  // threads of this process; `device`: all but those of I/O and of data stages
+
+  Window& operator+=(const Window& other);
 };
 
 struct DeviceFacts {
-  int replicas = 0;
+  int replicas = 0;  // of all ranks
+  int here = 0;      // of them those of this process
   std::string backend = {};
   int threads = 0;  // of a replica, on this machine's cores; 0: it has its own device
   bool submits_ahead = false;
   double fixed_share = 0;     // of a step's time, what does not depend on its batch; fixed_share_of() measures it
   bool may_use_bf16 = false;  // it multiplies bf16 faster than float32, which the run uses
   std::vector<double> load = {};
-  std::vector<double> bucket_bytes = {};  // in the order in which they are filled
-  std::vector<double> bucket_ready = {};  // the part of forward and backward after which each is filled
+  std::vector<double> bucket_bytes = {};     // in the order in which they are filled
+  std::vector<double> bucket_ready = {};     // the part of forward and backward after which each is filled
+  std::optional<NetworkModel> network = {};  // between replicas, each of which has a process; none: they share this one
 };
 
 // What does not change while it runs.
@@ -54,8 +61,9 @@ struct RunFacts {
   std::string graph = {};
   int cores = 1;
   int threads = 1, io_threads = 1;
-  bool threads_are_chosen = false;  // the file leaves them to the run
-  std::uint32_t batch = 1, buffers = 1;
+  bool threads_are_chosen = false;       // the file leaves them to the run
+  std::uint32_t batch = 1, buffers = 1;  // `batch`: of all ranks
+  double batch_here = 1;                 // of `batch`, what this process computes
   bool batch_is_chosen = false;
   std::uint32_t chunk = 0;  // 0: chosen as the run goes
   struct Stage {
@@ -68,24 +76,22 @@ struct RunFacts {
   double source_pixels = 0;  // of an image in its file, on average; 0: not known
 };
 
-struct Measurement {
+struct Calibration {
   RunFacts facts;
-  std::vector<Look> looks = {};  // the first one ends the warm-up
+  std::vector<Window> windows = {};  // behind the warm-up, one after the other
 
-  double seconds() const { return looks.back().at - looks.front().at; }
+  Window sum() const { return sum_of(windows); }
   double images_per_second() const;
-};
 
-// Differences between neighbouring looks, each as a Look of its own.
-std::vector<Look> windows_of(const Measurement& measured);
-Look sum_of(const std::vector<Look>& windows);
+  static Window sum_of(const std::vector<Window>& windows);
+};
 
 // The graph as these windows measured it. Times are those of a thread that has a core to itself: what threads waited for cores is
 // taken out, and comes back where the simulated threads are too many.
-SimulatedGraph graph_of(const RunFacts& facts, const std::vector<Look>& windows);
+SimulatedGraph graph_of(const RunFacts& facts, const std::vector<Window>& windows);
 
 // By a second measurement, with a smaller batch.
-double fixed_share_of(const Measurement& whole, const Measurement& smaller);
+double fixed_share_of(const Calibration& whole, const Calibration& smaller);
 
 // The size of chunks that the run would choose for this graph.
 std::uint32_t chunk_for(const RunFacts& facts, const SimulatedData& data);

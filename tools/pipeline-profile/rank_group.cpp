@@ -1,0 +1,98 @@
+#include "rank_group.h"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+constexpr char kResult = '=', kMistake = '!';  // the first byte of what a process says; a mistake's second one is its kind
+
+void write_all(int file, const std::string& text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const ssize_t written = ::write(file, text.data() + at, text.size() - at);
+    if (written < 0 && errno != EINTR) return;  // nobody listens any more
+    if (written > 0) at += static_cast<std::size_t>(written);
+  }
+}
+
+std::string read_all(int file) {
+  std::string text;
+  std::array<char, 4096> part;
+  for (ssize_t got = 1; got > 0 || (got < 0 && errno == EINTR);) {
+    got = ::read(file, part.data(), part.size());
+    if (got > 0) text.append(part.data(), static_cast<std::size_t>(got));
+  }
+  return text;
+}
+
+std::string mistake_text(const Error& error) { return {kMistake, static_cast<char>('0' + static_cast<int>(error.kind()))}; }
+
+// Of the process that was made, and of the ranks that it makes.
+void work_and_leave(int ranks, Leave leave, const std::function<std::string(Group*)>& work, int to) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::string said;
+  bool speaks = true;
+  try {
+    RankGroup all(ranks);
+    speaks = all.is_first();
+    try {
+      said = kResult + work(all.group());
+    } catch (...) {
+      const Error error = current_error();
+      if (all.group() != nullptr) all.group()->leave(&error);
+      throw;
+    }
+  } catch (...) {
+    const Error error = current_error();
+    said = mistake_text(error) + error.what();
+  }
+  if (speaks) write_all(to, said);
+  leave(0);
+}
+
+}  // namespace
+
+RankGroup::RankGroup(int processes) {
+  if (processes <= 1) return;
+  processes_.emplace(processes);
+  SocketGroup::Setting setting{.rank = processes_->rank(), .sockets = processes_->sockets()};
+  setting.fate = [this](int rank) { return processes_->fate(rank); };
+  group_.emplace(std::move(setting));
+}
+
+RankGroup::RankGroup(const RankPlace& place, const RankWishes& wishes) {
+  if (place.ranks > 1) group_.emplace(join_ranks(place, wishes, {}, false));
+}
+
+std::string run_apart(int ranks, Leave leave, const std::function<std::string(Group* group)>& work) {
+  std::array<int, 2> ends{};
+  if (::pipe(ends.data()) != 0) fail(ErrorKind::run, "no pipe to another process: {}", std::strerror(errno));
+  std::fflush(nullptr);  // else the copy would print it once more
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(ends[0]);
+    work_and_leave(ranks, leave, work, ends[1]);
+  }
+  ::close(ends[1]);
+  const std::string said = child < 0 ? std::string() : read_all(ends[0]);
+  ::close(ends[0]);
+  if (child < 0) fail(ErrorKind::run, "a process that measures cannot be made: {}", std::strerror(errno));
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  if (said.starts_with(kResult)) return said.substr(1);
+  if (said.size() > 2) throw Error(static_cast<ErrorKind>(said[1] - '0'), said.substr(2));
+  fail(ErrorKind::run, "the process that measures {} before it was done",
+       WIFSIGNALED(status) ? fmt::format("was killed by signal {}", WTERMSIG(status)) : std::string("ended"));
+}
+
+}  // namespace millrace
