@@ -313,8 +313,7 @@ void prepare_all(PreparedRun& run) {
   for (const std::string& text : pipeline.warnings) run.audience.warn_once(text);
   run.resume_point = resume_point_of(run);
   if (pipeline.network) find_weights(run);
-  if (run.options.group != nullptr) run.options.processes = run.options.group->size();
-  if (run.options.processes > 1) check_processes(pipeline, run.options);
+  if (run.options.processes() > 1) check_processes(pipeline, run.options);
   if (pipeline.network) {
     if (!run.resume_point) {
       run.weights = read_weights(std::move(run.weights.from), run.weights_options(), *pipeline.network, run.registry,
@@ -325,7 +324,7 @@ void prepare_all(PreparedRun& run) {
       }
     }
     run.options.doing("opening devices");
-    run.replicas = open_replicas(pipeline, run.registry, {run.options.devices, run.options.group, run.options.processes},
+    run.replicas = open_replicas(pipeline, run.registry, {run.options.devices, run.options.group},
                                  [&](std::string_view message) { run.audience.warn(std::string(message)); });
   }
   list_data(run);
@@ -348,7 +347,7 @@ void prepare_all(PreparedRun& run) {
   warn_of_no_effect(run);
   add_step_stages(run);
   if (run.options.only_main || run.options.resume.replays) return;
-  check_on_nan(pipeline, run.main(), {.has_checkpoints = run.saves_checkpoints(), .processes = run.options.processes});
+  check_on_nan(pipeline, run.main(), {.has_checkpoints = run.saves_checkpoints(), .processes = run.options.processes()});
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ void ReportReceiver::listen(int rank) {
         std::vector<DeviceTelemetry> devices = devices_in(reader);
         if (take_.devices) take_.devices(rank, std::move(devices));
       } else {
-        take_.warning({fmt::format("process {}: {}", rank, reader.get<std::string>())});
+        take_.warning({fmt::format("rank {}: {}", rank, reader.get<std::string>())});
       }
     }
   } catch (const Error&) {  // the process has ended; those who need it are told
