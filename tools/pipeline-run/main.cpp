@@ -63,8 +63,10 @@ bool apply(const ShortOptions& options, const Pipeline& pipeline, CommandLine& l
   return true;
 }
 
-Pipeline load(CommandLine& line, const Registry& registry, const std::shared_ptr<Trial>& trial) {
-  const LoadOptions options{.other_weights = !line.options.weights.empty(), .made_by = line.predict.empty() ? "" : kPredict};
+// `has_peers`: other ranks may have what this one lacks.
+Pipeline load(CommandLine& line, const Registry& registry, const std::shared_ptr<Trial>& trial, bool has_peers = false) {
+  const LoadOptions options{
+      .other_weights = !line.options.weights.empty(), .sent_weights = has_peers, .made_by = line.predict.empty() ? "" : kPredict};
   Pipeline pipeline = load_pipeline(line.file, line.overrides, registry, options);
   if (apply(std::exchange(line.shorts, {}), pipeline, line)) {
     pipeline = load_pipeline(line.file, line.overrides, registry, options);
@@ -271,7 +273,7 @@ int run(CommandLine& line) {
       return predict(line, registry);
     }
     trial = chosen_trial(line);
-    pipeline = load(line, registry, trial);
+    pipeline = load(line, registry, trial, place.ranks > 1);
   } catch (const Error& mistake) {
     if (place.ranks == 1) throw;
     print_to_stderr("pipeline-run: rank {}: {}\n", place.rank, mistake.what());  // before it looks for the others
