@@ -152,7 +152,7 @@ void share_resume_point(std::optional<ResumePoint>& point, bool failed, const Ru
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text[0] != '+') {
     if (group.rank() == 0) return;
-    fail(ErrorKind::usage, "process 0 has no checkpoint to resume from");
+    fail(ErrorKind::usage, "rank 0 has no checkpoint to resume from");
   }
   const fs::path path = text.substr(1);
   if (group.rank() != 0) {

@@ -1,12 +1,11 @@
 #include "checkpoint/sent_checkpoint.h"
 
-#include <stdlib.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 
+#include "files/scratch_folder.h"
 #include "millrace/error.h"
 #include "millrace/util/wire.h"
 
@@ -14,26 +13,6 @@ namespace millrace {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Gone with the object.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string name = fs::temp_directory_path() / "millrace-checkpoint-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) fail(ErrorKind::run, "no folder '{}' can be made: {}", name, std::strerror(errno));
-    path_ = name;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 std::string bytes_of_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -43,7 +22,7 @@ std::string bytes_of_file(const fs::path& path) {
 }
 
 std::vector<std::byte> packed(const Checkpoint& checkpoint) {
-  const ScratchFolder scratch;
+  const ScratchFolder scratch("checkpoint");
   write_checkpoint(scratch.path(), checkpoint);
   const fs::path folder = scratch.path() / checkpoint_names(scratch.path()).at(0);
   WireWriter writer;
@@ -54,7 +33,7 @@ std::vector<std::byte> packed(const Checkpoint& checkpoint) {
 }
 
 Checkpoint unpacked(const std::vector<std::byte>& bytes) {
-  const ScratchFolder scratch;
+  const ScratchFolder scratch("checkpoint");
   for (WireReader reader(bytes); !reader.is_done();) {
     const fs::path name = fs::path(reader.get<std::string>()).filename();  // and nowhere else
     const std::string content = reader.get<std::string>();

@@ -102,6 +102,12 @@ class NetworkReader {
     if (!weights || weights->kind() != Value::Kind::text || weights->text().empty()) return;
     if (weights->text().starts_with("file://")) *weights = Value(weights->text().substr(7), weights->at());
     if (weights->text().find("://") != std::string::npos) return check_url(*weights);
+    const std::string beside = (folder_of(*weights) / weights->text()).lexically_normal().string();
+    std::error_code ignored;
+    if (options_.sent_weights && !fs::exists(beside, ignored) && !fs::exists(weights->text(), ignored)) {
+      *weights = Value(beside, weights->at());
+      return;
+    }
     if (const auto file = existing_file(*weights, weights_hint(weights->text()))) *weights = Value(*file, weights->at());
   }
 

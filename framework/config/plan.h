@@ -81,6 +81,7 @@ struct ObserverPlan {
 // How a pipeline is loaded.
 struct LoadOptions {
   bool other_weights = false;  // the run begins with others than its [network] says, as with --weights: these need not be there
+  bool sent_weights = false;   // another rank sends those that [network] names where they are not there
   // The option that made the file and the network which it names, such as "--predict": messages name it, and no places in files
   // that the user has not written. "": the files are the user's.
   std::string made_by;

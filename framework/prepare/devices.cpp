@@ -149,6 +149,14 @@ Part part_of(std::size_t replicas, std::size_t place, std::size_t processes) {
   return {first, replicas * (place + 1) / processes - first};
 }
 
+// `text`: what asked for the replicas.
+void check_replicas(std::string_view text, std::size_t replicas, std::size_t processes) {
+  if (replicas >= processes) return;
+  fail(ErrorKind::usage,
+       "devices = \"{0}\" makes {1} replica{2}, and there are {3} processes: each needs one, as \"cpu*{3}\" makes them", text,
+       replicas, replicas == 1 ? "" : "s", processes);
+}
+
 // By rank, the number of its first replica; behind the last rank, that of all replicas.
 std::vector<std::size_t> first_replicas(Group* group, std::size_t mine) {
   if (group == nullptr) return {0, mine};
@@ -265,13 +273,6 @@ std::vector<int> available_cores() {
   }
   if (cores.empty()) cores.push_back(0);
   return cores;
-}
-
-void check_replicas(std::string_view text, std::size_t replicas, std::size_t processes) {
-  if (replicas >= processes) return;
-  fail(ErrorKind::usage,
-       "devices = \"{0}\" makes {1} replica{2}, and there are {3} processes: each needs one, as \"cpu*{3}\" makes them", text,
-       replicas, replicas == 1 ? "" : "s", processes);
 }
 
 HostShare share_of_host(Group* group) {

@@ -68,9 +68,6 @@ struct HostShare {
 };
 HostShare share_of_host(Group* group);  // null: this process is alone. All processes call it
 
-// Throws Error(usage) when there are fewer replicas than processes. `text`: what asked for the replicas.
-void check_replicas(std::string_view text, std::size_t replicas, std::size_t processes);
-
 // Throws Error(usage) when no plugin brings the backend, Error(device) with the backend's reason when it has no device. A run is
 // of one backend: "all" and "gpu" throw Error(usage) where several have devices.
 // `text` means devices of each machine, of which a process opens its part. `load`: of the replicas of all processes. `warn`:

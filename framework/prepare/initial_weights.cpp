@@ -72,8 +72,8 @@ InitialWeights read_weights(WeightsSource from, const WeightsOptions& options, c
   WeightsSource& source = weights.from;
   if (source.file.empty()) return weights;
   std::error_code ignored;
-  if (!options.file.empty() && options.file.find("://") == std::string::npos && !std::filesystem::exists(options.file, ignored))
-    fail(ErrorKind::usage, "--weights: {}{}", no_such_file(options.file), weights_hint(options.file));
+  if (!options.file.empty() && source.file.find("://") == std::string::npos && !std::filesystem::exists(source.file, ignored))
+    fail(ErrorKind::usage, "--weights: {}{}", no_such_file(source.file), weights_hint(source.file));
   if (is_remote(source.file)) source.url = source.file;
   source.file = local_weights({source.file, source.sha256}, registry, doing);
   doing(fmt::format("reading the weights '{}'", source.file));

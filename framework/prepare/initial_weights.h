@@ -19,6 +19,7 @@ struct InitialWeights {
   Weights values;                               // in the network's order, until replicas have them; empty: they begin new
   std::map<std::string, std::string> metadata;  // of the file; of a resumed run, of its checkpoint
   std::string new_layer;                        // that begins new since the file has other classes; "": none
+  std::string checksum;                         // of the file, which ranks compare
 };
 
 struct WeightsOptions {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "base/out_of_memory.h"
@@ -16,6 +17,7 @@
 #include "prepare/on_nan.h"
 #include "prepare/prepared_run.h"
 #include "prepare/same_run.h"
+#include "prepare/sent_weights.h"
 #include "prepare/stop_rules.h"
 #include "prepare/without_effect.h"
 #include "stages/doubtful_classes.h"
@@ -23,6 +25,7 @@
 #include "stages/median_weights.h"
 #include "stages/same_files.h"
 #include "stages/seen_images.h"
+#include "weights/fetched_weights.h"
 
 namespace millrace {
 
@@ -82,6 +85,28 @@ void find_weights(PreparedRun& run) {
   run.weights.from = choose_weights(run.pipeline, main, run.weights_options());
   if (!run.weights.from.file.empty() || !trains(main) || run.options.only_main) return;
   run.audience.warn_once(warning_of_frozen(run.pipeline));
+}
+
+// Reads the weights that the run starts from. A rank that has no copy of the file gets one from a rank that has.
+void take_weights(PreparedRun& run) {
+  const std::string named = run.weights.from.file;
+  std::optional<SentWeights> sent;
+  if (run.options.group != nullptr) {
+    run.options.doing("looking which ranks have the weights");
+    run.weights.from.file = sent.emplace(named, *run.options.group).path();
+    const bool is_file = run.options.weights.empty() && !named.empty() && !is_remote(named);
+    std::error_code ignored;
+    if (is_file && !std::filesystem::exists(run.weights.from.file, ignored)) {
+      fail(ErrorKind::usage, "{}: {}, on no rank", run.pipeline.place_of("network.weights"), no_such_file(named));
+    }
+  }
+  run.weights = read_weights(std::move(run.weights.from), run.weights_options(), *run.pipeline.network, run.registry,
+                             [&](std::string what) { run.options.doing(std::move(what)); });
+  if (sent) run.weights.checksum = checksum_of_file(run.weights.from.file);
+  if (sent && sent->is_copy()) run.weights.from.file = named;
+  if (run.weights.new_layer.empty()) return;
+  run.audience.warn_once(fmt::format("the weights '{}' are of other classes: layer '{}' begins with new values",
+                                     run.weights.from.file, run.weights.new_layer));
 }
 
 // What the weights were validated with, beside what this file does with them. Training on other images may well be meant;
@@ -305,19 +330,11 @@ void prepare_all(PreparedRun& run) {
   for (const std::string& text : pipeline.warnings) run.audience.warn_once(text);
   run.resume_point = resume_point_of(run);
   if (pipeline.network) find_weights(run);
-  if (run.options.group != nullptr) run.options.processes = run.options.group->size();
-  if (run.options.processes > 1) check_processes(pipeline, run.options);
+  if (run.options.processes() > 1) check_processes(pipeline, run.options);
   if (pipeline.network) {
-    if (!run.resume_point) {
-      run.weights = read_weights(std::move(run.weights.from), run.weights_options(), *pipeline.network, run.registry,
-                                 [&](std::string what) { run.options.doing(std::move(what)); });
-      if (!run.weights.new_layer.empty()) {
-        run.audience.warn_once(fmt::format("the weights '{}' are of other classes: layer '{}' begins with new values",
-                                           run.weights.from.file, run.weights.new_layer));
-      }
-    }
+    if (!run.resume_point) take_weights(run);
     run.options.doing("opening devices");
-    run.replicas = open_replicas(pipeline, run.registry, {run.options.devices, run.options.group, run.options.processes},
+    run.replicas = open_replicas(pipeline, run.registry, {run.options.devices, run.options.group},
                                  [&](std::string_view message) { run.audience.warn(std::string(message)); });
   }
   list_data(run);
@@ -340,7 +357,7 @@ void prepare_all(PreparedRun& run) {
   warn_of_no_effect(run);
   add_step_stages(run);
   if (run.options.only_main || run.options.resume.replays) return;
-  check_on_nan(pipeline, run.main(), {.has_checkpoints = run.saves_checkpoints(), .processes = run.options.processes});
+  check_on_nan(pipeline, run.main(), {.has_checkpoints = run.saves_checkpoints(), .processes = run.options.processes()});
 }
 
 }  // namespace

@@ -108,7 +108,6 @@ ReplicaSet open_replicas(const Pipeline& pipeline, const Registry& registry, con
   OpenDevices devices;
   try {
     devices = open_devices(text, pipeline.run.load, registry, warn, asked.group);
-    check_replicas(text, devices.all_replicas, static_cast<std::size_t>(asked.processes));
   } catch (Error& error) {
     if (by_option) throw error.in("--devices");
     const Value* run = pipeline.resolved.find("run");

@@ -70,12 +70,10 @@ class ReplicaSet {
   Replicas replicas_;
 };
 
-// `devices`: instead of run.devices; "": as that says. `processes` will run it. An error has the place of what asked for the
-// devices.
+// `devices`: instead of run.devices; "": as that says. An error has the place of what asked for the devices.
 struct DevicesAsked {
   std::string devices;
   Group* group = nullptr;
-  int processes = 1;
 };
 ReplicaSet open_replicas(const Pipeline& pipeline, const Registry& registry, const DevicesAsked& asked,
                          const std::function<void(std::string_view message)>& warn);

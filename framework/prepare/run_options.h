@@ -63,11 +63,11 @@ struct RunOptions {
   double report_patience = 10;   // seconds for what stages tell of steps that devices have done
   std::string rescue;            // a folder for what the run's own does not take at the end; "": none
   Group* group = nullptr;        // the processes that run this pipeline together; null: this one alone
-  int processes = 1;             // so many will run it: what they cannot do is refused, --check included
   ResumeWishes resume;
   RunCommands commands;
   RunHooks hooks;
 
+  int processes() const { return group == nullptr ? 1 : group->size(); }
   // Whether this process, among several, has observers and writes files.
   bool is_first() const { return group == nullptr || group->rank() == 0; }
   // Before the first step, when an end would lose nothing.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "checkpoint/changes.h"
 #include "config/document.h"
@@ -17,15 +16,8 @@ namespace {
 // The weights that training starts from. Files of one name may hold others on another machine.
 std::string weights_text(const PreparedRun& run) {
   if (run.resume_point) return "the checkpoint";
-  const std::string& path = run.weights.from.file;
-  if (path.empty()) return "new values";
-  std::ifstream file(path, std::ios::binary);
-  std::vector<char> bytes(1U << 20U);
-  Crc64 sum;
-  while (file.read(bytes.data(), static_cast<std::streamsize>(bytes.size())) || file.gcount() > 0) {
-    sum.add(bytes.data(), static_cast<std::size_t>(file.gcount()));
-  }
-  return fmt::format("weights with checksum {}", sum.text());
+  if (run.weights.from.file.empty()) return "new values";
+  return fmt::format("weights with checksum {}", run.weights.checksum);
 }
 
 // What a rank runs, beside its file and the options that all have in common before they prepare anything.
@@ -86,15 +78,17 @@ std::vector<Difference> differences_of_boundaries(const std::string& first, cons
   errors.throw_if_any();
   std::vector<Difference> found;
   for (const char* table : {"checkpoint", "run"}) {
-    std::ranges::move(document_differences(table, done_by_all(*theirs, table), done_by_all(*ours, table)), std::back_inserter(found));
+    std::ranges::move(document_differences(table, done_by_all(*theirs, table), done_by_all(*ours, table)),
+                      std::back_inserter(found));
   }
   return found;
 }
 
-// Where a source finds its data may differ; what it finds is compared.
-bool is_path_of(const RunRecord& record, const Difference& difference) {
-  const auto is_path = [](const std::string& value) { return value.starts_with('"') && value.find('/') != std::string::npos; };
-  return is_path(difference.then) && is_path(difference.now) &&
+// Where a source finds its data, and a rank its weights, may differ; what they find is compared.
+bool is_path(const RunRecord& record, const Difference& difference) {
+  if (difference.key == "network.weights" || difference.key == "network.weights.file") return true;
+  const auto looks_like_one = [](const std::string& value) { return value.starts_with('"') && value.find('/') != value.npos; };
+  return looks_like_one(difference.then) && looks_like_one(difference.now) &&
          std::ranges::any_of(record.data, [&](const auto& source) { return difference.key.starts_with(source.first + '.'); });
 }
 
@@ -107,7 +101,7 @@ std::string difference(const RunRecord& mine, const std::string& my_options, con
   theirs.checkpoint.state.replicas = mine.replicas;
   std::vector<Difference> found = compare_with_checkpoint(theirs, mine, pipeline).differences;
   std::ranges::move(differences_of_boundaries(theirs.checkpoint.pipeline, mine.pipeline), std::back_inserter(found));
-  std::erase_if(found, [&](const Difference& each) { return is_path_of(mine, each); });
+  std::erase_if(found, [&](const Difference& each) { return is_path(mine, each); });
   if (options != my_options) found.push_back({"the command line", options, my_options});
   is_data = std::ranges::all_of(found, [&](const Difference& each) {
     return std::ranges::any_of(mine.data, [&](const auto& source) { return each.key.starts_with(source.first + '.'); });

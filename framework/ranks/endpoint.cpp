@@ -169,6 +169,7 @@ std::vector<std::string> own_addresses(const std::string& interface) {
     (is_loopback && interface.empty() ? loopback : addresses).push_back(endpoint.host());
   }
   if (addresses.empty()) addresses = loopback;
+  if (names.empty()) fail(ErrorKind::run, "this host has no network: not even its loopback interface is up");
   if (addresses.empty()) {
     fail(ErrorKind::usage, "this host has no address in '{}'; it has {}", interface, fmt::join(names, ", "));
   }

@@ -248,7 +248,7 @@ void Rendezvous::gather() {
     resolve(place_.master, why);  // for its form
     port = std::stoi(place_.master.substr(place_.master.rfind(':') + 1));
   }
-  Socket listener = listen(port);
+  Socket listener = setting_.listener >= 0 ? Socket(setting_.listener) : listen(port);
   if (address_file_) {
     if (key_.empty()) key_ = random_key();
     const bool chosen = !setting_.key.empty();  // by the user: then it does not stand here
@@ -494,7 +494,7 @@ void Rendezvous::receive_higher(Reception& reception) {
 }  // namespace
 
 Connections connect_ranks(const RendezvousSetting& setting) {
-  if (!has_sha256()) fail(ErrorKind::usage, "several hosts need a build with OpenSSL, whose SHA-256 keeps strangers out");
+  if (!has_sha256()) fail(ErrorKind::usage, "several processes need a build with OpenSSL, whose SHA-256 keeps strangers out");
   return Rendezvous(setting).connect();
 }
 

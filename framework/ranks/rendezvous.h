@@ -23,6 +23,7 @@ struct RendezvousSetting {
   std::string folder = {};     // where place.master is "": all ranks share it
   std::string key = {};        // of the job, the same for all ranks; "": of the folder, or none
   std::string interface = {};  // "eth0" or "10.1.0.0/16": the network to listen in; "": any
+  int listener = -1;           // of rank 0, which listens at place.master already; closed by connect_ranks(). -1: it does not
   std::chrono::milliseconds limit = std::chrono::minutes(10);
   std::function<void(const std::string& text)> say = {};  // "waiting for ranks 3 and 7 of 8, 40 s", each ten seconds
 };

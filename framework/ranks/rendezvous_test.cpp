@@ -75,6 +75,7 @@ class RendezvousTest : public testing::Test {
       SocketGroup::Setting setting;
       setting.rank = static_cast<int>(rank);
       setting.sockets = all[rank]->connections.sockets;
+      setting.hosts = all[rank]->connections.hosts;
       groups.push_back(std::make_unique<SocketGroup>(std::move(setting)));
     }
     std::vector<std::thread> threads;

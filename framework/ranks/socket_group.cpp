@@ -168,7 +168,7 @@ bool SocketGroup::read(Peer& peer, void* bytes, std::size_t count) {
     const ssize_t got = ::recv(peer.socket, at, count, 0);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
-      lose(peer, fate(peer.rank));
+      lose(peer, "it is gone");
       return false;
     }
     at += got;
@@ -241,27 +241,19 @@ void SocketGroup::end_with(Peer& peer, const Error& why) {
 void SocketGroup::lose_other(Peer& by, const Error& why) {
   const Lock lock(mutex_);
   if (!lost_ && !by.ended) {
-    lost_ = Error(why.kind(), setting_.hosts.empty() ? why.what() : fmt::format("{} (says rank {})", why.what(), by.rank));
+    lost_ = Error(why.kind(), fmt::format("{} (says rank {})", why.what(), by.rank));
   }
   arrived_.notify_all();
 }
 
 // "rank 2 of 3 on node-2"
 std::string SocketGroup::name_of(const Peer& peer) const {
-  if (setting_.hosts.empty()) return fmt::format("process {} of {}", peer.rank, size());
   return fmt::format("rank {} of {} on {}", peer.rank, size(), setting_.hosts[static_cast<std::size_t>(peer.rank)]);
 }
 
 // REQUIRES: the caller holds mutex_.
 std::string SocketGroup::lost_text(const Peer& peer, const std::string& why) const {
-  const bool says_what = !setting_.hosts.empty() && !peer.doing.empty();
-  return fmt::format("{} is lost: {}{}{}", name_of(peer), why, says_what ? "; what it did last: " : "",
-                     says_what ? peer.doing : "");
-}
-
-std::string SocketGroup::fate(int rank) const {
-  const std::string known = setting_.fate ? setting_.fate(rank) : "";
-  return known.empty() ? "it is gone" : "it " + known;
+  return fmt::format("{} is lost: {}{}{}", name_of(peer), why, peer.doing.empty() ? "" : "; what it did last: ", peer.doing);
 }
 
 void SocketGroup::keep_alive() {

@@ -27,9 +27,8 @@ class SocketGroup final : public Group {
     int rank = 0;
     std::vector<int> sockets;  // by rank, -1 for this one; closed by the group
     std::chrono::milliseconds patience = std::chrono::seconds(10);
-    std::vector<std::string> hosts = {};             // by rank, for messages; empty: all are here
-    std::function<std::string()> doing = {};         // what this process does now: "step 120: train"; thread-safe
-    std::function<std::string(int rank)> fate = {};  // what became of a process, for messages; empty: nobody knows
+    std::vector<std::string> hosts;           // by rank, for messages
+    std::function<std::string()> doing = {};  // what this process does now: "step 120: train"; thread-safe
   };
   explicit SocketGroup(Setting setting);
   ~SocketGroup() override;  // leaves, if that was not done
@@ -54,7 +53,6 @@ class SocketGroup final : public Group {
   void lose_other(Peer& by, const Error& why);
   std::string name_of(const Peer& peer) const;
   std::string lost_text(const Peer& peer, const std::string& why) const;
-  std::string fate(int rank) const;
 
   const Setting setting_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null for this one

@@ -120,7 +120,7 @@ void ReportReceiver::listen(int rank) {
         std::vector<DeviceTelemetry> devices = devices_in(reader);
         if (take_.devices) take_.devices(rank, std::move(devices));
       } else {
-        take_.warning({fmt::format("process {}: {}", rank, reader.get<std::string>())});
+        take_.warning({fmt::format("rank {}: {}", rank, reader.get<std::string>())});
       }
     }
   } catch (...) {

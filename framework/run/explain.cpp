@@ -289,7 +289,7 @@ std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, 
     fail(ErrorKind::usage, "{}: --explain-nan takes a graph that trains and reports its loss (stage metrics): [{}] does not",
          pipeline.title(), options.graph);
   }
-  if (options.processes > 1 || options.group != nullptr)
+  if (options.processes() > 1)
     fail(ErrorKind::usage, "--explain-nan takes one process: leave out --processes");
   require_run_folder("--explain-nan", folder, is_remote(pipeline.checkpoint.folder));  // a run of another machine has none here
   options.resume.run = folder;

@@ -2,9 +2,11 @@
 // waiting or unnamed. All are on this machine and talk over TCP. MILLRACE_RANK_FAULTS=500 draws so many faults.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -163,55 +165,162 @@ TEST_F(Ranks, ASignalToOneStopsAllAtTheSameStep) {
   EXPECT_FALSE(weights("signal").empty());
 }
 
-// What is done to a rank: a signal, and when.
+enum class Harm { killed, frozen, crashed, slowed, cut_off, failing };
+constexpr const char* kHarms[] = {"killed", "frozen", "crashed", "slowed", "cut off", "failing"};
+
+// What is done to a rank, and when.
 struct Fault {
-  int ranks = 3, victim = 1, signal = SIGKILL;
+  int ranks = 3, victim = 1;
+  Harm harm = Harm::killed;
   double after = -1;  // seconds; -1: when the first epoch is done
-  std::string text() const { return fmt::format("rank {} of {}, signal {}, after {} s", victim, ranks, signal, after); }
+  int call = 0;       // of one that is failing: it ends at its n-th call on a file of the data or, of rank 0, of the runs too
+  std::string text() const {
+    return fmt::format("rank {} of {} {} after {} s, call {}", victim, ranks, kHarms[static_cast<int>(harm)], after, call);
+  }
+};
+
+// Hosts that are namespaces, each with an address, on one bridge. Takes the privileges of root.
+class Hosts {
+ public:
+  explicit Hosts(int count) : tag_(fmt::format("mr{}x{}", ::getpid() % 10'000, made_before++)) {
+    if (count == 0) return;
+    is_there_ = ip({"link", "add", tag_ + "b", "type", "bridge"}) && ip({"link", "set", tag_ + "b", "up"});
+    for (int host = 0; host < count && is_there_; ++host) {
+      const std::string space = name(host), outer = fmt::format("{}o{}", tag_, host), inner = fmt::format("{}i{}", tag_, host);
+      is_there_ = ip({"netns", "add", space}) && ip({"link", "add", outer, "type", "veth", "peer", "name", inner}) &&
+                  ip({"link", "set", outer, "master", tag_ + "b", "up"}) && ip({"link", "set", inner, "netns", space}) &&
+                  ip({"-n", space, "addr", "add", fmt::format("10.77.0.{}/24", host + 1), "dev", inner}) &&
+                  ip({"-n", space, "link", "set", inner, "up"}) && ip({"-n", space, "link", "set", "lo", "up"});
+      ++made_;
+    }
+  }
+  ~Hosts() {
+    for (int host = 0; host < made_; ++host) ip({"netns", "del", name(host)});
+    if (is_there_ || made_ > 0) ip({"link", "del", tag_ + "b"});
+  }
+  Hosts(const Hosts&) = delete;
+  Hosts& operator=(const Hosts&) = delete;
+
+  bool are_there() const { return is_there_; }
+  std::string name(int host) const { return fmt::format("{}-{}", tag_, host); }
+  void cut_off(int host) const { ip({"link", "set", fmt::format("{}o{}", tag_, host), "down"}); }
+
+ private:
+  static bool ip(Words words) {
+    words.insert(words.begin(), "/usr/sbin/ip");
+    return std::filesystem::exists(words[0]) && run_command(words).code == 0;
+  }
+  static inline int made_before = 0;  // links of a host that is gone may stay for a moment
+  const std::string tag_;
+  int made_ = 0;
+  bool is_there_ = false;
 };
 
 class Faulty : public Ranks {
  protected:
-  // All survivors end in time, and name the victim. Whether it trained to its end, which a late fault lets it do.
+  // All survivors end in time, and name the victim. Whether the run came to its end, as a late or a bearable fault lets it.
   bool suffer(const Fault& fault, const std::string& runs, const Words& more) const {
-    const auto all = started(runs, fault.ranks, more);
-    RunningProgram& victim = *all[static_cast<std::size_t>(fault.victim)];
+    const Hosts hosts(fault.harm == Harm::cut_off ? fault.ranks : 0);
+    EXPECT_TRUE(fault.harm != Harm::cut_off || hosts.are_there());
+    std::vector<std::unique_ptr<RunningProgram>> all;
+    for (int rank = 0; rank < fault.ranks; ++rank) {
+      Words words = ranked(runs, rank, fault.ranks, more), environment;
+      if (fault.harm == Harm::cut_off) {
+        // Each is a machine of its own. Together they have four replicas, with a core each: the bits depend on how many.
+        words.insert(words.end(), {"--devices", fmt::format("cpu*{}", 4 / fault.ranks)});
+        if (fault.ranks == 4) words.insert(words.begin(), {"/usr/bin/taskset", "-c", "0"});
+        words.insert(words.begin(), {"/usr/sbin/ip", "netns", "exec", hosts.name(rank)});
+      }
+      if (fault.harm == Harm::slowed) words.insert(words.end(), {"--wait", "60"});  // it may come late
+      if (fault.harm == Harm::failing && rank == fault.victim) environment = failing(fault, runs);
+      all.push_back(std::make_unique<RunningProgram>(words, environment));
+    }
     if (fault.after < 0) {
       EXPECT_TRUE(all[0]->reports("train: epoch 1", kLimit)) << all[0]->err();
     } else {
       std::this_thread::sleep_for(std::chrono::duration<double>(fault.after));
     }
-    const bool was_over = victim.ends(0);
-    if (!was_over) victim.send(fault.signal);
-    bool done = was_over;
+    RunningProgram& victim = *all[static_cast<std::size_t>(fault.victim)];
+    bool done = victim.ends(0) && victim.code() == 0;
+    if (!done) do_harm(fault, victim, hosts);
     for (int rank = 0; rank < fault.ranks; ++rank) {
-      RunningProgram& survivor = *all[static_cast<std::size_t>(rank)];
-      if (rank == fault.victim) continue;
-      // The patience is 4 s and ranks wait 8 s for each other at the start; the rest is for busy machines.
-      const bool ended = survivor.ends(40);
-      EXPECT_TRUE(ended) << fault.text() << ": rank " << rank << " hangs: " << survivor.err();
-      if (!ended || survivor.code() == 0) {
-        done = done || ended;
-        continue;
-      }
-      EXPECT_EQ(survivor.code(), 138) << fault.text() << ": " << survivor.err();
-      EXPECT_NE(survivor.err().find(fmt::format("rank {}", fault.victim)), std::string::npos)
-          << fault.text() << ": rank " << rank << " says: " << survivor.err();
+      if (rank != fault.victim) done |= bears(fault, rank, *all[static_cast<std::size_t>(rank)]);
     }
+    if (fault.harm == Harm::slowed || fault.harm == Harm::cut_off) {
+      const bool ended = victim.ends(40);
+      EXPECT_TRUE(ended && (victim.code() == 0 || victim.code() == 138)) << fault.text() << ": the victim: " << victim.err();
+    }
+    EXPECT_TRUE(fault.harm != Harm::slowed || (done && victim.code() == 0)) << fault.text() << victim.err();
     victim.send(SIGKILL);
     EXPECT_TRUE(victim.ends(kLimit));
     return done;
   }
   const Words quick_ = {"--patience", "4", "--wait", "8"};
+
+ private:
+  Words failing(const Fault& fault, const std::string& runs) const {
+    const std::string build = std::filesystem::path(tool("pipeline-run")).parent_path().parent_path();
+    const bool of_runs = fault.victim == 0 && fault.call % 2 == 0;
+    return {"LD_PRELOAD=" + build + "/tests/fault/fault_files.so", "FAULT_FILES_DO=exit-before",
+            "FAULT_FILES_FOLDER=" + (of_runs ? folder_ / runs : shapes()), fmt::format("FAULT_FILES_AT={}", fault.call)};
+  }
+  static void do_harm(const Fault& fault, RunningProgram& victim, const Hosts& hosts) {
+    if (fault.harm == Harm::killed) victim.send(SIGKILL);
+    if (fault.harm == Harm::frozen) victim.send(SIGSTOP);
+    if (fault.harm == Harm::crashed) victim.send(SIGSEGV);
+    if (fault.harm == Harm::cut_off) hosts.cut_off(fault.victim);
+    if (fault.harm != Harm::slowed) return;
+    for (int pause = 0; pause < 20 && !victim.ends(0); ++pause) {
+      victim.send(SIGSTOP);
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      victim.send(SIGCONT);
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  }
+  // Whether it came to the end of the run.
+  static bool bears(const Fault& fault, int rank, RunningProgram& survivor) {
+    // The patience is 4 s and ranks wait 8 s for each other at the start; the rest is for busy machines.
+    const bool ended = survivor.ends(40);
+    EXPECT_TRUE(ended) << fault.text() << ": rank " << rank << " hangs: " << survivor.err();
+    if (!ended || survivor.code() == 0) return ended;
+    EXPECT_EQ(survivor.code(), 138) << fault.text() << ": " << survivor.err();
+    EXPECT_NE(survivor.err().find(fmt::format("rank {}", fault.victim)), std::string::npos)
+        << fault.text() << ": rank " << rank << " says: " << survivor.err();
+    return false;
+  }
 };
 
 TEST_F(Faulty, RankIsNamedByAllOthers) {
   int number = 0;
-  for (const Fault& fault : {Fault{.victim = 1}, Fault{.victim = 0}, Fault{.victim = 2, .signal = SIGSTOP}}) {
+  for (const Fault& fault : {Fault{.victim = 1}, Fault{.victim = 0}, Fault{.victim = 2, .harm = Harm::frozen}}) {
     Words more = quick_;
     more.insert(more.end(), {"--set", "run.epochs=100000"});
     EXPECT_FALSE(suffer(fault, fmt::format("fault{}", number++), more)) << fault.text();
   }
+}
+
+// Of this process, and of all that it starts: then each of four replicas has one core, on any machine.
+void keep_to_two_cores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  CPU_SET(0, &cores);
+  CPU_SET(1, &cores);
+  ::sched_setaffinity(0, sizeof cores, &cores);
+}
+
+Fault drawn(std::mt19937& random, double seconds, bool can_cut_off) {
+  Fault fault;
+  fault.harm = static_cast<Harm>(random() % std::size(kHarms));
+  if (fault.harm == Harm::cut_off && !can_cut_off) fault.harm = Harm::frozen;
+  fault.ranks = fault.harm == Harm::cut_off ? 2 << random() % 2 : 2 + static_cast<int>(random() % 3);
+  fault.victim = static_cast<int>(random() % static_cast<unsigned>(fault.ranks));
+  if (fault.harm == Harm::failing) {
+    fault.after = 0;
+    fault.call = 1 + static_cast<int>(random() % 300);
+  } else {
+    fault.after = seconds * static_cast<double>(random() % 1000) / 1000;
+  }
+  return fault;
 }
 
 // At any time, from before ranks meet to the last write; what is left behind goes on to the bits of a run without faults.
@@ -220,19 +329,18 @@ TEST_F(Faulty, RunsGoOnToTheSameBits) {
   const char* const seed = std::getenv("MILLRACE_RANK_FAULTS_SEED");
   const int faults = wish == nullptr ? 3 : std::atoi(wish);
   const Words end = {"--set", "run.epochs=4"};
+  keep_to_two_cores();
   Words alone = command("whole", {"--devices", "cpu*4"});
   alone.insert(alone.end(), end.begin(), end.end());
   const Outcome whole = run_command(alone);
   ASSERT_EQ(whole.code, 0) << whole.err;
   std::mt19937 random(seed == nullptr ? 1U : static_cast<unsigned>(std::atoi(seed)));
+  const bool can_cut_off = Hosts(1).are_there();
+  std::array<int, std::size(kHarms)> counts{};
   int done = 0;
   for (int number = 0; number < faults; ++number) {
-    Fault fault;
-    fault.ranks = 2 + static_cast<int>(random() % 3);
-    fault.victim = static_cast<int>(random() % static_cast<unsigned>(fault.ranks));
-    const int signals[] = {SIGKILL, SIGSTOP, SIGSEGV};
-    fault.signal = signals[random() % 3];
-    fault.after = whole.seconds * 2.5 * static_cast<double>(random() % 1000) / 1000;
+    const Fault fault = drawn(random, whole.seconds * 2.5, can_cut_off);
+    ++counts[static_cast<std::size_t>(fault.harm)];
     const std::string runs = fmt::format("drawn{}", number);
     Words more = quick_;
     more.insert(more.end(), end.begin(), end.end());
@@ -247,26 +355,30 @@ TEST_F(Faulty, RunsGoOnToTheSameBits) {
     if (HasFailure()) return;
     std::filesystem::remove_all(folder_ / runs);
   }
-  fmt::print("{} faults; {} came when the run was over\n", faults, done);
+  for (std::size_t harm = 0; harm < counts.size(); ++harm) fmt::print("{:3} {}\n", counts[harm], kHarms[harm]);
+  fmt::print("{} faults; {} of these runs came to their end\n", faults, done);
 }
 
 TEST_F(Ranks, ReadTheSameDataOrNone) {
   const std::filesystem::path other = folder_.path() / "other";
   std::filesystem::copy(shapes(), other, std::filesystem::copy_options::recursive);
-  const std::filesystem::path first = *std::filesystem::directory_iterator(other / "train");
-  std::filesystem::remove(*std::filesystem::directory_iterator(first));
-  std::vector<std::unique_ptr<RunningProgram>> all;
-  for (const int rank : {0, 1}) {
-    const std::string data = rank == 0 ? shapes() : other.string();
-    all.push_back(std::make_unique<RunningProgram>(ranked("data", rank, 2, {"--set", "train.read.path=" + data + "/train"})));
-  }
-  for (const auto& each : all) {
-    ASSERT_TRUE(each->ends(kLimit));
-    EXPECT_EQ(each->code(), 3);
-    EXPECT_NE(each->err().find("ranks read different data:\n  train.read.samples is 400 on rank 0, 399 on rank 1"),
-              std::string::npos)
-        << each->err();
-  }
+  const std::filesystem::path image = *std::filesystem::directory_iterator(*std::filesystem::directory_iterator(other / "train"));
+  const auto expect_refusal = [&](const std::string& said) {
+    std::vector<std::unique_ptr<RunningProgram>> all;
+    for (const int rank : {0, 1}) {
+      const std::string data = rank == 0 ? shapes() : other.string();
+      all.push_back(std::make_unique<RunningProgram>(ranked("data", rank, 2, {"--set", "train.read.path=" + data + "/train"})));
+    }
+    for (const auto& each : all) {
+      ASSERT_TRUE(each->ends(kLimit));
+      EXPECT_EQ(each->code(), 3);
+      EXPECT_NE(each->err().find("ranks read different data:\n  train.read" + said), std::string::npos) << each->err();
+    }
+  };
+  std::filesystem::rename(image, image.parent_path() / "other.jpg");  // as many, in the same classes
+  expect_refusal(".listing is ");
+  std::filesystem::remove(image.parent_path() / "other.jpg");
+  expect_refusal(".samples is 400 on rank 0, 399 on rank 1");
 }
 
 // As on machines that share no disk: rank 1 has a folder of runs of its own, in which there is nothing.
@@ -296,6 +408,33 @@ TEST_F(Ranks, ACheckpointComesToRanksThatHaveNone) {
   }
   EXPECT_TRUE(read_file(folder_.path() / "own0/small" / last / "weights.safetensors") == weights("whole"));
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "own1/small"));
+}
+
+// As on machines that share no disk: the file is on one of them, which need not be rank 0's.
+TEST_F(Ranks, WeightsComeToRanksThatHaveNone) {
+  const Outcome before = run_command(command("before", {"--devices", "cpu*4", "--set", "run.epochs=1"}));
+  ASSERT_EQ(before.code, 0) << before.err;
+  const std::string file = find_file(folder_ / "before", "weights.safetensors"), nowhere = folder_ / "nowhere/w.safetensors";
+  const Outcome one = run_command(command("one", {"--devices", "cpu*4", "--weights", file}));
+  ASSERT_EQ(one.code, 0) << one.err;
+  const std::tuple<bool, int> ways[] = {{false, 0}, {false, 1}, {true, 0}, {false, -1}};  // by --weights; who has it
+  for (const auto& [by_option, owner] : ways) {
+    const std::string runs = fmt::format("sent{}{}", by_option, owner);
+    std::vector<std::unique_ptr<RunningProgram>> all;
+    for (const int rank : {0, 1}) {
+      const std::string path = rank == owner ? file : nowhere;
+      const Words own =
+          by_option ? Words{"--weights", path} : Words{"--set", fmt::format("network.weights={{file=\"{}\"}}", path)};
+      all.push_back(std::make_unique<RunningProgram>(ranked(runs, rank, 2, own)));
+    }
+    for (const auto& each : all) {
+      ASSERT_TRUE(each->ends(kLimit));
+      EXPECT_EQ(each->code(), owner < 0 ? 2 : 0) << each->err();
+      const bool refuses = each->err().find("there is no file '" + nowhere) != std::string::npos;
+      EXPECT_EQ(refuses, owner < 0) << each->err();
+    }
+    EXPECT_TRUE(owner < 0 || weights(runs) == weights("one")) << runs;
+  }
 }
 
 TEST_F(Ranks, RunTheSameFileOrNone) {

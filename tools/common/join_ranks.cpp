@@ -20,6 +20,7 @@ std::string without_end(std::string text) {
 }
 
 std::string job_key_text(const RankWishes& wishes) {
+  if (!wishes.key.empty()) return wishes.key;
   if (wishes.key_file.empty()) {
     const char* const key = std::getenv("MILLRACE_JOB_KEY");
     return key == nullptr ? "" : without_end(key);
@@ -54,7 +55,8 @@ Arguments& add_rank_options(Arguments& arguments, RankWishes& ranks) {
 }
 
 SocketGroup::Setting join_ranks(const RankPlace& place, const RankWishes& wishes, const std::string& runs, bool quiet) {
-  RendezvousSetting setting{.place = place, .key = job_key_text(wishes), .interface = wishes.interface};
+  RendezvousSetting setting{
+      .place = place, .key = job_key_text(wishes), .interface = wishes.interface, .listener = wishes.listener};
   if (place.master.empty()) setting.folder = rendezvous_folder(place, wishes, runs);
   setting.limit = std::chrono::seconds(integer("--wait", wishes.wait, 1, 1'000'000));
   setting.say = [](const std::string& text) { print_to_stderr("{}\n", text); };

@@ -13,6 +13,9 @@ namespace millrace {
 struct RankWishes {
   RankOptions options;
   std::string rendezvous, interface, key_file, wait = "600", patience = "10";
+  // Of ranks that the program has started itself: what keeps strangers out, and where rank 0 listens already.
+  std::string key = {};
+  int listener = -1;
 };
 Arguments& add_rank_options(Arguments& arguments, RankWishes& ranks);
 

@@ -33,7 +33,7 @@ Arguments& add_what_runs(Arguments& arguments, CommandLine& line, Words& words) 
       .option("--name", "NAME", "--set run.name=NAME", line.shorts.name)
       .option("--devices", "D", "instead of run.devices: auto, gpu, 0,1, all, cpu, cpu*2, cuda, cuda:0,2, cuda:GPU-8f6d",
               line.options.devices)
-      .option("--processes", "N", "share the devices among N processes of this machine, to the same bits (1)", words.processes)
+      .option("--processes", "N", "start N ranks on this machine, which share its devices, to the same bits (1)", words.processes)
       .option("--graph", "NAME", "run only this graph, once", line.options.graph)
       .option(
           "--weights", "FILE",
@@ -246,7 +246,6 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
   if (line.trace && line.check) fail(ErrorKind::usage, "--check runs nothing: leave out --trace");
   line.options.hash_input = words.hash == "pixels";
   line.options.only_check = line.check;
-  line.options.processes = line.processes;
   if (!words.from.empty()) line.options.from = starting_point(words.from);
   line.options.commands.resume = shell_text(words_again(line, words, argv[0], false));
   line.options.commands.explain = shell_text(words_again(line, words, argv[0], true));

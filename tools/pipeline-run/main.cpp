@@ -26,12 +26,12 @@
 #include "predict.h"
 #include "prediction_folder.h"
 #include "prepare/prepared_run.h"
-#include "ranks/processes.h"
 #include "ranks/socket_group.h"
 #include "run/check.h"
 #include "run/explain.h"
 #include "run/rollback.h"
 #include "signal_watch.h"
+#include "started_ranks.h"
 #include "trace_file.h"
 #include "weights/best_weights.h"
 
@@ -63,8 +63,10 @@ bool apply(const ShortOptions& options, const Pipeline& pipeline, CommandLine& l
   return true;
 }
 
-Pipeline load(CommandLine& line, const Registry& registry, const std::shared_ptr<Trial>& trial) {
-  const LoadOptions options{.other_weights = !line.options.weights.empty(), .made_by = line.predict.empty() ? "" : kPredict};
+// `has_peers`: other ranks may have what this one lacks.
+Pipeline load(CommandLine& line, const Registry& registry, const std::shared_ptr<Trial>& trial, bool has_peers = false) {
+  const LoadOptions options{
+      .other_weights = !line.options.weights.empty(), .sent_weights = has_peers, .made_by = line.predict.empty() ? "" : kPredict};
   Pipeline pipeline = load_pipeline(line.file, line.overrides, registry, options);
   if (apply(std::exchange(line.shorts, {}), pipeline, line)) {
     pipeline = load_pipeline(line.file, line.overrides, registry, options);
@@ -224,44 +226,36 @@ void choose_weights_of_run(CommandLine& line) {
   if (!line.quiet) print_to_stderr("--weights: '{}'\n", weights);
 }
 
-// Nothing: this process runs alone. Else how it talks to the others, which it has started or which a launcher has.
-std::optional<SocketGroup::Setting> group_setting(const RankPlace& place, const Processes& others, const CommandLine& line,
-                                                  const Pipeline& pipeline) {
-  if (place.ranks > 1) return join_ranks(place, line.ranks, pipeline.run.folder, line.quiet);
-  if (others.size() == 1) return std::nullopt;
-  SocketGroup::Setting setting{.rank = others.rank(), .sockets = others.sockets()};
-  setting.patience = std::chrono::seconds(integer("--patience", line.ranks.patience, 1, 100'000));
-  setting.fate = [&others](int rank) { return others.fate(rank); };
-  return setting;
-}
-
-// Mistakes in the file are said once, so it is loaded before other processes are made.
-int run_ranks(CommandLine& line, const RankPlace& place, const Registry& registry, const std::shared_ptr<Trial>& trial,
+// Mistakes in the file are said once, so it is loaded before ranks are started.
+int run_ranks(CommandLine& line, const RankPlace& launched, const Registry& registry, const std::shared_ptr<Trial>& trial,
               Pipeline& pipeline) {
-  const Processes others(line.check ? 1 : line.processes);  // before any thread is made
+  StartedRanks started(line.processes, line.ranks);  // before any thread is made
+  const RankPlace place = line.processes > 1 ? started.place() : launched;
   Activity activity;
   const SignalWatch signals(activity, leave);
   std::optional<SocketGroup> group;
-  if (std::optional<SocketGroup::Setting> setting = group_setting(place, others, line, pipeline)) {
-    setting->doing = [&] { return activity.text(); };
-    line.options.group = &group.emplace(std::move(*setting));
+  if (place.ranks > 1) {
+    SocketGroup::Setting setting = join_ranks(place, line.ranks, pipeline.run.folder, line.quiet);
+    setting.doing = [&] { return activity.text(); };
+    line.options.group = &group.emplace(std::move(setting));
   }
   ignore_signals_of_files();
   std::optional<TraceFile> trace;
-  if (line.trace) trace.emplace(*line.trace, group ? group->rank() : 0);
+  if (line.trace) trace.emplace(*line.trace, place.rank);
   line.options.hooks.activity = &activity;
   line.options.hooks.stop_signal = &signals.signal();
   line.options.hooks.checkpoint_signals = &signals.checkpoints();
   try {
-    if (place.ranks > 1) require_same_command(line, *group);
+    if (group) require_same_command(line, *group);
     return drive(line, pipeline, registry, trial, line.options.is_first());
   } catch (Error& error) {
+    constexpr int kPatience = 4;  // seconds for the others, which were told; one that is frozen does not hear it
     if (group) group->leave(&error);
-    if (const int signal = error.kind() == ErrorKind::peer ? others.stop_signal() : 0; signal != 0) return 128 + signal;
-    if (line.options.is_first()) throw;
-    if (others.size() == 1) throw error.in(fmt::format("rank {}", place.rank));
-    if (error.kind() == ErrorKind::usage) return exit_code(error.kind());  // process 0 says the same
-    throw error.in(fmt::format("process {}", others.rank()));
+    const int signal = started.end(kPatience);
+    if (signal != 0 && error.kind() == ErrorKind::peer) return 128 + signal;
+    if (place.rank == 0) throw;
+    if (line.processes > 1 && error.kind() == ErrorKind::usage) return exit_code(error.kind());  // rank 0 says the same
+    throw error.in(fmt::format("rank {}", place.rank));
   }
 }
 
@@ -279,7 +273,7 @@ int run(CommandLine& line) {
       return predict(line, registry);
     }
     trial = chosen_trial(line);
-    pipeline = load(line, registry, trial);
+    pipeline = load(line, registry, trial, place.ranks > 1);
   } catch (const Error& mistake) {
     if (place.ranks == 1) throw;
     print_to_stderr("pipeline-run: rank {}: {}\n", place.rank, mistake.what());  // before it looks for the others

@@ -73,18 +73,23 @@ void NcclCommunicator::all_reduce(std::span<const Ref<GradientBucket>> buckets) 
 }
 
 void NcclCommunicator::submit(std::span<const Ref<GradientBucket>> buckets) {
-  std::vector<float*> data;
+  const bool rounds = options_.wire == NcclWire::bf16;
+  const std::size_t elements = buckets[0]->elements;
+  std::vector<void*> data;
   std::vector<cudaStream_t> streams;
   std::vector<Sum> sums(lanes_.size());
   for (std::size_t r = 0; r < lanes_.size(); ++r) {
     lanes_[r]->wait(buckets[r]->ready);
     // A mark of our own: one that a recording sets again with each launch says nothing of this step once the next is submitted.
     if (buckets[r]->ready) sums[r].ready = lanes_[r]->record();
-    data.push_back(buckets[r]->data);
+    data.push_back(rounds ? lanes_[r]->round(buckets[r]->data, elements) : buckets[r]->data);
     streams.push_back(lanes_[r]->stream());
   }
-  group_.all_reduce(data, buckets[0]->elements, streams);
-  for (std::size_t r = 0; r < lanes_.size(); ++r) buckets[r]->ready = sums[r].done = lanes_[r]->record();
+  group_.all_reduce(data, elements, rounds ? ncclBfloat16 : ncclFloat32, streams);
+  for (std::size_t r = 0; r < lanes_.size(); ++r) {
+    if (rounds) lanes_[r]->widen(buckets[r]->data, elements);
+    buckets[r]->ready = sums[r].done = lanes_[r]->record();
+  }
   {
     const std::lock_guard lock(mutex_);
     if (watch_.failure()) return;  // the caller's next call says so

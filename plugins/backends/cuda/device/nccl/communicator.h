@@ -25,10 +25,17 @@ class NcclLane {
   virtual cudaStream_t stream() const = 0;
   virtual void wait(const Ref<Event>& event) = 0;  // of the stream for the event; null: nothing to wait for
   virtual Ref<Event> record() = 0;
+  // In the stream. The rounded values are in memory of the lane's own, the same for each call; `to` gets what is there then.
+  virtual void* round(const float* from, std::size_t elements) = 0;
+  virtual void widen(float* to, std::size_t elements) = 0;
 };
 
+// What is sent and added: float32, or gradients rounded to bf16, half the bytes.
+enum class NcclWire { fp32, bf16 };
+
 struct NcclOptions {
-  NcclLimits limits;
+  NcclWire wire = NcclWire::fp32;
+  NcclLimits limits = {};
   std::chrono::milliseconds connect{180'000};  // for connecting the devices, and for submitting one sum
   std::chrono::milliseconds look{100};         // how often the thread that watches looks at what is under way
   std::chrono::milliseconds end{10'000};       // for what is under way when the communicator is destroyed
@@ -38,7 +45,8 @@ struct NcclOptions {
 //
 // Same bits: every replica ends with the same bits, and so does every run on the same devices with the same NCCL. The order of
 // the additions is NCCL's own, though: it depends on the number of replicas, on the links between the devices and on the bucket's
-// size. So, unlike "local", sums are not in replica order; results differ from "local" within rounding.
+// size. So, unlike "local", sums are not in replica order; results differ from "local" within rounding. With bf16 each addition
+// rounds, in that order, where "local_bf16" rounds the gradients and their sum alone.
 //
 // Nothing is broadcast: the framework writes the same initial values, float32, from the host to every replica before the first
 // step. Every replica then holds the same bits, as after a broadcast from the first; what is trained stays the same, since every
@@ -92,9 +100,9 @@ class NcclCommunicator : public Communicator {
   std::thread thread_;
 };
 
-// For Registry::add(CommunicatorType{{"nccl", ...}, "cuda", ...}). With one device NCCL is not even opened and
+// For Registry::add(). With one device NCCL is not even opened and
 // buckets stay as they are. Throws Error(usage) for devices of another backend and for two replicas on one device, which NCCL
 // cannot do. Of several processes all call it; one that is lost ends the sums of the others, with Error(peer).
-std::unique_ptr<Communicator> make_nccl_communicator(const CommunicatorType::Setting& setting);
+std::unique_ptr<Communicator> make_nccl_communicator(const CommunicatorType::Setting& setting, NcclWire wire);
 
 }  // namespace millrace::cuda

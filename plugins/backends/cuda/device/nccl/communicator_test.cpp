@@ -101,6 +101,24 @@ TEST_F(NcclCommunicatorTest, EveryReplicaEndsWithTheSumOfEveryBucket) {
   EXPECT_EQ(nccl_.aborted, 0);
 }
 
+TEST_F(NcclCommunicatorTest, InHalfPrecisionRoundsGradientsAndTheirSums) {
+  options_.wire = NcclWire::bf16;
+  start(2);
+  constexpr float kSmall = 0x1p-9F;  // bf16 has 8 bits: beside 1 it is lost, and 3 of 2^-7 are kept
+  std::vector<std::vector<float>> values = {{1 + kSmall, 1, 1, 0x1p-7F}, {1 + kSmall, kSmall, 3 * 0x1p-7F, 2}};
+  const std::vector<float> sum = {2, 1, 1 + 3 * 0x1p-7F, 2};
+  const std::vector<std::vector<float>> before = values;
+  for (int step = 0; step < 20; ++step) {
+    values = before;
+    const Buckets made = buckets(values, static_cast<std::uint64_t>(step));
+    communicator_->all_reduce(made);
+    wait(made);
+    EXPECT_EQ(values[0], sum);
+    EXPECT_EQ(values[1], sum);
+  }
+  EXPECT_EQ(failure(), "");
+}
+
 TEST_F(NcclCommunicatorTest, ASumWaitsForEveryReplicasGradients) {
   start(2);
   std::vector<std::vector<float>> values = {{1}, {0}};

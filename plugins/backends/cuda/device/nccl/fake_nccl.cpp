@@ -65,10 +65,9 @@ ncclResult_t all_reduce(const void* from, void* to, std::size_t elements, ncclDa
                         cudaStream_t stream) {
   FakeNccl& nccl = *FakeNccl::current;
   EXPECT_EQ(from, to);
-  EXPECT_EQ(type, ncclFloat32);
   EXPECT_EQ(op, ncclSum);
   if (comm->rank == nccl.bad_sum) return ncclSystemError;
-  group.push_back({comm, reinterpret_cast<TestLane*>(stream), static_cast<float*>(to), elements});
+  group.push_back({comm, reinterpret_cast<TestLane*>(stream), to, elements, type});
   return ncclSuccess;
 }
 ncclResult_t group_start() {
@@ -85,6 +84,7 @@ ncclResult_t group_end() {
     if (nccl.meetings.size() == sum.comm->sums) nccl.meetings.push_back(std::make_shared<Meeting>());
     const std::shared_ptr<Meeting> meeting = nccl.meetings[sum.comm->sums++];
     meeting->elements = sum.elements;
+    meeting->type = sum.type;
     sum.comm->busy = nccl.busy;
     sum.lane->submit([&nccl, sum, meeting] { nccl.meet(*sum.comm, sum.data, meeting); });
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "communicator.h"
+#include "millrace/kernels.h"
 #include "testkit/recording_queue.h"
 
 // What NCCL's handles point to is NCCL's own business.
@@ -64,19 +65,33 @@ class TestLane final : public NcclLane {
     submit([event] { event->signal(); });
     return event;
   }
+  void* round(const float* from, std::size_t elements) override {
+    rounded_.resize(std::max(rounded_.size(), elements));
+    submit([this, from, elements] {
+      for (std::size_t i = 0; i < elements; ++i) rounded_[i] = from_float<Bf16>(from[i]);
+    });
+    return rounded_.data();
+  }
+  void widen(float* to, std::size_t elements) override {
+    submit([this, to, elements] {
+      for (std::size_t i = 0; i < elements; ++i) to[i] = to_float(rounded_[i]);
+    });
+  }
   void submit(std::function<void()> task) { queue_.submit(std::move(task)); }
 
   std::function<void()> on_complete;
 
  private:
   const int device_;
-  testkit::TaskQueue queue_;
+  std::vector<Bf16> rounded_;  // REQUIRES: no later sum is larger than the first one
+  testkit::TaskQueue queue_;   // gone first
 };
 
 // One sum: waits for all ranks.
 struct Meeting {
-  std::vector<float*> data;
+  std::vector<void*> data;
   std::size_t elements = 0;
+  ncclDataType_t type = ncclFloat32;
   bool done = false;
 };
 
@@ -84,8 +99,9 @@ struct Meeting {
 struct FakeSum {
   ncclComm* comm = nullptr;
   TestLane* lane = nullptr;
-  float* data = nullptr;
+  void* data = nullptr;
   std::size_t elements = 0;
+  ncclDataType_t type = ncclFloat32;
 };
 
 class FakeNccl {
@@ -112,16 +128,23 @@ class FakeNccl {
     return static_cast<std::size_t>(
         std::count_if(comms.begin(), comms.end(), [&](const auto& other) { return other->process == comm.process; }));
   }
-  void meet(const ncclComm& comm, float* data, const std::shared_ptr<Meeting>& meeting) {
+  // Each addition rounds to the type.
+  template <class T>
+  static void add_up(const Meeting& meeting) {
+    for (std::size_t i = 0; i < meeting.elements; ++i) {
+      T sum = from_float<T>(0);
+      for (const void* of_rank : meeting.data) {
+        sum = from_float<T>(to_float(sum) + to_float(static_cast<const T*>(of_rank)[i]));
+      }
+      for (void* of_rank : meeting.data) static_cast<T*>(of_rank)[i] = sum;
+    }
+  }
+  void meet(const ncclComm& comm, void* data, const std::shared_ptr<Meeting>& meeting) {
     std::unique_lock lock(mutex);
     if (comm.ended) return;
     meeting->data.push_back(data);
     if (static_cast<int>(meeting->data.size()) == comm.ranks && !hang) {
-      for (std::size_t i = 0; i < meeting->elements; ++i) {
-        float sum = 0;
-        for (const float* of_rank : meeting->data) sum += of_rank[i];
-        for (float* of_rank : meeting->data) of_rank[i] = sum;
-      }
+      meeting->type == ncclFloat32 ? add_up<float>(*meeting) : add_up<Bf16>(*meeting);
       meeting->done = true;
       changed.notify_all();
     }

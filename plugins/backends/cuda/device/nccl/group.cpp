@@ -84,7 +84,8 @@ void NcclGroup::connect(const NcclWorld& world) {
   check(end, "ncclGroupEnd", 0);
 }
 
-void NcclGroup::all_reduce(std::span<float* const> data, std::size_t elements, std::span<const cudaStream_t> streams) {
+void NcclGroup::all_reduce(std::span<void* const> data, std::size_t elements, ncclDataType_t type,
+                           std::span<const cudaStream_t> streams) {
   {
     const std::lock_guard lock(mutex_);
     if (comms_.empty()) fail(ErrorKind::device, "communication between the devices was ended");
@@ -93,7 +94,7 @@ void NcclGroup::all_reduce(std::span<float* const> data, std::size_t elements, s
     std::size_t where = 0;
     for (std::size_t r = 0; r < comms_.size() && !is_failure(bad); ++r) {
       where = r;
-      bad = api_.all_reduce(data[r], data[r], elements, ncclFloat32, ncclSum, comms_[r], streams[r]);
+      bad = api_.all_reduce(data[r], data[r], elements, type, ncclSum, comms_[r], streams[r]);
     }
     const ncclResult_t end = api_.group_end();
     check(bad, "ncclAllReduce", where);

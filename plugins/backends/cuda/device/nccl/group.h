@@ -46,9 +46,9 @@ class NcclGroup {
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
 
-  // data[r] += data of all other ranks, (elements) float32 on the device of own rank r, in place, on streams[r]. On return it is
-  // in the streams.
-  void all_reduce(std::span<float* const> data, std::size_t elements, std::span<const cudaStream_t> streams);
+  // data[r] += data of all other ranks, (elements) of this type on the device of own rank r, in place, on streams[r]. On return
+  // it is in the streams.
+  void all_reduce(std::span<void* const> data, std::size_t elements, ncclDataType_t type, std::span<const cudaStream_t> streams);
 
   struct Trouble {
     std::size_t rank = 0;  // of own

@@ -19,9 +19,9 @@ struct OneRank {
     group = std::make_unique<NcclGroup>(api, world, std::vector<NcclRank>{lane.rank()}, limit);
   }
   Ref<Event> add_up(float& value) {
-    float* const data = &value;
+    void* const data = &value;
     const cudaStream_t stream = lane.stream();
-    group->all_reduce({&data, 1}, 1, {&stream, 1});
+    group->all_reduce({&data, 1}, 1, ncclFloat32, {&stream, 1});
     return lane.record();
   }
   TestLane lane{0};

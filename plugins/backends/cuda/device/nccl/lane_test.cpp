@@ -27,11 +27,11 @@ class NamedDevice final : public Device {
   DeviceInfo info_;
 };
 
-std::string refusal(std::vector<NamedDevice> devices) {
+std::string refusal(std::vector<NamedDevice> devices, NcclWire wire = NcclWire::fp32) {
   std::vector<Device*> pointers;
   for (NamedDevice& device : devices) pointers.push_back(&device);
   try {
-    make_nccl_communicator({.devices = pointers});
+    make_nccl_communicator({.devices = pointers}, wire);
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);
     return error.what();
@@ -49,12 +49,14 @@ TEST(MakeNcclCommunicator, RefusesTwoReplicasOnOneDevice) {
 TEST(MakeNcclCommunicator, RefusesOtherDevices) {
   EXPECT_EQ(refusal({{"cuda", 0}, {"cpu", 0}}),
             "communicator \"nccl\" adds up over devices of backend cuda; replica 1 is on cpu:0");
+  EXPECT_EQ(refusal({{"cpu", 0}, {"cpu", 0}}, NcclWire::bf16),
+            "communicator \"nccl_bf16\" adds up over devices of backend cuda; replica 0 is on cpu:0");
 }
 
 TEST(MakeNcclCommunicator, HasNothingToDoForOneDevice) {
   NamedDevice device("cuda", 0);
   Device* pointer = &device;
-  const auto communicator = make_nccl_communicator({.devices = {&pointer, 1}});
+  const auto communicator = make_nccl_communicator({.devices = {&pointer, 1}}, NcclWire::fp32);
   const Ref<GradientBucket> bucket = make_ref<GradientBucket>();
   communicator->all_reduce({&bucket, 1});
   EXPECT_FALSE(bucket->ready);
