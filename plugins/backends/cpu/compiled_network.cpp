@@ -30,7 +30,7 @@ void CompiledNetwork::compile(const PrimitiveChecks& checks) {
   gradients_.compile(options_, contexts_.front());
   parameters_.finish_planning(checks);
   contexts_.front().checks.release_memory();
-  bucket_nodes_ = first_nodes(network_, training_nodes_, parameters_.buckets());
+  bucket_nodes_ = first_nodes(network_, training_nodes_, parameters_.plan().parameters.buckets());
 }
 
 CompileContext& CompiledNetwork::context_of(std::size_t phase) {

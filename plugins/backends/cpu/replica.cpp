@@ -130,7 +130,7 @@ void CpuReplica::run_losses(const std::vector<LossTerm>& terms) {
   const std::span<const Executable::Measured> all = training_->measured();
   std::vector<bool> written(all.size());
   for (const LossTerm& term : terms) {
-    const std::size_t i = training_->find_measured(term.output.value_or(network_.result()));
+    const std::size_t i = training_->plan().find_measured(term.output.value_or(network_.result()));
     *term.sums =
         losses_.run({term.loss, term.output}, {all[i].output(), &all[i].d_output(), written[i]}, inputs_, rows_, term.divisor);
     written[i] = true;
@@ -143,7 +143,7 @@ void CpuReplica::run_losses(const std::vector<LossTerm>& terms) {
 void CpuReplica::announce(Announcement& to, int node) {
   const auto filled = [&] { return to.next < to.buckets && compiled_.bucket_nodes()[static_cast<std::size_t>(to.next)] >= node; };
   while (filled()) {
-    if (adds_) parameters_.add_kept(to.next);
+    if (adds_) parameters_.gradients().add_kept(to.next);
     const Ref<HostEvent> event = make_ref<HostEvent>();
     event->signal();
     to.ready(to.next++, event);
@@ -153,7 +153,7 @@ void CpuReplica::announce(Announcement& to, int node) {
 void CpuReplica::run_backward(Announcement& to) {
   if (training_ == nullptr) {
     if (Executable* const others = compiled_.full_training(epoch_); others != nullptr) others->meet_backward();
-    parameters_.zero_gradients();
+    parameters_.gradients().zero();
     return;
   }
   training_->backward(pass_, [&](int node) { announce(to, node); });
@@ -175,7 +175,7 @@ void CpuReplica::backward(BucketReady ready) {
 
 void CpuReplica::keep_gradients() {
   submit(Work::training, [this] {
-    parameters_.keep_gradients();
+    parameters_.gradients().keep();
     adds_ = true;
   });
 }

@@ -35,7 +35,7 @@ CompiledNetwork::CompiledNetwork(Machine& machine, const Network& network, const
     return std::make_unique<Executable>(context_of(use.phase), nodes, use.samples, use.training);
   });
   parameters_.finish_planning(machine_);
-  bucket_nodes_ = first_nodes(network_, training_nodes_, parameters_.buckets());
+  bucket_nodes_ = first_nodes(network_, training_nodes_, parameters_.plan().parameters.buckets());
 }
 
 std::vector<Node> CompiledNetwork::fuse_for(std::vector<LayerPort> outputs) const {

@@ -8,16 +8,16 @@ namespace millrace::cuda {
 
 void OptimizerLaunches::plan(Machine& machine, std::vector<MatrixShape> matrices) {
   matrices_ = std::move(matrices);
-  if (!plan_.update().optimizers.empty() && options_.train_batch > 0) plan_launches();
+  if (!plan_.updates.is_empty()) plan_launches();
   for (int index = 0; index < static_cast<int>(matrices_.size()); ++index) {
-    if (plan_.is_matrix(index)) orthogonaliser_.add(machine, matrices_[static_cast<std::size_t>(index)]);
+    if (plan_.updates.is_matrix(index)) orthogonaliser_.add(machine, matrices_[static_cast<std::size_t>(index)]);
   }
 }
 
 void OptimizerLaunches::plan_launches() {
-  for (int bucket = 0; bucket < static_cast<int>(plan_.buckets().size()); ++bucket) {
+  for (int bucket = 0; bucket < static_cast<int>(plan_.parameters.buckets().size()); ++bucket) {
     std::vector<Launch>& launches = launches_.emplace_back();
-    for (const ParameterPlan::ParameterRange& range : plan_.ranges(bucket)) {
+    for (const UpdatePlan::Range& range : plan_.updates.ranges(bucket)) {
       const std::vector<UpdateSegment> segments = segments_of(range, {});
       const std::int64_t packs = static_cast<std::int64_t>(range.elements) / kPack, last = packs - segments.back().begin;
       const Launch& launch =
@@ -31,7 +31,7 @@ void OptimizerLaunches::plan_launches() {
 
 // The sums of squares of one launch at a time: of its chunks, then of its segments.
 std::size_t OptimizerLaunches::norm_bytes() const {
-  return plan_.needs_norms() ? (static_cast<std::size_t>(most_chunks_) + segment_count_) * sizeof(Squares) : 0;
+  return plan_.updates.needs_norms() ? (static_cast<std::size_t>(most_chunks_) + segment_count_) * sizeof(Squares) : 0;
 }
 
 void OptimizerLaunches::start(Machine& machine) {
@@ -42,13 +42,13 @@ void OptimizerLaunches::start(Machine& machine) {
   orthogonaliser_.start(machine);
 }
 
-std::vector<UpdateSegment> OptimizerLaunches::segments_of(const ParameterPlan::ParameterRange& range,
+std::vector<UpdateSegment> OptimizerLaunches::segments_of(const UpdatePlan::Range& range,
                                                           std::span<const double> rate_factor) const {
-  const std::size_t begin = plan_.offset(range.parameters.front());
+  const std::size_t begin = plan_.parameters.offset(range.parameters.front());
   std::vector<UpdateSegment> segments;
   for (const int index : range.parameters) {
-    UpdateSegment segment = plan_.segment(index, rate_factor);
-    segment.begin = static_cast<std::int64_t>((plan_.offset(index) - begin) / kPack);
+    UpdateSegment segment = plan_.updates.segment(index, rate_factor);
+    segment.begin = static_cast<std::int64_t>((plan_.parameters.offset(index) - begin) / kPack);
     if (!segments.empty()) {
       const UpdateSegment& before = segments.back();
       segment.first_chunk = before.first_chunk + chunks_of_norms(segment.begin - before.begin);
@@ -66,8 +66,8 @@ void OptimizerLaunches::upload_segments(Queue& queue, std::span<const double> ra
   uploaded_factors_.assign(rate_factor.begin(), rate_factor.end());
   if (segments_.bytes() == 0) return;
   std::vector<UpdateSegment> segments;
-  for (int bucket = 0; bucket < static_cast<int>(plan_.buckets().size()); ++bucket) {
-    for (const ParameterPlan::ParameterRange& range : plan_.ranges(bucket)) {
+  for (int bucket = 0; bucket < static_cast<int>(plan_.parameters.buckets().size()); ++bucket) {
+    for (const UpdatePlan::Range& range : plan_.updates.ranges(bucket)) {
       std::ranges::copy(segments_of(range, rate_factor), std::back_inserter(segments));
     }
   }
@@ -78,7 +78,7 @@ void OptimizerLaunches::upload_segments(Queue& queue, std::span<const double> ra
 }
 
 void OptimizerLaunches::update(Queue& queue, int bucket, const UpdateStep& step, const ArraysOf& arrays_of) {
-  const std::vector<ParameterPlan::ParameterRange>& ranges = plan_.ranges(bucket);
+  const std::vector<UpdatePlan::Range>& ranges = plan_.updates.ranges(bucket);
   upload_segments(queue, step.rate_factor);
   for (std::size_t k = 0; k < ranges.size(); ++k) {
     const Launch& launch = launches_[static_cast<std::size_t>(bucket)][k];
@@ -98,15 +98,14 @@ void OptimizerLaunches::update(Queue& queue, int bucket, const UpdateStep& step,
   }
 }
 
-void OptimizerLaunches::update(Queue& queue, const ParameterPlan::ParameterRange& range, UpdateArguments arguments,
-                               const UpdateStep& step) {
+void OptimizerLaunches::update(Queue& queue, const UpdatePlan::Range& range, UpdateArguments arguments, const UpdateStep& step) {
   const Optimizer& optimizer = *range.optimizer;
   const auto run = [&](const Kernel& kernel, const void* element) { queue.run(kernel, element); };
   if (optimizer.scope() == OptimizerScope::matrix) {
     optimizer.directions(arguments, step, run);
-    const std::size_t begin = plan_.offset(range.parameters.front());
+    const std::size_t begin = plan_.parameters.offset(range.parameters.front());
     for (std::size_t k = 0; k < range.parameters.size(); ++k) {
-      float* const direction = arguments.direction + (plan_.offset(range.parameters[k]) - begin);
+      float* const direction = arguments.direction + (plan_.parameters.offset(range.parameters[k]) - begin);
       const MatrixShape& shape = matrices_[static_cast<std::size_t>(range.parameters[k])];
       orthogonaliser_.run(queue, direction, arguments.squares + k, shape, optimizer.newton_schulz());
     }

@@ -1,5 +1,5 @@
 // How optimizers update the parameters of a bucket: one launch over arrays side by side for each range of the plan
-// (backend/parameter_plan.h), with a table of what differs from parameter to parameter, and the workspace that norms and matrices
+// (backend/update_plan.h), with a table of what differs from parameter to parameter, and the workspace that norms and matrices
 // need.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "host_memory.h"
-#include "millrace/backend/parameter_plan.h"
+#include "millrace/backend/store_plan.h"
 #include "orthogonaliser.h"
 
 namespace millrace::cuda {
@@ -17,17 +17,17 @@ namespace millrace::cuda {
 // One thread at a time. Nothing here waits for the device.
 class OptimizerLaunches {
  public:
-  // The plan, whose places may be chosen later, and `options` outlive this object.
-  OptimizerLaunches(const ParameterPlan& plan, const CompileOptions& options) : plan_(plan), options_(options) {}
+  // The plan outlives this object. It may be made later.
+  explicit OptimizerLaunches(const StorePlan& plan) : plan_(plan), orthogonaliser_(plan.parameters.options()) {}
 
-  // `matrices`: by parameter, as they lie in memory. REQUIRES: the plan's places are chosen.
+  // `matrices`: by parameter, as they lie in memory. REQUIRES: the plan is made.
   void plan(Machine& machine, std::vector<MatrixShape> matrices);
   std::size_t norm_bytes() const;
   std::size_t workspace_bytes() const { return most_directions_ * sizeof(float) + orthogonaliser_.bytes(); }
   void start(Machine& machine);
 
   // `arrays_of` gives the addresses and extents of a range's arrays: the first members of UpdateArguments.
-  using ArraysOf = std::function<UpdateArguments(const ParameterPlan::ParameterRange& range)>;
+  using ArraysOf = std::function<UpdateArguments(const UpdatePlan::Range& range)>;
   void update(Queue& queue, int bucket, const UpdateStep& step, const ArraysOf& arrays_of);
 
  private:
@@ -37,18 +37,17 @@ class OptimizerLaunches {
     std::int64_t chunks = 0;  // of norms
   };
   void plan_launches();
-  std::vector<UpdateSegment> segments_of(const ParameterPlan::ParameterRange& range, std::span<const double> rate_factor) const;
+  std::vector<UpdateSegment> segments_of(const UpdatePlan::Range& range, std::span<const double> rate_factor) const;
   void upload_segments(Queue& queue, std::span<const double> rate_factor);
-  void update(Queue& queue, const ParameterPlan::ParameterRange& range, UpdateArguments arguments, const UpdateStep& step);
+  void update(Queue& queue, const UpdatePlan::Range& range, UpdateArguments arguments, const UpdateStep& step);
 
-  const ParameterPlan& plan_;
-  const CompileOptions& options_;
+  const StorePlan& plan_;
   std::vector<MatrixShape> matrices_;
   std::vector<std::vector<Launch>> launches_;  // by bucket, as the plan's ranges; empty without an optimizer
   std::size_t segment_count_ = 0;
   std::int64_t most_chunks_ = 0;     // of a launch
   std::size_t most_directions_ = 0;  // elements of a range of scope `matrix`
-  Orthogonaliser orthogonaliser_{options_};
+  Orthogonaliser orthogonaliser_;
   Machine* machine_ = nullptr;
   DeviceMemory segments_, norms_, directions_;
   bool segments_are_up_ = false;

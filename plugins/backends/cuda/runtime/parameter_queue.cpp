@@ -11,7 +11,7 @@ ParameterQueue::ParameterQueue(Machine& machine, ParameterStore& parameters, Que
       meter_(meter),
       trace_(trace),
       queue_(machine.make_queue("update")),
-      filled_(parameters.buckets().size()) {}
+      filled_(parameters.plan().parameters.buckets().size()) {}
 
 void ParameterQueue::before_forward() {
   if (update_is_new_) passes_.wait(updated_);
@@ -27,7 +27,7 @@ Ref<Mark> ParameterQueue::filled(int bucket, const Ref<Mark>& mark) {
   std::fill(filled_.begin() + bucket, filled_.end(), mark);  // buckets that this epoch leaves out are among the later ones
   if (!adds_) return mark;
   queue_->wait(mark);
-  parameters_.add_kept(*queue_, bucket);
+  parameters_.gradients().add_kept(*queue_, bucket);
   return added_ = queue_->mark();
 }
 
@@ -49,7 +49,7 @@ Ref<Event> ParameterQueue::update(int bucket, const UpdateStep& step, const Ref<
 
 void ParameterQueue::keep_gradients() {
   passes_.wait(added_);
-  parameters_.keep_gradients(passes_);
+  parameters_.gradients().keep(passes_);
   kept_ = true;
 }
 

@@ -28,7 +28,7 @@ ParameterStore::ParameterStore(const Network& network, const CompileOptions& opt
 void ParameterStore::set_layout(int index, const WeightLayout& layout) {
   WeightLayout& known = layouts_[static_cast<std::size_t>(index)];
   if (known.out != 0 && !(known == layout)) {
-    fail(ErrorKind::usage, "parameter '{}' would need two layouts on backend 'cuda'", parameter(index).name);
+    fail(ErrorKind::usage, "parameter '{}' would need two layouts on backend 'cuda'", plan_.parameters.parameter(index).name);
   }
   known = layout;
 }
@@ -43,18 +43,18 @@ void ParameterStore::finish_planning(Machine& machine) {
     matrices.push_back(matrix_in_memory(static_cast<int>(i)));
     widths.push_back(matrices.back().columns);
   }
-  plan_.place(elements, widths, kElementsAligned);
+  plan_.plan(elements, widths, kElementsAligned);
   launches_.plan(machine, std::move(matrices));
 }
 
 // The parameter lies as the network has it, whatever its shape.
 bool ParameterStore::is_vector(int index) const {
-  return layouts_[static_cast<std::size_t>(index)] == WeightLayout::vector(parameter(index).shape.elements());
+  return layouts_[static_cast<std::size_t>(index)] == WeightLayout::vector(plan_.parameters.parameter(index).shape.elements());
 }
 
 MatrixShape ParameterStore::matrix_in_memory(int index) const {
   const WeightLayout& layout = layouts_[static_cast<std::size_t>(index)];
-  if (is_vector(index)) return matrix_of(parameter(index));
+  if (is_vector(index)) return matrix_of(plan_.parameters.parameter(index));
   return {layout.out_pitch, layout.height * layout.width * layout.in_pitch};
 }
 
@@ -62,48 +62,49 @@ MatrixShape ParameterStore::matrix_in_memory(int index) const {
 WeightLayout ParameterStore::layout_of(std::string_view state, int index) const {
   const WeightLayout& layout = layouts_[static_cast<std::size_t>(index)];
   const auto exactly = [](std::int64_t numbers) { return WeightLayout{numbers, 1, 1, 1, numbers, 1}; };
-  switch (plan_.kind_of(state, index)) {
+  switch (plan_.states.kind_of(state, index)) {
     case StateShape::element: return layout;
-    case StateShape::rows: return exactly(matrix_of(parameter(index)).rows);
-    case StateShape::columns: return is_vector(index) ? exactly(matrix_of(parameter(index)).columns) : layout.of_columns();
+    case StateShape::rows: return exactly(matrix_of(plan_.parameters.parameter(index)).rows);
+    case StateShape::columns:
+      return is_vector(index) ? exactly(matrix_of(plan_.parameters.parameter(index)).columns) : layout.of_columns();
     case StateShape::scalar: break;
   }
   return exactly(1);
 }
 
 void ParameterStore::append_to(MemoryPlan& plan) const {
-  plan_.append_to(plan, mirrored() ? plan_.all() : 0, launches_.norm_bytes(), launches_.workspace_bytes());
+  plan_.append_to(plan, mirrored() ? plan_.parameters.all() : 0, launches_.norm_bytes(), launches_.workspace_bytes());
 }
 
 void ParameterStore::start(Machine& machine) {
   machine_ = &machine;
-  const std::size_t trained = plan_.gradients();
-  values_ = DeviceMemory(machine, plan_.all() * sizeof(float), "weights");
-  if (mirrored()) mirror_ = DeviceMemory(machine, plan_.all() * sizeof(Bf16), "weights in bf16");
-  gradients_ = DeviceMemory(machine, trained * sizeof(float), "gradients of weights");
-  kept_gradients_ = DeviceMemory(machine, plan_.kept_gradients() * sizeof(float), "gradients of earlier pieces");
-  for (const ParameterPlan::State& state : plan_.states()) {
+  values_ = DeviceMemory(machine, plan_.parameters.all() * sizeof(float), "weights");
+  if (mirrored()) mirror_ = DeviceMemory(machine, plan_.parameters.all() * sizeof(Bf16), "weights in bf16");
+  gradients_.start(machine);
+  for (const StatePlan::State& state : plan_.states.all()) {
     const DeviceMemory& memory = states_.emplace_back(machine, state.elements * sizeof(float), state.name + " of weights");
     for (const auto& part : state.initial) fill(machine, memory.as<float>() + part.begin, part.elements, part.value);
   }
   launches_.start(machine);
   transfer_.start(machine);
-  for (Bucket& bucket : plan_.buckets()) bucket.gradients = trained > 0 ? gradient(bucket.parameters.front()) : nullptr;
+  for (Bucket& bucket : plan_.parameters.buckets())
+    bucket.gradients = gradients_.exist() ? gradients_.at(bucket.parameters.front()) : nullptr;
 }
 
 void* ParameterStore::weights(int index) const {
-  return mirrored() ? static_cast<void*>(mirror_.as<Bf16>() + plan_.offset(index)) : value(index);
+  return mirrored() ? static_cast<void*>(mirror_.as<Bf16>() + plan_.parameters.offset(index)) : value(index);
 }
 
-UpdateArguments ParameterStore::arrays_of(const ParameterPlan::ParameterRange& range) const {
+UpdateArguments ParameterStore::arrays_of(const UpdatePlan::Range& range) const {
   const int first = range.parameters.front();
   UpdateArguments arguments;
   arguments.value = value(first);
-  arguments.gradient = gradient(first);
-  for (std::size_t k = 0; k < range.states.size(); ++k) {
-    arguments.states[k] = states_[range.states[k]].as<float>() + plan_.place(static_cast<int>(range.states[k]), first);
+  arguments.gradient = gradients_.at(first);
+  const std::span<const std::size_t> own = plan_.states.states_of(*range.optimizer);
+  for (std::size_t k = 0; k < own.size(); ++k) {
+    arguments.states[k] = states_[own[k]].as<float>() + plan_.states.place(static_cast<int>(own[k]), first);
   }
-  arguments.bf16 = mirrored() ? mirror_.as<Bf16>() + plan_.offset(first) : nullptr;
+  arguments.bf16 = mirrored() ? mirror_.as<Bf16>() + plan_.parameters.offset(first) : nullptr;
   arguments.packs = static_cast<std::int64_t>(range.elements) / kPack;
   arguments.rows = range.rows;
   arguments.column_packs = range.column_packs;
@@ -111,61 +112,41 @@ UpdateArguments ParameterStore::arrays_of(const ParameterPlan::ParameterRange& r
 }
 
 void ParameterStore::update(Queue& queue, int bucket, const UpdateStep& step) {
-  launches_.update(queue, bucket, step, [this](const ParameterPlan::ParameterRange& range) { return arrays_of(range); });
+  launches_.update(queue, bucket, step, [this](const UpdatePlan::Range& range) { return arrays_of(range); });
 }
 
 void ParameterStore::lerp_into(Queue& queue, std::string_view copy, double decay, bool write_back) {
-  const std::size_t state = plan_.find_copy(copy);
+  const std::size_t state = plan_.states.find_copy(copy);
   const DeviceMemory& memory = states_[state];
-  if (!plan_.states()[state].begun || decay == 0) queue.copy(memory.data(), values_.data(), memory.bytes());
-  plan_.states()[state].begun = true;
+  if (!plan_.states.all()[state].begun || decay == 0) queue.copy(memory.data(), values_.data(), memory.bytes());
+  plan_.states.begin(state);
   if (decay == 0) return;
   Blend kernel;
   kernel.value = values_.as<float>();
   kernel.copy = memory.as<float>();
   kernel.bf16 = mirrored() ? mirror_.as<Bf16>() : nullptr;
-  kernel.packs = static_cast<std::int64_t>(plan_.blended()) / kPack;
+  kernel.packs = static_cast<std::int64_t>(plan_.parameters.blended()) / kPack;
   kernel.decay = static_cast<float>(decay);
   kernel.write_back = write_back;
   queue.run(kernel);
 }
 
 void ParameterStore::swap_with(Queue& queue, std::string_view copy) {
-  const std::size_t state = plan_.find_copy(copy);
-  if (!plan_.states()[state].begun) return;  // it would begin as the values are
+  const std::size_t state = plan_.states.find_copy(copy);
+  if (!plan_.states.all()[state].begun) return;  // it would begin as the values are
   Swap kernel;
   kernel.value = values_.as<float>();
   kernel.copy = states_[state].as<float>();
   kernel.bf16 = mirrored() ? mirror_.as<Bf16>() : nullptr;
-  kernel.packs = static_cast<std::int64_t>(plan_.blended()) / kPack;
+  kernel.packs = static_cast<std::int64_t>(plan_.parameters.blended()) / kPack;
   queue.run(kernel);
-}
-
-void ParameterStore::keep_gradients(Queue& queue) {
-  if (kept_gradients_.bytes() == 0) fail(ErrorKind::usage, "gradients are not kept: the network was compiled for whole batches");
-  queue.copy(kept_gradients_.data(), gradients_.data(), kept_gradients_.bytes());
-}
-
-void ParameterStore::add_kept(Queue& queue, int bucket) {
-  const Bucket& sum = buckets()[static_cast<std::size_t>(bucket)];
-  SumArrays kernel;
-  kernel.sources[0] = kept_gradients_.as<float>() + plan_.offset(sum.parameters.front());
-  kernel.sources[1] = sum.gradients;
-  kernel.count = 2;
-  kernel.destination = sum.gradients;
-  kernel.elements = static_cast<std::int64_t>(sum.elements);
-  queue.run(kernel);
-}
-
-void ParameterStore::zero_gradients(Queue& queue) {
-  if (gradients_.bytes() > 0) queue.zero(gradients_.data(), gradients_.bytes());
 }
 
 float* ParameterStore::state_of(std::string_view name, int index) const {
-  const int state = plan_.find_state(name, index);
-  if (state == ParameterPlan::kValues) return value(index);
-  if (state == ParameterPlan::kGradients) return gradient(index);
-  return states_[static_cast<std::size_t>(state)].as<float>() + plan_.place(state, index);
+  const int state = plan_.states.find(name, index);
+  if (state == StatePlan::kValues) return value(index);
+  if (state == StatePlan::kGradients) return gradients_.at(index);
+  return states_[static_cast<std::size_t>(state)].as<float>() + plan_.states.place(state, index);
 }
 
 std::vector<float> ParameterStore::read(Queue& queue, std::string_view state, int index) {
@@ -175,11 +156,11 @@ std::vector<float> ParameterStore::read(Queue& queue, std::string_view state, in
 }
 
 void ParameterStore::write(Queue& queue, std::string_view state, int index, std::span<const float> values) {
-  plan_.check_size(state, index, values);
+  plan_.states.check_size(state, index, values);
   float* const destination = state_of(state, index);
   transfer_.write(queue, destination, to_memory(layout_of(state, index), values));
   if (state == kValue && mirrored()) mirror(queue, index);
-  plan_.written(plan_.find_state(state, index));
+  plan_.states.written(plan_.states.find(state, index));
 }
 
 namespace {
@@ -235,8 +216,8 @@ std::unique_ptr<Snapshot> ParameterStore::capture(Queue& queue, std::span<const 
 void ParameterStore::mirror(Queue& queue, int index) {
   FloatToBf16 kernel;
   kernel.from = value(index);
-  kernel.to = mirror_.as<Bf16>() + plan_.offset(index);
-  kernel.packs = static_cast<std::int64_t>((plan_.elements(index) + kPack - 1) / kPack);
+  kernel.to = mirror_.as<Bf16>() + plan_.parameters.offset(index);
+  kernel.packs = static_cast<std::int64_t>((plan_.parameters.elements(index) + kPack - 1) / kPack);
   queue.run(kernel);
   queue.mark()->wait();
 }

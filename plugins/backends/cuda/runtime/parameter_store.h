@@ -1,4 +1,4 @@
-// All parameters of one replica in device memory, as backend/parameter_plan.h orders them. In bf16 a mirror of the values, with
+// All parameters of one replica in device memory, as backend/store_plan.h orders them. In bf16 a mirror of the values, with
 // the same places, is what convolutions and products read. Padding is zero, and stays so.
 //
 // optimizer_launches.h updates the parameters of a bucket, pinned_transfer.h takes values to the host and back.
@@ -8,8 +8,9 @@
 #include <span>
 #include <vector>
 
+#include "gradients.h"
 #include "machine.h"
-#include "millrace/backend/parameter_plan.h"
+#include "millrace/backend/store_plan.h"
 #include "optimizer_launches.h"
 #include "pinned_transfer.h"
 #include "weight_layout.h"
@@ -20,7 +21,7 @@ class ParameterStore {
  public:
   ParameterStore(const Network& network, const CompileOptions& options);
 
-  const Parameter& parameter(int index) const { return plan_.parameter(index); }
+  const StorePlan& plan() const { return plan_; }
 
   // ---- Planning ----
   // Vectors unless a layer says otherwise. Throws Error(usage) when two executables of one network disagree.
@@ -31,21 +32,15 @@ class ParameterStore {
   void start(Machine& machine);
 
   // ---- After start() ----
-  float* value(int index) const { return values_.as<float>() + plan_.offset(index); }
-  float* gradient(int index) const { return gradients_.as<float>() + plan_.offset(index); }
+  float* value(int index) const { return values_.as<float>() + plan_.parameters.offset(index); }
   void* weights(int index) const;  // what convolutions and products read: the value, or its mirror in bf16
-  const std::vector<Bucket>& buckets() const { return plan_.buckets(); }
+  Gradients& gradients() { return gradients_; }
 
   void update(Queue& queue, int bucket, const UpdateStep& step);
   // decay 0 leaves the values alone: others may be reading them.
   void lerp_into(Queue& queue, std::string_view copy, double decay, bool write_back);
   void swap_with(Queue& queue, std::string_view copy);
-  void keep_gradients(Queue& queue);        // aside, for add_kept()
-  void add_kept(Queue& queue, int bucket);  // to its gradients
-  void zero_gradients(Queue& queue);
 
-  std::vector<std::string> states() const { return plan_.state_names(); }
-  std::optional<Shape> state_shape(std::string_view state, int parameter) const { return plan_.state_shape(state, parameter); }
   // Through `queue`; both wait for it.
   std::vector<float> read(Queue& queue, std::string_view state, int index);
   void write(Queue& queue, std::string_view state, int index, std::span<const float> values);
@@ -58,17 +53,18 @@ class ParameterStore {
   MatrixShape matrix_in_memory(int index) const;
   WeightLayout layout_of(std::string_view state, int index) const;
   float* state_of(std::string_view name, int index) const;  // a parameter's place in it
-  UpdateArguments arrays_of(const ParameterPlan::ParameterRange& range) const;
+  UpdateArguments arrays_of(const UpdatePlan::Range& range) const;
   void mirror(Queue& queue, int index);
 
   const Network& network_;
   CompileOptions options_;
-  ParameterPlan plan_{network_, options_};
+  StorePlan plan_{network_, options_};
   std::vector<WeightLayout> layouts_;  // by parameter
-  OptimizerLaunches launches_{plan_, options_};
+  OptimizerLaunches launches_{plan_};
   PinnedTransfer transfer_;
   Machine* machine_ = nullptr;
-  DeviceMemory values_, mirror_, gradients_, kept_gradients_;
+  DeviceMemory values_, mirror_;
+  Gradients gradients_{plan_.parameters};
   std::vector<DeviceMemory> states_;  // as the plan's
 };
 

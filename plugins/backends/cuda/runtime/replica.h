@@ -34,7 +34,7 @@ class GpuReplica final : public Replica, public MeasuresDevice {
   MemoryPlan memory_plan() const override;
   std::string plans() const override { return machine_->plans(PlanChoice::of(options_)); }
   void start() override;
-  const std::vector<Bucket>& buckets() const override { return parameters_.buckets(); }
+  const std::vector<Bucket>& buckets() const override { return parameters_.plan().parameters.buckets(); }
   void ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) override;
   void forward(std::uint64_t step) override;
   Ref<Event> losses(std::span<const LossTerm> terms) override;
@@ -52,9 +52,9 @@ class GpuReplica final : public Replica, public MeasuresDevice {
   Ref<Event> read_outputs(std::span<const OutputCopy> copies) override;
   std::vector<float> logits() override;
   std::vector<LayerTime> layer_times() override;
-  std::vector<std::string> states() const override { return parameters_.states(); }
+  std::vector<std::string> states() const override { return parameters_.plan().states.names(); }
   std::optional<Shape> state_shape(std::string_view state, int parameter) const override {
-    return parameters_.state_shape(state, parameter);
+    return parameters_.plan().states.shape(state, parameter);
   }
   std::vector<float> read(std::string_view state, int parameter) override;
   std::unique_ptr<Snapshot> capture(std::span<const StateOf> states) override { return updates_->capture(states); }
