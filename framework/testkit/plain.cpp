@@ -10,7 +10,7 @@
 
 #include "millrace/backend/buckets.h"
 #include "millrace/backend/loss_plan.h"
-#include "millrace/backend/parameter_plan.h"
+#include "millrace/backend/state_plan.h"
 #include "millrace/error.h"
 #include "testkit/host_optimizer.h"
 #include "testkit/plain_input.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/backend/parameter_plan.h"
+#include "millrace/backend/state_plan.h"
 #include "millrace/optimizer.h"
 #include "millrace/plugin.h"
 #include "testkit/harness.h"

@@ -30,7 +30,7 @@ class Windowed : public Weighted {
     return {.layer = kind, .how = how, .strides = strides_, .dilates = dilates_, .before = before_, .after = after_};
   }
   bool is_slow(const PrimitiveDesc& chosen) const final { return is_slow_convolution(chosen); }
-  const Shape& weights_shape() const { return compile_context_.parameters.parameter(layer().parameters[0]).shape; }
+  const Shape& weights_shape() const { return parameter_shape(0); }
 
   const ConvAttributes& conv_;
 

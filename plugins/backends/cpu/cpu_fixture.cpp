@@ -103,7 +103,7 @@ std::vector<float> Laboratory::forward() {
 }
 
 double Laboratory::loss(const std::vector<std::int32_t>& labels, double smoothing, bool sum) {
-  const auto samples = static_cast<std::uint32_t>(executable_->samples());
+  const auto samples = static_cast<std::uint32_t>(executable_->output().n);
   std::vector<std::int32_t> all = labels;
   std::vector<float> weights(samples, 1.0F);
   Batch batch;
@@ -112,12 +112,13 @@ double Laboratory::loss(const std::vector<std::int32_t>& labels, double smoothin
   LossInputs inputs;
   inputs.take(batch, 0, samples, {});
   Losses losses(*network_);
-  const StepSums sums = losses.run(testkit::cross_entropy(smoothing), {executable_->output(), &executable_->d_output()}, inputs,
-                                   samples, sum ? 1 : samples);
+  const StepSums sums =
+      losses.run(testkit::cross_entropy(smoothing), {executable_->output(), &executable_->measured().front().d_output()}, inputs,
+                 samples, sum ? 1 : samples);
   return sum ? sums.loss() : sums.loss() / sums.weight();
 }
 
-std::vector<float> Laboratory::d_logits() const { return rows_of(executable_->d_output()); }
+std::vector<float> Laboratory::d_logits() const { return rows_of(executable_->measured().front().d_output()); }
 
 double relative_difference(const std::vector<float>& values, const std::vector<float>& expected) {
   if (values.size() != expected.size()) throw std::invalid_argument("sizes differ");

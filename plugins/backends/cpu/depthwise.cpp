@@ -25,11 +25,12 @@ class Depthwise final : public OwnConvolution {
   // Weights lie as the kernels read them, and as oneDNN calls that.
   void plan_forward(Planner&) override {
     const int parameter = layer().parameters[0];
-    if (compile_context_.parameters.has_layout(parameter)) return;
-    const Shape& shape = compile_context_.parameters.parameter(parameter).shape;  // (channels, 1, height, width)
+    if (compile_context_.parameters.layouts().has(parameter)) return;
+    const Shape& shape = parameter_shape(0);  // (channels, 1, height, width)
     const memory::dims extents = {shape[0], 1, 1, shape[2], shape[3]};
-    compile_context_.parameters.set_layout(parameter, {extents, to_dnnl(compile_context_.type()), memory::format_tag::Goihw16g},
-                                           {extents, memory::data_type::f32, memory::format_tag::goihw});
+    compile_context_.parameters.layouts().set(parameter,
+                                              {extents, to_dnnl(compile_context_.type()), memory::format_tag::Goihw16g},
+                                              {extents, memory::data_type::f32, memory::format_tag::goihw});
   }
 
   void convolve(const Map& x, const float* bias, bool relu, const Map& y) override {

@@ -87,14 +87,12 @@ Executable::Executable(CompileContext& compile_context, const std::vector<Node>&
       kept_(training ? std::vector<LayerPort>() : compile_context.options.request.outputs),
       by_(by) {
   const auto make = [this](const Node& node) { return make_operation(compile_context_, node); };
-  compile_context_.reorders = 0;
   plan_input(nodes);
   plan_.plan_forward(make, compile_context_.options.recompute && !by_);
   input_desc_ = compile_context_.input_desc;
   plan_.plan_outputs([this](LayerPort value) { return copied_bytes(value); });
   plan_.plan_backward(make);
   plan_.place_tensors(kAlignment, compile_context_.options.share_memory);
-  reorders_ = compile_context_.reorders;
   costs_.resize(nodes.size());
 }
 

@@ -31,10 +31,8 @@ class Executable {
   Executable(CompileContext& compile_context, const std::vector<Node>& nodes, std::int64_t samples, bool training,
              std::optional<LayerPort> by = {});
 
-  std::int64_t samples() const { return samples_; }
   std::size_t arena_bytes() const { return plan_.placement().bytes; }
   const ExecutablePlan<Operation>& plan() const { return plan_; }
-  int reorders() const { return reorders_; }
   // Executables that never run at the same time may share an arena. REQUIRES: arena_bytes() bytes, and the parameters' memory.
   void bind(std::byte* arena);
 
@@ -55,10 +53,9 @@ class Executable {
     const Map& output() const { return copied ? rows : made; }
     const Map& d_output() const { return copied ? d_rows : d_made; }
   };
-  std::span<const Measured> measured() const { return measured_; }  // the result first
-  std::size_t find_measured(LayerPort value) const { return plan_.find_measured(value); }
+  // The result first; ExecutablePlan::find_measured() finds another.
+  std::span<const Measured> measured() const { return measured_; }
   const Map& output() const { return measured_.front().output(); }
-  const Map& d_output() const { return measured_.front().d_output(); }
   // After inference: a value of CompileRequest::outputs, as the last forward made it. Throws Error(usage) for another.
   const Map& output(LayerPort value) const;
   // `done(node)`: the gradients of this node's parameters are there. Called for every node, last one first.
@@ -79,7 +76,6 @@ class Executable {
   CompileContext& compile_context_;
   std::int64_t samples_;
   ExecutablePlan<Operation> plan_;
-  int reorders_ = 0;
   dnnl::memory::desc input_desc_;
   InputPlane input_;
 

@@ -25,7 +25,6 @@ struct CompileContext {
   dnnl::stream stream;
   PrimitiveChecks checks = {};      // without verdicts: nothing is checked
   dnnl::memory::desc input_desc{};  // of the network's input; its only reader chooses it when that is a convolution
-  int reorders = 0;                 // of activations, over all operations planned so far
 
   const Layer& layer(int index) const { return network.layers[static_cast<std::size_t>(index)]; }
   DataType type() const { return options.precision == Precision::bf16 ? DataType::bf16 : DataType::f32; }
@@ -81,7 +80,11 @@ class Operation : public PlannedOperation<MapSpec> {
   static Planner::Contribution contribute(Planner& planner, LayerPort value) { return planner.contribute(value); }
   // The gradient of a parameter of this layer, or null when it is not trained.
   float* gradient(std::size_t parameter) const {
-    return trains(parameter) ? compile_context_.parameters.gradient(layer().parameters[parameter]) : nullptr;
+    return trains(parameter) ? compile_context_.parameters.gradients().at(layer().parameters[parameter]) : nullptr;
+  }
+  // The shape of a parameter of this layer, as the network has it.
+  const Shape& parameter_shape(std::size_t parameter) const {
+    return compile_context_.network.parameters[static_cast<std::size_t>(layer().parameters[parameter])].shape;
   }
   float* value(std::size_t parameter) const { return compile_context_.parameters.value(layer().parameters[parameter]); }
 

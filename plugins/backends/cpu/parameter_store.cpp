@@ -14,71 +14,52 @@ namespace {
 
 constexpr std::size_t kFloatsPerLine = kAlignment / sizeof(float);
 
-// Copies between a layout and the network's own order.
-void rearrange(const dnnl::memory::desc& from, const void* source, const dnnl::memory::desc& to, void* destination,
-               const dnnl::engine& engine) {
-  dnnl::memory in(from, engine, const_cast<void*>(source));  // NOLINT: oneDNN has no memory of constants
-  dnnl::memory out(to, engine, destination);
-  dnnl::stream stream(engine);
-  dnnl::reorder(in, out).execute(stream, in, out);
-  stream.wait();
-}
-
 }  // namespace
 
-ParameterStore::ParameterStore(const Network& network, const CompileOptions& options)
-    : network_(network), options_(options), entries_(network.parameters.size()) {
-  for (std::size_t index = 0; index < entries_.size(); ++index) {
-    entries_[index].elements = static_cast<std::size_t>(network.parameters[index].shape.elements());
-  }
-}
-
-void ParameterStore::set_layout(int index, const dnnl::memory::desc& layout, const dnnl::memory::desc& canonical) {
-  Entry& target = entry(index);
-  const std::optional<dnnl::memory::desc> twin = in_type(layout, dnnl::memory::data_type::f32);
-  target.layout = twin.value_or(canonical);
-  target.computed = twin ? layout : *in_type(canonical, type_of(layout));
-  target.canonical = canonical;
-  target.elements = target.layout.get_size() / sizeof(float);
-}
+ParameterStore::ParameterStore(const Network& network, const CompileOptions& options) : network_(network), options_(options) {}
 
 void ParameterStore::finish_planning(const PrimitiveChecks& checks) {
   std::vector<std::size_t> elements;
   std::vector<std::int64_t> widths;  // matrices are updated in the network's order
-  for (const Entry& each : entries_) elements.push_back(each.elements);
+  for (int index = 0; index < count(); ++index) elements.push_back(layouts_.elements(index));
   for (const Parameter& each : network_.parameters) widths.push_back(matrix_of(each).columns);
-  plan_.place(elements, widths, kFloatsPerLine);
-  for (Entry& target : entries_) {
-    if (options_.precision != Precision::bf16 || target.layout.is_zero()) continue;
-    target.bf16_offset = bf16_;
-    bf16_ += 2 * round_up((target.elements + 1) / 2, kFloatsPerLine);
-  }
-  if (!plan_.needs_norms()) return;
-  for (const Entry& each : entries_) {
-    const std::int64_t chunks = chunks_of_norms(static_cast<std::int64_t>(each.elements) / kUpdatePack + 1);
+  plan_.plan(elements, widths, kFloatsPerLine);
+  plan_bf16_values();
+  if (!plan_.updates.needs_norms()) return;
+  for (int index = 0; index < count(); ++index) {
+    const std::int64_t chunks = chunks_of_norms(static_cast<std::int64_t>(layouts_.elements(index)) / kUpdatePack + 1);
     norms_.resize(std::max(norms_.size(), static_cast<std::size_t>(chunks) + 1));
   }
-  for (int index = 0; index < static_cast<int>(entries_.size()); ++index) {
-    if (!plan_.is_matrix(index)) continue;
-    orthogonaliser_.add(matrix_of(parameter(index)), checks);
-    most_directions_ = std::max(most_directions_, round_up(entry(index).elements, kFloatsPerLine));
+  for (int index = 0; index < count(); ++index) {
+    if (!plan_.updates.is_matrix(index)) continue;
+    orthogonaliser_.add(matrix_of(plan_.parameters.parameter(index)), checks);
+    most_directions_ = std::max(most_directions_, round_up(layouts_.elements(index), kFloatsPerLine));
   }
   plan_workspace();
+}
+
+void ParameterStore::plan_bf16_values() {
+  bf16_offsets_.resize(network_.parameters.size());
+  for (int index = 0; index < count(); ++index) {
+    if (options_.precision != Precision::bf16 || !layouts_.has(index)) continue;
+    bf16_offsets_[static_cast<std::size_t>(index)] = bf16_;
+    bf16_ += 2 * round_up((layouts_.elements(index) + 1) / 2, kFloatsPerLine);
+  }
 }
 
 // A parameter with a layout is rearranged where its optimizer works with rows and columns: directions of a matrix; value,
 // gradient and states of elements beside reduced states.
 void ParameterStore::plan_workspace() {
-  for (int bucket = 0; bucket < static_cast<int>(buckets().size()); ++bucket) {
-    for (const ParameterPlan::ParameterRange& range : plan_.ranges(bucket)) {
+  for (int bucket = 0; bucket < static_cast<int>(plan_.parameters.buckets().size()); ++bucket) {
+    for (const UpdatePlan::Range& range : plan_.updates.ranges(bucket)) {
       const Optimizer& optimizer = *range.optimizer;
       std::size_t arrays = optimizer.scope() == OptimizerScope::matrix ? 1 : optimizer.keeps_reduced() ? 2 : 0;
       for (const OptimizerState& state : optimizer.states()) {
         if (optimizer.keeps_reduced() && state.shape == StateShape::element) ++arrays;
       }
       for (const int index : range.parameters) {
-        if (!has_layout(index)) continue;
-        most_rearranged_ = std::max(most_rearranged_, arrays * round_up(canonical_elements(index), kFloatsPerLine));
+        if (!layouts_.has(index)) continue;
+        most_rearranged_ = std::max(most_rearranged_, arrays * round_up(layouts_.canonical_elements(index), kFloatsPerLine));
       }
     }
   }
@@ -90,39 +71,39 @@ void ParameterStore::append_to(MemoryPlan& plan) const {
 }
 
 void ParameterStore::start() {
-  values_ = MemoryRegion(plan_.all() * sizeof(float));
+  values_ = MemoryRegion(plan_.parameters.all() * sizeof(float));
   bf16_values_ = MemoryRegion(bf16_ * sizeof(std::uint16_t));
-  gradients_ = MemoryRegion(plan_.gradients() * sizeof(float));
-  kept_gradients_ = MemoryRegion(plan_.kept_gradients() * sizeof(float));
+  gradients_.start();
   directions_ = MemoryRegion(most_directions_ * sizeof(float));
   rearranged_ = MemoryRegion(most_rearranged_ * sizeof(float));
   orthogonaliser_.start();
-  for (const ParameterPlan::State& state : plan_.states()) {
+  for (const StatePlan::State& state : plan_.states.all()) {
     const MemoryRegion& memory = states_.emplace_back(state.elements * sizeof(float));
     for (const auto& fill : state.initial) std::fill_n(memory.as<float>() + fill.begin, fill.elements, fill.value);
   }
-  for (Bucket& bucket : plan_.buckets()) {
-    bucket.gradients = gradients_.bytes() > 0 ? at(gradients_, bucket.parameters.front()) : nullptr;
+  for (Bucket& bucket : plan_.parameters.buckets()) {
+    bucket.gradients = gradients_.exist() ? gradients_.at(bucket.parameters.front()) : nullptr;
   }
 }
 
 std::uint16_t* ParameterStore::bf16_value(int index) {
-  const bool kept = options_.precision == Precision::bf16 && has_layout(index);
-  return kept ? bf16_values_.as<std::uint16_t>() + entry(index).bf16_offset : nullptr;
+  const bool kept = options_.precision == Precision::bf16 && layouts_.has(index);
+  return kept ? bf16_values_.as<std::uint16_t>() + bf16_offsets_[static_cast<std::size_t>(index)] : nullptr;
 }
 
 // Everything is padded to whole lines, so the last pack of an array is whole too.
-UpdateArguments ParameterStore::arguments_of(int index, const ParameterPlan::ParameterRange& range) {
+UpdateArguments ParameterStore::arguments_of(int index, const UpdatePlan::Range& range) {
   UpdateArguments arguments;
   arguments.value = value(index);
-  arguments.gradient = gradient(index);
-  for (std::size_t k = 0; k < range.states.size(); ++k) {
-    arguments.states[k] = states_[range.states[k]].as<float>() + plan_.place(static_cast<int>(range.states[k]), index);
+  arguments.gradient = gradients_.at(index);
+  const std::span<const std::size_t> own = plan_.states.states_of(*range.optimizer);
+  for (std::size_t k = 0; k < own.size(); ++k) {
+    arguments.states[k] = states_[own[k]].as<float>() + plan_.states.place(static_cast<int>(own[k]), index);
   }
   arguments.direction = directions_.bytes() > 0 ? directions_.as<float>() : nullptr;
   arguments.bf16 = reinterpret_cast<Bf16*>(bf16_value(index));
-  arguments.packs = static_cast<std::int64_t>(entry(index).elements + kUpdatePack - 1) / kUpdatePack;
-  const MatrixShape matrix = matrix_of(parameter(index));
+  arguments.packs = static_cast<std::int64_t>(layouts_.elements(index) + kUpdatePack - 1) / kUpdatePack;
+  const MatrixShape matrix = matrix_of(plan_.parameters.parameter(index));
   arguments.rows = matrix.rows;
   arguments.column_packs = column_packs(matrix.columns);
   if (norms_.empty()) return arguments;
@@ -138,14 +119,15 @@ void* ParameterStore::computed_value(int index) {
 }
 
 void ParameterStore::update(int bucket, const UpdateStep& step) {
-  for (const ParameterPlan::ParameterRange& range : plan_.ranges(bucket)) {
+  for (const UpdatePlan::Range& range : plan_.updates.ranges(bucket)) {
     for (const int index : range.parameters) update(index, range, step);
   }
 }
 
-void ParameterStore::update(int index, const ParameterPlan::ParameterRange& range, const UpdateStep& step) {
+void ParameterStore::update(int index, const UpdatePlan::Range& range, const UpdateStep& step) {
   const Optimizer& optimizer = *range.optimizer;
-  const UpdateSegment segment = plan_.segment(index, step.rate_factor, step.learning_rate);  // of one parameter: the whole rate
+  const UpdateSegment segment =
+      plan_.updates.segment(index, step.rate_factor, step.learning_rate);  // of one parameter: the whole rate
   UpdateArguments arguments = arguments_of(index, range);
   arguments.learning_rate = 1;
   arguments.scale = step.scale;
@@ -156,7 +138,7 @@ void ParameterStore::update(int index, const ParameterPlan::ParameterRange& rang
     optimizer.directions(arguments, step, run_kernel);
     orthogonalise(index, optimizer);
   }
-  if (!optimizer.keeps_reduced() || !has_layout(index)) return optimizer.update(arguments, step, run_kernel);
+  if (!optimizer.keeps_reduced() || !layouts_.has(index)) return optimizer.update(arguments, step, run_kernel);
   const UpdateArguments rows = in_rows(index, optimizer, arguments);
   optimizer.update(rows, step, run_kernel);
   put_back(index, optimizer, rows, arguments);
@@ -164,12 +146,11 @@ void ParameterStore::update(int index, const ParameterPlan::ParameterRange& rang
 
 // Copies of what an optimizer with reduced states reads and writes, where rows are rows. Zeros behind the last element.
 UpdateArguments ParameterStore::in_rows(int index, const Optimizer& optimizer, const UpdateArguments& at) {
-  const Entry& own = entry(index);
-  const std::size_t elements = canonical_elements(index), stride = round_up(elements, kFloatsPerLine);
+  const std::size_t elements = layouts_.canonical_elements(index), stride = round_up(elements, kFloatsPerLine);
   auto* free = rearranged_.as<float>();
   const auto copy_of = [&](const float* array) {
     float* const copy = std::exchange(free, free + stride);
-    rearrange(own.layout, array, own.canonical, copy, orthogonaliser_.engine());
+    layouts_.to_canonical(index, array, copy, orthogonaliser_.engine());
     std::fill(copy + elements, copy + stride, 0.0F);
     return copy;
   };
@@ -186,75 +167,60 @@ UpdateArguments ParameterStore::in_rows(int index, const Optimizer& optimizer, c
 }
 
 void ParameterStore::put_back(int index, const Optimizer& optimizer, const UpdateArguments& from, const UpdateArguments& to) {
-  const Entry& own = entry(index);
   const dnnl::engine& engine = orthogonaliser_.engine();
-  rearrange(own.canonical, from.value, own.layout, to.value, engine);
+  layouts_.from_canonical(index, from.value, to.value, engine);
   for (std::size_t s = 0; s < optimizer.states().size(); ++s) {
-    if (optimizer.states()[s].shape == StateShape::element)
-      rearrange(own.canonical, from.states[s], own.layout, to.states[s], engine);
+    if (optimizer.states()[s].shape == StateShape::element) layouts_.from_canonical(index, from.states[s], to.states[s], engine);
   }
   refresh_bf16(index);
 }
 
 // Directions lie as the parameter does; as the network has it, it is a matrix.
 void ParameterStore::orthogonalise(int index, const Optimizer& optimizer) {
-  const MatrixShape shape = matrix_of(parameter(index));
+  const MatrixShape shape = matrix_of(plan_.parameters.parameter(index));
   const dnnl::engine& engine = orthogonaliser_.engine();
-  if (!has_layout(index)) return orthogonaliser_.run(directions_.as<float>(), norms_.data(), shape, optimizer.newton_schulz());
-  const Entry& own = entry(index);
-  rearrange(own.layout, directions_.as<float>(), own.canonical, rearranged_.as<float>(), engine);
+  if (!layouts_.has(index)) return orthogonaliser_.run(directions_.as<float>(), norms_.data(), shape, optimizer.newton_schulz());
+  layouts_.to_canonical(index, directions_.as<float>(), rearranged_.as<float>(), engine);
   orthogonaliser_.run(rearranged_.as<float>(), norms_.data(), shape, optimizer.newton_schulz());
-  rearrange(own.canonical, rearranged_.as<float>(), own.layout, directions_.as<float>(), engine);
+  layouts_.from_canonical(index, rearranged_.as<float>(), directions_.as<float>(), engine);
 }
 
 void ParameterStore::lerp_into(std::string_view copy, double decay, bool write_back) {
-  const std::size_t state = plan_.find_copy(copy);
+  const std::size_t state = plan_.states.find_copy(copy);
   auto* blended = states_[state].as<float>();
-  if (!plan_.states()[state].begun) std::memcpy(blended, values_.as<float>(), states_[state].bytes());
-  plan_.states()[state].begun = true;
-  kernels().blend(values_.as<float>(), blended, decay, write_back, plan_.blended());
-  if (!write_back) return;
-  for (int index = 0; index < static_cast<int>(entries_.size()); ++index) refresh_bf16(index);
+  if (!plan_.states.all()[state].begun) std::memcpy(blended, values_.as<float>(), states_[state].bytes());
+  plan_.states.begin(state);
+  kernels().blend(values_.as<float>(), blended, decay, write_back, plan_.parameters.blended());
+  if (write_back) refresh_all_bf16();
 }
 
 void ParameterStore::swap_with(std::string_view copy) {
-  const std::size_t state = plan_.find_copy(copy);
-  if (!plan_.states()[state].begun) return;  // it would begin as the values are
-  std::swap_ranges(values_.as<float>(), values_.as<float>() + plan_.blended(), states_[state].as<float>());
-  for (int index = 0; index < static_cast<int>(entries_.size()); ++index) refresh_bf16(index);
-}
-
-void ParameterStore::keep_gradients() {
-  if (kept_gradients_.bytes() == 0) fail(ErrorKind::usage, "gradients are not kept: the network was compiled for whole batches");
-  std::memcpy(kept_gradients_.as<float>(), gradients_.as<float>(), gradients_.bytes());
-}
-
-void ParameterStore::add_kept(int bucket) {
-  const Bucket& sum = buckets()[static_cast<std::size_t>(bucket)];
-  const float* const both[] = {at(kept_gradients_, sum.parameters.front()), sum.gradients};
-  kernels().sum(sum.gradients, both, 2, sum.elements);
+  const std::size_t state = plan_.states.find_copy(copy);
+  if (!plan_.states.all()[state].begun) return;  // it would begin as the values are
+  std::swap_ranges(values_.as<float>(), values_.as<float>() + plan_.parameters.blended(), states_[state].as<float>());
+  refresh_all_bf16();
 }
 
 void ParameterStore::refresh_bf16(int index) {
-  if (std::uint16_t* copy = bf16_value(index)) kernels().to_bf16(value(index), copy, entry(index).elements);
+  if (std::uint16_t* copy = bf16_value(index)) kernels().to_bf16(value(index), copy, layouts_.elements(index));
 }
 
-void ParameterStore::zero_gradients() {
-  if (gradients_.bytes() > 0) std::memset(gradients_.as<float>(), 0, gradients_.bytes());
+void ParameterStore::refresh_all_bf16() {
+  for (int index = 0; index < count(); ++index) refresh_bf16(index);
 }
 
 float* ParameterStore::state_of(std::string_view name, int index) const {
-  const int state = plan_.find_state(name, index);
-  if (state == ParameterPlan::kValues) return at(values_, index);
-  if (state == ParameterPlan::kGradients) return at(gradients_, index);
-  return states_[static_cast<std::size_t>(state)].as<float>() + plan_.place(state, index);
+  const int state = plan_.states.find(name, index);
+  if (state == StatePlan::kGradients) return gradients_.at(index);
+  const MemoryRegion& memory = state == StatePlan::kValues ? values_ : states_[static_cast<std::size_t>(state)];
+  return memory.as<float>() + plan_.states.place(state, index);
 }
 
 std::vector<float> ParameterStore::read(std::string_view state, int index, const dnnl::engine& engine) {
   const float* source = state_of(state, index);
-  std::vector<float> values(static_cast<std::size_t>(plan_.state_shape(state, index)->elements()));
-  if (has_layout(index) && plan_.kind_of(state, index) == StateShape::element) {
-    rearrange(entry(index).layout, source, entry(index).canonical, values.data(), engine);
+  std::vector<float> values(static_cast<std::size_t>(plan_.states.shape(state, index)->elements()));
+  if (layouts_.has(index) && plan_.states.kind_of(state, index) == StateShape::element) {
+    layouts_.to_canonical(index, source, values.data(), engine);
   } else {
     std::copy_n(source, values.size(), values.begin());
   }
@@ -262,15 +228,15 @@ std::vector<float> ParameterStore::read(std::string_view state, int index, const
 }
 
 void ParameterStore::write(std::string_view state, int index, std::span<const float> values, const dnnl::engine& engine) {
-  plan_.check_size(state, index, values);
+  plan_.states.check_size(state, index, values);
   float* destination = state_of(state, index);
-  if (has_layout(index) && plan_.kind_of(state, index) == StateShape::element) {
-    rearrange(entry(index).canonical, values.data(), entry(index).layout, destination, engine);
+  if (layouts_.has(index) && plan_.states.kind_of(state, index) == StateShape::element) {
+    layouts_.from_canonical(index, values.data(), destination, engine);
   } else {
     std::copy(values.begin(), values.end(), destination);
   }
   if (state == kValue) refresh_bf16(index);
-  plan_.written(plan_.find_state(state, index));
+  plan_.states.written(plan_.states.find(state, index));
 }
 
 }  // namespace millrace::cpu

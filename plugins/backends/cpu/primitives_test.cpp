@@ -67,12 +67,12 @@ TEST(Primitives, KeepWeightsOfANamelessLayoutInAnOrderThatBothTypesHave) {
   options.precision = Precision::bf16;
   const int weights = network->layers[0].parameters[0];
   ParameterStore store(*network, options);
-  store.set_layout(weights, nameless(Type::bf16), {kDims, Type::f32, memory::format_tag::oihw});
+  store.layouts().set(weights, nameless(Type::bf16), {kDims, Type::f32, memory::format_tag::oihw});
   store.finish_planning();
   store.start();
 
-  EXPECT_EQ(type_of(store.computed_layout(weights)), Type::bf16);
-  const Strides values = strides_of(store.layout(weights)), computed = strides_of(store.computed_layout(weights));
+  EXPECT_EQ(type_of(store.layouts().computed(weights)), Type::bf16);
+  const Strides values = strides_of(store.layouts().held(weights)), computed = strides_of(store.layouts().computed(weights));
   EXPECT_EQ(values.strides, computed.strides);
   std::vector<float> written(48 * 20 * 3 * 3);
   std::iota(written.begin(), written.end(), 1.0F);

@@ -38,7 +38,7 @@ void RearrangedConvolution::plan_weights(Planner& planner) {
       compile_context_.engine, sum_of(WindowSum::Pass::weights, in_any_layout(canonical_weights())));
   backward_x_.plan(planner, arrangement_.x);
   backward_dy_.plan(planner, arrangement_.y);
-  d_kernel_.plan(planner, compile_context_.parameters.layout(layer().parameters[0]),
+  d_kernel_.plan(planner, compile_context_.parameters.layouts().held(layer().parameters[0]),
                  chosen.query_md(dnnl::query::diff_weights_md));
   weights_.plan(planner, chosen);
 }
@@ -115,14 +115,14 @@ void RearrangedConvolution::arrange_maps(const Planner& planner) {
 RearrangedConvolution::PrimitiveDesc RearrangedConvolution::choose_forward(const Planner& planner) {
   arrange_maps(planner);
   const int parameter = layer().parameters[0];
-  const bool known = compile_context_.parameters.has_layout(parameter);
+  const bool known = compile_context_.parameters.layouts().has(parameter);
   const auto with = [&](const memory::desc& weights) {
     return compile_context_.checks.first_right(compile_context_.engine, sum_of(WindowSum::Pass::forward, weights));
   };
   const memory::desc any = in_any_layout(canonical_weights(), to_dnnl(compile_context_.type()));
   PrimitiveDesc chosen = with(known ? computed_weights() : any);
   if (known && is_slow_convolution(chosen)) chosen = with(any);  // a batch of another size has chosen how the weights lie
-  if (!known) compile_context_.parameters.set_layout(parameter, chosen.query_md(dnnl::query::weights_md), canonical_weights());
+  if (!known) compile_context_.parameters.layouts().set(parameter, chosen.query_md(dnnl::query::weights_md), canonical_weights());
   return chosen;
 }
 
@@ -130,11 +130,11 @@ memory::desc RearrangedConvolution::bias_desc() const {
   return {{layer().output[0]}, memory::data_type::f32, memory::format_tag::a};
 }
 memory::desc RearrangedConvolution::canonical_weights() const {
-  const Shape& shape = compile_context_.parameters.parameter(layer().parameters[0]).shape;  // (out, in, height, width)
+  const Shape& shape = parameter_shape(0);  // (out, in, height, width)
   return {{shape[0], shape[1], shape[2], shape[3]}, memory::data_type::f32, memory::format_tag::oihw};
 }
 const memory::desc& RearrangedConvolution::computed_weights() const {
-  return compile_context_.parameters.computed_layout(layer().parameters[0]);
+  return compile_context_.parameters.layouts().computed(layer().parameters[0]);
 }
 void* RearrangedConvolution::held_weights() const { return compile_context_.parameters.computed_value(layer().parameters[0]); }
 

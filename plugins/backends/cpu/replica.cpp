@@ -16,59 +16,31 @@ CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, co
       options_(options),
       table_(network_),
       parameters_(network_, options_),
-      phases_(network_, options_.request),
-      gradients_(network),
+      compiled_(network_, options_, parameters_),
       losses_(network_) {
-  queue_.run([&] { compile(device, checks); });
+  queue_.run([&] {
+    make_team(device.cores, device.warn);
+    compiled_.compile(checks);
+    losses_.plan(options_.request.losses, std::max(options_.train_batch, options_.infer_batch));
+  });
 }
 
 CpuReplica::~CpuReplica() { queue_.drain(); }
 
 std::vector<LayerTime> CpuReplica::layer_times() {
   finish();
-  return options_.time_layers ? executables_.layer_times() : std::vector<LayerTime>();
+  return options_.time_layers ? compiled_.layer_times() : std::vector<LayerTime>();
 }
-
-void CpuReplica::compile(const DeviceOptions& device, const PrimitiveChecks& checks) {
-  make_team(device.cores, device.warn);
-  const dnnl::engine engine = processor();
-  nodes_ = fused(network_, options_.request.loss_outputs(network_));
-  infer_nodes_ = fused(network_, options_.request.outputs);
-  const Layout layout = preferred_layout(network_, options_, engine);
-  workshops_.push_back({phases_.network(0), options_, layout, parameters_, engine, dnnl::stream(engine), checks});
-  // The first one that is planned chooses how weights lie.
-  if (options_.largest_train_batch > options_.train_batch) {
-    Executable(workshops_.front(), nodes_, options_.largest_train_batch, true);
-  }
-  executables_.compile(options_, [this](const auto& use) {
-    return std::make_unique<Executable>(workshop_of(use.phase), use.training ? nodes_ : infer_nodes_, use.samples, use.training);
-  });
-  gradients_.compile(options_, workshops_.front());
-  losses_.plan(options_.request.losses, std::max(options_.train_batch, options_.infer_batch));
-  parameters_.finish_planning(checks);
-  workshops_.front().checks.release_memory();
-  bucket_node_ = first_nodes(network_, nodes_, parameters_.buckets());
-}
-
-CompileContext& CpuReplica::workshop_of(std::size_t phase) {
-  while (workshops_.size() <= phase) {
-    const CompileContext& first = workshops_.front();
-    workshops_.push_back(
-        {phases_.network(workshops_.size()), options_, first.layout, parameters_, first.engine, first.stream, first.checks});
-  }
-  return workshops_[phase];
-}
-
-std::size_t CpuReplica::arena_bytes() const { return std::max(executables_.arena_bytes(), gradients_.arena_bytes()); }
 
 MemoryPlan CpuReplica::memory_plan() const {
   MemoryPlan plan;
   parameters_.append_to(plan);
-  plan.items.push_back({"activations and their gradients", arena_bytes()});
+  plan.items.push_back({"activations and their gradients", compiled_.arena_bytes()});
   const std::uint32_t most = std::max(options_.train_batch, options_.infer_batch);
   plan.items.push_back(
       {"labels, targets and losses", LossInputs::bytes(network_, options_.request.losses, most) + losses_.bytes()});
-  if (options_.request.sums_views) plan.items.push_back({"sums of several views", sum_bytes(options_.infer_batch)});
+  if (options_.request.sums_views)
+    plan.items.push_back({"sums of several views", ViewSum::bytes(network_, options_.infer_batch)});
   return plan;
 }
 
@@ -76,38 +48,16 @@ void CpuReplica::start() {
   queue_.run([this] {
     parameters_.start();
     losses_.start();
-    if (options_.request.sums_views) sum_memory_ = MemoryRegion(sum_bytes(options_.infer_batch));
-    bind_all();
+    if (options_.request.sums_views) view_sum_.reserve(ViewSum::bytes(network_, options_.infer_batch));
+    compiled_.start();
   });
-}
-
-void CpuReplica::bind_all() {
-  arena_ = MemoryRegion(arena_bytes());
-  executables_.each([this](Executable& executable) { executable.bind(arena_.as<std::byte>()); });
-  gradients_.bind(arena_.as<std::byte>());
-}
-
-Executable& CpuReplica::executable(Executables<Executable>& among, const Executables<Executable>::Use& use) {
-  const auto [network, is_new] = among.get(use, [] {});
-  if (!is_new) return network;
-  workshops_.front().checks.release_memory();
-  if (network.arena_bytes() > arena_.bytes())  // oneDNN may want more scratch memory for fewer samples, but hardly ever does
-    bind_all();
-  else
-    network.bind(arena_.as<std::byte>());
-  return network;
-}
-
-Executable* CpuReplica::missed() {
-  const std::uint32_t full = options_.train_batch;
-  return full > 0 ? &executable(executables_, {full, true, phases_.at(epoch_)}) : nullptr;
 }
 
 void CpuReplica::take_inputs(const Batch& batch, std::uint32_t begin, std::uint32_t count) {
   inputs_.take(batch, begin, count, table_);
   rows_ = count;
   read_ = nullptr;
-  sum_ = {};
+  view_sum_.clear();
 }
 
 void CpuReplica::run_ingest(const Batch& batch, std::uint32_t begin, std::uint32_t count, const View* view, Executable& to) {
@@ -135,24 +85,26 @@ void CpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t cou
     take_inputs(*batch, begin, count);
     pass_.first_sample = batch->first_slot + begin;
     epoch_ = batch->epoch;
-    current_ = count == 0 ? nullptr : &executable(executables_, {count, true, phases_.at(epoch_)});
-    if (current_ != nullptr) run_ingest(*batch, begin, count, nullptr, *current_);
+    training_ = count == 0 ? nullptr : &compiled_.training(count, epoch_);
+    if (training_ != nullptr) run_ingest(*batch, begin, count, nullptr, *training_);
   };
   submit(Work::training, or_give_up(work), [batch] { batch->in_flight.fetch_sub(1); });
 }
 
 void CpuReplica::forward(std::uint64_t step) {
-  submit(Work::training, or_give_up([this, step] {
-           pass_.step = step;
-           if (current_ != nullptr)
-             current_->forward(pass_);
-           else if (Executable* const others = missed(); others != nullptr)
-             others->meet_forward();
-           read_ = current_;
-         }));
+  submit(Work::training, or_give_up([this, step] { run_forward(step); }));
 }
 
-// Work whose failure the other replicas are told: they would wait for this one in the middle of a pass.
+// A replica without a sample meets the others where the network for full batches would.
+void CpuReplica::run_forward(std::uint64_t step) {
+  pass_.step = step;
+  if (training_ != nullptr)
+    training_->forward(pass_);
+  else if (Executable* const others = compiled_.full_training(epoch_); others != nullptr)
+    others->meet_forward();
+  read_ = training_;
+}
+
 std::function<void()> CpuReplica::or_give_up(std::function<void()> work) const {
   if (options_.all_gather == nullptr) return work;
   return [exchange = options_.all_gather, work = std::move(work)] {
@@ -171,14 +123,14 @@ Ref<Event> CpuReplica::losses(std::span<const LossTerm> terms) {
 
 // The first term at a value writes its gradient, the others add theirs.
 void CpuReplica::run_losses(const std::vector<LossTerm>& terms) {
-  if (current_ == nullptr) {
+  if (training_ == nullptr) {
     for (const LossTerm& term : terms) *term.sums = losses_.run({term.loss, term.output}, {}, inputs_, 0, term.divisor);
     return;
   }
-  const std::span<const Executable::Measured> all = current_->measured();
+  const std::span<const Executable::Measured> all = training_->measured();
   std::vector<bool> written(all.size());
   for (const LossTerm& term : terms) {
-    const std::size_t i = current_->find_measured(term.output.value_or(network_.result()));
+    const std::size_t i = training_->plan().find_measured(term.output.value_or(network_.result()));
     *term.sums =
         losses_.run({term.loss, term.output}, {all[i].output(), &all[i].d_output(), written[i]}, inputs_, rows_, term.divisor);
     written[i] = true;
@@ -189,9 +141,9 @@ void CpuReplica::run_losses(const std::vector<LossTerm>& terms) {
 }
 
 void CpuReplica::announce(Announcement& to, int node) {
-  const auto filled = [&] { return to.next < to.buckets && bucket_node_[static_cast<std::size_t>(to.next)] >= node; };
+  const auto filled = [&] { return to.next < to.buckets && compiled_.bucket_nodes()[static_cast<std::size_t>(to.next)] >= node; };
   while (filled()) {
-    if (adds_) parameters_.add_kept(to.next);
+    if (adds_) parameters_.gradients().add_kept(to.next);
     const Ref<HostEvent> event = make_ref<HostEvent>();
     event->signal();
     to.ready(to.next++, event);
@@ -199,12 +151,12 @@ void CpuReplica::announce(Announcement& to, int node) {
 }
 
 void CpuReplica::run_backward(Announcement& to) {
-  if (current_ == nullptr) {
-    if (Executable* const others = missed(); others != nullptr) others->meet_backward();
-    parameters_.zero_gradients();
+  if (training_ == nullptr) {
+    if (Executable* const others = compiled_.full_training(epoch_); others != nullptr) others->meet_backward();
+    parameters_.gradients().zero();
     return;
   }
-  current_->backward(pass_, [&](int node) { announce(to, node); });
+  training_->backward(pass_, [&](int node) { announce(to, node); });
 }
 
 // The count of buckets is known here even if the work fails, since those that wait for them count them too.
@@ -223,7 +175,7 @@ void CpuReplica::backward(BucketReady ready) {
 
 void CpuReplica::keep_gradients() {
   submit(Work::training, [this] {
-    parameters_.keep_gradients();
+    parameters_.gradients().keep();
     adds_ = true;
   });
 }
@@ -250,29 +202,18 @@ Ref<Event> CpuReplica::swap_with(std::string_view copy) {
   return submit(Work::update, [this, name = std::string(copy)] { parameters_.swap_with(name); });
 }
 
-std::size_t CpuReplica::sum_bytes(std::uint32_t samples) const {
-  return samples * static_cast<std::size_t>(network_.output().elements()) * sizeof(float);
-}
-
-void CpuReplica::begin_sum(const Map& output) {
-  const std::size_t needed = static_cast<std::size_t>(output.elements()) * sizeof(float);
-  if (needed > sum_memory_.bytes()) sum_memory_ = MemoryRegion(needed);
-  sum_ = Map::channels_last(sum_memory_.as<float>(), DataType::f32, output.n, output.channels, output.height, output.width);
-  zero(sum_);
-}
-
 Map CpuReplica::run_infer(const Batch& batch, std::uint32_t begin, std::uint32_t count, const std::vector<View>& views) {
-  Executable& network = executable(executables_, {count, false});
+  Executable& network = compiled_.inference(count);
   check_views(network_, views);
   const bool one = is_one_view(views);
-  if (!one) begin_sum(network.output());
+  if (!one) view_sum_.begin(network.output());
   for (const View& view : views) {
     run_ingest(batch, begin, count, &view, network);
     network.forward(pass_);
     read_ = &network;
-    if (!one) add_view(network.output(), view, sum_);
+    if (!one) view_sum_.add(network.output(), view);
   }
-  return one ? network.output() : sum_;
+  return one ? network.output() : view_sum_.get();
 }
 
 Ref<Event> CpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
@@ -282,7 +223,7 @@ Ref<Event> CpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_
   std::vector<View> looks(views.begin(), views.end());
   if (looks.empty()) looks.push_back({});
   const auto work = [this, batch, begin, count, looks, loss, &sums] {
-    current_ = nullptr;  // the training pass that shares the arena is gone
+    training_ = nullptr;  // the training pass that shares the arena is gone
     take_inputs(*batch, begin, count);
     const Map output = count == 0 ? Map{} : run_infer(*batch, begin, count, looks);
     if (loss != nullptr) sums = losses_.run(loss, {output}, inputs_, count, 1);
@@ -294,14 +235,14 @@ Ref<Event> CpuReplica::read_outputs(std::span<const OutputCopy> copies) {
   return submit(Work::inference, [this, wanted = std::vector<OutputCopy>(copies.begin(), copies.end())] {
     if (read_ == nullptr) return;
     for (const OutputCopy& copy : wanted) {
-      const bool summed = copy.value == network_.result() && sum_.data != nullptr;
-      read_map(summed ? sum_ : read_->output(copy.value), copy.host);
+      const bool summed = copy.value == network_.result() && view_sum_.exists();
+      read_map(summed ? view_sum_.get() : read_->output(copy.value), copy.host);
     }
   });
 }
 
 void CpuReplica::run_gradient(const Batch& batch, std::uint32_t begin, std::uint32_t count, const GradientCopy& copy) {
-  Executable& network = executable(gradients_.by(copy.gradient.by), {count, false});
+  Executable& network = compiled_.gradient(copy.gradient.by, count);
   const View plain;
   run_ingest(batch, begin, count, &plain, network);
   network.forward(pass_);
@@ -313,8 +254,8 @@ Ref<Event> CpuReplica::read_gradients(Ref<Batch> batch, std::uint32_t begin, std
   queue_.check();
   batch->in_flight.fetch_add(1);
   const auto work = [this, batch, begin, count, wanted = std::vector<GradientCopy>(copies.begin(), copies.end())] {
-    current_ = read_ = nullptr;  // what shares the arena is gone
-    sum_ = {};
+    training_ = read_ = nullptr;  // what shares the arena is gone
+    view_sum_.clear();
     for (const GradientCopy& copy : wanted) {
       if (count > 0) run_gradient(*batch, begin, count, copy);
     }
@@ -325,19 +266,19 @@ Ref<Event> CpuReplica::read_gradients(Ref<Batch> batch, std::uint32_t begin, std
 std::vector<float> CpuReplica::logits() {
   std::vector<float> values;
   queue_.run([&] {
-    if (read_ != nullptr) values = values_of(sum_.data != nullptr ? sum_ : read_->output());
+    if (read_ != nullptr) values = values_of(view_sum_.exists() ? view_sum_.get() : read_->output());
   });
   return values;
 }
 
 std::vector<float> CpuReplica::read(std::string_view state, int parameter) {
   std::vector<float> values;
-  queue_.run([&] { values = parameters_.read(state, parameter, workshops_.front().engine); });
+  queue_.run([&] { values = parameters_.read(state, parameter, compiled_.engine()); });
   return values;
 }
 
 void CpuReplica::write(std::string_view state, int parameter, std::span<const float> values) {
-  queue_.run([&] { parameters_.write(state, parameter, values, workshops_.front().engine); });
+  queue_.run([&] { parameters_.write(state, parameter, values, compiled_.engine()); });
 }
 
 void CpuReplica::finish() {

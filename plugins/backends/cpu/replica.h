@@ -1,18 +1,15 @@
 // A network on the CPU: one thread that everything runs on, with an OpenMP team of its own on fixed processors.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
 
-#include "executable.h"
+#include "compiled_network.h"
 #include "losses.h"
 #include "millrace/backend/device_times.h"
-#include "millrace/backend/executables.h"
-#include "millrace/backend/learning_phases.h"
 #include "parameter_store.h"
-#include "score_gradients.h"
+#include "view_sum.h"
 #include "work_meter.h"
 #include "work_queue.h"
 
@@ -31,7 +28,7 @@ class CpuReplica final : public Replica, public MeasuresDevice {
 
   MemoryPlan memory_plan() const override;
   void start() override;
-  const std::vector<Bucket>& buckets() const override { return parameters_.buckets(); }
+  const std::vector<Bucket>& buckets() const override { return parameters_.plan().parameters.buckets(); }
   void ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) override;
   void forward(std::uint64_t step) override;
   Ref<Event> losses(std::span<const LossTerm> terms) override;
@@ -47,9 +44,9 @@ class CpuReplica final : public Replica, public MeasuresDevice {
                             std::span<const GradientCopy> copies) override;
   std::vector<float> logits() override;
   std::vector<LayerTime> layer_times() override;
-  std::vector<std::string> states() const override { return parameters_.states(); }
+  std::vector<std::string> states() const override { return parameters_.plan().states.names(); }
   std::optional<Shape> state_shape(std::string_view state, int parameter) const override {
-    return parameters_.state_shape(state, parameter);
+    return parameters_.plan().states.shape(state, parameter);
   }
   std::vector<float> read(std::string_view state, int parameter) override;
   void write(std::string_view state, int parameter, std::span<const float> values) override;
@@ -59,15 +56,11 @@ class CpuReplica final : public Replica, public MeasuresDevice {
  private:
   // Behind all that was submitted before. `always`: see WorkQueue.
   Ref<Event> submit(Work kind, std::function<void()> work, std::function<void()> always = {});
+  // `work`, which tells the other replicas where it fails: they would wait for this one in the middle of a pass.
   std::function<void()> or_give_up(std::function<void()> work) const;
-  void compile(const DeviceOptions& device, const PrimitiveChecks& checks);
-  std::size_t arena_bytes() const;
-  CompileContext& workshop_of(std::size_t phase);
-  Executable& executable(Executables<Executable>& among, const Executables<Executable>::Use& use);
-  Executable* missed();  // what a replica without a sample would compute: there it meets the others; null: it does not train
-  void bind_all();
   void take_inputs(const Batch& batch, std::uint32_t begin, std::uint32_t count);
   void run_ingest(const Batch& batch, std::uint32_t begin, std::uint32_t count, const View* view, Executable& to);
+  void run_forward(std::uint64_t step);
   void run_losses(const std::vector<LossTerm>& terms);
   struct Announcement {
     BucketReady ready;
@@ -76,8 +69,6 @@ class CpuReplica final : public Replica, public MeasuresDevice {
   };
   void run_backward(Announcement& to);
   void announce(Announcement& to, int node);  // the buckets that wait for nothing before this node
-  std::size_t sum_bytes(std::uint32_t samples) const;
-  void begin_sum(const Map& output);  // of zeros, for outputs like this one
   // Runs the views; the output, their weighted sum where there are several.
   Map run_infer(const Batch& batch, std::uint32_t begin, std::uint32_t count, const std::vector<View>& views);
   void run_gradient(const Batch& batch, std::uint32_t begin, std::uint32_t count, const GradientCopy& copy);
@@ -86,18 +77,12 @@ class CpuReplica final : public Replica, public MeasuresDevice {
   const CompileOptions options_;
   const PixelTable table_;
   ParameterStore parameters_;
-  const LearningPhases phases_;
-  std::deque<CompileContext> workshops_;   // by phase, as far as they have come; the first is that of inference too
-  std::vector<Node> nodes_, infer_nodes_;  // of training; of inference, where outputs are kept apart
-  std::vector<int> bucket_node_;           // by bucket: the first node of forward, so the last of backward, that it waits for
-  Executables<Executable> executables_;
-  ScoreGradients gradients_;
-  MemoryRegion arena_;
+  CompiledNetwork compiled_;
 
   std::uint64_t submitted_epoch_ = 0;  // of the last ingest(); the caller's thread
 
   // The state of the present pass; the replica's thread alone.
-  Executable* current_ = nullptr;  // null: no samples
+  Executable* training_ = nullptr;  // what trains; null: no samples
   Pass pass_;
   std::uint64_t epoch_ = 0;  // of the batch
   int updates_left_ = 0;     // of the step, behind its backward
@@ -106,8 +91,7 @@ class CpuReplica final : public Replica, public MeasuresDevice {
   LossInputs inputs_;
   Losses losses_;
   Executable* read_ = nullptr;  // whose output logits() reads; null: none's
-  MemoryRegion sum_memory_;
-  Map sum_;  // of several views' outputs; without data: there was one
+  ViewSum view_sum_;            // exists after an inference of several views
 
   WorkMeter meter_;                 // of the replica's thread
   WorkQueue queue_{"cpu replica"};  // last: its thread ends before anything it uses goes

@@ -56,7 +56,7 @@ Executables<Executable>& ScoreGradients::by(LayerPort value) {
 
 void read_gradient(Executable& network, const Pass& pass, std::span<const std::int32_t> labels, const GradientCopy& copy) {
   const auto numbers = scored_numbers(copy.gradient, values_of(network.output()), labels);
-  const Map& scores = network.d_output();
+  const Map& scores = network.measured().front().d_output();
   zero(scores);
   for (std::size_t n = 0; n < numbers.size(); ++n) {
     if (numbers[n] >= 0) element_of(scores, static_cast<std::int64_t>(n), numbers[n]) = 1;

@@ -77,15 +77,15 @@ void Weighted::choose_forward(Planner& planner, const Value& output) {
   const Desc held_source = input() == Network::kInput ? compile_context_.input_desc : source_desc(from.spec);
   const Desc source = free_input ? in_any_layout(held_source) : held_source;
   const Desc destination = destination_desc(output.spec);
-  const Desc weights = compile_context_.parameters.has_layout(parameter)
-                           ? compile_context_.parameters.computed_layout(parameter)
+  const Desc weights = compile_context_.parameters.layouts().has(parameter)
+                           ? compile_context_.parameters.layouts().computed(parameter)
                            : in_any_layout(canonical_weights(), to_dnnl(compile_context_.type()));
   const WindowSum sum = sum_of(WindowSum::Pass::forward, source, weights, destination);
   const std::optional<Choice> own = in_own_type(sum);
   const PrimitiveDesc chosen = own && !is_slow(own->desc) ? own->desc : first_right(sum, {as_it_lies, in_float32});
-  if (!compile_context_.parameters.has_layout(parameter)) {
+  if (!compile_context_.parameters.layouts().has(parameter)) {
     const Desc layout = own ? own->desc.query_md(dnnl::query::weights_md) : *in_type(canonical_weights(), type_of(weights));
-    compile_context_.parameters.set_layout(parameter, layout, canonical_weights());
+    compile_context_.parameters.layouts().set(parameter, layout, canonical_weights());
   }
   if (free_input) {
     if (own) compile_context_.input_desc = own->desc.query_md(dnnl::query::src_md);
@@ -93,12 +93,9 @@ void Weighted::choose_forward(Planner& planner, const Value& output) {
     planner.use_at(from.tensor, 0);
   }
   if (!computes_forward()) return;
-  compile_context_.reorders +=
-      forward_.source.plan(planner, free_input ? compile_context_.input_desc : held_source, chosen.query_md(dnnl::query::src_md))
-          ? 1
-          : 0;
-  compile_context_.reorders += forward_.destination.plan(planner, destination, chosen.query_md(dnnl::query::dst_md)) ? 1 : 0;
-  forward_.weights.plan(planner, compile_context_.parameters.computed_layout(parameter),
+  forward_.source.plan(planner, free_input ? compile_context_.input_desc : held_source, chosen.query_md(dnnl::query::src_md));
+  forward_.destination.plan(planner, destination, chosen.query_md(dnnl::query::dst_md));
+  forward_.weights.plan(planner, compile_context_.parameters.layouts().computed(parameter),
                         chosen.query_md(dnnl::query::weights_md));
   forward_.step.plan(planner, chosen);
 }
@@ -134,13 +131,12 @@ void Weighted::plan_data(Planner& planner) {
   const Desc source = source_desc(planner.value(input()).spec);
   const Desc held_d_destination = destination_desc(planner.value(node_.output).spec);
   const Desc d_destination = computed_destination(planner);
-  const Desc& held_weights = compile_context_.parameters.computed_layout(layer().parameters[0]);
+  const Desc& held_weights = compile_context_.parameters.layouts().computed(layer().parameters[0]);
   const WindowSum sum = sum_of(WindowSum::Pass::data, source, in_any_layout(held_weights), d_destination);
   const PrimitiveDesc chosen = first_right(sum, {as_it_lies, in_any, in_float32});
   contribution_ = planner.contribute(input());
-  compile_context_.reorders += data_.source.plan(planner, source, chosen.query_md(dnnl::query::diff_src_md)) ? 1 : 0;
-  compile_context_.reorders +=
-      data_.destination.plan(planner, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md)) ? 1 : 0;
+  data_.source.plan(planner, source, chosen.query_md(dnnl::query::diff_src_md));
+  data_.destination.plan(planner, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md));
   data_.weights.plan(planner, held_weights, chosen.query_md(dnnl::query::weights_md));
   data_.step.plan(planner, chosen);
 }
@@ -153,10 +149,9 @@ void Weighted::plan_weights(Planner& planner) {
   const Desc d_destination = computed_destination(planner);
   const WindowSum sum = sum_of(WindowSum::Pass::weights, source, in_any_layout(canonical_weights()), d_destination);
   const PrimitiveDesc chosen = first_right(sum, {as_it_lies, in_any, in_float32});
-  compile_context_.reorders += weights_.source.plan(planner, source, chosen.query_md(dnnl::query::src_md)) ? 1 : 0;
-  compile_context_.reorders +=
-      weights_.destination.plan(planner, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md)) ? 1 : 0;
-  weights_.weights.plan(planner, compile_context_.parameters.layout(layer().parameters[0]),
+  weights_.source.plan(planner, source, chosen.query_md(dnnl::query::src_md));
+  weights_.destination.plan(planner, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md));
+  weights_.weights.plan(planner, compile_context_.parameters.layouts().held(layer().parameters[0]),
                         chosen.query_md(dnnl::query::diff_weights_md));
   weights_.step.plan(planner, chosen);
 }

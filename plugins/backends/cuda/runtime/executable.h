@@ -63,10 +63,13 @@ class Executable {
   // What spans of CompileContext::layers say of a layer, whose name stands in place of the queue's.
   static constexpr const char *kForward = "forward", *kBackward = "backward";
 
-  // What recorded passes are, made by the replica and kept with what they run.
-  std::unique_ptr<Recording> recorded_forward, recorded_backward;
-  std::vector<Ref<Mark>> recorded_buckets;
-  int passes = 0;
+  // TrainingPasses records passes, and keeps the recordings with what they run.
+  struct Recorded {
+    std::unique_ptr<Recording> forward, backward;
+    std::vector<Ref<Mark>> filled;  // by bucket: set again by each launch of `backward`
+  };
+  Recorded recorded;
+  int passes = 0;  // of training, so far
 
  private:
   void plan_input();

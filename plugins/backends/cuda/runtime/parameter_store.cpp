@@ -10,35 +10,17 @@ namespace millrace::cuda {
 namespace {
 
 constexpr std::size_t kElementsAligned = kAlignment / sizeof(float);
-constexpr std::size_t kLeastStaging = std::size_t{1} << 16, kMostStaging = std::size_t{1} << 22;  // bytes
 
-template <class Call>  // call(index in the network's order, index in memory)
-void for_each_element(const WeightLayout& at, const Call& call) {
-  for (std::int64_t o = 0; o < at.out; ++o) {
-    for (std::int64_t i = 0; i < at.in; ++i) {
-      for (std::int64_t h = 0; h < at.height; ++h) {
-        for (std::int64_t w = 0; w < at.width; ++w) {
-          call(static_cast<std::size_t>(((o * at.in + i) * at.height + h) * at.width + w),
-               static_cast<std::size_t>(((o * at.height + h) * at.width + w) * at.in_pitch + i));
-        }
-      }
-    }
-  }
+void fill(Machine& machine, float* memory, std::size_t elements, float value) {
+  const std::unique_ptr<Queue> queue = machine.make_queue("initial values");
+  const HostMemory host(machine, elements * sizeof(float));
+  machine.host_access(host.data(), host.bytes(), true);
+  std::fill_n(reinterpret_cast<float*>(host.data()), elements, value);
+  queue->copy_in(memory, host.data(), host.bytes());
+  queue->mark()->wait();
 }
 
 }  // namespace
-
-std::vector<float> to_memory(const WeightLayout& layout, std::span<const float> values) {
-  std::vector<float> memory(layout.elements(), 0.0F);
-  for_each_element(layout, [&](std::size_t from, std::size_t to) { memory[to] = values[from]; });
-  return memory;
-}
-
-std::vector<float> from_memory(const WeightLayout& layout, std::span<const float> memory) {
-  std::vector<float> values(static_cast<std::size_t>(layout.out * layout.in * layout.height * layout.width));
-  for_each_element(layout, [&](std::size_t to, std::size_t from) { values[to] = memory[from]; });
-  return values;
-}
 
 ParameterStore::ParameterStore(const Network& network, const CompileOptions& options)
     : network_(network), options_(options), layouts_(network.parameters.size()) {}
@@ -46,7 +28,7 @@ ParameterStore::ParameterStore(const Network& network, const CompileOptions& opt
 void ParameterStore::set_layout(int index, const WeightLayout& layout) {
   WeightLayout& known = layouts_[static_cast<std::size_t>(index)];
   if (known.out != 0 && !(known == layout)) {
-    fail(ErrorKind::usage, "parameter '{}' would need two layouts on backend 'cuda'", parameter(index).name);
+    fail(ErrorKind::usage, "parameter '{}' would need two layouts on backend 'cuda'", plan_.parameters.parameter(index).name);
   }
   known = layout;
 }
@@ -54,41 +36,25 @@ void ParameterStore::set_layout(int index, const WeightLayout& layout) {
 void ParameterStore::finish_planning(Machine& machine) {
   std::vector<std::size_t> elements;
   std::vector<std::int64_t> widths;
+  std::vector<MatrixShape> matrices;
   for (std::size_t i = 0; i < layouts_.size(); ++i) {
     if (layouts_[i].out == 0) layouts_[i] = WeightLayout::vector(network_.parameters[i].shape.elements());
     elements.push_back(layouts_[i].elements());
-    widths.push_back(matrix_in_memory(static_cast<int>(i)).columns);
+    matrices.push_back(matrix_in_memory(static_cast<int>(i)));
+    widths.push_back(matrices.back().columns);
   }
-  plan_.place(elements, widths, kElementsAligned);
-  if (!plan_.update().optimizers.empty() && options_.train_batch > 0) plan_launches();
-  for (int index = 0; index < static_cast<int>(layouts_.size()); ++index) {
-    if (plan_.is_matrix(index)) orthogonaliser_.add(machine, matrix_in_memory(index));
-  }
-}
-
-void ParameterStore::plan_launches() {
-  for (int bucket = 0; bucket < static_cast<int>(buckets().size()); ++bucket) {
-    std::vector<Launch>& launches = launches_.emplace_back();
-    for (const ParameterPlan::ParameterRange& range : plan_.ranges(bucket)) {
-      const std::vector<UpdateSegment> segments = segments_of(range, {});
-      const std::int64_t packs = static_cast<std::int64_t>(range.elements) / kPack, last = packs - segments.back().begin;
-      const Launch& launch =
-          launches.emplace_back(Launch{segment_count_, segments.size(), segments.back().first_chunk + chunks_of_norms(last)});
-      segment_count_ += launch.segments;
-      most_chunks_ = std::max(most_chunks_, launch.chunks);
-      if (range.optimizer->scope() == OptimizerScope::matrix) most_directions_ = std::max(most_directions_, range.elements);
-    }
-  }
+  plan_.plan(elements, widths, kElementsAligned);
+  launches_.plan(machine, std::move(matrices));
 }
 
 // The parameter lies as the network has it, whatever its shape.
 bool ParameterStore::is_vector(int index) const {
-  return layouts_[static_cast<std::size_t>(index)] == WeightLayout::vector(parameter(index).shape.elements());
+  return layouts_[static_cast<std::size_t>(index)] == WeightLayout::vector(plan_.parameters.parameter(index).shape.elements());
 }
 
 MatrixShape ParameterStore::matrix_in_memory(int index) const {
   const WeightLayout& layout = layouts_[static_cast<std::size_t>(index)];
-  if (is_vector(index)) return matrix_of(parameter(index));
+  if (is_vector(index)) return matrix_of(plan_.parameters.parameter(index));
   return {layout.out_pitch, layout.height * layout.width * layout.in_pitch};
 }
 
@@ -96,237 +62,105 @@ MatrixShape ParameterStore::matrix_in_memory(int index) const {
 WeightLayout ParameterStore::layout_of(std::string_view state, int index) const {
   const WeightLayout& layout = layouts_[static_cast<std::size_t>(index)];
   const auto exactly = [](std::int64_t numbers) { return WeightLayout{numbers, 1, 1, 1, numbers, 1}; };
-  switch (plan_.kind_of(state, index)) {
+  switch (plan_.states.kind_of(state, index)) {
     case StateShape::element: return layout;
-    case StateShape::rows: return exactly(matrix_of(parameter(index)).rows);
-    case StateShape::columns: return is_vector(index) ? exactly(matrix_of(parameter(index)).columns) : layout.of_columns();
+    case StateShape::rows: return exactly(matrix_of(plan_.parameters.parameter(index)).rows);
+    case StateShape::columns:
+      return is_vector(index) ? exactly(matrix_of(plan_.parameters.parameter(index)).columns) : layout.of_columns();
     case StateShape::scalar: break;
   }
   return exactly(1);
 }
 
-// The sums of squares of one launch at a time: of its chunks, then of its segments.
-std::size_t ParameterStore::norm_bytes() const {
-  return plan_.needs_norms() ? (static_cast<std::size_t>(most_chunks_) + segment_count_) * sizeof(Squares) : 0;
-}
-
 void ParameterStore::append_to(MemoryPlan& plan) const {
-  const std::size_t workspace = most_directions_ * sizeof(float) + orthogonaliser_.bytes();
-  plan_.append_to(plan, mirrored() ? plan_.all() : 0, norm_bytes(), workspace);
+  plan_.append_to(plan, mirrored() ? plan_.parameters.all() : 0, launches_.norm_bytes(), launches_.workspace_bytes());
 }
 
 void ParameterStore::start(Machine& machine) {
   machine_ = &machine;
-  const std::size_t trained = plan_.gradients();
-  values_ = DeviceMemory(machine, plan_.all() * sizeof(float), "weights");
-  if (mirrored()) mirror_ = DeviceMemory(machine, plan_.all() * sizeof(Bf16), "weights in bf16");
-  gradients_ = DeviceMemory(machine, trained * sizeof(float), "gradients of weights");
-  kept_gradients_ = DeviceMemory(machine, plan_.kept_gradients() * sizeof(float), "gradients of earlier pieces");
-  for (const ParameterPlan::State& state : plan_.states()) {
+  values_ = DeviceMemory(machine, plan_.parameters.all() * sizeof(float), "weights");
+  if (mirrored()) mirror_ = DeviceMemory(machine, plan_.parameters.all() * sizeof(Bf16), "weights in bf16");
+  gradients_.start(machine);
+  for (const StatePlan::State& state : plan_.states.all()) {
     const DeviceMemory& memory = states_.emplace_back(machine, state.elements * sizeof(float), state.name + " of weights");
-    for (const auto& part : state.initial) fill(memory.as<float>() + part.begin, part.elements, part.value);
+    for (const auto& part : state.initial) fill(machine, memory.as<float>() + part.begin, part.elements, part.value);
   }
-  norms_ = DeviceMemory(machine, norm_bytes(), "norms of parameters");
-  segments_ = DeviceMemory(machine, segment_count_ * sizeof(UpdateSegment), "factors of the optimizer");
-  directions_ = DeviceMemory(machine, most_directions_ * sizeof(float), "directions of updates");
-  orthogonaliser_.start(machine);
-  for (Bucket& bucket : plan_.buckets()) bucket.gradients = trained > 0 ? gradient(bucket.parameters.front()) : nullptr;
+  launches_.start(machine);
+  transfer_.start(machine);
+  for (Bucket& bucket : plan_.parameters.buckets())
+    bucket.gradients = gradients_.exist() ? gradients_.at(bucket.parameters.front()) : nullptr;
 }
 
 void* ParameterStore::weights(int index) const {
-  return mirrored() ? static_cast<void*>(mirror_.as<Bf16>() + plan_.offset(index)) : value(index);
+  return mirrored() ? static_cast<void*>(mirror_.as<Bf16>() + plan_.parameters.offset(index)) : value(index);
 }
 
-void ParameterStore::fill(float* memory, std::size_t elements, float value) {
-  const std::unique_ptr<Queue> queue = machine_->make_queue("initial values");
-  const HostMemory host(*machine_, elements * sizeof(float));
-  machine_->host_access(host.data(), host.bytes(), true);
-  std::fill_n(reinterpret_cast<float*>(host.data()), elements, value);
-  queue->copy_in(memory, host.data(), host.bytes());
-  queue->mark()->wait();
-}
-
-std::vector<UpdateSegment> ParameterStore::segments_of(const ParameterPlan::ParameterRange& range,
-                                                       std::span<const double> rate_factor) const {
-  const std::size_t begin = plan_.offset(range.parameters.front());
-  std::vector<UpdateSegment> segments;
-  for (const int index : range.parameters) {
-    UpdateSegment segment = plan_.segment(index, rate_factor);
-    segment.begin = static_cast<std::int64_t>((plan_.offset(index) - begin) / kPack);
-    if (!segments.empty()) {
-      const UpdateSegment& before = segments.back();
-      segment.first_chunk = before.first_chunk + chunks_of_norms(segment.begin - before.begin);
-      segment.first_row = before.first_row + before.rows;
-      segment.first_column = before.first_column + column_packs(before.width) * kUpdatePack;
-    }
-    segments.push_back(segment);
-  }
-  return segments;
-}
-
-void ParameterStore::upload_segments(Queue& queue, std::span<const double> rate_factor) {
-  if (segments_are_up_ && std::ranges::equal(rate_factor, uploaded_factors_)) return;
-  segments_are_up_ = true;
-  uploaded_factors_.assign(rate_factor.begin(), rate_factor.end());
-  if (segments_.bytes() == 0) return;
-  std::vector<UpdateSegment> segments;
-  for (int bucket = 0; bucket < static_cast<int>(buckets().size()); ++bucket) {
-    for (const ParameterPlan::ParameterRange& range : plan_.ranges(bucket)) {
-      std::ranges::copy(segments_of(range, rate_factor), std::back_inserter(segments));
-    }
-  }
-  const HostMemory& upload = uploads_.emplace_back(*machine_, segments_.bytes());
-  machine_->host_access(upload.data(), upload.bytes(), true);
-  std::memcpy(upload.data(), segments.data(), segments_.bytes());
-  queue.copy_in(segments_.data(), upload.data(), segments_.bytes());
-}
-
-UpdateArguments ParameterStore::arguments_of(const ParameterPlan::ParameterRange& range, const Launch& launch) const {
+UpdateArguments ParameterStore::arrays_of(const UpdatePlan::Range& range) const {
   const int first = range.parameters.front();
   UpdateArguments arguments;
   arguments.value = value(first);
-  arguments.gradient = gradient(first);
-  for (std::size_t k = 0; k < range.states.size(); ++k) {
-    arguments.states[k] = states_[range.states[k]].as<float>() + plan_.place(static_cast<int>(range.states[k]), first);
+  arguments.gradient = gradients_.at(first);
+  const std::span<const std::size_t> own = plan_.states.states_of(*range.optimizer);
+  for (std::size_t k = 0; k < own.size(); ++k) {
+    arguments.states[k] = states_[own[k]].as<float>() + plan_.states.place(static_cast<int>(own[k]), first);
   }
-  arguments.bf16 = mirrored() ? mirror_.as<Bf16>() + plan_.offset(first) : nullptr;
+  arguments.bf16 = mirrored() ? mirror_.as<Bf16>() + plan_.parameters.offset(first) : nullptr;
   arguments.packs = static_cast<std::int64_t>(range.elements) / kPack;
   arguments.rows = range.rows;
   arguments.column_packs = range.column_packs;
-  arguments.segments = segments_.as<UpdateSegment>() + launch.first_segment;
-  arguments.segment_count = static_cast<std::int32_t>(launch.segments);
-  if (norms_.bytes() > 0) {
-    arguments.partial_squares = norms_.as<Squares>();
-    arguments.squares = norms_.as<Squares>() + most_chunks_ + launch.first_segment;
-    arguments.chunks = launch.chunks;
-  }
-  arguments.direction = directions_.as<float>();
   return arguments;
 }
 
 void ParameterStore::update(Queue& queue, int bucket, const UpdateStep& step) {
-  const std::vector<ParameterPlan::ParameterRange>& ranges = plan_.ranges(bucket);
-  upload_segments(queue, step.rate_factor);
-  for (std::size_t k = 0; k < ranges.size(); ++k) {
-    update(queue, ranges[k], launches_[static_cast<std::size_t>(bucket)][k], step);
-  }
-}
-
-void ParameterStore::update(Queue& queue, const ParameterPlan::ParameterRange& range, const Launch& launch,
-                            const UpdateStep& step) {
-  const Optimizer& optimizer = *range.optimizer;
-  const auto run = [&](const Kernel& kernel, const void* element) { queue.run(kernel, element); };
-  UpdateArguments arguments = arguments_of(range, launch);
-  arguments.learning_rate = static_cast<float>(step.learning_rate);
-  arguments.scale = step.scale;
-  arguments.wrong = step.wrong;
-  if (optimizer.scope() == OptimizerScope::matrix) {
-    optimizer.directions(arguments, step, run);
-    const std::size_t begin = plan_.offset(range.parameters.front());
-    for (std::size_t k = 0; k < range.parameters.size(); ++k) {
-      float* const direction = arguments.direction + (plan_.offset(range.parameters[k]) - begin);
-      const MatrixShape shape = matrix_in_memory(range.parameters[k]);
-      orthogonaliser_.run(queue, direction, arguments.squares + k, shape, optimizer.newton_schulz());
-    }
-  }
-  optimizer.update(arguments, step, run);
+  launches_.update(queue, bucket, step, [this](const UpdatePlan::Range& range) { return arrays_of(range); });
 }
 
 void ParameterStore::lerp_into(Queue& queue, std::string_view copy, double decay, bool write_back) {
-  const std::size_t state = plan_.find_copy(copy);
+  const std::size_t state = plan_.states.find_copy(copy);
   const DeviceMemory& memory = states_[state];
-  if (!plan_.states()[state].begun || decay == 0) queue.copy(memory.data(), values_.data(), memory.bytes());
-  plan_.states()[state].begun = true;
+  if (!plan_.states.all()[state].begun || decay == 0) queue.copy(memory.data(), values_.data(), memory.bytes());
+  plan_.states.begin(state);
   if (decay == 0) return;
   Blend kernel;
   kernel.value = values_.as<float>();
   kernel.copy = memory.as<float>();
   kernel.bf16 = mirrored() ? mirror_.as<Bf16>() : nullptr;
-  kernel.packs = static_cast<std::int64_t>(plan_.blended()) / kPack;
+  kernel.packs = static_cast<std::int64_t>(plan_.parameters.blended()) / kPack;
   kernel.decay = static_cast<float>(decay);
   kernel.write_back = write_back;
   queue.run(kernel);
 }
 
 void ParameterStore::swap_with(Queue& queue, std::string_view copy) {
-  const std::size_t state = plan_.find_copy(copy);
-  if (!plan_.states()[state].begun) return;  // it would begin as the values are
+  const std::size_t state = plan_.states.find_copy(copy);
+  if (!plan_.states.all()[state].begun) return;  // it would begin as the values are
   Swap kernel;
   kernel.value = values_.as<float>();
   kernel.copy = states_[state].as<float>();
   kernel.bf16 = mirrored() ? mirror_.as<Bf16>() : nullptr;
-  kernel.packs = static_cast<std::int64_t>(plan_.blended()) / kPack;
+  kernel.packs = static_cast<std::int64_t>(plan_.parameters.blended()) / kPack;
   queue.run(kernel);
-}
-
-void ParameterStore::keep_gradients(Queue& queue) {
-  if (kept_gradients_.bytes() == 0) fail(ErrorKind::usage, "gradients are not kept: the network was compiled for whole batches");
-  queue.copy(kept_gradients_.data(), gradients_.data(), kept_gradients_.bytes());
-}
-
-void ParameterStore::add_kept(Queue& queue, int bucket) {
-  const Bucket& sum = buckets()[static_cast<std::size_t>(bucket)];
-  SumArrays kernel;
-  kernel.sources[0] = kept_gradients_.as<float>() + plan_.offset(sum.parameters.front());
-  kernel.sources[1] = sum.gradients;
-  kernel.count = 2;
-  kernel.destination = sum.gradients;
-  kernel.elements = static_cast<std::int64_t>(sum.elements);
-  queue.run(kernel);
-}
-
-void ParameterStore::zero_gradients(Queue& queue) {
-  if (gradients_.bytes() > 0) queue.zero(gradients_.data(), gradients_.bytes());
 }
 
 float* ParameterStore::state_of(std::string_view name, int index) const {
-  const int state = plan_.find_state(name, index);
-  if (state == ParameterPlan::kValues) return value(index);
-  if (state == ParameterPlan::kGradients) return gradient(index);
-  return states_[static_cast<std::size_t>(state)].as<float>() + plan_.place(state, index);
-}
-
-// Pinning takes far longer than a copy, so what is there is kept, and grows up to kMostStaging.
-HostMemory& ParameterStore::staging(std::size_t bytes) {
-  if (!staging_ || staging_->bytes() < std::min(bytes, kMostStaging)) {
-    staging_.reset();
-    staging_ = std::make_unique<HostMemory>(*machine_, std::clamp(bytes, kLeastStaging, kMostStaging));
-  }
-  return *staging_;
-}
-
-// copy(at, count, pinned): `count` bytes from byte `at` on.
-template <class Copy>
-void ParameterStore::in_pieces(std::size_t bytes, const Copy& copy) {
-  const HostMemory& pinned = staging(bytes);
-  for (std::size_t at = 0; at < bytes; at += pinned.bytes()) copy(at, std::min(pinned.bytes(), bytes - at), pinned.data());
+  const int state = plan_.states.find(name, index);
+  if (state == StatePlan::kValues) return value(index);
+  if (state == StatePlan::kGradients) return gradients_.at(index);
+  return states_[static_cast<std::size_t>(state)].as<float>() + plan_.states.place(state, index);
 }
 
 std::vector<float> ParameterStore::read(Queue& queue, std::string_view state, int index) {
-  const float* source = state_of(state, index);
+  const float* const source = state_of(state, index);
   const WeightLayout layout = layout_of(state, index);
-  std::vector<float> memory(layout.elements());
-  in_pieces(memory.size() * sizeof(float), [&](std::size_t at, std::size_t count, std::byte* pinned) {
-    queue.copy_out(pinned, reinterpret_cast<const std::byte*>(source) + at, count);
-    queue.mark()->wait();
-    machine_->host_access(pinned, count, false);
-    std::memcpy(reinterpret_cast<std::byte*>(memory.data()) + at, pinned, count);
-  });
-  return from_memory(layout, memory);
+  return from_memory(layout, transfer_.read(queue, source, layout.elements()));
 }
 
 void ParameterStore::write(Queue& queue, std::string_view state, int index, std::span<const float> values) {
-  plan_.check_size(state, index, values);
-  float* destination = state_of(state, index);
-  const std::vector<float> memory = to_memory(layout_of(state, index), values);
-  in_pieces(memory.size() * sizeof(float), [&](std::size_t at, std::size_t count, std::byte* pinned) {
-    machine_->host_access(pinned, count, true);
-    std::memcpy(pinned, reinterpret_cast<const std::byte*>(memory.data()) + at, count);
-    queue.copy_in(reinterpret_cast<std::byte*>(destination) + at, pinned, count);
-    queue.mark()->wait();
-  });
+  plan_.states.check_size(state, index, values);
+  float* const destination = state_of(state, index);
+  transfer_.write(queue, destination, to_memory(layout_of(state, index), values));
   if (state == kValue && mirrored()) mirror(queue, index);
-  plan_.written(plan_.find_state(state, index));
+  plan_.states.written(plan_.states.find(state, index));
 }
 
 namespace {
@@ -371,20 +205,19 @@ std::unique_ptr<Snapshot> ParameterStore::capture(Queue& queue, std::span<const 
     parts.push_back({layout, bytes});
     bytes += layout.elements() * sizeof(float);
   }
-  const bool free = captured_.use_count() == 1 && captured_->bytes() >= bytes;
-  if (!free) captured_ = std::make_shared<HostMemory>(*machine_, std::max<std::size_t>(bytes, 1));
+  std::shared_ptr<HostMemory> memory = transfer_.room_for_copy(bytes);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const float* const source = state_of(states[i].state, states[i].parameter);
-    queue.copy_out(captured_->data() + parts[i].offset, source, parts[i].layout.elements() * sizeof(float));
+    queue.copy_out(memory->data() + parts[i].offset, source, parts[i].layout.elements() * sizeof(float));
   }
-  return std::make_unique<PinnedSnapshot>(*machine_, captured_, std::move(parts), queue.mark());
+  return std::make_unique<PinnedSnapshot>(*machine_, std::move(memory), std::move(parts), queue.mark());
 }
 
 void ParameterStore::mirror(Queue& queue, int index) {
   FloatToBf16 kernel;
   kernel.from = value(index);
-  kernel.to = mirror_.as<Bf16>() + plan_.offset(index);
-  kernel.packs = static_cast<std::int64_t>((plan_.elements(index) + kPack - 1) / kPack);
+  kernel.to = mirror_.as<Bf16>() + plan_.parameters.offset(index);
+  kernel.packs = static_cast<std::int64_t>((plan_.parameters.elements(index) + kPack - 1) / kPack);
   queue.run(kernel);
   queue.mark()->wait();
 }

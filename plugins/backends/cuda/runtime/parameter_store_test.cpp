@@ -122,7 +122,7 @@ TEST(Captured, StatesStayWhateverTheDeviceDoesNext) {
     std::vector<std::vector<float>> expected;
     for (const StateOf& each : asked) expected.push_back(transfer.store.read(*transfer.queue, each.state, each.parameter));
     const auto snapshot = transfer.store.capture(*transfer.queue, asked);
-    for (int bucket = 0; bucket < static_cast<int>(transfer.store.buckets().size()); ++bucket) {
+    for (int bucket = 0; bucket < static_cast<int>(transfer.store.plan().parameters.buckets().size()); ++bucket) {
       transfer.store.update(*transfer.queue, bucket, {{.learning_rate = 0.1}});
     }
     for (const StateOf& each : asked) {

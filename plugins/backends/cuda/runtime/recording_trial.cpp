@@ -4,9 +4,9 @@
 
 #include <memory>
 
+#include "host_memory.h"
 #include "kernels/plain.h"
 #include "layers/map_spec.h"
-#include "parameter_store.h"
 
 namespace millrace::cuda {
 namespace {

@@ -10,9 +10,9 @@
 #include <optional>
 #include <string_view>
 
+#include "host_memory.h"
 #include "layers/map_spec.h"
 #include "millrace/error.h"
-#include "parameter_store.h"
 #include "recording_trial.h"
 
 namespace millrace::cuda {

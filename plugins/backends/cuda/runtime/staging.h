@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "device_meter.h"
+#include "host_memory.h"
 #include "machine.h"
 #include "millrace/loss.h"
-#include "parameter_store.h"
 #include "resident_images.h"
 #include "trace.h"
 

@@ -5,8 +5,8 @@
 #include <mutex>
 #include <vector>
 
+#include "host_memory.h"
 #include "machine.h"
-#include "parameter_store.h"
 
 namespace millrace::cuda {
 

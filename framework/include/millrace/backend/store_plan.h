@@ -1,0 +1,32 @@
+// The half of a backend's store of parameters that all backends share: where parameters lie, how they are updated, and which
+// states are kept for them. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "millrace/backend/parameter_plan.h"
+#include "millrace/backend/state_plan.h"
+#include "millrace/backend/update_plan.h"
+
+namespace millrace {
+
+// Threading: one thread plans; afterwards it is read from any.
+struct StorePlan {
+  // `network` and `options` outlive the plan.
+  StorePlan(const Network& network, const CompileOptions& options) : parameters(network, options) {}
+  StorePlan(const StorePlan&) = delete;
+  StorePlan& operator=(const StorePlan&) = delete;
+
+  // As for ParameterPlan::place(). Throws Error(usage) for a parameter that its optimizer cannot update.
+  void plan(std::span<const std::size_t> elements, std::span<const std::int64_t> widths, std::size_t alignment);
+  // `bf16`: elements of a second copy of the values; `norms`, `workspace` of optimizers of scope `matrix`: bytes.
+  void append_to(MemoryPlan& plan, std::size_t bf16, std::size_t norms, std::size_t workspace) const;
+
+  ParameterPlan parameters;
+  UpdatePlan updates{parameters};
+  StatePlan states{parameters, updates};
+};
+
+}  // namespace millrace
