@@ -42,6 +42,7 @@ void recall_pass(const Json& line, Story& story) {
   event.graph = line.value("graph", "validate");
   event.epoch = line.value("epoch", 0.0);
   event.step = line.value("step", std::uint64_t{0});
+  event.best_step = line.value("best_step", std::uint64_t{0});
   event.samples = line.value("samples", 0.0);
   event.reported = true;
   event.figures = figures_of(line);
