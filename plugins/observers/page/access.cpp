@@ -1,6 +1,5 @@
 #include "access.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -10,16 +9,12 @@
 #include <cerrno>
 #include <cstring>
 
+#include "address.h"
 #include "millrace/error.h"
 #include "millrace/util/text.h"
 
 namespace millrace::page {
 namespace {
-
-bool is_address(const std::string& host) {
-  in6_addr parsed{};
-  return inet_pton(AF_INET, host.c_str(), &parsed) == 1 || inet_pton(AF_INET6, host.c_str(), &parsed) == 1;
-}
 
 std::string name_of_this_machine() {
   std::array<char, 256> name{};
@@ -41,10 +36,14 @@ std::string_view host_of(std::string_view authority) {
   return authority.substr(0, authority.rfind(':'));
 }
 
+Access::Access(Setting setting) : setting_(std::move(setting)) {
+  for (std::string& name : setting_.names) name = lower_case(name);  // as names of hosts are compared
+}
+
 // Also "name.domain", where the machine is called "name".
 bool Access::names_this_machine(std::string_view authority) const {
   const std::string host = lower_case(host_of(authority));
-  if (host == "localhost" || is_address(host)) return true;
+  if (host == "localhost" || is_ip(host)) return true;
   if (std::ranges::find(setting_.names, host) != setting_.names.end()) return true;
   const std::string own = name_of_this_machine();
   return !setting_.loopback && !own.empty() && (host == own || host.starts_with(own + "."));

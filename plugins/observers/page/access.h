@@ -12,7 +12,7 @@ struct Claims {
   std::string_view host, origin, token;
 };
 
-// The optimizers:
+// The rules:
 // - `Host` names this machine: an address, localhost, the machine's own name, or one of `names`. A page of somebody else's whose
 //   name was made to lead here (DNS rebinding) sends its own name.
 // - `Origin`, where a browser sends it, is this page's.
@@ -26,7 +26,7 @@ class Access {
     std::vector<std::string> names;
     std::string token;
   };
-  explicit Access(Setting setting) : setting_(std::move(setting)) {}
+  explicit Access(Setting setting);
 
   // Why the request is refused; "": it is not. `asks`: it wants to change something.
   std::string refusal(const Claims& claims, bool asks) const;

@@ -41,12 +41,12 @@ SocketAddress socket_address(const Address& address) {
   return made;
 }
 
+}  // namespace
+
 bool is_ip(const std::string& host) {
   in6_addr parsed{};
   return inet_pton(AF_INET, host.c_str(), &parsed) == 1 || inet_pton(AF_INET6, host.c_str(), &parsed) == 1;
 }
-
-}  // namespace
 
 bool Address::is_loopback() const { return host.starts_with("127.") || host == "::1"; }
 std::string Address::text() const { return is_v6() ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port); }

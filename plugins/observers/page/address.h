@@ -16,6 +16,8 @@ struct Address {
   std::string text() const;  // "[::1]:8080"
 };
 
+bool is_ip(const std::string& host);  // of version 4 or 6, without brackets
+
 // Throws Error(usage) that names the key.
 Address read_address(std::string_view key, std::string_view text);
 

@@ -96,16 +96,7 @@ class PageObserver final : public RunObserver {
       story.begin(e);
       if (e.resumed) story.recall(e.folder / "metrics.jsonl", e.first_step);
     });
-    if (params_.address.empty()) return;
-    Server::Source source;
-    source.snapshot = [this] { return story_.with([](const Story& story) { return story.snapshot(); }); };
-    source.metrics = [this] { return story_.with([](const Story& story) { return story.metrics(); }); };
-    source.pictures = [this] { return story_.with([](const Story& story) { return story.pictures(); }); };
-    source.changes = [this] { return story_.with([](Story& story) { return story.changes(); }); };
-    source.ask = [&control](std::string_view what, std::string_view body) { return ask(control, what, body); };
-    source.folder = e.folder;
-    server_ = std::make_unique<Server>(Server::Setting{params_.address, params_.hosts}, std::move(source));
-    print_to_stderr("page: {}\n", server_->url());
+    if (!params_.address.empty()) serve(e, control);
   }
   void step(const StepEvent& e) override { add(e); }
   void epoch(const EpochEvent& e) override {
@@ -141,6 +132,24 @@ class PageObserver final : public RunObserver {
   template <class Event>
   void add(const Event& event) {
     story_.with([&](Story& story) { story.add(event); });
+  }
+
+  // A port that another program has costs the page, and not the report.
+  void serve(const RunStart& e, RunControl& control) {
+    Server::Source source;
+    source.snapshot = [this] { return story_.with([](const Story& story) { return story.snapshot(); }); };
+    source.metrics = [this] { return story_.with([](const Story& story) { return story.metrics(); }); };
+    source.pictures = [this] { return story_.with([](const Story& story) { return story.pictures(); }); };
+    source.changes = [this] { return story_.with([](Story& story) { return story.changes(); }); };
+    source.ask = [&control](std::string_view what, std::string_view body) { return ask(control, what, body); };
+    source.warn = [&control](std::string_view message) { control.warn(message); };
+    source.folder = e.folder;
+    try {
+      server_ = std::make_unique<Server>(Server::Setting{params_.address, params_.hosts}, std::move(source));
+      print_to_stderr("page: {}\n", server_->url());
+    } catch (const Error& error) {
+      control.warn(fmt::format("the page is not served{}: {}", params_.report ? ", and report.html is written" : "", error.what()));
+    }
   }
 
   bool look_for_pictures() {  // whether there are new ones

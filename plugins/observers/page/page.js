@@ -570,7 +570,7 @@ $("unzoom").addEventListener("click", () => view.setZoom(null));
 
 // ---- The connection ----
 
-// The server numbers its runs: another one at the same address begins a new page.
+// A run is known by its folder and the time when it began: another one at the same address begins a new page.
 let known = null, tries = 0;
 function connect() {
   const source = new EventSource(`events${token ? `?open=${token}` : ""}`);

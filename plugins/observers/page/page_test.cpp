@@ -18,6 +18,7 @@
 
 #include "millrace/observer.h"
 #include "millrace/plugin.h"
+#include "server.h"
 #include "testkit/files.h"
 
 namespace millrace::page {
@@ -278,6 +279,20 @@ TEST_F(Page, TellsItsReadersThatTheRunHasEnded) {
   EXPECT_FALSE(Connection(port_).connected());
 }
 
+TEST_F(Page, KeepsTheReportWhereItsPortIsTaken) {
+  Diagnostics errors;
+  const auto second = registry().observer("page")->create(Value(Table{{"address", {}, Value(host_)}}), "[observe.page]", errors);
+  const testkit::TestFolder own;
+  RunStart start;
+  start.folder = own.path();
+  second->start(start, asked_);
+  EXPECT_EQ(asked_.text(), fmt::format("warn the page is not served, and report.html is written: nothing can listen at {}: "
+                                       "Address already in use",
+                                       host_));
+  second->end({});
+  EXPECT_TRUE(fs::exists(own.path() / "report.html"));
+}
+
 TEST_F(Page, ServesPicturesOfTheRunAndNothingElse) {
   std::ofstream(folder_ / "results.svg") << "<svg xmlns='http://www.w3.org/2000/svg'/>";
   std::ofstream(folder_ / "secret.txt") << "secret";
@@ -314,6 +329,75 @@ TEST_F(Page, ShowsFiguresToPrometheus) {
   std::string reply;
   EXPECT_EQ(status(header("GET /metrics", "Connection: close\r\n\r\n"), &reply), 200);
   EXPECT_NE(reply.find("millrace_running"), std::string::npos) << reply;
+}
+
+// A server without a run.
+class PageServer : public testing::Test {
+ protected:
+  PageServer() {
+    source_.snapshot = [this] {
+      if (fails_) throw std::bad_alloc();
+      return fmt::format(R"({{"version":{},"long":"{}"}})", version_.load(), std::string(std::size_t{4} << 20, 'x'));
+    };
+    source_.metrics = [] { return std::string("fine"); };
+    source_.pictures = [] { return std::vector<Picture>(); };
+    source_.changes = [this]() -> std::string {
+      if (breaks_) throw std::runtime_error("the changes are broken");
+      return "{}";
+    };
+    source_.ask = [](std::string_view, std::string_view) { return false; };
+    source_.warn = [this](std::string_view text) {
+      const std::lock_guard lock(mutex_);
+      warning_ = text;
+    };
+    server_ = std::make_unique<Server>(Server::Setting(), source_);
+    const std::string url = server_->url();
+    port_ = std::stoi(url.substr(url.rfind(':') + 1));
+  }
+  static void ask(const Connection& connection, const char* path) {
+    connection.send(fmt::format("GET {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path));
+  }
+  std::string reply(const char* path, const char* until = "\xff") const {
+    const Connection connection(port_, 4096);
+    ask(connection, path);
+    return connection.read_until(until);
+  }
+  std::string warning() const {
+    const std::lock_guard lock(mutex_);
+    return warning_;
+  }
+
+  std::atomic<bool> fails_ = false, breaks_ = false;
+  std::atomic<int> version_ = 1;
+  int port_ = 0;
+
+ private:
+  mutable std::mutex mutex_;
+  std::string warning_;
+  Server::Source source_;
+  std::unique_ptr<Server> server_;  // last: it uses all of the above
+};
+
+// Nothing catches on its thread but the server itself: what it let pass would end the training.
+TEST_F(PageServer, OutlivesWhatFailsInIt) {
+  fails_ = true;
+  EXPECT_EQ(reply("/state"), "");
+  EXPECT_EQ(reply("/events").find("event: state"), std::string::npos);
+  EXPECT_NE(reply("/metrics").find("fine"), std::string::npos);
+  fails_ = false;
+  const Connection reader(port_);
+  ask(reader, "/events");
+  EXPECT_NE(reader.read_until("event: state").find("event: state"), std::string::npos);
+  breaks_ = true;
+  reader.read_until("\xff");  // until the server closes
+  EXPECT_NE(warning().find(" is closed, and the run goes on: the changes are broken"), std::string::npos) << warning();
+}
+
+TEST_F(PageServer, GivesANewReaderTheStateOfNow) {
+  EXPECT_NE(reply("/events", "\"version\":1").find("\"version\":1"), std::string::npos);  // and leaves in its midst
+  EXPECT_NE(reply("/metrics").find("fine"), std::string::npos);                           // which is noticed by now
+  version_ = 2;
+  EXPECT_NE(reply("/events", "\"version\":").find("\"version\":2"), std::string::npos);
 }
 
 TEST(PageAddress, IsReadBeforeARunBegins) {

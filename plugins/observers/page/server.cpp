@@ -17,6 +17,7 @@
 #include <list>
 #include <optional>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "access.h"
@@ -49,11 +50,31 @@ constexpr const char* kPlain = "text/plain; charset=utf-8";
 constexpr const char* kNothing = "default-src 'none'; sandbox";
 constexpr const char* kPictureOnly = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 
+constexpr std::string_view kData = "\ndata: ", kEventEnd = "\n\n";
+
 Text event(std::string_view name, std::string_view json) {
-  return std::make_shared<const std::string>(fmt::format("event: {}\ndata: {}\n\n", name, json));
+  return std::make_shared<const std::string>(fmt::format("event: {}{}{}{}", name, kData, json, kEventEnd));
+}
+
+// The JSON of an event.
+std::string_view data_of(std::string_view event) {
+  event.remove_prefix(event.find(kData) + kData.size());
+  event.remove_suffix(kEventEnd.size());
+  return event;
 }
 
 std::string_view text_or_empty(const char* text) { return text == nullptr ? std::string_view() : text; }
+
+// libmicrohttpd is C, and calls back into this file: no exception may pass through it. What fails is answered with `otherwise`,
+// which closes the connection.
+template <class F>
+auto guarded(std::invoke_result_t<const F&> otherwise, const F& f) noexcept {
+  try {
+    return f();
+  } catch (...) {
+    return otherwise;
+  }
+}
 
 // What is asked in one request, while its body arrives.
 struct Request {
@@ -87,6 +108,8 @@ class Server::Loop {
   };
 
   void run();
+  void serve();
+  void leave();
   void wait();
   void tell_changes();
   void append(Text change);
@@ -98,6 +121,7 @@ class Server::Loop {
   MHD_Result handle(MHD_Connection* connection, std::string_view url, std::string_view method, Request& request);
   MHD_Result begin(MHD_Connection* connection, std::string_view url, std::string_view method);
   MHD_Result get(MHD_Connection* connection, std::string_view url);
+  MHD_Result send_state(MHD_Connection* connection);
   MHD_Result listen(MHD_Connection* connection);
   MHD_Result send_page(MHD_Connection* connection);
   MHD_Result send_picture(MHD_Connection* connection, std::string_view name);
@@ -115,8 +139,9 @@ class Server::Loop {
   std::list<Listener> listeners_;
   std::deque<Text> changes_;
   std::uint64_t first_change_ = 0;  // the number of changes_.front()
-  Text state_;                      // of the moment when `state_change_` was the next change
+  Text state_;                      // of the moment when `state_change_` was the next change, at `state_time_`
   std::uint64_t state_change_ = 0;
+  Clock::time_point state_time_;
   Clock::time_point told_ = Clock::now(), changed_ = Clock::now();
   std::atomic<bool> closing_{false};
   std::thread thread_;  // last: it uses all of the above
@@ -141,16 +166,18 @@ Server::Loop::Loop(const Setting& setting, Source source)
 void Server::Loop::start_daemon() {
   const auto on_request = [](void* self, MHD_Connection* connection, const char* url, const char* method, const char*,
                              const char* data, std::size_t* bytes, void** request) -> MHD_Result {
-    auto* const loop = static_cast<Loop*>(self);
-    if (*request == nullptr) {
-      *request = new Request;
-      return loop->begin(connection, url, method);
-    }
-    auto& asked = *static_cast<Request*>(*request);
-    if (*bytes == 0) return loop->handle(connection, url, method, asked);
-    if (asked.body.size() + *bytes > kMostBody) return MHD_NO;  // the connection is closed
-    asked.body.append(data, std::exchange(*bytes, 0));
-    return MHD_YES;
+    return guarded(MHD_NO, [&] {
+      auto* const loop = static_cast<Loop*>(self);
+      if (*request == nullptr) {
+        *request = new Request;
+        return loop->begin(connection, url, method);
+      }
+      auto& asked = *static_cast<Request*>(*request);
+      if (*bytes == 0) return loop->handle(connection, url, method, asked);
+      if (asked.body.size() + *bytes > kMostBody) return MHD_NO;  // the connection is closed
+      asked.body.append(data, std::exchange(*bytes, 0));
+      return MHD_YES;
+    });
   };
   const auto on_end = [](void*, MHD_Connection*, void** request, MHD_RequestTerminationCode) {
     delete static_cast<Request*>(std::exchange(*request, nullptr));
@@ -170,7 +197,6 @@ void Server::Loop::start_daemon() {
 
 Server::Loop::~Loop() {
   close();
-  MHD_stop_daemon(daemon_);
   ::close(wake_);
 }
 
@@ -188,8 +214,22 @@ std::string Server::Loop::url() const {
   return fmt::format("http://{}:{}/?{}={}", name_for_others(), shown.port, kTokenName, access_.token());
 }
 
+// What fails here ends the page, and not the run.
 void Server::Loop::run() {
   ::pthread_setname_np(::pthread_self(), "page server");
+  try {
+    serve();
+  } catch (...) {
+    guarded(false, [this] {
+      source_.warn(fmt::format("the page at {} is closed, and the run goes on: {}", address_.text(), current_error().what()));
+      return true;
+    });
+  }
+  closing_ = true;  // a listener that has read all is not suspended any more
+  leave();
+}
+
+void Server::Loop::serve() {
   std::optional<Clock::time_point> until;
   while (!until || (Clock::now() < *until && !listeners_.empty())) {
     wait();
@@ -204,11 +244,15 @@ void Server::Loop::run() {
     wake_listeners();
     MHD_run(daemon_);
   }
+}
+
+void Server::Loop::leave() {
   ::close(MHD_quiesce_daemon(daemon_));  // which gives the socket back
   for (Listener& listener : listeners_) {
     if (std::exchange(listener.suspended, false)) MHD_resume_connection(listener.connection);
   }
   MHD_run(daemon_);
+  MHD_stop_daemon(daemon_);
 }
 
 // Until a request, the next change or close().
@@ -248,12 +292,14 @@ void Server::Loop::wake_listeners() {
   }
 }
 
-// Made once for all who begin between two changes.
+// Made once for all who ask for it between two changes, and anew after the time between them: without a listener there are none.
 Text Server::Loop::state() {
   const std::uint64_t next = first_change_ + changes_.size();
-  if (!state_ || state_change_ != next) {
+  const Clock::time_point now = Clock::now();
+  if (!state_ || state_change_ != next || now - state_time_ >= kChangePeriod) {
     state_ = event("state", source_.snapshot());
     state_change_ = next;
+    state_time_ = now;
   }
   return state_;
 }
@@ -321,7 +367,7 @@ MHD_Result Server::Loop::get(MHD_Connection* connection, std::string_view url) {
   constexpr std::string_view kPictures = "/pictures/";
   if (url == "/") return send_page(connection);
   if (url == "/events") return listen(connection);
-  if (url == "/state") return send(connection, MHD_HTTP_OK, source_.snapshot(), "application/json");
+  if (url == "/state") return send_state(connection);
   if (url == "/metrics") return send(connection, MHD_HTTP_OK, source_.metrics(), kPrometheusType.data());
   if (url.starts_with(kPictures)) return send_picture(connection, url.substr(kPictures.size()));
   return send(connection, MHD_HTTP_NOT_FOUND, "there is no such page\n");
@@ -331,13 +377,16 @@ MHD_Result Server::Loop::listen(MHD_Connection* connection) {
   if (listeners_.size() == kMostListeners) {
     return send(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many pages show this run\n");
   }
-  if (listeners_.empty()) source_.changes();  // what nobody has waited for is in the state
+  if (listeners_.empty()) {  // what nobody has waited for is taken, so the state must be of a later moment
+    source_.changes();
+    state_.reset();
+  }
   Listener& listener = listeners_.emplace_back();
   listener.loop = this;
   listener.connection = connection;
   const auto read = [](void* self, std::uint64_t, char* to, std::size_t most) -> ssize_t {
     auto& who = *static_cast<Listener*>(self);
-    return who.loop->read(who, to, most);
+    return guarded(ssize_t{MHD_CONTENT_READER_END_WITH_ERROR}, [&] { return who.loop->read(who, to, most); });
   };
   const auto forget = [](void* self) {
     auto& who = *static_cast<Listener*>(self);
@@ -349,6 +398,18 @@ MHD_Result Server::Loop::listen(MHD_Connection* connection) {
     return MHD_NO;
   }
   return queue(connection, MHD_HTTP_OK, response, "text/event-stream", kNothing);
+}
+
+// The JSON of the event, which all connections share: no one of them holds a copy.
+MHD_Result Server::Loop::send_state(MHD_Connection* connection) {
+  auto shared = std::make_unique<Text>(state());
+  const std::string_view json = data_of(**shared);
+  MHD_Response* const response = MHD_create_response_from_buffer_with_free_callback_cls(
+      json.size(), const_cast<char*>(json.data()),  // NOLINT: it is only read
+      [](void* held) { delete static_cast<Text*>(held); }, shared.get());
+  if (response == nullptr) return MHD_NO;
+  shared.release();  // the response has it
+  return queue(connection, MHD_HTTP_OK, response, "application/json", kNothing);
 }
 
 MHD_Result Server::Loop::send_page(MHD_Connection* connection) {

@@ -249,6 +249,12 @@ void Story::plot(const std::string& graph, std::uint64_t step, const Figure& fig
   found->second.course.add(step, figure.value);
 }
 
+// The best weights' figures belong to their step, where the curve has them already unless it is empty.
+void Story::plot_pass(const PassEvent& e, const Figure& figure) {
+  if (e.best_step == 0) return plot(e.graph, e.step, figure, false);
+  if (!curves_.contains(e.graph + "." + figure.name)) plot(e.graph, e.best_step, figure, false);
+}
+
 void Story::say(std::string kind, std::string text, double seconds) {
   log_.push_back({++messages_, seconds, std::move(kind), std::move(text)});
   if (log_.size() > kMostMessages) log_.pop_front();
@@ -270,7 +276,7 @@ void Story::add(const EpochEvent& e) {
 
 void Story::add(const PassEvent& e) {
   if (e.reported) {
-    for (const Figure& figure : e.figures) plot(e.graph, e.step, figure, false);
+    for (const Figure& figure : e.figures) plot_pass(e, figure);
   }
   passes_[e.graph] = e;
   changed_ |= kPasses;
@@ -278,6 +284,7 @@ void Story::add(const PassEvent& e) {
   for (const Figure& f : e.figures) {
     text += f.percent ? fmt::format("  {} {:.2f} %", f.name, 100 * f.value) : fmt::format("  {} {:.4g}", f.name, f.value);
   }
+  if (e.best_step != 0) text += fmt::format("  of the best weights, after step {}", e.best_step);
   say("pass", text, e.elapsed_seconds);
 }
 

@@ -66,6 +66,7 @@ class Story {
     bool percent = false, higher_is_better = false;
   };
   void plot(const std::string& graph, std::uint64_t step, const Figure& figure, bool smooth);
+  void plot_pass(const PassEvent& pass, const Figure& figure);
   void say(std::string kind, std::string text, double seconds);
   std::string parts(unsigned which) const;
   std::string curve(const std::string& name, const Curve& curve, std::size_t from) const;

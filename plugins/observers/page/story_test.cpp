@@ -68,6 +68,8 @@ TEST(Story, BeginsWithWhatAResumedRunHasToldBefore) {
 {"event":"resume","step":1}
 {"event":"step","step":2,"loss":3}
 {"event":"validate","graph":"validate","step":2,"loss":2.5,"accuracy":0.5}
+{"event":"validate","graph":"validate","step":2,"best_step":1,"accuracy":0.75}
+{"event":"validate","graph":"test","step":2,"best_step":1,"accuracy":0.25}
 {"event":"step","step":3,"loss":1}
 {"event":"st)";
   Story story;
@@ -87,7 +89,8 @@ TEST(Story, BeginsWithWhatAResumedRunHasToldBefore) {
   };
   EXPECT_EQ(points("train.loss"), "1:4 2:3 ");
   EXPECT_EQ(points("train.learning_rate"), "1:0.1 ");
-  EXPECT_EQ(points("validate.accuracy"), "2:0.5 ");
+  EXPECT_EQ(points("validate.accuracy"), "2:0.5 ") << "where the best weights stand already";
+  EXPECT_EQ(points("test.accuracy"), "1:0.25 ");
 }
 
 TEST(Story, TellsOfThreeHundredRanksAsBrieflyAsOfThree) {
@@ -128,6 +131,9 @@ TEST(Access, WantsATokenForLookingFromOtherMachines) {
   EXPECT_EQ(far.refusal({.host = "10.0.0.1:80", .origin = {}, .token = "0123456789abcdef"}, false), "");
   EXPECT_EQ(far.refusal({.host = "train.example", .origin = {}, .token = "0123456789abcdef"}, false), "");
   EXPECT_NE(far.refusal({.host = "other.example", .origin = {}, .token = "0123456789abcdef"}, false), "");
+  EXPECT_EQ(Access({.loopback = true, .names = {"Train.Example"}, .token = {}})
+                .refusal({.host = "train.example", .origin = {}, .token = {}}, false),
+            "");
   EXPECT_NE(random_token(), random_token());
 }
 

@@ -59,6 +59,19 @@ std::vector<Point> Series::smoothed() const {
   return all;
 }
 
+// What is left of the passes, in place of what was told of those behind: they are made again.
+void FigureHistory::Passes::cut(double x) {
+  all.cut(x);
+  const std::vector<Point> left = all.points();
+  if (left.empty()) return;
+  last = lowest = highest = left.front();
+  for (const Point& point : left) {
+    last = point;
+    if (point.y < lowest.y || !std::isfinite(lowest.y)) lowest = point;
+    if (point.y > highest.y || !std::isfinite(highest.y)) highest = point;
+  }
+}
+
 double History::place(std::uint64_t step) const {
   return run_.steps_per_epoch > 0 ? static_cast<double>(step) / static_cast<double>(run_.steps_per_epoch)
                                   : static_cast<double>(step);
@@ -114,10 +127,14 @@ void History::cut(std::uint64_t step) {
   for (auto& [name, figure] : figures_) {
     figure.steps.cut(x);
     figure.epochs.cut(x);
-    for (auto& [graph, passes] : figure.passes) passes.all.cut(x);
+    for (auto& [graph, passes] : figure.passes) passes.cut(x);
+    std::erase_if(figure.passes, [](const auto& each) { return each.second.all.empty(); });
   }
   rate_.cut(x);
   speed_.cut(x);
+  steps_done_ = std::min(steps_done_, step);
+  epochs_done_ = std::min(epochs_done_, x);
+  if (first_not_finite_ > x) first_not_finite_ = std::numeric_limits<double>::quiet_NaN();
 }
 
 void History::read(const std::filesystem::path& metrics, std::uint64_t first_step) {

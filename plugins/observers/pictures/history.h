@@ -48,6 +48,7 @@ struct FigureHistory {
   struct Passes {
     Series all;
     Point last, lowest, highest;
+    void cut(double x);
   };
   std::map<std::string, Passes> passes;  // by graph
 };

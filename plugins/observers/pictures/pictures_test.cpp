@@ -105,6 +105,28 @@ TEST_F(PicturesTest, GoOnWhereTheRunThatIsResumedHadStopped) {
   EXPECT_EQ(history.first_not_finite(), 0.5) << "epochs, of four steps each";
 }
 
+// A run that went back to step 2: what it had said of steps 3 and 4 is not true of what it has become.
+TEST_F(PicturesTest, TellNothingOfStepsThatWereUndone) {
+  std::ofstream(folder_ / "metrics.jsonl")
+      << R"({"event":"step","step":2,"loss":5,"elapsed_seconds":1}
+{"event":"validate","graph":"validate","step":2,"loss":4,"accuracy":0.5,"elapsed_seconds":2}
+{"event":"step","step":3,"loss":null,"elapsed_seconds":3}
+{"event":"validate","graph":"validate","step":4,"loss":null,"accuracy":0.9,"elapsed_seconds":4}
+{"event":"validate","graph":"test","step":4,"loss":1,"elapsed_seconds":4}
+{"event":"resume","step":2,"elapsed_seconds":5}
+)";
+  pictures::History history;
+  history.start(start_event());
+  history.read(folder_ / "metrics.jsonl", 9);
+  EXPECT_TRUE(std::isnan(history.first_not_finite())) << history.first_not_finite();
+  EXPECT_EQ(history.steps_done(), 2U);
+  const auto& accuracy = history.figure("accuracy").passes.at("validate");
+  EXPECT_EQ(accuracy.highest.y, 0.5);
+  EXPECT_EQ(accuracy.last.y, 0.5);
+  EXPECT_EQ(history.figure("loss").passes.at("validate").last.y, 4);
+  EXPECT_FALSE(history.figure("loss").passes.contains("test"));
+}
+
 TEST_F(PicturesTest, OutliveAFullDiskWithOneWarning) {
   const auto observer = make("pictures");
   observer->start(start_event(), control_);

@@ -80,8 +80,11 @@ class ResultsObserver final : public RunObserver {
   void epoch(const EpochEvent& e) override {
     add(e.graph, static_cast<double>(e.epoch), e.step, e.images_per_second, e.seconds, e.figures);
   }
+  // The weights of a pass may be the best ones, of an earlier step: a column of their own says of which.
   void pass(const PassEvent& e) override {
-    add(e.graph, e.epoch, e.step, e.images_per_second, e.seconds, e.figures);
+    std::vector<Figure> figures = e.figures;
+    if (e.best_step != 0) figures.push_back({"best_step", static_cast<double>(e.best_step), false, false});
+    add(e.graph, e.epoch, e.step, e.images_per_second, e.seconds, figures);
     if (!e.class_matrix.empty()) write_classes(e);
   }
   void sync() override {

@@ -31,6 +31,18 @@ TEST_F(ResultsObserverTest, ANewFigureIsANewColumn) {
             "validate,1,4,260,0.5,0.5,,,0.125\n");
 }
 
+TEST_F(ResultsObserverTest, SaysOfWhichStepTheBestWeightsAre) {
+  const auto observer = make("results");
+  observer->start(start_event(), control_);
+  PassEvent pass = pass_event();
+  observer->pass(pass);
+  pass.best_step = 3;
+  observer->pass(pass);
+  EXPECT_EQ(text_of("results.csv"),
+            "graph,epoch,step,images_per_second,seconds,loss,mean_iou,best_step\nvalidate,1,4,260,0.5,0.5,0.125,\n"
+            "validate,1,4,260,0.5,0.5,0.125,3\n");
+}
+
 TEST_F(ResultsObserverTest, ARunThatGoesOnKeepsTheRowsBeforeIt) {
   PassEvent pass = pass_event();
   pass.graph = "a \"b\", c";
