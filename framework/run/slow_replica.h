@@ -14,8 +14,8 @@ struct ReplicaWork {
   double seconds = 0, samples = 0;
 };
 
-// "": none computes a quarter longer than the slowest of the others, or none has computed for half a second. Else which one, and the
-// `load` with which all would take as long.
+// "": none computes a quarter longer than the slowest of the others, or none has computed for half a second. Else which one, and
+// the `load` with which all would take as long.
 std::string slow_replica_text(const std::vector<ReplicaWork>& replicas);
 
 class SlowReplica {

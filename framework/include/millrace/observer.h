@@ -185,7 +185,7 @@ struct EdgeTelemetry {
 // One replica's device since it was compiled for, other graphs included. What a backend does not measure is 0. The device is idle
 // for the rest of the time (elapsed_seconds). Devices that do several of these at once count each.
 struct DeviceTelemetry {
-  std::string name;  // "cpu:0", "cuda:1"
+  std::string name;                  // "cpu:0", "cuda:1"
   int replica = 0, rank = 0;         // of the run, from 0
   double compute_seconds = 0;        // forward, backward, losses and updates
   double copy_seconds = 0;           // batches: brought to the device, normalised and laid out
@@ -194,7 +194,8 @@ struct DeviceTelemetry {
   double update_seconds = 0;         // of compute_seconds
 };
 
-// The main graph stood still, so that something else could be done: another graph, by its name, "checkpoint", "compare_replicas", "observers".
+// The main graph stood still, so that something else could be done: another graph, by its name, "checkpoint", "compare_replicas",
+// "observers".
 struct StandstillTelemetry {
   std::string what;
   double seconds = 0;
