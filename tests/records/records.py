@@ -27,6 +27,10 @@ name = "recorded"
 epochs = 2
 [checkpoint]
 every = "4 steps"
+[train]
+flow = ["read", "decode_image", "augment", "batch", "write_batches", "forward_backward", "allreduce", "write_gradients", "optimizer", "metrics"]
+[train.write_gradients]
+every = 2
 [train.batch]
 size = 200
 [observe]
@@ -110,6 +114,9 @@ def check_tensorboard(run, steps):
         expect(f"TensorBoard has {tag}", tag in events.Tags()["scalars"], True)
     weights = events.Histograms("weights/fc.weight")
     expect("the last histogram of weights", (weights[-1].step, weights[-1].histogram_value.num), (STEPS, 640))
+    gradients = events.Histograms("gradient/fc.weight")
+    expect("the last histogram of gradients", (gradients[-1].step, gradients[-1].histogram_value.num), (STEPS, 640))
+    expect("gradients beside weights", events.Scalars("gradient_to_weights/fc.weight")[-1].value > 0, True)
     sheet = events.Images("first_batches")[0]
     expect("the sheet of the first batches is a picture", sheet.encoded_image_string.startswith(b"\x89PNG") and sheet.width > 0, True)
     tensors = Tensors(str(run))
