@@ -150,6 +150,10 @@ def check_prometheus(run):
     expect("counters", samples["millrace_training_seconds_total"] > 0, True)
 
 
+def nanoseconds(microseconds):
+    return round(1000 * microseconds)
+
+
 def check_trace(path):
     """The rules of Chrome's trace format that readers such as Perfetto's rely on: slices of a thread are nested, and each end of an
     arrow lies in a slice of its thread. Perfetto's trace processor itself is a program that its Python package fetches."""
@@ -160,19 +164,19 @@ def check_trace(path):
     for event in events:
         track = (event["pid"], event.get("tid"))
         if event["ph"] == "X":
-            slices.setdefault(track, []).append((event["ts"], event["ts"] + event["dur"]))
+            slices.setdefault(track, []).append((nanoseconds(event["ts"]), nanoseconds(event["ts"]) + nanoseconds(event["dur"])))
         elif event["ph"] in "stf":
-            flows.setdefault(event["id"], []).append((event["ts"], event["ph"], track, event["bp"]))
+            flows.setdefault(event["id"], []).append((nanoseconds(event["ts"]), event["ph"], track, event["bp"]))
     expect("tracks without a name", set(slices) - named, set())
     for track, spans in slices.items():
         open_until = []
         for begin, end in sorted(spans, key=lambda span: (span[0], -span[1])):
             while open_until and open_until[-1] <= begin:
                 open_until.pop()
-            expect(f"a slice of {track} at {begin} ends in the one around it", not open_until or end <= open_until[-1] + 0.001, True)
+            expect(f"a slice of {track} at {begin} ends in the one around it", not open_until or end <= open_until[-1], True)
             open_until.append(end)
     for number, flow in flows.items():
-        flow.sort()
+        flow.sort(key=lambda end: (end[0], "stf".index(end[1])))
         expect(f"the ends of flow {number}", "".join(phase for _, phase, _, _ in flow), "s" + "t" * (len(flow) - 2) + "f")
         for at, _, track, binding in flow:
             expect("an arrow binds to the slice around it", binding, "e")
