@@ -115,7 +115,8 @@ TEST(Trace, LeadsNoArrowBackInTime) {
   const std::vector<TraceTrack> tracks = {{"replica 0", {slice("compute", 10, 1000)}},
                                           {"worker 1", {slice("forward_backward", 0, 10), slice("allreduce", 20, 30)}}};
   std::map<double, std::string> phases;
-  for (const Json& event : Json::parse(trace_json(tracks, 0))["traceEvents"]) {
+  const Json trace = Json::parse(trace_json(tracks, 0));
+  for (const Json& event : trace["traceEvents"]) {
     if (event.value("cat", "") == "flow") phases[event["ts"]] = event["ph"];
   }
   std::string in_time;
