@@ -293,8 +293,8 @@ Graph::Figures Graph::figures() const {
   return figures;
 }
 
-// A packet is counted when it is done. One under way counts as far as it has come: else a stage would have been busy for more than
-// all of the time between two looks, where a packet has taken longer than that.
+// A packet is counted when it is done. One under way counts as far as it has come: else a stage would have been busy for more
+// than all of the time between two looks, where a packet has taken longer than that.
 Counters::Totals Graph::State::totals_of(const flow::Node& node) const {
   constexpr int kTries = 3;  // where packets take microseconds, one more or less is nothing
   Counters::Totals totals = node.counters.totals();

@@ -75,9 +75,10 @@ class JsonWriter {
                      json_of(slice.graph), rank_, shown.track, microseconds(slice.begin), microseconds(duration), args)});
   }
 
-  // From slice to slice in the order of time.
-  void add_flow(const char* name, const std::vector<const Shown*>& through) {
+  // From slice to slice. Arrows lead from middle to middle, in the order of time: readers drop one that leads back.
+  void add_flow(const char* name, std::vector<const Shown*> through) {
     if (through.size() < 2) return;
+    std::ranges::stable_sort(through, {}, &Shown::middle);
     ++flows_;
     for (std::size_t i = 0; i < through.size(); ++i) {
       const char* const phase = i == 0 ? "s" : i + 1 == through.size() ? "f" : "t";

@@ -107,6 +107,23 @@ TEST(Trace, FollowsSamplesFromTheirFileToTheirStep) {
   EXPECT_EQ(samples, 32) << "64 samples, two in a chunk";
 }
 
+// A device begins early and works long: its middle is behind that of a stage that began later.
+TEST(Trace, LeadsNoArrowBackInTime) {
+  const auto slice = [](const char* name, std::int64_t begin, std::int64_t end) {
+    return TracedSlice{.graph = "train", .name = name, .from = "batch", .file = {}, .begin = begin, .end = end};
+  };
+  const std::vector<TraceTrack> tracks = {{"replica 0", {slice("compute", 10, 1000)}},
+                                          {"worker 1", {slice("forward_backward", 0, 10), slice("allreduce", 20, 30)}}};
+  std::map<double, std::string> phases;
+  const Json trace = Json::parse(trace_json(tracks, 0));
+  for (const Json& event : trace["traceEvents"]) {
+    if (event.value("cat", "") == "flow") phases[event["ts"]] = event["ph"];
+  }
+  std::string in_time;
+  for (const auto& [at, phase] : phases) in_time += phase;
+  EXPECT_EQ(in_time, "stf");
+}
+
 TEST(Trace, CountsThePacketsOnEachEdge) {
   Line line(shuffled(64), table({{"size", number(8)}}));
   const Json trace = traced(line, {});

@@ -27,6 +27,10 @@ name = "recorded"
 epochs = 2
 [checkpoint]
 every = "4 steps"
+[train]
+flow = ["read", "decode_image", "augment", "batch", "write_batches", "forward_backward", "allreduce", "write_gradients", "optimizer", "metrics"]
+[train.write_gradients]
+every = 2
 [train.batch]
 size = 200
 [observe]
@@ -110,6 +114,9 @@ def check_tensorboard(run, steps):
         expect(f"TensorBoard has {tag}", tag in events.Tags()["scalars"], True)
     weights = events.Histograms("weights/fc.weight")
     expect("the last histogram of weights", (weights[-1].step, weights[-1].histogram_value.num), (STEPS, 640))
+    gradients = events.Histograms("gradient/fc.weight")
+    expect("the last histogram of gradients", (gradients[-1].step, gradients[-1].histogram_value.num), (STEPS, 640))
+    expect("gradients beside weights", events.Scalars("gradient_to_weights/fc.weight")[-1].value > 0, True)
     sheet = events.Images("first_batches")[0]
     expect("the sheet of the first batches is a picture", sheet.encoded_image_string.startswith(b"\x89PNG") and sheet.width > 0, True)
     tensors = Tensors(str(run))
@@ -143,6 +150,10 @@ def check_prometheus(run):
     expect("counters", samples["millrace_training_seconds_total"] > 0, True)
 
 
+def nanoseconds(microseconds):
+    return round(1000 * microseconds)
+
+
 def check_trace(path):
     """The rules of Chrome's trace format that readers such as Perfetto's rely on: slices of a thread are nested, and each end of an
     arrow lies in a slice of its thread. Perfetto's trace processor itself is a program that its Python package fetches."""
@@ -153,19 +164,19 @@ def check_trace(path):
     for event in events:
         track = (event["pid"], event.get("tid"))
         if event["ph"] == "X":
-            slices.setdefault(track, []).append((event["ts"], event["ts"] + event["dur"]))
+            slices.setdefault(track, []).append((nanoseconds(event["ts"]), nanoseconds(event["ts"]) + nanoseconds(event["dur"])))
         elif event["ph"] in "stf":
-            flows.setdefault(event["id"], []).append((event["ts"], event["ph"], track, event["bp"]))
+            flows.setdefault(event["id"], []).append((nanoseconds(event["ts"]), event["ph"], track, event["bp"]))
     expect("tracks without a name", set(slices) - named, set())
     for track, spans in slices.items():
         open_until = []
         for begin, end in sorted(spans, key=lambda span: (span[0], -span[1])):
             while open_until and open_until[-1] <= begin:
                 open_until.pop()
-            expect(f"a slice of {track} at {begin} ends in the one around it", not open_until or end <= open_until[-1] + 0.001, True)
+            expect(f"a slice of {track} at {begin} ends in the one around it", not open_until or end <= open_until[-1], True)
             open_until.append(end)
     for number, flow in flows.items():
-        flow.sort()
+        flow.sort(key=lambda end: (end[0], "stf".index(end[1])))
         expect(f"the ends of flow {number}", "".join(phase for _, phase, _, _ in flow), "s" + "t" * (len(flow) - 2) + "f")
         for at, _, track, binding in flow:
             expect("an arrow binds to the slice around it", binding, "e")

@@ -69,7 +69,8 @@ def machines(count, mbits):
             ip("-n", name, "addr", "add", f"10.9.0.{number + 1}/24", "dev", "eth0")
             ip("-n", name, "link", "set", "lo", "up")
             ip("-n", name, "link", "set", "eth0", "up")
-            subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", f"{mbits}mbit", "burst", "64kb",
+            burst = max(64_000, int(mbits * 1e6 / 8 / 250))  # of a tick of the kernel, as tc-tbf(8) asks
+            subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", f"{mbits}mbit", "burst", str(burst),
                             "latency", "200ms"], check=True)
         yield names
     finally:

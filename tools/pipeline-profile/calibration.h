@@ -42,6 +42,18 @@ struct Window {
   Window& operator+=(const Window& other);
 };
 
+// What a replica on the host's cores has: so many of them, and so many images of a step.
+struct ReplicaShare {
+  int threads = 1;
+  std::uint32_t images = 1;
+  friend bool operator==(const ReplicaShare&, const ReplicaShare&) = default;
+};
+// Its steps, where nothing else of the run has a core.
+struct ReplicaAlone {
+  ReplicaShare share;
+  double sample_seconds = 0, runnable = 1;  // `runnable`: threads that want a core, on average
+};
+
 struct DeviceFacts {
   int replicas = 0;  // of all ranks
   int here = 0;      // of them those of this process
@@ -53,6 +65,7 @@ struct DeviceFacts {
   std::vector<double> load = {};
   std::vector<double> bucket_bytes = {};     // in the order in which they are filled
   std::vector<double> bucket_ready = {};     // the part of forward and backward after which each is filled
+  std::vector<ReplicaAlone> alone = {};      // what questions ask for was measured
   std::optional<NetworkModel> network = {};  // between replicas, each of which has a process; none: they share this one
 };
 

@@ -1,6 +1,7 @@
 #include "calibration_run.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cmath>
@@ -23,6 +24,24 @@ namespace {
 
 constexpr double kWarmUpSteps = 3;  // the first ones allocate, and fill the caches
 constexpr std::uint64_t kSamplesLookedAt = 64;
+
+// Binds this thread, and the threads that it makes, to these cores while it lives.
+class OnCores {
+ public:
+  explicit OnCores(const std::vector<int>& cores) {
+    ::sched_getaffinity(0, sizeof before_, &before_);
+    cpu_set_t now;
+    CPU_ZERO(&now);
+    for (const int core : cores) CPU_SET(static_cast<std::size_t>(core), &now);
+    ::sched_setaffinity(0, sizeof now, &now);
+  }
+  ~OnCores() { ::sched_setaffinity(0, sizeof before_, &before_); }
+  OnCores(const OnCores&) = delete;
+  OnCores& operator=(const OnCores&) = delete;
+
+ private:
+  cpu_set_t before_{};
+};
 
 // Collects windows until there are enough, and then stops the run. The run calls it on one thread.
 class Watch : public RunObserver {
@@ -196,6 +215,7 @@ Calibration calibrate(const ProfiledFile& what, const Registry& registry, const 
   const Pipeline pipeline = load(what, registry);
   RunOptions run_options = options_of(what);
   run_options.time_layers = options.layers;
+  run_options.only_steps = options.only_steps;
   run_options.group = options.group;
   Calibration measured;
   const auto watch = std::make_shared<Watch>(measured.facts, options);
@@ -215,6 +235,25 @@ Calibration calibrate(const ProfiledFile& what, const Registry& registry, const 
     measured.facts.devices.bucket_ready = bucket_ready(*pipeline.network, replica.buckets(), times);
   }
   return measured;
+}
+
+std::optional<ReplicaAlone> calibrate_replica(const ProfiledFile& what, const Registry& registry, CalibrationOptions options,
+                                              const RunFacts& facts, const ReplicaShare& share) {
+  const std::vector<int> all = available_cores();
+  const auto wanted = static_cast<std::size_t>(share.threads);
+  std::size_t cores = wanted;  // data stages have some to themselves, where there are many
+  while (cores < all.size() &&
+         share_cores({all.begin(), all.begin() + static_cast<std::ptrdiff_t>(cores)}, 1, {}).replicas.front().size() < wanted)
+    ++cores;
+  if (facts.devices.threads == 0 || cores > all.size() || share.images == 0) return std::nullopt;
+  ProfiledFile alone = what;
+  alone.devices = facts.devices.backend;
+  alone.overrides.push_back(fmt::format("{}.{}.size={}", facts.graph, facts.stages.back().name, share.images));
+  options.only_steps = true;
+  const OnCores bound({all.begin(), all.begin() + static_cast<std::ptrdiff_t>(cores)});
+  const Calibration measured = calibrate(alone, registry, options);
+  const SimulatedStep step = graph_of(measured.facts, measured.windows).step;
+  return ReplicaAlone{share, step.sample_seconds, step.device_threads};
 }
 
 }  // namespace millrace

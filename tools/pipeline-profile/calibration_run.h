@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct CalibrationOptions {
   double seconds = 5;        // at least
   double most_seconds = 60;  // after which fewer steps do
   bool layers = false;       // times the layers, which slows a step down, for DeviceFacts::bucket_ready
+  bool only_steps = false;   // the first batches are used again and again
   Group* group = nullptr;    // the ranks that run it together: rank 0 gets windows, and the others none
 };
 
@@ -36,5 +38,10 @@ double part_of_batch(const PreparedRun& prepared);
 
 // Nothing is written. Throws Error where the pipeline is wrong or fails, and where it ended before anything was measured.
 Calibration calibrate(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options = {});
+
+// One replica with this share, on as many cores of this machine. Nothing where there are not so many, and where replicas do not
+// compute on the host's cores. `facts`: of the file.
+std::optional<ReplicaAlone> calibrate_replica(const ProfiledFile& what, const Registry& registry, CalibrationOptions options,
+                                              const RunFacts& facts, const ReplicaShare& share);
 
 }  // namespace millrace

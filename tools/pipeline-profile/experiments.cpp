@@ -117,15 +117,22 @@ void Experiments::run(const ProfiledFile& what, const Registry& registry, std::u
 
 void Experiments::answer(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options) const {
   const RunFacts facts = facts_of(what, registry);
+  std::vector<ReplicaShare> shares;  // that were not measured
   bool divides = false;
   for (const std::string& text : questions_) {  // before the work: they may be mistaken
     const Question question = parse_question(text, facts);
     if (question.changes.empty()) fail(ErrorKind::usage, "--what-if: say what changes, such as threads=4");
     divides = divides || divides_steps(question);
+    if (const auto share = asked_share(question, facts)) shares.push_back(*share);
   }
   Calibration measured = calibrate(what, registry, options);
+  DeviceFacts& devices = measured.facts.devices;
+  for (const ReplicaShare& share : shares) {
+    if (const auto alone = calibrate_replica(what, registry, options, facts, share)) devices.alone.push_back(*alone);
+  }
   const auto half = half_of(what, facts);
-  if (divides && half) measured.facts.devices.fixed_share = fixed_share_of(measured, calibrate(*half, registry, options));
+  const bool all_are_known = devices.threads > 0 && devices.alone.size() == shares.size();
+  if (divides && half && !all_are_known) devices.fixed_share = fixed_share_of(measured, calibrate(*half, registry, options));
   fmt::print("{}", what_if_text(measured, questions_, suggests_));
 }
 

@@ -1,9 +1,9 @@
 // Rows of values as JSON and as CSV. A type lists its members once:
 //
 //   template <>
-//   inline constexpr auto kRowMembers<Point> = std::tuple(RowMember{"ranks", &Point::ranks}, RowMember{"images_per_second", &Point::rate});
+//   inline constexpr auto kRowMembers<Point> = std::tuple(RowMember{"ranks", &Point::ranks}, RowMember{"rate", &Point::rate});
 //
-//   json_of(points).dump();   // [{"ranks": 1, "images_per_second": 1000.0}]
+//   json_of(points).dump();   // [{"ranks": 1, "rate": 1000.0}]
 #pragma once
 
 #include <nlohmann/json.hpp>

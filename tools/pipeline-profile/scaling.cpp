@@ -98,18 +98,19 @@ class ScalingRuns {
     return all;
   }
 
-  // The first size measured, with what it predicts of all.
+  // The first size measured, with what it predicts of all. How fast a replica is on fewer of the host's cores is measured for it.
   std::vector<ScalingPoint> predict(const std::vector<RunSize>& all) const {
     return rows_of<ScalingPoint>(Json::parse(run_apart(ranks_of(all.front()), question_.leave, [&](Group* group) {
       Calibration first = run(all.front(), group);
       if (group != nullptr && group->rank() > 0) return std::string();
       if (question_.over_ranks) first.facts.devices.network = question_.network;
+      first.facts.devices.alone = replicas_alone(all, first.facts);
       const ScalingPoint measured = point_of(first);
       const Predictor predictor(first);
       std::vector<ScalingPoint> points;
       for (const RunSize& size : all) {
         const bool is_first = size.replicas == all.front().replicas;
-        const std::string question = is_first ? "" : fmt::format("replicas={},batch={}", size.replicas, size.batch);
+        const std::string question = is_first ? "" : question_of(size);
         const Prediction predicted = predictor.predict(parse_question(question, first.facts));
         ScalingPoint& point = points.emplace_back(measured);
         point.kind = size.kind;
@@ -141,6 +142,17 @@ class ScalingRuns {
   const std::vector<double>& bucket_bytes() const { return bucket_bytes_; }
 
  private:
+  static std::string question_of(const RunSize& size) { return fmt::format("replicas={},batch={}", size.replicas, size.batch); }
+  std::vector<ReplicaAlone> replicas_alone(const std::vector<RunSize>& all, const RunFacts& facts) const {
+    std::vector<ReplicaAlone> found;
+    for (const RunSize& size : all) {
+      const auto share = asked_share(parse_question(question_of(size), facts), facts);
+      const bool is_known = share && std::ranges::find(found, *share, &ReplicaAlone::share) != found.end();
+      if (!share || is_known || size.replicas == all.front().replicas) continue;
+      if (const auto alone = calibrate_replica(what_, registry_, options_, facts, *share)) found.push_back(*alone);
+    }
+    return found;
+  }
   int ranks_of(const RunSize& size) const { return question_.over_ranks ? size.replicas : 1; }
   ProfiledFile changed(const RunSize& size) const {
     ProfiledFile changed = what_;

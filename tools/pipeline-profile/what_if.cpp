@@ -81,15 +81,23 @@ void divide_replica(SimulatedStep& step, double threads_before, double threads) 
   step.device_threads /= longer;  // the work stays
 }
 
-// On cores of the host: how many of them each replica and the data stages have, as a run shares them out.
-void share_host(ChangedGraph& to, const RunFacts& facts) {
+CoreShares share_out(double cores, int replicas, const std::vector<double>& load) {
+  std::vector<int> all(static_cast<std::size_t>(std::lround(cores)));
+  std::iota(all.begin(), all.end(), 0);
+  return share_cores(all, static_cast<std::size_t>(replicas), load);
+}
+
+// On cores of the host: how many of them each replica and the data stages have, as a run shares them out. `is_known`: how fast a
+// replica is there was measured.
+void share_host(ChangedGraph& to, const RunFacts& facts, bool is_known) {
   SimulatedGraph& graph = to.graph;
-  std::vector<int> cores(static_cast<std::size_t>(std::lround(graph.cores)));
-  std::iota(cores.begin(), cores.end(), 0);
-  const CoreShares shares = share_cores(cores, static_cast<std::size_t>(graph.step.replicas), graph.step.load);
-  if (facts.threads_are_chosen) graph.data.threads = static_cast<int>((shares.data.empty() ? cores : shares.data).size());
-  if (facts.devices.threads == 0) return;
-  const double before = facts.devices.threads, threads = static_cast<double>(shares.replicas.front().size());
+  const CoreShares shares = share_out(graph.cores, graph.step.replicas, graph.step.load);
+  const auto threads = static_cast<double>(shares.replicas.front().size());
+  if (facts.threads_are_chosen) {
+    graph.data.threads = static_cast<int>(shares.data.empty() ? std::lround(graph.cores) : static_cast<long>(shares.data.size()));
+  }
+  const double before = facts.devices.threads;
+  if (before == 0 || is_known) return;
   divide_replica(graph.step, before, threads);
   to.doubt *= std::pow(std::max(threads / before, before / threads), 0.2);
 }
@@ -202,9 +210,34 @@ bool divides_steps(const Question& question) {
   return std::ranges::any_of(question.changes, [](const Change& c) { return c.key == "batch" || c.key == "replicas"; });
 }
 
+std::optional<ReplicaShare> asked_share(const Question& question, const RunFacts& facts) {
+  double cores = facts.cores, batch = facts.batch;
+  int replicas = facts.devices.replicas;
+  bool changes = false;
+  for (const Change& change : question.changes) {
+    if (change.key == "cores") cores = change.value;
+    if (change.key == "batch") batch = change.value;
+    if (change.key == "replicas") replicas = static_cast<int>(change.value);
+    changes = changes || change.key == "cores" || change.key == "batch" || change.key == "replicas";
+  }
+  if (!changes || facts.devices.threads == 0) return std::nullopt;
+  const CoreShares shares = share_out(cores, replicas, {});
+  return ReplicaShare{static_cast<int>(shares.replicas.front().size()),
+                      static_cast<std::uint32_t>(batch) / static_cast<std::uint32_t>(replicas)};
+}
+
 ChangedGraph changed(const Question& question, const RunFacts& facts, SimulatedGraph graph) {
   ChangedGraph to{std::move(graph)};
   RunFacts asked = facts;
+  const auto share = asked_share(question, facts);
+  const auto alone =
+      std::ranges::find_if(facts.devices.alone, [&](const ReplicaAlone& each) { return share && each.share == *share; });
+  const bool is_known = alone != facts.devices.alone.end();
+  if (is_known) {
+    to.graph.step.sample_seconds = alone->sample_seconds;
+    to.graph.step.fixed_seconds = 0;
+    to.graph.step.device_threads = alone->runnable;
+  }
   for (const Change& change : question.changes) {
     if (change.key == "chunk") asked.chunk = static_cast<std::uint32_t>(change.value);
     if (change.key == "threads") asked.threads_are_chosen = false;
@@ -212,7 +245,7 @@ ChangedGraph changed(const Question& question, const RunFacts& facts, SimulatedG
   }
   const bool is_shared_anew =
       std::ranges::any_of(question.changes, [](const Change& c) { return c.key == "cores" || c.key == "replicas"; });
-  if (is_shared_anew) share_host(to, asked);
+  if (is_shared_anew) share_host(to, asked, is_known);
   add_sums(to.graph, facts.devices);
   to.graph.data.chunk = chunk_for(asked, to.graph.data);
   return to;

@@ -87,6 +87,10 @@ TEST(WhatIf, DividesAReplicaByTheThreadsThatItKeptBusy) {
     window.device = {1.2 * window.device_seconds, 0};  // two threads, of which one sleeps for most of the time
   }
   EXPECT_NEAR(answer(measured, "replicas=2").images_per_second, 1000 * 2 / 1.2, 40);
+  EXPECT_EQ(asked_share(parse_question("replicas=2", measured.facts), measured.facts), (ReplicaShare{1, 32}));
+  measured.facts.devices.alone = {
+      {{1, 32}, 0.5e-3, 1}};  // it was measured: threads that wait for each other may compute while they do
+  EXPECT_NEAR(answer(measured, "replicas=2").images_per_second, 4000, 120);
 }
 
 TEST(WhatIf, HasABandThatHoldsWhatItSaysAndGrowsWithItsDoubt) {

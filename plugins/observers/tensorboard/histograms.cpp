@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <system_error>
 
 #include "millrace/util/tensor_values.h"
 #include "millrace/util/text.h"
@@ -62,9 +63,9 @@ std::optional<Histogram> histogram_of(std::span<const float> values) {
   return histogram;
 }
 
-void add_histograms(const std::filesystem::path& checkpoint, Summary& summary) {
+void add_histograms(const std::filesystem::path& checkpoint, const std::filesystem::path& gradients, Summary& summary) {
   std::map<std::string, double> sizes;  // of weights, by parameter
-  for_each_tensor((checkpoint / "state.safetensors").string(), [&](const std::string& name, std::span<const float> values) {
+  const auto add = [&](const std::string& name, std::span<const float> values) {
     const StateName of(name);
     const std::optional<Histogram> histogram = of.is_shown() ? histogram_of(values) : std::nullopt;
     if (!histogram) return;
@@ -79,7 +80,10 @@ void add_histograms(const std::filesystem::path& checkpoint, Summary& summary) {
       ratio.set_tag(utf8_text(of.state + "_to_weights/" + of.parameter));
       ratio.set_simple_value(static_cast<float>(root_mean_square(*histogram) / weights->second));
     }
-  });
+  };
+  for_each_tensor((checkpoint / "state.safetensors").string(), add);
+  std::error_code ignored;
+  if (std::filesystem::exists(gradients, ignored)) for_each_tensor(gradients.string(), add);
 }
 
 }  // namespace millrace::tensorboard

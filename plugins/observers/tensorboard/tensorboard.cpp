@@ -54,7 +54,10 @@ class TensorboardObserver final : public RunObserver {
     d.params.add("images", &Params::images)
         .text("also the pictures in the run's folder, such as the first batches, at each epoch in which they have changed");
     d.params.add("histograms", &Params::histograms)
-        .text("also of weights, and of momentum and what else the optimizer keeps, at each checkpoint on this machine");
+        .text(
+            "also of weights, of momentum and what else the optimizer keeps, and of gradients that the stage write_gradients has "
+            "written, "
+            "at each checkpoint on this machine");
   }
   explicit TensorboardObserver(const Params& params) : params_(params) {}
 
@@ -105,7 +108,7 @@ class TensorboardObserver final : public RunObserver {
     if (!params_.histograms || !std::filesystem::is_directory(e.path, ignored)) return;
     Event event = event_at(e.step, e.elapsed_seconds);
     try {
-      add_histograms(e.path, *event.mutable_summary());
+      add_histograms(e.path, folder_ / "gradients.safetensors", *event.mutable_summary());
     } catch (const Error&) {
       return;
     }

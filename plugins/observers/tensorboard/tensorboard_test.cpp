@@ -162,10 +162,10 @@ TEST_F(TensorboardTest, AResumedRunSaysFromWhichStepOnItCountsInALaterFile) {
 }
 
 // A checkpoint's values, as safetensors has them.
-void write_state(const fs::path& folder, const std::string& header, const std::vector<float>& values) {
-  fs::create_directories(folder);
+void write_tensors(const fs::path& path, const std::string& header, const std::vector<float>& values) {
+  fs::create_directories(path.parent_path());
   const std::uint64_t length = header.size();
-  std::ofstream file(folder / "state.safetensors", std::ios::binary);
+  std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(&length), sizeof length) << header;
   file.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(4 * values.size()));
 }
@@ -174,11 +174,13 @@ TEST_F(TensorboardTest, ShowsWeightsAndMomentumOfEachCheckpointWhereAsked) {
   CheckpointEvent checkpoint;
   checkpoint.step = 4;
   checkpoint.path = folder_ / "checkpoints/step-000000004";
-  write_state(checkpoint.path,
-              R"({"fc/value":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},)"
-              R"("fc/momentum":{"dtype":"F32","shape":[2],"data_offsets":[16,24]},)"
-              R"("bn/value/1":{"dtype":"F32","shape":[1],"data_offsets":[24,28]}})",
-              {-1, 0, std::numeric_limits<float>::quiet_NaN(), 2, 1, 1, 7});
+  write_tensors(checkpoint.path / "state.safetensors",
+                R"({"fc/value":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},)"
+                R"("fc/momentum":{"dtype":"F32","shape":[2],"data_offsets":[16,24]},)"
+                R"("bn/value/1":{"dtype":"F32","shape":[1],"data_offsets":[24,28]}})",
+                {-1, 0, std::numeric_limits<float>::quiet_NaN(), 2, 1, 1, 7});
+  write_tensors(folder_ / "gradients.safetensors", R"({"fc/gradient":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
+                {0, 0.5});
   const auto observer = make(Value(Table{{"histograms", {}, Value(true)}}));
   observer->start(start_event(), control_);
   observer->checkpoint(checkpoint);
@@ -193,7 +195,8 @@ TEST_F(TensorboardTest, ShowsWeightsAndMomentumOfEachCheckpointWhereAsked) {
       found[value.tag()] = value.histogram();
     }
   }
-  ASSERT_EQ(found.size(), 2U) << "of replicas the first";
+  ASSERT_EQ(found.size(), 3U) << "of replicas the first";
+  EXPECT_EQ(found.at("gradient/fc").maximum(), 0.5);
   const tensorboard::Histogram& weights = found.at("weights/fc");
   EXPECT_EQ(weights.count(), 3) << "the finite ones";
   EXPECT_EQ(weights.minimum(), -1);
@@ -202,7 +205,10 @@ TEST_F(TensorboardTest, ShowsWeightsAndMomentumOfEachCheckpointWhereAsked) {
   EXPECT_EQ(std::accumulate(weights.bucket().begin(), weights.bucket().end(), 0.0), 3);
   EXPECT_EQ(weights.limit(weights.limit_size() - 1), 2);
   EXPECT_EQ(found.at("momentum/fc").bucket_size(), 1) << "all values are the same";
-  EXPECT_EQ(scalars(files()[0]), (std::vector<std::string>{fmt::format("momentum_to_weights/fc@4={}", std::sqrt(3.0F / 5.0F))}));
+  EXPECT_EQ(scalars(files()[0]),
+            (std::vector<std::string>{
+                fmt::format("momentum_to_weights/fc@4={}", std::sqrt(3.0F / 5.0F)),
+                fmt::format("gradient_to_weights/fc@4={}", static_cast<float>(std::sqrt(0.125) / std::sqrt(5.0 / 3)))}));
   EXPECT_TRUE(control_.texts.empty());
 }
 
