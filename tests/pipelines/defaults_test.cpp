@@ -214,7 +214,7 @@ TEST(Validation, WritesTheSameEvaluationWithSeveralProcesses) {
     return files_in(find_file(runs, "confusion.csv").parent_path());
   };
   const auto alone = evaluation("1");
-  EXPECT_EQ(alone.size(), 9U) << "tables and pictures";
+  EXPECT_EQ(alone.size(), 10U) << "tables and pictures";
   EXPECT_EQ(evaluation("3"), alone);
 }
 
