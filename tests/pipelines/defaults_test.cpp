@@ -207,7 +207,7 @@ TEST(Validation, WritesTheSameEvaluationWithSeveralProcesses) {
   const auto evaluation = [&](const char* processes) {
     const std::string runs = folder / processes;
     const Outcome outcome =
-        run_command(quick(runs, {"--devices", "cpu*3", "--processes", processes, "--epochs", "2", "--set",
+        run_command(quick(runs, {"--devices", "cpu*3", "--processes", processes, "--epochs", "1", "--set",
                                  R"(validate.flow=["read", "decode_image", "batch", "forward", "metrics", "write_evaluation"])",
                                  "--set", "validate.batch.size=28"}));
     EXPECT_EQ(outcome.code, 0) << outcome.err;
