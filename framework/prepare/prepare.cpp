@@ -11,6 +11,7 @@
 #include "config/document.h"
 #include "millrace/error.h"
 #include "millrace/util/cache_folder.h"
+#include "millrace/util/joint_sink.h"
 #include "prepare/batch_choice.h"
 #include "prepare/initial_weights.h"
 #include "prepare/load_choice.h"
@@ -45,6 +46,21 @@ void check_processes(const Pipeline& pipeline, const RunOptions& options) {
   if (!pipeline.network)
     fail(ErrorKind::usage, "{}: several processes share the devices of a network, and there is no [network]", pipeline.title());
   if (options.hash_input) fail(ErrorKind::usage, "--hash pixels sees one process's part of a batch: run it with one process");
+}
+
+// Others would write what one process has seen.
+void require_joint_sinks(const GraphBuild& build) {
+  const auto takes_predictions = [](const Port& port) { return port.payload == payload::kPredictions; };
+  const GraphPlan& plan = build.plan();
+  for (std::size_t index = 0; index < plan.stages.size(); ++index) {
+    const StagePlan& stage = plan.stages[index];
+    if (std::ranges::none_of(stage.type->inputs, takes_predictions)) continue;
+    if (dynamic_cast<const JointSink*>(build.stages()[index].front().get()) != nullptr) continue;
+    fail(ErrorKind::usage,
+         "{}: it writes the predictions of one process: give [{}] every = \"never\", and run --graph {} afterwards with one "
+         "process",
+         place_of(stage, plan), plan.name, plan.name);
+  }
 }
 
 // Nothing: the run begins. Of several processes rank 0 chooses.
@@ -321,6 +337,7 @@ void add_step_stages(PreparedRun& run) {
     context.last_step = run.steps.end;
     context.hash_input = run.options.hash_input;
     build->add_step_stages(std::move(context));
+    if (run.options.processes > 1) require_joint_sinks(*build);
   }
 }
 

@@ -12,7 +12,6 @@
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/stage.h"
-#include "millrace/util/joint_sink.h"
 #include "millrace/util/text.h"
 #include "stages/median_weights.h"
 
@@ -90,20 +89,6 @@ constexpr const char* kPerDevice = "per_device";  // of a Batcher, instead of `s
 
 bool has_gradients(const std::vector<Port>& ports) {
   return std::any_of(ports.begin(), ports.end(), [](const Port& port) { return port.payload == payload::kGradientBucket; });
-}
-
-// Others would write what one process has seen.
-void require_joint_sinks(const GraphPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages) {
-  const auto takes_predictions = [](const Port& port) { return port.payload == payload::kPredictions; };
-  for (std::size_t index = 0; index < stages.size(); ++index) {
-    const StagePlan& stage = plan.stages[index];
-    if (std::ranges::none_of(stage.type->inputs, takes_predictions)) continue;
-    if (dynamic_cast<const JointSink*>(stages[index].front().get()) != nullptr) continue;
-    fail(ErrorKind::usage,
-         "{}: it writes the predictions of one process: give [{}] every = \"never\", and run --graph {} afterwards with one "
-         "process",
-         place_of(stage, plan), plan.name, plan.name);
-  }
 }
 
 }  // namespace
@@ -378,7 +363,6 @@ void GraphBuild::add_step_stages(StepContext context) {
     }
     make(made_, context, per_replica ? context.replicas.size() : 1);
   }
-  if (context.all_replicas() > context.replicas.size()) require_joint_sinks(*plan_, stages_);
 }
 
 void GraphBuild::open_stages() {
