@@ -337,7 +337,7 @@ void add_step_stages(PreparedRun& run) {
     context.last_step = run.steps.end;
     context.hash_input = run.options.hash_input;
     build->add_step_stages(std::move(context));
-    if (run.options.processes > 1) require_joint_sinks(*build);
+    if (run.options.processes() > 1) require_joint_sinks(*build);
   }
 }
 

@@ -64,10 +64,9 @@ void work_and_leave(int ranks, Leave leave, const std::function<std::string(Grou
 
 RankGroup::RankGroup(int processes) {
   if (processes <= 1) return;
-  processes_.emplace(processes);
-  SocketGroup::Setting setting{.rank = processes_->rank(), .sockets = processes_->sockets()};
-  setting.fate = [this](int rank) { return processes_->fate(rank); };
-  group_.emplace(std::move(setting));
+  RankWishes wishes;
+  started_.emplace(processes, wishes);
+  group_.emplace(join_ranks(started_->place(), wishes, {}, true));
 }
 
 RankGroup::RankGroup(const RankPlace& place, const RankWishes& wishes) {

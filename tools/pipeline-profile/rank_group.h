@@ -7,8 +7,8 @@
 #include <string>
 
 #include "common/join_ranks.h"
+#include "common/started_ranks.h"
 #include "millrace/communicator.h"
-#include "ranks/processes.h"
 #include "ranks/socket_group.h"
 
 namespace millrace {
@@ -26,7 +26,7 @@ class RankGroup {
   bool is_first() const { return !group_ || group_->rank() == 0; }
 
  private:
-  std::optional<Processes> processes_;
+  std::optional<StartedRanks> started_;
   std::optional<SocketGroup> group_;
 };
 

@@ -15,6 +15,7 @@
 #include "command_line.h"
 #include "common/arguments.h"
 #include "common/last_words.h"
+#include "common/started_ranks.h"
 #include "config/plan.h"
 #include "find_rate.h"
 #include "image_count.h"
@@ -31,7 +32,6 @@
 #include "run/explain.h"
 #include "run/rollback.h"
 #include "signal_watch.h"
-#include "started_ranks.h"
 #include "trace_file.h"
 #include "weights/best_weights.h"
 

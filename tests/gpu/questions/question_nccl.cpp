@@ -44,19 +44,19 @@ void add_up(const cuda::NcclApi& api, const ncclUniqueId& id, int ranks, int ran
   const double connect_ms = connecting.ms();
   const Stream stream = make_stream();
   const Buffer data = make_buffer(kElements * sizeof(float));
-  float* const pointers[] = {static_cast<float*>(data.get())};
+  void* const pointers[] = {data.get()};
   const cudaStream_t streams[] = {stream.get()};
   const std::vector<float> mine(kElements, static_cast<float>(rank + 1));
   check(cudaMemcpy(data.get(), mine.data(), kElements * sizeof(float), cudaMemcpyHostToDevice), "cudaMemcpy");
   const Stopwatch first;
-  group.all_reduce(pointers, kElements, streams);
+  group.all_reduce(pointers, kElements, ncclFloat32, streams);
   finish(stream);
   const float sum = static_cast<float>(ranks * (ranks + 1)) / 2;
   Json finding = {{"ranks", ranks}, {"rank", rank}, {"connect_ms", connect_ms}, {"first_ms", first.ms()}};
   finding["wrong_elements"] = wrong_elements(data, sum);
   if (ranks == 2 && rank == 0) {
     const Stopwatch ending;
-    group.all_reduce(pointers, kElements, streams);
+    group.all_reduce(pointers, kElements, ncclFloat32, streams);
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     finding["waits"] = cudaStreamQuery(stream.get()) == cudaErrorNotReady;
     cudaGetLastError();

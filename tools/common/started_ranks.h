@@ -1,4 +1,4 @@
-// The ranks that --processes starts on this machine. They meet and speak as ranks of any launcher do (framework/ranks).
+// The ranks that a program starts on this machine, as --processes does. They meet and speak as ranks of any launcher do (framework/ranks).
 #pragma once
 
 #include <sys/types.h>
