@@ -41,6 +41,11 @@ struct CommandLine {
         .flag("--compare", "of two files, or reports that --json printed: what differs", compares)
         .option("--layers", "N", "also time the network's layers on the first device, and print the N slowest", layers);
     experiments.declare(arguments);
+    const std::vector<std::string> others = {"--what-if", "--suggest", "--forecast", "--scaling", "--autotune"};
+    arguments.exclude(others, {"--compare", "--json", "--layers", "--data", "--device"})
+        .exclude({"--layers"}, {"--compare", "--json"})
+        .exclude({"--compare"}, {"--json"})
+        .exclude({"--data"}, {"--device"});
   }
 };
 
@@ -52,7 +57,9 @@ class Watch final : public RunObserver {
 
 Profile profile_of(const std::string& file, const CommandLine& line, const Registry& registry, std::uint64_t most_layers,
                    std::string& layers) {
-  const Pipeline pipeline = load_pipeline(file, line.overrides, registry);
+  std::vector<std::string> overrides = line.overrides;
+  overrides.emplace_back("observe.console.quiet=true");
+  const Pipeline pipeline = load_pipeline(file, overrides, registry);
   RunOptions options = line.options;
   const auto watch = std::make_shared<Watch>();
   options.hooks.observer = watch;
@@ -97,13 +104,11 @@ int run(int argc, char** argv) {
     fail(ErrorKind::usage, "{} needed, found {}; see pipeline-profile --help",
          line.compares ? "--compare: two files are" : "one pipeline file is", line.files.size());
   }
-  if (line.options.only_data && line.options.only_steps) fail(ErrorKind::usage, "--data and --device: give one of them");
   constexpr std::int64_t kMost = 1'000'000'000;
   line.options.most_steps = static_cast<std::uint64_t>(integer("--steps", line.steps, 1, kMost));
   const auto most_layers = static_cast<std::uint64_t>(integer("--layers", line.layers, 0, kMost));
   line.options.time_layers = most_layers > 0;
   line.options.only_main = true;
-  line.overrides.emplace_back("observe.console.quiet=true");
 
   const LastWords last_words("pipeline-profile");
   Registry registry;
