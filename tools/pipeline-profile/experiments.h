@@ -22,7 +22,6 @@ class Experiments {
   void foretell(const ProfiledFile& what, const Registry& registry, MeasureOptions options) const;
   void scale(const ProfiledFile& what, const Registry& registry, const MeasureOptions& options) const;
   void tune(const ProfiledFile& what, const Registry& registry) const;
-  void write_csv(const std::string& text) const;
 
   std::vector<std::string> questions_;
   bool suggests_ = false, tunes_ = false;
