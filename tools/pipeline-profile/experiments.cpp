@@ -139,7 +139,8 @@ void Experiments::tune(const ProfiledFile& what, const Registry& registry) const
   const Tuned tuned = autotune(what, registry, seconds_.empty() ? kTuningSeconds : positive("--seconds", seconds_));
   fmt::print("{}", autotune_text(tuned));
   if (out_.empty()) return;
-  if (!tuned.has_compared()) fail(ErrorKind::run, "--out: '{}' is not written, since nothing was tried", out_);
+  if (!tuned.has_compared())
+    fail(ErrorKind::run, "--out: '{}' is not written, since nothing was tried: give more --seconds", out_);
   file.write(autotune_toml(tuned, as_extended(what.file, out_), what.overrides));
   fmt::print("written: {}\n", out_);
 }
