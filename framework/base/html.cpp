@@ -26,4 +26,9 @@ std::string json_in_html(std::string_view json) {
   return out;
 }
 
+std::string with_part(std::string page, std::string_view mark, std::string_view part) {
+  if (const std::size_t at = page.find(mark); at != std::string::npos) page.replace(at, mark.size(), part);
+  return page;
+}
+
 }  // namespace millrace

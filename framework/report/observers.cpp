@@ -8,6 +8,7 @@
 #include <deque>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "base/crash_stack.h"
 #include "base/mutex.h"
@@ -32,26 +33,53 @@ bool is(const RunEvent& event) {
   return std::holds_alternative<T>(event);
 }
 
+// What an observer asks with. Once it is cut it asks nothing: the run that it belonged to may be gone. Thread-safe.
+class OwnControl final : public RunControl {
+ public:
+  explicit OwnControl(RunControl& control) : control_(&control) {}
+  void cut() {
+    const Lock lock(mutex_);
+    control_ = nullptr;
+  }
+  void stop() override { ask(&RunControl::stop); }
+  void save() override { ask(&RunControl::save); }
+  void validate() override { ask(&RunControl::validate); }
+  void rate_factor(double factor) override { ask(&RunControl::rate_factor, factor); }
+  void warn(std::string_view message) override { ask(&RunControl::warn, message); }
+  void checkpoint() override { ask(&RunControl::checkpoint); }
+
+ private:
+  template <class... Args>
+  void ask(void (RunControl::*what)(Args...), Args... args) {
+    const Lock lock(mutex_);
+    if (control_ != nullptr) (control_->*what)(args...);
+  }
+  Mutex mutex_;
+  RunControl* control_ MILLRACE_GUARDED_BY(mutex_);
+};
+
 }  // namespace
 
-// One observer. Facts are told in order; the newest tick and the newest telemetry are told when no fact waits.
+// One observer. Facts are told in order; the newest tick and the newest telemetry are told when no fact waits, and before the
+// end.
+//
+// Its thread shares it: an observer whose call does not return may be left alone, and what the thread still touches then is its
+// queue, and neither the run nor the other observers.
 class Observers::Queue {
  public:
   Queue(std::string name, Delivery delivery, std::shared_ptr<RunObserver> observer, RunControl& control, Observers& all)
-      : name_(std::move(name)),
-        delivery_(delivery),
-        observer_(std::move(observer)),
-        control_(control),
-        all_(all),
-        thread_([this] { run(); }) {}
-  // Returns when all that was told is delivered.
+      : name_(std::move(name)), delivery_(delivery), control_(control), observer_(std::move(observer)), all_(all) {}
+  static void begin(const std::shared_ptr<Queue>& queue) {
+    queue->thread_ = std::thread([queue] { queue->run(); });
+  }
+  // Returns when all that was told is delivered, or the observer is left alone.
   void close() {
     {
       const Lock lock(mutex_);
       closing_ = true;
     }
     changed_.notify_all();
-    thread_.join();
+    wait(Until::closed, {}) ? thread_.join() : thread_.detach();
   }
 
   // What stands in the queue for a call that brings no event.
@@ -63,7 +91,7 @@ class Observers::Queue {
 
   void push(const std::shared_ptr<const RunEvent>& event) {
     const Lock lock(mutex_);
-    if (failed_) return;
+    if (failed_ || left_) return;
     if (is<TickEvent>(*event)) {
       if (newest_.tick) ++dropped_;
       newest_.tick = event;
@@ -71,7 +99,7 @@ class Observers::Queue {
       newest_.telemetry = event;
     } else {
       if (delivery_ == Delivery::latest && is<StepEvent>(*event) && ++steps_ > kMostKept) drop_oldest_step();
-      if (is<RunEnd>(*event) && delivery_ == Delivery::latest) drop_if(&is<StepEvent>);
+      if (is<RunEnd>(*event)) prepare_end();
       facts_.push_back({event});
       behind_ = facts_.size();
     }
@@ -86,19 +114,27 @@ class Observers::Queue {
     changed_.notify_all();
   }
 
-  enum class Until { started, flushed, synced, ended };
-  void wait(Until until, const Waiting& waiting) {
+  enum class Until { started, flushed, synced, ended, closed };
+  // False: the observer is left alone.
+  bool wait(Until until, const Waiting& waiting) {
+    const Patience& patience = all_.patience_;
+    const bool is_impatient = delivery_ == Delivery::latest && (until == Until::ended || until == Until::closed);
     WaitedTime waited;
     Lock lock(mutex_);
     while (true) {
       const auto look = std::chrono::steady_clock::now() + kLook;
-      while (!reached(until) && lock.wait_until(changed_, look)) continue;
-      if (reached(until)) return;
-      const bool late = waited.look() > kEndPatience;
-      if (late && until == Until::ended && delivery_ == Delivery::latest) {
-        drop_if([](const RunEvent& event) { return !is<RunEnd>(event); });
-      }
+      while (!left_ && !reached(until) && lock.wait_until(changed_, look)) continue;
+      if (left_) return false;
+      if (reached(until)) return true;
+      const double seconds = waited.look();
+      if (is_impatient && until == Until::ended && seconds > patience.catch_up) drop_all_but_the_end();
+      if (is_impatient && seconds > patience.call && is_called_) left_ = true;
+      const bool leaves = left_;
       lock.unlock();
+      if (leaves) {
+        control_.cut();
+        return false;
+      }
       if (waiting) waiting(name_);
       lock.lock();
     }
@@ -107,11 +143,11 @@ class Observers::Queue {
   // What an observer that may miss nothing has thrown in start(), or in end().
   std::optional<Error> start_error() const {
     const Lock lock(mutex_);
-    return start_error_;
+    return errors_.start;
   }
   std::optional<Error> end_error() const {
     const Lock lock(mutex_);
-    return end_error_;
+    return errors_.end;
   }
 
  private:
@@ -120,10 +156,11 @@ class Observers::Queue {
     Call call = Call::none;
   };
   bool reached(Until until) const MILLRACE_REQUIRES(mutex_) {
+    if (until == Until::closed) return reached_.close;
     if (failed_) return said_;
     if (until == Until::flushed) return flushes_ == 0;
     if (until == Until::synced) return syncs_ == 0;
-    return until == Until::started ? started_ : ended_;
+    return until == Until::started ? reached_.start : reached_.end;
   }
   std::size_t& waiting_calls(Call call) MILLRACE_REQUIRES(mutex_) { return call == Call::flush ? flushes_ : syncs_; }
 
@@ -134,8 +171,18 @@ class Observers::Queue {
     --steps_;
     ++dropped_;
   }
-  void drop_if(const std::function<bool(const RunEvent&)>& useless) MILLRACE_REQUIRES(mutex_) {
-    dropped_ += std::erase_if(facts_, [&](const Fact& fact) { return fact.event && useless(*fact.event); });
+  // Nobody waits for steps any more; the last tick and the last telemetry are of the whole run.
+  void prepare_end() MILLRACE_REQUIRES(mutex_) {
+    if (delivery_ == Delivery::latest) {
+      dropped_ += std::erase_if(facts_, [](const Fact& fact) { return fact.event && is<StepEvent>(*fact.event); });
+      steps_ = 0;
+    }
+    for (auto* const last : {&newest_.tick, &newest_.telemetry}) {
+      if (*last) facts_.push_back({std::exchange(*last, nullptr)});
+    }
+  }
+  void drop_all_but_the_end() MILLRACE_REQUIRES(mutex_) {
+    dropped_ += std::erase_if(facts_, [](const Fact& fact) { return fact.event && !is<RunEnd>(*fact.event); });
     dropped_ += newest_.tick ? 1 : 0;
     newest_ = {};
     steps_ = 0;
@@ -159,14 +206,19 @@ class Observers::Queue {
       } else if (newest_.telemetry) {
         fact.event = std::move(newest_.telemetry);
       } else {
+        reached_.close = true;
+        changed_.notify_all();
         return;
       }
       const std::uint64_t dropped = dropped_;
+      is_called_ = true;
       lock.unlock();
       std::optional<Error> error = deliver(fact, dropped);
       lock.lock();
+      is_called_ = false;
+      if (left_) return;
       note(fact, error);
-      if (error && !start_error_ && !end_error_) {
+      if (error && !errors_.start && !errors_.end) {
         lock.unlock();
         all_.warn(fmt::format("observer '{}' failed, and is told nothing more: {}", name_, error->what()));
         lock.lock();
@@ -206,22 +258,22 @@ class Observers::Queue {
   void note(const Fact& fact, const std::optional<Error>& error) MILLRACE_REQUIRES(mutex_) {
     if (fact.call != Call::none) --waiting_calls(fact.call);
     const bool starts = fact.event && is<RunStart>(*fact.event), ends = fact.event && is<RunEnd>(*fact.event);
-    if (starts) started_ = true;
-    if (ends) ended_ = true;
+    if (starts) reached_.start = true;
+    if (ends) reached_.end = true;
     if (!error) return;
     failed_ = true;
     facts_.clear();
     behind_ = 0;
     newest_ = {};
-    if (starts && delivery_ == Delivery::all) start_error_ = error;
-    if (ends && delivery_ == Delivery::all) end_error_ = error;
+    if (starts && delivery_ == Delivery::all) errors_.start = error;
+    if (ends && delivery_ == Delivery::all) errors_.end = error;
   }
 
   const std::string name_;
   const Delivery delivery_;
+  OwnControl control_;  // outlives the observer
   const std::shared_ptr<RunObserver> observer_;
-  RunControl& control_;
-  Observers& all_;
+  Observers& all_;                      // not for the thread of one that is left alone
   std::atomic<std::size_t> behind_{0};  // facts that wait
 
   mutable Mutex mutex_;
@@ -235,20 +287,31 @@ class Observers::Queue {
   std::size_t steps_ MILLRACE_GUARDED_BY(mutex_) = 0;  // among the facts
   std::size_t flushes_ MILLRACE_GUARDED_BY(mutex_) = 0, syncs_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::uint64_t dropped_ MILLRACE_GUARDED_BY(mutex_) = 0;
-  bool started_ MILLRACE_GUARDED_BY(mutex_) = false, ended_ MILLRACE_GUARDED_BY(mutex_) = false;
+  struct Reached {
+    bool start = false, end = false, close = false;
+  };
+  Reached reached_ MILLRACE_GUARDED_BY(mutex_);
   bool failed_ MILLRACE_GUARDED_BY(mutex_) = false, closing_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool is_called_ MILLRACE_GUARDED_BY(mutex_) = false;  // the observer, now
+  bool left_ MILLRACE_GUARDED_BY(mutex_) = false;       // alone
   bool said_ MILLRACE_GUARDED_BY(mutex_) = false;  // the others know that it failed: who waits for it goes on, and may close them
-  std::optional<Error> start_error_ MILLRACE_GUARDED_BY(mutex_), end_error_ MILLRACE_GUARDED_BY(mutex_);
-  std::thread thread_;  // last: it uses all of the above
+  struct Errors {
+    std::optional<Error> start, end;
+  };
+  Errors errors_ MILLRACE_GUARDED_BY(mutex_);  // with Delivery::all
+  std::thread thread_;                         // last: it uses all of the above
 };
 
-Observers::Observers() : begin_(Clock::now()) {}
+Observers::Observers() : Observers(Patience()) {}
+Observers::Observers(const Patience& patience) : begin_(Clock::now()), patience_(patience) {}
 Observers::~Observers() {
   for (const auto& queue : queues_) queue->close();  // all, before one is destroyed: an observer that fails warns the others
 }
 
 void Observers::add(const std::string& name, Delivery delivery, std::shared_ptr<RunObserver> observer, RunControl& control) {
-  queues_.push_back(std::make_unique<Queue>(name, delivery, std::move(observer), control, *this));
+  const auto queue = std::make_shared<Queue>(name, delivery, std::move(observer), control, *this);
+  queues_.push_back(queue);
+  Queue::begin(queue);
 }
 
 double Observers::elapsed_seconds() const { return std::chrono::duration<double>(Clock::now() - begin_.load()).count(); }
@@ -302,7 +365,14 @@ void Observers::end(RunEnd event, const Waiting& waiting) {
   if (!started_) return;
   flush(waiting);
   tell(std::move(event));
-  for (const auto& queue : queues_) queue->wait(Queue::Until::ended, waiting);
+  std::vector<std::string> left;
+  for (const auto& queue : queues_) {
+    if (!queue->wait(Queue::Until::ended, waiting)) left.push_back(queue->name());
+  }
+  for (const std::string& name : left) {
+    warn(fmt::format("observer '{}' is left alone: {:g} s after the end of the run a call of it has not returned", name,
+                     patience_.call));
+  }
   for (const auto& queue : queues_) {
     if (auto error = queue->end_error()) throw error->in(fmt::format("observer '{}'", queue->name()));
   }

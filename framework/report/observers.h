@@ -24,12 +24,17 @@ class Observers {
  public:
   static constexpr std::size_t kMostBehind = 1024;  // events that an observer with Delivery::all may have to catch up with
   static constexpr std::size_t kMostKept = 64;      // steps that wait for an observer with Delivery::latest
-  static constexpr double kEndPatience = 2;         // seconds that the end of a run waits for those with Delivery::latest
+  // Seconds that the end of a run waits for an observer with Delivery::latest.
+  struct Patience {
+    double catch_up = 2;  // then it is told the end alone
+    double call = 15;     // then it is left alone in a call that does not return, such as a write that nobody reads
+  };
   // Called about 20 times a second with the name of the observer that the caller waits for.
   using Waiting = std::function<void(const std::string& observer)>;
 
   Observers();
-  ~Observers();  // when each has been told what was told so far
+  explicit Observers(const Patience& patience);
+  ~Observers();  // when each has been told what was told so far; one with Delivery::latest has its Patience for that
 
   // `control` outlives this. REQUIRES: nothing was told yet.
   void add(const std::string& name, Delivery delivery, std::shared_ptr<RunObserver> observer, RunControl& control);
@@ -50,8 +55,8 @@ class Observers {
   // Returns when every observer with Delivery::all has what was told so far on the disk. On any thread.
   void sync();
   // The run is over; a run that never began has no end. Returns when every observer has flushed and knows; those with
-  // Delivery::latest are given kEndPatience, and are not told the rest. Throws what one with Delivery::all threw at its end, with
-  // its name.
+  // Delivery::latest are given their Patience, and the others are warned of one that is left alone. Throws what one with
+  // Delivery::all threw at its end, with its name.
   void end(RunEnd event, const Waiting& waiting);
 
   // An observer with Delivery::all that has at least so many events to catch up with; "": none.
@@ -66,7 +71,8 @@ class Observers {
   bool started_ = false;
   Mutex warned_mutex_;
   std::set<std::string> warned_ MILLRACE_GUARDED_BY(warned_mutex_);
-  std::vector<std::unique_ptr<Queue>> queues_;
+  const Patience patience_;
+  std::vector<std::shared_ptr<Queue>> queues_;  // the thread of one that is left alone has it as well
 };
 
 }  // namespace millrace

@@ -21,7 +21,11 @@ using namespace std::chrono_literals;
 // Writes down what it is told, and can be held up, or fail. Thread-safe.
 class Notes : public RunObserver {
  public:
-  void start(const RunStart& e, RunControl&) override { note("start " + e.name); }
+  void start(const RunStart& e, RunControl& control) override {
+    note("start " + e.name);
+    if (e.name == "asks") control.warn("started");
+    started_ = true;
+  }
   void step(const StepEvent& e) override { note("step " + std::to_string(e.step)); }
   void epoch(const EpochEvent& e) override { note("epoch " + std::to_string(e.epoch)); }
   void warning(const WarningEvent& e) override { note("warning " + e.text); }
@@ -30,6 +34,7 @@ class Notes : public RunObserver {
     note(std::string(kStates[static_cast<int>(e.state)]) + " " + to_string(e.kind) + " by " + e.by + " " + e.text);
   }
   void tick(const TickEvent& e) override { note("tick " + std::to_string(e.step)); }
+  void telemetry(const TelemetryEvent& e) override { note("telemetry " + std::to_string(e.step)); }
   void end(const RunEnd& e) override {
     dropped_ = e.dropped;
     note("end");
@@ -41,6 +46,7 @@ class Notes : public RunObserver {
     return notes_;
   }
   std::uint64_t dropped() const { return dropped_; }
+  bool started() const { return started_; }
   std::thread::id thread() const { return thread_; }
   void hold() {
     const std::lock_guard lock(mutex_);
@@ -67,6 +73,7 @@ class Notes : public RunObserver {
   bool held_ = false;
   std::string fail_at_;
   std::atomic<std::uint64_t> dropped_{0};
+  std::atomic<bool> started_{false};
   std::thread::id thread_;
 };
 
@@ -216,16 +223,50 @@ TEST_F(ObserversTest, OneThatFailsAtItsEndFailsTheRunWhereNothingMayBeLost) {
 
 // The page goes on when the patience of the end is over, by the calls that come about 20 times a second.
 TEST_F(ObserversTest, TheEndDoesNotWaitForAllThatASlowPageHasMissed) {
+  observers_ = std::make_unique<Observers>(Observers::Patience{.catch_up = 0.1, .call = 100});
   const auto notes = add("page", Delivery::latest);
   notes->hold();
   observers_->start(start("r"), {});
   for (std::uint64_t e = 1; e <= 100; ++e) observers_->tell(epoch(e));
   int calls = 0;
   observers_->end({}, [&](const std::string&) {
-    if (++calls > 22 * Observers::kEndPatience) notes->release();
+    if (++calls > 4) notes->release();
   });
   EXPECT_EQ(notes->notes(), (Lines{"start r", "end"}));
   EXPECT_EQ(notes->dropped(), 100U);
+}
+
+// As one that writes to a pipe whose reader has stopped reading. It comes back when the run is gone, and asks something of it.
+TEST_F(ObserversTest, TheEndLeavesOneAloneWhoseCallDoesNotReturn) {
+  observers_ = std::make_unique<Observers>(Observers::Patience{.catch_up = 0.05, .call = 0.1});
+  const auto stuck = add("page", Delivery::latest), whole = add("metrics", Delivery::all);
+  stuck->hold();
+  observers_->start(start("asks"), {});
+  end();
+  observers_.reset();
+  const Lines told = whole->notes();
+  EXPECT_EQ(told.back(), "warning observer 'page' is left alone: 0.1 s after the end of the run a call of it has not returned");
+  stuck->release();
+  while (!stuck->started()) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(stuck->notes(), Lines{"start asks"});
+}
+
+TEST_F(ObserversTest, TheEndComesBehindTheLastTelemetry) {
+  const auto notes = add("page", Delivery::latest), other = add("top", Delivery::latest);
+  observers_->start(start("r"), {});
+  while (notes->notes().empty()) std::this_thread::sleep_for(1ms);
+  notes->hold();
+  observers_->tell(epoch(1));
+  TelemetryEvent telemetry;
+  telemetry.step = 5;
+  observers_->tell(telemetry);
+  std::thread releases([&] {
+    while (other->notes().empty() || other->notes().back() != "end") std::this_thread::sleep_for(1ms);
+    notes->release();
+  });
+  end();
+  releases.join();
+  EXPECT_EQ(notes->notes(), (Lines{"start r", "epoch 1", "telemetry 5", "end"}));
 }
 
 TEST_F(ObserversTest, WhatWasToldIsDeliveredEvenIfTheRunNeverBegan) {

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <system_error>
 
 #include "base/out_of_memory.h"
 #include "config/shipped.h"
@@ -62,6 +63,22 @@ Arguments& Arguments::repeated(std::string name, std::string value_name, std::st
   return *this;
 }
 
+Arguments& Arguments::exclude(std::vector<std::string> these, std::vector<std::string> others) {
+  exclusions_.push_back({std::move(these), std::move(others)});
+  return *this;
+}
+
+void Arguments::refuse_excluded(const std::vector<std::string_view>& given) const {
+  const auto given_of = [&](const std::vector<std::string>& names) {
+    return std::ranges::find_if(names, [&](const auto& name) { return std::ranges::find(given, name) != given.end(); });
+  };
+  for (const auto& [these, others] : exclusions_) {
+    const auto one = given_of(these), other = given_of(others);
+    if (one == these.end() || other == others.end()) continue;
+    fail(ErrorKind::usage, "{} and {} exclude each other: leave one of them out; see {} --help", *one, *other, program_);
+  }
+}
+
 const Arguments::Option& Arguments::find(std::string_view name) const {
   const auto found = std::find_if(options_.begin(), options_.end(), [&](const Option& option) { return option.name == name; });
   if (found != options_.end()) return *found;
@@ -105,6 +122,7 @@ bool Arguments::answer(int count, const char* const* arguments) const {
 bool Arguments::read(int count, const char* const* arguments, std::vector<std::string>& rest) const {
   if (answer(count, arguments)) return false;
   bool options_ended = false;
+  std::vector<std::string_view> given;
   for (int i = 1; i < count; ++i) {
     std::string_view argument = arguments[i];
     if (options_ended || argument.size() < 2 || argument[0] != '-') {
@@ -120,11 +138,12 @@ bool Arguments::read(int count, const char* const* arguments, std::vector<std::s
       return false;
     }
     if (argument == "--version") {
-      fmt::print("{} (Millrace) {}\n", program_, MILLRACE_VERSION);
+      fmt::print("{}", version_text(program_));
       return false;
     }
     const std::size_t equals = argument.find('=');
     const Option& option = find(argument.substr(0, equals));
+    given.push_back(option.name);
     std::string value;
     if (option.value_name.empty()) {
       if (equals != std::string_view::npos) fail(ErrorKind::usage, "option '{}' takes no value", option.name);
@@ -137,9 +156,22 @@ bool Arguments::read(int count, const char* const* arguments, std::vector<std::s
     } else {
       fail(ErrorKind::usage, "option '{}' needs a value: {} {}", option.name, option.name, option.value_name);
     }
+    if (value.empty() && !option.value_name.empty()) {
+      fail(ErrorKind::usage, "option '{}' has an empty value: write {} {}, or leave it out", option.name, option.name,
+           option.value_name);
+    }
     option.take(std::move(value));
   }
+  refuse_excluded(given);
   return true;
+}
+
+std::string version_text(std::string_view program) { return fmt::format("{} (Millrace) {}\n", program, MILLRACE_VERSION); }
+
+std::string exit_codes_text() {
+  std::string text = "\nExit codes:\n";
+  for (const ExitText& exit : kExits) text += fmt::format("  {:<24} {}\n", exit.code, exit.text);
+  return text;
 }
 
 std::string Arguments::help() const {
@@ -150,9 +182,7 @@ std::string Arguments::help() const {
     text += fmt::format("  {:<24} {}\n", left, option.text);
   }
   if (program_.find(' ') != std::string::npos) return text;  // a verb ends as its program does
-  text += "\nExit codes:\n";
-  for (const ExitText& exit : kExits) text += fmt::format("  {:<24} {}\n", exit.code, exit.text);
-  return text;
+  return text + exit_codes_text();
 }
 
 std::int64_t integer(std::string_view option, const std::string& text, std::int64_t low, std::int64_t high) {
@@ -178,12 +208,29 @@ void open_missing_streams() {
   }
 }
 
-// A full disk behind `> report.txt` would go unnoticed otherwise. A reader that has seen enough, as `head`, is no error.
+// `cause`: of errno; 0: it is not known. A reader that has seen enough, as `head`, is no error.
+void refuse_output(int cause) {
+  if (cause == EPIPE) return std::clearerr(stdout);
+  fail(ErrorKind::storage, "standard output cannot be written{}", cause == 0 ? "" : fmt::format(": {}", std::strerror(cause)));
+}
+
+// A full disk behind `> report.txt` would go unnoticed otherwise.
 void require_output_written() {
   errno = 0;
   const bool flushed = std::fflush(stdout) == 0;
-  if ((flushed && std::ferror(stdout) == 0) || errno == EPIPE) return;
-  fail(ErrorKind::storage, "standard output cannot be written{}", flushed ? "" : fmt::format(": {}", std::strerror(errno)));
+  if (!flushed || std::ferror(stdout) != 0) refuse_output(flushed ? 0 : errno);
+}
+
+// The exit code. A text that the buffer of standard output does not hold is written at once, and fmt::print throws where it
+// fails.
+int code_of(const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const std::system_error& error) {
+    if (std::ferror(stdout) == 0) throw;
+    refuse_output(error.code().value());
+    return 0;
+  }
 }
 
 }  // namespace
@@ -191,7 +238,7 @@ void require_output_written() {
 int run_tool(const char* program, const std::function<int()>& body) {
   open_missing_streams();
   try {
-    const int code = body();
+    const int code = code_of(body);
     constexpr int kFirstSignal = 128;  // what stopped the program looks for its code
     if (code < kFirstSignal) require_output_written();
     return code;

@@ -28,8 +28,11 @@ class Arguments {
   // What may be written beside options, apart from files: by default the names of base files, where `usage` has a FILE.
   Arguments& names(KnownNames known);
   Arguments& repeated(std::string name, std::string value_name, std::string text, std::vector<std::string>& values);
+  // Each of `these` is refused beside any of `others`: the program would do one and drop the other in silence.
+  Arguments& exclude(std::vector<std::string> these, std::vector<std::string> others);
 
-  // Reads the command line; `rest` takes what is no option. Throws Error(usage), with the nearest option for an unknown one.
+  // Reads the command line; `rest` takes what is no option. Throws Error(usage): for an unknown option with the nearest one, and
+  // for an empty value, as a script has that names a variable which is not set.
   // Returns false when --help or --version was asked for and answered on standard output.
   bool read(int count, const char* const* arguments, std::vector<std::string>& rest) const;
 
@@ -44,13 +47,21 @@ class Arguments {
   };
   const Option& find(std::string_view name) const;
   ProgramText told() const;
+  void refuse_excluded(const std::vector<std::string_view>& given) const;
   // Answers what the build or a shell asks; false: they have asked nothing.
   bool answer(int count, const char* const* arguments) const;
 
   std::string program_, usage_, text_;
   KnownNames names_;
   std::vector<Option> options_;
+  struct Exclusion {
+    std::vector<std::string> these, others;
+  };
+  std::vector<Exclusion> exclusions_;
 };
+
+std::string version_text(std::string_view program);  // a line
+std::string exit_codes_text();                       // the end of --help
 
 // The value of an option that is a whole number. Throws Error(usage) for anything else.
 std::int64_t integer(std::string_view option, const std::string& text, std::int64_t low, std::int64_t high);
@@ -59,7 +70,8 @@ std::int64_t integer(std::string_view option, const std::string& text, std::int6
 std::string only_file(const std::vector<std::string>& rest, std::string_view program);
 
 // Runs a tool's body and turns what it throws into a message on standard error and the exit code of its kind. Does the same if
-// standard output did not take what the body printed. The only place besides `main` that knows exit codes.
+// standard output did not take what the body printed, unless its reader is gone. The only place besides `main` that knows exit
+// codes.
 int run_tool(const char* program, const std::function<int()>& body);
 
 }  // namespace millrace

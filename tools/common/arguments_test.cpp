@@ -1,7 +1,12 @@
 #include "common/arguments.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <new>
 
 #include "millrace/error.h"
@@ -62,6 +67,56 @@ TEST(Arguments, ProposesSetForAnOptionOfAnotherProgram) {
 TEST(Arguments, RefusesAMissingAndASuperfluousValue) {
   EXPECT_THROW(parse({"--devices"}), Error);
   EXPECT_THROW(parse({"--check=yes"}), Error);
+}
+
+// As `--weights "$WEIGHTS"` has in a script where the variable is not set: it would train from nothing, and say so nowhere.
+TEST(Arguments, RefusesAnEmptyValue) {
+  EXPECT_THROW(parse({"--devices", ""}), Error);
+  EXPECT_THROW(parse({"--devices="}), Error);
+  EXPECT_THROW(parse({"--set", ""}), Error);
+  EXPECT_EQ(parse({""}).rest, std::vector<std::string>{""});
+}
+
+TEST(Arguments, RefusesWhatExcludesEachOther) {
+  bool json = false, check = false;
+  std::string layers;
+  std::vector<std::string> rest;
+  Arguments options("tool", "FILE", "Does things.");
+  options.flag("--json", "", json).flag("--check", "", check).option("--layers", "N", "", layers);
+  options.exclude({"--json"}, {"--layers"});
+  const std::vector<const char*> both = {"tool", "--layers=2", "--check", "--json"}, one = {"tool", "--json", "--check"};
+  try {
+    options.read(4, both.data(), rest);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "--json and --layers exclude each other: leave one of them out; see tool --help");
+  }
+  EXPECT_TRUE(options.read(3, one.data(), rest));
+}
+
+// Texts that stdio's buffer holds fail at the end, longer ones while they are printed.
+TEST(RunTool, EndsAlikeForShortAndLongTextsThatCannotBeWritten) {
+  for (const std::size_t length : {std::size_t{10}, std::size_t{1} << 20}) {
+    const auto print = [&] {
+      fmt::print("{}", std::string(length, 'x'));
+      return 0;
+    };
+    const auto onto_a_full_disk = [&] {
+      ::dup2(::open("/dev/full", O_WRONLY), STDOUT_FILENO);
+      std::_Exit(run_tool("tool", print));
+    };
+    const auto without_a_reader = [&] {
+      int ends[2];
+      [[maybe_unused]] const int made = ::pipe(ends);
+      ::close(ends[0]);
+      std::signal(SIGPIPE, SIG_IGN);
+      ::dup2(ends[1], STDOUT_FILENO);
+      std::_Exit(run_tool("tool", print));
+    };
+    EXPECT_EXIT(onto_a_full_disk(), testing::ExitedWithCode(exit_code(ErrorKind::storage)),
+                "tool: standard output cannot be written: No space left on device");
+    EXPECT_EXIT(without_a_reader(), testing::ExitedWithCode(0), "");
+  }
 }
 
 TEST(RunTool, SaysWhatMemoryThereIsWhereItHasRunOut) {

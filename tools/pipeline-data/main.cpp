@@ -38,7 +38,7 @@ constexpr const char* kPurpose = "Makes and looks at data sets.";
 std::string help() {
   std::string text = fmt::format("usage: pipeline-data VERB ...\n\n{}\n\n", kPurpose);
   for (const Verb& verb : kVerbs) text += fmt::format("  {:<24} {}\n", verb.name, verb.text);
-  return text + "\npipeline-data VERB --help explains a verb.\n";
+  return text + "\npipeline-data VERB --help explains a verb.\n" + exit_codes_text();
 }
 
 void print_manual() {
@@ -71,6 +71,10 @@ int run(int count, const char* const* arguments) {
   const std::string_view name = count > 1 ? arguments[1] : "";
   if (name == "--help" || name == "-h") {
     fmt::print("{}", help());
+    return 0;
+  }
+  if (name == "--version") {
+    fmt::print("{}", version_text("pipeline-data"));
     return 0;
   }
   if (name == "--complete") return complete({arguments + 2, arguments + count});

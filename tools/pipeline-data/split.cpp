@@ -1,17 +1,14 @@
 // pipeline-data split: lists that divide a data set, for those who want the division as files.
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <memory>
 #include <set>
 
 #include "data_set.h"
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
+#include "millrace/util/output_file.h"
 #include "verbs.h"
 
 namespace millrace {
@@ -89,12 +86,12 @@ List make_list(const DataSetOptions& options, const fs::path& path) {
   return list;
 }
 
-void write(const List& list) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(list.path.c_str(), "wx"), &std::fclose);
-  const bool written =
-      file && std::fwrite(list.text.data(), 1, list.text.size(), file.get()) == list.text.size() && std::fflush(file.get()) == 0;
-  if (!written) fail(ErrorKind::storage, "cannot write '{}': {}", list.path.string(), std::strerror(errno));
-  fmt::print("{:<24} {:>10} samples\n", list.path.string(), list.samples);
+// All or none.
+void write(const std::vector<List>& lists) {
+  OutputFiles files;
+  for (const List& list : lists) files.add(list.path.string(), list.text);
+  files.commit();
+  for (const List& list : lists) fmt::print("{:<24} {:>10} samples\n", list.path.string(), list.samples);
 }
 
 struct SplitOptions {
@@ -152,8 +149,7 @@ int split(const SplitOptions& options) {
   const DataSet whole(options.data, DataSet::Stages::source);
   require_listable(whole);
   make_folder(options);
-  const std::vector<List> lists = make_lists(options, whole.graph().name + "." + whole.graph().stages.front().name);
-  for (const List& list : lists) write(list);  // all or none
+  write(make_lists(options, whole.graph().name + "." + whole.graph().stages.front().name));
   const std::vector<std::string> classes = whole.line().order().classes();
   if (classes.empty()) return 0;
   const Value names(Array(classes.begin(), classes.end()));

@@ -29,10 +29,16 @@ using namespace millrace;
 struct Options {
   std::vector<std::string> rest, sets;
   bool dot = false, schema = false, parameters = false, keys = false;
-  std::string svg, plugin, limit = "30", batch, made;
+  std::string svg, plugin, limit, batch, made;
 };
 
 constexpr std::uint32_t kUsualBatch = 32, kMostBatch = 1 << 20;
+
+constexpr const char* kOfAFile = "--dot, --svg, --parameters, --batch and --set";
+
+bool asks_of_a_file(const Options& options) {
+  return options.dot || options.parameters || !options.svg.empty() || !options.sets.empty() || !options.batch.empty();
+}
 
 bool is_file(const std::string& name) { return name.ends_with(".toml") || std::filesystem::is_regular_file(name); }
 
@@ -184,9 +190,12 @@ std::string inspect(const Options& options) {
   Registry registry;
   load_plugins(registry);
   if (options.schema) return json_schema(registry);
-  if (options.rest.empty() && !options.made.empty())
-    fail(ErrorKind::usage, "--new needs the name of a base file, such as classify");
-  if (options.rest.empty()) return list_everything(registry);
+  if (options.rest.empty()) {
+    if (!options.made.empty()) fail(ErrorKind::usage, "--new needs the name of a base file, such as classify");
+    if (options.keys) fail(ErrorKind::usage, "--keys needs a pipeline file, or the name of a base file");
+    if (asks_of_a_file(options)) fail(ErrorKind::usage, "{} need a file or a network", kOfAFile);
+    return list_everything(registry);
+  }
   const std::string& what = options.rest[0];
   if (options.keys) return list_keys(what, registry);
   if (!options.made.empty()) return make_file(what, options, registry);
@@ -198,9 +207,7 @@ std::string inspect(const Options& options) {
   if (network) return inspect_network(*network, options, registry);
   if (options.rest.size() == 1 && !is_part(what, registry) && find_shipped(kBases, what, "."))
     return inspect_pipeline(what, options, registry);
-  if (options.dot || options.parameters || !options.svg.empty() || !options.sets.empty() || !options.batch.empty()) {
-    fail(ErrorKind::usage, "--dot, --svg, --parameters, --batch and --set need a file or a network, found '{}'", what);
-  }
+  if (asks_of_a_file(options)) fail(ErrorKind::usage, "{} need a file or a network, found '{}'", kOfAFile, what);
   if (options.rest.size() == 2) return inspect_kind(what, options.rest[1], registry);
   return what == "devices" ? inspect_devices(registry) : inspect_name(what, registry);
 }
@@ -233,6 +240,14 @@ int main(int count, char** words) {
         .option("--conformance", "PLUGIN.so",
                 "asks of everything in a plugin what is asked of ours; exit code 1 if a check fails", options.plugin)
         .option("--limit", "SECONDS", "with --conformance: how long one check may take (30)", options.limit);
+    const std::vector<std::string> of_a_file = {"--set", "--dot", "--svg", "--parameters", "--batch"};
+    arguments.exclude({"--schema"}, of_a_file)
+        .exclude({"--keys"}, of_a_file)
+        .exclude({"--conformance"}, of_a_file)
+        .exclude({"--schema"}, {"--keys", "--new", "--conformance"})
+        .exclude({"--keys"}, {"--new", "--conformance"})
+        .exclude({"--new"}, {"--conformance"})
+        .exclude({"--dot"}, {"--svg"});
     arguments.names([] {
       Registry registry;
       registry.load_all();
@@ -241,8 +256,12 @@ int main(int count, char** words) {
     if (!arguments.read(count, words, options.rest)) return 0;
     if (!options.plugin.empty()) {
       if (!options.rest.empty()) fail(ErrorKind::usage, "--conformance checks one plugin: '{}' is too much", options.rest[0]);
-      return print_conformance(options.plugin, static_cast<double>(integer("--limit", options.limit, 1, 3600))) ? 0 : 1;
+      const double limit = options.limit.empty() ? 30 : static_cast<double>(integer("--limit", options.limit, 1, 3600));
+      return print_conformance(options.plugin, limit) ? 0 : 1;
     }
+    if (!options.limit.empty()) fail(ErrorKind::usage, "--limit belongs to --conformance");
+    if (options.schema && !options.rest.empty())
+      fail(ErrorKind::usage, "--schema is that of all pipeline files: leave out '{}'", options.rest[0]);
     const bool is_part = options.rest.size() == 2 && std::find(kKinds.begin(), kKinds.end(), options.rest[0]) != kKinds.end();
     if (options.rest.size() > 1 && !is_part) fail(ErrorKind::usage, "one thing at a time: '{}' is too much", options.rest[1]);
     fmt::print("{}", terminal_text(inspect(options)));

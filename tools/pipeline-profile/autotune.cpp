@@ -10,6 +10,9 @@
 #include <initializer_list>
 #include <utility>
 
+#include "config/document.h"
+#include "millrace/detail/value.h"
+
 namespace millrace {
 namespace {
 
@@ -151,8 +154,8 @@ std::vector<Chosen> chosen_of(const Tuned& tuned) {
     const auto said = [&](std::uint64_t value) {
       return key == std::string("chunk") && value == 0 ? "\"auto\"" : std::to_string(value);
     };
-    const std::string reason =
-        before == after ? "as before: no other value gained 2 %" : fmt::format("was {}; {}", said(before), gain);
+    const std::string reason = before == after ? fmt::format("as before: none of {} settings gained 2 %", tuned.measured() - 1)
+                                               : fmt::format("was {}; {}", said(before), gain);
     all.push_back({table, key, said(after), reason});
   };
   const Settings &before = tuned.before, &after = tuned.after;
@@ -239,6 +242,10 @@ Tuned autotune(const ProfiledFile& what, const Registry& registry, double second
   return tuned;
 }
 
+std::size_t Tuned::measured() const {
+  return static_cast<std::size_t>(std::ranges::count_if(tried, [](const Tried& each) { return each.measured > 0; }));
+}
+
 std::string autotune_text(const Tuned& tuned) {
   std::string text = fmt::format("{:<52} {:>12} {:>12}\n", "tried", "simulated /s", "measured /s");
   for (const Tuned::Tried& each : tuned.tried) {
@@ -249,24 +256,27 @@ std::string autotune_text(const Tuned& tuned) {
                         : each.settings == tuned.before ? "  as before"
                                                         : "");
   }
+  if (!tuned.has_compared()) {
+    return text + fmt::format("nothing was tried: {:.0f} s do not suffice for two runs; give more --seconds\n", tuned.seconds);
+  }
   for (const Chosen& each : chosen_of(tuned)) {
     text += fmt::format("{}.{} = {}: {}\n", each.table, each.key, each.value, each.reason);
   }
   return text + fmt::format("chosen in {:.0f} s\n", tuned.seconds);
 }
 
-std::string autotune_toml(const Tuned& tuned, const std::string& file) {
-  std::string text = fmt::format(
-      "# Chosen by pipeline-profile --autotune on {} cores: {} settings were tried.\n"
-      "extends = \"{}\"\n",
-      tuned.facts.cores, tuned.tried.size(), file);
-  std::string table;
+std::string autotune_toml(const Tuned& tuned, const std::string& file, const std::vector<std::string>& overrides) {
+  std::string text = fmt::format("# Chosen by pipeline-profile --autotune on {} cores: {} settings were tried.\n",
+                                 tuned.facts.cores, tuned.measured());
+  Value document{Table{}};
+  Diagnostics errors;
+  for (const std::string& each : overrides) apply_override(each, document, errors);
   for (const Chosen& each : chosen_of(tuned)) {
-    if (each.table != table) text += fmt::format("\n[{}]\n", each.table);
-    table = each.table;
-    text += fmt::format("# {}\n{} = {}\n", each.reason, each.key, each.value);
+    apply_override(fmt::format("{}.{}={}", each.table, each.key, each.value), document, errors);
+    text += fmt::format("# {}.{}: {}\n", each.table, each.key, each.reason);
   }
-  return text;
+  errors.throw_if_any();
+  return text + fmt::format("extends = {}\n\n{}", to_toml(Value(file)), to_toml(document));
 }
 
 }  // namespace millrace

@@ -34,8 +34,10 @@ struct Tuned {
     Settings settings;
     double predicted = 0, measured = 0;
   };
-  std::vector<Tried> tried;  // today's first
+  std::vector<Tried> tried;  // today's first; measured is 0 where the time did not suffice
   double seconds = 0;
+  std::size_t measured() const;
+  bool has_compared() const { return measured() > 1; }  // today's with others
 };
 
 // Chooses within `seconds`, and a little more where one run takes long to begin.
@@ -43,7 +45,8 @@ Tuned autotune(const ProfiledFile& what, const Registry& registry, double second
 
 std::string autotune_text(const Tuned& tuned);
 
-// A file that extends `file` with what was chosen, each key with its reason.
-std::string autotune_toml(const Tuned& tuned, const std::string& file);
+// A file that extends `file` with `overrides`, as --set takes them, and with what was chosen, each key with its reason. REQUIRES:
+// tuned.has_compared().
+std::string autotune_toml(const Tuned& tuned, const std::string& file, const std::vector<std::string>& overrides = {});
 
 }  // namespace millrace

@@ -18,29 +18,49 @@ TEST(Autotune, ProposesTheCheapestSettingsThatAreAsGoodAsTheBest) {
   EXPECT_EQ(found[1].settings.io_threads, 1);
 }
 
-TEST(Autotune, WritesEachKeyWithItsReason) {
+Tuned tuned() {
   Tuned tuned;
   tuned.facts = profile_test::facts();
   tuned.before = tuned.after = settings_of(tuned.facts);
   tuned.after.threads = 7;
   tuned.rate_before = 1000;
   tuned.rate_after = 2490;
-  tuned.tried = {{tuned.before, 1000, 1000}, {tuned.after, 2500, 2490}};
-  EXPECT_EQ(autotune_toml(tuned, "photos.toml"),
+  Settings too_late = tuned.before;
+  too_late.buffers = 6;
+  tuned.tried = {{tuned.before, 1000, 1000}, {tuned.after, 2500, 2490}, {too_late, 2400, 0}};
+  return tuned;
+}
+
+// With what --set says: the settings were tried on that.
+TEST(Autotune, WritesEachKeyWithItsReason) {
+  EXPECT_EQ(autotune_toml(tuned(), "my \"photos\".toml", {"data.path=photos", "run.seed=3"}),
             "# Chosen by pipeline-profile --autotune on 8 cores: 2 settings were tried.\n"
-            "extends = \"photos.toml\"\n"
+            "# run.threads: was 2; with all changes 2490 images/s instead of 1000\n"
+            "# run.io_threads: as before: none of 1 settings gained 2 %\n"
+            "# run.chunk: as before: none of 1 settings gained 2 %\n"
+            "# train.batch.buffers: as before: none of 1 settings gained 2 %\n"
+            "extends = \"my \\\"photos\\\".toml\"\n"
+            "\n"
+            "[data]\n"
+            "path = \"photos\"\n"
             "\n"
             "[run]\n"
-            "# was 2; with all changes 2490 images/s instead of 1000\n"
+            "seed = 3\n"
             "threads = 7\n"
-            "# as before: no other value gained 2 %\n"
             "io_threads = 2\n"
-            "# as before: no other value gained 2 %\n"
             "chunk = \"auto\"\n"
             "\n"
             "[train.batch]\n"
-            "# as before: no other value gained 2 %\n"
             "buffers = 3\n");
+}
+
+TEST(Autotune, SaysThatNothingWasTriedWhereTheTimeDidNotSuffice) {
+  Tuned hurried = tuned();
+  hurried.tried[1].measured = 0;
+  EXPECT_FALSE(hurried.has_compared());
+  const std::string text = autotune_text(hurried);
+  EXPECT_NE(text.find("nothing was tried: "), std::string::npos) << text;
+  EXPECT_EQ(text.find("gained 2 %"), std::string::npos) << text;
 }
 
 }  // namespace

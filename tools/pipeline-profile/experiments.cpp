@@ -2,15 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 
 #include "autotune.h"
 #include "forecast.h"
 #include "millrace/error.h"
+#include "millrace/util/output_file.h"
 #include "pictures.h"
 #include "scaling.h"
 #include "values.h"
@@ -23,11 +21,26 @@ namespace fs = std::filesystem;
 
 constexpr double kTuningSeconds = 60;
 
-void write(const std::string& option, const fs::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text << std::flush;
-  if (!file) fail(ErrorKind::storage, "{}: cannot write '{}': {}", option, path.string(), std::strerror(errno));
-}
+// The file that an option names, opened before a minute of work is done for it. "": none.
+class AskedFile {
+ public:
+  AskedFile(const char* option, const std::string& path) {
+    if (path.empty()) return;
+    try {
+      file_.emplace(path);
+    } catch (Error& error) {
+      throw error.in(option);
+    }
+  }
+  void write(const std::string& text) {
+    if (!file_) return;
+    file_->write(text);
+    file_->commit();
+  }
+
+ private:
+  std::optional<OutputFile> file_;
+};
 
 // The file as another one in the folder of `out` names it; the name of a base file stays.
 std::string as_extended(const std::string& file, const fs::path& out) {
@@ -138,13 +151,14 @@ void Experiments::answer(const ProfiledFile& what, const Registry& registry, con
 
 void Experiments::foretell(const ProfiledFile& what, const Registry& registry, CalibrationOptions options) const {
   const ForecastQuestion question = parse_forecast(forecast_);
+  AskedFile csv("--csv", csv_);
   options.layers = true;
   const Calibration whole = calibrate(what, registry, options);
   std::optional<Calibration> smaller;
   if (const auto half = half_of(what, whole.facts)) smaller = calibrate(*half, registry, options);
   const ForecastStep step = forecast_step(whole, smaller ? &*smaller : nullptr);
   fmt::print("{}", forecast_text(step, question));
-  write_csv(forecast_csv(step, question));
+  csv.write(forecast_csv(step, question));
 }
 
 void Experiments::scale(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options,
@@ -156,14 +170,15 @@ void Experiments::scale(const ProfiledFile& what, const Registry& registry, cons
   question.over_ranks = over_ == "ranks";
   if (!network_.empty() && !question.over_ranks) fail(ErrorKind::usage, "--network belongs to --over ranks");
   if (!to_accuracy_.empty()) question.to_accuracy = share("--to-accuracy", to_accuracy_);
+  AskedFile csv("--csv", csv_);
   const Scaling scaling = measure_scaling(what, registry, options, question);
   fmt::print("{}", scaling_text(scaling));
-  write_csv(scaling_csv(scaling.points));
+  csv.write(scaling_csv(scaling.points));
   const bool learned = !scaling.accuracies.empty();
   if (learned && !csv_.empty()) {
     const fs::path path(csv_);
-    write("--csv", path.parent_path() / fmt::format("{}-accuracy{}", path.stem().string(), path.extension().string()),
-          accuracy_csv(scaling.accuracies));
+    const fs::path beside = path.parent_path() / fmt::format("{}-accuracy{}", path.stem().string(), path.extension().string());
+    AskedFile("--csv", beside.string()).write(accuracy_csv(scaling.accuracies));
   }
   if (pictures.empty()) return;
   const std::string title = fmt::format("{} on {} {}", fs::path(what.file).stem().string(), question.replicas.back(),
@@ -178,15 +193,14 @@ void Experiments::tune(const ProfiledFile& what, const Registry& registry) const
     fail(ErrorKind::usage, "--out: '{}' does not end in .toml", out_);
   }
   if (!out_.empty() && fs::exists(out_)) fail(ErrorKind::usage, "--out: '{}' is there already: name another file", out_);
+  AskedFile file("--out", out_);
   const Tuned tuned = autotune(what, registry, seconds_.empty() ? kTuningSeconds : positive("--seconds", seconds_));
   fmt::print("{}", autotune_text(tuned));
   if (out_.empty()) return;
-  write("--out", out_, autotune_toml(tuned, as_extended(what.file, out_)));
+  if (!tuned.has_compared())
+    fail(ErrorKind::run, "--out: '{}' is not written, since nothing was tried: give more --seconds", out_);
+  file.write(autotune_toml(tuned, as_extended(what.file, out_), what.overrides));
   fmt::print("written: {}\n", out_);
-}
-
-void Experiments::write_csv(const std::string& text) const {
-  if (!csv_.empty()) write("--csv", csv_, text);
 }
 
 }  // namespace millrace

@@ -28,7 +28,6 @@ class Experiments {
   void scale(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options, const std::string& pictures,
              Leave leave) const;
   void tune(const ProfiledFile& what, const Registry& registry) const;
-  void write_csv(const std::string& text) const;
 
   std::vector<std::string> questions_;
   bool suggests_ = false, tunes_ = false;

@@ -156,6 +156,11 @@ ForecastQuestion parse_forecast(std::string_view text) {
            nearest ? fmt::format("did you mean '{}'?", *nearest) : fmt::format("there are {}", fmt::join(kKeys, ", ")));
     }
   }
+  constexpr double kMostDevices = 1e9;
+  if (static_cast<double>(question.devices) * question.hosts > kMostDevices) {
+    fail(ErrorKind::usage, "--forecast: {} devices on each of {} hosts are more than {:g} devices", question.devices,
+         question.hosts, kMostDevices);
+  }
   return question;
 }
 

@@ -101,6 +101,11 @@ TEST(Forecast, NamesTheNearestKey) {
   }
 }
 
+TEST(Forecast, RefusesMoreDevicesThanItCanCount) {
+  EXPECT_EQ(parse_forecast("devices=1000,hosts=1000000").hosts, 1'000'000);
+  EXPECT_THROW(parse_forecast("devices=1000000,hosts=1000000"), Error);
+}
+
 TEST(BucketReady, IsWhenBackwardHasReachedTheFirstLayerOfABucket) {
   Network network;
   for (int i = 0; i < 2; ++i) {

@@ -53,6 +53,11 @@ struct CommandLine {
         .option("--processes", "N", "share the devices among N processes of this machine, as pipeline-run does (1)", processes);
     add_rank_options(arguments, ranks);
     experiments.declare(arguments);
+    const std::vector<std::string> others = {"--what-if", "--suggest", "--forecast", "--scaling", "--autotune"};
+    arguments.exclude(others, {"--compare", "--json", "--layers", "--data", "--device"})
+        .exclude({"--layers"}, {"--compare", "--json"})
+        .exclude({"--compare"}, {"--json"})
+        .exclude({"--data"}, {"--device"});
   }
 };
 
@@ -85,7 +90,9 @@ std::string layers_of(const PreparedRun& prepared, const CommandLine& line, cons
 // `layers` gets what layers_of() says where some are wanted. On other ranks than 0 there is nothing to tell.
 Profile profile_of(const std::string& file, const CommandLine& line, const Registry& registry, std::uint64_t most_layers,
                    std::string& layers) {
-  const Pipeline pipeline = load_pipeline(file, line.overrides, registry);
+  std::vector<std::string> overrides = line.overrides;
+  overrides.emplace_back("observe.console.quiet=true");
+  const Pipeline pipeline = load_pipeline(file, overrides, registry);
   RunOptions options = line.options;
   const auto watch = std::make_shared<Watch>();
   options.hooks.observer = watch;
@@ -156,7 +163,6 @@ int run(int argc, char** argv) {
     fail(ErrorKind::usage, "{} needed, found {}; see pipeline-profile --help",
          line.compares ? "--compare: two files are" : "one pipeline file is", line.files.size());
   }
-  if (line.options.only_data && line.options.only_steps) fail(ErrorKind::usage, "--data and --device: give one of them");
   constexpr std::int64_t kMost = 1'000'000'000;
   line.options.most_steps = static_cast<std::uint64_t>(integer("--steps", line.steps, 1, kMost));
   const auto most_layers = static_cast<std::uint64_t>(integer("--layers", line.layers, 0, kMost));
@@ -168,7 +174,6 @@ int run(int argc, char** argv) {
   const RankPlace place = find_rank(line.ranks.options, current_environment());
   if (!place.notice.empty()) print_to_stderr("warning: {}\n", place.notice);
   require_one_process(line, place);
-  line.overrides.emplace_back("observe.console.quiet=true");
 
   const LastWords last_words("pipeline-profile");
   Registry registry;

@@ -4,7 +4,7 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const view = new View();
 const $ = (id) => document.getElementById(id);
-const runs = data.runs.map((run, i) => ({ ...run, colour: `run-${i % 8}`, shown: i < 16, row: data.figures.rows[i] }));
+const runs = data.runs.map((run, i) => ({ ...run, colour: `run-${i % 8}`, shown: i < 16, row: data.figures.rows[i], numbers: data.figures.numbers[i] }));
 let order = [...runs], sorted = null, descending = false;
 
 function make(tag, text, ...children) {
@@ -15,12 +15,13 @@ function make(tag, text, ...children) {
 }
 
 function sortBy(column) {
-  descending = sorted === column ? !descending : !/loss|error|time/.test(data.figures.headings[column]);
+  descending = sorted === column ? !descending : !data.figures.low_first[column];
   sorted = column;
-  const key = (run) => (run.row[column] === "" ? NaN : Number(run.row[column].replace(/\/.*/, "")));
+  const isText = runs.every((run) => run.numbers[column] === null);
   order = [...runs].sort((a, b) => {
-    const x = key(a), y = key(b);
-    const less = isNaN(x) || isNaN(y) ? (isNaN(x) && isNaN(y) ? a.row[column].localeCompare(b.row[column]) : isNaN(x) ? 1 : -1) : x - y;
+    const x = a.numbers[column], y = b.numbers[column];
+    if (!isText && (x === null || y === null)) return (x === null) - (y === null); // what has no number comes last
+    const less = isText ? a.row[column].localeCompare(b.row[column]) : x - y;
     return descending ? -less : less;
   });
   showFigures();

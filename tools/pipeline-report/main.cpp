@@ -29,7 +29,7 @@ int report(int argc, char** argv) {
   for (const auto& folder : run_folders(named)) runs.push_back(read_run(folder));
   for (const RunRecord& run : runs) {
     if (run.unread_lines == 0) continue;
-    print_to_stderr("warning: '{}': {} lines of metrics.jsonl are no JSON objects, and left out\n", run.folder.string(),
+    print_to_stderr("warning: '{}': {} lines of metrics.jsonl cannot be read, and are left out\n", run.folder.string(),
                     run.unread_lines);
   }
   if (!sort.empty()) sort_runs(runs, sort);

@@ -24,7 +24,18 @@ using Cells = std::vector<std::string>;
 struct Grid {
   Cells headings;
   std::vector<Cells> rows;
+  // What a page sorts the rows by: of each column whether its least comes first, and of each cell its number, NaN for none.
+  std::vector<bool> low_first = {};
+  std::vector<std::vector<double>> numbers = {};
 };
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+// `digits`: significant ones; 0: a whole number.
+std::string figure_text(double value, int digits) {
+  if (!std::isfinite(value)) return "not finite";
+  return digits == 0 ? fmt::format("{:.0f}", value) : fmt::format("{:.{}g}", value, digits);
+}
 
 bool is_better_when_low(std::string_view figure) {
   for (const char* part : {"loss", "error", "mae", "mse", "seconds", "step"}) {
@@ -60,19 +71,26 @@ Grid figures_of(const std::vector<RunRecord>& runs) {
     if (name != "images_per_second") names.push_back(name);
   }
   std::ranges::stable_partition(names, [](const std::string& name) { return !name.starts_with("train."); });
-  Grid grid{{"run", "state", "steps"}, {}};
-  grid.headings.insert(grid.headings.end(), names.begin(), names.end());
+  Grid grid{{"run", "state", "steps"}, {}, {true, true, false}};
+  for (const std::string& name : names) {
+    grid.headings.push_back(name);
+    grid.low_first.push_back(is_better_when_low(name));
+  }
   grid.headings.insert(grid.headings.end(), {"images/s", "time"});
+  grid.low_first.insert(grid.low_first.end(), {false, true});
+  names.emplace_back("images_per_second");
   for (const RunRecord& run : runs) {
     Cells cells = {run.name, run.state, fmt::format("{}/{}", run.step, run.steps)};
+    std::vector<double> numbers = {kNone, kNone, static_cast<double>(run.step)};
     for (const std::string& name : names) {
       const auto found = run.figures.find(name);
-      cells.push_back(found == run.figures.end() ? "" : fmt::format("{:.4g}", found->second));
+      numbers.push_back(found == run.figures.end() ? kNone : found->second);
+      cells.push_back(found == run.figures.end() ? "" : figure_text(found->second, name == "images_per_second" ? 0 : 4));
     }
-    const auto speed = run.figures.find("images_per_second");
-    cells.push_back(speed == run.figures.end() ? "" : fmt::format("{:.0f}", speed->second));
     cells.push_back(duration_text(run.seconds));
+    numbers.push_back(run.seconds);
     grid.rows.push_back(std::move(cells));
+    grid.numbers.push_back(std::move(numbers));
   }
   return grid;
 }
@@ -103,11 +121,8 @@ std::string text_of(const Grid& grid, bool figures) {
   return table.text();
 }
 
-Json json_of(const Grid& grid) { return {{"headings", grid.headings}, {"rows", grid.rows}}; }
-
-std::string replaced(std::string text, std::string_view mark, std::string_view by) {
-  if (const std::size_t at = text.find(mark); at != std::string::npos) text.replace(at, mark.size(), by);
-  return text;
+Json json_of(const Grid& grid) {
+  return {{"headings", grid.headings}, {"rows", grid.rows}, {"low_first", grid.low_first}, {"numbers", grid.numbers}};
 }
 
 }  // namespace
@@ -143,10 +158,10 @@ std::string comparison_page(const std::vector<RunRecord>& runs) {
     data["runs"].push_back({{"name", run.name}, {"state", run.state}, {"curves", std::move(curves)}});
   }
   std::string page(page::kCompareHtml);
-  page = replaced(std::move(page), "<!--style-->", fmt::format("<style>\n{}{}</style>", page::kPageCss, page::kCompareCss));
-  page = replaced(std::move(page), "<!--script-->",
-                  fmt::format("<script>\n{}</script>\n<script>\n{}</script>", page::kPlotJs, page::kCompareJs));
-  return replaced(std::move(page), "<!--data-->",
+  page = with_part(std::move(page), "<!--style-->", fmt::format("<style>\n{}{}</style>", page::kPageCss, page::kCompareCss));
+  page = with_part(std::move(page), "<!--script-->",
+                   fmt::format("<script>\n{}</script>\n<script>\n{}</script>", page::kPlotJs, page::kCompareJs));
+  return with_part(std::move(page), "<!--data-->",
                   fmt::format("<script type=\"application/json\" id=\"data\">{}</script>",
                               json_in_html(data.dump(-1, ' ', false, Json::error_handler_t::replace))));
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 
 #include "millrace/error.h"
@@ -62,6 +63,51 @@ TEST_F(Report, PutsTheBestFirst) {
                  "--sort acuracy: no run has this figure; there are name, seconds, step, images_per_second, train.loss, "
                  "validate.accuracy, validate.loss");
   }
+}
+
+TEST_F(Report, ShowsAFigureThatIsNotFiniteAndPutsItLast) {
+  write("a", "0.1", 0.25, R"({"event":"validate","graph":"validate","step":3,"loss":null,"accuracy":0.75})");
+  write("b", "0.2", 0.5, "{\"event\":\"epoch\",\"step\":\"three\"}\n{\"event\":\"step\",\"step\":null}\n" + done_);
+  std::vector<RunRecord> all = runs();
+  EXPECT_TRUE(std::isnan(all[0].figures.at("validate.loss")));
+  EXPECT_EQ(all[1].unread_lines, 2U);
+  EXPECT_EQ(all[1].state, "done");
+  sort_runs(all, "loss");
+  EXPECT_EQ(names(all), "b a ");
+  EXPECT_NE(runs_table(all).find("not finite"), std::string::npos) << runs_table(all);
+}
+
+TEST_F(Report, ForgetsWhatWasUndoneByAResume) {
+  write("a", "0.1", 0.25,
+        R"({"event":"validate","graph":"validate","step":5,"accuracy":0.75}
+{"event":"validate","graph":"test","step":5,"accuracy":1}
+{"event":"resume","step":3,"steps":9}
+{"event":"validate","graph":"validate","step":3,"best_step":2,"accuracy":0.5})");
+  const RunRecord run = runs()[0];
+  EXPECT_EQ(run.step, 3U);
+  EXPECT_FALSE(run.figures.contains("test.accuracy"));
+  EXPECT_EQ(run.figures.at("validate.loss"), 1.5);
+  EXPECT_EQ(run.figures.at("validate.accuracy"), 0.5);
+  EXPECT_EQ(run.curves.at("validate.accuracy").json(), "[[3,0.25,0.25,0.25,0.25]]") << "the best weights stand where they were";
+}
+
+TEST_F(Report, ListsARunOnceHoweverItIsNamed) {
+  write("a", "0.1", 0.25, done_);
+  const std::string all = own_.path().string(), one = (own_.path() / "a").string();
+  EXPECT_EQ(run_folders({one, all}).size(), 1U);
+  EXPECT_EQ(run_folders({all, one, all}).size(), 1U);
+}
+
+// "9 s" is shorter than "1 min 40 s", and the best of a mean absolute error is the least. The columns are run, state, steps,
+// accuracy, loss and mae of validation, the loss of training, images a second and the time.
+TEST_F(Report, GivesItsPageNumbersToSortBy) {
+  write("a", "0.1", 0.25, R"({"event":"validate","graph":"validate","step":3,"mae":2}
+{"event":"end","step":3,"elapsed_seconds":100})");
+  const std::string page = comparison_page(runs());
+  EXPECT_NE(page.find(R"("low_first":[true,true,false,false,true,true,true,false,true],)"
+                      R"("numbers":[[null,null,3.0,0.25,1.5,2.0,2.0,100.0,100.0]])"),
+            std::string::npos)
+      << page.substr(page.find("\"headings\""), 400);
 }
 
 TEST_F(Report, NamesTheKeysThatDiffer) {

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
+#include <limits>
+#include <optional>
 #include <set>
 
 #include "base/json.h"
@@ -29,10 +30,17 @@ bool is_run(const fs::path& folder) {
   return fs::exists(folder / "metrics.jsonl", ignored);
 }
 
+// Nothing for what is no number. null stands for a number that was not finite.
+std::optional<double> number_of(const Json& value) {
+  if (value.is_null()) return std::numeric_limits<double>::quiet_NaN();
+  return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
+}
+
 class Reader {
  public:
   explicit Reader(RunRecord& run) : run_(run) {}
 
+  // Throws Json::exception for a field of another type than it should have.
   void read(const Json& line) {
     const std::string event = line.value("event", "");
     if (event == "start" || event == "resume") begin(line, event == "resume");
@@ -53,33 +61,59 @@ class Reader {
     if (!resumes) return;
     const std::uint64_t done = line.value("step", std::uint64_t{0});
     for (auto& [name, curve] : run_.curves) curve.forget_after(done);
+    run_.step = std::min(run_.step, done);
+    std::erase_if(told_, [&](const Told& each) { return each.step > done; });
+    run_.figures.clear();
+    for (const Told& each : told_) run_.figures[each.figure] = each.value;
   }
   void step(const Json& line) {
     run_.step = line.value("step", run_.step);
     for (const auto& [name, value] : line.items()) {
-      if (value.is_number() && !kNoFigures.contains(name)) plot("train." + name, value.get<double>(), kSmoothing);
+      const std::optional<double> number = number_of(value);
+      if (number && !kNoFigures.contains(name)) plot("train." + name, run_.step, *number, kSmoothing);
     }
   }
-  // Validation is drawn where it was; an epoch's figures stand in the table alone, since its steps are drawn.
+  // Validation is drawn where it was, and the best weights' where these are from, unless a point is there already. An epoch's
+  // figures stand in the table alone, since its steps are drawn.
   void take(const Json& line, const std::string& graph, bool draws) {
     run_.step = line.value("step", run_.step);
+    const auto best_step = line.value("best_step", std::uint64_t{0});
     for (const auto& [name, value] : line.items()) {
-      if (!value.is_number() || kNoFigures.contains(name)) continue;
+      const std::optional<double> number = number_of(value);
+      if (!number || kNoFigures.contains(name)) continue;
       const std::string figure = fmt::format("{}.{}", graph, name);
-      run_.figures[figure] = value.get<double>();
-      if (draws) plot(figure, value.get<double>(), 0);
+      tell(figure, *number);
+      if (!draws || (best_step != 0 && has_curve(figure))) continue;
+      plot(figure, best_step != 0 ? best_step : run_.step, *number, 0);
     }
-    if (!draws) run_.figures["images_per_second"] = line.value("images_per_second", 0.0);
+    if (!draws && line.contains("images_per_second")) {
+      if (const auto rate = number_of(line["images_per_second"])) tell("images_per_second", *rate);
+    }
   }
   void end(const Json& line) {
     run_.step = line.value("step", run_.step);
     run_.state = stopped_ || line.contains("signal") || run_.step < run_.steps ? "stopped" : "done";
   }
-  void plot(const std::string& name, double value, double smoothing) {
-    run_.curves.try_emplace(name, smoothing).first->second.add(run_.step, value);
+  void tell(const std::string& figure, double value) {
+    told_.push_back({run_.step, figure, value});
+    run_.figures[figure] = value;
+  }
+  bool has_curve(const std::string& figure) const {
+    const auto found = run_.curves.find(figure);
+    return found != run_.curves.end() && found->second.size() > 0;
+  }
+  void plot(const std::string& name, std::uint64_t step, double value, double smoothing) {
+    run_.curves.try_emplace(name, smoothing).first->second.add(step, value);
   }
 
+  struct Told {
+    std::uint64_t step = 0;
+    std::string figure;
+    double value = 0;
+  };
+
   RunRecord& run_;
+  std::vector<Told> told_;  // in order, for a run that goes back to a checkpoint
   bool stopped_ = false;
 };
 
@@ -104,8 +138,12 @@ RunRecord read_run(const fs::path& folder) {
   run.pipeline = pipeline_in(folder);
   Reader reader(run);
   for (std::string line; std::getline(file, line);) {
-    const Json json = Json::parse(line, nullptr, false);
-    json.is_object() ? reader.read(json) : void(++run.unread_lines);
+    try {
+      const Json json = Json::parse(line);
+      json.is_object() ? reader.read(json) : void(++run.unread_lines);
+    } catch (const Json::exception&) {
+      ++run.unread_lines;
+    }
   }
   return run;
 }
@@ -119,12 +157,14 @@ std::vector<fs::path> run_folders(const std::vector<std::string>& named) {
       continue;
     }
     const std::size_t before = folders.size();
+    std::size_t found = 0;
     std::error_code error;
     for (fs::directory_iterator entry(name, error); !error && entry != fs::directory_iterator(); entry.increment(error)) {
-      if (!entry->is_symlink(error) && is_run(entry->path())) folders.push_back(entry->path());  // `latest` is one of them
+      if (entry->is_symlink(error) || !is_run(entry->path())) continue;  // `latest` is a link to one of them
+      ++found;
+      if (known.insert(fs::canonical(entry->path())).second) folders.push_back(entry->path());
     }
-    if (folders.size() == before)
-      fail(ErrorKind::usage, "'{}' is no folder of a run, and holds none: there is no metrics.jsonl", name);
+    if (found == 0) fail(ErrorKind::usage, "'{}' is no folder of a run, and holds none: there is no metrics.jsonl", name);
     std::sort(folders.begin() + static_cast<std::ptrdiff_t>(before), folders.end());
   }
   return folders;

@@ -220,6 +220,7 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
   add_rank_options(arguments, line.ranks);
   add_what_goes_wrong(arguments, line, words);
   add_what_is_tried(arguments, line, words);
+  arguments.exclude({"--explain-nan"}, {"--check", "--overfit", "--find-rate", "--predict"});
   if (!arguments.read(argc, argv, files)) return std::nullopt;
 
   if (words.resume) line.options.resume.run = take_folder(files);
@@ -252,9 +253,9 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
   if (line.json) line.overrides.emplace_back("observe.metrics.standard_output=true");
   if (!line.page.empty()) line.overrides.push_back("observe.page.address=" + to_toml(Value(line.page)));
   if (line.top) line.overrides.emplace_back("observe.top=true");
-  const bool draws = line.top && isatty(STDERR_FILENO) == 1;
-  if (draws) line.overrides.emplace_back("observe.console=false");
-  if (line.quiet && !draws) line.overrides.emplace_back("observe.console.quiet=true");
+  line.draws = line.top && isatty(STDERR_FILENO) == 1;
+  if (line.draws) line.overrides.emplace_back("observe.console=false");
+  if (line.quiet && !line.draws) line.overrides.emplace_back("observe.console.quiet=true");
   return line;
 }
 

@@ -27,6 +27,7 @@ struct CommandLine {
   RankWishes ranks;
   std::optional<TraceWish> trace;
   bool check = false, find_rate = false, json = false, quiet = false, top = false;
+  bool draws = false;  // `top` on a terminal: the console is off
 
   bool tries() const { return find_rate || !overfit.empty(); }
 };

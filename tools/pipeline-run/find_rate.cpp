@@ -68,7 +68,7 @@ std::string FindRate::progress() const {
   return fmt::format("learning rate {:.1e}  loss {}", last.rate, shown(last.loss));
 }
 
-std::string FindRate::why_none() const {
+std::string FindRate::failure_reason() const {
   if (curve_.falls_to_nothing()) {
     return "the losses fell to 0, of batches that were never seen before: there is nothing left to learn. All labels may be the "
            "same (pipeline-data count)";
@@ -96,7 +96,7 @@ std::string FindRate::text() const {
     text += fmt::format("{:>13.2e}  {:>10}  {:>10}\n", points[r].rate, shown(points[r].loss), shown(points[r].smoothed));
   }
   if (scales_) text += "rates are values of the key learning_rate, before scale_with_batch multiplies them\n";
-  if (curve_.proposal() == 0) return text + "no learning rate: " + why_none() + "\n";
+  if (curve_.proposal() == 0) return text + "no learning rate: " + failure_reason() + "\n";
   if (curve_.falls_at_the_end()) {
     return text + fmt::format("proposed: --lr {:.2g}, or more: the smoothed loss still falls at {:.2g}, where the range ends\n",
                               curve_.proposal(), points.back().rate);

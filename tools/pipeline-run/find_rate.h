@@ -29,7 +29,7 @@ class FindRate final : public Trial {
 
  private:
   std::string progress() const override;
-  std::string why_none() const;
+  std::string failure_reason() const;
 
   const std::string picture_;
   RateCurve curve_;

@@ -31,6 +31,7 @@
 #include "run/check.h"
 #include "run/explain.h"
 #include "run/rollback.h"
+#include "screen_watch.h"
 #include "signal_watch.h"
 #include "trace_file.h"
 #include "weights/best_weights.h"
@@ -273,6 +274,7 @@ int run(CommandLine& line) {
       return predict(line, registry);
     }
     trial = chosen_trial(line);
+    if (line.draws) line.options.hooks.observer = std::make_shared<ScreenWatch>();  // a trial prints for itself
     pipeline = load(line, registry, trial, place.ranks > 1);
   } catch (const Error& mistake) {
     if (place.ranks == 1) throw;

@@ -90,7 +90,7 @@ std::string Overfit::progress() const {
 }
 
 // What the losses of steps show that have not learned.
-std::string Overfit::unavailable_reason() const {
+std::string Overfit::failure_reason() const {
   if (course_.grew()) return "The loss grew: the learning rate is too large. --find-rate proposes one";
   std::string text;
   if (course_.hardly_moved()) {
@@ -119,7 +119,7 @@ std::string Overfit::verdict() const {
   const std::string batches = batches_ == 1 ? "one batch" : fmt::format("{} batches", batches_);
   if (succeeded()) return fmt::format("{}: the network learns {} by heart\n", course, batches);
   return fmt::format("{}, and not to {:.4g}: the network does not learn {} by heart. {}\n", course, course_.goal(), batches,
-                     unavailable_reason());
+                     failure_reason());
 }
 
 }  // namespace millrace

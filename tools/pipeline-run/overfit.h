@@ -32,7 +32,7 @@ class Overfit final : public Trial {
   std::string progress() const override;
   bool over() const { return course_.steps() > 0 && (course_.broken() || course_.learned() || course_.diverges()); }
   std::string verdict() const;
-  std::string unavailable_reason() const;
+  std::string failure_reason() const;
 
   const std::size_t batches_;
   LossCourse course_;

@@ -59,8 +59,8 @@ std::string size_text(std::int64_t height, std::int64_t width) { return fmt::for
 
 class SizeCheck {
  public:
-  SizeCheck(const InferenceRecipe& usage, const Registry& registry)
-      : recipe_(usage), registry_(registry), validated_(build(usage.document, usage.network)) {}
+  SizeCheck(const InferenceRecipe& recipe, const Registry& registry)
+      : recipe_(recipe), registry_(registry), validated_(build(recipe.document, recipe.network)) {}
 
   // Why it cannot be; nothing: it can.
   std::optional<std::string> problem(std::int64_t height, std::int64_t width) {
@@ -140,8 +140,8 @@ std::vector<SizeGroup> group_by_size(const Pipeline& pipeline, const Registry& r
   return groups;
 }
 
-SizedNetwork at_size(const InferenceRecipe& usage, const ImageShape& shape) {
-  SizedNetwork sized{usage.document, usage.network};
+SizedNetwork at_size(const InferenceRecipe& recipe, const ImageShape& shape) {
+  SizedNetwork sized{recipe.document, recipe.network};
   Value* const input = sized.document.find("input");
   for (const auto& [key, extent] : {std::pair{"height", shape.height}, {"width", shape.width}}) {
     const Value* const said = input != nullptr ? input->find(key) : nullptr;
@@ -155,8 +155,8 @@ SizedNetwork at_size(const InferenceRecipe& usage, const ImageShape& shape) {
   return sized;
 }
 
-void check_size(const InferenceRecipe& usage, const SizeGroup& images, const Registry& registry) {
-  SizeCheck check(usage, registry);
+void check_size(const InferenceRecipe& recipe, const SizeGroup& images, const Registry& registry) {
+  SizeCheck check(recipe, registry);
   const auto problem = check.problem(images.shape.height, images.shape.width);
   if (!problem) return;
   fail(ErrorKind::usage, "--predict: '{}' is {}, and the network cannot take that: {}{}. Cut or resize such images", images.first,

@@ -28,10 +28,10 @@ std::vector<SizeGroup> group_by_size(const Pipeline& pipeline, const Registry& r
 struct SizedNetwork {
   Value document, variables;
 };
-SizedNetwork at_size(const InferenceRecipe& usage, const ImageShape& shape);
+SizedNetwork at_size(const InferenceRecipe& recipe, const ImageShape& shape);
 
 // Throws Error(usage) where the network cannot take the images: it has other parameters at this size, its layers do not fit, or
 // its output has another size than it should. `images`: of that size.
-void check_size(const InferenceRecipe& usage, const SizeGroup& images, const Registry& registry);
+void check_size(const InferenceRecipe& recipe, const SizeGroup& images, const Registry& registry);
 
 }  // namespace millrace

@@ -60,8 +60,8 @@ void leave_to_user(InferenceRecipe& recipe, const std::vector<std::string>& over
 }
 
 // `measures`: its loss is needed too. No file says what is run that was not looked at.
-InferenceRecipe usage_in(const std::string& weights, bool measures, const std::vector<std::string>& overrides,
-                         const Registry& registry) {
+InferenceRecipe recipe_in(const std::string& weights, bool measures, const std::vector<std::string>& overrides,
+                          const Registry& registry) {
   const std::string file = local_weights({weights, ""}, registry, [](std::string) {});
   if (auto recipe = recipe_from(read_tensors_metadata(file), file)) {
     leave_to_user(*recipe, overrides);
@@ -135,7 +135,7 @@ struct Part {
 
 class Prediction {
  public:
-  // `usage`: as images are prepared here.
+  // `recipe`: how images are prepared here.
   Prediction(const PredictRequest& request, const Images& images, const InferenceRecipe& recipe, const Part& part)
       : request_(request),
         images_(images),
@@ -362,7 +362,7 @@ std::vector<std::string> write_prediction(const PredictRequest& request, const R
   if (std::error_code ignored; fs::is_directory(request.labels, ignored)) read.push_back(absolute_path(request.labels));
   check_prediction_folder(request.folder, read);
   const InferenceRecipe recipe =
-      without_training_degradation(usage_in(request.weights, !request.labels.empty(), request.overrides, registry), registry);
+      without_training_degradation(recipe_in(request.weights, !request.labels.empty(), request.overrides, registry), registry);
   const Images images = images_of(request, files);
   if (takes_own_size(recipe, registry)) return write_sizes(request, images, recipe, registry, files);
   return {Prediction(request, images, recipe, {}).write(registry, files)};

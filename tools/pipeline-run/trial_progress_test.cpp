@@ -4,6 +4,8 @@
 
 #include <functional>
 
+#include "screen_watch.h"
+
 namespace millrace {
 namespace {
 
@@ -30,6 +32,16 @@ TEST(TrialProgress, TakesItsLineOffATerminal) {
               progress.close();
             }),
             "\r\x1b[Kstep 1/100\r\x1b[Kstep 2/100\r\x1b[K");
+}
+
+TEST(ScreenWatch, PrintsWarningsOnceTheScreenHasFailed) {
+  EXPECT_EQ(said([] {
+              ScreenWatch watch;
+              for (const char* text : {"early", "observer 'top' failed, and is told nothing more: no room", "late"}) {
+                watch.warning({text});
+              }
+            }),
+            "warning: observer 'top' failed, and is told nothing more: no room\nwarning: late\n");
 }
 
 TEST(TrialProgress, IsDueNowAndThen) {

@@ -96,6 +96,7 @@ class ConsoleObserver final : public RunObserver {
 
   void start(const RunStart& e, RunControl&) override {
     shown_ = Clock::now();
+    has_folder_ = !e.folder.empty();
     if (e.checkpoint.empty()) return;
     const std::uint64_t done = e.first_step - 1;
     say(fmt::format("resumes from step {}: {}{}", done, e.checkpoint.string(), done >= e.steps ? ": the run is complete" : ""));
@@ -140,7 +141,10 @@ class ConsoleObserver final : public RunObserver {
   void bad_sample(const BadSampleEvent& e) override {
     if (e.count > kBadSamplesNamed) return;
     print(fmt::format("bad sample {}: '{}': {} ({})", e.action, e.place, e.cause, e.stage));
-    if (e.count == kBadSamplesNamed) print("further bad samples are counted, and named in quarantine.jsonl only");
+    if (e.count < kBadSamplesNamed) return;
+    print(has_folder_
+              ? "further bad samples are counted, and named in quarantine.jsonl only"
+              : "further bad samples are counted; without a folder of the run, a whole path as [observe.ledger] file names them");
   }
 
   void request(const RequestEvent& e) override {
@@ -166,7 +170,7 @@ class ConsoleObserver final : public RunObserver {
   }
 
   const bool quiet_, terminal_;
-  bool open_line_ = false;
+  bool open_line_ = false, has_folder_ = false;
   Clock::time_point shown_ = Clock::now();
 };
 

@@ -175,6 +175,15 @@ TEST_F(ConsoleObserverTest, NamesTheFirstBadSamples) {
               for (std::uint64_t count = 4; count <= 7; ++count) observer.bad_sample(bad_sample_event(count));
             }),
             line + line + "further bad samples are counted, and named in quarantine.jsonl only\n");
+  EXPECT_EQ(said([&](RunObserver& observer) {
+              RunStart without_folder = start_event();
+              without_folder.folder.clear();
+              observer.start(without_folder, control_);
+              observer.bad_sample(bad_sample_event(5));
+            }),
+            line +
+                "further bad samples are counted; without a folder of the run, a whole path as [observe.ledger] file names "
+                "them\n");
 }
 
 TEST_F(ConsoleObserverTest, SaysWhatIsAskedForAndWhatBecameOfIt) {

@@ -74,6 +74,7 @@ std::string basic_authorization(std::string_view user, std::string_view password
 }
 
 Json Client::call(const std::string& method, const std::string& path, const Json& body, web::Milliseconds patience) {
+  if (stop_.stop_requested()) fail(ErrorKind::storage, "'{}': there is no time left for it", path);
   const std::string text = body.is_null() ? "" : body.dump();
   web::HttpRequest request;
   if (method != "GET") request.method = method;
@@ -82,6 +83,7 @@ Json Client::call(const std::string& method, const std::string& path, const Json
   request.headers = {{"Content-Type", "application/json"}};
   if (!access_.authorization.empty()) request.headers.emplace_back("Authorization", access_.authorization);
   request.authorities = access_.authorities;
+  request.stop = stop_;
   request.connect = request.stall = request.total = patience;
   const web::HttpReply reply = http_.perform(request);
   if (!reply.broken.empty()) fail(ErrorKind::storage, "'{}': {}", request.url, reply.broken);

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,14 +34,16 @@ std::string basic_authorization(std::string_view user, std::string_view password
 
 using Texts = std::vector<std::pair<std::string, std::string>>;
 
-// Each call is one request, or a few. Throws Error(storage) that says what the server answered, within kPatience a request. One
-// thread at a time.
+// Each call is one request, or a few. Throws Error(storage) that says what the server answered, within kPatience a request; and
+// within about a second once it is to stop. One thread at a time.
 class Client {
  public:
   static constexpr web::Milliseconds kPatience{5'000};
   static constexpr std::size_t kMostMetrics = 1000, kMostTexts = 100;  // of one request, as MLflow allows them
 
   Client(std::string uri, Access access) : uri_(std::move(uri)), access_(std::move(access)) {}
+
+  void stop_at(std::stop_token stop) { stop_ = std::move(stop); }
 
   std::string experiment(const std::string& name);  // its identifier; it is made where it is missing
   std::string create_run(const std::string& experiment, const std::string& name, std::int64_t milliseconds, const Texts& tags);
@@ -60,6 +63,7 @@ class Client {
   web::Http http_;
   const std::string uri_;
   const Access access_;
+  std::stop_token stop_;
 };
 
 }  // namespace millrace::mlflow

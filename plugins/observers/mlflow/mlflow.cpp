@@ -26,7 +26,7 @@ namespace {
 constexpr auto kPeriod = std::chrono::seconds(1);          // between two requests
 constexpr auto kPause = std::chrono::seconds(10);          // after one that failed
 constexpr auto kSyncPatience = std::chrono::seconds(1);    // so long a checkpoint waits
-constexpr auto kEndPatience = std::chrono::seconds(10);    // so long the end of a run waits
+constexpr auto kEndPatience = std::chrono::seconds(10);    // so long the end of a run waits, and about a second more
 constexpr std::size_t kMostWaiting = 200'000;              // metrics
 constexpr const char* kIdentifierFile = "mlflow_run.txt";  // in the run's folder, for a run that resumes
 
@@ -90,8 +90,8 @@ class Sender {
     changed_.wait_for(lock, kSyncPatience, [this] { return !hurries_; });
   }
 
-  // Sends the rest and the end. Returns how many metrics are missing, and whether the end is: after kEndPatience at most, and
-  // after one more request where the last one failed.
+  // Sends the rest and the end. Returns how many metrics are missing, and whether the end is: after kEndPatience at most, when
+  // the request under way is given up too, and as soon as one fails.
   struct Missing {
     std::size_t metrics = 0;
     bool end = false;
@@ -100,12 +100,13 @@ class Sender {
     std::unique_lock lock(mutex_);
     status_ = status;
     changed_.notify_all();
-    changed_.wait_for(lock, kEndPatience, [this] { return ended_ || gave_up_; });
+    if (!changed_.wait_for(lock, kEndPatience, [this] { return ended_ || gave_up_; })) thread_.request_stop();
     return {waiting_.size() + sending_ + lost_, !ended_};
   }
 
  private:
   void run(const std::stop_token& stop) {
+    client_.stop_at(stop);
     while (!stop.stop_requested()) {
       bool is_last = false;
       {
@@ -121,7 +122,7 @@ class Sender {
         if (is_last && !stop.stop_requested()) client_.end_run(identifier_, status_, milliseconds_now(), Client::kPatience);
       } catch (const std::exception& error) {
         failed_ = true;
-        if (!std::exchange(warned_, true)) warn_(error.what());
+        if (!stop.stop_requested() && !std::exchange(warned_, true)) warn_(error.what());
       }
       const std::lock_guard lock(mutex_);
       hurries_ = false;

@@ -8,19 +8,14 @@
 namespace millrace::page {
 namespace {
 
-std::string replaced(std::string text, std::string_view mark, std::string_view by) {
-  if (const std::size_t at = text.find(mark); at != std::string::npos) text.replace(at, mark.size(), by);
-  return text;
-}
-
 // `attributes` of the elements of style and script.
 std::string document(std::string_view policy, std::string_view attributes, std::string_view data) {
   std::string text(kPageHtml);
-  text = replaced(std::move(text), "<!--policy-->", policy);
-  text = replaced(std::move(text), "<!--style-->", fmt::format("<style{}>\n{}</style>", attributes, kPageCss));
-  text = replaced(std::move(text), "<!--script-->",
-                  fmt::format("<script{0}>\n{1}</script>\n<script{0}>\n{2}</script>", attributes, kPlotJs, kPageJs));
-  return replaced(std::move(text), "<!--data-->", data);
+  text = with_part(std::move(text), "<!--policy-->", policy);
+  text = with_part(std::move(text), "<!--style-->", fmt::format("<style{}>\n{}</style>", attributes, kPageCss));
+  text = with_part(std::move(text), "<!--script-->",
+                   fmt::format("<script{0}>\n{1}</script>\n<script{0}>\n{2}</script>", attributes, kPlotJs, kPageJs));
+  return with_part(std::move(text), "<!--data-->", data);
 }
 
 }  // namespace

@@ -148,7 +148,8 @@ class PageObserver final : public RunObserver {
       server_ = std::make_unique<Server>(Server::Setting{params_.address, params_.hosts}, std::move(source));
       print_to_stderr("page: {}\n", server_->url());
     } catch (const Error& error) {
-      control.warn(fmt::format("the page is not served{}: {}", params_.report ? ", and report.html is written" : "", error.what()));
+      control.warn(
+          fmt::format("the page is not served{}: {}", params_.report ? ", and report.html is written" : "", error.what()));
     }
   }
 

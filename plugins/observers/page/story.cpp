@@ -252,7 +252,8 @@ void Story::plot(const std::string& graph, std::uint64_t step, const Figure& fig
 // The best weights' figures belong to their step, where the curve has them already unless it is empty.
 void Story::plot_pass(const PassEvent& e, const Figure& figure) {
   if (e.best_step == 0) return plot(e.graph, e.step, figure, false);
-  if (!curves_.contains(e.graph + "." + figure.name)) plot(e.graph, e.best_step, figure, false);
+  const auto found = curves_.find(e.graph + "." + figure.name);
+  if (found == curves_.end() || found->second.course.size() == 0) plot(e.graph, e.best_step, figure, false);
 }
 
 void Story::say(std::string kind, std::string text, double seconds) {

@@ -107,8 +107,7 @@ TEST_F(PicturesTest, GoOnWhereTheRunThatIsResumedHadStopped) {
 
 // A run that went back to step 2: what it had said of steps 3 and 4 is not true of what it has become.
 TEST_F(PicturesTest, TellNothingOfStepsThatWereUndone) {
-  std::ofstream(folder_ / "metrics.jsonl")
-      << R"({"event":"step","step":2,"loss":5,"elapsed_seconds":1}
+  std::ofstream(folder_ / "metrics.jsonl") << R"({"event":"step","step":2,"loss":5,"elapsed_seconds":1}
 {"event":"validate","graph":"validate","step":2,"loss":4,"accuracy":0.5,"elapsed_seconds":2}
 {"event":"step","step":3,"loss":null,"elapsed_seconds":3}
 {"event":"validate","graph":"validate","step":4,"loss":null,"accuracy":0.9,"elapsed_seconds":4}

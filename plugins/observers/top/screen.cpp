@@ -1,9 +1,12 @@
 #include "screen.h"
 
 #include <fmt/format.h>
+#include <wchar.h>
 
 #include <algorithm>
+#include <clocale>
 #include <cmath>
+#include <cwchar>
 #include <utility>
 
 #include "braille.h"
@@ -17,38 +20,66 @@ constexpr std::size_t kMessages = 4;
 constexpr std::size_t kScale = 9;  // columns in front of a plot
 constexpr const char *kBlue = "\x1b[34m", *kOrange = "\x1b[33m", *kBold = "\x1b[1m", *kDim = "\x1b[2m", *kPlain = "\x1b[0m";
 
-std::size_t columns_of(std::string_view text) {  // characters, without what sets colours
+// A character of UTF-8, or what sets a colour.
+struct Glyph {
+  std::size_t bytes = 1;
+  std::size_t columns = 1;  // of a terminal: 2 of a Chinese character, 0 of an accent over the one before
+};
+
+// What the terminal shows does not depend on the program's locale, which is "C".
+class Utf8 {
+ public:
+  Utf8() : before_(uselocale(locale())) {}
+  ~Utf8() { uselocale(before_); }
+  Utf8(const Utf8&) = delete;
+  Utf8& operator=(const Utf8&) = delete;
+
+  static Glyph glyph(std::string_view text) {  // at its beginning
+    if (text[0] == '\x1b') return {std::min(text.find('m'), text.size() - 1) + 1, 0};
+    wchar_t character = 0;
+    std::mbstate_t state{};
+    const std::size_t bytes = std::mbrtowc(&character, text.data(), text.size(), &state);
+    if (bytes == 0 || bytes > text.size()) return {};  // no UTF-8
+    return {bytes, static_cast<std::size_t>(std::max(wcwidth(character), 0))};
+  }
+
+ private:
+  static locale_t locale() {
+    static const locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+    return utf8;  // null, which changes nothing, where the system has none
+  }
+  const locale_t before_;
+};
+
+std::size_t columns_of(std::string_view text) {
+  const Utf8 utf8;
   std::size_t count = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\x1b') {
-      while (i < text.size() && text[i] != 'm') ++i;
-    } else if ((text[i] & 0xc0) != 0x80) {
-      ++count;
-    }
+  while (!text.empty()) {
+    const Glyph next = Utf8::glyph(text);
+    count += next.columns;
+    text.remove_prefix(next.bytes);
   }
   return count;
 }
 
-// The first `most` characters; colours are set back.
+// What fits into `most` columns; colours are set back.
 std::string cut(const std::string& text, std::size_t most) {
   if (columns_of(text) <= most) return text;
+  const Utf8 utf8;
   std::string out;
-  for (std::size_t i = 0, count = 0; i < text.size(); ++i) {
-    if (text[i] == '\x1b') {
-      const std::size_t end = std::min(text.find('m', i), text.size() - 1);
-      out += text.substr(i, end - i + 1);
-      i = end;
-      continue;
-    }
-    if ((text[i] & 0xc0) != 0x80 && ++count > most) break;
-    out += text[i];
+  for (std::string_view rest = text; !rest.empty();) {
+    const Glyph next = Utf8::glyph(rest);
+    if (next.columns > most) break;
+    most -= next.columns;
+    out += rest.substr(0, next.bytes);
+    rest.remove_prefix(next.bytes);
   }
   return out + (text.find('\x1b') == std::string::npos ? "" : kPlain);
 }
 
-std::string padded(std::string text, std::size_t columns) {
-  const std::size_t has = columns_of(text);
-  return has < columns ? text + std::string(columns - has, ' ') : cut(text, columns);
+std::string padded(const std::string& text, std::size_t columns) {
+  std::string fits = cut(text, columns);
+  return fits.append(columns - columns_of(fits), ' ');
 }
 
 std::string bar(double part, std::size_t columns) {
@@ -150,9 +181,9 @@ std::vector<std::string> Screen::plot(std::size_t columns, std::size_t rows, boo
   }
   std::ranges::stable_sort(shown, {}, [](const auto& each) { return each.first != "loss"; });
   shown.resize(std::min(shown.size(), columns >= 76 ? std::size_t{2} : std::size_t{1}));
-  if (shown.empty() || rows < 4) return {};
+  constexpr std::size_t kLeast = kScale + 9;  // columns of a plot, with the gap behind it
+  if (shown.empty() || rows < 4 || columns / shown.size() < kLeast) return {};
   const std::size_t wide = columns / shown.size() - 1;
-  if (wide < kScale + 8) return {};
   std::vector<std::string> lines(rows);
   for (std::size_t i = 0; i < shown.size(); ++i) {
     const auto figure = std::ranges::find(tick_.figures, shown[i].first, &Figure::name);

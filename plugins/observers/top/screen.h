@@ -20,7 +20,7 @@ class Screen {
   void add(const TelemetryEvent& event);
   void say(const std::string& line);  // of the newest, the last few are shown
 
-  // At most `rows` lines of at most `columns` characters. `colours`: with ANSI's colours.
+  // At most `rows` lines of at most `columns` columns. `colours`: with ANSI's colours.
   std::vector<std::string> lines(std::size_t columns, std::size_t rows, bool colours) const;
 
  private:

@@ -12,6 +12,11 @@ namespace {
 std::size_t characters(const std::string& text) {
   return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
 }
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
+  return count;
+}
 
 TEST(Braille, SetsTheDotThatIsMeant) {
   Braille dots(2, 1);
@@ -55,12 +60,26 @@ Screen busy_screen() {
 
 TEST(Screen, FitsEveryTerminal) {
   const Screen screen = busy_screen();
-  for (const std::size_t columns : {1, 20, 40, 79, 80, 200}) {
-    for (const std::size_t rows : {1, 5, 24, 60}) {
+  for (const std::size_t columns : {0, 1, 20, 40, 79, 80, 200}) {  // none: the last column of a terminal of one is left free
+    for (const std::size_t rows : {0, 1, 5, 24, 60}) {
       const std::vector<std::string> lines = screen.lines(columns, rows, false);
       EXPECT_LE(lines.size(), rows);
       for (const std::string& line : lines) EXPECT_LE(characters(line), columns) << line;
     }
+  }
+}
+
+// Each of the four is two columns wide, and the accent none.
+TEST(Screen, CountsTheColumnsOfWideCharacters) {
+  Screen screen;
+  screen.say(
+      "朴素训练"
+      "e\xcc\x81"
+      "x");
+  for (const auto& [columns, wide, rest] : {std::tuple{10UL, 4U, 1U}, {9UL, 4U, 0U}, {8UL, 4U, 0U}, {7UL, 3U, 0U}}) {
+    const std::string line = screen.lines(columns, 24, false).back();
+    EXPECT_EQ(count_of(line, "朴") + count_of(line, "素") + count_of(line, "训") + count_of(line, "练"), wide) << line;
+    EXPECT_EQ(count_of(line, "x"), rest) << line;
   }
 }
 
