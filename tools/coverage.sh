@@ -1,14 +1,22 @@
 #!/usr/bin/env bash
 # Which lines of the product the tests reach: builds all of it for gcov into build/coverage, runs every test, and writes
-# build/coverage/lines.txt, a line "file:line" for each that was executed. usage: tools/coverage.sh [ctest option...]
-# Two such files compare with `comm -23 before after`. What a killed process did is not counted.
+# build/coverage/lines.txt, a line "file:line" for each that was executed. Two such files compare with `comm -23 before after`.
+# What a killed process did is not counted.
+#
+# usage: tools/coverage.sh [--target NAME]... [ctest option...]
+# With targets nothing else is built: tools/coverage.sh --target framework_base_test -R '^Split[.]'
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=build/coverage
+targets=()
+while [[ ${1:-} == --target ]]; do
+  targets+=(--target "${2:?--target needs a name}")
+  shift 2
+done
 
 cmake --preset debug -B $build -DBUILD_TESTING=ON -DMILLRACE_UNITE=ON -DMILLRACE_CUDA=OFF -DMILLRACE_PRECOMPILE=OFF \
   -DCMAKE_CXX_FLAGS_DEBUG="-O1 --coverage -fprofile-update=atomic" >/dev/null
-cmake --build $build
+cmake --build $build ${targets[@]+"${targets[@]}"}
 find $build -name '*.gcda' -delete
 failed=0
 ctest --test-dir $build --parallel 2 --label-exclude rebuild "$@" || failed=$?

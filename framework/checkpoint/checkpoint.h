@@ -41,7 +41,7 @@ std::vector<std::string> checkpoint_names(const std::filesystem::path& folder);
 std::uint64_t write_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 // Makes `pointer`, "latest" or "best", name the checkpoint. Throws Error(storage).
 void point_to(const std::filesystem::path& folder, const std::string& pointer, const std::string& name);
-// The checkpoint's name; "": there is no such file. Throws where it cannot be read: then nobody knows which one it names.
+// The checkpoint's name; "": there is no such file. Throws where it cannot be read: then it is not known which one it names.
 std::string pointed_to(const std::filesystem::path& folder, const std::string& pointer);
 // The retention period that a step is in: the first checkpoint of each period but period 0 is kept for ever.
 using RetentionPeriod = std::function<std::uint64_t(std::uint64_t step)>;

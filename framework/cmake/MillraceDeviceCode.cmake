@@ -69,7 +69,7 @@ function(millrace_add_kernels target)
   set(source ${CMAKE_CURRENT_BINARY_DIR}/${target}_device.cu)
   file(CONFIGURE OUTPUT ${source} CONTENT "${text}" @ONLY)
   millrace_add_device_code(${target}_device SOURCES ${source})
-  # To whoever links the target: objects in an object library are not its own.
+  # Given to all that link the target: objects in an object library are not its own.
   target_sources(${target} INTERFACE $<TARGET_OBJECTS:${target}_device>)
   # The runtime keeps its names to itself, and its threads outlive a dlclose.
   target_link_libraries(${target} PUBLIC CUDA::cudart_static)

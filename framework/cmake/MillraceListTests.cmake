@@ -1,5 +1,5 @@
 # Read by ctest: lists the tests of MILLRACE_TEST into MILLRACE_TEST_LIST, again when the program is newer, and takes them from there.
-# MILLRACE_TEST_TOGETHER says what is one ctest: a test with all its parameters, or a suite. The program goes on behind a failure and
+# MILLRACE_TEST_TOGETHER says what is one ctest: a test with all its parameters, or a suite. It goes on after a failure and
 # names it; --gtest_filter runs a part. The ctest counts as skipped where all of it is; a failure beside what is skipped stays one.
 function(millrace_list_tests)
   execute_process(COMMAND ${MILLRACE_TEST} --gtest_list_tests OUTPUT_VARIABLE listed RESULT_VARIABLE result TIMEOUT 300)

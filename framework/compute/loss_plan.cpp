@@ -196,7 +196,7 @@ PortableElement LossPlan::extents_of(const PassCall& call, std::int64_t samples)
 
 void LossPlan::run_call(const PassCall& call, const LossTensors& tensors, const Workspace& at, const Submit& submit) const {
   const auto is_gradient = [](const PassTensor& tensor) { return tensor.kind == PassTensor::Kind::d_output; };
-  if (tensors.d_output.data == nullptr && std::ranges::all_of(call.writes, is_gradient)) return;  // nobody wants it
+  if (tensors.d_output.data == nullptr && std::ranges::all_of(call.writes, is_gradient)) return;  // it is not needed
   PortableElement element = extents_of(call, tensors.samples);
   element.divisor = tensors.divisor;
   element.partial = at.partial;

@@ -28,7 +28,7 @@ struct DocumentSources {
 
 // Reads a file and what it `extends`: a file named relative to its own folder, or a base file (see shipped.h), whose tables it is
 // merged over, key by key; lists and plain values replace, and the text "unset" takes a key away. References are left unevaluated. `at`: who names the file. `made_by`: the option that made it,
-// which then stands in positions instead of its path; "": it is the user's. `sources`: gets what was read; null: nobody asks.
+// which then stands in positions instead of its path; "": it is the user's. `sources`: gets what was read; null: not asked for.
 std::optional<Value> read_document(const std::string& path, const Position& at, Diagnostics& errors,
                                    const std::string& made_by = {}, DocumentSources* sources = nullptr);
 
@@ -42,7 +42,7 @@ struct Override {
 std::optional<Override> apply_override(const std::string& option, Value& document, Diagnostics& errors);
 
 // Evaluates every reference within the document (see expression.h). `referred`: every path that a reference names. `origins`: gets
-// where values come from; null: nobody asks.
+// where values come from; null: not asked for.
 Value resolve_document(const Value& document, std::set<std::string>& referred, Diagnostics& errors, Origins* origins = nullptr);
 
 // `resolved` as it is kept: where `document`, from which it was made, has the text of an environment variable, with ${env.NAME}

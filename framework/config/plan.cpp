@@ -428,7 +428,7 @@ class PipelineReader {
     }
     const bool looks_like_one =
         graph ? has_tables(member.value) || member.value.find("every") != nullptr : has_stages(member.value);
-    if (!looks_like_one) return;  // variables that nobody uses do no harm
+    if (!looks_like_one) return;  // unused variables do no harm
     errors_.add(member.at, fmt::format("[{}] has no 'flow', so it is no graph, and nothing refers to it{}", member.key,
                                        graph ? fmt::format("; nearest is '{}'", *graph) : ""));
   }

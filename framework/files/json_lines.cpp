@@ -45,7 +45,7 @@ void cut_incomplete_line(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(file), {});
   const std::size_t whole = text.rfind('\n') + 1;  // npos + 1 is 0
-  std::error_code ignored;                         // a line that nobody can read does less harm than a run that ends
+  std::error_code ignored;                         // a lost line does less harm than a run that ends
   if (whole < text.size()) std::filesystem::resize_file(path, whole, ignored);
 }
 

@@ -131,7 +131,7 @@ struct Feeder::Filling {
 
   Ref<Batch> batch;
   std::uint32_t chunk;
-  std::atomic<std::uint32_t> next{0};  // the first slot that nobody reads yet
+  std::atomic<std::uint32_t> next{0};  // the first slot that no thread reads yet
 };
 
 Feeder::Feeder(Core& core, std::shared_ptr<Credits> credits, std::shared_ptr<Gate> gate, IoPool& io, FeederPlan plan)

@@ -38,7 +38,7 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
   void on_filled(std::function<void()> callback) { filled_ = std::move(callback); }  // a batch's last chunk was sent
 
   void start(std::uint64_t first, std::uint64_t last);
-  void stop();                // batches that nobody has begun to read are dropped
+  void stop();                // batches that no thread has begun to read are dropped
   void retry(Packet packet);  // reads these slots again, with the next attempt's samples
 
   // A step whose batch came home without having passed the gate: then the later ones would wait there for good, so everything is
@@ -48,7 +48,7 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
 
   const std::string& source_name() const { return plan_.node->place().name; }
   int reading() const { return reading_; }  // I/O threads that read samples, or are about to
-  // The file of a sample under way; empty: not known. REQUIRES: nobody writes it.
+  // The file of a sample under way; empty: not known. REQUIRES: no thread writes it.
   std::string place_of(std::uint64_t step, std::uint32_t slot) const;
   std::uint64_t waited_for_credit() const;  // ticks in which there were samples to read, and no batch was home
 

@@ -97,7 +97,7 @@ Node::Node(Core& core, std::shared_ptr<Stage> stage, Kind kind, Place place, std
 void Node::emit(int port, Packet packet) {
   const std::vector<Link*>& links = outputs_[static_cast<std::size_t>(port)];
   if (core_.guarded && !is_whole(packet)) return;
-  if (links.empty()) return;  // nobody takes it
+  if (links.empty()) return;  // no stage takes it
   for (std::size_t i = 0; i + 1 < links.size(); ++i) links[i]->send(Packet(packet), this);
   links.back()->send(std::move(packet), this);
 }

@@ -37,7 +37,7 @@ struct Link {
   bool carries_encoded = false;           // a chunk whose samples are not decoded yet
   std::function<void(Packet)> divert;     // where packets go instead: the gate, or back to the source
   Counters counters;                      // packets: sent; samples: received; waited: between the two
-  std::atomic<std::uint64_t> dropped{0};  // received by nobody: the gate was closed for good
+  std::atomic<std::uint64_t> dropped{0};  // received by no stage: the gate was closed for good
   Node* bypass = nullptr;                 // the target, when packets need not go through oneTBB
 
   // To all targets, or to the one that the packet names. Thread-safe.

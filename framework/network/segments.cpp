@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
-// By node: the last node that reads its output; nodes.size() when nobody does.
+// By node: the last node that reads its output; nodes.size() when none does.
 std::vector<int> last_readers(const std::vector<Node>& nodes) {
   const int count = static_cast<int>(nodes.size());
   std::map<int, int> made_by;

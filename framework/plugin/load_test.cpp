@@ -194,7 +194,7 @@ TEST(PluginLoadAll, PrefersTheEarlierFolder) {
 
 TEST(PluginLifetime, AStageKeepsItsLibraryLoaded) {
   const testkit::TestFolder own;
-  const fs::path copy = own.path() / "kept_by_a_stage.so";  // nobody else has this file open
+  const fs::path copy = own.path() / "kept_by_a_stage.so";  // no other test has this file open
   fs::copy_file(plugin("good"), copy, fs::copy_options::overwrite_existing);
   std::shared_ptr<Stage> stage;
   {

@@ -1,4 +1,4 @@
-// Keys that every layer with trained parameters takes, whoever wrote it: the first values of its weights and biases, whether they
+// Keys that every layer with trained parameters takes, ours and others: the first values of its weights and biases, whether they
 // are trained, and their factors of rate and decay.
 #pragma once
 

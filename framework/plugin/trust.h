@@ -1,4 +1,4 @@
-// Whose plugins are loaded: a plugin runs with all rights of the program, so that whoever can write its file or its folder can do
+// Whose plugins are loaded: a plugin runs with all rights of the program, so anyone who can write its file or its folder can do
 // what the program's user can do.
 #pragma once
 

@@ -73,7 +73,7 @@ double speed_of(Replica& replica, const Ref<Batch>& batch) {
   return batch->count / std::max(shortest.count(), 1e-9);
 }
 
-// Of the replicas here; 0: it has no image to compute.
+// Images per second of each replica of this process; 0 for one that has no image to compute.
 std::vector<double> speeds_here(const PreparedRun& run, ReplicaSet::Compiling compiling) {
   compiling.is_trial = true;
   const Replicas replicas = run.replicas.compiled(compiling);

@@ -22,7 +22,7 @@ std::string bytes_text(std::size_t bytes);  // "1.44 GiB", "12.0 MiB"
 std::string held_memory(std::size_t of_host);
 
 // The part of the host's memory that a batch of size "auto" may count on where run.memory does not say. The rest is for what
-// nobody can plan: the cache of files, other programs.
+// cannot be planned: the cache of files, other programs.
 inline std::size_t usable_memory(std::size_t of_host) { return of_host / 4 * 3; }
 
 // The part of a device's own memory, in whole steps of 256 MiB: what comes and goes elsewhere must not change the choice. A part

@@ -70,7 +70,7 @@ struct PreparedRun {
   WeightsOptions weights_options() const;
   // Opens the stages and makes the graphs, where that is not done. Starts nothing.
   void open_graphs();
-  // What other processes wait for fails, and so does what waits for them here. `why`: "" where nobody is lost by it.
+  // What other processes wait for fails, and so does what waits for them here. `why`: "" where no process is lost by it.
   void leave(const Error* why);
 
  private:

@@ -32,7 +32,7 @@ struct ResumeWishes {
 
 // What a program hears of the run and has to do with it while it goes on.
 struct RunHooks {
-  Activity* activity = nullptr;                          // is told what the run does; null: nobody asks
+  Activity* activity = nullptr;                          // is told what the run does; null: not asked for
   const std::atomic<int>* stop_signal = nullptr;         // a signal that came: the run ends after the steps under way
   const std::atomic<int>* checkpoint_signals = nullptr;  // how many have come that ask for a checkpoint
   std::shared_ptr<RunObserver> observer;                 // listens beside those of the file, and misses nothing; null: none does

@@ -38,8 +38,8 @@ struct Endpoint {
 
 std::string host_name();  // what this host calls itself
 
-// Of "host:port" or "[fd00::1]:29500". Empty: the name is not known, now; `why` says what the resolver said. Throws Error(usage)
-// for a text that is none.
+// The addresses of "host:port" or "[fd00::1]:29500". Empty when the name is not known at present: then `why` is the resolver's
+// message. Throws Error(usage) for a text of another form.
 std::vector<Endpoint> resolve(const std::string& text, std::string& why);
 Endpoint numeric_endpoint(const std::string& host, int port);  // length 0: `host` is no address
 

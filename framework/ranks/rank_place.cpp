@@ -160,7 +160,7 @@ RankPlace placed(const Claim& claim, const std::string& master) {
   return place;
 }
 
-// Of a process that runs alone, though a launcher has started several.
+// What a process says that runs alone, though a launcher has started several.
 std::string notice_of(const Reader& read, const std::string& incomplete) {
   if (!incomplete.empty())
     return fmt::format("{} does not say how many processes there are, so this one runs alone; or give --ranks N", incomplete);

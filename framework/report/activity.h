@@ -28,7 +28,7 @@ class Activity {
   }
 
   // While it lives, status() is what `say` returns, which any thread may call and which does not use the activity. The innermost
-  // counts. `activity`: null: nobody asks.
+  // counts. `activity`: null: not asked for.
   class Status {
    public:
     Status(Activity* activity, std::function<std::string()> say) : activity_(activity), outer_(std::move(say)) { swap(); }

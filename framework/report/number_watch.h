@@ -30,7 +30,7 @@ class NumberWatch {
   struct Setting {
     bool skips = false;                                    // stages leave out the updates of such steps
     std::uint64_t most_in_a_row = 0;                       // of them
-    std::function<void(std::string text)> warn = nullptr;  // of the first one, and then by their number; null: nobody is told
+    std::function<void(std::string text)> warn = nullptr;  // of the first one, and then by their number; null: none is told
   };
   explicit NumberWatch(Setting setting) : setting_(std::move(setting)) {}
 

@@ -111,7 +111,7 @@ class RunLog final : public RunServices {
   const Requests& requests_;
   NumberWatch numbers_;
   BadSamples bad_samples_;
-  Reporter* reporter_ = nullptr;         // null: nobody else wants reports
+  Reporter* reporter_ = nullptr;         // null: this process keeps its reports
   std::unique_ptr<JointReports> joint_;  // null: this process's reports are whole
   std::filesystem::path folder_;
   std::atomic<bool> is_dry_run_{false};

@@ -24,7 +24,7 @@ std::string describe_stages(const GraphBuild& build) {
   return text;
 }
 
-// What nobody can say before the files are decoded.
+// What is not known before the files are decoded.
 std::string own_sizes_text(const GraphBuild& build) {
   std::string text;
   for (std::size_t s = 0; s < build.stages().size(); ++s) {

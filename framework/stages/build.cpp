@@ -331,7 +331,7 @@ void GraphBuild::require_sums(std::size_t replicas) const {
   }
 }
 
-// What changes gradients behind the stage that uses them would change nothing, and nobody would be told.
+// What changes gradients behind the stage that uses them would change nothing, and the user would not learn of it.
 void GraphBuild::require_use_of_gradients() const {
   std::size_t last_use = 0;
   for (std::size_t index = 0; index < plan_->stages.size(); ++index) {

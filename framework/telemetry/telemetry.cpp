@@ -66,8 +66,8 @@ std::uint64_t steady_nanoseconds() {
 }
 }  // namespace detail
 
-// Of several times that are measured, the one in the middle: where this thread is held up between the two clocks, or the machine
-// is paused, one of them says nothing.
+// The median of several measurements: one alone may be wrong, when this thread is held up between the two clocks or the machine
+// is paused.
 double seconds_per_tick() {
   static const double seconds = [] {
     if (!detail::counter_is_constant) return 1e-9;

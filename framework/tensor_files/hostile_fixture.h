@@ -24,7 +24,7 @@ namespace millrace::hostile {
 enum class Promise {
   same,             // it is read as the file that was changed
   refused,          // with an error of data that names the file
-  same_or_refused,  // what was changed may be something that nobody needs
+  same_or_refused,  // what was changed may be something that is not needed
   sound,            // it is refused, or what is read has all its values: other texts and values are valid ones
 };
 

@@ -38,7 +38,7 @@ Mutant other_storages(Draw& draw) {
     case 0: one.key += "1"; break;
     case 1: storages.push_back(one); break;
     case 2: one.bytes.resize(one.bytes.size() - 1); break;
-    default: storages.erase(storages.begin() + 1);  // of the values; nobody needs the first one
+    default: storages.erase(storages.begin() + 1);  // of the values; the first one is not needed
   }
   return {stream(ordered_dict(small_old_items()), storages), Promise::refused};
 }

@@ -45,7 +45,7 @@ void TestGraph::connect(int to) {
         found = true;
       }
     }
-    if (!found) fail(ErrorKind::usage, "nobody sends {} to '{}'", inputs[port].payload, plan_.stages.back().name);
+    if (!found) fail(ErrorKind::usage, "no stage sends {} to '{}'", inputs[port].payload, plan_.stages.back().name);
   }
 }
 

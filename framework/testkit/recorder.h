@@ -37,7 +37,7 @@ class Recorder {
   bool release_early() { return ++ingests_ == options_.release_batch_early; }
   bool forget_after() { return ++updates_ == options_.ignore_after; }
 
-  // Device memory by address. Memory nobody has named is a region of its own.
+  // Device memory by address. Memory without a name is a region of its own.
   struct Memory {
     Access access;
     int replica = -1;
@@ -46,7 +46,7 @@ class Recorder {
   void name_gradients(int replica, int bucket, const Bucket& memory);
   Memory find(const float* data, std::size_t elements) const;
 
-  // A batch is about to be read: notes it, and reports whoever has still to read other content from the same buffer.
+  // A batch is about to be read: notes it, and reports work that has still to read other content from the same buffer.
   std::shared_ptr<PendingRead> begin_read(const Batch& batch, const Operation& operation);
   void end_read(const std::shared_ptr<PendingRead>& read);
   void wait_until_reused(const PendingRead& read);  // or a minute

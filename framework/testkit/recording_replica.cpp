@@ -96,7 +96,7 @@ class RecordedReplica : public Replica {
         done->then([event = filled[static_cast<std::size_t>(bucket)]] { event->signal(); });
       });
     });
-    queue_.submit_always([filled] {  // after an error nobody may wait for ever
+    queue_.submit_always([filled] {  // after an error nothing may wait for ever
       for (const Ref<RecordedEvent>& event : filled) event->signal();
     });
     for (std::size_t b = 0; b < filled.size(); ++b) ready(static_cast<int>(b), filled[b]);

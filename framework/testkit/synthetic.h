@@ -1,4 +1,4 @@
-// Made-up input for stages that nobody here knows: parameters from their declarations, samples from their ports.
+// Made-up input for stages that are not known here: parameters from their declarations, samples from their ports.
 #pragma once
 
 #include <cstdint>

@@ -60,6 +60,17 @@ bool leaves_columns(const std::string& before, const std::string& text) {
 
 }  // namespace
 
+std::vector<int> fragments(const std::vector<std::string>& lines) {
+  std::vector<int> found;
+  bool in_comment = false;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::optional<std::string> text = comment_text(lines[i]);
+    if (text && !in_comment && text->starts_with(" Of ")) found.push_back(static_cast<int>(i + 1));
+    in_comment = text.has_value();
+  }
+  return found;
+}
+
 std::vector<int> reflowed_comments(const std::vector<std::string>& lines) {
   std::vector<int> found;
   std::optional<std::string> before, text, after;
@@ -81,10 +92,16 @@ Findings check_comments(const fs::path& root) {
   Findings findings;
   for (const char* part : {"framework", "plugins", "tools", "tests"}) {
     for (const fs::path& file : cpp_files(root / part)) {
-      for (const int line : reflowed_comments(read_lines(file))) {
-        findings.push_back(fs::relative(file, root).string() + ":" + std::to_string(line) +
-                           ": a row of this comment was joined or broken; make it one row again, indented by two blanks or more");
+      const std::vector<std::string> lines = read_lines(file);
+      const std::string name = fs::relative(file, root).string();
+      const auto note = [&](int line, const std::string& what) {
+        findings.push_back(name + ":" + std::to_string(line) + ": " + what);
+      };
+      for (const int line : reflowed_comments(lines)) {
+        note(line, "a row of this comment was joined or broken; make it one row again, indented by two blanks or more");
       }
+      if (!name.starts_with("framework/include") && !name.starts_with("plugins/backends")) continue;
+      for (const int line : fragments(lines)) note(line, "this comment begins with \"Of\"; make it a sentence with a subject");
     }
   }
   return findings;

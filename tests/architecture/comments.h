@@ -18,6 +18,8 @@ namespace millrace::architecture {
 
 // Line numbers, from 1, of comments in one source file that look so.
 std::vector<int> reflowed_comments(const std::vector<std::string>& lines);
+// Line numbers of comments that begin with "Of": they say of what, and not what. Asked of public headers and backends.
+std::vector<int> fragments(const std::vector<std::string>& lines);
 
 // Checks the sources of a tree.
 Findings check_comments(const std::filesystem::path& root);

@@ -46,6 +46,11 @@ TEST(CommentsCheck, SeesARowOutOfItsColumns) {
       << "it was written so";
 }
 
+TEST(CommentsCheck, SeesAFragmentInPlaceOfASentence) {
+  EXPECT_EQ(fragments({"int a;", "// Of a packet.", "int b;  // Of it", "// The wait", "// Of Mice and Men."}),
+            std::vector<int>{2});
+}
+
 TEST(CommentsCheck, LeavesParagraphsAndExamplesAlone) {
   EXPECT_EQ(
       reflowed("// " + kFull + " and\n// more. As here:\n//\n//   struct Kernel {\n//     static constexpr int kReads = 3;\n"),

@@ -101,7 +101,7 @@ class OneByOne : public SampleTransform {
   }
 };
 
-// Of the replicas of one process.
+// Sums over the replicas of one process.
 class Throttled final : public Communicator {
  public:
   explicit Throttled(std::span<Device* const> devices) : stream_(devices[0]->make_stream("throttled")) {}

@@ -1,4 +1,4 @@
-// Losses at several outputs of a network, on each backend: their gradients, and what is left out where nobody asks for an output.
+// Losses at several outputs of a network, on each backend: their gradients, and what is left out where none asks for an output.
 #include <gtest/gtest.h>
 
 #include <algorithm>

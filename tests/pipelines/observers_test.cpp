@@ -1,4 +1,4 @@
-// What observers promise of a whole run: nothing is lost, nobody is waited for in silence, and what they ask for is done.
+// What observers promise of a whole run: nothing is lost, no wait is silent, and what they ask for is done.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -33,7 +33,7 @@ def ours(twin, inspect):
     return {parameter["name"]: parameter for parameter in map(json.loads, lines)}
 
 
-# Of extents of 1 at the end, which the loader of weights does not mind.
+# The shape without extents of 1 at its end, which the loader of weights does not mind.
 def without_ones(shape):
     shape = list(shape)
     while shape and shape[-1] == 1:

@@ -13,8 +13,8 @@ OBJECT = {"wrong_content_range", "huge_total", "large_total", "short_chunked", "
 LIST = {"garbage_xml", "truncated_xml", "looping_list", "huge_size"}
 
 
-# Of requests that write: a part, the beginning and the completion of an upload, a whole object, any of these; one whose key ends
-# with WHAT.
+# Whether a request that writes is meant: a part, the beginning or the completion of an upload, a whole object, any of these, or
+# one whose key ends with WHAT.
 def is_meant(what, request):
     of_upload = "uploadId" in request.query
     kinds = {

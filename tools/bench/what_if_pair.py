@@ -73,7 +73,7 @@ PAIRS = {
 
 
 def profile(build, file, seconds, *options):
-    # The folder of the bench's plugin belongs to whoever built it.
+    # The folder of the bench's plugin belongs to the user who built it.
     environment = dict(os.environ, MILLRACE_PLUGIN_PATH=str(build / "bench"), MILLRACE_PLUGIN_TRUST="any")
     command = [build / "bin/pipeline-profile", file, "--seconds", str(seconds), "--steps", "10", *options]
     return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout

@@ -31,7 +31,7 @@ std::string job_key_text(const RankWishes& wishes) {
   return without_end(text.str());
 }
 
-// Of the run's own, which all ranks share where they share a disk.
+// The folder for the rendezvous: below the folder of runs unless one is named, which all ranks share where they share a disk.
 std::string rendezvous_folder(const RankPlace& place, const RankWishes& wishes, const std::string& runs) {
   if (!wishes.rendezvous.empty()) return wishes.rendezvous;
   if (!place.job.empty() && !runs.empty()) return std::filesystem::path(runs) / ".rendezvous";

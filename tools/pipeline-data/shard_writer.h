@@ -1,4 +1,4 @@
-// Tar shards, written so that nobody ever sees half of them.
+// Tar shards, written so that no reader ever sees half of them.
 #pragma once
 
 #include <cstdint>

@@ -67,7 +67,7 @@ class Verdicts {
                why.empty() ? std::string() : fmt::format(": {}", one_line(why)));
     std::fflush(stdout);
   }
-  // How many checks passed, and which were not applicable, so that nobody takes those for passed ones.
+  // How many checks passed, and which were not applicable, so that those are not taken for passed ones.
   bool end() const {
     fmt::print("{} of {} checks passed, {} failed, {} not applicable{}\n", asked_ - failed_ - not_applicable_, asked_, failed_,
                not_applicable_, left_out_.empty() ? "" : ":");

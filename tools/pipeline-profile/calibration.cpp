@@ -65,7 +65,7 @@ CoreShare core_share(const RunFacts& facts, const Window& sum) {
   return {ours.share(), ratio(ours.seconds + ours.waited, sum.seconds)};
 }
 
-// Of other programs: how many must want a core on average, beside ours, for ours to get the share that they did.
+// How many threads of other programs must want a core on average, for our threads to get the share of the cores that they got.
 double other_threads(const RunFacts& facts, const CoreShare& cores) {
   constexpr double kUnseen = 0.97;  // a share that is as good as all
   return cores.share > kUnseen ? 0 : std::max(0.0, facts.cores / cores.share - cores.wanted);

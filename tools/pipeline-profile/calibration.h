@@ -18,7 +18,7 @@ struct CoreTime {
   double seconds = 0, waited = 0;
   CoreTime& operator+=(const CoreTime& other);
   CoreTime& operator-=(const CoreTime& other);
-  // Of the time in which they could have computed, the part in which they did; 1 where nothing was measured.
+  // The part of the time in which they could have computed that they did compute in; 1 where nothing was measured.
   double share() const { return seconds + waited > 0 ? seconds / (seconds + waited) : 1; }
 };
 

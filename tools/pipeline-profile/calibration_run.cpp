@@ -108,7 +108,7 @@ class Watch : public RunObserver {
   std::vector<Window> windows_;
 };
 
-// Of some samples, spread over all.
+// The mean over some samples, which are spread over all.
 double mean_source_pixels(Source& source) {
   double pixels = 0, images = 0;
   const std::uint64_t count = std::min(source.size(), kSamplesLookedAt);

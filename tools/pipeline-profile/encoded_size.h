@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-// Of JPEG and PNG. Zeros for anything else, and where the file is broken. Channels are not looked at.
+// The extents that the header of a JPEG or PNG file says. Zeros for other and for broken files. Channels are not read.
 ImageShape encoded_size(std::span<const std::uint8_t> bytes);
 
 }  // namespace millrace

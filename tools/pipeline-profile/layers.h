@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-// Of one pass of one sample. A multiply-add is two operations; bytes are those that a layer reads and writes at least: its
+// What one pass of one sample costs. A multiply-add is two operations; bytes are those that a layer has to read and write: its
 // inputs, outputs and weights, once.
 struct LayerCost {
   double operations = 0, bytes = 0;            // forward

@@ -14,7 +14,7 @@ double samples_of(const TelemetryEvent& done) {
   return 0;
 }
 
-// Of the step, where there is one: batches that are read ahead are no images that were trained on.
+// The images of steps, where there are steps: batches that were only read ahead do not count.
 double images_of(const TelemetryEvent& done) {
   double images = 0;
   std::string step;
@@ -27,7 +27,7 @@ double images_of(const TelemetryEvent& done) {
   return images > 0 ? images : samples_of(done);
 }
 
-// Of a packet in front of it; its slowest input, where it has several.
+// How long a packet waits in front of the stage, at the slowest of its inputs.
 double wait_of(const StageTelemetry& stage, const TelemetryEvent& done) {
   double wait = 0;
   for (const EdgeTelemetry& edge : done.edges) {

@@ -16,7 +16,7 @@ struct TraceWish {
   TraceSteps steps;
 };
 TraceWish trace_wish(std::string_view text);  // Throws Error(usage)
-// Of several processes each writes a file: "out.json", "out.rank1.json".
+// Each of several processes writes a file: "out.json", "out.rank1.json".
 std::string trace_file_name(const std::string& file, int rank);
 
 // Takes a trace as long as it lives, and then writes it: also where the run has failed. Throws Error(storage) at once where the

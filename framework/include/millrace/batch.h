@@ -47,8 +47,8 @@ class Batch : public Payload {
   std::uint64_t step = 0;   // global, from 0; Packet::sequence of its chunks
   std::uint64_t pass = 0;   // how often the graph has begun again from a step that it had done, as validation does
   std::uint32_t count = 0;  // slots in use, <= capacity; less only in an epoch's last batch
-  // Of several processes each has a part of the global batch: this one's slots are first_slot ... first_slot + count - 1 of
-  // global_count. Alone: 0 and count.
+  // Each process has a part of the global batch: this one's slots are first_slot ... first_slot + count - 1 of global_count. In a
+  // run of one process: 0 and count.
   std::uint32_t first_slot = 0;
   std::uint32_t global_count = 0;
   double weight = 0;  // sum of weights[0 ... count); valid when complete

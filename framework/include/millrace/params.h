@@ -93,11 +93,11 @@ class ParamRef {
   ParamRef& text(std::string_view text);
   ParamRef& unit(std::string_view unit);
   ParamRef& range(double low, double high = std::numeric_limits<double>::infinity());  // both included
-  // Of a text: the only ones it may be. Of an integer: words that it may be as well, such as "auto", read as 0. Of a list of
-  // numbers: words that become numbers before it is read.
+  // A text may be one of these alone. An integer may be one of these words as well, such as "auto", which is read as 0. In a
+  // list of numbers these are words that become numbers before it is read.
   ParamRef& choices(std::initializer_list<std::string_view> names);
   ParamRef& choices(std::vector<std::string> names);
-  // Of a text with choices: what is said of a wrong one that holds `word`, in lower case or not, instead of the nearest choice.
+  // For a text with choices: what the message says of a wrong one that holds `word`, in any case, instead of the nearest choice.
   ParamRef& hint(std::string_view word, std::string_view says);
   ParamRef& required();
   // The parameter has an effect only where this key is written, or is one of these texts. Called again: or that one.
@@ -105,7 +105,7 @@ class ParamRef {
   // One of the keys of its table that say the same and exclude each other: two in one file are a mistake; one of a file that
   // extends another, or of --set, takes the other's place. See require_one_alternative().
   ParamRef& alternative(std::string_view says);
-  // Of a list of texts or numbers: it may also be one of them. Of a table: it may also be the first of its members alone, as
+  // A list may also be written as one text or number. A table may also be written as the first of its members alone, as
   // `learning_rate = 0.1` stands for `learning_rate = { initial = 0.1 }`.
   ParamRef& or_one();
   // A run that goes on from a checkpoint may have another value and is not asked about it: results do not depend on it.

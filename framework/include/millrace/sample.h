@@ -93,7 +93,7 @@ struct SourceMap {
   AffineMap map;                       // from pixels of the sample's image to pixels of that one
 
   bool is_known() const { return height > 0 && width > 0; }
-  // Of an image made of this one, whose pixel p shows what this one shows at `to_this`(p). Unknown stays unknown.
+  // The map of an image made of this one, whose pixel p shows what this one shows at `to_this`(p). Unknown stays unknown.
   SourceMap behind(const AffineMap& to_this) const;
   friend bool operator==(const SourceMap&, const SourceMap&) = default;
 };

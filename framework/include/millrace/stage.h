@@ -186,8 +186,8 @@ class Stage {
   virtual void process(int port, Packet packet, Output& output) = 0;  // `port`: an index of inputs
   virtual void stop() noexcept {}                                     // after the last packet; idempotent
 
-  // Of a stepwise stage, before process(): what its replica's share of a batch that is about to come weighs, for each loss. The
-  // graph adds these up, in order of replicas, over all replicas of all processes; the sums come as Packet::weights. Any thread.
+  // A stepwise stage is asked before process() what its replica's share of the coming batch weighs, for each loss. The graph adds
+  // these up, in order of replicas, over all replicas of all processes; the sums come as Packet::weights. Any thread.
   virtual std::vector<double> weigh(const Batch& /*batch*/) const { return {}; }
 
   virtual ImageShape image_shape() const { return {}; }            // of the images it emits, given DataContext::image

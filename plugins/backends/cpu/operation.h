@@ -30,7 +30,7 @@ struct CompileContext {
   DataType type() const { return options.precision == Precision::bf16 ? DataType::bf16 : DataType::f32; }
 };
 
-// Where an operation writes the gradient of one of its inputs; null when nobody wants it.
+// Where an operation writes the gradient of one of its inputs; null where it is not needed.
 struct GradientTarget {
   Map written, total;
   bool add = false;  // what was written, to the total

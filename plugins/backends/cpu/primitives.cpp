@@ -9,7 +9,7 @@ namespace {
 
 // oneDNN 2.6 keeps its reorders in a std::map by the two types, and looks them up with operator[], without a lock: the first
 // time that threads ask for types that are not in it, they insert beside each other, and crash, find nothing or never end.
-// Once every pair has been asked for, nobody inserts any more.
+// Once every pair has been asked for, nothing is inserted any more.
 [[maybe_unused]] bool ask_for_every_reorder(const dnnl::engine& engine) {
   using Type = memory::data_type;
   constexpr Type kTypes[] = {Type::f32, Type::bf16, Type::f16, Type::s32, Type::s8, Type::u8};

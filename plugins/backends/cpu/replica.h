@@ -17,7 +17,7 @@ namespace millrace::cpu {
 
 // Every call but memory_plan() and buckets() becomes a closure in the queue of the replica's thread. An error of that work is
 // thrown by finish() and by the next ingest(), infer(), read() or write(); until then the steps that follow are skipped, their
-// events complete and their buckets are announced, so that nobody hangs. It stays: a replica that failed is not used again.
+// events complete and their buckets are announced, so that no thread hangs. It stays: a replica that failed is not used again.
 //
 // Fewer samples than compiled for are computed exactly, not padded: the first step with a new count compiles for it.
 class CpuReplica final : public Replica, public MeasuresDevice {

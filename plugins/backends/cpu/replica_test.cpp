@@ -33,7 +33,7 @@ layers = [
   { name = "conv2", op = "conv", out = 16, kernel = 3, stride = 2 }, { op = "relu" }, { name = "fc", op = "linear", out = 6 },
 ])";
 
-// A batch that belongs to nobody.
+// A batch that belongs to no graph.
 struct TestBatch : Batch {
   std::vector<std::uint8_t> pixel_data;
   std::vector<AugmentationRecord> record_data;

@@ -1,7 +1,7 @@
 // One thread that works through closures in the order they were submitted: how everything asynchronous on the CPU is made.
 //
 // Errors: the first exception of a closure is kept. From then on closures are skipped, but their events still complete and
-// their `always` still runs, so that nobody who waits for them hangs; check() and run() throw the error.
+// their `always` still runs, so that no thread that waits for them hangs; check() and run() throw the error.
 #pragma once
 
 #include <atomic>

@@ -17,7 +17,7 @@ class KubeflowTest : public ObserverFixture {
   ~KubeflowTest() override {
     for (const char* name : {"KUBEFLOW_TRAINER_SERVER_URL", "KUBEFLOW_TRAINER_SERVER_TOKEN"}) ::unsetenv(name);
   }
-  // Of a TrainJob whose server is at `url`.
+  // An observer in a TrainJob whose server is at `url`.
   std::shared_ptr<RunObserver> started(const std::string& url) {
     std::ofstream(folder_ / "token") << "first\n";
     ::setenv("KUBEFLOW_TRAINER_SERVER_URL", url.c_str(), 1);

@@ -186,7 +186,7 @@ class Sender {
     written.commit();
   }
 
-  // Of the thread alone.
+  // The thread alone uses these.
   const RunRecord record_;
   Client client_;
   const std::function<void(const std::string& cause)> warn_;

@@ -132,7 +132,7 @@ std::vector<StageSum> sums_of(const std::vector<StageTelemetry>& now, const std:
   return sums;
 }
 
-// Of two events, `seconds` apart, the parts of a graph with their rates.
+// The stages of a graph with their rates, from two events that are `seconds` apart.
 std::string stages_json(const std::vector<StageTelemetry>& all, const std::vector<StageTelemetry>& earlier, double seconds) {
   return list(sums_of(all, earlier), [&](const StageSum& sum) {
     const auto& [now, before, instances] = sum;
@@ -172,7 +172,7 @@ struct DeviceRates {
   double compute = 0, copy = 0, communication = 0;
 };
 
-// Of many devices those that compute least: one that lags shows there.
+// Where there are many devices, those that compute least are told: a device that lags is among them.
 std::string devices_json(const std::vector<DeviceTelemetry>& now, const std::vector<DeviceTelemetry>& before, double seconds) {
   std::vector<DeviceRates> rates;
   for (std::size_t i = 0; i < now.size(); ++i) {

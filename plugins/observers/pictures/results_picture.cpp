@@ -92,7 +92,7 @@ class Chart {
   static double end_of(const History& history) {
     const RunStart& run = history.run();
     const double planned = run.steps_per_epoch > 0 ? run.epochs : static_cast<double>(run.steps);
-    // Of a long run what was done shall not be a sliver at the left.
+    // Until a quarter of the run is done the axis ends at what is done, which would be a sliver at the left otherwise.
     const double done = history.epochs_done();
     return planned > 0 && done > 0.25 * planned ? std::max(planned, done) : done > 0 ? done * 1.02 : 1;
   }

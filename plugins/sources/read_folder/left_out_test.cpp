@@ -25,7 +25,7 @@ TEST_F(ReadFolderTest, WhatSeemsToBeAnImageAndIsLeftOutIsCounted) {
   EXPECT_EQ(opened(given)->size(), 5U);
 }
 
-// As an archive of macOS unpacks, beside a folder that nobody has begun to fill.
+// As an archive of macOS unpacks, beside a folder that is still empty.
 TEST_F(ReadFolderTest, AFolderThatHoldsHiddenFilesAloneIsNoClass) {
   for (const char* name : {"cat/1.jpg", "dog/1.jpg", "__MACOSX/cat/._1.jpg", "lost+found/1.jpg", "new/.keep"}) write(name);
   EXPECT_EQ(opened(params())->classes(), (std::vector<std::string>{"cat", "dog"}));

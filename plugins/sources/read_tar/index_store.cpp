@@ -40,7 +40,7 @@ std::optional<std::vector<std::uint8_t>> read_file(const fs::path& path, std::ui
   return bytes;
 }
 
-// Under a hidden name first: listings pass it over, and nobody sees half a file. False, with errno, when it cannot be written.
+// Under a hidden name first: listings pass it over, and no one sees half a file. False, with errno, when it cannot be written.
 bool write_file(const fs::path& path, std::span<const std::uint8_t> bytes) {
   static std::atomic<unsigned> number{0};
   const fs::path temporary = path.parent_path() / fmt::format(".{}.{}.{}", path.filename().string(), getpid(), number++);

@@ -30,7 +30,7 @@ Label label_of_text(std::string_view text);
 // Member `field` of the object that a .json member holds: an integer or a name.
 Label label_of_json(std::span<const std::uint8_t> json, const std::string& field);
 
-// Likewise numbers: one, or a list. Empty when there are none, or not only numbers.
+// Numbers in the same way: one, or a list. Empty when there are none, or not only numbers.
 std::vector<float> numbers_of_json(std::span<const std::uint8_t> json, const std::string& field);
 
 }  // namespace millrace

@@ -126,7 +126,7 @@ inline void JpegEntropy::Reader::drop(int n) {
 }
 
 inline int JpegEntropy::Reader::number(int size) {
-  // As extend(), without a branch that nobody could foresee.
+  // As extend(), without a branch that cannot be predicted.
   const int low = static_cast<int>(static_cast<std::int64_t>(~bits) >> 63) & ((1 << size) - 1);
   const int value = static_cast<int>(bits >> (64 - size)) - low;
   drop(size);
@@ -213,7 +213,7 @@ const JpegEntropy::Table* JpegEntropy::table(const JHUFF_TBL* source, int place,
 
 // A byte 255 of the data is followed by a zero; one that is not begins the marker behind them.
 bool JpegEntropy::remove_stuffing(const jpeg_source_mgr& source) {
-  // Nobody looks whether bytes are left before a whole MCU is decoded.
+  // Whether bytes are left is not looked at before a whole MCU is decoded.
   constexpr std::size_t kLargestMcu = std::size_t{D_MAX_BLOCKS_IN_MCU} * DCTSIZE2 * 4 + 16;
   const std::uint8_t* const begin = source.next_input_byte;
   const std::uint8_t* const end = begin + source.bytes_in_buffer;

@@ -31,7 +31,7 @@ class JpegEntropy {
   bool prepare(jpeg_decompress_struct& info);
   static void take_over(jpeg_decompress_struct& info, DecodeMcu decode_mcu);
 
-  // One MCU; `blocks` are zero before, or null when nobody wants them. False: the data are not sound, and nothing more may be
+  // One MCU; `blocks` are zero before, or null where they are not needed. False: the data are not sound, and nothing more may be
   // decoded. After the last one the source stands at the marker behind the scan.
   bool decode(jpeg_decompress_struct& info, JBLOCKROW* blocks);
 

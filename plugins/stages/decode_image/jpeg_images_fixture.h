@@ -16,7 +16,7 @@ struct Recipe {
   bool adobe = true;        // CMYK and YCCK: with Adobe's marker
   int quality = 95;
   int horizontal = 2, vertical = 2;       // of RGB: so many columns and rows share one colour sample
-  int blue_horizontal = 1, blue_vertical = 1;  // likewise of the first colour: nobody writes such files
+  int blue_horizontal = 1, blue_vertical = 1;  // the same of the first colour; no encoder writes such files
   bool optimized = false;                 // with Huffman tables of its own
   unsigned restart = 0;                   // blocks between restart markers
   int orientation = 0;                    // noted in EXIF; 0: no EXIF

@@ -63,7 +63,7 @@ class PngDecoder {
   unsigned depth_ = 0, colour_ = 0;
   bool interlaced_ = false, labels_ = false;
   PngMemory memory_;
-  std::vector<std::uint8_t> skipped_;  // a row that nobody needs
+  std::vector<std::uint8_t> skipped_;  // a row that is not needed
 };
 
 // Three channels to one, in place allowed: luminance of ITU-R BT.601, as libjpeg has it.

@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-// The Predictions that one replica's `forward` sends: a fixed number that circulate. One that nobody holds any more comes home,
+// The Predictions that one replica's `forward` sends: a fixed number that circulate. One that is not held any more returns,
 // and its strings and memory are used again.
 //
 // They are the stage's credits: forward keeps a step's token until there are predictions for the next step, so take() always

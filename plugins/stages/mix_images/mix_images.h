@@ -20,10 +20,10 @@ namespace millrace {
 // one rectangle (its middle anywhere, cut off at the edges) and one partner rule hold for a whole batch: slot i is mixed with
 // slot i + shift, counted around. Shares are rounded to 1/256, or to what the rectangle covers, so that labels and pixels agree.
 //
-// Ports: in, out: Batch. Stands behind `batch`, and whoever else takes batches behind it: it changes pixels in their slots,
+// Ports: in, out: Batch. Stands behind `batch`, before all other stages that take batches: it changes pixels in their slots,
 // executes their records (partners have different ones) and writes second_labels and shares. The loss of a mixed image is
 // share * loss(label) + (1 - share) * loss(second label). Batch::source_maps are gone from a batch that was mixed. Slots of
-// weight 0 are left alone, and nobody is mixed with them.
+// weight 0 are left alone, and no image is mixed with them.
 //
 // Order of draws, from a generator of (seed, epoch, step, the stage's name): which of the two; the shift; the share; for cutmix
 // the middle's row and column. A batch of less than two samples draws nothing.

@@ -17,7 +17,7 @@ struct GroupParams {
   std::optional<std::string> optimizer = {};  // none: the stage's
   Value optimizer_table = {};                 // the optimizer's keys
   double rate_factor = 1;                     // on top of the network's own
-  double decay_factor = 1;                    // likewise
+  double decay_factor = 1;                    // the same for weight decay
   double until_epoch = 0;                     // from this epoch on the parameter stays as it is; 0: trained to the end
 
   static void describe(ParamSet<GroupParams>& set);

@@ -159,7 +159,7 @@ void Download::take(web::HttpReply& reply, bool is_good) {
     return;
   }
   done_ += reply.received;
-  if (!is_good && validator_.empty()) begin_again();  // nobody could say whether the rest belongs to it
+  if (!is_good && validator_.empty()) begin_again();  // it is not known whether the rest belongs to it
 }
 
 }  // namespace millrace::http

@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kMagic[8] = {'M', 'L', 'R', 'S', '3', 'C', '1', '\n'};
-constexpr std::int64_t kAbandoned = 3600;  // seconds; an unfinished file this old is nobody's
+constexpr std::int64_t kAbandoned = 3600;  // seconds; an unfinished file this old was abandoned
 
 struct EntryHead {
   char magic[8];

@@ -14,7 +14,7 @@ Upload::~Upload() {
   if (upload_.empty()) return;
   try {
     client_.abandon(url_, upload_);
-  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): a destructor has nobody to tell; what is left is not seen
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): a destructor cannot report it; what is left is not seen
   }
 }
 

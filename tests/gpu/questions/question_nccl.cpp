@@ -36,7 +36,7 @@ int wrong_elements(const Buffer& data, float wanted) {
   return static_cast<int>(std::count_if(values.begin(), values.end(), [&](float value) { return value != wanted; }));
 }
 
-// Each rank gives rank + 1 everywhere. Then rank 0 alone asks for one more sum, in which nobody joins, and ends it.
+// Each rank gives rank + 1 everywhere. Then rank 0 alone asks for one more sum, in which no other rank joins, and ends it.
 void add_up(const cuda::NcclApi& api, const ncclUniqueId& id, int ranks, int rank) {
   const Stopwatch connecting;
   cuda::NcclGroup group(api, {.id = id, .ranks = ranks, .first = rank}, {{0, "rank " + std::to_string(rank)}},

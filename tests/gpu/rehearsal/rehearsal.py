@@ -38,7 +38,7 @@ echo '{"question": "'$1'"}'
 SANITIZER = """#!/bin/sh
 case "$*" in *racecheck*) echo "========= RACECHECK SUMMARY: 2 hazards displayed" ;; *) echo "ERROR SUMMARY: 0 errors" ;; esac
 """
-# Of the real tests, one; the planted ones are all others.
+# One of the real tests; all others are planted.
 TESTS = """#!/bin/sh
 case "${1#--gtest_filter=}" in
   "*GpuOperators.AgreeInFloat32"*) exec %(tests)s/gpu_backend_test --gtest_filter=%(real)s-"${1##*-}" ;;

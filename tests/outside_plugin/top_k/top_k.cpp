@@ -54,7 +54,7 @@ class TopK : public Stage {
     std::unique_ptr<Stream> stream;              // last: its work is done before what it uses goes
   };
 
-  // Of equal ones the first pass.
+  // Among equal ones the first pass.
   void select(float* gradients, std::size_t elements, std::vector<float>& left_out, std::vector<float>& sizes) const {
     left_out.resize(elements);
     sizes.resize(elements);

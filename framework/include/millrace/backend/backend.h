@@ -163,7 +163,7 @@ struct CompileOptions {
   // Kept where a backend has memory of its own: Error(usage) when they do not fit. Others read batches where they lie.
   std::vector<ResidentSet> resident_sets = {};
   std::size_t replica = 0;                 // the number of this replica among those of all processes
-  ReplicaAllGather* all_gather = nullptr;  // outlives the replica; null: the replica meets nobody
+  ReplicaAllGather* all_gather = nullptr;  // outlives the replica; null: the replica meets no other
 };
 
 // What a layer cost on a replica's device so far. Layers that were fused into it are contained.
@@ -238,7 +238,7 @@ class Replica {
   // The output of the last infer() or forward(), (count, C) or (count, C, H, W). Waits.
   virtual std::vector<float> logits() = 0;
 
-  // Of the network for full training batches, or for inference where it does not train; in the order of forward. Waits. Empty
+  // Times of the network for full training batches, or for inference where it does not train; in order of forward. Waits. Empty
   // without CompileOptions::time_layers, and on backends that measure nothing.
   virtual std::vector<LayerTime> layer_times() { return {}; }
 

@@ -50,7 +50,7 @@ class DeviceClock {
 
  private:
   struct Totals {
-    // Of the oldest piece under way.
+    // The ticks, up to `end`, of the oldest piece under way.
     std::uint64_t until(std::uint64_t end) const {
       return under_way.empty() ? 0 : end - std::min(std::max(last_end, under_way.front()), end);
     }

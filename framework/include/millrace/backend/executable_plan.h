@@ -142,7 +142,7 @@ class ExecutablePlan {
     return binding;
   }
 
-  // Of backward, in order.
+  // The steps of backward, in order.
   std::span<const Step> steps() const { return steps_; }
   int loss_time() const { return static_cast<int>(operations_.size()) + 1; }
   // The operation that does a node's backward.

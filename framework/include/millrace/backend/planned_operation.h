@@ -92,7 +92,7 @@ class PlannedOperation {
     return output;
   }
 
-  // Of a parameter of this layer.
+  // Whether this parameter of the layer is trained.
   bool trains(std::size_t parameter) const {
     if (parameter >= layer().parameters.size()) return false;
     const Parameter& known = network_.parameters[static_cast<std::size_t>(layer().parameters[parameter])];

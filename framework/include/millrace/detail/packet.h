@@ -93,8 +93,8 @@ struct Packet {
   std::uint64_t stamp = 0;     // when it was sent (telemetry's clock ticks); written by the graph
   std::uint32_t begin = 0;     // of a chunk: its first slot in the batch
   std::uint32_t count = 0;     // of a chunk: its number of slots
-  // Of what the graph hands to a stepwise stage: the sums of Stage::weigh() over all replicas of all processes. Valid while
-  // `token` is held.
+  // In packets for a stepwise stage: the sums of Stage::weigh() over all replicas of all processes. Valid while `token` is
+  // held.
   std::span<const double> weights = {};
   std::int32_t replica = -1;  // goes only to this replica's instance of a stage; -1: to all
   // The StepToken, in packets that the graph hands to a stepwise stage; null in all others. The next step begins when the last

@@ -26,7 +26,7 @@ struct LossParams {
 struct StageLoss {
   std::shared_ptr<const Loss> loss;
   bool add_up = false;  // reduction = "sum": gradients of the sum over the global batch instead of the mean
-  // Of an auxiliary loss:
+  // An auxiliary loss also has:
   std::optional<LayerPort> output = {};  // that it is measured at; nothing: the network's result
   double weight = 1;                     // in what is minimised
   std::string name = {};                 // of its figure: the layer, or else the loss

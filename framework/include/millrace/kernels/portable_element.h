@@ -51,7 +51,7 @@ struct PortableElement {
 
   const TensorView& written(int index) const { return tensors[static_cast<std::size_t>(reads + index)]; }
 
-  // Of a sum. Functions of the extents alone, so that results do not depend on threads or devices.
+  // How a sum is divided. These depend on the extents alone, so that results do not depend on threads or devices.
   MILLRACE_KERNEL std::int64_t groups() const { return by_sample ? n : 1; }
   MILLRACE_KERNEL std::int64_t rows() const { return by_sample ? pixels : n * pixels; }  // of a group
   MILLRACE_KERNEL std::int64_t chunk_rows() const {
@@ -95,7 +95,7 @@ struct PortableKernel {
   Kernel first, second;  // what is submitted; the second one of a sum alone
 };
 
-// Of an element that holds a PortableElement: what Kernel asks for.
+// What Kernel asks of an element that holds a PortableElement.
 namespace portable {
 std::vector<MemoryUse> uses(const void* element);
 std::int64_t units(const void* element);

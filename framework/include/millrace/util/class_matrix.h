@@ -25,7 +25,7 @@ class ClassMatrix {
   double predicted(std::size_t c) const;  // what was predicted as it
   double total() const;
 
-  // Of one class. Accuracy is also called recall.
+  // Figures of one class. Its accuracy is also called recall.
   double accuracy(std::size_t c) const;   // right / occurring
   double precision(std::size_t c) const;  // right / predicted
   double f1(std::size_t c) const;         // 2 right / (occurring + predicted)

@@ -18,7 +18,7 @@ namespace millrace {
 class ClassWeights {
  public:
   static constexpr const char* kText = "one for each class, of what has that class; without: 1";  // of the parameter
-  // Of a loss for LossTarget::classes. The framework replaces the words by numbers before the loss is made.
+  // For losses of LossTarget::classes. The framework replaces the words by numbers before the loss is made.
   static constexpr const char* kTextOfPixels =
       "one for each class, of the pixels of that class; \"median-frequency\": counted over the first graph's label images "
       "(arXiv 1411.4734); without: 1";

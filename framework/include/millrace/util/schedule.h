@@ -66,7 +66,7 @@ class Schedule {
  private:
   double own(double step) const;          // without warm-up
   double drops_until(double step) const;  // of a piecewise rate
-  // Of triangular and one_cycle: from the first step to the peak, and from there to the end.
+  // What triangular and one_cycle do: from the first step to the peak, and from there to the end.
   double cycle(double step, double first, double at_peak, double last) const;
 
   ScheduleParams params_;

@@ -122,7 +122,7 @@ class SampleWatch {
   // `times`: null where samples take so short a time that only the packet's mean is counted. `sample`: its index in the packet.
   SampleWatch(ServiceTimes* times, int line, std::uint64_t now, std::atomic<std::uint32_t>& sample)
       : times_(times), line_(line), last_(now), sample_(sample) {}
-  // Of the stage whose process() runs on this thread; null outside of a graph.
+  // The watch of the stage whose process() runs on this thread; null outside of a graph.
   static SampleWatch*& current() noexcept;
 
   void begins(std::uint32_t sample) { sample_.store(sample, std::memory_order_relaxed); }

@@ -20,7 +20,7 @@ inline bool is_traced() { return detail::trace_is_taken.load(std::memory_order_r
 struct TraceSlice {
   std::string_view graph = {}, name;  // "train"; what was done: "decode_image"
   std::string_view track = {};        // where it is shown, such as a device; empty: the calling thread
-  std::string_view from = {};         // the stage that sent what is worked on; empty: nobody did
+  std::string_view from = {};         // the stage that sent what is worked on; empty: none did
   std::string_view file = {};         // of a source: where the first sample comes from
   std::uint64_t sent = 0;             // by `from`
   std::uint64_t begin = 0, end = 0;   // now_ticks() (telemetry.h)

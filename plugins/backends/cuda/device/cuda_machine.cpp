@@ -14,7 +14,7 @@ CudaMachine::~CudaMachine() {
   planners_.clear();
   guest_.reset();
   own_.reset();
-  gpu_->trim();  // what nobody else uses goes with it
+  gpu_->trim();  // what is not used elsewhere goes with it
 }
 
 // ---- Memory ----

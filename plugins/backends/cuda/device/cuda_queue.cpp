@@ -38,7 +38,7 @@ void CudaStream::finish() const {
     changed_.wait(lock, [this] { return capturing_ == std::thread::id(); });
     ++finishing_;
   }
-  // The guests' stream may be captured by a plugin, which tells nobody.
+  // The guests' stream may be captured by a plugin, which does not say so.
   cudaStreamCaptureStatus captured = cudaStreamCaptureStatusNone;
   const cudaError_t asked = cudaStreamIsCapturing(stream_, &captured);
   const bool waits = asked == cudaSuccess && captured == cudaStreamCaptureStatusNone;

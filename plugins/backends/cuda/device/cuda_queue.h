@@ -43,7 +43,7 @@ class CudaStream {
  private:
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  std::thread::id capturing_;  // none: nobody
+  std::thread::id capturing_;  // no thread: none captures
   mutable int finishing_ = 0;  // threads
 
   const int device_;

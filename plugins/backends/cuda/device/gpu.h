@@ -31,7 +31,7 @@ class Gpu {
   MemoryTable& table() { return table_; }
   Tried& tried() { return tried_; }
 
-  // In the order of `stream`. Null: there is not enough, though everything that nobody uses has been given back to the driver.
+  // In the order of `stream`. Null: there is not enough, though everything unused has been given back to the driver.
   // Throws Error(device) that names `what` for anything else.
   std::byte* take(std::size_t bytes, const std::string& what, cudaStream_t stream);
   void give(std::byte* memory, cudaStream_t stream) noexcept;

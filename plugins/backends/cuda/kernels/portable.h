@@ -130,7 +130,7 @@ MILLRACE_HD void store(T* to, const float (&from)[kPack]) {
   *reinterpret_cast<Pack<T>*>(to) = pack_of<T>(from);
 }
 
-// The same, of memory that nobody writes while the kernel runs: what does not change from one row to the next is loaded once.
+// The same, of memory that is not written while the kernel runs: what does not change from one row to the next is loaded once.
 template <class T>
 MILLRACE_HD void load_constant(const T* from, float (&to)[kPack]) {
 #if defined(__CUDA_ARCH__)

@@ -26,7 +26,7 @@ struct CompileContext {
   std::size_t ticket_bytes = 0;          // that sums want: planned by operations
   std::uint32_t* tickets = nullptr;      // device memory, as `scalars`; all sums of a replica run one after another
   bool rehearsal = false;                // nothing that outlives a pass is to change: running statistics stay
-  StepTrace* layers = nullptr;           // takes a span for each layer of a pass; null: nobody asks
+  StepTrace* layers = nullptr;           // takes a span for each layer of a pass; null: not asked for
 
   const Layer& layer(int index) const { return network.layers[static_cast<std::size_t>(index)]; }
   DataType type() const { return options.precision == Precision::bf16 ? DataType::bf16 : DataType::f32; }
@@ -43,7 +43,7 @@ struct Map {
   }
 };
 
-// Where an operation writes the gradient of one of its inputs; null when nobody wants it.
+// Where an operation writes the gradient of one of its inputs; null where it is not needed.
 struct GradientTarget {
   Map map;
   bool add = false;  // to what is there
@@ -71,7 +71,7 @@ class Operation : public PlannedOperation<MapSpec> {
   Value& plan_output(Planner& planner, DataType type, LayerPort in_place_of = kNoResidual, int port = 0) {
     return plan_tensor(planner, MapSpec::of(output_shape(port), planner.value(input()).spec.n, type), in_place_of, port);
   }
-  // The gradient of `value`, written by kernels that can add. `free`: a tensor of its size that nobody needs any more, to be used
+  // The gradient of `value`, written by kernels that can add. `free`: a tensor of its size that is needed no more, to be used
   // where the gradient has no place yet; kNoTensor: none.
   static Planner::Contribution contribute(Planner& planner, LayerPort value, TensorId free = kNoTensor) {
     const bool first = planner.value(value).gradient == kNoTensor;

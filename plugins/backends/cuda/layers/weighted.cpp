@@ -47,7 +47,7 @@ void Weighted::plan_backward(Planner& planner) {
   if (wants_gradient(planner, input())) plan_data_gradient(planner, from.spec, dy);
 }
 
-// Where another reader has left a gradient, the library adds to it; if it cannot, whoever reads it next adds the two; if that
+// Where another reader has left a gradient, the library adds to it; if it cannot, the next reader adds the two; if that
 // cannot either, they are added here.
 void Weighted::plan_data_gradient(Planner& planner, const MapSpec& from, const MapSpec& dy) {
   Value& value = planner.value(input());

@@ -11,7 +11,7 @@ DeviceMeter::Piece::~Piece() {
     const std::lock_guard lock(meter_->mutex_);
     meter_->submitted_.push_back({kind_, begin_, std::move(end)});
     meter_->count_complete();
-  } catch (const Error&) {  // the device has failed, which whoever uses it next is told
+  } catch (const Error&) {  // the device has failed; its next use says so
   }
 }
 

@@ -10,7 +10,7 @@ namespace millrace::cuda {
 
 // The images of one set that stay on the device: (1 + samples, H, W, C) uint8, in the order in which they came. Row 0 is black
 // and stands in for slots without weight. A row is written once, and everything that reads it is submitted later: readers wait
-// for the copies that were submitted before them, and writers for nobody.
+// for the copies that were submitted before them, and writers do not wait.
 class ResidentImages {
  public:
   ResidentImages(Machine& machine, const ResidentSet& set);

@@ -1,4 +1,4 @@
-// Images that stay on the device: which are copied, where they are found again, and that whoever reads them waits for the copy.
+// Images that stay on the device: which are copied, where they are found again, and that every reader waits for the copy.
 #include "resident_images.h"
 
 #include <algorithm>

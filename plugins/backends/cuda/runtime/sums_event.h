@@ -38,7 +38,7 @@ class SumsEvent : public Event {
   mutable std::once_flag once_;
 };
 
-// Pinned places for sums, used again when delivered, and the events that nobody has asked yet.
+// Pinned places for sums, used again when delivered, and the events that have not been asked yet.
 class SumsReturn {
  public:
   explicit SumsReturn(Machine& machine) : machine_(machine) {}
@@ -51,7 +51,7 @@ class SumsReturn {
   std::shared_ptr<HostMemory> free_place(std::size_t bytes);
 
   Machine& machine_;
-  std::vector<std::shared_ptr<HostMemory>> places_;  // free where nobody else holds it
+  std::vector<std::shared_ptr<HostMemory>> places_;  // free where no event holds it
   std::vector<Ref<SumsEvent>> pending_;
 };
 

@@ -38,7 +38,7 @@ class StepTrace {
  public:
   static constexpr std::size_t kMostSpans = 16384;
 
-  // Null when nobody asks for it.
+  // Null where it was not asked for.
   static std::unique_ptr<StepTrace> from_environment(Machine& machine);
   StepTrace(Machine& machine, bool print, std::string file) : machine_(machine), print_(print), file_(std::move(file)) {}
   // What is submitted to a queue while this lives is one piece. It is an NVTX range too, for Nsight Systems. One thread.

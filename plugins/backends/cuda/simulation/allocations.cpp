@@ -20,7 +20,7 @@ std::uintptr_t address_of(const void* memory) { return reinterpret_cast<std::uin
 
 void Allocation::Free::operator()(std::byte* memory) const { std::free(memory); }
 
-// calloc rather than memset: pages of a large allocation that nobody touches cost nothing.
+// calloc rather than memset: untouched pages of a large allocation cost nothing.
 Allocation::Allocation(std::string name, std::size_t bytes, int machine, bool on_host)
     : name_(std::move(name)),
       bytes_(bytes),

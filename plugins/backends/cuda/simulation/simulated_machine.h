@@ -12,9 +12,9 @@
 // Machines of one simulation see each other's memory and marks, as the devices of one process do. Kinds of violation:
 //   "missing wait"              two pieces of work touch the same bytes, one writes, and no mark, queue or host orders them
 //   "buffer reused in flight"   the host touches pinned memory that a queue may still use, or its bytes changed under a copy_in
-//   "released in flight"        likewise for memory that is given back
+//   "released in flight"        the same for memory that is given back
 //   "wrong lifetime"            work in an arena that does not lie in one tensor alive at its time, or tensors that collide
-//   "read before written"       work reads a tensor that nobody has written in its present life
+//   "read before written"       work reads a tensor that was not written in its present life
 //   "illegal address"           memory that is not the device's, or was released, or ends before the work does; the work fails
 //   "written out of bounds"     the bytes around an allocation have changed (seen by finish() and release)
 //   "inside a recording"        what a recording cannot hold: a wait for outside, a plain mark, memory that is not pinned, and

@@ -189,7 +189,7 @@ void Simulation::touch_as_host(HostUse use, const Touch& touch) {
   const char* operation = use == HostUse::access ? kHostAccess : kRelease;
   const Clock clock = checker_.submit(stream, {operation, count(Count::operations), -1, -1},
                                       {{touch.memory->name(), touch.begin, touch.end, touch.write}});
-  // The host has done this by the time it goes on, but of what a callback knew before, nobody else learns.
+  // The host has done this by the time it goes on, but other threads do not learn what a callback knew before.
   Clock own(static_cast<std::size_t>(stream) + 1, 0);
   own.back() = clock[static_cast<std::size_t>(stream)];
   checker_.seen_by_host(own);

@@ -102,7 +102,7 @@ class Simulation {
   void set_time(const Declaration& arena, int queue, int time);
   std::optional<int> time(const Declaration& arena, int queue) const;
   Declaration arena_of(const Allocation& memory, std::size_t offset) const;
-  // Reports reads of what nobody has written, then takes note of the writes. A first write claims the whole tensor; those to be
+  // Reports reads of what was never written, then takes note of the writes. A first write claims the whole tensor; those to be
   // poisoned come back.
   std::vector<Touch> note_contents(std::vector<Touch>& touches, const std::string& operation, std::uint64_t work);
 

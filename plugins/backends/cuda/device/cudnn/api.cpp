@@ -16,7 +16,7 @@ std::optional<Library> open_if_there(const std::vector<std::string>& names) {
 }
 
 std::optional<Library> open_compiler() {
-  open_if_there({"libnvrtc-builtins.so.13.0", "libnvrtc-builtins.so.13.1", "libnvrtc-builtins.so.13.2"});  // NVRTC asks likewise
+  open_if_there({"libnvrtc-builtins.so.13.0", "libnvrtc-builtins.so.13.1", "libnvrtc-builtins.so.13.2"});  // for NVRTC
   return open_if_there({"libnvrtc.so.13"});
 }
 

@@ -36,7 +36,7 @@ std::string save(const ConvolutionChoice& choice);
 std::optional<ConvolutionChoice> restore_choice(const CudnnApi& api, const ConvolutionShape& shape, const CudnnTarget& target,
                                                 const PlanOptions& options, const std::string& text);
 
-// Likewise with the engine's code where it was compiled on the spot, so that it need not be again: a line more, of some size.
+// The same with the engine's code where it was compiled on the spot, so that it need not be again: a line more, of some size.
 std::string save_compiled(const ConvolutionChoice& choice);
 std::optional<ConvolutionChoice> restore_compiled(const CudnnApi& api, const ConvolutionShape& shape, const CudnnTarget& target,
                                                   const PlanOptions& options, const std::string& text);

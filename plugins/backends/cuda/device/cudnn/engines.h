@@ -66,7 +66,7 @@ class EngineSearch {
   std::optional<EnginePlan> accept(Descriptor config);
   // The one that an earlier search chose, for this graph and under these rules. Nothing: it is not to be had.
   std::optional<EnginePlan> take(const std::string& choice);
-  // Likewise, with its code from write_compiled(), so that nothing is compiled. That text is trusted to be of such a graph.
+  // The same, with its code from write_compiled(), so that nothing is compiled. That text is trusted to be of such a graph.
   std::optional<EnginePlan> take_compiled(const std::string& choice, const std::string& compiled);
   const std::string& why_not() const { return why_not_; }  // of the last that was passed over
 
