@@ -19,7 +19,8 @@ namespace millrace {
 namespace {
 
 constexpr const char *kLoopback = "127.0.0.1", *kLoopbackNetwork = "127.0.0.0/8";
-constexpr int kPatience = 20;  // seconds for a rank to end after a run that went well
+constexpr const char* kWait = "60";  // seconds until all have met, which they do at once unless one is gone
+constexpr int kPatience = 20;        // seconds for a rank to end after a run that went well
 
 // Not even a rank that is stopped outlives the one that started it.
 void end_with(pid_t parent) {
@@ -49,6 +50,7 @@ StartedRanks::StartedRanks(int count, RankWishes& wishes) {
   place_ = {.ranks = count, .master = local_endpoint(listener).text(), .source = fmt::format("--processes {}", count)};
   wishes.interface = kLoopbackNetwork;
   wishes.key = random_key();
+  wishes.wait = kWait;
   const pid_t parent = ::getpid();
   for (int rank = 1; rank < count; ++rank) {
     const pid_t child = ::fork();
