@@ -33,6 +33,8 @@ bool is(const RunEvent& event) {
   return std::holds_alternative<T>(event);
 }
 
+}  // namespace
+
 // What an observer asks with. Once it is cut it asks nothing: the run that it belonged to may be gone. Thread-safe.
 class OwnControl final : public RunControl {
  public:
@@ -57,8 +59,6 @@ class OwnControl final : public RunControl {
   Mutex mutex_;
   RunControl* control_ MILLRACE_GUARDED_BY(mutex_);
 };
-
-}  // namespace
 
 // One observer. Facts are told in order; the newest tick and the newest telemetry are told when no fact waits, and before the
 // end.
