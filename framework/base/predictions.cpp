@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -17,6 +18,8 @@
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "millrace/util/finite_count.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 
@@ -195,6 +198,34 @@ void PredictionLine::stop() noexcept {
   if (state.thread.joinable()) state.thread.join();
   state.line.clear();
   state.early.clear();
+}
+
+bool FiniteCount::is_finite(std::span<const float> outputs) {
+  return std::ranges::all_of(outputs, [](float value) { return value < std::numeric_limits<float>::infinity(); });
+}
+
+void FiniteCount::look(const Predictions& share) {
+  for (std::uint32_t i = 0; i < share.count; ++i) {
+    const Predictions::Sample& sample = share.samples[i];
+    if (!sample.counts) continue;
+    ++images_;
+    if (is_finite(share.result().row(i))) continue;
+    if (wrong_++ == 0) {
+      step_ = share.step;
+      sample.append_place(first_);
+    }
+  }
+}
+
+void FiniteCount::end_pass(const StageSite& site) {
+  if (wrong_ > 0) {
+    site.run->warn(
+        fmt::format("{}: {} of {} predictions are not finite and mean nothing, such as that of '{}': the weights hold such "
+                    "numbers, or the network's values grow too large",
+                    site.place(), wrong_, images_, line_text(first_)));
+    site.run->not_finite(site.graph, step_, "a prediction");
+  }
+  *this = {};
 }
 
 }  // namespace millrace

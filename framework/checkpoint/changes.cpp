@@ -96,16 +96,18 @@ RunComparison compare_with_checkpoint(const FoundCheckpoint& from, const RunReco
 void require_allowed(const RunComparison& comparison, const std::vector<std::string>& allowed, const std::string& pipeline,
                      const std::string& checkpoint) {
   require_keys(allowed, comparison.keys);
-  std::string text;
+  std::string text, options;
   for (const Difference& each : comparison.differences) {
     if (is_allowed(each.key, allowed)) continue;
     const auto said = [](const std::string& value) { return value.empty() ? std::string("not set") : value; };
     text += fmt::format("\n  {}: {} before, now {}", each.key, said(each.then), said(each.now));
+    options += " --allow-change " + each.key;
   }
   if (text.empty()) return;
   fail(ErrorKind::usage,
-       "{}: the pipeline has changed since the checkpoint '{}'. Restore these keys, or allow each with --allow-change KEY:{}",
-       pipeline, checkpoint, text);
+       "{}: the pipeline has changed since the checkpoint '{}'. Restore these keys, or allow each with --allow-change KEY:{}\n"
+       "to allow them all:{}",
+       pipeline, checkpoint, text, options);
 }
 
 std::vector<Difference> data_differences(const std::map<std::string, RunState::Data>& then,
@@ -167,10 +169,25 @@ void add_possible_keys(const Pipeline& pipeline, std::vector<std::string>& keys)
   }
 }
 
+namespace {
+
+// Also by its short option, or by one word of it: lr, batch, epochs.
+std::optional<std::string> nearest_key(const std::string& said, const std::vector<std::string>& keys) {
+  if (auto near = nearest_name(said, keys)) return near;
+  const std::string word = said == "lr" ? "learning_rate" : said;
+  const auto has_word = [&](const std::string& key) {
+    return fmt::format(".{}.", key).find("." + word + ".") != std::string::npos;
+  };
+  const auto found = std::ranges::find_if(keys, has_word);
+  return found == keys.end() ? std::nullopt : std::optional(*found);
+}
+
+}  // namespace
+
 void require_keys(const std::vector<std::string>& allowed, const std::vector<std::string>& keys) {
   for (const std::string& each : allowed) {
     if (std::find(keys.begin(), keys.end(), each) != keys.end()) continue;
-    const auto near = nearest_name(each, keys);
+    const auto near = nearest_key(each, keys);
     fail(ErrorKind::usage, "--allow-change {}: there is no such key{}", each,
          near ? fmt::format("; nearest is '{}'", *near) : std::string());
   }

@@ -79,7 +79,8 @@ TEST(Changes, AreThoseOfFileNetworkDataAndDevices) {
   EXPECT_EQ(
       refused.message(),
       "x.toml: the pipeline has changed since the checkpoint 'C'. Restore these keys, or allow each with --allow-change KEY:\n"
-      "  run.precision: fp32 before, now bf16\n  run.devices: cpu*1 before, now cpu*2");
+      "  run.precision: fp32 before, now bf16\n  run.devices: cpu*1 before, now cpu*2\n"
+      "to allow them all: --allow-change run.precision --allow-change run.devices");
   EXPECT_NO_THROW(require_allowed(changed, {"run", "network.use", "train.read.samples"}, "x.toml", "C"));
 }
 

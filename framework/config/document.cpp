@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -67,6 +68,24 @@ std::optional<std::string> extended_file(const std::string& path, const Value& e
   return file;
 }
 
+// To a path that a shell would have expanded.
+std::string tilde_hint(const std::string& path) {
+  const char* const home = std::getenv("HOME");  // NOLINT(concurrency-mt-unsafe): nothing changes it
+  if (!path.starts_with("~/") || home == nullptr) return {};
+  return fmt::format(": ~ is your home for a shell alone; write '{}{}', or ${{env.HOME}}{}", home, path.substr(1),
+                     path.substr(1));
+}
+
+// What a file is that people name in place of one in TOML, by its ending; null: it may be one.
+const char* kind_without_toml(const std::string& path) {
+  static const std::map<std::string_view, const char*> kKinds = {
+      {".yaml", "YAML"},     {".yml", "YAML"},     {".json", "JSON"},          {".jpg", "an image"},
+      {".jpeg", "an image"}, {".png", "an image"}, {".csv", "a table"},        {".py", "Python"},
+      {".pth", "weights"},   {".pt", "weights"},   {".safetensors", "weights"}};
+  const auto found = kKinds.find(fs::path(path).extension().string());
+  return found == kKinds.end() ? nullptr : found->second;
+}
+
 std::optional<Value> read_chain(const std::string& path, const Position& at, const std::string& made_by, DocumentSources& sources,
                                 Diagnostics& errors) {
   std::vector<std::string>& chain = sources.files;
@@ -87,6 +106,10 @@ std::optional<Value> read_chain(const std::string& path, const Position& at, con
                      : is_there ? fmt::format("cannot read '{}': {}", path, std::generic_category().message(errno))
                                 : no_such_file(path));
     }
+    return std::nullopt;
+  }
+  if (const char* const kind = kind_without_toml(path)) {
+    errors.add(at, fmt::format("'{}' is {}, and a pipeline or a network is a TOML file, such as photos.toml", path, kind));
     return std::nullopt;
   }
   auto document = parse_toml(*text, made_by.empty() ? path : made_by, errors);
@@ -147,7 +170,7 @@ std::string no_such_file(const std::string& path) {
   }
   std::sort(all.begin(), all.end());
   std::sort(others.begin(), others.end());
-  const std::string message = fmt::format("there is no file '{}'", path);
+  const std::string message = fmt::format("there is no file '{}'{}", path, tilde_hint(path));
   const auto likely = nearest_name(wanted.filename().string(), others);
   if (const auto nearest = likely ? likely : nearest_name(wanted.filename().string(), all)) {
     return fmt::format("{}; nearest is '{}'", message, (folder / *nearest).string());

@@ -98,6 +98,22 @@ TEST_F(Document, RefusesATableWithoutAName) {
   EXPECT_EQ(load("a.toml").substr(0, 10), "a.toml:2:2");
 }
 
+TEST_F(Document, SaysWhatIsMostOftenMeantByALineThatIsNoToml) {
+  for (const auto& [line, hint] :
+       {std::pair("path = \"photos", "; the text has no second quote"),
+        std::pair("path = photos  # mine", "; text stands in quotes: \"photos\""),
+        std::pair("path = \u201cphotos\u201d", "; '\u201c' is no quote of TOML: write \""),
+        std::pair("path = \"C:\\Users\\me\"", "; a \\ in double quotes begins an escape: write single quotes")}) {
+    write("a.toml", std::string("[data]\n") + line + "\n");
+    EXPECT_NE(load("a.toml").find(hint), std::string::npos) << load("a.toml");
+  }
+}
+
+TEST_F(Document, NamesAFileOfAnotherKind) {
+  write("a.yaml", "data:\n  path: x\n");
+  EXPECT_EQ(load("a.yaml"), "'a.yaml' is YAML, and a pipeline or a network is a TOML file, such as photos.toml");
+}
+
 TEST_F(Document, SaysThatDatesMeanNothing) {
   write("a.toml", "day = 2024-01-01\n");
   EXPECT_EQ(load("a.toml"), "a.toml:1:7: dates and times mean nothing here; write it as text, in quotes");

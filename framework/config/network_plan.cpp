@@ -102,6 +102,7 @@ class NetworkReader {
     if (!weights || weights->kind() != Value::Kind::text || weights->text().empty()) return;
     if (weights->text().starts_with("file://")) *weights = Value(weights->text().substr(7), weights->at());
     if (weights->text().find("://") != std::string::npos) return check_url(*weights);
+    if (const auto file = weights_in_folder(*weights)) return void(*weights = Value(*file, weights->at()));
     const std::string beside = (folder_of(*weights) / weights->text()).lexically_normal().string();
     std::error_code ignored;
     if (options_.sent_weights && !fs::exists(beside, ignored) && !fs::exists(weights->text(), ignored)) {
@@ -109,6 +110,17 @@ class NetworkReader {
       return;
     }
     if (const auto file = existing_file(*weights, weights_hint(weights->text()))) *weights = Value(*file, weights->at());
+  }
+
+  // The best weights of the run whose folder is named, or else the last ones; nothing: it is no such folder.
+  std::optional<std::string> weights_in_folder(const Value& name) const {
+    std::error_code ignored;
+    for (const fs::path& folder : {folder_of(name) / name.text(), fs::path(name.text())}) {
+      for (const char* file : {"best.safetensors", "weights.safetensors"}) {
+        if (fs::is_regular_file(folder / file, ignored)) return (folder / file).lexically_normal().string();
+      }
+    }
+    return std::nullopt;
   }
 
   // Whether the file is there turns out when it is fetched (weights/fetched_weights.h).

@@ -222,7 +222,14 @@ void report_alternatives(const std::vector<ParamInfo>& params, const Value& tabl
 void read_params(const std::vector<ParamInfo>& params, const Value& table, void* object, const std::string& owner,
                  Diagnostics& errors) {
   if (table.kind() != Value::Kind::table) {
-    errors.add(table.at(), fmt::format("{} must be a table, found {}", owner, found(table)));
+    constexpr std::size_t kFewKeys = 8;  // in a message
+    std::vector<std::string> keys;
+    for (const ParamInfo& info : params) keys.push_back(info.name);
+    const bool is_key = owner.starts_with('\'') && !keys.empty() && keys.size() <= kFewKeys;
+    errors.add(table.at(),
+               fmt::format("{} must be a table{}, found {}", owner,
+                           is_key ? fmt::format(" with the key{} {}", keys.size() == 1 ? "" : "s", fmt::join(keys, ", ")) : "",
+                           found(table)));
     return;
   }
   for (const Member& member : table.table()) {

@@ -278,7 +278,7 @@ TEST(Params, WrongType) {
   EXPECT_EQ(mistake("size", Value(2.0)), "'size' must be an integer of at least 1, found 2.0");
   EXPECT_EQ(mistake("cache", Value(1)), "'cache' must be true or false, found 1");
   EXPECT_EQ(mistake("path", Value()), "'path' must be text, found a table");
-  EXPECT_EQ(mistake("translate", Value(4)), "'translate' must be a table, found 4");
+  EXPECT_EQ(mistake("translate", Value(4)), "'translate' must be a table with the keys x, y, found 4");
   EXPECT_EQ(mistake("load", Value(1)), "'load' must be a list of numbers, found 1");
   EXPECT_EQ(mistake("groups", Value("all")), "'groups' must be a list of tables, found \"all\"");
 }

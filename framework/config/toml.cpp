@@ -69,6 +69,30 @@ Value convert(const toml::node& node, const FileName& file, Diagnostics& errors)
   return Value("", at);
 }
 
+std::string_view text_of_line(std::string_view text, std::size_t number) {
+  for (; number > 1 && !text.empty(); --number) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  return text.substr(0, text.find('\n'));
+}
+
+// What is most often meant by a line that is no TOML; "": that is not known.
+std::string hint_for_line(std::string_view line, std::string_view mistake) {
+  for (const char* curly : {"\u201c", "\u201d", "\u201e", "\u2018", "\u2019"}) {
+    if (line.find(curly) != line.npos) return fmt::format("; '{}' is no quote of TOML: write \"", curly);
+  }
+  const std::size_t equals = line.find('=');
+  if (equals == line.npos) return {};
+  if (line.find('\\') != line.npos && line.find('"') != line.npos)
+    return "; a \\ in double quotes begins an escape: write single quotes, 'C:\\photos', or /";
+  if (std::count(line.begin(), line.end(), '"') % 2 == 1) return "; the text has no second quote";
+  constexpr std::string_view kBlank = " \t\r";
+  const std::size_t begin = line.find_first_not_of(kBlank, equals + 1);
+  if (begin == line.npos || mistake.find("value type") == mistake.npos) return {};
+  std::string_view value = line.substr(begin, line.find('#', begin) - begin);
+  value = value.substr(0, value.find_last_not_of(kBlank) + 1);
+  if (value.find_first_of("[]{}\"',") != value.npos) return {};
+  return fmt::format("; text stands in quotes: \"{}\"", value);
+}
+
 }  // namespace
 
 std::optional<Value> parse_toml(std::string_view text, const std::string& name, Diagnostics& errors) {
@@ -82,7 +106,8 @@ std::optional<Value> parse_toml(std::string_view text, const std::string& name, 
     const toml::table table = toml::parse(text);
     return convert_table(table, file, errors);
   } catch (const toml::parse_error& error) {
-    errors.add(position(file, error.source()), std::string(error.description()));
+    const std::string mistake(error.description());
+    errors.add(position(file, error.source()), mistake + hint_for_line(text_of_line(text, error.source().begin.line), mistake));
     return std::nullopt;
   }
 }

@@ -316,6 +316,8 @@ class Fitting {
     if (last == nullptr || misshapen_.empty() || problems_ != misshapen_.size() + answered) return "";
     const auto is_of_last = [&](const std::string& name) { return covers(last->name, name); };
     if (!std::all_of(misshapen_.begin(), misshapen_.end(), is_of_last)) return "";
+    if (source_.is_measured)
+      return "\nthe weights tell other classes apart than these data have: measure them on data of their classes";
     return fmt::format("\n[network] new = [\"{}\"] starts this layer with new values", last->name);
   }
 

@@ -62,6 +62,7 @@ struct WeightsSource {
   std::string url = {};            // what the file was fetched from; "": it was not
   std::string inside = {};         // the table of the file, see read_tensors()
   bool other_classes = false;      // the last layer begins new where the file's has another number of outputs
+  bool is_measured = false;        // nothing is trained, so no layer can begin new
 };
 
 // Values of every parameter in the network's order; empty for those that `fresh` covers or that are unused and not there. Throws

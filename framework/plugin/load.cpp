@@ -92,6 +92,19 @@ std::vector<std::string> libraries_in(const fs::path& folder, std::error_code& e
   return files;
 }
 
+std::string library_name(const std::string& path) { return fs::path(path).filename().string(); }
+
+struct FoundLibraries {
+  std::vector<std::string> files;
+  std::string reason;  // why there are none though the folder holds some; empty: it is trusted
+};
+
+FoundLibraries find_libraries(const fs::path& folder, std::error_code& error) {
+  std::vector<std::string> files = libraries_in(folder, error);
+  if (const std::string reason = distrust(folder); !files.empty() && !reason.empty()) return {{}, kFolder + reason};
+  return {std::move(files), {}};
+}
+
 // What to say of a folder that the user names and that holds no library; most often it is the folder above that is named.
 std::string without_plugins(const fs::path& folder) {
   std::string message = fmt::format("MILLRACE_PLUGIN_PATH: '{}' holds no plugin, a library *.so", folder.string());
@@ -138,17 +151,12 @@ void Registry::load(const std::string& path) {
   content_->plugins.push_back({descriptor.name, descriptor.version, descriptor.text, path});
 }
 
+// A user's library takes the place of one of ours that has its file name. Our others are loaded first, so that it is the user's
+// plugin that is refused where both register one name.
 void Registry::load_all() {
-  const auto load_folder = [this](const fs::path& folder, std::error_code& error) {
-    const std::vector<std::string> files = libraries_in(folder, error);
-    if (const std::string reason = distrust(folder); !files.empty() && !reason.empty()) {
-      content_->skipped.push_back(std::string(kFolder) + reason);
-      return files.size();
-    }
+  const auto load_each = [this](const std::vector<std::string>& files) {
     for (const std::string& file : files) {
-      const auto same_name = [&](const PluginInfo& plugin) {
-        return fs::path(plugin.path).filename() == fs::path(file).filename();
-      };
+      const auto same_name = [&](const PluginInfo& plugin) { return library_name(plugin.path) == library_name(file); };
       if (std::any_of(plugins().begin(), plugins().end(), same_name)) continue;  // an earlier folder has it
       try {
         load(file);
@@ -156,19 +164,30 @@ void Registry::load_all() {
         content_->skipped.emplace_back(problem.what());
       }
     }
-    return files.size();
   };
+  std::vector<std::string> named, unusable;
   for (const fs::path& folder : named_folders()) {
     std::error_code error;
-    const std::size_t libraries = load_folder(folder, error);
+    const FoundLibraries found = find_libraries(folder, error);
+    named.insert(named.end(), found.files.begin(), found.files.end());
+    if (!found.reason.empty()) unusable.push_back(found.reason);
     if (error) {
-      content_->skipped.push_back(fmt::format("MILLRACE_PLUGIN_PATH: '{}' cannot be read: {}", folder.string(), error.message()));
-    } else if (libraries == 0) {
-      content_->skipped.push_back(without_plugins(folder));
+      unusable.push_back(fmt::format("MILLRACE_PLUGIN_PATH: '{}' cannot be read: {}", folder.string(), error.message()));
+    } else if (found.files.empty() && found.reason.empty()) {
+      unusable.push_back(without_plugins(folder));
     }
   }
   std::error_code error;
-  load_folder(own_plugin_folder(), error);
+  FoundLibraries own = find_libraries(own_plugin_folder(), error);
+  const auto replaced = std::stable_partition(own.files.begin(), own.files.end(), [&](const std::string& file) {
+    return std::none_of(named.begin(), named.end(),
+                        [&](const std::string& other) { return library_name(other) == library_name(file); });
+  });
+  content_->skipped.insert(content_->skipped.end(), unusable.begin(), unusable.end());
+  load_each({own.files.begin(), replaced});
+  load_each(named);
+  load_each({replaced, own.files.end()});
+  if (!own.reason.empty()) content_->skipped.push_back(own.reason);
   if (!error || error == std::errc::no_such_file_or_directory) return;  // an install tree without plugins is one
   content_->skipped.push_back(fmt::format("{}'{}' cannot be read: {}", kFolder, own_plugin_folder().string(), error.message()));
 }

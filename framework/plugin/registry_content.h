@@ -7,6 +7,7 @@
 
 #include "millrace/communicator.h"
 #include "millrace/detail/types.h"
+#include "millrace/error.h"
 #include "millrace/observer.h"
 #include "millrace/optimizer.h"
 #include "millrace/plugin.h"
@@ -29,7 +30,14 @@ struct Registry::Content {
   template <class Type>
   void add(Catalogue<Type>& types, Type type) {
     if (!loading.empty()) type.plugin = loading;
-    types.add(std::move(type));
+    const Type* const taken = types.find(type.name);
+    const std::string owner = taken != nullptr ? taken->plugin : std::string();
+    try {
+      types.add(std::move(type));
+    } catch (const Error& error) {
+      if (owner.empty()) throw;
+      fail(error.kind(), "{}, by plugin '{}'", error.what(), owner);
+    }
   }
 
   void remove_those_of(std::string_view plugin) {

@@ -291,6 +291,23 @@ HostShare share_of_host(Group* group) {
   return share;
 }
 
+namespace {
+
+// Copies of the processor that are many more than its cores.
+void warn_of_turns(std::string_view text, const DeviceRequest& request, const std::vector<int>& indices,
+                   const std::function<void(std::string_view)>& warn) {
+  constexpr std::size_t kMany = 2;  // for each core; fewer may be meant, for the same bits as elsewhere
+  const std::size_t cores = available_cores().size();
+  const bool are_copies = request.backend == "cpu" && indices.size() > kMany * cores;
+  if (!are_copies || !warn) return;
+  warn(fmt::format(
+      "devices = \"{}\" makes {} replicas for {} core{}: they take turns, which takes memory and makes nothing faster; "
+      "\"cpu\" uses all cores",
+      text, indices.size(), cores, cores == 1 ? "" : "s"));
+}
+
+}  // namespace
+
 OpenDevices open_devices(std::string_view text, const std::vector<double>& load, const Registry& registry,
                          const std::function<void(std::string_view)>& warn, Group* group) {
   const DeviceRequest request = parse_devices(text);
@@ -304,6 +321,7 @@ OpenDevices open_devices(std::string_view text, const std::vector<double>& load,
          open.backend->unavailable_reason());
   }
   const std::vector<int> indices = resolve_devices(request, present, text);
+  warn_of_turns(text, request, indices, warn);
   const HostShare share = share_of_host(group);
   check_replicas(text, indices.size(), share.ranks.size());
   const Part part = part_of(indices.size(), share.place, share.ranks.size());

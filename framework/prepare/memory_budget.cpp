@@ -153,6 +153,12 @@ void require_memory(const Items& items, std::size_t limit, bool is_asked) {
   if (!lack.empty()) fail(ErrorKind::usage, "{}\n  a smaller batch takes less: --set predict.batch.size=1", lack);
 }
 
+// A little more than there is may be swapped, or never touched.
+void require_possible_memory(const Items& items, std::size_t limit) {
+  constexpr std::size_t kHopeless = 2;
+  if (limit > 0 && total_bytes(items) / kHopeless > limit) fail(ErrorKind::usage, "{}", warning_of_memory(items, limit, false));
+}
+
 Error with_memory(const Error& error, const std::string& doing, const Items& items, std::size_t limit) {
   const std::string text = doing.empty() ? error.what() : fmt::format("{}, while {}", error.what(), doing);
   const std::string held = held_memory(limit);

@@ -85,6 +85,10 @@ std::string warning_of_memory(const std::vector<MemoryItem>& items, std::size_t 
 // Error(usage) where the items need more of the host than `limit`; 0: it is not known.
 void require_memory(const std::vector<MemoryItem>& items, std::size_t limit, bool is_asked);
 
+// Called before anything is allocated. Throws Error(usage) where the items need several times what the machine has, `limit`; 0:
+// it is not known.
+void require_possible_memory(const std::vector<MemoryItem>& items, std::size_t limit);
+
 // Adds to an error that memory has run out what was being done ("": it is not said), what is planned (empty: that is not known
 // yet), what the program holds and what there is (`limit`; 0: it is not known).
 Error with_memory(const Error& error, const std::string& doing, const std::vector<MemoryItem>& items, std::size_t limit);

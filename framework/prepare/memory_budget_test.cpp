@@ -103,6 +103,9 @@ TEST(MemoryLack, NamesTheLargestItemsOfTheMemoryThatIsShort) {
 
 TEST(MemoryLack, IsAMistakeOrAWarningWhereALimitIsKnown) {
   const std::vector<MemoryItem> items = {{"program", "code", 4 * kMiB}};
+  EXPECT_NO_THROW(require_possible_memory(items, 0));
+  EXPECT_NO_THROW(require_possible_memory(items, total_bytes(items) / 2 + 1));
+  EXPECT_THROW(require_possible_memory(items, total_bytes(items) / 4), Error);
   EXPECT_EQ(warning_of_memory(items, 0, false), "") << "the host does not say how much it has";
   EXPECT_EQ(warning_of_memory(items, 4 * kMiB, true), "");
   EXPECT_EQ(warning_of_memory(items, kMiB, true),

@@ -99,6 +99,7 @@ void find_weights(PreparedRun& run) {
   }
   const GraphPlan& main = run.stepping_graph();
   run.weights.from = choose_weights(run.pipeline, main, run.weights_options());
+  run.weights.from.is_measured = !trains(main);
   if (!run.weights.from.file.empty() || !trains(main) || run.options.only_main) return;
   run.audience.warn_once(warning_of_frozen(run.pipeline));
 }
@@ -170,13 +171,15 @@ void warn_of_images(PreparedRun& run, const GraphBuild& build) {
   if (network == nullptr || !main.trains() || run.options.only_main) return;
   if (&build == &main) {
     for (std::string& text : warnings_of_classes(main, network)) run.audience.warn_once(std::move(text));
-    run.audience.warn_once(warning_of_equal_images(main));
+    std::string alike = warning_of_equal_images(main);
+    run.audience.warn_once(alike.empty() ? warning_of_contradictions(main) : std::move(alike));
     run.audience.warn_once(warning_of_window(main, network->input));
   } else if (!has_predictions(build.plan())) {
     run.audience.warn_once(warning_of_shared_samples(main, build));
     run.audience.warn_once(warning_of_random_validation(main, build));
     std::string size = warning_of_other_size(main, build);
     if (size.empty() && build.image() != main.image()) size = warning_of_window(build, network->input);
+    if (size.empty()) size = warning_of_small_middle(build);
     run.audience.warn_once(std::move(size));
   }
 }
@@ -196,6 +199,27 @@ void warn_of_graphs(PreparedRun& run) {
   }
 }
 
+// Paths in a file are relative to the folder that the program runs in, and rarely meant so where they lie beside the file.
+Error with_place_beside(const Error& error, const GraphPlan& plan, const std::string& file) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(file).parent_path();
+  if (error.kind() != ErrorKind::data || folder.empty()) return error;
+  for (const StagePlan& stage : plan.stages) {
+    if (stage.type->role != StageType::Role::source) continue;
+    for (const Member& member : stage.table.table()) {
+      if (member.value.kind() != Value::Kind::text || member.value.text().empty()) continue;
+      const fs::path path = member.value.text();
+      std::error_code ignored;
+      if (path.is_absolute() || fs::exists(path, ignored) || !fs::exists(folder / path, ignored)) continue;
+      return {error.kind(),
+              fmt::format("{}. It lies beside '{}': paths are relative to the folder that a command runs in, so run "
+                          "it in '{}'",
+                          error.what(), file, folder.string())};
+    }
+  }
+  return error;
+}
+
 void list_data(PreparedRun& run) {
   const RunOptions& options = run.options;
   run.audience.open_log(run.stepping_graph());
@@ -203,9 +227,14 @@ void list_data(PreparedRun& run) {
     if (options.graph.empty() ? plan.when.never : plan.name != options.graph) continue;
     if (options.only_main && !run.builds.empty()) break;
     options.doing(fmt::format("listing the samples of [{}]", plan.name));
-    run.builds.push_back(std::make_unique<GraphBuild>(plan, shared_context(run), run.replicas.all()));
+    try {
+      run.builds.push_back(std::make_unique<GraphBuild>(plan, shared_context(run), run.replicas.all()));
+    } catch (const Error& error) {
+      throw with_place_beside(error, plan, run.pipeline.file);
+    }
     GraphBuild& build = *run.builds.back();
     build.require_steps();
+    require_learnt_classes(build, run.main(), run.pipeline.network.get());
     build.require_targets();
     build.require_classes_of(run.main());
     if (!options.only_main) require_meant_classes(build, run.pipeline.network.get());

@@ -170,6 +170,7 @@ void warn_of_memory(PreparedRun& run) {
 
 void PreparedRun::open_graphs() {
   if (!graphs.empty()) return;
+  require_possible_memory(memory(), host_memory_for("", replicas.devices().processes_here));
   if (options.keeps_to_memory) require_memory(memory(), host_memory(), !pipeline.run.memory.empty());
   RunLog& log = audience.log();
   if (log.folder().empty() && !options.only_main) log.expect_folder(pipeline.run.folder);

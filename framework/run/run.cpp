@@ -113,6 +113,7 @@ RunResult Run::train() {
   RunResult result = training.run();
   result.folder = folder.string();
   run_.graphs.clear();  // stages stop, and may warn of what they could not finish
+  result.not_finite = !run_.main().trains() && log.numbers().steps() > 0;
   if (!run_.main().trains()) return result;
   if (run_.options.hooks.activity) run_.options.hooks.activity->set("the weights to be written", true);
   save_results(result);
@@ -213,7 +214,10 @@ void Run::save_results(RunResult& result) {
   weights_->finish_best();
   write_card(result);
   if (!weights_->lost().empty()) lost = weights_->lost() + (lost.empty() ? "" : "; ") + lost;
-  if (!lost.empty()) fail(ErrorKind::run, "{}", lost);
+  if (!lost.empty()) {
+    const char* const advice = run_.options.rescue.empty() ? "; --rescue FOLDER names another place, for the next time" : "";
+    fail(ErrorKind::run, "{}{}", lost, advice);
+  }
   const bool keeps_best = run_.pipeline.best && !folder().empty();
   if (const std::optional<Best> best = keeps_best ? weights_->best_there() : std::nullopt) {
     result.best =

@@ -128,6 +128,19 @@ void RunMeter::warn_of_loss(const EpochEvent& epoch) {
   first_loss_.reset();
 }
 
+// Validation sees the weights that the last step left, and training those before each step.
+void RunMeter::warn_of_explosion(const PassEvent& pass) const {
+  constexpr double kExploded = 1000;  // also times the loss of training
+  const auto loss = std::ranges::find(pass.figures, "loss", &Figure::name);
+  if (loss == pass.figures.end() || !first_loss_ || pass.step != steps_per_epoch_ || !run_.options().is_first()) return;
+  if (!std::isfinite(loss->value) || loss->value < kExploded || loss->value < kExploded * *first_loss_) return;
+  run_.log().warn(
+      fmt::format("[{}]: the loss is {:.4g} after the first epoch, and was {:.4g} in training: the weights explode, as with a "
+                  "learning rate that "
+                  "is too large; --find-rate proposes one",
+                  pass.graph, loss->value, *first_loss_));
+}
+
 void RunMeter::warn_of_nothing(const std::string& graph) const {
   if (!run_.options().is_first()) return;
   run_.log().warn(
@@ -219,6 +232,7 @@ void RunMeter::end_pass(const DonePass& pass) {
   if (!event.class_matrix.empty()) event.classes = build.classes();
   rules_.look(event.graph, event.figures, event.step);
   warn_of_numbers(event);
+  warn_of_explosion(event);
   if (sums.measured_nothing()) warn_of_nothing(event.graph);
   event.seconds = pass.seconds;
   event.best_step = pass.best_step;

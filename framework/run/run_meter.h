@@ -66,6 +66,7 @@ class RunMeter {
   RunLog::Sums await_reports(const std::string& graph, std::uint64_t epoch, std::uint64_t steps);
   RunLog::Sums take_sums(const std::string& graph, std::uint64_t first_epoch, std::uint64_t last_epoch);
   void require_measured(const RunLog::Sums& sums, std::uint64_t epoch) const;
+  void warn_of_explosion(const PassEvent& pass) const;
   void warn_of_nothing(const std::string& graph) const;
   void warn_of_loss(const EpochEvent& epoch);
   void warn_of_numbers(const PassEvent& pass);

@@ -17,6 +17,7 @@ struct RunResult {
   std::string best;              // "'runs/.../best.safetensors', validate.accuracy = 0.93 after step 400"; "": the run has none
   std::string go_on;             // the command that goes on where the run stopped; "": it has no checkpoint
   std::string folder;            // of the run, or empty
+  bool not_finite = false;       // the main graph does not train, and a loss or a prediction of it was not finite
   RunLog::Sums last_validation;  // of the last pass that was not training
 };
 

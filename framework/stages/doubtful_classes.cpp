@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <string_view>
 
 #include "graph/order.h"
@@ -27,6 +28,16 @@ bool is_name_of_part(std::string_view name) {
   });
 }
 
+// What people call the folders of images and of their label images.
+bool is_name_of_pairs(std::string_view name) {
+  constexpr std::array<std::string_view, 13> kFolders{"images",     "image",   "imgs",        "img", "masks",
+                                                      "mask",       "labels",  "label",       "gt",  "annotations",
+                                                      "annotation", "targets", "ground_truth"};
+  return std::ranges::any_of(kFolders, [name](std::string_view folder) {
+    return std::ranges::equal(folder, name, [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b); });
+  });
+}
+
 // Whether the graph trains by a loss of this kind.
 bool learns_by(const GraphBuild& build, const Network* network, LossTarget target) {
   if (network == nullptr || !build.trains()) return false;
@@ -38,8 +49,14 @@ bool learns_by(const GraphBuild& build, const Network* network, LossTarget targe
 void refuse_parts(const GraphBuild& build, const Network* network) {
   const std::vector<std::string>& classes = build.classes();
   const bool is_meant = build.source_plan().table.find("classes") != nullptr || !build.source()->sampling().only.empty();
-  if (build.class_counts().empty() || is_meant || !std::ranges::all_of(classes, is_name_of_part)) return;
-  if (!learns_by(build, network, LossTarget::labels)) return;
+  if (build.class_counts().empty() || is_meant || !learns_by(build, network, LossTarget::labels)) return;
+  if (classes.size() == 2 && std::ranges::all_of(classes, is_name_of_pairs)) {
+    fail(ErrorKind::data,
+         "{}: its classes are '{}', which are folders of images and of their label images: extends = \"segment\" trains on such, "
+         "and read_pairs reads them. If they are meant as classes, name them in `classes`",
+         place_of_source(build), fmt::join(classes, "' and '"));
+  }
+  if (!std::ranges::all_of(classes, is_name_of_part)) return;
   const bool one = classes.size() == 1;
   fail(ErrorKind::data,
        "{}: its class{} '{}', which {} of a data set: is `path` one level too high, or the label in another column? If they are "
@@ -79,6 +96,27 @@ std::string classes_have(const std::vector<std::string>& some, std::size_t all) 
                      first.size() < some.size() ? ", ..." : "");
 }
 
+// The class with the fewest of the chosen samples, where it is rare beside the largest.
+void add_imbalance(const GraphBuild& build, const std::vector<std::uint64_t>& chosen, std::vector<std::string>& said) {
+  constexpr std::uint64_t kRare = 20;  // times
+  const SourceParams& sampling = build.source()->sampling();
+  if (chosen.empty() || sampling.balance || !sampling.class_weights.empty()) return;
+  std::size_t least = chosen.size(), most = 0;
+  std::size_t rare = 0;
+  for (std::size_t label = 0; label < chosen.size(); ++label) {
+    if (chosen[label] > chosen[most]) most = label;
+    if (chosen[label] > 1 && (least == chosen.size() || chosen[label] < chosen[least])) least = label;
+  }
+  if (least == chosen.size() || chosen[least] * kRare >= chosen[most]) return;
+  for (const std::uint64_t count : chosen) rare += count > 1 && count * kRare < chosen[most] ? 1 : 0;
+  said.push_back(
+      fmt::format("{}: class '{}' has {} samples and '{}' {}{}: the accuracy says little of {}. balance = true in this table "
+                  "draws all classes alike",
+                  place_of_source(build), line_text(build.classes()[least]), chosen[least], line_text(build.classes()[most]),
+                  chosen[most], rare > 1 ? fmt::format(", and {} more have less than 5 % of that", rare - 1) : "",
+                  rare > 1 ? "the rare ones" : "the rare one"));
+}
+
 // Classes that have images, and none or one alone of those that `part`, `limit` and their like choose.
 void add_rare_classes(const GraphBuild& build, std::vector<std::string>& said) {
   const SampleOrder order(*build.source(), 0);
@@ -98,6 +136,7 @@ void add_rare_classes(const GraphBuild& build, std::vector<std::string>& said) {
         fmt::format("{}: {} images, and none of them is chosen, so that nothing is learned of {}: look at `limit` and `part`",
                     place_of_source(build), classes_have(none, chosen.size()), none.size() == 1 ? "it" : "them"));
   }
+  add_imbalance(build, chosen, said);
   if (one.empty()) return;
   const bool all = one.size() == chosen.size();
   said.push_back(fmt::format("{}: {} one image alone, which {}", place_of_source(build), classes_have(one, chosen.size()),
@@ -128,6 +167,34 @@ void require_meant_classes(const GraphBuild& build, const Network* network) {
   if (build.source() == nullptr) return;
   refuse_parts(build, network);
   refuse_one_class(build, network);
+}
+
+void require_learnt_classes(const GraphBuild& other, const GraphBuild& main, const Network* network) {
+  const bool compares = other.source() != nullptr && main.source() != nullptr && network != nullptr && main.trains();
+  if (&other == &main || !compares || other.target().kind != TargetSpec::Kind::none) return;
+  const std::size_t here = other.class_counts().size(), there = main.class_counts().size();
+  if (there == 0 || here <= there || static_cast<std::int64_t>(here) <= network->output()[0]) return;
+  std::vector<std::string> unknown;
+  for (const std::string& name : other.classes()) {
+    if (std::ranges::find(main.classes(), name) == main.classes().end()) unknown.push_back(line_text(name));
+  }
+  if (unknown.empty()) return;
+  const StagePlan& source = other.source_plan();
+  const Value* const path = source.table.find("path");
+  std::error_code ignored;
+  std::string where;
+  if (path != nullptr && path->kind() == Value::Kind::text) {
+    const std::string folder = fmt::format("{}/{}", path->text(), unknown.front());
+    if (std::filesystem::is_directory(folder, ignored)) where = fmt::format(" (folder '{}')", line_text(folder));
+  }
+  const bool has_key = std::ranges::find(source.type->params, "leave_out", &ParamInfo::name) != source.type->params.end();
+  const std::string leaves_out =
+      has_key ? fmt::format(": add images of it to [{}], or write leave_out = [\"{}\"] into [{}.{}]", main.plan().name,
+                            unknown.front(), other.plan().name, source.name)
+              : fmt::format(": add samples of it to [{}], or take it out of [{}]", main.plan().name, other.plan().name);
+  fail(ErrorKind::data, "{}: class '{}'{}{} is not in [{}], so that the network has no output for it{}", place_of_source(other),
+       unknown.front(), where, unknown.size() > 1 ? fmt::format(", one of {} such,", unknown.size()) : "", main.plan().name,
+       leaves_out);
 }
 
 std::vector<std::string> warnings_of_classes(const GraphBuild& training, const Network* network) {

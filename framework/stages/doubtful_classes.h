@@ -13,8 +13,11 @@ namespace millrace {
 // meant. `network`: null: there is none.
 void require_meant_classes(const GraphBuild& build, const Network* network);
 
+// Throws Error(data) that names a class of `other` which `main` does not train, and for which the network has no output.
+void require_learnt_classes(const GraphBuild& other, const GraphBuild& main, const Network* network);
+
 // What may be meant, and rarely is, of a graph that trains: outputs that no class has; classes of which nothing, or one image
-// alone, is chosen; samples that come class by class.
+// alone, is chosen; classes that are rare; samples that come class by class.
 std::vector<std::string> warnings_of_classes(const GraphBuild& training, const Network* network);
 
 // What to warn of where another graph lacks the last classes of `main`, or has some that this one has not; "": both have the

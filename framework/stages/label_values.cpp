@@ -136,6 +136,13 @@ bool has_class(const TargetSpec& spec, const Look& look) {
 std::string warning_of_label_values(const GraphBuild& build, std::uint64_t seed, std::uint64_t most) {
   if (build.source() == nullptr || build.target().kind != TargetSpec::Kind::classes) return {};
   Look look = look_at(build, seed, most);
+  if (look.unread > 0 && look.images == 0 && build.trains()) {
+    look = look_at(build, seed, std::max(most, kLeastBeforeRefusal));
+    if (look.images == 0) {
+      fail(ErrorKind::data, "{}: {} images with label images were looked at, and none of them can be used; the first: {}",
+           place_of_source(build), look.unread, look.first_cause);
+    }
+  }
   if (look.unread > 0 && look.images == 0) {
     return fmt::format("{}: {} images with label images were looked at, and none of them can be used; the first: {}",
                        place_of_source(build), look.unread, look.first_cause);

@@ -90,7 +90,8 @@ std::vector<Candidate> find_candidates(const SizedFiles& training, const SizedFi
   std::vector<Candidate> found;
   for (const Sized& file : others) {
     const auto same = std::ranges::equal_range(training, file.bytes, {}, &Sized::bytes);
-    if (!same.empty()) found.push_back({file, static_cast<std::size_t>(same.begin() - training.begin()), same.size()});
+    if (!same.empty() && (&training != &others || same.size() > 1))
+      found.push_back({file, static_cast<std::size_t>(same.begin() - training.begin()), same.size()});
   }
   std::ranges::stable_sort(found, {}, &Candidate::count);
   if (found.size() > kMostCompared) found.resize(kMostCompared);
@@ -161,6 +162,32 @@ std::string warning_of_shared_samples(const GraphBuild& training, const GraphBui
   return fmt::format("{}: {} are in [{}] too, such as {}; {}", place_of_source(other),
                      of_all_text(found.same, found.compared, "files that were compared"), training.plan().name, which,
                      advice_on_parts(training, other));
+}
+
+std::string warning_of_contradictions(const GraphBuild& build) {
+  const KnowsFileSizes* const sizes = build.source() == nullptr ? nullptr : file_sizes_of(build);
+  if (sizes == nullptr || build.class_counts().size() < 2) return {};
+  const SampleOrder order(*build.source(), 0);
+  const auto label = [&](const Sized& file) { return order.label(build.source()->label(file.index)); };
+  const SizedFiles files = sized_files(build, *sizes);
+  std::vector<Candidate> candidates = find_candidates(files, files);  // each file is one of those of its size
+  FrugalReader reader;
+  Sample sample, other;
+  std::size_t same = 0;
+  std::string which;
+  for (const Candidate& candidate : candidates) {
+    for (std::size_t i = 0; i < std::min(candidate.count, kMostOfOneSize); ++i) {
+      const Sized& next = files[candidate.first + i];
+      if (next.index <= candidate.file.index || label(next) == label(candidate.file)) continue;
+      if (!reader.read(build, candidate.file.index, sample) || !reader.read(build, next.index, other)) continue;
+      if (!are_equal_bytes(sample.encoded, other.encoded)) continue;
+      if (same++ == 0) which = fmt::format("'{}' and '{}'", line_text(sample.place()), line_text(other.place()));
+    }
+  }
+  if (same == 0) return {};
+  return fmt::format("{}: {} of two classes {} the same image, such as {}: one of the two labels is wrong",
+                     place_of_source(build), same == 1 ? "a pair of files" : fmt::format("{} pairs of files", same),
+                     same == 1 ? "holds" : "hold", which);
 }
 
 std::string warning_of_equal_images(const GraphBuild& build) {

@@ -18,4 +18,8 @@ std::string warning_of_shared_samples(const GraphBuild& training, const GraphBui
 // known. Nothing is read unless all of these have one size.
 std::string warning_of_equal_images(const GraphBuild& build);
 
+// What to warn of where files of two classes are one and the same, byte for byte. Up to 96 pairs of equal size are compared,
+// first those whose size is rarest; "": none are, or sizes are not known.
+std::string warning_of_contradictions(const GraphBuild& build);
+
 }  // namespace millrace

@@ -11,7 +11,8 @@
 namespace millrace {
 namespace {
 
-constexpr double kOtherSize = 1.5;  // from this ratio on; evaluations at 1.15 and 1.3 times the training's size are usual
+constexpr double kUsualMargin = 8.0 / 7;  // 256 for a middle of 224
+constexpr double kOtherSize = 1.5;        // from this ratio on; evaluations at 1.15 and 1.3 times the training's size are usual
 
 const StagePlan* batcher_plan(const GraphBuild& build) {
   const auto found = std::ranges::find_if(build.plan().stages,
@@ -67,6 +68,23 @@ std::string warning_of_window(const GraphBuild& build, const ImageShape& window)
       "as decode_image does with size = [{}, {}] and fit = \"exact\" or short_side and crop",
       place_of(*batcher, build.plan()), image.height, image.width, window.height, window.width, 100 * seen, window.height,
       window.width);
+}
+
+std::string warning_of_small_middle(const GraphBuild& build) {
+  for (const StagePlan& stage : build.plan().stages) {
+    const Value *const side = stage.table.find("short_side"), *const size = stage.table.find("size");
+    const bool is_cut = side != nullptr && side->is_number() && size != nullptr && size->kind() == Value::Kind::array &&
+                        size->array().size() == 2 && size->array()[0].is_number() && size->array()[1].is_number();
+    if (!is_cut) continue;
+    const double shorter = side->number(), height = size->array()[0].number(), width = size->array()[1].number();
+    const double seen = height * width / (shorter * shorter);  // at most: the image is longer the other way
+    if (shorter <= 0 || seen >= 0.5) continue;
+    return fmt::format(
+        "{}: images are made {:g} pixels high or wide and {:g} x {:g} are cut out of their middle, so that the network sees at "
+        "most {:.2g} % of each: things have another size than in training; a short_side of {:.0f} is usual for this size",
+        place_of(stage, build.plan()), shorter, height, width, 100 * seen, kUsualMargin * std::max(height, width));
+  }
+  return {};
 }
 
 std::string warning_of_other_size(const GraphBuild& training, const GraphBuild& other) {

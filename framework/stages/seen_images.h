@@ -13,6 +13,9 @@ namespace millrace {
 // more, or their size varies. `window`: the network's input.
 std::string warning_of_window(const GraphBuild& build, const ImageShape& window);
 
+// The same of a stage that makes images `short_side` high or wide and cuts `size` out of their middle.
+std::string warning_of_small_middle(const GraphBuild& build);
+
 // What to warn of where the same network is shown images of one size in training and of another in validation: things in them
 // have another size then. "": they are alike, or sizes vary or are drawn.
 std::string warning_of_other_size(const GraphBuild& training, const GraphBuild& other);

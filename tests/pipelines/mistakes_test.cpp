@@ -88,6 +88,15 @@ TEST_F(Mistakes, APluginPathThatIsTheFolderAbove) {
           "'" MILLRACE_BINARY_DIR "/tests' holds no plugin, a library *.so; '" MILLRACE_BINARY_DIR "/tests/"});
   unsetenv("MILLRACE_PLUGIN_PATH");
 }
+// Ours stays, with all that its plugin registers.
+TEST_F(Mistakes, APluginWithTheNameOfAStageOfOurs) {
+  setenv("MILLRACE_PLUGIN_PATH", MILLRACE_BINARY_DIR "/tests/twin", 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  expect("flip_x = 0.5", "flip_x = 1.5", 2,
+         {"between 0 and 1", "warning: skipped: plugin 'twin' (" MILLRACE_BINARY_DIR
+                             "/tests/twin/twin.so): the stage 'augment' is registered already, by plugin 'augment'"});
+  expect("\"augment\", ", "\"free_name\", ", 2, {"there is no stage 'free_name'", "skipped: plugin 'twin'"});
+  unsetenv("MILLRACE_PLUGIN_PATH");  // NOLINT(concurrency-mt-unsafe)
+}
 TEST_F(Mistakes, UnknownOptimizer) {
   expect("[train.optimizer]", "[train.optimizer]\ntype = \"adamv\"", 2,
          {"t.toml:28:8", "there is no optimizer 'adamv'; nearest is 'adam'"});

@@ -244,6 +244,40 @@ const std::vector<Trap>& traps() {
        [](const fs::path& root) { draw_image(root / "val/yew/1.png", 1, 99); },
        0,
        "has 4 classes and [train] 3: no 'yew' there, so that nothing is learned of it"},
+      {"OneImageInTwoClasses",
+       {},
+       [](const fs::path& root) { fs::copy(root / "train/ash/train-3.png", root / "train/cedar/x.png"); },
+       0,
+       "a pair of files of two classes holds the same image, such as '"},
+      {"ARareClass",
+       {{"size = 6", "size = 2"}},
+       [](const fs::path& root) {
+         for (int i = 8; i < 50; ++i) draw_image(root / fmt::format("train/birch/{}.png", i), 4, i);
+         for (int i = 2; i < 8; ++i) fs::remove(root / fmt::format("train/cedar/train-{}.png", i));
+       },
+       0,
+       "class 'cedar' has 2 samples and 'birch' 50: the accuracy says little of the rare one. balance = true"},
+      {"AFolderOfImagesAndMasks",
+       {{"classes = 3", "classes = 2"}},
+       [](const fs::path& root) {
+         for (const std::string part : {"train", "val"}) {
+           fs::rename(root / part / "ash", root / part / "images");
+           fs::rename(root / part / "birch", root / part / "masks");
+           fs::remove_all(root / part / "cedar");
+         }
+       },
+       3,
+       "its classes are 'images' and 'masks', which are folders of images and of their label images"},
+      {"AClassOfTheValidationWithoutAnOutput",
+       {},
+       [](const fs::path& root) { draw_image(root / "val/yew/1.png", 1, 99); },
+       3,
+       "class 'yew' (folder '"},
+      {"ASmallMiddle",
+       {size_of_validation("size = [32, 32]\nshort_side = 320\ncrop = \"centre\"")},
+       {},
+       0,
+       "so that the network sees at most 1 % of each"},
       {"OneImage",
        {},
        [](const fs::path& root) {
@@ -301,7 +335,7 @@ const std::vector<Trap>& traps() {
       {"MasksThatAreImages",
        {{"ROOT/masks", "ROOT/images"}},
        {},
-       0,
+       3,
        "8 images with label images were looked at, and none of them can be used; the first: sample '",
        kSegment},
       {"MasksOfOneClass",

@@ -79,9 +79,36 @@ void Arguments::refuse_excluded(const std::vector<std::string_view>& given) cons
   }
 }
 
+namespace {
+
+// What options of other programs are called here; "": nothing is known, or this program has no such option.
+template <class Options>
+std::string option_meant_by(std::string_view name, const Options& options) {
+  struct Meant {
+    std::string_view name, option, written;
+  };
+  static constexpr Meant kMeant[] = {
+      {"--gpu", "--devices", "--devices gpu"},        {"--gpus", "--devices", "--devices gpu"},
+      {"--cuda", "--devices", "--devices gpu"},       {"--cpu", "--devices", "--devices cpu"},
+      {"--data", "--set", "--set data.path=FOLDER"},  {"--dataset", "--set", "--set data.path=FOLDER"},
+      {"--model", "--set", "--set network.use=NAME"}, {"--arch", "--set", "--set network.use=NAME"},
+      {"--learning-rate", "--lr", "--lr RATE"},       {"--learning_rate", "--lr", "--lr RATE"},
+      {"--workers", "--set", "--set run.threads=N"},  {"--num-workers", "--set", "--set run.threads=N"},
+      {"--seed", "--set", "--set run.seed=N"},        {"--pretrained", "--weights", "--weights FILE"}};
+  for (const Meant& meant : kMeant) {
+    const auto has = [&](const auto& option) { return option.name == meant.option; };
+    if (meant.name == name && std::ranges::any_of(options, has)) return std::string(meant.written);
+  }
+  return {};
+}
+
+}  // namespace
+
 const Arguments::Option& Arguments::find(std::string_view name) const {
   const auto found = std::find_if(options_.begin(), options_.end(), [&](const Option& option) { return option.name == name; });
   if (found != options_.end()) return *found;
+  if (const std::string meant = option_meant_by(name, options_); !meant.empty())
+    fail(ErrorKind::usage, "there is no option '{}': write {}; see {} --help", name, meant, program_);
   std::vector<std::string> names = {"--help", "--version"};
   for (const Option& option : options_) names.push_back(option.name);
   auto near = nearest_name(name, names);

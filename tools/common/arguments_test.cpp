@@ -64,6 +64,17 @@ TEST(Arguments, ProposesSetForAnOptionOfAnotherProgram) {
   }
 }
 
+TEST(Arguments, NamesWhatAnOptionOfAnotherProgramIsCalledHere) {
+  for (const auto& [option, meant] : {std::pair("--gpu", "--devices gpu"), std::pair("--data=x", "--set data.path=FOLDER")}) {
+    try {
+      parse({option});
+      FAIL() << option << " was accepted";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(std::string(": write ") + meant), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST(Arguments, RefusesAMissingAndASuperfluousValue) {
   EXPECT_THROW(parse({"--devices"}), Error);
   EXPECT_THROW(parse({"--check=yes"}), Error);

@@ -13,6 +13,7 @@
 #include "base/crash_stack.h"
 #include "graph/graph.h"
 #include "millrace/plugin.h"
+#include "millrace/util/standard_error.h"
 #include "plugin/loading.h"
 
 namespace millrace {
@@ -191,6 +192,12 @@ LoadingWords::~LoadingWords() {
 void load_plugins(Registry& registry) {
   const LoadingWords loading;
   registry.load_all();
+  // Only this says that another plugin's type is used in place of the one that was meant.
+  for (const std::string& reason : registry.load_errors()) {
+    if (reason.find(" is registered already") != std::string::npos ||
+        reason.find(" is loaded already from ") != std::string::npos)
+      print_to_stderr("warning: skipped: {}\n", reason);
+  }
 }
 
 }  // namespace millrace

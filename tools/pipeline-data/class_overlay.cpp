@@ -18,12 +18,12 @@ drawing::Colour class_colour(std::size_t index) {
   return colour;
 }
 
-void lay_over(const Image& image, const Image& classes, std::uint8_t ignored) {
+void lay_over(const Image& image, const Image& classes, std::uint8_t ignored, const ClassColour& colour_of) {
   const auto channels = static_cast<std::size_t>(image.shape.channels);
   const std::size_t pixels = classes.shape.bytes();
   for (std::size_t i = 0; i < pixels; ++i) {
     if (classes.data[i] == ignored) continue;
-    const drawing::Colour colour = class_colour(classes.data[i]);
+    const drawing::Colour colour = colour_of(classes.data[i]);
     for (std::size_t c = 0; c < channels; ++c) {
       std::uint8_t& level = image.data[i * channels + c];
       level = static_cast<std::uint8_t>((level + colour[c % 3]) / 2);

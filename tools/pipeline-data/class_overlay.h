@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "millrace/sample.h"
 
@@ -14,6 +15,7 @@ namespace millrace {
 drawing::Colour class_colour(std::size_t index);
 
 // Lays the classes' colours over an image of the same height and width, half transparent; `ignored` stays as it is.
-void lay_over(const Image& image, const Image& classes, std::uint8_t ignored);
+using ClassColour = std::function<drawing::Colour(std::size_t index)>;
+void lay_over(const Image& image, const Image& classes, std::uint8_t ignored, const ClassColour& colour_of = class_colour);
 
 }  // namespace millrace

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <string>
 
 #include "data_set.h"
 #include "millrace/error.h"
@@ -27,7 +28,9 @@ int count_verb(int count, const char* const* arguments) {
   for (std::uint64_t at = 0; at < order.listed(); ++at) ++counts[order.label(data.line().source().label(order.listed(at)))];
   fmt::print("{:>6}  {:<32} {:>10} {:>8}\n", "label", "class", "samples", "share");
   for (const auto& [label, samples] : counts) {
-    fmt::print("{:>6}  {:<32} {:>10} {:>7.2f}%\n", label, data.class_name(label), samples,
+    const bool has_map = label < 0 && of_pixels;
+    fmt::print("{:>6}  {:<32} {:>10} {:>7.2f}%\n", has_map ? "" : std::to_string(label),
+               has_map ? "label images: see `statistics`" : data.class_name(label), samples,
                100.0 * static_cast<double>(samples) / static_cast<double>(order.listed()));
   }
   fmt::print("{:>6}  {:<32} {:>10}\n", "", "in all", order.listed());

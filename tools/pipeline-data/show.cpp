@@ -10,6 +10,7 @@
 #include "class_overlay.h"
 #include "data_set.h"
 #include "millrace/error.h"
+#include "millrace/util/class_colours.h"
 #include "millrace/util/output_file.h"
 #include "millrace/util/resample.h"
 #include "millrace/util/standard_error.h"
@@ -47,6 +48,15 @@ void enlarge(Sample& sample) {
   sample.set_image(to);
 }
 
+// Those that the file gives its classes, or else some that are far apart.
+ClassColour colours_for(const DataSet& data) {
+  const std::vector<std::string>& written = data.build().colours();
+  if (written.empty()) return class_colour;
+  return [colours = class_colours(written, written.size())](std::size_t index) {
+    return drawing::Colour{colours[3 * index], colours[3 * index + 1], colours[3 * index + 2]};
+  };
+}
+
 // Draws a sample as it arrives at the network. Its pixels are no longer what they were.
 Cell cell_of(const DataSet& data, Sample& sample) {
   Cell cell;
@@ -68,7 +78,7 @@ Cell cell_of(const DataSet& data, Sample& sample) {
     found.erase(spec.ignored);
     cell.classes.assign(found.begin(), found.end());
     if (spec.scale > 1) enlarge(sample);
-    lay_over(sample.change_pixels(), target, spec.ignored);
+    lay_over(sample.change_pixels(), target, spec.ignored, colours_for(data));
   }
   cell.drawn.images.push_back(drawing::kept(sample.image()));
   if (target.data != nullptr && !has_classes) cell.drawn.images.push_back(drawing::kept(target));
@@ -121,7 +131,9 @@ std::vector<Cell> cells_of(const DataSet& data, const ShowOptions& options) {
   return batches.changes_batches() ? batch_cells(data, batches, options) : single_cells(data, options);
 }
 
-drawing::Sheet sheet_of(const std::vector<Cell>& cells, const std::vector<std::string>& names) {
+drawing::Sheet sheet_of(const std::vector<Cell>& cells, const DataSet& data) {
+  const std::vector<std::string>& names = data.line().order().classes();
+  const ClassColour colour_of = colours_for(data);
   drawing::Sheet sheet;
   std::set<std::uint8_t> classes;
   for (const Cell& cell : cells) {
@@ -129,7 +141,7 @@ drawing::Sheet sheet_of(const std::vector<Cell>& cells, const std::vector<std::s
     classes.insert(cell.classes.begin(), cell.classes.end());
   }
   for (const std::size_t index : classes) {
-    sheet.legend.push_back({index < names.size() ? names[index] : fmt::format("class {}", index), class_colour(index)});
+    sheet.legend.push_back({index < names.size() ? names[index] : fmt::format("class {}", index), colour_of(index)});
   }
   return sheet;
 }
@@ -140,7 +152,7 @@ int show(const ShowOptions& options) {
   for (const Cell& cell : cells) {
     if (!cell.fault.empty()) print_to_stderr("bad sample: {}\n", cell.fault);
   }
-  const drawing::Picture picture = drawing::draw(sheet_of(cells, data.line().order().classes()));
+  const drawing::Picture picture = drawing::draw(sheet_of(cells, data));
   OutputFile file(options.out);
   file.write(picture.png());
   file.commit();

@@ -123,6 +123,14 @@ std::string take_folder(std::vector<std::string>& arguments) {
   return folder;
 }
 
+// To arguments that look as if --set had lost them.
+std::string hint_of_set(const std::vector<std::string>& files) {
+  const auto found = std::ranges::find_if(files, [](const std::string& each) { return each.find('=') != each.npos; });
+  if (found == files.end()) return {};
+  return found->front() == '=' || found->back() == '=' ? ". --set takes KEY=VALUE without blanks around ="
+                                                       : fmt::format(". A key is changed by --set {}", *found);
+}
+
 // A shell's pattern, runs/photos/*/weights.safetensors, names what an option has taken once more: by `latest`, which leads there.
 void drop_named_twice(std::vector<std::string>& arguments, const std::string& taken) {
   std::error_code ignored;
@@ -233,8 +241,8 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
     check_prediction(line, files, whole);
     line.predict.insert(line.predict.end(), files.begin(), files.end());
   } else if (files.size() != 1) {
-    fail(ErrorKind::usage, "one pipeline file is needed, found {}{}; see pipeline-run --help", files.size(),
-         files.empty() ? "" : fmt::format(": '{}'", fmt::join(files, "', '")));
+    fail(ErrorKind::usage, "one pipeline file is needed, found {}{}{}; see pipeline-run --help", files.size(),
+         files.empty() ? "" : fmt::format(": '{}'", fmt::join(files, "', '")), hint_of_set(files));
   } else {
     line.file = files.front();
   }

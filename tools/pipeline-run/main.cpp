@@ -60,6 +60,12 @@ bool apply(const ShortOptions& options, const Pipeline& pipeline, CommandLine& l
   const GraphPlan* const graph = line.options.graph.empty() ? &pipeline.graphs.front() : pipeline.graph(line.options.graph);
   if (options.first().empty() || graph == nullptr) return false;
   const std::vector<std::string> overrides = overrides_of(options, *graph);
+  for (const std::string& made : overrides) {
+    const std::string key = made.substr(0, made.find('=') + 1);
+    const auto same = std::ranges::find_if(line.overrides, [&](const std::string& each) { return each.starts_with(key); });
+    if (same == line.overrides.end() || *same == made) continue;
+    fail(ErrorKind::usage, "--set {} and a short option, which means --set {}: choose one", *same, made);
+  }
   line.overrides.insert(line.overrides.end(), overrides.begin(), overrides.end());
   return true;
 }
@@ -142,7 +148,8 @@ int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry,
   });
   say_where(line, result);
   if (trial) return conclude(line, *trial, result);
-  return result.signal == 0 ? 0 : 128 + result.signal;
+  if (result.signal != 0) return 128 + result.signal;
+  return result.not_finite ? exit_code(ErrorKind::run) : 0;
 }
 
 // At the end of a prediction that was not stopped. Throws Error(data) where no image could be used.
@@ -165,7 +172,7 @@ int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made
   line.options.keeps_to_memory = true;
   const auto images = std::make_shared<ImageCount>();
   line.options.hooks.observer = images;
-  int code = 0;
+  int code = 0, worst = 0;
   std::size_t number = 0;
   for (const std::string& file : files) {
     ++number;
@@ -177,10 +184,11 @@ int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made
       if (file == files.front()) remove_old_prediction(line.out, made);
       made.keep();
     });
-    if (code != 0) break;
+    worst = std::max(worst, code);
+    if (code > exit_code(ErrorKind::run)) break;
   }
   if (line.check) return code;
-  if (code != 0 && images->passes() < files.size()) {
+  if (code > exit_code(ErrorKind::run) && images->passes() < files.size()) {
     print_to_stderr(
         "interrupted: the predictions in '{}' are not complete{}\n", line.out,
         files.size() == 1 ? "" : fmt::format("; '{}' was under way, number {} of {}", line.file, number, files.size()));
@@ -188,7 +196,7 @@ int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made
   }
   say_of_bad_images(*images, line.out + (files.size() == 1 ? "/quarantine.jsonl" : "/quarantine-*.jsonl"));
   if (!line.quiet) print_to_stderr("predictions: {}\n", line.out);
-  return code;
+  return worst;
 }
 
 // The program's own way out, beside the end of main().

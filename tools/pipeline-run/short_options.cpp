@@ -16,7 +16,7 @@ void require_number(const char* option, const std::string& text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc() && end == text.data() + text.size() && std::isfinite(value) && value >= 0) return;
-  fail(ErrorKind::usage, "{}: expected a number, found '{}'", option, text);
+  fail(ErrorKind::usage, "{}: expected a number of at least 0, found '{}'", option, text);
 }
 
 void require_batch(const std::string& text) {

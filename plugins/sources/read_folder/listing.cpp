@@ -79,8 +79,11 @@ class Lister {
       ++class_folders_;
       number_ = numbers_.add(folder_);
       if (number_ < 0) {
-        fail(ErrorKind::data, "folder '{}' is not among `classes`{}; leave_out = [\"{}\"] leaves it out",
-             line_text(join_url(options_.root, folder_)), numbers_.hint(folder_), line_text(folder_));
+        fail(
+            ErrorKind::data,
+            "folder '{}' is not among `classes`{}; leave_out = [\"{}\"] in [{}], or --set '{}.leave_out=[\"{}\"]', leaves it out",
+            line_text(join_url(options_.root, folder_)), numbers_.hint(folder_), line_text(folder_), options_.table,
+            options_.table, line_text(folder_));
       }
       const auto [of, is_new] = folder_of_.try_emplace(number_, folder_);
       if (!is_new && of->second != folder_) {

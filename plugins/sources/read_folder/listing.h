@@ -38,6 +38,7 @@ struct ListingOptions {
   std::unique_ptr<const RE2> label;    // its first group is the class; null: the folder is
   bool labelled = true;                // false: images lie anywhere and have no class
   std::vector<std::string> leave_out;  // patterns of paths below the root
+  std::string table;                   // of the source, "train.read", for messages
 };
 
 // Throws ErrorKind::data when there is nothing to train on, and what Storage::list() throws.

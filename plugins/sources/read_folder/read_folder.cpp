@@ -58,9 +58,13 @@ void ReadFolder::describe(StageDescription<Params>& d) {
 
 ReadFolder::ReadFolder(const Params& params, const StageSite& site)
     : Source(params),
-      options_{
-          params.path,     Extensions(params.extensions), params.classes, label_pattern(params.label), params.labels == "path",
-          params.leave_out},
+      options_{params.path,
+               Extensions(params.extensions),
+               params.classes,
+               label_pattern(params.label),
+               params.labels == "path",
+               params.leave_out,
+               fmt::format("{}.{}", site.graph, site.name)},
       root_(join_url(params.path, "")),
       run_(site.run),
       storage_(storage_for(site, "path", params.path, Storage::Kind::folder)) {

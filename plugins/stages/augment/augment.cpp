@@ -1,6 +1,7 @@
 #include "augment.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "millrace/plugin.h"
 
@@ -13,6 +14,26 @@ void check_size(const ImageShape& shape, int target_scale, ErrorKind kind = Erro
   if (std::max(shape.height, shape.width) <= largest) return;
   fail(kind, "the image is {} x {}: augment takes up to {} x {}{}, so resize it before", shape.height, shape.width, largest,
        largest, target_scale == 1 ? "" : fmt::format(" with targets of {} times the size", target_scale));
+}
+
+std::string warning_of_constant(const char* key, const std::optional<Range>& range, double neutral, double most) {
+  if (!range || range->low != range->high || range->low == neutral || std::abs(range->low) > most) return {};
+  const double value = range->low, low = neutral == 0 ? -std::abs(value) : neutral - value,
+               high = neutral == 0 ? std::abs(value) : neutral + value;
+  return fmt::format("{} = {:g} changes every image alike; a range draws for each image, as {} = [{:g}, {:g}] does", key, value,
+                     key, low, high);
+}
+
+// One number means a range in other tools.
+void warn_of_constants(const Augment::Params& params, const StageSite& site) {
+  if (site.run == nullptr) return;
+  constexpr double kSmallTurn = 45, kBelowOne = 0.999;
+  for (const std::string& text : {warning_of_constant("rotate", params.rotate, 0, kSmallTurn),
+                                  warning_of_constant("brightness", params.brightness, 1, kBelowOne),
+                                  warning_of_constant("contrast", params.contrast, 1, kBelowOne),
+                                  warning_of_constant("saturation", params.saturation, 1, kBelowOne)}) {
+    if (!text.empty()) site.run->warn(fmt::format("{}: {}", site.place(), text));
+  }
 }
 
 }  // namespace
@@ -41,6 +62,7 @@ Augment::Augment(const Params& params, const DataContext& context)
   }
   changes_pixels_ = geometry_.may_warp() || crop_ || policies_.any() || jitter_.any() || (erasing_ && params.erase->chance > 0);
   on_host_ = changes_pixels_ || erasing_;  // which draws all the same
+  warn_of_constants(params, context);
 }
 
 void Augment::process(Sample& sample, Draw& draw) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -42,38 +43,51 @@ WriteBatches::WriteBatches(const Params& params, const DataContext& context)
 void WriteBatches::open() {
   if (context_.run == nullptr || !drawing::can_draw()) return;
   folder_ = context_.run->output_folder();
-  cells_.reserve(images_);
 }
 
+// Batches come in any order, so what is first is known only once no earlier step is missing.
 void WriteBatches::process(Batch& batch, Output&) {
   if (folder_.empty() || done_ || context_.run->is_dry_run()) return;
-  if (!epoch_) {
-    epoch_ = batch.epoch;
-    done_ = batch.step > 0;  // the run resumes
-    if (done_) return;
+  ++batches_;
+  last_step_ = std::max(last_step_, batch.step);
+  has_first_step_ = has_first_step_ || batch.step == 0;
+  is_behind_epoch_ = is_behind_epoch_ || batch.epoch > 0;
+  if (batch.epoch == 0) {
+    if (!sheet_begun_) add(batch);
+    count(batch);
   }
-  if (*epoch_ != batch.epoch) return begin_writing(true);
-  for (std::uint32_t slot = 0; !sheet_begun_ && slot < batch.count && cells_.size() < images_; ++slot) {
-    if (batch.weights[slot] > 0) add(batch, slot);
-  }
-  count(batch);
+  const bool none_is_missing = batches_ == last_step_ + 1;
+  if (!none_is_missing) return;
+  if (is_behind_epoch_) return begin_writing(true);
   if (!sheet_begun_ && cells_.size() == images_) begin_writing(false);
 }
 
+// Without step 0 the run has resumed, and keeps the pictures of its beginning.
 void WriteBatches::stop() noexcept {
   try {
-    if (epoch_ && !done_) begin_writing(true);
+    if (has_first_step_ && !done_) begin_writing(true);
     if (writer_.joinable()) writer_.join();
   } catch (...) {  // a thread that could not be started: there are no pictures
   }
 }
 
-void WriteBatches::add(const Batch& batch, std::uint32_t slot) {
+// Keeps the images of the earliest steps.
+void WriteBatches::add(const Batch& batch) {
+  for (std::uint32_t slot = 0; slot < batch.count; ++slot) {
+    if (batch.weights[slot] == 0) continue;
+    const Place place{batch.step, slot};
+    if (cells_.size() == images_ && (images_ == 0 || std::prev(cells_.end())->first < place)) return;
+    cells_.emplace(place, cell(batch, slot));
+    if (cells_.size() > images_) cells_.erase(std::prev(cells_.end()));
+  }
+}
+
+drawing::SheetCell WriteBatches::cell(const Batch& batch, std::uint32_t slot) const {
   drawing::SheetCell cell;
   cell.images.push_back(seen(batch, slot));
   if (batch.targets != nullptr) cell.images.push_back(target(batch, slot));
   cell.captions = captions(batch, slot);
-  cells_.push_back(std::move(cell));
+  return cell;
 }
 
 void WriteBatches::count(const Batch& batch) {
@@ -136,7 +150,7 @@ drawing::Picture WriteBatches::draw_sheet() {
   drawing::Sheet sheet;
   sheet.title = "First training batches, as the network sees them";
   sheet.subtitle = fmt::format("{} images of {}", cells_.size(), to_string(context_.window));
-  sheet.cells = std::move(cells_);
+  for (auto& [place, cell] : cells_) sheet.cells.push_back(std::move(cell));
   for (std::size_t c = 0; context_.target.kind == TargetSpec::Kind::classes && c < context_.classes.size(); ++c) {
     sheet.legend.push_back({context_.classes[c], {colours_[3 * c], colours_[3 * c + 1], colours_[3 * c + 2]}});
   }
@@ -147,7 +161,7 @@ drawing::Picture WriteBatches::draw_labels() const {
   std::vector<std::string> names;
   for (std::size_t label = 0; label < counts_.size(); ++label) names.push_back(name_of(static_cast<std::int32_t>(label)));
   const char* const part = context_.group != nullptr ? ", the first process's part" : "";
-  return drawing::label_histogram(counts_, names, fmt::format("Classes of the training samples, epoch {}{}", *epoch_ + 1, part));
+  return drawing::label_histogram(counts_, names, fmt::format("Classes of the training samples, epoch 1{}", part));
 }
 
 // What the writer reads is not touched any more: the sheet is begun once, and behind the first epoch nothing is counted.

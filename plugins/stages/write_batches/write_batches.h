@@ -4,9 +4,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
+#include <map>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "millrace/batch.h"
@@ -27,10 +28,10 @@ namespace millrace {
 //   labels.png          how many samples each class has in the first epoch, when that is done, or the run ends. Not where samples
 //                       have no class, as of pixels or numbers
 //
-// Ports: in, Batch, which goes on to other stages unchanged and is let go of at once. A run that resumes keeps the pictures of
-// its beginning. A run without a folder, or a build that cannot draw, writes nothing. Of several processes the first draws its
-// own part of each batch. Memory: the images of the sheet. Threading: pictures are drawn and written on a thread of its own. What
-// goes wrong there is a warning and no error.
+// Ports: in, Batch, in any order of steps, which goes on to other stages unchanged and is let go of at once. A run that resumes
+// keeps the pictures of its beginning. A run without a folder, or a build that cannot draw, writes nothing. Of several processes
+// the first draws its own part of each batch. Memory: the images of the sheet. Threading: pictures are drawn and written on a
+// thread of its own. What goes wrong there is a warning and no error.
 class WriteBatches : public Sink<Batch> {
  public:
   struct Params {
@@ -49,7 +50,8 @@ class WriteBatches : public Sink<Batch> {
 
  private:
   bool has_targets() const { return context_.target.kind != TargetSpec::Kind::none; }
-  void add(const Batch& batch, std::uint32_t slot);
+  void add(const Batch& batch);
+  drawing::SheetCell cell(const Batch& batch, std::uint32_t slot) const;
   void count(const Batch& batch);
   drawing::KeptImage seen(const Batch& batch, std::uint32_t slot) const;
   drawing::KeptImage target(const Batch& batch, std::uint32_t slot) const;
@@ -63,11 +65,12 @@ class WriteBatches : public Sink<Batch> {
   const std::size_t images_;
   const DataContext context_;
   ClassColours colours_;
-  std::string folder_;  // empty: nothing is written
-  std::vector<drawing::SheetCell> cells_;
-  std::vector<double> counts_;          // by label
-  std::optional<std::uint64_t> epoch_;  // the first one
-  bool sheet_begun_ = false, done_ = false;
+  std::string folder_;                                    // empty: nothing is written
+  using Place = std::pair<std::uint64_t, std::uint32_t>;  // step and slot
+  std::map<Place, drawing::SheetCell> cells_;
+  std::vector<double> counts_;  // by label
+  std::uint64_t batches_ = 0, last_step_ = 0;
+  bool has_first_step_ = false, is_behind_epoch_ = false, sheet_begun_ = false, done_ = false;
   std::thread writer_;
 };
 

@@ -65,6 +65,19 @@ TEST_F(WriteBatchesTest, DrawsWhatThereIsOfARunThatEndsEarly) {
   EXPECT_TRUE(is_picture("labels.png"));
 }
 
+TEST_F(WriteBatchesTest, DrawsTheFirstBatchesInWhicheverOrderTheyCome) {
+  const auto harness = made(3);
+  harness->feed(testkit::packet(batch(0, 1, {2, 2}), 0));
+  harness->feed(testkit::packet(batch(0, 2, {1, 1}), 1));
+  harness->feed(testkit::packet(batch(0, 0, {0, 1}), 2));
+  harness->feed(testkit::packet(batch(1, 4, {0, 0}), 3));
+  EXPECT_FALSE(is_picture("labels.png")) << "step 3 is of the first epoch, and still to come";
+  harness->feed(testkit::packet(batch(0, 3, {0, 1}), 4));
+  harness->stage().stop();
+  EXPECT_TRUE(is_picture("first_batches.png"));
+  EXPECT_TRUE(is_picture("labels.png"));
+}
+
 TEST_F(WriteBatchesTest, KeepsThePicturesOfTheBeginningWhereARunResumes) {
   const auto harness = made(2);
   harness->feed(testkit::packet(batch(0, 7, {0, 1}), 7));

@@ -110,6 +110,7 @@ void WriteClasses::write_rows(const Predictions& share) {
     file_.emplace(path_);
     if (!json_) file_->write(names_row());
   }
+  finite_.look(share);
   for (std::uint32_t i = 0; i < share.count; ++i) {
     const Predictions::Sample& sample = share.samples[i];
     if (!sample.counts) continue;
@@ -123,6 +124,7 @@ void WriteClasses::write_rows(const Predictions& share) {
   if (!share.last) return;
   file_->commit();
   file_.reset();
+  finite_.end_pass(context_);
 }
 
 // What is no number comes last.

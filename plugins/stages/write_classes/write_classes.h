@@ -9,6 +9,7 @@
 
 #include "millrace/batch.h"
 #include "millrace/stage.h"
+#include "millrace/util/finite_count.h"
 #include "millrace/util/output_file.h"
 
 namespace millrace {
@@ -71,6 +72,7 @@ class WriteClasses : public Stage {
 
   // Used on the line's thread alone.
   std::optional<OutputFile> file_;  // of the pass under way
+  FiniteCount finite_;
   std::string text_, place_, number_;
   std::vector<std::size_t> ranked_;    // the first top_ are in order
   std::vector<double> scores_;         // of these

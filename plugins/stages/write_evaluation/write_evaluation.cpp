@@ -11,6 +11,7 @@
 #include "millrace/backend/network.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "millrace/util/finite_count.h"
 
 namespace millrace {
 namespace {
@@ -117,7 +118,12 @@ void WriteEvaluation::write(const Predictions& share) {
   if (share.last) finish();
 }
 
+// A result that is not finite predicts no class. It is a mistake, as the loss counts it, and stands in no other table.
 void WriteEvaluation::count(const Predictions& share, std::size_t sample) {
+  if (!FiniteCount::is_finite(share.result().row(sample))) {
+    not_finite_ += 1;
+    return;
+  }
   const Verdict verdict = Verdict::of(share.result().row(sample), label_of(share.samples[sample]), probabilities_);
   const bool right = verdict.predicted == verdict.label;
   matrix_[verdict.label * classes_ + verdict.predicted] += 1;
@@ -181,7 +187,7 @@ void WriteEvaluation::forget() {
   mistakes_.clear();
   worst_.clear();
   shown_.clear();
-  images_ = 0;
+  images_ = not_finite_ = 0;
 }
 
 std::string WriteEvaluation::figures(const ClassMatrix& matrix) const {
@@ -190,7 +196,8 @@ std::string WriteEvaluation::figures(const ClassMatrix& matrix) const {
     fmt::format_to(std::back_inserter(text), "{},{}\r\n", name, value);
   };
   if (is_map()) add("pixels", matrix.total());
-  add("accuracy", matrix.accuracy());
+  if (not_finite_ > 0) add("not_finite", not_finite_);
+  add("accuracy", not_finite_ > 0 ? matrix.accuracy() * matrix.total() / (matrix.total() + not_finite_) : matrix.accuracy());
   add("mean_accuracy", matrix.mean_accuracy());
   add("mean_f1", matrix.mean_f1());
   if (is_map()) add("mean_iou", matrix.mean_iou());

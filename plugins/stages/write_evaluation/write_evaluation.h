@@ -109,7 +109,7 @@ class WriteEvaluation : public Stage, public JointSink {
   std::vector<std::uint8_t> labels_;  // (map_)
   WorstImages worst_;
   ShownSamples shown_;
-  double images_ = 0;
+  double images_ = 0, not_finite_ = 0;
 
   PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
 };

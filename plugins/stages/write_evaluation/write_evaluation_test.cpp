@@ -51,6 +51,13 @@ TEST_F(WriteEvaluationTest, BeginsAgainInTheNextPass) {
       << text_of("evaluation/figures.csv");
 }
 
+TEST_F(WriteEvaluationTest, CountsAResultThatIsNotFiniteAsAMistake) {
+  const auto harness = made<WriteEvaluation>();
+  EXPECT_TRUE(write(*harness, judged_by({0, 0, 1, 1}, {{NAN, NAN, NAN}, {2, 0, 0}, {0, 2, 0}, {0, HUGE_VALF, 0}})).empty());
+  EXPECT_NE(text_of("evaluation/figures.csv").find("images,4\r\nnot_finite,2\r\naccuracy,0.5\r\n"), std::string::npos)
+      << text_of("evaluation/figures.csv");
+}
+
 TEST_F(WriteEvaluationTest, NamesASampleWhoseLabelIsNoClass) {
   for (const std::int32_t label : {-1, 3}) {
     const auto harness = made<WriteEvaluation>();

@@ -102,7 +102,10 @@ void WriteFeatures::stop() noexcept {
 void WriteFeatures::write(const Predictions& share) {
   try {
     write_rows(share);
-    if (share.last) finish();
+    finite_.look(share);
+    if (!share.last) return;
+    finish();
+    finite_.end_pass(context_);
   } catch (...) {
     forget();
     throw;

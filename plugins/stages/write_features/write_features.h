@@ -7,6 +7,7 @@
 
 #include "millrace/batch.h"
 #include "millrace/stage.h"
+#include "millrace/util/finite_count.h"
 #include "millrace/util/output_file.h"
 
 namespace millrace {
@@ -59,6 +60,7 @@ class WriteFeatures : public Stage {
   // Used on the line's thread alone.
   std::optional<OutputFile> features_, names_;  // of the pass under way
   std::uint64_t rows_ = 0;
+  FiniteCount finite_;
   std::string text_, place_;
 
   PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest

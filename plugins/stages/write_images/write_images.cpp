@@ -23,7 +23,10 @@ void WriteImages::write(const Predictions& share) {
     result_.draw(share.result().row(i), pixels_);
     pictures_.write(sample, {pixels_.data(), result_.shape()});
   }
-  if (share.last) pictures_.end_pass();
+  finite_.look(share);
+  if (!share.last) return;
+  pictures_.end_pass();
+  finite_.end_pass(context_);
 }
 
 }  // namespace millrace

@@ -5,6 +5,7 @@
 
 #include "millrace/batch.h"
 #include "millrace/stage.h"
+#include "millrace/util/finite_count.h"
 #include "output_pixels.h"
 #include "picture_folder.h"
 
@@ -50,6 +51,7 @@ class WriteImages : public Stage {
 
   // Used on the line's thread alone.
   PictureFolder pictures_;
+  FiniteCount finite_;
   std::vector<std::uint8_t> pixels_;
 
   PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest

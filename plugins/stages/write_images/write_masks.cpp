@@ -76,7 +76,10 @@ void WriteMasks::write(const Predictions& share) {
   for (std::uint32_t i = 0; i < share.count; ++i) {
     if (share.samples[i].counts) write_picture(share, i);
   }
-  if (share.last) pictures_.end_pass();
+  finite_.look(share);
+  if (!share.last) return;
+  pictures_.end_pass();
+  finite_.end_pass(context_);
 }
 
 void WriteMasks::write_picture(const Predictions& share, std::size_t sample) {

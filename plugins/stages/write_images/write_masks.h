@@ -8,6 +8,7 @@
 #include "millrace/batch.h"
 #include "millrace/stage.h"
 #include "millrace/util/class_colours.h"
+#include "millrace/util/finite_count.h"
 #include "picture_folder.h"
 #include "picture_frame.h"
 
@@ -73,6 +74,7 @@ class WriteMasks : public Stage {
 
   // Used on the line's thread alone.
   PictureFolder pictures_;
+  FiniteCount finite_;
   std::vector<float> largest_;
   std::vector<std::uint8_t> classes_;  // (map_)
   std::vector<std::uint8_t> ids_;      // (picture)

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -171,6 +172,11 @@ void refuse_path(const char* what, const std::string& path) {
   if (errno != ENOENT) refuse(what, path);
   namespace fs = std::filesystem;
   std::error_code ignored;
+  const char* const home = path.starts_with("~/") ? std::getenv("HOME") : nullptr;  // NOLINT(concurrency-mt-unsafe)
+  if (home != nullptr) {
+    fail(ErrorKind::data, "'{}' does not exist: ~ is your home for a shell alone; write '{}{}', or ${{env.HOME}}{}",
+         line_text(path), home, line_text(path.substr(1)), line_text(path.substr(1)));
+  }
   fs::path parent = fs::absolute(path, ignored).lexically_normal();
   std::string missing;
   while (parent.has_relative_path() && !fs::exists(parent, ignored)) {

@@ -1,0 +1,34 @@
+// How many predictions of a pass are not finite, for sinks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "millrace/batch.h"
+#include "millrace/stage.h"
+
+namespace millrace {
+
+// Not thread-safe.
+//
+//   void write(const Predictions& share) {
+//     finite_.look(share);
+//     ...
+//     if (share.last) finite_.end_pass(context_);
+//   }
+class FiniteCount {
+ public:
+  // Whether each output of a sample is a number below infinity. -inf is a probability of 0, and may be meant.
+  static bool is_finite(std::span<const float> outputs);
+
+  void look(const Predictions& share);
+  // Warns once of those that were not, and forgets them. A run that does nothing but predict then ends with exit code 1.
+  void end_pass(const StageSite& site);
+
+ private:
+  std::uint64_t images_ = 0, wrong_ = 0, step_ = 0;
+  std::string first_;  // the place of a wrong one
+};
+
+}  // namespace millrace
