@@ -170,15 +170,17 @@ std::string warning_of_contradictions(const GraphBuild& build) {
   const SampleOrder order(*build.source(), 0);
   const auto label = [&](const Sized& file) { return order.label(build.source()->label(file.index)); };
   const SizedFiles files = sized_files(build, *sizes);
-  std::vector<Candidate> candidates = find_candidates(files, files);  // each file is one of those of its size
+  const std::vector<Candidate> candidates = find_candidates(files, files);  // each file is one of those of its size
   FrugalReader reader;
   Sample sample, other;
   std::size_t same = 0;
   std::string which;
   for (const Candidate& candidate : candidates) {
-    for (std::size_t i = 0; i < std::min(candidate.count, kMostOfOneSize); ++i) {
+    std::size_t compared = 0;
+    for (std::size_t i = 0; i < candidate.count && compared < kMostOfOneSize; ++i) {
       const Sized& next = files[candidate.first + i];
       if (next.index <= candidate.file.index || label(next) == label(candidate.file)) continue;
+      ++compared;
       if (!reader.read(build, candidate.file.index, sample) || !reader.read(build, next.index, other)) continue;
       if (!are_equal_bytes(sample.encoded, other.encoded)) continue;
       if (same++ == 0) which = fmt::format("'{}' and '{}'", line_text(sample.place()), line_text(other.place()));
