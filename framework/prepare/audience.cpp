@@ -48,8 +48,7 @@ void Audience::warn_once(std::string text) {
 void Audience::share() {
   if (options_.group == nullptr) return;
   requests_.share();
-  if (!options_.is_first()) return log_->send_reports_by(*reporter_);
-  log_->expect_reports_of(options_.group->size());
+  log_->share_reports(options_.group->size(), options_.is_first() ? nullptr : reporter_.get());
 }
 
 void Audience::listen() {

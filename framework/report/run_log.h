@@ -37,10 +37,12 @@ class RunLog final : public RunServices {
   };
   // Both outlive it.
   RunLog(Options options, Observers& observers, const Requests& requests);
-  // In a run of several processes rank 0 adds up what all of them report, and the others send it there as well. Before anything
-  // is reported; `reporter` outlives this.
-  void expect_reports_of(int processes) { joint_ = std::make_unique<JointReports>(processes); }
-  void send_reports_by(Reporter& reporter) { reporter_ = &reporter; }
+  // In a run of several processes rank 0 adds up what all of them report, and the others send it there as well, by `reporter`;
+  // null: this is rank 0. Before anything is reported; `reporter` outlives this.
+  void share_reports(int processes, Reporter* reporter) {
+    reporter_ = reporter;
+    if (reporter == nullptr) joint_ = std::make_unique<JointReports>(processes);
+  }
   void report(int rank, const StepReport& report);  // of one process
 
   // The run's folder, and the resolved pipeline in it. Empty: nothing is written. Throws Error(run) naming the file; a run that
