@@ -204,12 +204,12 @@ bool FiniteCount::is_finite(std::span<const float> outputs) {
   return std::ranges::all_of(outputs, [](float value) { return value < std::numeric_limits<float>::infinity(); });
 }
 
-void FiniteCount::look(const Predictions& share) {
+void FiniteCount::look(const Predictions& share, const Predictions::Values& outputs) {
   for (std::uint32_t i = 0; i < share.count; ++i) {
     const Predictions::Sample& sample = share.samples[i];
     if (!sample.counts) continue;
     ++images_;
-    if (is_finite(share.result().row(i))) continue;
+    if (is_finite(outputs.row(i))) continue;
     if (wrong_++ == 0) {
       step_ = share.step;
       sample.append_place(first_);

@@ -259,17 +259,16 @@ std::string SocketGroup::lost_text(const Peer& peer, const std::string& why) con
 void SocketGroup::keep_alive() {
   name_this_thread("to peers");
   Lock lock(mutex_);
-  while (true) {
-    const auto next =
-        std::chrono::steady_clock::now() + std::min<std::chrono::milliseconds>(setting_.patience / kSignsInPatience, kSign);
-    while (!left_ && lock.wait_until(leaving_, next)) continue;
-    if (left_) return;
+  while (!left_) {
     lock.unlock();
     const std::string doing = setting_.doing ? setting_.doing().substr(0, kLongestDoing) : "";
     for (const auto& peer : peers_) {
       if (peer) show_life(*peer, doing);
     }
     lock.lock();
+    const auto next =
+        std::chrono::steady_clock::now() + std::min<std::chrono::milliseconds>(setting_.patience / kSignsInPatience, kSign);
+    while (!left_ && lock.wait_until(leaving_, next)) continue;
   }
 }
 

@@ -310,8 +310,9 @@ Observers::~Observers() {
 
 void Observers::add(const std::string& name, Delivery delivery, std::shared_ptr<RunObserver> observer, RunControl& control) {
   const auto queue = std::make_shared<Queue>(name, delivery, std::move(observer), control, *this);
+  queues_.reserve(queues_.size() + 1);
+  Queue::begin(queue);  // where no thread can be made, there is none to be closed
   queues_.push_back(queue);
-  Queue::begin(queue);
 }
 
 double Observers::elapsed_seconds() const { return std::chrono::duration<double>(Clock::now() - begin_.load()).count(); }

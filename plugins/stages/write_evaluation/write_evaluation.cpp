@@ -118,13 +118,14 @@ void WriteEvaluation::write(const Predictions& share) {
   if (share.last) finish();
 }
 
-// A result that is not finite predicts no class. It is a mistake, as the loss counts it, and stands in no other table.
+// A result that is not finite predicts no class. It is a mistake, as the loss counts it, and stands in no table but theirs.
 void WriteEvaluation::count(const Predictions& share, std::size_t sample) {
+  const Verdict verdict = Verdict::of(share.result().row(sample), label_of(share.samples[sample]), probabilities_);
   if (!FiniteCount::is_finite(share.result().row(sample))) {
     not_finite_ += 1;
+    mistakes_.add(verdict, share, sample, names_);
     return;
   }
-  const Verdict verdict = Verdict::of(share.result().row(sample), label_of(share.samples[sample]), probabilities_);
   const bool right = verdict.predicted == verdict.label;
   matrix_[verdict.label * classes_ + verdict.predicted] += 1;
   calibration_.add(verdict.confidence, right);

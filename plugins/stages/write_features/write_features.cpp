@@ -75,6 +75,7 @@ WriteFeatures::WriteFeatures(const Params& params, const DataContext& context)
     : params_(params), context_(context), numpy_(writes_numpy(params.file)) {
   if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose layers could be written");
   port_ = port_of(params, context);
+  name_ = params.layer.empty() ? context.network->layers.back().name : params.layer;
   shape_ = context.network->shape_of(port_);
   if (!params.columns.empty() && static_cast<std::int64_t>(params.columns.size()) != shape_.elements()) {
     fail(ErrorKind::usage, "columns: there are {} names, and the layer has {} numbers for an image", params.columns.size(),
@@ -102,7 +103,7 @@ void WriteFeatures::stop() noexcept {
 void WriteFeatures::write(const Predictions& share) {
   try {
     write_rows(share);
-    finite_.look(share);
+    finite_.look(share, share.output(port_));
     if (!share.last) return;
     finish();
     finite_.end_pass(context_);
@@ -172,9 +173,8 @@ std::string WriteFeatures::header(std::uint64_t rows) const {
     text.resize(length - 1, ' ');
     return "\x93NUMPY\x01" + std::string(1, '\0') + number_bytes(length, 2) + text + '\n';
   }
-  const std::string& name = params_.layer.empty() ? context_.network->layers.back().name : params_.layer;
-  const std::size_t length = rounded(safetensors_text(name, shape_, kMostRows).size(), kSafetensorsUnit);
-  std::string text = safetensors_text(name, shape_, rows);
+  const std::size_t length = rounded(safetensors_text(name_, shape_, kMostRows).size(), kSafetensorsUnit);
+  std::string text = safetensors_text(name_, shape_, rows);
   text.resize(length, ' ');
   return number_bytes(length, 8) + text;
 }

@@ -54,7 +54,8 @@ class WriteFeatures : public Stage {
   const DataContext context_;
   const bool numpy_;
   LayerPort port_ = 0;
-  Shape shape_;  // of one image
+  std::string name_;  // of the tensor
+  Shape shape_;       // of one image
   std::string path_, names_path_;
 
   // Used on the line's thread alone.

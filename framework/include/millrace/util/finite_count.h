@@ -22,7 +22,8 @@ class FiniteCount {
   // Whether each output of a sample is a number below infinity. -inf is a probability of 0, and may be meant.
   static bool is_finite(std::span<const float> outputs);
 
-  void look(const Predictions& share);
+  void look(const Predictions& share) { look(share, share.result()); }
+  void look(const Predictions& share, const Predictions::Values& outputs);  // of the layer that is written
   // Warns once of those that were not, and forgets them. A run that does nothing but predict then ends with exit code 1.
   void end_pass(const StageSite& site);
 
