@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cassert>
 
 #include "base/json.h"
@@ -7,19 +10,25 @@
 namespace millrace {
 namespace {
 
+std::string quoted(const std::string& text) { return Json(text).dump(); }
+
+// As text at once: a Json of nested lists takes memory while it goes, and where there is none that ends the process.
 std::string header_text(const std::vector<ListedTensor>& tensors, const std::map<std::string, std::string>& metadata) {
-  Json header = Json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
+  std::vector<std::string> members;
+  if (!metadata.empty()) {
+    std::vector<std::string> pairs;
+    for (const auto& [key, value] : metadata) pairs.push_back(quoted(key) + ":" + quoted(value));
+    members.push_back(fmt::format("\"__metadata__\":{{{}}}", fmt::join(pairs, ",")));
+  }
   std::uint64_t offset = 0;
   for (const ListedTensor& tensor : tensors) {
-    assert(tensor.name != "__metadata__" && !header.contains(tensor.name) && tensor.type == "F32");
+    assert(tensor.name != "__metadata__" && tensor.type == "F32");
     const std::uint64_t end = offset + static_cast<std::uint64_t>(tensor.shape.elements()) * sizeof(float);
-    header[tensor.name] = {{"dtype", tensor.type},
-                           {"shape", std::vector<std::int64_t>(tensor.shape.begin(), tensor.shape.end())},
-                           {"data_offsets", {offset, end}}};
+    members.push_back(fmt::format(R"({}:{{"dtype":{},"shape":[{}],"data_offsets":[{},{}]}})", quoted(tensor.name),
+                                  quoted(tensor.type), fmt::join(tensor.shape.begin(), tensor.shape.end(), ","), offset, end));
     offset = end;
   }
-  std::string text = header.dump();
+  std::string text = fmt::format("{{{}}}", fmt::join(members, ","));
   text.append((8 - text.size() % 8) % 8, ' ');  // the values then begin at a multiple of eight
   return text;
 }
