@@ -19,9 +19,18 @@ std::string to_string(const Position& position) {
 
 bool is_in_file(const Position& position) { return position.file && position.line > 0 && !position.file->starts_with("--"); }
 
-Value::Value(const Value&) = default;
+// The alternative is copied before there is a variant to hold it: where that throws, libstdc++ 12 destroys an alternative of the
+// new variant, though there is none.
+Value::Value(const Value& other)
+    : data_(std::visit(
+          [](const auto& value) {
+            auto copy = value;
+            return decltype(data_)(std::move(copy));
+          },
+          other.data_)),
+      at_(other.at_) {}
 Value::Value(Value&&) noexcept = default;
-Value& Value::operator=(const Value&) = default;
+Value& Value::operator=(const Value& other) { return *this = Value(other); }
 Value& Value::operator=(Value&&) noexcept = default;
 Value::~Value() = default;
 
