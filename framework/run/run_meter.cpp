@@ -136,8 +136,7 @@ void RunMeter::warn_of_explosion(const PassEvent& pass) const {
   if (!std::isfinite(loss->value) || loss->value < kExploded || loss->value < kExploded * *first_loss_) return;
   run_.log().warn(
       fmt::format("[{}]: the loss is {:.4g} after the first epoch, and was {:.4g} in training: the weights explode, as with a "
-                  "learning rate that "
-                  "is too large; --find-rate proposes one",
+                  "learning rate that is too large; --find-rate proposes one",
                   pass.graph, loss->value, *first_loss_));
 }
 
@@ -211,8 +210,9 @@ void RunMeter::warn_of_numbers(const PassEvent& pass) {
   if (!run_.options().is_first()) return;
   const auto wrong = std::ranges::find_if(pass.figures, [](const Figure& figure) { return !std::isfinite(figure.value); });
   if (wrong == pass.figures.end() || !warned_of_numbers_.insert(pass.graph).second) return;
-  run_.log().warn(fmt::format("[{}]: {} is {} at step {}; {}", pass.graph, wrong->name, wrong->value, pass.step,
-                              newest_words(run_.checkpointer)));
+  const std::string when = run_.main().trains() ? fmt::format(" at step {}; {}", pass.step, newest_words(run_.checkpointer))
+                                                : ": the weights hold such numbers, or the network's values grow too large";
+  run_.log().warn(fmt::format("[{}]: {} is {}{}", pass.graph, wrong->name, wrong->value, when));
 }
 
 void RunMeter::end_pass(const DonePass& pass) {

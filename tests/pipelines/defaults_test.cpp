@@ -218,6 +218,27 @@ TEST(Validation, WritesTheSameEvaluationWithSeveralProcesses) {
   EXPECT_EQ(evaluation("3"), alone);
 }
 
+TEST(Validation, CountsResultsThatAreNotFiniteOfAllProcesses) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run_command(quick(folder / "runs", {"--epochs", "0.25"})).code, 0);
+  std::string weights = read_file(find_file(folder.path() / "runs", "weights.safetensors"));
+  weights.replace(weights.size() - 4, 4, "\xff\xff\xff\x7f");  // the last number, which each result is made with
+  const std::string nan = folder / "nan.safetensors";
+  std::ofstream(nan, std::ios::binary) << weights;
+  const auto evaluation = [&](const char* processes) {
+    const Outcome outcome = run_command(quick(
+        folder / processes, {"--graph", "validate", "--weights", nan, "--devices", "cpu*2", "--processes", processes, "--set",
+                             R"(validate.flow=["read", "decode_image", "batch", "forward", "metrics", "write_evaluation"])"}));
+    EXPECT_EQ(outcome.code, 1) << outcome.err;
+    EXPECT_NE(outcome.err.find("[validate]: loss is nan: the weights hold such numbers"), std::string::npos) << outcome.err;
+    return files_in(find_file(folder / processes, "figures.csv").parent_path());
+  };
+  const auto alone = evaluation("1");
+  EXPECT_NE(alone.at("figures.csv").find("images,130\r\nnot_finite,130\r\naccuracy,0\r\n"), std::string::npos)
+      << alone.at("figures.csv");
+  EXPECT_EQ(evaluation("2"), alone);
+}
+
 // Others would write what one process has seen.
 TEST(Validation, RefusesSinksOfOneProcessWhereThereAreSeveral) {
   for (const Words& more : {Words{}, Words{"--check"}}) {

@@ -173,8 +173,9 @@ void WriteEvaluation::join() {
   for (std::size_t at = 0; at < matrix_.size(); ++at) {
     if (matrix_[at] > 0) counts.push_back({at, matrix_[at]});
   }
-  gather(WireWriter().put(images_).put(calibration_.bins()).put(counts), [this](WireReader& other) {
+  gather(WireWriter().put(images_).put(not_finite_).put(calibration_.bins()).put(counts), [this](WireReader& other) {
     images_ += other.get<double>();
+    not_finite_ += other.get<double>();
     calibration_.add(other.get<Calibration::Bins>());
     for (const Count& count : other.list<Count>()) matrix_[count.at] += count.count;
   });
