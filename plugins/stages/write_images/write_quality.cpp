@@ -145,18 +145,13 @@ void WriteQuality::add_row(const Predictions& share, std::size_t sample) {
 
 // The rows of all processes, in order of the source, on the first one.
 void WriteQuality::join() {
-  WireWriter mine;
-  for (const Row& row : rows_) mine.put(row.position).put(row.place).put(row.made).put(row.baseline);
-  gather(mine, [this](WireReader& other) {
-    while (!other.is_done()) {
-      Row& row = rows_.emplace_back();
-      row.position = other.get<std::uint64_t>();
-      row.place = other.get<std::string>();
-      row.made = other.get<Quality>();
-      row.baseline = other.get<Quality>();
-    }
-  });
-  std::ranges::stable_sort(rows_, {}, &Row::position);
+  gather_rows(
+      rows_, [](WireWriter& to, const Row& row) { to.put(row.place).put(row.made).put(row.baseline); },
+      [](WireReader& from, Row& row) {
+        row.place = from.get<std::string>();
+        row.made = from.get<Quality>();
+        row.baseline = from.get<Quality>();
+      });
   shown_.join(*this);
 }
 

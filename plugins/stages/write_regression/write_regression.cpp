@@ -129,18 +129,13 @@ void WriteRegression::keep_if_shown(const Row& row, const Predictions& share, st
 
 // The rows of all processes, in order of the source, on the first one.
 void WriteRegression::join() {
-  WireWriter mine;
-  for (const Row& row : rows_) mine.put(row.position).put(row.place).put(row.targets).put(row.predicted);
-  gather(mine, [this](WireReader& other) {
-    while (!other.is_done()) {
-      Row& row = rows_.emplace_back();
-      row.position = other.get<std::uint64_t>();
-      row.place = other.get<std::string>();
-      row.targets = other.list<float>();
-      row.predicted = other.list<float>();
-    }
-  });
-  std::ranges::stable_sort(rows_, {}, &Row::position);
+  gather_rows(
+      rows_, [](WireWriter& to, const Row& row) { to.put(row.place).put(row.targets).put(row.predicted); },
+      [](WireReader& from, Row& row) {
+        row.place = from.get<std::string>();
+        row.targets = from.list<float>();
+        row.predicted = from.list<float>();
+      });
   shown_.join(*this);
   worst_.join(*this);
 }

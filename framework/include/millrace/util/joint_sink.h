@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -52,6 +53,22 @@ class JointSink {
       WireReader other(bytes);
       add(other);
     }
+  }
+
+  // Rows with a `position` in the source: the first process gets those of all, in order of the source. `put` writes the rest of a
+  // row, and `get` reads it.
+  template <class Row, class Put, class Get>
+  void gather_rows(std::vector<Row>& rows, const Put& put, const Get& get) {
+    WireWriter mine;
+    for (const Row& row : rows) put(mine.put(row.position), row);
+    gather(mine, [&](WireReader& other) {
+      while (!other.is_done()) {
+        Row& row = rows.emplace_back();
+        row.position = other.get<std::uint64_t>();
+        get(other, row);
+      }
+    });
+    std::ranges::stable_sort(rows, {}, &Row::position);
   }
 
   // The bytes of the first process replace those of all others.
