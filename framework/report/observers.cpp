@@ -171,7 +171,7 @@ class Observers::Queue {
     --steps_;
     ++dropped_;
   }
-  // Nobody waits for steps any more; the last tick and the last telemetry are of the whole run.
+  // No step is needed any more; the last tick and the last telemetry are of the whole run.
   void prepare_end() MILLRACE_REQUIRES(mutex_) {
     if (delivery_ == Delivery::latest) {
       dropped_ += std::erase_if(facts_, [](const Fact& fact) { return fact.event && is<StepEvent>(*fact.event); });

@@ -27,7 +27,7 @@ class Observers {
   // Seconds that the end of a run waits for an observer with Delivery::latest.
   struct Patience {
     double catch_up = 2;  // then it is told the end alone
-    double call = 15;     // then it is left alone in a call that does not return, such as a write that nobody reads
+    double call = 15;     // then it is left alone in a call that does not return, such as a write into a full pipe
   };
   // Called about 20 times a second with the name of the observer that the caller waits for.
   using Waiting = std::function<void(const std::string& observer)>;

@@ -77,7 +77,7 @@ void KeptSamples::join(JointSink& processes) {
   });
   std::ranges::sort(places, comes_first);
   if (places.size() > most_) places.resize(most_);
-  // The last place that is kept; of no process without a sample is one asked for.
+  // The last place that is kept. Where there is no sample at all, it is not used.
   std::vector<std::byte> last(sizeof(Place));
   if (!places.empty()) std::memcpy(last.data(), &places.back(), sizeof(Place));
   processes.share(last);

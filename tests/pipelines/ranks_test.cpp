@@ -417,7 +417,7 @@ TEST_F(Ranks, WeightsComeToRanksThatHaveNone) {
   const std::string file = find_file(folder_ / "before", "weights.safetensors"), nowhere = folder_ / "nowhere/w.safetensors";
   const Outcome one = run_command(command("one", {"--devices", "cpu*4", "--weights", file}));
   ASSERT_EQ(one.code, 0) << one.err;
-  const std::tuple<bool, int> ways[] = {{false, 0}, {false, 1}, {true, 0}, {false, -1}};  // by --weights; who has it
+  const std::tuple<bool, int> ways[] = {{false, 0}, {false, 1}, {true, 0}, {false, -1}};  // by --weights; the rank that has the file
   for (const auto& [by_option, owner] : ways) {
     const std::string runs = fmt::format("sent{}{}", by_option, owner);
     std::vector<std::unique_ptr<RunningProgram>> all;

@@ -1,4 +1,5 @@
-// The ranks that a program starts on this machine, as --processes does. They meet and speak as ranks of any launcher do (framework/ranks).
+// The ranks that a program starts on this machine, as --processes does. They meet and speak as ranks of any launcher do
+// (framework/ranks).
 #pragma once
 
 #include <sys/types.h>
@@ -12,8 +13,8 @@ namespace millrace {
 class StartedRanks {
  public:
   // Makes `count` - 1 copies of this process, the ranks 1, 2, ...; this one is rank 0. Each goes on from here, and ends with rank
-  // 0. `wishes` is told how they find each other: rank 0 listens already, and nobody else knows the key. Throws Error(run) when
-  // that fails. REQUIRES: there is one thread.
+  // 0. `wishes` is told how they find each other: rank 0 listens already, and these ranks alone know the key. Throws Error(run)
+  // when that fails. REQUIRES: there is one thread.
   StartedRanks(int count, RankWishes& wishes);
   ~StartedRanks();  // end() after a run that went well
   StartedRanks(const StartedRanks&) = delete;

@@ -20,7 +20,7 @@ constexpr char kResult = '=', kMistake = '!';  // the first byte of what a proce
 void write_all(int file, const std::string& text) {
   for (std::size_t at = 0; at < text.size();) {
     const ssize_t written = ::write(file, text.data() + at, text.size() - at);
-    if (written < 0 && errno != EINTR) return;  // nobody listens any more
+    if (written < 0 && errno != EINTR) return;  // the reader is gone
     if (written > 0) at += static_cast<std::size_t>(written);
   }
 }

@@ -65,8 +65,8 @@ std::string_view data_of(std::string_view event) {
 
 std::string_view text_or_empty(const char* text) { return text == nullptr ? std::string_view() : text; }
 
-// libmicrohttpd is C, and calls back into this file: no exception may pass through it. What fails is answered with `otherwise`,
-// which closes the connection.
+// libmicrohttpd is C, and calls back into this file: no exception may pass through it. A failure returns `otherwise`, which
+// closes the connection.
 template <class F>
 auto guarded(std::invoke_result_t<const F&> otherwise, const F& f) noexcept {
   try {
@@ -292,7 +292,7 @@ void Server::Loop::wake_listeners() {
   }
 }
 
-// Made once for all who ask for it between two changes, and anew after the time between them: without a listener there are none.
+// All requests between two changes share one text. Without a listener no change comes, so an old text is made anew.
 Text Server::Loop::state() {
   const std::uint64_t next = first_change_ + changes_.size();
   const Clock::time_point now = Clock::now();
@@ -377,7 +377,7 @@ MHD_Result Server::Loop::listen(MHD_Connection* connection) {
   if (listeners_.size() == kMostListeners) {
     return send(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many pages show this run\n");
   }
-  if (listeners_.empty()) {  // what nobody has waited for is taken, so the state must be of a later moment
+  if (listeners_.empty()) {  // changes until now are dropped, so the state must be made after them
     source_.changes();
     state_.reset();
   }
