@@ -56,8 +56,12 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-  # What ccache wants to be told before it keeps what was compiled with precompiled headers (its manual, "Precompiled headers").
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+  # The first two words are what ccache wants to be told before it keeps what was compiled with precompiled headers (its manual,
+  # "Precompiled headers"). It must compare files, not what is left of them after preprocessing: GCC recognises a header that a
+  # precompiled one holds by its bytes, so one that was kept before a comment changed declares everything twice. The name keeps away
+  # what was kept without that rule.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1
+    CCACHE_NAMESPACE=millrace-1 ${CCACHE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
   endif()
