@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the site: the pages of the tree, with navigation, search and an API reference made from the headers. It needs mkdocs, doxygen and
-# graphviz, and nothing from the network; the site needs neither. usage: tools/docs.sh OUT
+# Builds the site: the pages of the tree, with navigation, search, an API reference made from the headers and a list of all messages. It
+# needs mkdocs, doxygen and graphviz, and nothing from the network; the site needs neither. usage: tools/docs.sh OUT
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -28,6 +28,7 @@ find framework pipelines plugins tests tools \( -name '*.md' -o -name '*.svg' -o
 
 (cat tools/docs/Doxyfile; echo "OUTPUT_DIRECTORY = $work") | doxygen -
 python3 tools/docs/api.py "$work/xml" "$work/pages/api"
+python3 tools/docs/messages.py . "$work/pages/pipelines/reference/messages.md"
 
 MILLRACE_DOCS=$work/pages mkdocs build --quiet --strict --clean --config-file tools/docs/mkdocs.yml --site-dir "$out"
 echo "$out/index.html"
