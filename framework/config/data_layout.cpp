@@ -106,6 +106,10 @@ class Finder {
     }
     const std::string path = text("path"), train = text("train"), validate = text("validate");
     if (!names_targets()) return std::nullopt;
+    if (!train.empty() && !path.empty()) {
+      errors_.add(data_.find("train")->at(), "'train' and 'path' both say where the images for training are: give one of them");
+      return std::nullopt;
+    }
     if (!train.empty()) return validate.empty() ? shared(train) : apart(train, validate);
     if (path.empty()) {
       if (report_misspelt_path()) return std::nullopt;
@@ -114,12 +118,10 @@ class Finder {
           "[data] needs 'path': the folder, list, shards or URL of the images; on the command line --set data.path=photos");
       return std::nullopt;
     }
-    if (!is_elsewhere(path) && is_folder(path)) {
-      const std::size_t before = errors_.size();
-      auto found = in_folder(path);
-      if (found || errors_.size() != before) return found;
-    }
-    return shared(path);
+    const std::size_t before = errors_.size();
+    auto found = !is_elsewhere(path) && is_folder(path) ? in_folder(path) : std::nullopt;
+    if (!found && errors_.size() == before) found = shared(path);
+    return found && !validate.empty() ? validated_on(validate, *found) : found;
   }
 
   double held_out() {
@@ -189,6 +191,12 @@ class Finder {
     const auto second = first ? part(validate) : std::nullopt;
     if (!second) return std::nullopt;
     return Layout{*first, *second, false};
+  }
+  // With images for validation that `path` does not hold, or instead of those that it does.
+  std::optional<Layout> validated_on(const std::string& validate, const Layout& found) {
+    const auto second = part(validate);
+    if (!second) return std::nullopt;
+    return Layout{found.train, *second, false};
   }
   std::optional<Layout> shared(const std::string& path) {
     const auto all = part(path);

@@ -174,7 +174,7 @@ void warn_of_images(PreparedRun& run, const GraphBuild& build) {
     std::string alike = warning_of_equal_images(main);
     run.audience.warn_once(alike.empty() ? warning_of_contradictions(main) : std::move(alike));
     run.audience.warn_once(warning_of_window(main, network->input));
-  } else if (!has_predictions(build.plan())) {
+  } else if (!only_predicts(build.plan())) {
     run.audience.warn_once(warning_of_shared_samples(main, build));
     run.audience.warn_once(warning_of_random_validation(main, build));
     std::string size = warning_of_other_size(main, build);

@@ -99,6 +99,7 @@ bool trains(const GraphPlan& plan) {
 }
 bool has_reports(const GraphPlan& plan) { return takes(plan, payload::kStepResult); }
 bool has_predictions(const GraphPlan& plan) { return takes(plan, payload::kPredictions); }
+bool only_predicts(const GraphPlan& plan) { return has_predictions(plan) && !has_reports(plan); }
 bool loses_results(const GraphPlan& plan) {
   const auto is_result = [](const Port& port) {
     return port.payload == payload::kStepResult || port.payload == payload::kPredictions;

@@ -20,6 +20,8 @@ bool trains(const GraphPlan& plan);  // gradients flow in it
 bool has_reports(const GraphPlan& plan);
 // Whether a stage of the graph takes predictions: each sample is to come once.
 bool has_predictions(const GraphPlan& plan);
+// Whether it makes predictions and reports no figures, so that nothing is compared with what the images are.
+bool only_predicts(const GraphPlan& plan);
 // Whether results or predictions are made, no stage takes any of them, and nothing is trained.
 bool loses_results(const GraphPlan& plan);
 

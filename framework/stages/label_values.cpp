@@ -159,7 +159,7 @@ std::string warning_of_label_values(const GraphBuild& build, std::uint64_t seed,
   if (unnamed.empty()) {
     // A rare class may well be in none of a few images, but not all classes but one; and what is predicted may be of one class.
     const bool is_no_chance = look.images >= build.samples() || lacking.size() + 1 >= build.classes().size();
-    return lacking.empty() || !is_no_chance || has_predictions(build.plan()) ? "" : begin + lacking_text(lacking);
+    return lacking.empty() || !is_no_chance || only_predicts(build.plan()) ? "" : begin + lacking_text(lacking);
   }
   return fmt::format(
       "{}no class has the value{} {}, and such pixels count nowhere{}; `ids` of a class names its values, and `ignored` "

@@ -103,6 +103,19 @@ TEST_F(ShortFiles, LeaveOutTopFiveBelowSixClasses) {
   EXPECT_NE(best.err.find("[validate] has no figure 'top5'; it reports loss, accuracy"), std::string::npos) << best.err;
 }
 
+// Images for validation that are named beside the path take the place of those that are found, and of those that are held out.
+TEST_F(ShortFiles, ValidateOnWhatIsNamedBesideThePath) {
+  const std::string other = few_classes(10);
+  for (const std::string& path : {shapes(), shapes() + "/train"}) {
+    const Outcome outcome = classify(path, {"data.validate=" + other});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const std::string kept = read_file(find_file(runs(), "pipeline.toml"));
+    EXPECT_NE(kept.find("path = \"" + other + "\""), std::string::npos) << kept;
+    EXPECT_EQ(kept.find("part = "), std::string::npos) << kept;
+    fs::remove_all(runs());
+  }
+}
+
 TEST_F(ShortFiles, ClassifyAFolderThatIsDividedAlready) {
   expect_trained(classify(shapes()), 40);
   expect_written({"confusion.svg", "confusion.csv", "classes.png", "mistakes.png", "predictions.png", "figures.csv"});
@@ -240,6 +253,8 @@ TEST_F(ShortFiles, SayWhatTheyNeed) {
       {segment(shapes()), {}, "holds no images with masks in a layout that is known here"},
       {"classify", {"data.path=x", "network.weights=imagenet"}, "give a .safetensors, .pth or .pt file, or the URL of one"},
       {"classify", {"data.path=x", "data.holds=cats"}, "'holds' must be \"classes\", \"masks\", \"images\" or \"numbers\""},
+      {"classify", {"data.path=x", "data.train=y"}, "'train' and 'path' both say where the images for training are"},
+      {"classify", {"data.path=" + shapes(), "data.validate=nowhere"}, "'nowhere' does not exist"},
       {"classify", {"data.path=x", "data.held_out=2"}, "'held_out' must be a share above 0 and below 1, found 2"}};
   for (const auto& [file, set, message] : mistakes) {
     const Outcome outcome = run(file, set);

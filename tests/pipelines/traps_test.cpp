@@ -38,7 +38,7 @@ size = 6
 learning_rate = 0.05
 [validate]
 every = "epoch"
-flow  = ["read", "decode_image", "batch", "forward", "metrics"]
+flow  = ["read", "decode_image", "batch", "forward", "metrics", "write_evaluation"]
 [validate.read]
 stage = "read_folder"
 path  = "ROOT/val"
