@@ -9,6 +9,7 @@
 #include "checkpoint/replica_values.h"
 #include "checkpoint/verify.h"
 #include "millrace/error.h"
+#include "millrace/util/host_cores.h"
 #include "prepare/batch_choice.h"
 #include "prepare/load_choice.h"
 #include "stages/median_weights.h"

@@ -14,6 +14,7 @@
 #include "forecast.h"
 #include "millrace/error.h"
 #include "millrace/observer.h"
+#include "millrace/util/host_cores.h"
 #include "prepare/prepared_run.h"
 #include "process_times.h"
 #include "run/bottleneck.h"
