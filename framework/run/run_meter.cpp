@@ -274,10 +274,10 @@ void RunMeter::tick(const std::string& waits_for) {
     event.images_per_second = (sums.samples - samples_before_) / seconds;
     event.seconds_left = seconds / static_cast<double>(steps) * static_cast<double>(event.steps - event.step);
   }
-  const Graph::Figures figures = run_.graph(0).figures();
-  event.waited_for_data_seconds = figures.waited_for_data_seconds;
-  event.waited_for_step_seconds = figures.waited_for_step_seconds;
-  event.waits_for = waits_for.empty() ? telemetry_.bottleneck() : waits_for;
+  const TelemetryEvent& newest = telemetry_.newest();
+  event.waited_for_data_seconds = newest.waited_for_data_seconds;
+  event.waited_for_step_seconds = newest.waited_for_step_seconds;
+  event.waits_for = waits_for.empty() ? newest.bottleneck : waits_for;
   run_.observers().tell(std::move(event));
 }
 
