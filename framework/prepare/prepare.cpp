@@ -48,14 +48,17 @@ void check_processes(const Pipeline& pipeline, const RunOptions& options) {
   if (options.hash_input) fail(ErrorKind::usage, "--hash pixels sees one process's part of a batch: run it with one process");
 }
 
-// Others would write what one process has seen.
-void require_joint_sinks(const GraphBuild& build) {
+// Other sinks would write what one process has seen. `count`: of the sinks in the graphs before.
+void number_joint_sinks(const GraphBuild& build, std::uint32_t& count) {
   const auto takes_predictions = [](const Port& port) { return port.payload == payload::kPredictions; };
   const GraphPlan& plan = build.plan();
   for (std::size_t index = 0; index < plan.stages.size(); ++index) {
     const StagePlan& stage = plan.stages[index];
     if (std::ranges::none_of(stage.type->inputs, takes_predictions)) continue;
-    if (dynamic_cast<const JointSink*>(build.stages()[index].front().get()) != nullptr) continue;
+    if (auto* const sink = dynamic_cast<JointSink*>(build.stages()[index].front().get())) {
+      sink->set_number(count++);
+      continue;
+    }
     fail(ErrorKind::usage,
          "{}: it writes the predictions of one process: give [{}] every = \"never\", and run --graph {} afterwards with one "
          "process",
@@ -355,6 +358,7 @@ void warn_of_no_effect(PreparedRun& run) {
 
 void add_step_stages(PreparedRun& run) {
   const OpenDevices& devices = run.replicas.devices();
+  std::uint32_t sinks = 0;
   for (const auto& build : run.builds) {
     StepContext context;
     for (const auto& replica : run.replicas.here()) context.replicas.push_back(replica.get());
@@ -366,7 +370,7 @@ void add_step_stages(PreparedRun& run) {
     context.last_step = run.steps.end;
     context.hash_input = run.options.hash_input;
     build->add_step_stages(std::move(context));
-    if (run.options.processes() > 1) require_joint_sinks(*build);
+    if (run.options.processes() > 1) number_joint_sinks(*build, sinks);
   }
 }
 
