@@ -181,7 +181,7 @@ void warn_of_images(PreparedRun& run, const GraphBuild& build) {
     run.audience.warn_once(warning_of_shared_samples(main, build));
     run.audience.warn_once(warning_of_random_validation(main, build));
     std::string size = warning_of_other_size(main, build);
-    if (size.empty() && build.image() != main.image()) size = warning_of_window(build, network->input);
+    if (size.empty() && build.data().image != main.data().image) size = warning_of_window(build, network->input);
     if (size.empty()) size = warning_of_small_middle(build);
     run.audience.warn_once(std::move(size));
   }
@@ -192,7 +192,7 @@ void warn_of_graphs(PreparedRun& run) {
   if (!run.options.is_first()) return;
   for (const auto& build : run.builds) {
     const GraphPlan& plan = build->plan();
-    if (build->source() != nullptr) run.audience.warn_once(warning_of_other_classes(*build, run.main()));
+    if (build->data().source != nullptr) run.audience.warn_once(warning_of_other_classes(*build, run.main()));
     warn_of_images(run, *build);
     run.audience.warn_once(warning_of_label_values(*build, static_cast<std::uint64_t>(run.pipeline.run.seed)));
     if (plan.every.empty() || !loses_results(plan)) continue;
@@ -236,10 +236,10 @@ void list_data(PreparedRun& run) {
       throw with_place_beside(error, plan, run.pipeline.file);
     }
     GraphBuild& build = *run.builds.back();
-    build.require_steps();
+    require_steps(build);
     require_learnt_classes(build, run.main(), run.pipeline.network.get());
     build.require_targets();
-    build.require_classes_of(run.main());
+    require_same_classes(build, run.main());
     if (!options.only_main) require_meant_classes(build, run.pipeline.network.get());
   }
   warn_of_graphs(run);
@@ -328,9 +328,9 @@ void compile(PreparedRun& run, std::uint32_t kept) {
 std::optional<std::uint64_t> step_with_other_batches(PreparedRun& run) {
   if (!run.resume_point) return std::nullopt;
   const StartingPoint& from = run.options.from;
-  const std::uint64_t was = run.resume_point->checkpoint.state.batch_size, is = run.main().batch().size;
+  const std::uint64_t was = run.resume_point->checkpoint.state.batch_size, is = run.main().data().batch.size;
   if (was == 0 || was == is) return std::nullopt;
-  const std::uint64_t samples = from.step * was, again = samples % is, an_epoch = run.main().steps_per_epoch();
+  const std::uint64_t samples = from.step * was, again = samples % is, an_epoch = run.main().data().steps_per_epoch();
   if (samples / is >= an_epoch) return an_epoch;
   if (again > 0) {
     run.audience.warn_once(
@@ -342,7 +342,7 @@ std::optional<std::uint64_t> step_with_other_batches(PreparedRun& run) {
 
 StepRange steps_of(PreparedRun& run) {
   const GraphBuild& main = run.main();
-  return choose_steps(run.pipeline, {main.plan().name, main.trains(), main.steps_per_epoch()},
+  return choose_steps(run.pipeline, {main.plan().name, main.trains(), main.data().steps_per_epoch()},
                       {.from = run.options.from,
                        .is_resumed = run.resume_point.has_value(),
                        .step_with_other_batches = step_with_other_batches(run),
@@ -352,7 +352,8 @@ StepRange steps_of(PreparedRun& run) {
 
 void warn_of_no_effect(PreparedRun& run) {
   if (!run.options.graph.empty() || run.options.only_main || run.options.resume.replays) return;
-  const RunLength length{.trains = run.main().trains(), .steps = run.steps.end, .steps_per_epoch = run.main().steps_per_epoch()};
+  const RunLength length{
+      .trains = run.main().trains(), .steps = run.steps.end, .steps_per_epoch = run.main().data().steps_per_epoch()};
   for (std::string& text : without_effect(run.pipeline, length)) run.audience.warn_once(std::move(text));
 }
 
