@@ -1,11 +1,19 @@
 #include "millrace/util/standard_error.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <string>
 
 #include "base/secrets.h"
 
 namespace millrace {
+
+std::size_t terminal_width() noexcept {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
+}
 
 void write_to_stderr(std::string_view text) noexcept {
   std::string masked;

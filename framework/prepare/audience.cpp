@@ -56,7 +56,7 @@ void Audience::listen() {
   receiver_ = std::make_unique<ReportReceiver>(
       *options_.group,
       ReportReceiver::Take{[this](int rank, const RunServices::StepReport& report) { log_->report(rank, report); },
-                           [this](BadSampleEvent event) { log_->bad_samples().add(std::move(event)); },
+                           [this](BadSampleEvent event) { log_->found().bad_samples.add(std::move(event)); },
                            [this](WarningEvent event) { observers_.tell(std::move(event)); },
                            [this](int rank, std::vector<DeviceTelemetry> devices) {
                              const Lock lock(mutex_);
@@ -72,7 +72,7 @@ std::vector<DeviceTelemetry> Audience::devices_of_others() const {
 }
 
 void Audience::end(RunEnd event) {
-  event.bad_samples = log_->bad_samples().count();
+  event.bad_samples = log_->found().bad_samples.count();
   observers_.end(std::move(event), [this](const std::string& observer) {
     if (options_.hooks.activity) options_.hooks.activity->set("observer " + observer, true);
   });

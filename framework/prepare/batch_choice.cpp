@@ -13,7 +13,7 @@ namespace {
 
 // The first graph that leaves it open.
 const GraphBuild& first_of(const Builds& builds) {
-  return **std::ranges::find_if(builds, [](const auto& build) { return build->chooses_batch(); });
+  return **std::ranges::find_if(builds, [](const auto& build) { return build->data().chooses_batch; });
 }
 
 }  // namespace
@@ -22,12 +22,12 @@ BatchChoice::BatchChoice(const Builds& builds, Group* group, Compile compile)
     : builds_(builds), group_(group), compile_(std::move(compile)) {}
 
 bool BatchChoice::is_open(const Builds& builds) {
-  return std::ranges::any_of(builds, [](const auto& build) { return build->chooses_batch(); });
+  return std::ranges::any_of(builds, [](const auto& build) { return build->data().chooses_batch; });
 }
 
 std::string BatchChoice::place(const Builds& builds) {
   const GraphBuild& build = first_of(builds);
-  const StagePlan& batcher = build.batcher();
+  const StagePlan& batcher = *build.data().batcher;
   const Value* size = batcher.table.find("size");
   return place_of_stage(size ? size->at() : batcher.table_at(), build.plan().name, batcher.name) + " size = \"auto\"";
 }
@@ -36,7 +36,7 @@ std::uint64_t BatchChoice::most_samples() const {
   constexpr std::uint64_t kMost = 1 << 24;
   std::uint64_t most = 1;
   for (const auto& build : builds_) {
-    if (build->chooses_batch()) most = std::max(most, std::min(build->samples(), kMost));
+    if (build->data().chooses_batch) most = std::max(most, std::min(build->data().samples_per_epoch, kMost));
   }
   return most;
 }
@@ -64,16 +64,16 @@ void BatchChoice::choose(std::uint32_t least) {
     throw error.in(place(builds_));
   }
   const GraphBuild& first = first_of(builds_);
-  const std::uint32_t size = first.batch().size;
-  const std::string why = size == first.samples() ? "all samples of an epoch" : lack_.substr(0, lack_.find('\n'));
+  const std::uint32_t size = first.data().batch.size;
+  const std::string why = size == first.data().samples_per_epoch ? "all samples of an epoch" : lack_.substr(0, lack_.find('\n'));
   text_ = fmt::format("batch size: {}{}", size, why.empty() ? "" : fmt::format(" ({})", why));
 }
 
 // Never more than the samples that a graph has.
 void BatchChoice::set(std::uint32_t size) {
   for (const auto& build : builds_) {
-    if (!build->chooses_batch()) continue;
-    const std::uint64_t most = std::max<std::uint64_t>(build->samples(), 1);
+    if (!build->data().chooses_batch) continue;
+    const std::uint64_t most = std::max<std::uint64_t>(build->data().samples_per_epoch, 1);
     build->set_batch_size(static_cast<std::uint32_t>(std::min<std::uint64_t>(size, most)));
   }
 }
@@ -116,20 +116,22 @@ std::uint32_t BatchChoice::agreed(std::uint32_t mine) const {
 std::uint32_t take_batch_size(const Builds& builds, const Value& then) {
   std::uint32_t kept = 0;
   for (const auto& build : builds) {
-    const Value* graph = build->chooses_batch() ? then.find(build->plan().name) : nullptr;
-    const Value* batcher = graph != nullptr ? graph->find(build->batcher().name) : nullptr;
+    const Value* graph = build->data().chooses_batch ? then.find(build->plan().name) : nullptr;
+    const Value* batcher = graph != nullptr ? graph->find(build->data().batcher->name) : nullptr;
     const Value* size = batcher != nullptr ? batcher->find("size") : nullptr;
     if (size == nullptr || size->kind() != Value::Kind::integer) continue;
     build->set_batch_size(static_cast<std::uint32_t>(size->integer()));
-    kept = std::max(kept, build->batch().size);
+    kept = std::max(kept, build->data().batch.size);
   }
   return kept;
 }
 
 void limit_batch(GraphBuild& build, std::size_t replicas, const std::vector<double>& load) {
-  const BatchSpec& batch = build.batch();
-  if (build.source() == nullptr || build.trains() || batch.last != BatchSpec::Last::keep || batch.size <= build.samples()) return;
-  const auto samples = static_cast<std::uint32_t>(build.samples());
+  const BatchSpec& batch = build.data().batch;
+  if (build.data().source == nullptr || build.trains() || batch.last != BatchSpec::Last::keep ||
+      batch.size <= build.data().samples_per_epoch)
+    return;
+  const auto samples = static_cast<std::uint32_t>(build.data().samples_per_epoch);
   if (replicas > 0) {
     const auto without = [](const Share& share) { return share.count == 0; };
     if (std::ranges::any_of(split(samples, replicas, load), without)) return;

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <sched.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
@@ -13,6 +11,7 @@
 #include <numeric>
 
 #include "millrace/error.h"
+#include "millrace/util/host_cores.h"
 #include "ranks/endpoint.h"
 
 namespace millrace {
@@ -260,19 +259,6 @@ CoreShares share_cores(const std::vector<int>& cores, std::size_t replicas, cons
     next = end;
   }
   return shares;
-}
-
-std::vector<int> available_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) {
-    for (int core = 0; core < CPU_SETSIZE; ++core) {
-      if (CPU_ISSET(core, &set)) cores.push_back(core);
-    }
-  }
-  if (cores.empty()) cores.push_back(0);
-  return cores;
 }
 
 HostShare share_of_host(Group* group) {

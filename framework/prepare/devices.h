@@ -45,8 +45,6 @@ struct CoreShares {
 };
 CoreShares share_cores(const std::vector<int>& cores, std::size_t replicas, const std::vector<double>& load);
 
-std::vector<int> available_cores();  // that this process may run on
-
 using Replicas = std::vector<std::unique_ptr<Replica>>;
 
 // The devices of a run, one entry for each replica.

@@ -25,9 +25,9 @@ class BlackBatch final : public Batch {
       : slots_(size), slot_records_(size), slot_labels_(size, 0), slot_weights_(size, 1.0F), slot_rows_(size + 1, 0U) {
     count = global_count = size;
     weight = size;
-    image = build.image();
+    image = build.data().image;
     window = seen;
-    target = build.target();
+    target = build.data().target;
     memory_ = device.host_buffer(image.bytes() * size);
     samples = slots_;
     pixels = memory_.get();
@@ -35,10 +35,10 @@ class BlackBatch final : public Batch {
       target_memory_ = device.host_buffer(target_bytes() * size);
       targets = target_memory_.get();
     }
-    numbers_per_sample = build.source() ? build.source()->numbers() : 0;
+    numbers_per_sample = build.data().source ? build.data().source->numbers() : 0;
     slot_numbers_.resize(std::size_t{size} * numbers_per_sample);
     numbers = slot_numbers_.data();
-    if (build.source() && build.source()->has_rows()) row_offsets = slot_rows_.data();
+    if (build.data().source && build.data().source->has_rows()) row_offsets = slot_rows_.data();
     records = slot_records_.data();
     labels = slot_labels_.data();
     weights = slot_weights_.data();
@@ -79,7 +79,7 @@ std::vector<double> speeds_here(const PreparedRun& run, ReplicaSet::Compiling co
   const Replicas replicas = run.replicas.compiled(compiling);
   const std::uint32_t pieces = run.replicas.request().micro_batches;
   const auto all = static_cast<std::uint32_t>(run.replicas.all());
-  const std::uint32_t count = std::max(run.main().batch().size / all / pieces, 1U);
+  const std::uint32_t count = std::max(run.main().data().batch.size / all / pieces, 1U);
   for (const auto& replica : replicas) replica->start();
   if (run.options.group != nullptr) run.options.group->barrier(Group::kRun);  // all measure at the same time
   std::vector<double> speeds(replicas.size(), 0);
@@ -148,7 +148,7 @@ void choose_load(PreparedRun& run, const ReplicaSet::Compiling& compiling) {
   run.options.doing("measuring the replicas");
   GraphBuild& main = *run.builds.front();
   const auto all = static_cast<std::uint32_t>(run.replicas.all());
-  if (main.chooses_batch()) main.set_batch_size(all * run.replicas.request().micro_batches * kSamples);
+  if (main.data().chooses_batch) main.set_batch_size(all * run.replicas.request().micro_batches * kSamples);
   std::vector<double> speeds = speeds_here(run, compiling);
   if (Group* const group = run.options.group; group != nullptr) {
     const std::vector<double> mine = std::exchange(speeds, {});

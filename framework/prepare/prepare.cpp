@@ -48,14 +48,17 @@ void check_processes(const Pipeline& pipeline, const RunOptions& options) {
   if (options.hash_input) fail(ErrorKind::usage, "--hash pixels sees one process's part of a batch: run it with one process");
 }
 
-// Others would write what one process has seen.
-void require_joint_sinks(const GraphBuild& build) {
+// Other sinks would write what one process has seen. `count`: of the sinks in the graphs before.
+void number_joint_sinks(const GraphBuild& build, std::uint32_t& count) {
   const auto takes_predictions = [](const Port& port) { return port.payload == payload::kPredictions; };
   const GraphPlan& plan = build.plan();
   for (std::size_t index = 0; index < plan.stages.size(); ++index) {
     const StagePlan& stage = plan.stages[index];
     if (std::ranges::none_of(stage.type->inputs, takes_predictions)) continue;
-    if (dynamic_cast<const JointSink*>(build.stages()[index].front().get()) != nullptr) continue;
+    if (auto* const sink = dynamic_cast<JointSink*>(build.stages()[index].front().get())) {
+      sink->set_number(count++);
+      continue;
+    }
     fail(ErrorKind::usage,
          "{}: it writes the predictions of one process: give [{}] every = \"never\", and run --graph {} afterwards with one "
          "process",
@@ -178,7 +181,7 @@ void warn_of_images(PreparedRun& run, const GraphBuild& build) {
     run.audience.warn_once(warning_of_shared_samples(main, build));
     run.audience.warn_once(warning_of_random_validation(main, build));
     std::string size = warning_of_other_size(main, build);
-    if (size.empty() && build.image() != main.image()) size = warning_of_window(build, network->input);
+    if (size.empty() && build.data().image != main.data().image) size = warning_of_window(build, network->input);
     if (size.empty()) size = warning_of_small_middle(build);
     run.audience.warn_once(std::move(size));
   }
@@ -189,7 +192,7 @@ void warn_of_graphs(PreparedRun& run) {
   if (!run.options.is_first()) return;
   for (const auto& build : run.builds) {
     const GraphPlan& plan = build->plan();
-    if (build->source() != nullptr) run.audience.warn_once(warning_of_other_classes(*build, run.main()));
+    if (build->data().source != nullptr) run.audience.warn_once(warning_of_other_classes(*build, run.main()));
     warn_of_images(run, *build);
     run.audience.warn_once(warning_of_label_values(*build, static_cast<std::uint64_t>(run.pipeline.run.seed)));
     if (plan.every.empty() || !loses_results(plan)) continue;
@@ -233,10 +236,10 @@ void list_data(PreparedRun& run) {
       throw with_place_beside(error, plan, run.pipeline.file);
     }
     GraphBuild& build = *run.builds.back();
-    build.require_steps();
+    require_steps(build);
     require_learnt_classes(build, run.main(), run.pipeline.network.get());
     build.require_targets();
-    build.require_classes_of(run.main());
+    require_same_classes(build, run.main());
     if (!options.only_main) require_meant_classes(build, run.pipeline.network.get());
   }
   warn_of_graphs(run);
@@ -325,9 +328,9 @@ void compile(PreparedRun& run, std::uint32_t kept) {
 std::optional<std::uint64_t> step_with_other_batches(PreparedRun& run) {
   if (!run.resume_point) return std::nullopt;
   const StartingPoint& from = run.options.from;
-  const std::uint64_t was = run.resume_point->checkpoint.state.batch_size, is = run.main().batch().size;
+  const std::uint64_t was = run.resume_point->checkpoint.state.batch_size, is = run.main().data().batch.size;
   if (was == 0 || was == is) return std::nullopt;
-  const std::uint64_t samples = from.step * was, again = samples % is, an_epoch = run.main().steps_per_epoch();
+  const std::uint64_t samples = from.step * was, again = samples % is, an_epoch = run.main().data().steps_per_epoch();
   if (samples / is >= an_epoch) return an_epoch;
   if (again > 0) {
     run.audience.warn_once(
@@ -339,7 +342,7 @@ std::optional<std::uint64_t> step_with_other_batches(PreparedRun& run) {
 
 StepRange steps_of(PreparedRun& run) {
   const GraphBuild& main = run.main();
-  return choose_steps(run.pipeline, {main.plan().name, main.trains(), main.steps_per_epoch()},
+  return choose_steps(run.pipeline, {main.plan().name, main.trains(), main.data().steps_per_epoch()},
                       {.from = run.options.from,
                        .is_resumed = run.resume_point.has_value(),
                        .step_with_other_batches = step_with_other_batches(run),
@@ -349,12 +352,14 @@ StepRange steps_of(PreparedRun& run) {
 
 void warn_of_no_effect(PreparedRun& run) {
   if (!run.options.graph.empty() || run.options.only_main || run.options.resume.replays) return;
-  const RunLength length{.trains = run.main().trains(), .steps = run.steps.end, .steps_per_epoch = run.main().steps_per_epoch()};
+  const RunLength length{
+      .trains = run.main().trains(), .steps = run.steps.end, .steps_per_epoch = run.main().data().steps_per_epoch()};
   for (std::string& text : without_effect(run.pipeline, length)) run.audience.warn_once(std::move(text));
 }
 
 void add_step_stages(PreparedRun& run) {
   const OpenDevices& devices = run.replicas.devices();
+  std::uint32_t sinks = 0;
   for (const auto& build : run.builds) {
     StepContext context;
     for (const auto& replica : run.replicas.here()) context.replicas.push_back(replica.get());
@@ -366,7 +371,7 @@ void add_step_stages(PreparedRun& run) {
     context.last_step = run.steps.end;
     context.hash_input = run.options.hash_input;
     build->add_step_stages(std::move(context));
-    if (run.options.processes() > 1) require_joint_sinks(*build);
+    if (run.options.processes() > 1) number_joint_sinks(*build, sinks);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "checkpoint/replica_values.h"
 #include "checkpoint/verify.h"
 #include "millrace/error.h"
+#include "millrace/util/host_cores.h"
 #include "prepare/batch_choice.h"
 #include "prepare/load_choice.h"
 #include "stages/median_weights.h"
@@ -21,9 +22,10 @@ namespace {
 std::map<std::string, RunState::Data> data_of(const Builds& builds) {
   std::map<std::string, RunState::Data> all;
   for (const auto& build : builds) {
-    if (build->source() == nullptr) continue;
-    all[fmt::format("{}.{}", build->plan().name, build->source_plan().name)] = {build->samples(), build->classes(),
-                                                                                build->class_counts(), build->listing_hash()};
+    const GraphData& data = build->data();
+    if (data.source == nullptr) continue;
+    all[fmt::format("{}.{}", data.graph, data.source_plan->name)] = {data.samples_per_epoch, data.classes, data.class_counts,
+                                                                     data.listing_hash};
   }
   return all;
 }
@@ -83,11 +85,11 @@ WeightsOptions PreparedRun::weights_options() const {
 Value PreparedRun::resolved() const {
   Value resolved = with_median_weights(pipeline.resolved, median_weights);
   for (const auto& build : builds) {
-    if (!build->chooses_batch() && !has_batch_per_device(*build)) continue;
+    if (!build->data().chooses_batch && !has_batch_per_device(*build)) continue;
     Value& graph = *resolved.find(build->plan().name);
-    const std::string& batcher = build->batcher().name;
+    const std::string& batcher = build->data().batcher->name;
     if (graph.find(batcher) == nullptr) graph.set(batcher, Value());
-    graph.find(batcher)->set("size", Value(static_cast<std::int64_t>(build->batch().size)));
+    graph.find(batcher)->set("size", Value(static_cast<std::int64_t>(build->data().batch.size)));
     graph.find(batcher)->erase("per_device");
   }
   if (measures_load(pipeline) && !replicas.load().empty()) {
@@ -99,22 +101,22 @@ Value PreparedRun::resolved() const {
 }
 
 GraphOptions PreparedRun::graph_options(std::size_t g) const {
-  const GraphBuild& build = *builds[g];
+  const GraphData& data = builds[g]->data();
   const OpenDevices& devices = replicas.devices();
   GraphOptions graph;
   graph.resident_set = replicas.resident_set(g);
   graph.seed = static_cast<std::uint64_t>(pipeline.run.seed);
   graph.chunk = static_cast<std::uint32_t>(pipeline.run.chunk);
-  graph.samples_per_epoch = build.samples();
-  graph.batch_size = build.batch().size;
+  graph.samples_per_epoch = data.samples_per_epoch;
+  graph.batch_size = data.batch.size;
   graph.guard = options.guard;
   graph.keeps_batches = options.only_steps && g == 0;
-  graph.steps_per_epoch = build.steps_per_epoch();
-  graph.image = build.image();
-  graph.target = build.target();
-  graph.numbers = build.source() ? build.source()->numbers() : 0;
-  graph.has_rows = build.source() && build.source()->has_rows();
-  graph.window = pipeline.network ? pipeline.network->input : build.image();
+  graph.steps_per_epoch = data.steps_per_epoch();
+  graph.image = data.image;
+  graph.target = data.target;
+  graph.numbers = data.source ? data.source->numbers() : 0;
+  graph.has_rows = data.source && data.source->has_rows();
+  graph.window = pipeline.network ? pipeline.network->input : data.image;
   if (options.group != nullptr) {
     graph.load = replicas.load();
     if (graph.load.empty()) graph.load.assign(replicas.all(), 1.0);
@@ -135,9 +137,9 @@ MemoryNeeds PreparedRun::memory_needs(const Replicas& candidates) const {
     const GraphBuild& build = *builds[g];
     MemoryNeeds::Graph graph{.name = build.plan().name,
                              .slot_bytes = slot_bytes(build.stages(), graph_options(g)),
-                             .slots = replicas.slots_here(build.batch().size),
-                             .batch_size = build.batch().size,
-                             .buffers = build.batch().buffers};
+                             .slots = replicas.slots_here(build.data().batch.size),
+                             .batch_size = build.data().batch.size,
+                             .buffers = build.data().batch.buffers};
     for (std::size_t s = 0; s < build.stages().size(); ++s) {
       std::size_t bytes = 0;
       for (const auto& stage : build.stages()[s]) bytes += stage->memory_bound();
@@ -173,7 +175,7 @@ void PreparedRun::open_graphs() {
   require_possible_memory(memory(), host_memory_for("", replicas.devices().processes_here));
   if (options.keeps_to_memory) require_memory(memory(), host_memory(), !pipeline.run.memory.empty());
   RunLog& log = audience.log();
-  if (log.folder().empty() && !options.only_main) log.expect_folder(pipeline.run.folder);
+  if (log.output_folder().empty() && !options.only_main) log.set_folder(pipeline.run.folder);
   workers = std::make_unique<Workers>(data_threads(), static_cast<int>(pipeline.run.io_threads), replicas.devices().cores.data);
   for (std::size_t g = 0; g < builds.size(); ++g) {
     GraphBuild& build = *builds[g];
@@ -185,13 +187,13 @@ void PreparedRun::open_graphs() {
 
 std::map<std::string, std::string> weights_metadata(const PreparedRun& run) {
   std::map<std::string, std::string> metadata = plans_of(run.replicas.here(), run.replicas.devices().devices);
-  metadata.merge(metadata_of(run.main().classes()));
+  metadata.merge(metadata_of(run.main().data().classes));
   if (!run.recipe) return metadata;
   InferenceRecipe recipe = *run.recipe;  // with what the file left to the run
   recipe.precision = to_string(run.replicas.precision());
   recipe.measure = with_median_weights(std::move(recipe.measure), run.median_weights);
   for (const auto& build : run.builds) {
-    if (build->plan().name == recipe.graph) recipe.batch = build->batch().size;
+    if (build->plan().name == recipe.graph) recipe.batch = build->data().batch.size;
   }
   metadata.merge(metadata_of(recipe));
   return metadata;
@@ -214,7 +216,7 @@ std::string verify(PreparedRun& run, std::uint64_t most) {
   if (!run.resume_point) return {};
   const auto read = [&](std::uint64_t first, std::uint64_t last) {
     RunLog& log = run.audience.log();
-    if (run.options.is_first()) log.expect_folder(run.resume_point->run);  // stages that are opened here write there
+    if (run.options.is_first()) log.set_folder(run.resume_point->run);  // stages that are opened here write there
     run.open_graphs();
     run.options.doing(fmt::format("reading the batches of steps {} to {} again", first + 1, last));
     log.set_dry_run(true);

@@ -47,9 +47,9 @@ CompileOptions ReplicaSet::options_for(std::size_t replica, const Compiling& wha
     options.resident_sets.clear();
   }
   for (const auto& build : what.builds) {
-    if (build->batch().size == 0) continue;
+    if (build->data().batch.size == 0) continue;
     // A replica without a share has gradients all the same, laid out as the others' are: zeros that are summed.
-    const auto shares = split(build->batch().size, all(), load_);
+    const auto shares = split(build->data().batch.size, all(), load_);
     const std::uint32_t share = std::max(shares[options.replica].count, 1U);
     const std::uint32_t pieces = build->trains() ? options.request.micro_batches : 1;
     std::uint32_t& largest = build->trains() ? options.train_batch : options.infer_batch;
@@ -122,11 +122,12 @@ ReplicaSet open_replicas(const Pipeline& pipeline, const Registry& registry, con
 
 void check_batches(const Pipeline& pipeline, const ReplicaSet& replicas, const Builds& builds) {
   for (const auto& build : builds) {
-    const BatchSpec& batch = build->batch();
+    const BatchSpec& batch = build->data().batch;
     if (!build->trains() || batch.size == 0) continue;
     TrainedBatches batches{.graph = build->plan().name, .size = batch.size, .replicas = replicas.all()};
     batches.load = replicas.load();
-    if (batch.last == BatchSpec::Last::keep) batches.last = static_cast<std::uint32_t>(build->samples() % batch.size);
+    if (batch.last == BatchSpec::Last::keep)
+      batches.last = static_cast<std::uint32_t>(build->data().samples_per_epoch % batch.size);
     require_variance(*pipeline.network, replicas.request(), batches);
   }
 }

@@ -116,14 +116,14 @@ class InferenceRecipeReader {
   }
 
   void read_source() {
-    recipe_.classes = build_.classes();
+    recipe_.classes = build_.data().classes;
     const std::vector<StagePlan>& stages = build_.plan().stages;
     const auto source = std::find_if(stages.begin(), stages.end(),
                                      [](const StagePlan& stage) { return stage.type->role == StageType::Role::source; });
     const Value *classes = source->table.find("classes"), *ignored = source->table.find("ignored");
     recipe_.classes_at = classes ? classes->at() : source->table_at();
     recipe_.target_at = ignored ? ignored->at() : source->table_at();
-    const TargetSpec& target = build_.target();
+    const TargetSpec& target = build_.data().target;
     if (target.kind == TargetSpec::Kind::none) return;
     const bool of_classes = target.kind == TargetSpec::Kind::classes;
     recipe_.paired = !of_classes && source->table.find("labels") != nullptr;  // else each image is its own target
@@ -131,7 +131,7 @@ class InferenceRecipeReader {
     recipe_.target.set("scale", Value(target.scale));
     if (!of_classes) return;
     recipe_.target.set("ids", ids_of(target));
-    const std::vector<std::string>& colours = build_.colours();
+    const std::vector<std::string>& colours = build_.data().colours;
     if (!colours.empty()) recipe_.target.set("colours", Value(Array(colours.begin(), colours.end())));
   }
 
@@ -207,7 +207,7 @@ void read_loss(const GraphBuild& main, InferenceRecipe& recipe) {
   if (request.losses.empty()) return;
   const LossInfo& info = request.losses.front().loss->info();
   recipe.loss = info.name;
-  const bool image = main.target().kind == TargetSpec::Kind::image;
+  const bool image = main.data().target.kind == TargetSpec::Kind::image;
   recipe.output = info.target == LossTarget::labels    ? "classes"
                   : info.target == LossTarget::classes ? "map"
                   : image                              ? "image"

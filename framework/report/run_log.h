@@ -4,23 +4,30 @@
 #include <atomic>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/mutex.h"
 #include "millrace/detail/value.h"
 #include "millrace/stage.h"
 #include "report/bad_samples.h"
+#include "report/epoch_sums.h"
 #include "report/number_watch.h"
 #include "report/observers.h"
 #include "report/relay.h"
 #include "report/requests.h"
+#include "report/step_log.h"
 
 namespace millrace {
+
+// What stages have said, by what it is about. Each part is thread-safe.
+struct RunFindings {
+  NumberWatch numbers;  // losses and other figures of the stepping graph
+  BadSamples bad_samples;
+  EpochSums epochs;
+  StepLog steps;  // of the stepping graph
+};
 
 // Thread-safe.
 class RunLog final : public RunServices {
@@ -28,7 +35,7 @@ class RunLog final : public RunServices {
   struct Options {
     std::uint64_t log_every = 1;                            // steps between events
     std::string stepping_graph;                             // whose losses and figures are watched: "train"
-    bool tells_steps = true;                                // step_done() is called for each of its steps
+    bool tells_steps = true;                                // StepLog::done() is called for each of its steps
     bool steps_are_reported = true;                         // false: a step is told without its loss
     std::function<double(std::uint64_t)> rate_factor = {};  // at a step, on top of what was asked for; null: 1
     bool skips = false;                                     // NumberWatch::Setting
@@ -45,11 +52,8 @@ class RunLog final : public RunServices {
   }
   void report(int rank, const StepReport& report);  // of one process
 
-  // The run's folder, and the resolved pipeline in it. Empty: nothing is written. Throws Error(run) naming the file; a run that
-  // goes on warns instead, and keeps the file that it has.
-  void open(const std::filesystem::path& folder, const Value& pipeline, bool goes_on);
-  // Where a folder would be made, for a pipeline that is checked and not run.
-  void expect_folder(const std::filesystem::path& parent) { folder_ = parent; }
+  // The run's folder; where it would be made, for a pipeline that is checked and not run. Empty: nothing is written.
+  void set_folder(const std::filesystem::path& folder) { folder_ = folder; }
 
   // RunServices
   void report(const StepReport& report) override;
@@ -58,69 +62,33 @@ class RunLog final : public RunServices {
   void not_finite(std::string_view graph, std::uint64_t step, std::string_view what) override;
   void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) override;
   std::string output_folder() const override { return folder_.string(); }
-  const std::filesystem::path& folder() const { return folder_; }
   void warn(std::string_view message) override { observers_.warn(std::string(message)); }
   double rate_factor(std::uint64_t step) const override {
     return requests_.factor(step) * (options_.rate_factor ? options_.rate_factor(step) : 1);
   }
 
-  // While it is on, bad samples are not told: they will come again, or bad_samples().tell_held() where the rehearsal has failed.
+  // While it is on, bad samples are not told: they will come again, or BadSamples::tell_held() where the rehearsal has failed.
   void set_dry_run(bool on);
   bool is_dry_run() const override { return is_dry_run_; }
 
-  void times_steps_from_now();  // the run stood still until now
-  // A step's updates are submitted: with its report, it can be told.
-  void step_done(std::uint64_t step);
-  bool has_told_until(std::uint64_t step) const;  // all steps before this one
-
-  // Sees the losses and other figures of the stepping graph.
-  const NumberWatch& numbers() const { return numbers_; }
-  BadSamples& bad_samples() { return bad_samples_; }
-
-  // Sums over an epoch of a graph.
-  struct Sums {
-    std::shared_ptr<const Loss> loss;  // that makes figures of the sums
-    StepSums sums;
-    double samples = 0;
-    std::uint64_t steps = 0;
-    std::uint64_t stream_hash = 0;
-    std::int64_t outputs = 0;  // of the network
-    void add(const Sums& others);
-    // Whether no sample had a weight, as when all were left out. There are no figures then: a mean over nothing is none, and 0
-    // would be the best loss of all.
-    bool measured_nothing() const;
-    std::vector<Figure> figures(std::size_t most = SIZE_MAX) const;  // the first ones
-    std::vector<double> class_matrix() const;                        // empty where the loss has none
-  };
-  Sums sums(std::string_view graph, std::uint64_t epoch) const;
-  void restore(std::string_view graph, std::uint64_t epoch, Sums sums);  // of a run that goes on
-  void forget(std::string_view graph, std::uint64_t epoch);
+  RunFindings& found() { return found_; }
 
  private:
-  struct Pending {  // a step of the stepping graph that is not told yet
-    bool reported = false, done = false;
-    std::uint64_t epoch = 0;
-    double samples = 0;
-    std::vector<Figure> figures;
-    std::map<std::string, double, std::less<>> scalars;
-    std::set<std::string, std::less<>> promised;  // that have not come yet
-  };
   void take(const StepReport& report) MILLRACE_REQUIRES(mutex_);
-  void tell_step_if_whole(std::uint64_t step) MILLRACE_REQUIRES(mutex_);
 
   const Options options_;
   Observers& observers_;
   const Requests& requests_;
-  NumberWatch numbers_;
-  BadSamples bad_samples_;
+  RunFindings found_;
   Reporter* reporter_ = nullptr;         // null: this process keeps its reports
   std::unique_ptr<JointReports> joint_;  // null: this process's reports are whole
   std::filesystem::path folder_;
   std::atomic<bool> is_dry_run_{false};
-  mutable Mutex mutex_;
-  std::map<std::pair<std::string, std::uint64_t>, Sums> epochs_ MILLRACE_GUARDED_BY(mutex_);
-  std::map<std::uint64_t, Pending> pending_ MILLRACE_GUARDED_BY(mutex_);
-  double last_step_seconds_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  Mutex mutex_;  // of what is added up, step by step
 };
+
+// Writes the resolved pipeline into run.output_folder(), if there is one. Throws Error(run) naming the file; a run that goes on
+// warns instead, and keeps the file that it has.
+void keep_pipeline(const Value& pipeline, bool goes_on, RunServices& run);
 
 }  // namespace millrace

@@ -38,7 +38,7 @@ struct Log {
     event.epoch = epoch;
     event.position = position;
     event.action = "skipped";
-    log.bad_samples().add(std::move(event));
+    log.found().bad_samples.add(std::move(event));
   }
   std::vector<std::uint64_t> counts() {
     observers.flush({});
@@ -57,11 +57,11 @@ RunState stopped() {
   run.bad("train", 1, 3);
   run.bad("train", 1, 17);
   run.bad("validate", 1, 5);
-  run.log.bad_samples().done("validate", UINT64_MAX, 0);
+  run.log.found().bad_samples.done("validate", UINT64_MAX, 0);
   run.bad("validate", 1, 6);
-  run.log.bad_samples().done("train", 0, 10);
+  run.log.found().bad_samples.done("train", 0, 10);
   RunState state;
-  run.log.bad_samples().save(state);
+  run.log.found().bad_samples.save(state);
   return read_run_state(to_json(state));
 }
 
@@ -73,18 +73,18 @@ TEST(RunLog, KnowsWhichBadSamplesComeAgain) {
 
 TEST(RunLog, ARunThatGoesOnTellsEachBadSampleOnce) {
   Log run;
-  run.log.bad_samples().restore(stopped());
+  run.log.found().bad_samples.restore(stopped());
   run.bad("validate", 1, 6);
   run.bad("train", 1, 17);
   EXPECT_EQ(run.counts(), std::vector<std::uint64_t>{});
-  EXPECT_EQ(run.log.bad_samples().skipped("validate"), 1U) << "of the pass that is made again";
-  run.log.bad_samples().done("validate", UINT64_MAX, 0);
+  EXPECT_EQ(run.log.found().bad_samples.skipped("validate"), 1U) << "of the pass that is made again";
+  run.log.found().bad_samples.done("validate", UINT64_MAX, 0);
   run.bad("train", 1, 18);
   run.bad("validate", 1, 6);  // of the next pass
   EXPECT_EQ(run.counts(), (std::vector<std::uint64_t>{5, 6}));
-  EXPECT_EQ(run.log.bad_samples().count(), 6U);
+  EXPECT_EQ(run.log.found().bad_samples.count(), 6U);
   RunState next;  // is stopped before the step of these is done
-  run.log.bad_samples().save(next);
+  run.log.found().bad_samples.save(next);
   EXPECT_EQ(next.bad_and_ahead,
             (std::vector<RunState::BadSample>{{"train", 1, 17, 0}, {"train", 1, 18, 0}, {"validate", 1, 6, 0}}));
 }
@@ -96,22 +96,22 @@ TEST(RunLog, AStepIsToldWhenAllThatWasPromisedHasCome) {
   report.graph = "train";
   report.step = 4;
   run.log.report(report);
-  run.log.step_done(4);
-  EXPECT_TRUE(run.log.has_told_until(4));
-  EXPECT_FALSE(run.log.has_told_until(5));
+  run.log.found().steps.done(4);
+  EXPECT_TRUE(run.log.found().steps.has_told_until(4));
+  EXPECT_FALSE(run.log.found().steps.has_told_until(5));
   run.log.scalar("train", 4, "gradient_norm", 1.5);
-  EXPECT_TRUE(run.log.has_told_until(5));
+  EXPECT_TRUE(run.log.found().steps.has_told_until(5));
 }
 
 TEST(RunLog, TheRateOfAStepBehindAStandstillIsThatOfTheStep) {
   Log run;
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  run.log.times_steps_from_now();
+  run.log.found().steps.times_from_now();
   RunServices::StepReport report;
   report.graph = "train";
   report.samples = 1;
   run.log.report(report);
-  run.log.step_done(0);
+  run.log.found().steps.done(0);
   run.observers.flush({});
   ASSERT_EQ(run.told->rates.size(), 1U);
   EXPECT_GT(run.told->rates[0], 15) << "it took no tenth of a second";
@@ -125,8 +125,8 @@ TEST(RunLog, OfAnEvaluationKeepsNoStep) {
   report.step = 4;
   run.log.report(report);
   run.log.scalar("validate", 4, "gradient_norm", 1.5);
-  EXPECT_TRUE(run.log.has_told_until(5));
-  EXPECT_EQ(run.log.sums("validate", 0).steps, 1U);
+  EXPECT_TRUE(run.log.found().steps.has_told_until(5));
+  EXPECT_EQ(run.log.found().epochs.of("validate", 0).steps, 1U);
 }
 
 // The copy of the pipeline is for people to read.
@@ -136,7 +136,8 @@ TEST(RunLog, ARunThatGoesOnNeedsNoNewCopyOfItsPipeline) {
   pipeline.set("seed", Value(std::int64_t{1}));
   const auto open = [&](bool goes_on) {
     Log run;
-    run.log.open(folder.path(), pipeline, goes_on);
+    run.log.set_folder(folder.path());
+    keep_pipeline(pipeline, goes_on, run.log);
   };
   const auto text = [&] {
     std::ifstream file(folder.path() / "pipeline.toml");
@@ -161,7 +162,8 @@ TEST(RunLog, ARunThatGoesOnRemovesWhatAKilledOneHasLeft) {
   const std::string alive = folder.write(fmt::format("evaluation/figures.csv.new-{}", ::getpid()));
   const std::vector<std::string> others = {folder.write("notes.new"), folder.write("x.new-2147483647b"), folder.write("a.csv")};
   Log run;
-  run.log.open(folder.path(), Value(Table{}), true);
+  run.log.set_folder(folder.path());
+  keep_pipeline(Value(Table{}), true, run.log);
   EXPECT_FALSE(std::filesystem::exists(gone));
   EXPECT_TRUE(std::filesystem::exists(alive)) << "a process writes it";
   for (const std::string& other : others) EXPECT_TRUE(std::filesystem::exists(other)) << other;

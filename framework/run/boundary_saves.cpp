@@ -12,7 +12,7 @@
 namespace millrace {
 
 BoundarySaves::BoundarySaves(const RunContext& run, const StopRequest& stop, const StopRules& rules)
-    : run_(run), stop_(stop), rules_(rules), steps_per_epoch_(std::max<std::uint64_t>(run.main().steps_per_epoch(), 1)) {}
+    : run_(run), stop_(stop), rules_(rules), steps_per_epoch_(std::max<std::uint64_t>(run.main().data().steps_per_epoch(), 1)) {}
 
 std::string BoundarySaves::name_of(std::uint64_t done) { return fmt::format("weights-step-{}.safetensors", done); }
 

@@ -29,21 +29,21 @@ std::string network_rows(const Network& network) {
          markdown_row("output", markdown_text(to_string(network.output())));
 }
 
-std::string data_rows(const GraphBuild& build) {
-  std::string rows = markdown_row("samples of an epoch", std::to_string(build.samples()));
-  if (build.source() != nullptr) {
-    const Value* const path = build.source_plan().table.find("path");
+std::string data_rows(const GraphData& data) {
+  std::string rows = markdown_row("samples of an epoch", std::to_string(data.samples_per_epoch));
+  if (data.source != nullptr) {
+    const Value* const path = data.source_plan->table.find("path");
     const bool named = path != nullptr && path->kind() == Value::Kind::text;
-    rows = markdown_row("source", markdown_text(build.source_plan().type->name + (named ? " " + path->text() : ""))) + rows;
+    rows = markdown_row("source", markdown_text(data.source_plan->type->name + (named ? " " + path->text() : ""))) + rows;
   }
-  if (build.listing_hash() != 0) rows += markdown_row("hash of the listing", fmt::format("`{:016x}`", build.listing_hash()));
-  if (build.fingerprint() != 0) rows += markdown_row("fingerprint of the samples", fmt::format("`{:016x}`", build.fingerprint()));
+  if (data.listing_hash != 0) rows += markdown_row("hash of the listing", fmt::format("`{:016x}`", data.listing_hash));
+  if (data.fingerprint != 0) rows += markdown_row("fingerprint of the samples", fmt::format("`{:016x}`", data.fingerprint));
   return rows;
 }
 
-std::string class_rows(const GraphBuild& build) {
-  const std::vector<std::string>& classes = build.classes();
-  const std::vector<std::uint64_t>& counts = build.class_counts();
+std::string class_rows(const GraphData& data) {
+  const std::vector<std::string>& classes = data.classes;
+  const std::vector<std::uint64_t>& counts = data.class_counts;
   std::string text;
   for (std::size_t i = 0; i < std::min(classes.size(), kMostClasses); ++i) {
     text += markdown_row(markdown_text(classes[i]), i < counts.size() ? std::to_string(counts[i]) : "");
@@ -99,8 +99,8 @@ std::string model_card(const RunContext& run, const RunResult& result) {
   if (pipeline.network) text += "\n## Network\n\n" + markdown_table(network_rows(*pipeline.network));
   text += "\n## Data\n";
   for (const auto& build : run.builds()) {
-    text += fmt::format("\n### {}\n\n{}", markdown_text(build->plan().name), markdown_table(data_rows(*build)));
-    if (build.get() == &run.main()) text += class_rows(*build);
+    text += fmt::format("\n### {}\n\n{}", markdown_text(build->plan().name), markdown_table(data_rows(build->data())));
+    if (build.get() == &run.main()) text += class_rows(build->data());
   }
   text += "\n## Versions\n\n" + markdown_table(version_rows(run));
   const std::string& command = run.options().commands.resume;

@@ -71,8 +71,9 @@ std::string check_report(const PreparedRun& run) {
   std::string text = fmt::format("{}: no mistakes found\n", run.pipeline.title());
   for (const auto& build : run.builds) {
     text += fmt::format("\n[{}]  {}\n", build->plan().name, describe_stages(*build));
-    text += fmt::format("  {} samples of {}, batches of {}, {} step{} per epoch\n", build->samples(), to_string(build->image()),
-                        build->batch().size, build->steps_per_epoch(), build->steps_per_epoch() == 1 ? "" : "s");
+    text += fmt::format("  {} samples of {}, batches of {}, {} step{} per epoch\n", build->data().samples_per_epoch,
+                        to_string(build->data().image), build->data().batch.size, build->data().steps_per_epoch(),
+                        build->data().steps_per_epoch() == 1 ? "" : "s");
     if (build->trains()) text += fmt::format("  {:g} epochs, {} steps\n", run.pipeline.run.epochs, run.steps.total);
   }
   for (const std::string& choice : {run.batch_choice, run.load_choice}) {

@@ -299,7 +299,7 @@ std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, 
   std::string began, at_the_end;
   {
     const auto run = prepare(pipeline, registry, options);
-    const NumberWatch& numbers = run->audience.log().numbers();
+    const NumberWatch& numbers = run->audience.log().found().numbers;
     first = run->steps.first;
     began = where_it_began(*run);
     replay(*run, 0, [&](Batch&) { return !numbers.trouble(); });

@@ -54,15 +54,15 @@ void OtherGraphs::try_one(std::size_t graph) {
   const GraphBuild& build = *run_.builds()[graph];
   const std::string& name = build.plan().name;
   run_.doing(fmt::format("the first batches of [{}]", name));
-  const std::uint64_t steps = std::min(kTrialSteps, build.steps_per_epoch());
+  const std::uint64_t steps = std::min(kTrialSteps, build.data().steps_per_epoch());
   try {
     drive(graph, 0, steps);
   } catch (...) {
-    run_.log().bad_samples().tell_held();
+    run_.found().bad_samples.tell_held();
     throw current_error().in(fmt::format("before the first step, [{}] was tried", name));
   }
   if (!run_.barriers.empty() && has_reports(build.plan()) && !stop_.found()) meter_.await_others(name, 0, steps);
-  run_.log().forget(name, 0);
+  run_.found().epochs.forget(name, 0);
 }
 
 bool OtherGraphs::is_due(std::size_t graph, std::uint64_t done) const {
@@ -144,7 +144,7 @@ void OtherGraphs::run(const std::vector<std::size_t>& graphs, bool exchanges) {
     if (!stop_.look()) {
       if (!std::exchange(exchanged, true)) exchange_weights();
       try {
-        if (run_pass(g, 0, run_.builds()[g]->steps_per_epoch())) continue;
+        if (run_pass(g, 0, run_.builds()[g]->data().steps_per_epoch())) continue;
       } catch (...) {
         const Error error = current_error();
         if (exchanges) exchange_weights();
@@ -171,16 +171,16 @@ void OtherGraphs::run_main() {
 bool OtherGraphs::run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last) {
   const GraphBuild& build = *run_.builds()[graph];
   const std::string& name = build.plan().name;
-  const std::uint64_t skipped = run_.log().bad_samples().skipped(name);
+  const std::uint64_t skipped = run_.found().bad_samples.skipped(name);
   const auto start = std::chrono::steady_clock::now();
   run_.doing(fmt::format("[{}]", name));
   drive(graph, first, last);
   if (stop_.found()) return false;  // half a pass is no figure
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const bool joint = !run_.barriers.empty() && has_reports(build.plan());
-  if (joint) meter_.await_others(name, first / build.steps_per_epoch(), last - first);
-  run_.log().bad_samples().done(name, UINT64_MAX, 0);
-  meter_.end_pass({graph, first, last, seconds, run_.log().bad_samples().skipped(name) - skipped, best_step_});
+  if (joint) meter_.await_others(name, first / build.data().steps_per_epoch(), last - first);
+  run_.found().bad_samples.done(name, UINT64_MAX, 0);
+  meter_.end_pass({graph, first, last, seconds, run_.found().bad_samples.skipped(name) - skipped, best_step_});
   return true;
 }
 

@@ -99,7 +99,8 @@ RunResult Run::train() {
   RunLog& log = run_.audience.log();
   run_.audience.observers().restart_clock(from != nullptr ? from->checkpoint.state.seconds : 0);
   make_writers(folder);
-  log.open(folder, run_.resolved(), from != nullptr);
+  log.set_folder(folder);
+  keep_pipeline(run_.resolved(), from != nullptr, log);
   run_.open_graphs();
   warn_of_memory(run_);
   make_barriers();
@@ -107,13 +108,13 @@ RunResult Run::train() {
   start_replicas(run_);
   if (from != nullptr) {
     checkpointer_->restore(*from, run_.steps.first);
-    if (run_.options.is_first()) log.bad_samples().restore(from->checkpoint.state);  // the others tell it theirs
+    if (run_.options.is_first()) log.found().bad_samples.restore(from->checkpoint.state);  // the others tell it theirs
   }
   Training training({run_, barriers_, weights_.get(), checkpointer_.get()});
   RunResult result = training.run();
   result.folder = folder.string();
   run_.graphs.clear();  // stages stop, and may warn of what they could not finish
-  result.not_finite = !run_.main().trains() && log.numbers().steps() > 0;
+  result.not_finite = !run_.main().trains() && log.found().numbers.steps() > 0;
   if (!run_.main().trains()) return result;
   if (run_.options.hooks.activity) run_.options.hooks.activity->set("the weights to be written", true);
   save_results(result);
@@ -152,7 +153,7 @@ void Run::make_writers(const fs::path& folder) {
       Checkpointer::Run{.pipeline = pipeline,
                         .places = run_.places,
                         .stages = saved_stages(run_.main()),
-                        .steps_per_epoch = run_.main().steps_per_epoch(),
+                        .steps_per_epoch = run_.main().data().steps_per_epoch(),
                         .metadata = std::move(classes),
                         .record = run_.record()},
       run_.view(), *weights_,

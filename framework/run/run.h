@@ -42,9 +42,9 @@ class Run {
   Error with_checkpoint(const Error& error) const;
   Error with_advice(const Error& error) const;
   std::string command_with(const std::string& command, const char* option, const std::filesystem::path& folder) const;
-  std::optional<WrongNumber> wrong_number() const { return run_.audience.log().numbers().trouble(); }
+  std::optional<WrongNumber> wrong_number() const { return run_.audience.log().found().numbers.trouble(); }
   std::string newest_checkpoint() const { return checkpointer_ ? checkpointer_->newest() : std::string(); }
-  std::filesystem::path folder() const { return run_.audience.log().folder(); }
+  std::filesystem::path folder() const { return run_.audience.log().output_folder(); }
 
   PreparedRun& run_;
   std::unique_ptr<WeightsWriter> weights_;              // null: there is no network

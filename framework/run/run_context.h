@@ -27,6 +27,7 @@ struct RunContext {
   const Replicas& replicas() const { return prepared.replicas.here(); }
   const StepRange& steps() const { return prepared.steps; }
   RunLog& log() const { return prepared.audience.log(); }
+  RunFindings& found() const { return log().found(); }
   Observers& observers() const { return prepared.audience.observers(); }
   Requests& requests() const { return prepared.audience.requests(); }
   void doing(std::string what) const {

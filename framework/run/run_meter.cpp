@@ -36,14 +36,14 @@ RunMeter::RunMeter(const RunContext& run, StopRules& rules, const Progress& prog
     : run_(run),
       rules_(rules),
       progress_(progress),
-      steps_per_epoch_(std::max<std::uint64_t>(run.main().steps_per_epoch(), 1)),
+      steps_per_epoch_(std::max<std::uint64_t>(run.main().data().steps_per_epoch(), 1)),
       begun_with_(run.steps().first),
       reported_(has_reports(run.main().plan())),
       telemetry_(run) {}
 
 bool RunMeter::restore(const RunState& state) {
   const GraphBuild& main = run_.main();
-  begun_with_ = first_step_before(state, main.batch().size, steps_per_epoch_);
+  begun_with_ = first_step_before(state, main.data().batch.size, steps_per_epoch_);
   const RunState::Epoch& epoch = state.so_far;
   const std::uint64_t steps = run_.steps().first - first_step_of(state.epoch);  // as batches of today's size count them
   const bool is_over = steps > 0 && run_.steps().first % steps_per_epoch_ == 0;
@@ -54,7 +54,7 @@ bool RunMeter::restore(const RunState& state) {
   seconds_before_ = epoch.seconds;
   training_.set(epoch.seconds);
   samples_before_ = epoch.samples;
-  run_.log().restore(
+  run_.found().epochs.restore(
       main.plan().name, state.epoch,
       {.loss = std::move(loss), .sums = epoch.sums, .samples = epoch.samples, .steps = steps, .stream_hash = epoch.stream_hash});
   return is_over;
@@ -69,7 +69,7 @@ RunState::Epoch RunMeter::epoch_so_far(std::uint64_t done) {
   const std::string& name = run_.main().plan().name;
   const std::uint64_t epoch = done / steps_per_epoch_, steps = done - first_step_of(epoch);
   if (!run_.barriers.empty() && reported_) await_others(name, epoch, steps);
-  const RunLog::Sums sums = await_reports(name, epoch, steps);
+  const GraphSums sums = await_reports(name, epoch, steps);
   return {training_.seconds(), sums.samples, sums.steps, sums.stream_hash, sums.sums};
 }
 
@@ -77,9 +77,10 @@ void RunMeter::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   const GraphBuild& build = run_.main();
   const std::string& name = build.plan().name;
   const std::uint64_t first = first_step_of(epoch);
-  const RunLog::Sums sums = await_reports(name, epoch, done - first);
+  const GraphSums sums = await_reports(name, epoch, done - first);
   const bool known = sums.steps > 0;
-  const double images = known ? sums.samples : static_cast<double>(build.samples_until(done) - build.samples_until(first));
+  const double images =
+      known ? sums.samples : static_cast<double>(build.data().samples_until(done) - build.data().samples_until(first));
   EpochEvent event;
   event.graph = name;
   event.epoch = epoch + 1;
@@ -97,14 +98,14 @@ void RunMeter::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   run_.observers().tell(std::move(event));
   require_measured(sums, epoch);
   if (done % steps_per_epoch_ != 0) return;  // a longer run may go on with this epoch
-  run_.log().forget(name, epoch);
-  run_.log().bad_samples().done(name, epoch + 1, 0);
+  run_.found().epochs.forget(name, epoch);
+  run_.found().bad_samples.done(name, epoch + 1, 0);
   training_.set(0);
   seconds_before_ = samples_before_ = 0;
 }
 
 // An epoch of nothing is no training, and would end well.
-void RunMeter::require_measured(const RunLog::Sums& sums, std::uint64_t epoch) const {
+void RunMeter::require_measured(const GraphSums& sums, std::uint64_t epoch) const {
   if (!sums.measured_nothing() || !run_.options().is_first()) return;
   const std::string& name = run_.main().plan().name;
   fail(ErrorKind::data, "[{}]: no sample of epoch {} could be used, so nothing was trained{}", name, epoch + 1,
@@ -149,16 +150,16 @@ void RunMeter::warn_of_nothing(const std::string& graph) const {
 }
 
 std::string RunMeter::left_out_text(const std::string& graph) const {
-  const std::uint64_t skipped = run_.log().bad_samples().skipped(graph);
+  const std::uint64_t skipped = run_.found().bad_samples.skipped(graph);
   if (skipped == 0) return ": all weights are 0";
   return fmt::format(": {} bad sample{} skipped so far, which quarantine.jsonl names", skipped, skipped == 1 ? " was" : "s were");
 }
 
 // The last reports are a matter of microseconds. A stage that never makes them must not keep the run.
-RunLog::Sums RunMeter::await_reports(const std::string& graph, std::uint64_t epoch, std::uint64_t steps) {
+GraphSums RunMeter::await_reports(const std::string& graph, std::uint64_t epoch, std::uint64_t steps) {
   const double patience = run_.options().report_patience;
   WaitedTime waited;
-  RunLog::Sums sums = run_.log().sums(graph, epoch);
+  GraphSums sums = run_.found().epochs.of(graph, epoch);
   while (reported_ && sums.steps < steps) {
     if (progress_.is_drained()) break;
     if (waited.look() > patience) {
@@ -168,7 +169,7 @@ RunLog::Sums RunMeter::await_reports(const std::string& graph, std::uint64_t epo
       break;
     }
     std::this_thread::sleep_for(kPause);
-    sums = run_.log().sums(graph, epoch);
+    sums = run_.found().epochs.of(graph, epoch);
   }
   return sums;
 }
@@ -177,7 +178,7 @@ RunLog::Sums RunMeter::await_reports(const std::string& graph, std::uint64_t epo
 void RunMeter::await_steps(std::uint64_t done) {
   const double patience = run_.options().report_patience;
   WaitedTime waited;
-  while (tells_steps_ && !run_.log().has_told_until(done) && !progress_.is_drained()) {
+  while (tells_steps_ && !run_.found().steps.has_told_until(done) && !progress_.is_drained()) {
     if (waited.look() > patience) {
       run_.log().warn(
           fmt::format("step {}: what its stages promised to tell of it has not come within {} s; steps are told later "
@@ -191,16 +192,16 @@ void RunMeter::await_steps(std::uint64_t done) {
 
 void RunMeter::await_others(const std::string& graph, std::uint64_t epoch, std::uint64_t steps) {
   WaitedTime waited;
-  while (run_.log().sums(graph, epoch).steps < steps && waited.look() < run_.options().report_patience) {
+  while (run_.found().epochs.of(graph, epoch).steps < steps && waited.look() < run_.options().report_patience) {
     std::this_thread::sleep_for(kPause);
   }
 }
 
-RunLog::Sums RunMeter::take_sums(const std::string& graph, std::uint64_t first_epoch, std::uint64_t last_epoch) {
-  RunLog::Sums all;
+GraphSums RunMeter::take_sums(const std::string& graph, std::uint64_t first_epoch, std::uint64_t last_epoch) {
+  GraphSums all;
   for (std::uint64_t epoch = first_epoch; epoch <= last_epoch; ++epoch) {
-    all.add(run_.log().sums(graph, epoch));
-    run_.log().forget(graph, epoch);
+    all.add(run_.found().epochs.of(graph, epoch));
+    run_.found().epochs.forget(graph, epoch);
   }
   return all;
 }
@@ -217,19 +218,20 @@ void RunMeter::warn_of_numbers(const PassEvent& pass) {
 
 void RunMeter::end_pass(const DonePass& pass) {
   const GraphBuild& build = *run_.builds()[pass.graph];
-  const std::uint64_t an_epoch = build.steps_per_epoch(), done = progress_.done();  // the main graph stands still
-  const RunLog::Sums sums = take_sums(build.plan().name, pass.first / an_epoch, pass.last / an_epoch);
+  const std::uint64_t an_epoch = build.data().steps_per_epoch(), done = progress_.done();  // the main graph stands still
+  const GraphSums sums = take_sums(build.plan().name, pass.first / an_epoch, pass.last / an_epoch);
   PassEvent event;
   event.graph = build.plan().name;
   event.epoch = static_cast<double>(done) / static_cast<double>(steps_per_epoch_);
   event.step = done;
   event.reported = sums.steps > 0;
-  event.samples = event.reported
-                      ? sums.samples
-                      : static_cast<double>(build.samples_until(pass.last) - build.samples_until(pass.first) - pass.left_out);
+  event.samples =
+      event.reported
+          ? sums.samples
+          : static_cast<double>(build.data().samples_until(pass.last) - build.data().samples_until(pass.first) - pass.left_out);
   event.figures = sums.figures();
   event.class_matrix = sums.class_matrix();
-  if (!event.class_matrix.empty()) event.classes = build.classes();
+  if (!event.class_matrix.empty()) event.classes = build.data().classes;
   rules_.look(event.graph, event.figures, event.step);
   warn_of_numbers(event);
   warn_of_explosion(event);
@@ -245,7 +247,7 @@ void RunMeter::end_pass(const DonePass& pass) {
 
 void RunMeter::goes_on() {
   training_.start();
-  run_.log().times_steps_from_now();
+  run_.found().steps.times_from_now();
   telemetry_.goes_on();
 }
 
@@ -266,7 +268,7 @@ void RunMeter::tick(const std::string& waits_for) {
   event.epochs = run_.pipeline().run.epochs;
   event.epoch = static_cast<double>(event.step) / static_cast<double>(steps_per_epoch_);
   const std::uint64_t epoch = event.step / steps_per_epoch_;
-  const RunLog::Sums sums = run_.log().sums(event.graph, epoch);
+  const GraphSums sums = run_.found().epochs.of(event.graph, epoch);
   event.figures = sums.figures();
   const double seconds = training_.seconds() - seconds_before_;
   const std::uint64_t steps = event.step - std::max(epoch * steps_per_epoch_, run_.steps().first);
@@ -274,10 +276,10 @@ void RunMeter::tick(const std::string& waits_for) {
     event.images_per_second = (sums.samples - samples_before_) / seconds;
     event.seconds_left = seconds / static_cast<double>(steps) * static_cast<double>(event.steps - event.step);
   }
-  const Graph::Figures figures = run_.graph(0).figures();
-  event.waited_for_data_seconds = figures.waited_for_data_seconds;
-  event.waited_for_step_seconds = figures.waited_for_step_seconds;
-  event.waits_for = waits_for.empty() ? telemetry_.bottleneck() : waits_for;
+  const TelemetryEvent& newest = telemetry_.newest();
+  event.waited_for_data_seconds = newest.waited_for_data_seconds;
+  event.waited_for_step_seconds = newest.waited_for_step_seconds;
+  event.waits_for = waits_for.empty() ? newest.bottleneck : waits_for;
   run_.observers().tell(std::move(event));
 }
 

@@ -54,8 +54,8 @@ class RunMeter {
   bool telemetry(bool now = false);         // tells it, now or where it is time to; returns whether
 
   std::uint64_t steps_per_epoch() const { return steps_per_epoch_; }
-  std::uint64_t begun_with() const { return begun_with_; }                  // step of the run, resumed or not
-  const RunLog::Sums& last_validation() const { return last_validation_; }  // of the last pass
+  std::uint64_t begun_with() const { return begun_with_; }               // step of the run, resumed or not
+  const GraphSums& last_validation() const { return last_validation_; }  // of the last pass
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -63,9 +63,9 @@ class RunMeter {
   static double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
   std::uint64_t first_step_of(std::uint64_t epoch) const { return std::max(epoch * steps_per_epoch_, begun_with_); }
-  RunLog::Sums await_reports(const std::string& graph, std::uint64_t epoch, std::uint64_t steps);
-  RunLog::Sums take_sums(const std::string& graph, std::uint64_t first_epoch, std::uint64_t last_epoch);
-  void require_measured(const RunLog::Sums& sums, std::uint64_t epoch) const;
+  GraphSums await_reports(const std::string& graph, std::uint64_t epoch, std::uint64_t steps);
+  GraphSums take_sums(const std::string& graph, std::uint64_t first_epoch, std::uint64_t last_epoch);
+  void require_measured(const GraphSums& sums, std::uint64_t epoch) const;
   void warn_of_explosion(const PassEvent& pass) const;
   void warn_of_nothing(const std::string& graph) const;
   void warn_of_loss(const EpochEvent& epoch);
@@ -86,7 +86,7 @@ class RunMeter {
   double seconds_before_ = 0, samples_before_ = 0;
   Clock::time_point ticked_;
   TelemetryMeter telemetry_;
-  RunLog::Sums last_validation_;
+  GraphSums last_validation_;
 };
 
 }  // namespace millrace

@@ -97,12 +97,12 @@ TelemetryEvent TelemetryMeter::now() const {
   return event;
 }
 
-TelemetryEvent TelemetryMeter::look(std::uint64_t step) {
-  TelemetryEvent event = now();
+const TelemetryEvent& TelemetryMeter::look(std::uint64_t step) {
+  newest_ = now();
+  TelemetryEvent& event = newest_;
   event.step = step;
   while (looks_.size() > 1 && event.elapsed_seconds - looks_[1].elapsed_seconds >= kLookedBack) looks_.pop_front();
   if (!looks_.empty()) event.bottleneck = bottleneck_between(looks_.front(), event).text();
-  bottleneck_ = event.bottleneck;
   if (looks_.empty() || event.elapsed_seconds - looks_.back().elapsed_seconds >= kLookedBack / 10) looks_.push_back(event);
   return event;
 }

@@ -20,9 +20,9 @@ class TelemetryMeter {
   void stands_still();                                        // it does not, from here on
   void stood_still(const std::string& what, double seconds);  // for that
 
-  TelemetryEvent look(std::uint64_t step);                       // `step`: done
-  const std::string& bottleneck() const { return bottleneck_; }  // of the last look
-  std::string end_epoch();                                       // what the run waited for since the last one; "": not known
+  const TelemetryEvent& look(std::uint64_t step);           // `step`: done
+  const TelemetryEvent& newest() const { return newest_; }  // of the last look
+  std::string end_epoch();                                  // what the run waited for since the last one; "": not known
 
  private:
   static constexpr double kLookedBack = 5;  // seconds that TelemetryEvent::bottleneck is about
@@ -35,7 +35,7 @@ class TelemetryMeter {
   std::vector<StandstillTelemetry> stood_still_;
   std::deque<TelemetryEvent> looks_;  // of the last kLookedBack seconds, the first one older
   TelemetryEvent epoch_begin_;        // as things were then
-  std::string bottleneck_;
+  TelemetryEvent newest_;
 };
 
 }  // namespace millrace

@@ -50,7 +50,7 @@ void Training::tell_start() {
   RunStart event;
   event.name = params.name;
   event.file = run_.pipeline().file;
-  event.folder = run_.log().folder();
+  event.folder = run_.log().output_folder();
   event.graph = run_.main().plan().name;
   event.seed = params.seed;
   event.epochs = params.epochs;
@@ -71,7 +71,7 @@ void Training::train() {
   run_.requests().complete_factors(run_.steps().first);
   Graph& graph = run_.graph(0);
   graph.on_step_done([this](std::uint64_t step) {
-    run_.log().step_done(step);
+    run_.found().steps.done(step);
     if (run_.options().group != nullptr) run_.doing(fmt::format("step {}", step + 2));  // for others, should it be lost
     return progress_.step_done(step + 1, [this](std::uint64_t done) { return gate_behind(done); });
   });
@@ -263,9 +263,9 @@ RunState Training::state(std::uint64_t done) {
   state.rate_factor = run_.requests().factor(done);
   state.passes_due = others_.left();
   state.watched = rules_.state();
-  state.batch_size = main.batch().size;
-  run_.log().bad_samples().done(main.plan().name, state.epoch, state.step_of_epoch * main.batch().size);
-  run_.log().bad_samples().save(state);
+  state.batch_size = main.data().batch.size;
+  run_.found().bad_samples.done(main.plan().name, state.epoch, state.step_of_epoch * main.data().batch.size);
+  run_.found().bad_samples.save(state);
   if (state.step_of_epoch > 0) state.so_far = meter_.epoch_so_far(done);
   return state;
 }
@@ -286,12 +286,12 @@ bool Training::has_done_max_steps() const { return run_.steps().is_shortened() &
 
 // Trials and profiles look for themselves.
 bool Training::in_trouble() const {
-  return run_.log().numbers().in_trouble() && run_.main().trains() && !run_.options().only_main;
+  return run_.found().numbers.in_trouble() && run_.main().trains() && !run_.options().only_main;
 }
 
 // What has become of such a number is no longer worth a validation or a checkpoint.
 void Training::look_at_numbers() const {
-  if (in_trouble()) fail(ErrorKind::run, "{}", run_.log().numbers().trouble()->text());
+  if (in_trouble()) fail(ErrorKind::run, "{}", run_.found().numbers.trouble()->text());
 }
 
 Observers::Waiting Training::waiting() {

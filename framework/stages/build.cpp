@@ -110,106 +110,114 @@ bool loses_results(const GraphPlan& plan) {
   return makes && !trains(plan) && !has_reports(plan) && !has_predictions(plan);
 }
 
-std::string place_of_source(const GraphBuild& build) { return place_of(build.source_plan(), build.plan()); }
+std::string place_of_source(const GraphBuild& build) { return place_of(*build.data().source_plan, build.plan()); }
 
 std::string place_of(const StagePlan& stage, const GraphPlan& graph) {
   return place_of_stage(place_of_table(stage), graph.name, stage.name);
 }
 
 GraphBuild::GraphBuild(const GraphPlan& plan, DataContext context, std::size_t replicas)
-    : plan_(&plan), replicas_(std::max<std::size_t>(replicas, 1)), context_(std::move(context)) {
-  context_.graph = plan.name;
-  context_.predicts = has_predictions(plan);
+    : plan_(&plan), replicas_(std::max<std::size_t>(replicas, 1)) {
+  static_cast<DataContext&>(data_) = std::move(context);
+  data_.graph = plan.name;
+  data_.predicts = has_predictions(plan);
   stages_.resize(plan.stages.size());
   while (made_ < stages_.size()) {
     const StageType::Role role = plan.stages[made_].type->role;
     if (role == StageType::Role::source) {
-      make<StageSite>(made_, context_, 1);
+      make<StageSite>(made_, data_, 1);
     } else {
-      make(made_, context_, 1);
+      make<DataContext>(made_, data_, 1);
     }
     const Stage& stage = *stages_[made_].front();
     ++made_;
-    if (stage.image_shape() != ImageShape{}) context_.image = stage.image_shape();
-    if (const auto target = stage.target()) context_.target = *target;
-    if (context_.fingerprint != 0 && role != StageType::Role::batcher) {
+    if (stage.image_shape() != ImageShape{}) data_.image = stage.image_shape();
+    if (const auto target = stage.target()) data_.target = *target;
+    if (data_.fingerprint != 0 && role != StageType::Role::batcher) {
       const StagePlan& made = plan.stages[made_ - 1];
-      context_.fingerprint = combine(context_.fingerprint, hash_text(made.type->name + to_toml(made.table)));
+      data_.fingerprint = combine(data_.fingerprint, hash_text(made.type->name + to_toml(made.table)));
     }
     if (role == StageType::Role::source) {
-      source_at_ = made_ - 1;
-      source_ = static_cast<Source*>(stages_[source_at_].front().get());
       try {
-        source_->open();
-        const SampleOrder order(*source_, 0);
-        context_.samples_per_epoch = samples_ = order.size();
-        different_samples_ = order.listed();
-        classes_ = order.classes().size();
-        if (classes_ > 0) context_.classes = order.classes();
-        count_classes(order);
-        if (const std::string alike = classes_alike(context_.classes); trains() && context_.run && !alike.empty())
-          context_.run->warn(fmt::format("{}: {}", place(source_at_), alike));
-        listing_hash_ = source_->listing_hash();
-        if (auto colours = source_->colours(); !colours.empty()) context_.colours = std::move(colours);
-        require_each_once();
-        labelled_ = source_->label(order.listed(0)) >= 0;
-        context_.fingerprint = combined(source_->fingerprint(), context_.target);
+        open_source(made_ - 1);
       } catch (...) {
-        throw current_error().in(place(source_at_));
+        throw current_error().in(place(made_ - 1));
       }
     }
     if (dynamic_cast<const SampleCache*>(&stage) != nullptr) refuse_random_before_cache();
     if (role == StageType::Role::batcher) {
-      batch_ = static_cast<const Batcher&>(stage).spec();
-      chooses_batch_ = batch_.size == 0;
-      batcher_at_ = made_ - 1;
+      data_.batch = static_cast<const Batcher&>(stage).spec();
+      data_.chooses_batch = data_.batch.size == 0;
+      data_.batcher = &plan.stages[made_ - 1];
       refuse_changes_behind_device_cache();
       break;
     }
   }
-  image_ = context_.image;
-  target_ = context_.target;
+}
+
+void GraphBuild::open_source(std::size_t index) {
+  Source& source = *static_cast<Source*>(stages_[index].front().get());
+  data_.source = &source;
+  data_.source_plan = &plan_->stages[index];
+  source.open();
+  const SampleOrder order(source, 0);
+  data_.samples_per_epoch = order.size();
+  data_.different_samples = order.listed();
+  if (!order.classes().empty()) data_.classes = order.classes();
+  count_classes(order);
+  if (const std::string alike = classes_alike(data_.classes); trains() && data_.run && !alike.empty())
+    data_.run->warn(fmt::format("{}: {}", place(index), alike));
+  data_.listing_hash = source.listing_hash();
+  if (auto colours = source.colours(); !colours.empty()) data_.colours = std::move(colours);
+  require_each_once();
+  data_.is_labelled = source.label(order.listed(0)) >= 0;
+  data_.fingerprint = combined(source.fingerprint(), data_.target);
 }
 
 void GraphBuild::count_classes(const SampleOrder& order) {
-  class_counts_.assign(classes_, 0);
-  for (std::uint64_t index = 0; classes_ > 0 && index < source_->size(); ++index) {
-    const std::int32_t label = order.label(source_->label(index));
-    if (label >= 0 && static_cast<std::size_t>(label) < classes_) ++class_counts_[static_cast<std::size_t>(label)];
+  const std::size_t classes = order.classes().size();
+  data_.class_counts.assign(classes, 0);
+  for (std::uint64_t index = 0; classes > 0 && index < data_.source->size(); ++index) {
+    const std::int32_t label = order.label(data_.source->label(index));
+    if (label >= 0 && static_cast<std::size_t>(label) < classes) ++data_.class_counts[static_cast<std::size_t>(label)];
   }
 }
 
-void GraphBuild::require_steps() const {
-  if (!source_ || batch_.size == 0 || steps_per_epoch() > 0) return;
+void require_steps(const GraphBuild& build) {
+  const GraphData& data = build.data();
+  if (!data.source || data.batch.size == 0 || data.steps_per_epoch() > 0) return;
   fail(ErrorKind::data, "{}: {} samples are fewer than one batch of {}: --batch {} or less, or last = \"keep\"",
-       place(batcher_at_), samples(), batch_.size, samples());
+       place_of(*data.batcher, build.plan()), data.samples_per_epoch, data.batch.size, data.samples_per_epoch);
 }
 
-void GraphBuild::require_classes_of(const GraphBuild& main) const {
-  if (classes_ == 0 || main.classes_ == 0) return;
-  for (std::size_t label = 0; label < std::min(classes_, main.classes_); ++label) {
-    if (classes()[label] == main.classes()[label]) continue;
+void require_same_classes(const GraphBuild& build, const GraphBuild& main) {
+  const std::size_t both = std::min(build.data().class_counts.size(), main.data().class_counts.size());
+  for (std::size_t label = 0; label < both; ++label) {
+    const std::string &here = build.data().classes[label], &there = main.data().classes[label];
+    if (here == there) continue;
     fail(ErrorKind::usage, "{}: label {} is class '{}' here and '{}' in [{}]; both need the same classes in the same order",
-         place(source_at_), label, classes()[label], main.classes()[label], main.plan().name);
+         place_of_source(build), label, here, there, main.plan().name);
   }
 }
 
 void GraphBuild::require_targets() const {
-  if (context_.network == nullptr) return;
+  if (data_.network == nullptr) return;
   CompileRequest request;
   add_requests(request);
   LossSetting setting;
-  setting.window = context_.network->input;
-  setting.target = target_;
-  setting.numbers = source_ ? source_->numbers() : 0;
+  setting.window = data_.network->input;
+  setting.target = data_.target;
+  setting.numbers = data_.source ? data_.source->numbers() : 0;
   const auto takes_loss = [](const StagePlan& stage) { return stage.type->takes_loss; };
   const auto loss_at = std::ranges::find_if(plan_->stages, takes_loss);
-  const std::string where =
-      place(loss_at == plan_->stages.end() ? source_at_ : static_cast<std::size_t>(loss_at - plan_->stages.begin()));
-  const bool has_rows = source_ && source_->has_rows();
-  setting.classes = static_cast<std::int64_t>(classes_);
+  const std::string where = place_of(loss_at != plan_->stages.end() ? *loss_at
+                                     : data_.source_plan            ? *data_.source_plan
+                                                                    : plan_->stages.front(),
+                                     *plan_);
+  const bool has_rows = data_.source && data_.source->has_rows();
+  setting.classes = static_cast<std::int64_t>(data_.class_counts.size());
   for (const auto& [loss, output] : request.losses) {
-    setting.output = context_.network->shape_of(output.value_or(context_.network->result()));
+    setting.output = data_.network->shape_of(output.value_or(data_.network->result()));
     if (has_rows && loss->info().target == LossTarget::values) {
       fail(ErrorKind::usage, "{}: the samples have rows of numbers, as many as each needs; loss '{}' takes one row a sample",
            where, loss->info().name);
@@ -219,8 +227,8 @@ void GraphBuild::require_targets() const {
     } catch (Error& error) {
       throw error.in(where);
     }
-    const bool other_targets = setting.numbers > 0 || target_.kind != TargetSpec::Kind::none;
-    if (loss->info().target != LossTarget::labels || labelled_ || !other_targets) continue;
+    const bool other_targets = setting.numbers > 0 || data_.target.kind != TargetSpec::Kind::none;
+    if (loss->info().target != LossTarget::labels || data_.is_labelled || !other_targets) continue;
     fail(ErrorKind::usage, "{}: the images have {} and no labels, which loss '{}' takes", where,
          setting.numbers > 0 ? "numbers" : "target images", loss->info().name);
   }
@@ -259,11 +267,11 @@ void GraphBuild::refuse_changes_behind_device_cache() const {
 }
 
 void GraphBuild::require_each_once() const {
-  const SourceParams& sampling = source_->sampling();
-  if (!context_.predicts || (!sampling.balance && sampling.class_weights.empty() && source_->parts().empty())) return;
+  const SourceParams& sampling = data_.source->sampling();
+  if (!data_.predicts || (!sampling.balance && sampling.class_weights.empty() && data_.source->parts().empty())) return;
   fail(ErrorKind::usage,
        "predictions are made of each sample once, and {} some more often than others: take them out of this graph",
-       source_->parts().empty() ? "`balance` and `class_weights` read" : "a mixture's weights read");
+       data_.source->parts().empty() ? "`balance` and `class_weights` read" : "a mixture's weights read");
 }
 
 std::string GraphBuild::place(std::size_t index) const { return place_of(plan_->stages[index], *plan_); }
@@ -302,14 +310,14 @@ Value GraphBuild::table(std::size_t index) const {
 }
 
 bool has_batch_per_device(const GraphBuild& build) {
-  return build.source() != nullptr && build.batcher().table.find(kPerDevice) != nullptr;
+  return build.data().batcher != nullptr && build.data().batcher->table.find(kPerDevice) != nullptr;
 }
 
 void GraphBuild::add_requests(CompileRequest& request) const {
   for (std::size_t index = 0; index < stages_.size(); ++index) {
     const StagePlan& stage = plan_->stages[index];
     if (!stage.type->request) continue;
-    DataContext context = context_;
+    DataContext context = data_;
     context.name = stage.name;
     context.at = place_of_table(stage);
     context.taken = taken_ports(*plan_, index);
@@ -352,10 +360,10 @@ void GraphBuild::require_use_of_gradients() const {
 void GraphBuild::add_step_stages(StepContext context) {
   require_sums(context.all_replicas());
   require_use_of_gradients();
-  if (context_.network != nullptr) add_requests(request_);
-  static_cast<DataContext&>(context) = context_;
-  context.batch_size = batch_.size;
-  context.steps_per_epoch = static_cast<double>(steps_per_epoch());
+  if (data_.network != nullptr) add_requests(request_);
+  static_cast<DataContext&>(context) = data_;
+  context.batch_size = data_.batch.size;
+  context.steps_per_epoch = static_cast<double>(data_.steps_per_epoch());
   context.request = &request_;
   for (; made_ < stages_.size(); ++made_) {
     const bool per_replica = plan_->stages[made_].type->per_replica;
@@ -369,7 +377,7 @@ void GraphBuild::add_step_stages(StepContext context) {
 void GraphBuild::open_stages() {
   for (std::size_t index = 0; index < stages_.size(); ++index) {
     for (const auto& stage : stages_[index]) {
-      if (stage.get() == source_) continue;
+      if (stage.get() == data_.source) continue;
       try {
         stage->open();
       } catch (...) {
@@ -382,13 +390,13 @@ void GraphBuild::open_stages() {
 std::optional<ResidentSet> GraphBuild::resident_set() const {
   for (const auto& instances : stages_) {
     const auto* cache = instances.empty() ? nullptr : dynamic_cast<const SampleCache*>(instances.front().get());
-    if (cache != nullptr && cache->on_device()) return ResidentSet{plan_->name, different_samples_, image_};
+    if (cache != nullptr && cache->on_device()) return ResidentSet{plan_->name, data_.different_samples, data_.image};
   }
   return std::nullopt;
 }
 
 std::shared_ptr<const Loss> GraphBuild::loss() const {
-  if (!has_reports(*plan_) || context_.network == nullptr) return nullptr;
+  if (!has_reports(*plan_) || data_.network == nullptr) return nullptr;
   CompileRequest request;
   add_requests(request);
   return request.losses.empty() ? nullptr : request.losses.front().loss;  // not an auxiliary one
@@ -399,24 +407,20 @@ std::vector<std::string> GraphBuild::figures() const {
   const std::shared_ptr<const Loss> reported = loss();
   if (!reported) return names;
   for (const LossFigure& figure : reported->info().figures) {
-    if (context_.network->output()[0] >= figure.least_outputs) names.push_back(figure.name);
+    if (data_.network->output()[0] >= figure.least_outputs) names.push_back(figure.name);
   }
   return names;
 }
 
-bool GraphBuild::steps() const {
-  return std::any_of(plan_->stages.begin(), plan_->stages.end(), [](const StagePlan& stage) { return stage.type->stepwise; });
+std::uint64_t GraphData::steps_per_epoch() const {
+  if (batch.size == 0) return 0;
+  return batch.steps(samples_per_epoch, batch.size);
 }
 
-std::uint64_t GraphBuild::steps_per_epoch() const {
-  if (batch_.size == 0) return 0;
-  return batch_.steps(samples(), batch_.size);
-}
-
-std::uint64_t GraphBuild::samples_until(std::uint64_t step) const {
+std::uint64_t GraphData::samples_until(std::uint64_t step) const {
   const std::uint64_t steps = steps_per_epoch();
-  const std::uint64_t of_an_epoch = batch_.last == BatchSpec::Last::keep ? samples() : steps * batch_.size;
-  return step / steps * of_an_epoch + step % steps * batch_.size;
+  const std::uint64_t of_an_epoch = batch.last == BatchSpec::Last::keep ? samples_per_epoch : steps * batch.size;
+  return step / steps * of_an_epoch + step % steps * batch.size;
 }
 
 }  // namespace millrace

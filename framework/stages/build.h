@@ -26,10 +26,26 @@ bool only_predicts(const GraphPlan& plan);
 bool loses_results(const GraphPlan& plan);
 
 class GraphBuild;
-std::string place_of_source(const GraphBuild& build);  // for messages. REQUIRES: build.source()
+std::string place_of_source(const GraphBuild& build);  // for messages. REQUIRES: build.data().source
 // Where a stage's table stands, and where other texts give values in it: "base.toml:60:1, with --set image.side:
 // [train.augment]".
 std::string place_of(const StagePlan& stage, const GraphPlan& graph);
+
+// What the data stages of a graph made known: what the source lists, what arrives behind them, and how it is counted into steps.
+struct GraphData : DataContext {
+  Source* source = nullptr;  // it is open; null: the graph has none
+  const StagePlan *source_plan = nullptr, *batcher = nullptr;
+  BatchSpec batch;
+  bool chooses_batch = false;           // the file leaves the batch's size to the run: 0 until it is set
+  std::uint64_t different_samples = 0;  // of an epoch; some may come more than once
+  // What the source lists, whatever is chosen of it: samples by class, as `classes` has them, and Source::listing_hash().
+  std::vector<std::uint64_t> class_counts;
+  std::uint64_t listing_hash = 0;
+  bool is_labelled = false;  // images have labels, as far as can be said without reading them
+
+  std::uint64_t steps_per_epoch() const;
+  std::uint64_t samples_until(std::uint64_t step) const;  // in all steps before this one
+};
 
 // One graph's stages while they are made. First the data stages up to `batch`; then, when the replicas are known, the rest.
 class GraphBuild {
@@ -39,9 +55,7 @@ class GraphBuild {
   // `replicas`: of the run, for batches whose file says a size for each device.
   GraphBuild(const GraphPlan& plan, DataContext context, std::size_t replicas = 1);
 
-  void require_steps() const;    // ErrorKind::data when an epoch has not one batch
   void require_targets() const;  // ErrorKind::usage when a loss cannot take what is read or what the network makes of it
-  void require_classes_of(const GraphBuild& main) const;  // a label means the same class in both
 
   void add_requests(CompileRequest& request) const;  // what the stages want of the network
 
@@ -51,35 +65,20 @@ class GraphBuild {
 
   const GraphPlan& plan() const { return *plan_; }
   bool trains() const { return millrace::trains(*plan_); }
-  bool steps() const;  // has stages that go step by step (behind the gate)
-  Source* source() const { return source_; }
-  const StagePlan& source_plan() const { return plan_->stages[source_at_]; }    // REQUIRES: source()
-  const std::vector<std::string>& classes() const { return context_.classes; }  // names by label
-  const std::vector<std::string>& colours() const { return context_.colours; }  // of the classes
-  const BatchSpec& batch() const { return batch_; }
-  bool chooses_batch() const { return chooses_batch_; }  // the file leaves the batch's size to the run: 0 until it is set
-  void set_batch_size(std::uint32_t size) { batch_.size = size; }
-  const StagePlan& batcher() const { return plan_->stages[batcher_at_]; }  // REQUIRES: source()
-  ImageShape image() const { return image_; }                              // of the batches' pixels
-  const TargetSpec& target() const { return target_; }
-  std::uint64_t fingerprint() const { return context_.fingerprint; }  // of what arrives at `batch`; 0: the source has none
+  const GraphData& data() const { return data_; }
+  void set_batch_size(std::uint32_t size) { data_.batch.size = size; }
   void set_median_weights(std::vector<double> weights) { median_weights_ = std::move(weights); }
-  std::uint64_t samples() const { return samples_; }  // of an epoch
-  // What the source lists, whatever is chosen of it: samples by class, as classes() has them, and Source::listing_hash().
-  const std::vector<std::uint64_t>& class_counts() const { return class_counts_; }
-  std::uint64_t listing_hash() const { return listing_hash_; }
   // What devices are to keep of this graph; none when no cache in it asks for that.
   std::optional<ResidentSet> resident_set() const;
   std::shared_ptr<const Loss> loss() const;  // of which the graph reports figures; null: it reports none
   std::vector<std::string> figures() const;  // that the graph reports, by name
-  std::uint64_t steps_per_epoch() const;
-  std::uint64_t samples_until(std::uint64_t step) const;  // in all steps before this one
   const std::vector<std::vector<std::shared_ptr<Stage>>>& stages() const { return stages_; }
 
  private:
   template <class Context>
   void make(std::size_t index, const Context& shared, std::size_t instances);
   Value table(std::size_t index) const;  // of a stage, with numbers in place of words that the data decide
+  void open_source(std::size_t index);
   void count_classes(const SampleOrder& order);
   void require_sums(std::size_t replicas) const;
   void require_use_of_gradients() const;
@@ -90,26 +89,16 @@ class GraphBuild {
 
   const GraphPlan* plan_;
   const std::size_t replicas_;
-  DataContext context_;                                      // what is known of the data so far
+  GraphData data_;                                           // what is known so far
   std::vector<double> median_weights_;                       // of the classes; empty: not counted
   CompileRequest request_;                                   // of this graph alone
   std::vector<std::vector<std::shared_ptr<Stage>>> stages_;  // instances by stage
   std::size_t made_ = 0;
-  Source* source_ = nullptr;
-  BatchSpec batch_;
-  bool chooses_batch_ = false;
-  std::size_t batcher_at_ = 0;  // in plan().stages
-  ImageShape image_;
-  TargetSpec target_;
-  std::uint64_t samples_ = 0, different_samples_ = 0;
-  std::size_t source_at_ = 0;  // in plan().stages
-  std::size_t classes_ = 0;
-  std::vector<std::uint64_t> class_counts_;
-  std::uint64_t listing_hash_ = 0;
-  bool labelled_ = false;  // images have labels, as far as can be said without reading them
 };
 
-bool has_batch_per_device(const GraphBuild& build);  // the file says a batch's size for each device
+bool has_batch_per_device(const GraphBuild& build);                          // the file says a batch's size for each device
+void require_steps(const GraphBuild& build);                                 // ErrorKind::data when an epoch has not one batch
+void require_same_classes(const GraphBuild& build, const GraphBuild& main);  // ErrorKind::usage; a label means the same in both
 
 using Builds = std::vector<std::unique_ptr<GraphBuild>>;  // of a run; the first one is the main graph
 

@@ -13,8 +13,8 @@ namespace millrace {
 namespace {
 
 Source& source_of(const GraphBuild& build) {
-  if (!build.source()) fail(ErrorKind::usage, "[{}] has no source", build.plan().name);
-  return *build.source();
+  if (!build.data().source) fail(ErrorKind::usage, "[{}] has no source", build.plan().name);
+  return *build.data().source;
 }
 
 }  // namespace
@@ -25,7 +25,7 @@ DataLine::DataLine(const GraphBuild& build, std::uint64_t seed)
       source_name_(build.plan().stages.front().name),
       seed_(seed),
       order_(source_, combine(seed, hash_text(source_name_))),
-      target_(build.target()) {
+      target_(build.data().target) {
   for (std::size_t s = 0; s < build.stages().size(); ++s) {
     const StagePlan& plan = build.plan().stages[s];
     if (plan.type->role == StageType::Role::batcher) break;

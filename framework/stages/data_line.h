@@ -21,7 +21,7 @@ class DataLine {
 
   Source& source() const { return source_; }
   const SampleOrder& order() const { return order_; }
-  ImageShape image() const { return build_.image(); }  // of the batch; extents may vary
+  ImageShape image() const { return build_.data().image; }  // of the batch; extents may vary
 
   SampleKey key(std::uint64_t epoch, std::uint64_t position) const { return {epoch, position, order_.index(epoch, position), 0}; }
 

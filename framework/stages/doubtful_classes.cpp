@@ -47,9 +47,10 @@ bool learns_by(const GraphBuild& build, const Network* network, LossTarget targe
 }
 
 void refuse_parts(const GraphBuild& build, const Network* network) {
-  const std::vector<std::string>& classes = build.classes();
-  const bool is_meant = build.source_plan().table.find("classes") != nullptr || !build.source()->sampling().only.empty();
-  if (build.class_counts().empty() || is_meant || !learns_by(build, network, LossTarget::labels)) return;
+  const std::vector<std::string>& classes = build.data().classes;
+  const bool is_meant =
+      build.data().source_plan->table.find("classes") != nullptr || !build.data().source->sampling().only.empty();
+  if (build.data().class_counts.empty() || is_meant || !learns_by(build, network, LossTarget::labels)) return;
   if (classes.size() == 2 && std::ranges::all_of(classes, is_name_of_pairs)) {
     fail(ErrorKind::data,
          "{}: its classes are '{}', which are folders of images and of their label images: extends = \"segment\" trains on such, "
@@ -65,19 +66,19 @@ void refuse_parts(const GraphBuild& build, const Network* network) {
 }
 
 void refuse_one_class(const GraphBuild& build, const Network* network) {
-  const std::vector<std::uint64_t>& counts = build.class_counts();
+  const std::vector<std::uint64_t>& counts = build.data().class_counts;
   const auto has_samples = [](std::uint64_t count) { return count > 0; };
   if (std::ranges::count_if(counts, has_samples) != 1 || !learns_by(build, network, LossTarget::labels)) return;
   const auto label = static_cast<std::size_t>(std::ranges::find_if(counts, has_samples) - counts.begin());
   fail(ErrorKind::data,
        "{}: all {} samples are of class '{}': a network learns to tell classes apart. Add a second one, such as images that show "
        "something else",
-       place_of_source(build), counts[label], line_text(build.classes()[label]));
+       place_of_source(build), counts[label], line_text(build.data().classes[label]));
 }
 
 std::string outputs_without_class(const GraphBuild& build, const Network* network) {
   if (!learns_by(build, network, LossTarget::classes) && !learns_by(build, network, LossTarget::labels)) return {};
-  const auto classes = static_cast<std::int64_t>(build.class_counts().size());
+  const auto classes = static_cast<std::int64_t>(build.data().class_counts.size());
   const std::int64_t outputs = network->output()[0];
   if (classes == 0 || outputs <= classes) return {};
   return fmt::format(
@@ -99,7 +100,7 @@ std::string classes_have(const std::vector<std::string>& some, std::size_t all) 
 // The class with the fewest of the chosen samples, where it is rare beside the largest.
 void add_imbalance(const GraphBuild& build, const std::vector<std::uint64_t>& chosen, std::vector<std::string>& said) {
   constexpr std::uint64_t kRare = 20;  // times
-  const SourceParams& sampling = build.source()->sampling();
+  const SourceParams& sampling = build.data().source->sampling();
   if (chosen.empty() || sampling.balance || !sampling.class_weights.empty()) return;
   std::size_t least = chosen.size(), most = 0;
   std::size_t rare = 0;
@@ -109,26 +110,26 @@ void add_imbalance(const GraphBuild& build, const std::vector<std::uint64_t>& ch
   }
   if (least == chosen.size() || chosen[least] * kRare >= chosen[most]) return;
   for (const std::uint64_t count : chosen) rare += count > 1 && count * kRare < chosen[most] ? 1 : 0;
-  said.push_back(
-      fmt::format("{}: class '{}' has {} samples and '{}' {}{}: the accuracy says little of {}. balance = true in this table "
-                  "draws all classes alike",
-                  place_of_source(build), line_text(build.classes()[least]), chosen[least], line_text(build.classes()[most]),
-                  chosen[most], rare > 1 ? fmt::format(", and {} more have less than 5 % of that", rare - 1) : "",
-                  rare > 1 ? "the rare ones" : "the rare one"));
+  said.push_back(fmt::format(
+      "{}: class '{}' has {} samples and '{}' {}{}: the accuracy says little of {}. balance = true in this table "
+      "draws all classes alike",
+      place_of_source(build), line_text(build.data().classes[least]), chosen[least], line_text(build.data().classes[most]),
+      chosen[most], rare > 1 ? fmt::format(", and {} more have less than 5 % of that", rare - 1) : "",
+      rare > 1 ? "the rare ones" : "the rare one"));
 }
 
 // Classes that have images, and none or one alone of those that `part`, `limit` and their like choose.
 void add_rare_classes(const GraphBuild& build, std::vector<std::string>& said) {
-  const SampleOrder order(*build.source(), 0);
-  std::vector<std::uint64_t> chosen(build.class_counts().size());
+  const SampleOrder order(*build.data().source, 0);
+  std::vector<std::uint64_t> chosen(build.data().class_counts.size());
   for (std::uint64_t at = 0; !chosen.empty() && at < order.listed(); ++at) {
-    const std::int32_t label = order.label(build.source()->label(order.listed(at)));
+    const std::int32_t label = order.label(build.data().source->label(order.listed(at)));
     if (label >= 0 && static_cast<std::size_t>(label) < chosen.size()) ++chosen[static_cast<std::size_t>(label)];
   }
   std::vector<std::string> none, one;
   for (std::size_t label = 0; label < chosen.size(); ++label) {
-    const std::string name = line_text(build.classes()[label]);
-    if (chosen[label] == 0 && build.class_counts()[label] > 0) none.push_back(name);
+    const std::string name = line_text(build.data().classes[label]);
+    if (chosen[label] == 0 && build.data().class_counts[label] > 0) none.push_back(name);
     if (chosen[label] == 1) one.push_back(name);
   }
   if (!none.empty()) {
@@ -146,13 +147,14 @@ void add_rare_classes(const GraphBuild& build, std::vector<std::string>& said) {
 
 // In a listing by classes, each batch has one class, and the network forgets the others.
 std::string samples_in_order(const GraphBuild& build) {
-  const SourceParams& sampling = build.source()->sampling();
-  const bool weighted = sampling.balance || !sampling.class_weights.empty() || !build.source()->parts().empty();
-  if (sampling.shuffle != "never" || weighted || build.class_counts().size() < 2 || build.steps_per_epoch() < 2) return {};
-  const SampleOrder order(*build.source(), 0);
+  const SourceParams& sampling = build.data().source->sampling();
+  const bool weighted = sampling.balance || !sampling.class_weights.empty() || !build.data().source->parts().empty();
+  if (sampling.shuffle != "never" || weighted || build.data().class_counts.size() < 2 || build.data().steps_per_epoch() < 2)
+    return {};
+  const SampleOrder order(*build.data().source, 0);
   std::int32_t last = -1;
   for (std::uint64_t at = 0; at < order.listed(); ++at) {
-    const std::int32_t label = order.label(build.source()->label(order.listed(at)));
+    const std::int32_t label = order.label(build.data().source->label(order.listed(at)));
     if (label < last) return {};
     last = label;
   }
@@ -164,22 +166,22 @@ std::string samples_in_order(const GraphBuild& build) {
 }  // namespace
 
 void require_meant_classes(const GraphBuild& build, const Network* network) {
-  if (build.source() == nullptr) return;
+  if (build.data().source == nullptr) return;
   refuse_parts(build, network);
   refuse_one_class(build, network);
 }
 
 void require_learnt_classes(const GraphBuild& other, const GraphBuild& main, const Network* network) {
-  const bool compares = other.source() != nullptr && main.source() != nullptr && network != nullptr && main.trains();
-  if (&other == &main || !compares || other.target().kind != TargetSpec::Kind::none) return;
-  const std::size_t here = other.class_counts().size(), there = main.class_counts().size();
+  const bool compares = other.data().source != nullptr && main.data().source != nullptr && network != nullptr && main.trains();
+  if (&other == &main || !compares || other.data().target.kind != TargetSpec::Kind::none) return;
+  const std::size_t here = other.data().class_counts.size(), there = main.data().class_counts.size();
   if (there == 0 || here <= there || static_cast<std::int64_t>(here) <= network->output()[0]) return;
   std::vector<std::string> unknown;
-  for (const std::string& name : other.classes()) {
-    if (std::ranges::find(main.classes(), name) == main.classes().end()) unknown.push_back(line_text(name));
+  for (const std::string& name : other.data().classes) {
+    if (std::ranges::find(main.data().classes, name) == main.data().classes.end()) unknown.push_back(line_text(name));
   }
   if (unknown.empty()) return;
-  const StagePlan& source = other.source_plan();
+  const StagePlan& source = *other.data().source_plan;
   const Value* const path = source.table.find("path");
   std::error_code ignored;
   std::string where;
@@ -199,7 +201,7 @@ void require_learnt_classes(const GraphBuild& other, const GraphBuild& main, con
 
 std::vector<std::string> warnings_of_classes(const GraphBuild& training, const Network* network) {
   std::vector<std::string> said;
-  if (training.source() == nullptr) return said;
+  if (training.data().source == nullptr) return said;
   said.push_back(outputs_without_class(training, network));
   if (learns_by(training, network, LossTarget::labels)) {
     add_rare_classes(training, said);
@@ -209,9 +211,10 @@ std::vector<std::string> warnings_of_classes(const GraphBuild& training, const N
 }
 
 std::string warning_of_other_classes(const GraphBuild& other, const GraphBuild& main) {
-  const std::size_t here = other.class_counts().size(), there = main.class_counts().size(), both = std::min(here, there);
+  const std::size_t here = other.data().class_counts.size(), there = main.data().class_counts.size(),
+                    both = std::min(here, there);
   if (both == 0 || here == there) return {};
-  const std::vector<std::string>& longer = here < there ? main.classes() : other.classes();
+  const std::vector<std::string>& longer = here < there ? main.data().classes : other.data().classes;
   const std::size_t others = longer.size() - both, named = std::min(others, kMostOthersNamed);
   const auto first = longer.begin() + static_cast<std::ptrdiff_t>(both);
   const std::string names = fmt::format("'{}'{}", fmt::join(first, first + static_cast<std::ptrdiff_t>(named), "', '"),

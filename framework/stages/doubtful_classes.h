@@ -21,7 +21,7 @@ void require_learnt_classes(const GraphBuild& other, const GraphBuild& main, con
 std::vector<std::string> warnings_of_classes(const GraphBuild& training, const Network* network);
 
 // What to warn of where another graph lacks the last classes of `main`, or has some that this one has not; "": both have the
-// same. REQUIRES: other.require_classes_of(main).
+// same. REQUIRES: require_same_classes(other, main).
 std::string warning_of_other_classes(const GraphBuild& other, const GraphBuild& main);
 
 }  // namespace millrace

@@ -37,10 +37,10 @@ SampleTransform* decoder_of(const GraphBuild& build) {
 
 Look look_at(const GraphBuild& build, std::uint64_t seed, std::uint64_t most) {
   Look look;
-  Source& source = *build.source();
+  Source& source = *build.data().source;
   SampleTransform* const decoder = decoder_of(build);
   if (decoder == nullptr) return look;
-  TargetSpec as_stored = build.target();
+  TargetSpec as_stored = build.data().target;
   for (std::size_t value = 0; value < as_stored.classes.size(); ++value)
     as_stored.classes[value] = static_cast<std::uint8_t>(value);
   const SampleOrder order(source, seed);
@@ -78,8 +78,8 @@ std::string values_text(std::vector<std::uint8_t> values, const Look& look) {
 
 // Values of the label images that nothing names.
 std::vector<std::uint8_t> unnamed_values(const GraphBuild& build, const Look& look) {
-  const auto* names = dynamic_cast<const NamesLabelValues*>(build.source());
-  const TargetSpec& spec = build.target();
+  const auto* names = dynamic_cast<const NamesLabelValues*>(build.data().source);
+  const TargetSpec& spec = build.data().target;
   std::vector<std::uint8_t> values;
   for (std::size_t value = 0; value < look.counts.size(); ++value) {
     const auto byte = static_cast<std::uint8_t>(value);
@@ -134,7 +134,7 @@ bool has_class(const TargetSpec& spec, const Look& look) {
 }  // namespace
 
 std::string warning_of_label_values(const GraphBuild& build, std::uint64_t seed, std::uint64_t most) {
-  if (build.source() == nullptr || build.target().kind != TargetSpec::Kind::classes) return {};
+  if (build.data().source == nullptr || build.data().target.kind != TargetSpec::Kind::classes) return {};
   Look look = look_at(build, seed, most);
   if (look.unread > 0 && look.images == 0 && build.trains()) {
     look = look_at(build, seed, std::max(most, kLeastBeforeRefusal));
@@ -148,17 +148,17 @@ std::string warning_of_label_values(const GraphBuild& build, std::uint64_t seed,
                        place_of_source(build), look.unread, look.first_cause);
   }
   if (look.pixels == 0) return {};
-  if (build.trains() && !has_class(build.target(), look)) {
+  if (build.trains() && !has_class(build.data().target, look)) {
     look = look_at(build, seed, std::max(most, kLeastBeforeRefusal));
-    if (!has_class(build.target(), look)) refuse_without_class(build, look);
+    if (!has_class(build.data().target, look)) refuse_without_class(build, look);
   }
   const std::string begin = fmt::format("{}: {} label image{} {} looked at: ", place_of_source(build), look.images,
                                         look.images == 1 ? "" : "s", look.images == 1 ? "was" : "were");
   const std::vector<std::uint8_t> unnamed = unnamed_values(build, look);
-  const std::vector<std::string> lacking = lacking_classes(build.classes(), build.target(), look);
+  const std::vector<std::string> lacking = lacking_classes(build.data().classes, build.data().target, look);
   if (unnamed.empty()) {
     // A rare class may well be in none of a few images, but not all classes but one; and what is predicted may be of one class.
-    const bool is_no_chance = look.images >= build.samples() || lacking.size() + 1 >= build.classes().size();
+    const bool is_no_chance = look.images >= build.data().samples_per_epoch || lacking.size() + 1 >= build.data().classes.size();
     return lacking.empty() || !is_no_chance || only_predicts(build.plan()) ? "" : begin + lacking_text(lacking);
   }
   return fmt::format(

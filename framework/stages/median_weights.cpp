@@ -49,10 +49,11 @@ void replace(Value& value, const std::vector<double>& weights) {
 
 // A name for everything that the numbers depend on; empty where that is not known.
 std::string name_of(const GraphBuild& build, const MedianWeightsSetting& setting) {
-  if (build.fingerprint() == 0) return {};
-  std::uint64_t hash = combine(build.fingerprint(), hash_text(to_toml(build.plan().stages.front().table)));
-  for (const std::uint64_t part : {setting.seed, std::uint64_t{setting.classes}, static_cast<std::uint64_t>(build.image().height),
-                                   static_cast<std::uint64_t>(build.image().width)}) {
+  if (build.data().fingerprint == 0) return {};
+  std::uint64_t hash = combine(build.data().fingerprint, hash_text(to_toml(build.plan().stages.front().table)));
+  for (const std::uint64_t part :
+       {setting.seed, std::uint64_t{setting.classes}, static_cast<std::uint64_t>(build.data().image.height),
+        static_cast<std::uint64_t>(build.data().image.width)}) {
     hash = combine(hash, part);
   }
   return fmt::format("{:016x}.txt", hash);
@@ -110,7 +111,7 @@ std::string place_of_median_weights(const GraphPlan& plan) {
 
 std::vector<double> median_frequency_weights(const GraphBuild& build, const MedianWeightsSetting& setting) {
   const std::string& graph = build.plan().name;
-  if (build.target().kind != TargetSpec::Kind::classes) {
+  if (build.data().target.kind != TargetSpec::Kind::classes) {
     fail(ErrorKind::usage,
          "class_weights = \"median-frequency\" counts the pixels of label images, and the source of [{}] has none", graph);
   }

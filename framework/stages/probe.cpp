@@ -51,7 +51,8 @@ void probe_samples(const GraphBuild& build, const Network& network, std::uint64_
 
 std::vector<float> first_values(const Parameter& parameter, const Network& network, std::uint64_t seed, const GraphBuild& build) {
   if (parameter.initialiser.rule != "whiten") return initial_values(parameter, seed);
-  if (!build.source()) fail(ErrorKind::usage, "parameter '{}' is initialised by whitening, which needs a source", parameter.name);
+  if (!build.data().source)
+    fail(ErrorKind::usage, "parameter '{}' is initialised by whitening, which needs a source", parameter.name);
   PatchStatistics patches(parameter.shape);
   probe_samples(build, network, seed, kWhiteningImages,
                 [&](std::span<const float> image) { patches.add(image, network.input.height, network.input.width); });

@@ -22,7 +22,7 @@ constexpr std::size_t kMostRemoteReads = 8;  // each takes a request
 constexpr std::uint64_t kMostBytesCompared = std::uint64_t{64} << 20;
 constexpr std::uint64_t kMostAlike = 16;  // files that are asked whether they are one
 
-const KnowsFileSizes* file_sizes_of(const GraphBuild& build) { return dynamic_cast<const KnowsFileSizes*>(build.source()); }
+const KnowsFileSizes* file_sizes_of(const GraphBuild& build) { return dynamic_cast<const KnowsFileSizes*>(build.data().source); }
 
 // Reads samples as their source gives them, as long as that costs little.
 class FrugalReader {
@@ -32,8 +32,8 @@ class FrugalReader {
     if (reads_ >= most_ || bytes_ >= kMostBytesCompared) return false;
     ++reads_;
     try {
-      sample.reset({0, 0, index, 0}, {}, build.target());
-      build.source()->read(sample);
+      sample.reset({0, 0, index, 0}, {}, build.data().target);
+      build.data().source->read(sample);
     } catch (const Error&) {
       return false;
     }
@@ -70,7 +70,7 @@ struct Sized {
 using SizedFiles = std::vector<Sized>;  // by size
 
 SizedFiles sized_files(const GraphBuild& build, const KnowsFileSizes& sizes) {
-  const SampleOrder order(*build.source(), 0);
+  const SampleOrder order(*build.data().source, 0);
   SizedFiles files;
   for (std::uint64_t at = 0; at < order.listed(); ++at) {
     const std::uint64_t index = order.listed(at);
@@ -130,7 +130,7 @@ std::string advice_on_parts(const GraphBuild& training, const GraphBuild& other)
   return fmt::format(
       "figures of [{0}] will be better than those of new images: give it images of its own, or a part that [{1}] leaves out, "
       "part = [0, 0.9] in [{1}.{2}] and part = [0.9, 1] here, of one `path` and with one part_seed",
-      other.plan().name, training.plan().name, training.source_plan().name);
+      other.plan().name, training.plan().name, training.data().source_plan->name);
 }
 
 std::string parts_swapped(const GraphBuild& training, const SampleOrder& trained, const GraphBuild& other,
@@ -142,10 +142,10 @@ std::string parts_swapped(const GraphBuild& training, const SampleOrder& trained
 }  // namespace
 
 std::string warning_of_shared_samples(const GraphBuild& training, const GraphBuild& other) {
-  if (training.source() == nullptr || other.source() == nullptr) return {};
-  const std::uint64_t listing = training.source()->fingerprint();
-  if (listing != 0 && listing == other.source()->fingerprint()) {
-    const SampleOrder trained(*training.source(), 0), chosen(*other.source(), 0);
+  if (training.data().source == nullptr || other.data().source == nullptr) return {};
+  const std::uint64_t listing = training.data().source->fingerprint();
+  if (listing != 0 && listing == other.data().source->fingerprint()) {
+    const SampleOrder trained(*training.data().source, 0), chosen(*other.data().source, 0);
     const std::uint64_t shared = count_shared(trained, chosen);
     if (shared == 0) return trained.listed() < chosen.listed() ? parts_swapped(training, trained, other, chosen) : "";
     return fmt::format("{}: {} are in [{}] too; {}", place_of_source(other), of_all_text(shared, chosen.listed(), "samples"),
@@ -165,10 +165,10 @@ std::string warning_of_shared_samples(const GraphBuild& training, const GraphBui
 }
 
 std::string warning_of_contradictions(const GraphBuild& build) {
-  const KnowsFileSizes* const sizes = build.source() == nullptr ? nullptr : file_sizes_of(build);
-  if (sizes == nullptr || build.class_counts().size() < 2) return {};
-  const SampleOrder order(*build.source(), 0);
-  const auto label = [&](const Sized& file) { return order.label(build.source()->label(file.index)); };
+  const KnowsFileSizes* const sizes = build.data().source == nullptr ? nullptr : file_sizes_of(build);
+  if (sizes == nullptr || build.data().class_counts.size() < 2) return {};
+  const SampleOrder order(*build.data().source, 0);
+  const auto label = [&](const Sized& file) { return order.label(build.data().source->label(file.index)); };
   const SizedFiles files = sized_files(build, *sizes);
   const std::vector<Candidate> candidates = find_candidates(files, files);  // each file is one of those of its size
   FrugalReader reader;
@@ -193,9 +193,9 @@ std::string warning_of_contradictions(const GraphBuild& build) {
 }
 
 std::string warning_of_equal_images(const GraphBuild& build) {
-  const KnowsFileSizes* const sizes = build.source() == nullptr ? nullptr : file_sizes_of(build);
+  const KnowsFileSizes* const sizes = build.data().source == nullptr ? nullptr : file_sizes_of(build);
   if (sizes == nullptr) return {};
-  const SampleOrder order(*build.source(), 0);
+  const SampleOrder order(*build.data().source, 0);
   const std::uint64_t count = std::min(kMostAlike, order.listed());
   const auto index = [&](std::uint64_t i) { return order.listed(i * order.listed() / count); };
   const std::uint32_t bytes = count < 2 ? 0 : sizes->file_bytes(index(0));

@@ -58,7 +58,7 @@ std::optional<OtherSize> first_other_size(const StagePlan& trained, const StageP
 }  // namespace
 
 std::string warning_of_window(const GraphBuild& build, const ImageShape& window) {
-  const ImageShape& image = build.image();
+  const ImageShape& image = build.data().image;
   const StagePlan* const batcher = batcher_plan(build);
   if (batcher == nullptr || !image.is_static() || !window.is_static()) return {};
   const double seen = static_cast<double>(window.height) * window.width / (static_cast<double>(image.height) * image.width);
@@ -104,7 +104,7 @@ std::string warning_of_other_size(const GraphBuild& training, const GraphBuild& 
 }
 
 std::string warning_of_random_validation(const GraphBuild& training, const GraphBuild& other) {
-  if (other.target().kind == TargetSpec::Kind::image) return {};
+  if (other.data().target.kind == TargetSpec::Kind::image) return {};
   for (std::size_t o = 0; o < other.stages().size(); ++o) {
     const StagePlan& here = other.plan().stages[o];
     if (!is_transform(other, o, true)) continue;

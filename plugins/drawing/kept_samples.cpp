@@ -71,7 +71,8 @@ void KeptSamples::add(KeptSample sample) {
 void KeptSamples::join(JointSink& processes) {
   std::vector<Place> places;
   for (const KeptSample& sample : samples_) places.push_back({sample.loss, sample.position});
-  processes.gather(WireWriter().put(places), [&](WireReader& other) {
+  processes.gather(WireWriter().put(count_).put(places), [&](WireReader& other) {
+    count_ += other.get<double>();
     const std::vector<Place> more = other.list<Place>();
     places.insert(places.end(), more.begin(), more.end());
   });
@@ -101,6 +102,19 @@ std::string KeptSamples::rows() const {
   std::string text;
   for (const KeptSample& sample : samples_) text += sample.row;
   return text;
+}
+
+std::string file_of(const Predictions::Sample& sample) {
+  std::string place = sample.member;
+  if (place.empty()) sample.append_place(place);
+  return place.substr(place.rfind('/') + 1);  // none: rfind() + 1 is 0
+}
+
+KeptImage kept_image(const Predictions& share, std::size_t sample) {
+  const ImageShape window = share.batch->window;
+  std::vector<std::uint8_t> seen(window.bytes());
+  share.copy_image(sample, seen.data());
+  return kept({seen.data(), window});
 }
 
 std::vector<bool> KeptSamples::classes() const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/batch.h"
 #include "millrace/util/joint_sink.h"
 #include "sheet.h"
 
@@ -26,11 +27,20 @@ class KeptSamples {
   explicit KeptSamples(std::size_t most) : most_(most) {}
 
   bool takes(double loss, std::uint64_t position) const;  // whether it is one of the first so far
+  bool counts(double loss, std::uint64_t position) {      // the same of one that count() counts
+    ++count_;
+    return takes(loss, position);
+  }
   void add(KeptSample sample);
   const std::vector<KeptSample>& samples() const { return samples_; }
-  void clear() { samples_.clear(); }
+  double count() const { return count_; }
+  void clear() {
+    samples_.clear();
+    count_ = 0;
+  }
 
-  // At the end of a pass: the first process has the first of all processes then. Only images that it keeps are sent.
+  // At the end of a pass: the first process has the first and the count of all processes then. Only images that it keeps are
+  // sent.
   void join(JointSink& processes);
 
   Sheet sheet() const;                // their cells, without a title
@@ -45,8 +55,13 @@ class KeptSamples {
   static bool comes_first(const Place& one, const Place& other);
 
   std::size_t most_;
+  double count_ = 0;
   std::vector<KeptSample> samples_;  // in order
 };
+
+std::string file_of(const Predictions::Sample& sample);  // its name without folders: "00042.jpg"
+// The image as the network saw it, no larger than it is drawn. REQUIRES: share.batch.
+KeptImage kept_image(const Predictions& share, std::size_t sample);
 
 // Chooses samples that are evenly spaced over a pass, as sources often list one class after the other.
 class EvenlySpaced {

@@ -27,12 +27,8 @@ constexpr std::array kLarge = {
     ClassLimit{.name = "Batch", .fields = 27},
     // One type of six kinds: each can be made of it, asked for and changed.
     ClassLimit{.name = "Value", .public_functions = 30},
-    // A reader for each fact that its stages made known: a value that holds these would have the same readers.
-    ClassLimit{.name = "GraphBuild", .public_functions = 31},
     // One mutex guards what one hand-over needs.
     ClassLimit{.name = "Observers::Queue", .fields = 22},
-    // Ten are those of RunServices, and the others the run's side of the same sums, under one mutex.
-    ClassLimit{.name = "RunLog", .public_functions = 24},
     // The keys of [run].
     ClassLimit{.name = "RunParams", .fields = 21},
     // The keys of a checkpoint's state.

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "command.h"
 #include "running_program.h"
@@ -206,15 +207,20 @@ TEST(Validation, WritesTheSameEvaluationWithSeveralProcesses) {
   const TemporaryFolder folder;
   const auto evaluation = [&](const char* processes) {
     const std::string runs = folder / processes;
-    const Outcome outcome =
-        run_command(quick(runs, {"--devices", "cpu*3", "--processes", processes, "--epochs", "1", "--set",
-                                 R"(validate.flow=["read", "decode_image", "batch", "forward", "metrics", "write_evaluation"])",
-                                 "--set", "validate.batch.size=28"}));
+    // Two sinks, whose names once had the same hash: each gathers what is its own.
+    const Outcome outcome = run_command(
+        quick(runs, {"--devices", "cpu*3", "--processes", processes, "--epochs", "1", "--set",
+                     R"(validate.flow=["read", "decode_image", "batch", "forward", "metrics", "sink_202", "sink_261"])", "--set",
+                     R"(validate.sink_202={stage="write_evaluation", folder="first"})", "--set",
+                     R"(validate.sink_261={stage="write_evaluation", folder="second", mistakes=0, predictions=0})", "--set",
+                     "validate.batch.size=28"}));
     EXPECT_EQ(outcome.code, 0) << outcome.err;
-    return files_in(find_file(runs, "confusion.csv").parent_path());
+    const fs::path run = newest_run(runs);
+    return std::pair(files_in(run / "first"), files_in(run / "second"));
   };
   const auto alone = evaluation("1");
-  EXPECT_EQ(alone.size(), 10U) << "tables and pictures";
+  EXPECT_EQ(alone.first.size(), 10U) << "tables and pictures";
+  EXPECT_EQ(alone.second.size(), 8U) << alone.second.size();
   EXPECT_EQ(evaluation("3"), alone);
 }
 

@@ -63,19 +63,20 @@ int run(int count, char** arguments) {
   DataContext context;
   context.registry = &registry;
   GraphBuild build(plan, context);
-  build.require_steps();
+  require_steps(build);
+  const GraphData& data = build.data();
   GraphOptions options;
-  options.samples_per_epoch = build.samples();
-  options.steps_per_epoch = build.steps_per_epoch();
-  options.image = options.window = build.image();
+  options.samples_per_epoch = data.samples_per_epoch;
+  options.steps_per_epoch = data.steps_per_epoch();
+  options.image = options.window = data.image;
   options.resident_set = 0;
   build.open_stages();
   Graph graph(plan, build.stages(), options, workers);
-  const auto images = static_cast<double>(build.steps_per_epoch()) * static_cast<double>(batch);
+  const auto images = static_cast<double>(data.steps_per_epoch()) * static_cast<double>(batch);
   for (int epoch = 0; epoch < epochs; ++epoch) {
     const double start = read_clock(CLOCK_MONOTONIC), busy = read_clock(CLOCK_PROCESS_CPUTIME_ID);
-    const std::uint64_t first = static_cast<std::uint64_t>(epoch) * build.steps_per_epoch();
-    graph.start(first, first + build.steps_per_epoch());
+    const std::uint64_t first = static_cast<std::uint64_t>(epoch) * data.steps_per_epoch();
+    graph.start(first, first + data.steps_per_epoch());
     graph.wait();
     fmt::print("epoch {}: {:8.0f} images/s, {:6.2f} us of processor time an image\n", epoch + 1,
                images / (read_clock(CLOCK_MONOTONIC) - start), 1e6 * (read_clock(CLOCK_PROCESS_CPUTIME_ID) - busy) / images);

@@ -12,8 +12,8 @@
 #include <string>
 
 #include "backend.h"
-#include "device_info.h"
 #include "layers.h"
+#include "millrace/util/host_cores.h"
 #include "testkit/losses.h"
 #include "testkit/networks.h"
 #include "testkit/optimizers.h"
@@ -96,7 +96,7 @@ double run_steps(Replica& replica, const Ref<Batch>& batch, int steps) {
 int run(const Options& options) {
   const auto network = testkit::network_from_file(options.network);
   DeviceOptions device_options;
-  for (int core : cpu::allowed_cores()) {
+  for (int core : available_cores()) {
     if (options.threads == 0 || static_cast<int>(device_options.cores.size()) < options.threads)
       device_options.cores.push_back(core);
   }

@@ -202,19 +202,19 @@ class DataGraph {
     context.registry = &registry_;
     build_ = std::make_unique<GraphBuild>(plan_, context);
     GraphOptions options;
-    options.samples_per_epoch = build_->samples();
-    options.steps_per_epoch = build_->steps_per_epoch();
-    options.image = options.window = build_->image();
+    options.samples_per_epoch = build_->data().samples_per_epoch;
+    options.steps_per_epoch = build_->data().steps_per_epoch();
+    options.image = options.window = build_->data().image;
     build_->open_stages();
     graph_ = std::make_unique<Graph>(plan_, build_->stages(), options, workers_);
   }
 
   Speed epoch() {
     const Time start = now();
-    graph_->start(step_, step_ + build_->steps_per_epoch());
+    graph_->start(step_, step_ + build_->data().steps_per_epoch());
     graph_->wait();
-    step_ += build_->steps_per_epoch();
-    return speed_since(start, build_->samples());
+    step_ += build_->data().steps_per_epoch();
+    return speed_since(start, build_->data().samples_per_epoch);
   }
 
  private:

@@ -79,9 +79,9 @@ BatchLine::BatchLine(const DataSet& data) : data_(data) {
   StepContext context;
   static_cast<DataContext&>(context) = data.context();
   context.graph = data.graph().name;
-  context.image = data.build().image();
-  context.target = data.build().target();
-  context.samples_per_epoch = data.build().samples();
+  context.image = data.build().data().image;
+  context.target = data.build().data().target;
+  context.samples_per_epoch = data.build().data().samples_per_epoch;
   for (const StagePlan& plan : data.graph().stages) {
     if (plan.type->role == StageType::Role::batcher) {
       spec_ = static_cast<const Batcher&>(*make(plan, context)).spec();
@@ -133,7 +133,7 @@ Ref<Batch> BatchLine::load(std::uint64_t epoch, std::uint64_t number, unsigned t
   const SampleOrder& order = data_.line().order();
   const std::uint64_t size = order.size(), first = number * spec_.size;
   const Source& source = data_.line().source();
-  const Ref<Batch> batch = make_ref<OwnBatch>(spec_.size, data_.build().image(), source.has_rows() ? 0 : source.numbers());
+  const Ref<Batch> batch = make_ref<OwnBatch>(spec_.size, data_.build().data().image, source.has_rows() ? 0 : source.numbers());
   batch->epoch = epoch;
   batch->step = epoch * steps() + number;
   batch->window = data_.window().is_static() ? data_.window() : batch->image;

@@ -23,7 +23,7 @@ int count_verb(int count, const char* const* arguments) {
   const DataSet data(options, DataSet::Stages::source);
   const SampleOrder& order = data.line().order();
   std::map<std::int32_t, std::uint64_t> counts;
-  const bool of_pixels = data.build().target().kind == TargetSpec::Kind::classes;
+  const bool of_pixels = data.build().data().target.kind == TargetSpec::Kind::classes;
   for (std::size_t label = 0; label < order.classes().size() && !of_pixels; ++label) counts[static_cast<std::int32_t>(label)] = 0;
   for (std::uint64_t at = 0; at < order.listed(); ++at) ++counts[order.label(data.line().source().label(order.listed(at)))];
   fmt::print("{:>6}  {:<32} {:>10} {:>8}\n", "label", "class", "samples", "share");

@@ -81,7 +81,7 @@ DataSet::DataSet(const DataSetOptions& options, Stages stages) {
   context_.registry = &registry_;
   context_.run = run_.get();
   build_ = std::make_unique<GraphBuild>(plan_, context_);
-  if (context_.window.is_static() && !build_->image().is_static()) {
+  if (context_.window.is_static() && !build_->data().image.is_static()) {
     context_.window = {};
     build_ = std::make_unique<GraphBuild>(plan_, context_);
   }

@@ -35,7 +35,7 @@ class Packer {
         data_(data),
         line_(data.line()),
         writer_(writer),
-        maker_(options.recipe, data.build().target(), data.registry()),
+        maker_(options.recipe, data.build().data().target, data.registry()),
         counter_("packed", line_.order().listed()) {}
 
   void run() {

@@ -50,7 +50,7 @@ void enlarge(Sample& sample) {
 
 // Those that the file gives its classes, or else some that are far apart.
 ClassColour colours_for(const DataSet& data) {
-  const std::vector<std::string>& written = data.build().colours();
+  const std::vector<std::string>& written = data.build().data().colours;
   if (written.empty()) return class_colour;
   return [colours = class_colours(written, written.size())](std::size_t index) {
     return drawing::Colour{colours[3 * index], colours[3 * index + 1], colours[3 * index + 2]};
@@ -123,7 +123,7 @@ std::vector<Cell> batch_cells(const DataSet& data, const BatchLine& batches, con
 }
 
 std::vector<Cell> cells_of(const DataSet& data, const ShowOptions& options) {
-  if (!data.build().image().is_static()) {
+  if (!data.build().data().image.is_static()) {
     print_to_stderr("images may have any size here, which makes no batch: each is shown by itself, at its own\n");
     return single_cells(data, options);
   }

@@ -44,7 +44,7 @@ Part parse_part(const std::string& text) {
 }
 
 void require_listable(const DataSet& data) {
-  if (data.line().source().numbers() > 0 || data.build().target().kind != TargetSpec::Kind::none) {
+  if (data.line().source().numbers() > 0 || data.build().data().target.kind != TargetSpec::Kind::none) {
     fail(ErrorKind::usage, "a list of files and labels cannot hold this set's numbers or targets; use `part` in the file");
   }
   const StagePlan& source = data.graph().stages.front();

@@ -14,6 +14,7 @@
 #include "forecast.h"
 #include "millrace/error.h"
 #include "millrace/observer.h"
+#include "millrace/util/host_cores.h"
 #include "prepare/prepared_run.h"
 #include "process_times.h"
 #include "run/bottleneck.h"
@@ -155,9 +156,9 @@ RunFacts facts_of_run(const PreparedRun& prepared) {
                  .threads = prepared.data_threads(),
                  .io_threads = static_cast<int>(run.io_threads),
                  .threads_are_chosen = run.threads == 0,
-                 .batch = build.batch().size,
-                 .buffers = build.batch().buffers,
-                 .batch_is_chosen = build.chooses_batch(),
+                 .batch = build.data().batch.size,
+                 .buffers = build.data().batch.buffers,
+                 .batch_is_chosen = build.data().chooses_batch,
                  .chunk = static_cast<std::uint32_t>(run.chunk),
                  .stages = {},
                  .devices = devices_of(prepared)};
@@ -170,7 +171,7 @@ RunFacts facts_of_run(const PreparedRun& prepared) {
     const ImageShape& input = prepared.pipeline.network->input;
     facts.image_side = static_cast<int>(std::lround(std::sqrt(static_cast<double>(input.height) * input.width)));
   }
-  facts.source_pixels = mean_source_pixels(*build.source());
+  facts.source_pixels = mean_source_pixels(*build.data().source);
   return facts;
 }
 

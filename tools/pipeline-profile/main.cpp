@@ -17,11 +17,11 @@
 #include "layers.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "millrace/util/host_cores.h"
 #include "millrace/util/standard_error.h"
 #include "millrace/util/text.h"
 #include "peaks.h"
 #include "pictures.h"
-#include "prepare/devices.h"
 #include "rank_group.h"
 #include "report.h"
 #include "run/run.h"
@@ -74,7 +74,7 @@ std::string layers_of(const PreparedRun& prepared, const CommandLine& line, cons
   if (times.empty()) fail(ErrorKind::usage, "--layers: this graph has no network whose layers are timed");
   const Precision precision = prepared.replicas.precision();
   const Peaks peaks = measure_peaks(*prepared.replicas.devices().devices.front(), precision, registry);
-  const double samples = static_cast<double>(prepared.main().batch().size) / static_cast<double>(prepared.replicas.all());
+  const double samples = static_cast<double>(prepared.main().data().batch.size) / static_cast<double>(prepared.replicas.all());
   const std::vector<LayerRow> rows =
       rows_of(times, *prepared.pipeline.network, samples, precision == Precision::bf16 ? 2 : 4, peaks);
   if (!line.pictures.empty()) {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "join_ranks.h"
 #include "prepare/run_options.h"
+#include "run_ranks.h"
 #include "short_options.h"
 #include "trace_file.h"
 

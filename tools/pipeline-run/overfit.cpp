@@ -60,14 +60,14 @@ void Overfit::shorten(Pipeline& pipeline) const {
 
 void Overfit::check(const PreparedRun& prepared) {
   const GraphBuild& main = prepared.main();
-  if (main.steps_per_epoch() < batches_) {
+  if (main.data().steps_per_epoch() < batches_) {
     fail(ErrorKind::usage, "--overfit {}: [{}] has {} batch{} of {}: take fewer, or a smaller batch", batches_, main.plan().name,
-         main.steps_per_epoch(), main.steps_per_epoch() == 1 ? "" : "es", main.batch().size);
+         main.data().steps_per_epoch(), main.data().steps_per_epoch() == 1 ? "" : "es", main.data().batch.size);
   }
   require_classes(prepared, "--overfit");
   const std::shared_ptr<const Loss> loss = loss_in(prepared);
   if (!loss) return;
-  if (loss->info().target == LossTarget::labels && batches_ * main.batch().size == 1) {
+  if (loss->info().target == LossTarget::labels && batches_ * main.data().batch.size == 1) {
     fail(ErrorKind::usage,
          "--overfit: one image has one label. A network learns that without looking at the image, so nothing would be shown: "
          "take larger batches");

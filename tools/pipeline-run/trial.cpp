@@ -65,10 +65,10 @@ std::shared_ptr<const Loss> Trial::loss_in(const PreparedRun& prepared) {
 void Trial::require_classes(const PreparedRun& prepared, const char* option) {
   const GraphBuild& main = prepared.main();
   const std::shared_ptr<const Loss> loss = loss_in(prepared);
-  if (!loss || loss->info().target != LossTarget::labels || main.classes().size() != 1) return;
+  if (!loss || loss->info().target != LossTarget::labels || main.data().classes.size() != 1) return;
   fail(ErrorKind::usage,
        "{}: [{}] reads images of one class, '{}': a network learns that without looking at them, and nothing would be shown",
-       option, main.plan().name, main.classes().front());
+       option, main.plan().name, main.data().classes.front());
 }
 
 std::string Trial::text_of_broken_start(double loss) {

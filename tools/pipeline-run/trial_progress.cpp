@@ -1,20 +1,10 @@
 #include "trial_progress.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "millrace/util/standard_error.h"
 
 namespace millrace {
-namespace {
-
-std::size_t terminal_width() {
-  winsize size{};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
-}
-
-}  // namespace
-
 // As often as a run's own line.
 TrialProgress::Setting TrialProgress::of_standard_error() {
   const bool terminal = isatty(STDERR_FILENO) == 1;

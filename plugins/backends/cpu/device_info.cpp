@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "millrace/error.h"
+#include "millrace/util/host_cores.h"
 #include "millrace/util/host_memory.h"
 
 namespace millrace::cpu {
@@ -82,19 +83,6 @@ const char* to_text(dnnl::cpu_isa isa) {
 
 }  // namespace
 
-std::vector<int> allowed_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
-    for (int core = 0; core < CPU_SETSIZE; ++core) {
-      if (CPU_ISSET(core, &set)) cores.push_back(core);
-    }
-  }
-  if (cores.empty()) cores.push_back(0);
-  return cores;
-}
-
 bool multiplies_tiles() { return contains(dnnl::get_effective_cpu_isa(), dnnl::cpu_isa::avx512_core_amx); }
 
 DeviceInfo describe_processor() {
@@ -110,7 +98,7 @@ DeviceInfo describe_processor() {
   const dnnl_version_t* version = dnnl::version();
   const std::string onednn = fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
   info.details = {
-      {"cores", std::to_string(allowed_cores().size())},
+      {"cores", std::to_string(available_cores().size())},
       {"caches", read_caches()},
       {"AVX-512", has("avx512bw")},
       {"bf16", has("avx512_bf16")},
@@ -153,14 +141,14 @@ int size_of_team(int threads) {
 }  // namespace
 
 int threads_for(const std::vector<int>& cores) {
-  const auto wanted = static_cast<int>(cores.empty() ? allowed_cores().size() : cores.size());
+  const auto wanted = static_cast<int>(cores.empty() ? available_cores().size() : cores.size());
   return omp_get_max_active_levels() > 0 ? std::min(wanted, omp_get_thread_limit()) : 1;
 }
 
 // oneDNN shares its work out among as many threads as it was told of, and waits for each of them: it waits for ever where OpenMP
 // brings fewer, whether always or, with OMP_DYNAMIC, while the machine is busy.
 void make_team(const std::vector<int>& cores, const std::function<void(std::string_view)>& warn) {
-  const int wanted = static_cast<int>(cores.empty() ? allowed_cores().size() : cores.size());
+  const int wanted = static_cast<int>(cores.empty() ? available_cores().size() : cores.size());
   require_threads(wanted - 1);
   omp_set_dynamic(0);
   const int threads = size_of_team(wanted);

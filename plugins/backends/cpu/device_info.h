@@ -12,9 +12,6 @@ namespace millrace::cpu {
 DeviceInfo describe_processor();
 bool multiplies_tiles();  // whether oneDNN uses AMX
 
-// The processors that this process may run on.
-std::vector<int> allowed_cores();
-
 // How many threads a replica has on these processors, or on all allowed ones. Sums are shared out among them, so that bits depend
 // on it.
 int threads_for(const std::vector<int>& cores);

@@ -7,9 +7,9 @@
 
 #include "backend.h"
 #include "cpu_fixture.h"
-#include "device_info.h"
 #include "host_event.h"
 #include "millrace/backend/device_times.h"
+#include "millrace/util/host_cores.h"
 #include "testkit/gradient_check.h"
 #include "testkit/losses.h"
 #include "testkit/optimizers.h"
@@ -170,8 +170,8 @@ TEST(Replica, EndsWithTheSameBitsEveryTime) {
 }
 
 TEST(Replica, TwoOfHalfTheBatchAgreeWithOneOfTheWhole) {
-  Machine whole(kPlainNet), first(kPlainNet, {.train_batch = 4}, {allowed_cores().front()});
-  Machine second(kPlainNet, {.train_batch = 4}, {allowed_cores().back()});
+  Machine whole(kPlainNet), first(kPlainNet, {.train_batch = 4}, {available_cores().front()});
+  Machine second(kPlainNet, {.train_batch = 4}, {available_cores().back()});
   const Ref<Batch> batch = make_batch(*whole.network, 8);
   const StepSums all = whole.gradients(batch, 0, 8, 8);
   const StepSums left = first.gradients(batch, 0, 4, 8);
@@ -186,7 +186,7 @@ TEST(Replica, TwoOfHalfTheBatchAgreeWithOneOfTheWhole) {
 }
 
 TEST(Replica, TwoTeamsOfTwoThreadsComputeAtTheSameTime) {
-  const std::vector<int> cores = {allowed_cores().front(), allowed_cores().back()};
+  const std::vector<int> cores = {available_cores().front(), available_cores().back()};
   Machine first(kConvNet, {.train_batch = 16}, cores), second(kConvNet, {.train_batch = 16}, cores);
   const Ref<Batch> batch = make_batch(*first.network, 16);
   for (std::uint64_t step = 0; step < 4; ++step) {

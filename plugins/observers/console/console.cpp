@@ -1,6 +1,5 @@
 // The progress line and the messages that a person sees while a run goes on.
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,11 +17,6 @@ constexpr auto kTerminalPeriod = std::chrono::milliseconds(200);
 constexpr auto kPlainPeriod = std::chrono::seconds(10);
 constexpr std::size_t kFiguresShown = 2;       // of training
 constexpr std::uint64_t kBadSamplesNamed = 5;  // the ledger has them all
-
-std::size_t terminal_width() {
-  winsize size{};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
-}
 
 // "0.1234", "97.50 %"; "1.235e+20" for what is too large to be read, "1.235e-07" for what decimals do not show.
 std::string figure_text(const Figure& figure, int decimals) {

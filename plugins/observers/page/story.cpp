@@ -16,7 +16,6 @@ namespace millrace::page {
 namespace {
 
 constexpr std::size_t kMostDevices = 8;
-constexpr double kRateSeconds = 2;  // between two events whose difference is a rate
 
 std::string figures_json(const std::vector<Figure>& figures) {
   return list(figures, [](const Figure& figure) {
@@ -96,14 +95,6 @@ std::string end_json(const RunEnd& end) {
       .text();
 }
 
-// How fast a sum has grown; 0 where its event before this one was of another graph, and the sum began again.
-double rate(double now, double before, double seconds) { return seconds > 0 && now > before ? (now - before) / seconds : 0; }
-
-template <class T>
-T entry_of(const std::vector<T>& all, std::size_t index) {
-  return index < all.size() ? all[index] : T{};
-}
-
 // Every stage once: of all its instances the sum. So a run of many replicas is told in as few bytes as one of few.
 struct StageSum {
   StageTelemetry now, before;
@@ -141,9 +132,9 @@ std::string stages_json(const std::vector<StageTelemetry>& all, const std::vecto
         .add("on_device", now.on_device)
         .add("instances", instances)
         .add("samples", now.samples)
-        .add("rate", rate(static_cast<double>(now.samples), static_cast<double>(before.samples), seconds))
-        .add("busy", rate(now.busy_seconds, before.busy_seconds, seconds))
-        .add("device", rate(now.device_seconds, before.device_seconds, seconds))
+        .add("rate", growth_rate(static_cast<double>(now.samples), static_cast<double>(before.samples), seconds))
+        .add("busy", growth_rate(now.busy_seconds, before.busy_seconds, seconds))
+        .add("device", growth_rate(now.device_seconds, before.device_seconds, seconds))
         .text();
   });
 }
@@ -161,8 +152,8 @@ std::string edges_json(const std::vector<EdgeTelemetry>& now, const std::vector<
         .add("to", edge.to)
         .add("level", edge.level)
         .add("most", most.at(edge_name(edge)))
-        .add("rate", rate(packets, earlier, seconds))
-        .add("waited", rate(edge.waited_seconds, old.waited_seconds, packets - earlier))
+        .add("rate", growth_rate(packets, earlier, seconds))
+        .add("waited", growth_rate(edge.waited_seconds, old.waited_seconds, packets - earlier))
         .text();
   });
 }
@@ -177,9 +168,9 @@ std::string devices_json(const std::vector<DeviceTelemetry>& now, const std::vec
   std::vector<DeviceRates> rates;
   for (std::size_t i = 0; i < now.size(); ++i) {
     const DeviceTelemetry old = entry_of(before, i);
-    rates.push_back({now[i], rate(now[i].compute_seconds, old.compute_seconds, seconds),
-                     rate(now[i].copy_seconds, old.copy_seconds, seconds),
-                     rate(now[i].communication_seconds, old.communication_seconds, seconds)});
+    rates.push_back({now[i], growth_rate(now[i].compute_seconds, old.compute_seconds, seconds),
+                     growth_rate(now[i].copy_seconds, old.copy_seconds, seconds),
+                     growth_rate(now[i].communication_seconds, old.communication_seconds, seconds)});
   }
   if (rates.size() > kMostDevices) {
     std::ranges::stable_sort(rates, {}, &DeviceRates::compute);
@@ -311,9 +302,7 @@ void Story::add(const TickEvent& e) {
 }
 
 void Story::add(const TelemetryEvent& e) {
-  if (middle_.graph != e.graph || middle_.seconds > e.seconds) before_ = middle_ = e;
-  if (e.seconds - middle_.seconds >= kRateSeconds) before_ = std::exchange(middle_, e);
-  telemetry_ = e;
+  rates_.add(e);
   for (const EdgeTelemetry& edge : e.edges) {
     std::int64_t& most = most_waited_[edge_name(edge)];
     most = std::max(most, edge.level);
@@ -331,7 +320,7 @@ bool Story::show(std::vector<Picture> pictures) {
 
 void Story::end(const RunEnd& end) {
   end_ = end;
-  before_ = {};  // rates are now those of the whole run
+  rates_.end();
   changed_ |= kEnd | kTelemetry;
   say("end",
       !end.error.empty() ? end.error
@@ -341,21 +330,22 @@ void Story::end(const RunEnd& end) {
 }
 
 std::string Story::telemetry() const {
-  const double seconds = telemetry_.seconds - before_.seconds;
-  const auto spent = [&](double TelemetryEvent::*sum) { return rate(telemetry_.*sum, before_.*sum, seconds); };
+  const TelemetryEvent &now = rates_.now(), &before = rates_.before();
+  const double seconds = rates_.seconds();
+  const auto spent = [&](double TelemetryEvent::*sum) { return growth_rate(now.*sum, before.*sum, seconds); };
   return JsonObject()
-      .raw("stages", stages_json(telemetry_.stages, before_.stages, seconds))
-      .raw("edges", edges_json(telemetry_.edges, before_.edges, seconds, most_waited_))
-      .raw("devices", devices_json(telemetry_.devices, before_.devices, seconds))
-      .add("device_count", telemetry_.devices.size())
-      .add("ranks", ranks_of(telemetry_.devices))
+      .raw("stages", stages_json(now.stages, before.stages, seconds))
+      .raw("edges", edges_json(now.edges, before.edges, seconds, most_waited_))
+      .raw("devices", devices_json(now.devices, before.devices, seconds))
+      .add("device_count", now.devices.size())
+      .add("ranks", ranks_of(now.devices))
       .add("waits_for_data", spent(&TelemetryEvent::waited_for_data_seconds))
       .add("waits_for_step", spent(&TelemetryEvent::waited_for_step_seconds))
-      .add("data_threads", telemetry_.data_threads)
-      .add("io_threads", telemetry_.io_threads)
-      .add("resident_bytes", telemetry_.resident_bytes)
-      .add("bottleneck", telemetry_.bottleneck)
-      .add("elapsed_seconds", telemetry_.elapsed_seconds)
+      .add("data_threads", now.data_threads)
+      .add("io_threads", now.io_threads)
+      .add("resident_bytes", now.resident_bytes)
+      .add("bottleneck", now.bottleneck)
+      .add("elapsed_seconds", now.elapsed_seconds)
       .text();
 }
 
@@ -385,7 +375,7 @@ std::string Story::parts(unsigned which) const {
   JsonObject json;
   if (which & kRun) json.raw("run", run_json(run_, began_));
   if (which & kTick && !tick_.graph.empty()) json.raw("tick", tick_json(tick_));
-  if (which & kTelemetry && !telemetry_.graph.empty()) json.raw("telemetry", telemetry());
+  if (which & kTelemetry && !rates_.now().graph.empty()) json.raw("telemetry", telemetry());
   if (which & kPasses) json.raw("passes", list(passes_, [](const auto& pass) { return pass_json(pass.second); }));
   if (which & kBad) json.raw("bad_samples", list(bad_samples_, bad_sample_json));
   if (which & kPictures) {
@@ -426,7 +416,7 @@ std::string Story::changes() {
 std::string Story::metrics() const {
   std::vector<PassEvent> passes;
   for (const auto& [graph, pass] : passes_) passes.push_back(pass);
-  return prometheus_text(run_, !end_, tick_, telemetry_, passes);
+  return prometheus_text(run_, !end_, tick_, rates_.now(), passes);
 }
 
 }  // namespace millrace::page

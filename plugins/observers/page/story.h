@@ -13,6 +13,7 @@
 
 #include "millrace/observer.h"
 #include "millrace/util/course.h"
+#include "millrace/util/recent_rates.h"
 
 namespace millrace::page {
 
@@ -78,7 +79,7 @@ class Story {
   RunStart run_;
   double began_ = 0;  // seconds of the system's clock
   TickEvent tick_;
-  TelemetryEvent telemetry_, middle_, before_;       // rates are differences of the first and the last
+  RecentRates rates_{2};
   std::map<std::string, std::int64_t> most_waited_;  // the fullest that each edge was seen
   std::map<std::string, Curve> curves_;              // by "graph.figure"
   std::map<std::string, PassEvent> passes_;          // the newest of each graph

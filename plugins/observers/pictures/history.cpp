@@ -7,74 +7,30 @@
 
 namespace millrace::pictures {
 
-Point Series::Mean::point() const {
-  return {x / static_cast<double>(count), finite > 0 ? sum / static_cast<double>(finite) : NAN};
-}
-
-void Series::add(double x, double value) {
-  pending_.x += x;
-  ++pending_.count;
-  if (std::isfinite(value)) {
-    pending_.sum += value;
-    ++pending_.finite;
-  }
-  if (pending_.count < stride_) return;
-  points_.push_back(pending_.point());
-  pending_ = {};
-  if (points_.size() >= kMost) halve();
-}
-
-void Series::cut(double x) {
-  while (!points_.empty() && points_.back().x > x) points_.pop_back();
-  pending_ = {};
-}
-
-void Series::halve() {
-  for (std::size_t i = 0; i + 1 < points_.size(); i += 2) {
-    const Point &a = points_[i], &b = points_[i + 1];
-    const double y = !std::isfinite(a.y) ? b.y : !std::isfinite(b.y) ? a.y : (a.y + b.y) / 2;
-    points_[i / 2] = {(a.x + b.x) / 2, y};
-  }
-  points_.resize(points_.size() / 2);
-  stride_ *= 2;
-}
-
-std::vector<Point> Series::points() const {
-  std::vector<Point> all = points_;
-  if (pending_.count > 0) all.push_back(pending_.point());
-  return all;
-}
-
-std::vector<Point> Series::smoothed() const {
-  std::vector<Point> all = points();
-  const double half_life = std::max(1.0, static_cast<double>(all.size()) / 40);
+std::vector<Point> smoothed(std::vector<Point> points) {
+  const double half_life = std::max(1.0, static_cast<double>(points.size()) / 40);
   const double keep = std::exp2(-1 / half_life);
   double sum = 0, weight = 0;
-  for (Point& point : all) {
-    if (!std::isfinite(point.y)) continue;  // the gap stays
+  for (Point& point : points) {
+    if (!std::isfinite(point.y)) continue;
     sum = keep * sum + point.y;
     weight = keep * weight + 1;
     point.y = sum / weight;
   }
-  return all;
-}
-
-// What is left of the passes, in place of what was told of those behind: they are made again.
-void FigureHistory::Passes::cut(double x) {
-  all.cut(x);
-  const std::vector<Point> left = all.points();
-  if (left.empty()) return;
-  last = lowest = highest = left.front();
-  for (const Point& point : left) {
-    last = point;
-    if (point.y < lowest.y || !std::isfinite(lowest.y)) lowest = point;
-    if (point.y > highest.y || !std::isfinite(highest.y)) highest = point;
-  }
+  return points;
 }
 
 double History::place(std::uint64_t step) const {
   return run_.steps_per_epoch > 0 ? static_cast<double>(step) / static_cast<double>(run_.steps_per_epoch)
                                   : static_cast<double>(step);
+}
+
+std::vector<Point> History::points(const Course& course) const {
+  std::vector<Point> points;
+  for (const Course::Point& point : course.points()) {
+    points.push_back({place(point.step), point.finite > 0 ? point.sum / static_cast<double>(point.finite) : NAN});
+  }
+  return points;
 }
 
 FigureHistory& History::figure_of(const Figure& figure) {
@@ -92,46 +48,60 @@ void History::step(const StepEvent& e) {
   epochs_done_ = place(e.step);
   elapsed_seconds_ = e.elapsed_seconds;
   for (const Figure& figure : e.figures) {
-    figure_of(figure).steps.add(epochs_done_, figure.value);
+    figure_of(figure).steps.add(e.step, figure.value);
     if (figure.name == "loss" && !std::isfinite(figure.value) && std::isnan(first_not_finite_)) first_not_finite_ = epochs_done_;
   }
   for (const auto& [name, value] : e.scalars) {
-    if (name == "learning_rate") rate_.add(epochs_done_, value);
+    if (name == "learning_rate") rate_.add(e.step, value);
   }
-  if (e.reported) speed_.add(epochs_done_, e.images_per_second);
+  if (e.reported) speed_.add(e.step, e.images_per_second);
 }
 
 void History::epoch(const EpochEvent& e) {
   steps_done_ = e.step;
   epochs_done_ = place(e.step);
   elapsed_seconds_ = e.elapsed_seconds;
-  for (const Figure& figure : e.figures) figure_of(figure).epochs.add(epochs_done_, figure.value);
+  for (const Figure& figure : e.figures) figure_of(figure).epochs.add(e.step, figure.value);
 }
 
 void History::pass(const PassEvent& e) {
   elapsed_seconds_ = e.elapsed_seconds;
   if (!e.reported) return;
   for (const Figure& figure : e.figures) {
-    const Point now = {place(e.best_step != 0 ? e.best_step : e.step), figure.value};
+    const std::uint64_t of = e.best_step != 0 ? e.best_step : e.step;
+    const Point now = {place(of), figure.value};
     FigureHistory::Passes& passes = figure_of(figure).passes[e.graph];
     if (passes.all.empty()) passes.lowest = passes.highest = now;
-    if (e.best_step == 0 || passes.all.empty()) passes.all.add(now.x, now.y);
+    if (e.best_step == 0 || passes.all.empty()) passes.all.add(of, now.y);
     passes.last = now;
     if (now.y < passes.lowest.y || !std::isfinite(passes.lowest.y)) passes.lowest = now;
     if (now.y > passes.highest.y || !std::isfinite(passes.highest.y)) passes.highest = now;
   }
 }
 
+// What is left of the passes, in place of what was told of those behind: they are made again.
+void History::cut(FigureHistory::Passes& passes, std::uint64_t step) const {
+  passes.all.forget_after(step);
+  const std::vector<Point> left = points(passes.all);
+  if (left.empty()) return;
+  passes.last = passes.lowest = passes.highest = left.front();
+  for (const Point& point : left) {
+    passes.last = point;
+    if (point.y < passes.lowest.y || !std::isfinite(passes.lowest.y)) passes.lowest = point;
+    if (point.y > passes.highest.y || !std::isfinite(passes.highest.y)) passes.highest = point;
+  }
+}
+
 void History::cut(std::uint64_t step) {
   const double x = place(step);
   for (auto& [name, figure] : figures_) {
-    figure.steps.cut(x);
-    figure.epochs.cut(x);
-    for (auto& [graph, passes] : figure.passes) passes.cut(x);
+    figure.steps.forget_after(step);
+    figure.epochs.forget_after(step);
+    for (auto& [graph, passes] : figure.passes) cut(passes, step);
     std::erase_if(figure.passes, [](const auto& each) { return each.second.all.empty(); });
   }
-  rate_.cut(x);
-  speed_.cut(x);
+  rate_.forget_after(step);
+  speed_.forget_after(step);
   steps_done_ = std::min(steps_done_, step);
   epochs_done_ = std::min(epochs_done_, x);
   if (first_not_finite_ > x) first_not_finite_ = std::numeric_limits<double>::quiet_NaN();

@@ -51,25 +51,25 @@ class Chart {
 
   void figure(const std::string& name, const Area& area) {
     const FigureHistory& figure = history_.figure(name);
-    std::vector<Point> raw = figure.steps.points(), smoothed = figure.steps.smoothed();
+    std::vector<Point> raw = history_.points(figure.steps), smooth = smoothed(raw);
     const bool by_epochs = raw.empty();
-    if (by_epochs) raw = smoothed = figure.epochs.points();
+    if (by_epochs) raw = smooth = history_.points(figure.epochs);
     std::vector<double> values;
     add_bulk(values, raw);
-    for (const auto& [graph, passes] : figure.passes) add_bulk(values, passes.all.points());
+    for (const auto& [graph, passes] : figure.passes) add_bulk(values, history_.points(passes.all));
     Plot plot = plot_of(area, scale_of(values, figure.percent), name);
     std::vector<Plot::Key> keys;
     if (!raw.empty()) {
       plot.curve(raw, {.colour = kTraining, .thickness = 1, .opacity = 0.28});
-      plot.curve(smoothed, {.colour = kTraining, .thickness = 2});
-      if (smoothed.size() == 1 || by_epochs) plot.dots(smoothed, 3, {.colour = kTraining});
+      plot.curve(smooth, {.colour = kTraining, .thickness = 2});
+      if (smooth.size() == 1 || by_epochs) plot.dots(smooth, 3, {.colour = kTraining});
       if (!by_epochs) keys.push_back({history_.run().graph, mixed(kPaper, kTraining, 0.4)});
       keys.push_back({by_epochs ? history_.run().graph : "smoothed", kTraining, by_epochs});
     }
     std::size_t next = 0;
     for (const auto& [graph, passes] : figure.passes) {
       const Colour colour = kOfPasses[next++ % std::size(kOfPasses)];
-      const std::vector<Point> points = passes.all.points();
+      const std::vector<Point> points = history_.points(passes.all);
       plot.curve(points, {.colour = colour, .thickness = 2});
       if (points.size() <= 100) plot.dots(points, 3, {.colour = colour});
       keys.push_back({graph, colour, points.size() <= 100});
@@ -77,8 +77,8 @@ class Chart {
     plot.legend(keys);
   }
 
-  void series(const Series& series, const std::string& title, const Area& area, bool smooth) {
-    const std::vector<Point> raw = series.points(), curve = smooth ? series.smoothed() : raw;
+  void series(const Course& series, const std::string& title, const Area& area, bool smooth) {
+    const std::vector<Point> raw = history_.points(series), curve = smooth ? smoothed(raw) : raw;
     std::vector<double> values;
     for (const Point& point : raw) values.push_back(smooth ? point.y : 1.1 * point.y);  // room above a line that stays level
     values.push_back(0);

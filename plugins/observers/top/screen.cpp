@@ -15,7 +15,6 @@
 namespace millrace::top {
 namespace {
 
-constexpr double kRateSeconds = 1;
 constexpr std::size_t kMessages = 4;
 constexpr std::size_t kScale = 9;  // columns in front of a plot
 constexpr const char *kBlue = "\x1b[34m", *kOrange = "\x1b[33m", *kBold = "\x1b[1m", *kDim = "\x1b[2m", *kPlain = "\x1b[0m";
@@ -91,8 +90,6 @@ std::string bar(double part, std::size_t columns) {
   return padded(text, columns);
 }
 
-double rate(double now, double before, double seconds) { return seconds > 0 && now > before ? (now - before) / seconds : 0; }
-
 std::string figure_text(const Figure& figure) {
   return figure.percent ? fmt::format("{} {:.1f} %", figure.name, 100 * figure.value)
                         : fmt::format("{} {:.4g}", figure.name, figure.value);
@@ -146,12 +143,6 @@ void Screen::add(const StepEvent& event) {
   for (const auto& [name, value] : event.scalars) scalars_[name] = value;
 }
 
-void Screen::add(const TelemetryEvent& event) {
-  if (middle_.graph != event.graph || middle_.seconds > event.seconds) before_ = middle_ = event;
-  if (event.seconds - middle_.seconds >= kRateSeconds) before_ = std::exchange(middle_, event);
-  telemetry_ = event;
-}
-
 void Screen::say(const std::string& line) {
   messages_.push_back(line_text(line));
   if (messages_.size() > kMessages) messages_.erase(messages_.begin());
@@ -168,8 +159,8 @@ std::vector<std::string> Screen::head(std::size_t columns) const {
   for (const Figure& figure : tick_.figures) figures += figure_text(figure) + "  ";
   for (const auto& [name, value] : scalars_) figures += fmt::format("{} {:.4g}  ", name, value);
   figures += fmt::format("{:.0f} images/s", tick_.images_per_second);
-  if (telemetry_.resident_bytes > 0)
-    figures += fmt::format("  {:.0f} MiB", static_cast<double>(telemetry_.resident_bytes) / 0x1p20);
+  if (rates_.now().resident_bytes > 0)
+    figures += fmt::format("  {:.0f} MiB", static_cast<double>(rates_.now().resident_bytes) / 0x1p20);
   std::replace(figures.begin(), figures.end(), '_', ' ');
   return {left + (columns > taken + 4 ? bar(done, columns - taken) : "") + right, figures};
 }
@@ -198,37 +189,39 @@ std::vector<std::string> Screen::plot(std::size_t columns, std::size_t rows, boo
 }
 
 std::vector<std::string> Screen::stages(std::size_t columns, bool colours) const {
-  const double seconds = telemetry_.seconds - before_.seconds;
+  const TelemetryEvent &telemetry = rates_.now(), &before = rates_.before();
+  const double seconds = rates_.seconds();
   const std::size_t wide = std::clamp<std::size_t>(columns / 4, 8, 30);
   std::vector<std::string> lines = {
       fmt::format("{:<20} {:>9}  {:<{}}  {}", "stage", "samples/s", "busy", wide + 6, "waits in front")};
   if (colours) lines[0] = kDim + lines[0] + kPlain;
-  for (std::size_t i = 0; i < telemetry_.stages.size(); ++i) {
-    const StageTelemetry& now = telemetry_.stages[i];
-    const StageTelemetry old = i < before_.stages.size() ? before_.stages[i] : StageTelemetry{};
-    const double threads = now.on_device ? 1 : std::max(1, telemetry_.data_threads);
-    const double busy = (now.on_device ? rate(now.device_seconds, old.device_seconds, seconds)
-                                       : rate(now.busy_seconds, old.busy_seconds, seconds)) /
+  for (std::size_t i = 0; i < telemetry.stages.size(); ++i) {
+    const StageTelemetry& now = telemetry.stages[i];
+    const StageTelemetry old = entry_of(before.stages, i);
+    const double threads = now.on_device ? 1 : std::max(1, telemetry.data_threads);
+    const double busy = (now.on_device ? growth_rate(now.device_seconds, old.device_seconds, seconds)
+                                       : growth_rate(now.busy_seconds, old.busy_seconds, seconds)) /
                         threads;
     std::int64_t waiting = 0;
-    for (const EdgeTelemetry& edge : telemetry_.edges) waiting += edge.to == now.name ? edge.level : 0;
+    for (const EdgeTelemetry& edge : telemetry.edges) waiting += edge.to == now.name ? edge.level : 0;
     const std::string name = line_text(now.replica < 0 ? now.name : fmt::format("{} {}", now.name, now.replica));
-    const bool hot = !telemetry_.bottleneck.empty() && telemetry_.bottleneck.starts_with(now.name);
+    const bool hot = !telemetry.bottleneck.empty() && telemetry.bottleneck.starts_with(now.name);
     std::string line =
         padded(name, 20) + fmt::format(" {:>9.0f}  {} {:>3.0f} %  ",
-                                       rate(static_cast<double>(now.samples), static_cast<double>(old.samples), seconds),
+                                       growth_rate(static_cast<double>(now.samples), static_cast<double>(old.samples), seconds),
                                        bar(busy, wide), 100 * std::min(busy, 1.0));
     if (waiting > 0) line += fmt::format("{} {}", bar(std::min(static_cast<double>(waiting) / 16, 1.0), 8), waiting);
     lines.push_back(hot && colours ? kOrange + line + kPlain : line);
   }
-  for (std::size_t i = 0; i < telemetry_.devices.size(); ++i) {
-    const DeviceTelemetry& now = telemetry_.devices[i];
-    const double busy = i < before_.devices.size() ? rate(now.compute_seconds, before_.devices[i].compute_seconds, seconds) : 0;
+  for (std::size_t i = 0; i < telemetry.devices.size(); ++i) {
+    const DeviceTelemetry& now = telemetry.devices[i];
+    const double busy =
+        i < before.devices.size() ? growth_rate(now.compute_seconds, before.devices[i].compute_seconds, seconds) : 0;
     lines.push_back(padded("device " + now.name, 20) +
                     fmt::format(" {:>9}  {} {:>3.0f} %", "", bar(busy, wide), 100 * std::min(busy, 1.0)));
   }
-  if (!telemetry_.bottleneck.empty())
-    lines.push_back("bound by " + line_text(telemetry_.bottleneck));
+  if (!telemetry.bottleneck.empty())
+    lines.push_back("bound by " + line_text(telemetry.bottleneck));
   else if (!tick_.waits_for.empty())
     lines.push_back("bound by " + line_text(tick_.waits_for));
   return lines;

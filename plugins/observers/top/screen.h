@@ -8,6 +8,7 @@
 
 #include "millrace/observer.h"
 #include "millrace/util/course.h"
+#include "millrace/util/recent_rates.h"
 
 namespace millrace::top {
 
@@ -17,7 +18,7 @@ class Screen {
   void begin(const RunStart& start);
   void add(const StepEvent& event);
   void add(const TickEvent& event) { tick_ = event; }
-  void add(const TelemetryEvent& event);
+  void add(const TelemetryEvent& event) { rates_.add(event); }
   void say(const std::string& line);  // of the newest, the last few are shown
 
   // At most `rows` lines of at most `columns` columns. `colours`: with ANSI's colours.
@@ -30,8 +31,8 @@ class Screen {
 
   RunStart run_;
   TickEvent tick_;
-  TelemetryEvent telemetry_, middle_, before_;  // rates are differences of the first and the last
-  std::map<std::string, Course> curves_;        // figures of training
+  RecentRates rates_{1};
+  std::map<std::string, Course> curves_;  // figures of training
   std::map<std::string, double> scalars_;
   std::vector<std::string> messages_;
 };

@@ -120,11 +120,7 @@ void Forward::process(int, Packet packet, Output& output) {
   if (pool_) pool_->let_go(std::move(token));
 }
 
-Stage::DeviceWork Forward::device_work() const {
-  DeviceWork work = clock_.work();
-  if (const auto times = device_times_of(&replica_of(context_))) work.seconds = times->inference;
-  return work;
-}
+Stage::DeviceWork Forward::device_work() const { return clock_.work(&replica_of(context_), &DeviceTimes::inference); }
 
 // What is known of the samples before they are computed.
 Ref<Predictions> Forward::begin_predictions(const Ref<Batch>& of, const Share& share) {

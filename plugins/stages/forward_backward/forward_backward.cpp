@@ -75,11 +75,7 @@ void ForwardBackward::process(int, Packet packet, Output& output) {
   backward(std::move(token), work, output);
 }
 
-Stage::DeviceWork ForwardBackward::device_work() const {
-  DeviceWork work = clock_.work();
-  if (const auto times = device_times_of(&replica_of(context_))) work.seconds = times->training;
-  return work;
-}
+Stage::DeviceWork ForwardBackward::device_work() const { return clock_.work(&replica_of(context_), &DeviceTimes::training); }
 
 const Shape& ForwardBackward::output_of(const StageLoss& loss) const {
   return context_.network->shape_of(loss.output.value_or(context_.network->result()));

@@ -159,9 +159,7 @@ void OptimizerStage::process(int, Packet packet, Output& output) {
 }
 
 Stage::DeviceWork OptimizerStage::device_work() const {
-  DeviceWork work = clock_.work();
-  if (const auto times = device_times_of(context_.replicas.empty() ? nullptr : &replica())) work.seconds = times->update;
-  return work;
+  return clock_.work(context_.replicas.empty() ? nullptr : &replica(), &DeviceTimes::update);
 }
 
 // The number of updates, and with an average the number of its places.

@@ -4,15 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <system_error>
 #include <utility>
 
 #include "millrace/error.h"
-#include "millrace/kernels/noise.h"
 #include "millrace/plugin.h"
 #include "millrace/util/output_file.h"
+#include "millrace/util/record_noise.h"
 
 namespace millrace {
 namespace {
@@ -104,10 +103,7 @@ drawing::KeptImage WriteBatches::seen(const Batch& batch, std::uint32_t slot) co
   const AugmentationRecord& record = batch.records[slot];
   std::vector<std::uint8_t> pixels(batch.window.bytes());
   apply_record(record, {batch.pixels + slot * batch.image.bytes(), batch.image}, batch.window, pixels.data());
-  for (std::size_t place = 0; record.noise > 0 && place < pixels.size(); ++place) {
-    const float noise = record.noise * normal_deviate(record.noise_seed, static_cast<std::uint32_t>(place));
-    pixels[place] = static_cast<std::uint8_t>(std::clamp(std::lround(static_cast<float>(pixels[place]) + noise), 0L, 255L));
-  }
+  add_noise(record, pixels);
   return drawing::kept({pixels.data(), batch.window});
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 
 #include "boundary_f1.h"
 #include "millrace/backend/network.h"
@@ -55,19 +54,10 @@ void WriteBoundaries::write(const Predictions& share) {
 }
 
 void WriteBoundaries::compare(const Predictions& share, std::size_t sample) {
-  const std::span<const float> outputs = share.result().row(sample);
   const std::size_t pixels = map_.bytes();
   truth_.resize(pixels);
   share.copy_target(sample, truth_.data());
-  predicted_.assign(pixels, 0);
-  largest_.assign(pixels, -std::numeric_limits<float>::infinity());
-  for (std::size_t c = 0; c < classes_.size(); ++c) {
-    for (std::size_t i = 0; i < pixels; ++i) {
-      if (!(outputs[c * pixels + i] > largest_[i])) continue;  // what is no number is never larger, as in write_masks
-      largest_[i] = outputs[c * pixels + i];
-      predicted_[i] = static_cast<std::uint8_t>(c);
-    }
-  }
+  judge_.find(share.result().row(sample), pixels, predicted_);
   const auto figures = boundary_f1({map_.height, map_.width, classes_.size(), truth_, predicted_}, params_.tolerance);
   Mean of_image;
   for (std::size_t c = 0; c < figures.size(); ++c) {

@@ -6,6 +6,7 @@
 
 #include "millrace/batch.h"
 #include "millrace/stage.h"
+#include "millrace/util/class_scores.h"
 
 namespace millrace {
 
@@ -60,8 +61,8 @@ class WriteBoundaries : public Stage {
 
   // Used on the line's thread alone.
   std::vector<std::uint8_t> truth_, predicted_;
-  std::vector<float> largest_;  // outputs so far, by pixel
-  std::vector<Mean> classes_;   // of the pass so far
+  PixelClasses judge_;
+  std::vector<Mean> classes_;  // of the pass so far
   Mean images_;
 
   PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest

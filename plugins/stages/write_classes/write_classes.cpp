@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <limits>
 #include <numeric>
 
 #include "millrace/backend/network.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "millrace/stage.h"
+#include "millrace/util/class_scores.h"
 
 namespace millrace {
 namespace {
@@ -127,21 +127,15 @@ void WriteClasses::write_rows(const Predictions& share) {
   finite_.end_pass(context_);
 }
 
-// What is no number comes last.
 void WriteClasses::rank(std::span<const float> outputs) {
-  const auto key = [&](std::size_t i) { return std::isnan(outputs[i]) ? -std::numeric_limits<float>::infinity() : outputs[i]; };
+  const ClassScores scores(outputs, probabilities_);
+  const auto key = [&](std::size_t i) { return rank_key(outputs[i]); };
   ranked_.resize(outputs.size());
   std::iota(ranked_.begin(), ranked_.end(), std::size_t{0});
   std::partial_sort(ranked_.begin(), ranked_.begin() + static_cast<std::ptrdiff_t>(top_), ranked_.end(),
                     [&](std::size_t a, std::size_t b) { return key(a) != key(b) ? key(a) > key(b) : a < b; });
-  const double most = outputs[ranked_.front()];
-  double sum = 0;
-  for (const float value : outputs) sum += std::exp(value - most);
   scores_.clear();
-  for (std::size_t i = 0; i < top_; ++i) {
-    const double value = outputs[ranked_[i]];
-    scores_.push_back(probabilities_ ? value : std::exp(value - most) / sum);
-  }
+  for (std::size_t i = 0; i < top_; ++i) scores_.push_back(scores.probability(ranked_[i]));
 }
 
 // A probability is what the network gives, in float32.

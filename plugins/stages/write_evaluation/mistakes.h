@@ -20,8 +20,7 @@ struct Verdict {
   double confidence = 0;  // the probability of `predicted`
   double loss = 0;        // -log of the probability of `label`; infinite where that is 0 or no number
 
-  // REQUIRES: `label` is one of the outputs. They are probabilities, or their softmax, in float64, is. The predicted class is the
-  // first of the largest outputs; what is no number is never larger, as in write_classes. Without a number the confidence is 0.
+  // By ClassScores. Without a number the confidence is 0. REQUIRES: `label` is one of the outputs.
   static Verdict of(std::span<const float> outputs, std::size_t label, bool probabilities);
 };
 
@@ -33,21 +32,16 @@ class Mistakes {
 
   // REQUIRES: share.batch, unless `most` is 0, and a name for each class.
   void add(const Verdict& verdict, const Predictions& share, std::size_t sample, const std::vector<std::string>& names);
-  void join(JointSink& processes);  // KeptSamples::join()
-  void clear();
+  void join(JointSink& processes) { worst_.join(processes); }
+  void clear() { worst_.clear(); }
 
   std::string csv() const;         // a row for each that was kept, the highest loss first
   drawing::Picture sheet() const;  // the same, row after row
 
  private:
-  double count_ = 0;  // that were added
   drawing::KeptSamples worst_;
 };
 
-// Texts that say which sample of a share it is.
 std::string place_of(const Predictions::Sample& sample);  // "shards/3.tar: a/00042.jpg"
-std::string file_of(const Predictions::Sample& sample);   // "00042.jpg"
-// The image as the network saw it, no larger than it is drawn. REQUIRES: share.batch.
-drawing::KeptImage kept_image(const Predictions& share, std::size_t sample);
 
 }  // namespace millrace

@@ -11,7 +11,7 @@ namespace millrace {
 void ShownSamples::add(const Verdict& verdict, const Predictions& share, std::size_t sample,
                        const std::vector<std::string>& names) {
   drawing::KeptSample kept{.position = share.samples[sample].key.position, .cell = {}};
-  kept.cell.images.push_back(kept_image(share, sample));
+  kept.cell.images.push_back(drawing::kept_image(share, sample));
   const bool is_right = verdict.predicted == verdict.label;
   kept.cell.captions = {{names[verdict.predicted], is_right ? drawing::kInk : drawing::kRed},
                         {is_right ? fmt::format("{:.1f} %", 100 * verdict.confidence)

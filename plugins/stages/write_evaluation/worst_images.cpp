@@ -14,22 +14,17 @@ namespace millrace {
 
 void WorstImages::add(const PixelVerdict& verdict, const Maps& maps, const Predictions& share, std::size_t sample) {
   if (verdict.pixels == 0) return;
-  ++count_;
   const Predictions::Sample& of = share.samples[sample];
   const double loss = verdict.mean_loss(), right = quotient(verdict.right, verdict.pixels);
-  if (!worst_.takes(loss, of.key.position)) return;
+  if (!worst_.counts(loss, of.key.position)) return;
   drawing::KeptSample kept{.loss = loss, .position = of.key.position, .cell = {}, .row = {}, .classes = classes_in(maps)};
-  kept.cell.images = {kept_image(share, sample), coloured(maps.labels, maps.shape), coloured(maps.predicted, maps.shape)};
+  kept.cell.images = {drawing::kept_image(share, sample), coloured(maps.labels, maps.shape),
+                      coloured(maps.predicted, maps.shape)};
   kept.cell.captions = {{fmt::format("{:.1f} % right, loss {:.2f}", 100 * right, loss)},
-                        {fmt::format("#{} {}", of.key.index, file_of(of)), drawing::kFaint}};
+                        {fmt::format("#{} {}", of.key.index, drawing::file_of(of)), drawing::kFaint}};
   append_csv(kept.row, place_of(of));
   fmt::format_to(std::back_inserter(kept.row), ",{},{},{},{}\r\n", of.key.index, verdict.pixels, right, loss);
   worst_.add(std::move(kept));
-}
-
-void WorstImages::join(JointSink& processes) {
-  processes.gather(WireWriter().put(count_), [this](WireReader& other) { count_ += other.get<double>(); });
-  worst_.join(processes);
 }
 
 drawing::KeptImage WorstImages::coloured(std::span<const std::uint8_t> classes, ImageShape shape) const {
@@ -42,18 +37,13 @@ drawing::KeptImage WorstImages::coloured(std::span<const std::uint8_t> classes, 
   return drawing::kept({pixels.data(), shape});
 }
 
-void WorstImages::clear() {
-  count_ = 0;
-  worst_.clear();
-}
-
 std::string WorstImages::csv() const { return "path,index,pixels,accuracy,loss\r\n" + worst_.rows(); }
 
 drawing::Picture WorstImages::sheet(const std::vector<std::string>& names) const {
   drawing::Sheet sheet = worst_.sheet();
-  sheet.title = sheet.cells.empty()
-                    ? "no image with labels"
-                    : fmt::format("{} of {} images, highest loss first: image, label, prediction", sheet.cells.size(), count_);
+  sheet.title = sheet.cells.empty() ? "no image with labels"
+                                    : fmt::format("{} of {} images, highest loss first: image, label, prediction",
+                                                  sheet.cells.size(), worst_.count());
   sheet.legend = legend_of(worst_, names, colours_);
   return drawing::draw(sheet);
 }

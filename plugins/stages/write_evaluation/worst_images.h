@@ -29,8 +29,8 @@ class WorstImages {
   };
   // REQUIRES: share.batch, unless `most` is 0.
   void add(const PixelVerdict& verdict, const Maps& maps, const Predictions& share, std::size_t sample);
-  void join(JointSink& processes);  // KeptSamples::join()
-  void clear();
+  void join(JointSink& processes) { worst_.join(processes); }
+  void clear() { worst_.clear(); }
 
   std::string csv() const;  // a row for each that was kept, the highest loss first
   // The same, row after row; below it the colours of the classes that occur on it.
@@ -39,7 +39,6 @@ class WorstImages {
  private:
   drawing::KeptImage coloured(std::span<const std::uint8_t> classes, ImageShape shape) const;
 
-  double count_ = 0;  // that were added
   ClassColours colours_;
   drawing::KeptSamples worst_;
 };

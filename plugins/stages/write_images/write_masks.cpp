@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "millrace/backend/network.h"
 #include "millrace/error.h"
@@ -84,7 +83,7 @@ void WriteMasks::write(const Predictions& share) {
 
 void WriteMasks::write_picture(const Predictions& share, std::size_t sample) {
   const PictureFrame frame = frame_of(context_, params_.size, share.samples[sample]);
-  classify(share.result().row(sample));
+  predicted_.find(share.result().row(sample), map_.bytes(), classes_);
   if (!labels_.empty())
     std::transform(classes_.begin(), classes_.end(), classes_.begin(), [&](std::uint8_t c) { return labels_[c]; });
   place_classes(frame);
@@ -94,21 +93,6 @@ void WriteMasks::write_picture(const Predictions& share, std::size_t sample) {
   image_.draw(share, sample, frame, picture_);
   blend();
   pictures_.write(share.samples[sample], {picture_.data(), {frame.height, frame.width, 3}});
-}
-
-// The first of the largest outputs; what is no number is never larger.
-void WriteMasks::classify(std::span<const float> outputs) {
-  const std::size_t places = map_.bytes(), classes = outputs.size() / places;
-  classes_.assign(places, 0);
-  largest_.assign(places, -std::numeric_limits<float>::infinity());
-  for (std::size_t c = 0; c < classes; ++c) {
-    const float* const values = outputs.data() + c * places;
-    for (std::size_t place = 0; place < places; ++place) {
-      if (!(values[place] > largest_[place])) continue;
-      largest_[place] = values[place];
-      classes_[place] = static_cast<std::uint8_t>(c);
-    }
-  }
 }
 
 // A map of another size than the input's covers the input.

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "millrace/batch.h"
 #include "millrace/stage.h"
 #include "millrace/util/class_colours.h"
+#include "millrace/util/class_scores.h"
 #include "millrace/util/finite_count.h"
 #include "picture_folder.h"
 #include "picture_frame.h"
@@ -62,7 +62,6 @@ class WriteMasks : public Stage {
   std::vector<std::uint8_t> find_labels() const;
   void write(const Predictions& share);
   void write_picture(const Predictions& share, std::size_t sample);
-  void classify(std::span<const float> outputs);
   void place_classes(const PictureFrame& frame);
   void blend();
 
@@ -75,7 +74,7 @@ class WriteMasks : public Stage {
   // Used on the line's thread alone.
   PictureFolder pictures_;
   FiniteCount finite_;
-  std::vector<float> largest_;
+  PixelClasses predicted_;
   std::vector<std::uint8_t> classes_;  // (map_)
   std::vector<std::uint8_t> ids_;      // (picture)
   SeenImage image_;

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 
 #include "millrace/error.h"
-#include "millrace/kernels/noise.h"
 #include "millrace/plugin.h"
+#include "millrace/util/record_noise.h"
 
 namespace millrace {
 
@@ -96,11 +95,7 @@ WriteQuality::Quality WriteQuality::compare(const std::vector<std::uint8_t>& pix
 void WriteQuality::draw_seen(const Predictions& share, std::size_t sample) {
   seen_.resize(context_.window.bytes());
   share.copy_image(sample, seen_.data());
-  const AugmentationRecord& record = share.batch->records[share.first_slot + sample];
-  for (std::size_t place = 0; record.noise > 0 && place < seen_.size(); ++place) {
-    const float noise = record.noise * normal_deviate(record.noise_seed, static_cast<std::uint32_t>(place));
-    seen_[place] = static_cast<std::uint8_t>(std::clamp(std::lround(static_cast<float>(seen_[place]) + noise), 0L, 255L));
-  }
+  add_noise(share.batch->records[share.first_slot + sample], seen_);
 }
 
 void WriteQuality::show(const Predictions& share, std::size_t sample, const Row& row) {
@@ -108,8 +103,7 @@ void WriteQuality::show(const Predictions& share, std::size_t sample, const Row&
   drawing::KeptSample kept{.position = row.position, .cell = {}};
   kept.cell.images = {drawing::kept({seen_.data(), context_.window}), drawing::kept({pixels_.data(), result_.shape()}),
                       drawing::kept({target_.data(), result_.shape()})};
-  kept.cell.captions = {{fmt::format("{:.2f} dB", row.made.ratio)},
-                        {row.place.substr(row.place.rfind('/') + 1), drawing::kFaint}};
+  kept.cell.captions = {{fmt::format("{:.2f} dB", row.made.ratio)}, {drawing::file_of(share.samples[sample]), drawing::kFaint}};
   shown_.add(std::move(kept));
 }
 

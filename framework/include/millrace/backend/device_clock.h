@@ -15,9 +15,14 @@
 
 namespace millrace {
 
+// What `replica` has measured of its device; none where its backend measures nothing. `replica` may be null.
+inline std::optional<DeviceTimes> device_times_of(const Replica* replica) {
+  const auto* meter = dynamic_cast<const MeasuresDevice*>(replica);
+  return meter == nullptr ? std::nullopt : std::optional(meter->device_times());
+}
+
 // Each piece of work counts from its begin, or from the end of the piece before it if that is later, until it is complete; work
 // under way counts as far as it has come. So a device that never waits is busy all the time, whatever it does between two pieces.
-// Where the backend measures (MeasuresDevice), ask it instead.
 // Thread-safe. Events may complete after the clock is gone.
 class DeviceClock {
  public:
@@ -47,6 +52,12 @@ class DeviceClock {
     const std::uint64_t ticks = totals_->ticks + totals_->until(now_ticks());
     return {static_cast<double>(ticks) * seconds_per_tick(), totals_->samples};
   }
+  // The same, with the seconds that the backend has measured for this kind of work where it measures. `replica` may be null.
+  Stage::DeviceWork work(const Replica* replica, double DeviceTimes::*kind) const {
+    Stage::DeviceWork done = work();
+    if (const auto times = device_times_of(replica)) done.seconds = (*times).*kind;
+    return done;
+  }
 
  private:
   struct Totals {
@@ -60,11 +71,5 @@ class DeviceClock {
   };
   std::shared_ptr<Totals> totals_ = std::make_shared<Totals>();
 };
-
-// What `replica` has measured of its device; none where its backend measures nothing. `replica` may be null.
-inline std::optional<DeviceTimes> device_times_of(const Replica* replica) {
-  const auto* meter = dynamic_cast<const MeasuresDevice*>(replica);
-  return meter == nullptr ? std::nullopt : std::optional(meter->device_times());
-}
 
 }  // namespace millrace

@@ -31,6 +31,7 @@ class Course {
   };
   const std::vector<Point>& points() const { return points_; }
   std::size_t size() const { return points_.size(); }
+  bool empty() const { return points_.empty(); }
   std::uint64_t stride() const { return stride_; }
   // [[step,mean,least,greatest,smoothed],...] from the point `first` on; null where no value was finite.
   std::string json(std::size_t first = 0) const;

@@ -21,7 +21,6 @@
 #include <vector>
 
 #include "millrace/communicator.h"
-#include "millrace/detail/random.h"
 #include "millrace/stage.h"
 #include "millrace/util/output_file.h"
 #include "millrace/util/wire.h"
@@ -35,10 +34,11 @@ namespace millrace {
 // PredictionLine, in the same order everywhere. Errors: Error(peer) when a process is gone.
 class JointSink {
  public:
-  explicit JointSink(const StageSite& site)
-      : group_(site.group != nullptr && site.group->size() > 1 ? site.group : nullptr),
-        channel_(kFirstChannel + static_cast<std::uint32_t>(hash_text(site.graph + "." + site.name) % kChannels)) {}
+  explicit JointSink(const StageSite& site) : group_(site.group != nullptr && site.group->size() > 1 ? site.group : nullptr) {}
   virtual ~JointSink() = default;
+
+  // Called by the run before open(): the sink's place among those of the file. Each has a channel to itself.
+  void set_number(std::uint32_t number) { channel_ = kFirstChannel + number; }
 
   bool is_first() const { return group_ == nullptr || group_->rank() == 0; }
 
@@ -89,11 +89,10 @@ class JointSink {
   }
 
  private:
-  // By name, as processes make their stages at different times. Small enough for a tag of MPI, of which 32,767 are certain.
-  static constexpr std::uint32_t kFirstChannel = Group::kFirstFree + 64, kChannels = 32'000;
+  static constexpr std::uint32_t kFirstChannel = Group::kFirstFree + 64;
 
   Group* group_;  // null: there is one process
-  std::uint32_t channel_;
+  std::uint32_t channel_ = kFirstChannel;
 };
 
 }  // namespace millrace

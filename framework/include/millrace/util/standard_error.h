@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -13,6 +14,9 @@
 #include "millrace/util/text.h"
 
 namespace millrace {
+
+// How many columns a terminal has that standard error goes to; 100 where that is not known.
+std::size_t terminal_width() noexcept;
 
 // Writes the text as it is, at once. Threads: any; texts of two threads do not mix.
 void write_to_stderr(std::string_view text) noexcept;

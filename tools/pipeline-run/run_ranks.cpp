@@ -1,4 +1,4 @@
-#include "join_ranks.h"
+#include "run_ranks.h"
 
 #include <fmt/format.h>
 

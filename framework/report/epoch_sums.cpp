@@ -1,0 +1,62 @@
+#include "report/epoch_sums.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "millrace/loss.h"
+
+namespace millrace {
+
+void GraphSums::add(const GraphSums& others) {
+  if (!loss) loss = others.loss;
+  sums.add(others.sums);
+  samples += others.samples;
+  steps += others.steps;
+  stream_hash += others.stream_hash;
+  outputs = std::max(outputs, others.outputs);
+}
+
+bool GraphSums::measured_nothing() const { return loss && !sums.values.empty() && sums.weight() == 0; }
+
+std::vector<Figure> GraphSums::figures(std::size_t most) const {
+  std::vector<Figure> made;
+  if (!loss || sums.values.empty() || measured_nothing()) return made;
+  for (const LossFigure& figure : loss->info().figures) {
+    if (most-- == 0) break;
+    if (outputs > 0 && outputs < figure.least_outputs) continue;
+    double value = figure.finish(sums.values);
+    if (std::isnan(value)) value = std::numeric_limits<double>::quiet_NaN();  // its sign says nothing, and would be printed
+    made.push_back({figure.name, value, figure.percent, figure.better == LossFigure::Better::higher});
+  }
+  return made;
+}
+
+std::vector<double> GraphSums::class_matrix() const {
+  if (!loss || !loss->info().class_matrix || sums.values.empty() || measured_nothing()) return {};
+  return {sums.values.begin() + static_cast<std::ptrdiff_t>(loss->info().sums.size()), sums.values.end()};
+}
+
+void EpochSums::add(std::string_view graph, std::uint64_t epoch, const GraphSums& step) {
+  const Lock lock(mutex_);
+  epochs_[{std::string(graph), epoch}].add(step);
+}
+
+GraphSums EpochSums::of(std::string_view graph, std::uint64_t epoch) const {
+  const Lock lock(mutex_);
+  const auto found = epochs_.find({std::string(graph), epoch});
+  return found == epochs_.end() ? GraphSums{} : found->second;
+}
+
+void EpochSums::restore(std::string_view graph, std::uint64_t epoch, GraphSums sums) {
+  const Lock lock(mutex_);
+  sums.outputs = outputs_;
+  epochs_[{std::string(graph), epoch}] = std::move(sums);
+}
+
+void EpochSums::forget(std::string_view graph, std::uint64_t epoch) {
+  const Lock lock(mutex_);
+  epochs_.erase({std::string(graph), epoch});
+}
+
+}  // namespace millrace

@@ -1,0 +1,50 @@
+// What the steps of each graph have measured, added up over an epoch.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "millrace/batch.h"
+#include "millrace/observer.h"
+
+namespace millrace {
+
+// Sums over steps of a graph.
+struct GraphSums {
+  std::shared_ptr<const Loss> loss;  // that makes figures of the sums
+  StepSums sums;
+  double samples = 0;
+  std::uint64_t steps = 0;
+  std::uint64_t stream_hash = 0;
+  std::int64_t outputs = 0;  // of the network; 0: it has none
+  void add(const GraphSums& others);
+  // Whether no sample had a weight, as when all were left out. There are no figures then: a mean over nothing is none, and 0
+  // would be the best loss of all.
+  bool measured_nothing() const;
+  std::vector<Figure> figures(std::size_t most = SIZE_MAX) const;  // the first ones
+  std::vector<double> class_matrix() const;                        // empty where the loss has none
+};
+
+// Those of all epochs under way. Thread-safe.
+class EpochSums {
+ public:
+  explicit EpochSums(std::int64_t outputs) : outputs_(outputs) {}
+
+  void add(std::string_view graph, std::uint64_t epoch, const GraphSums& step);
+  GraphSums of(std::string_view graph, std::uint64_t epoch) const;
+  void restore(std::string_view graph, std::uint64_t epoch, GraphSums sums);  // of a run that goes on
+  void forget(std::string_view graph, std::uint64_t epoch);
+
+ private:
+  const std::int64_t outputs_;
+  mutable Mutex mutex_;
+  std::map<std::pair<std::string, std::uint64_t>, GraphSums> epochs_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+}  // namespace millrace
