@@ -22,6 +22,7 @@
 #include "millrace/optimizer.h"
 #include "millrace/util/bytes.h"
 #include "network/variables.h"
+#include "plugin/loss_params.h"
 
 namespace millrace {
 
@@ -277,7 +278,10 @@ class PipelineReader {
     }
     // The graph without `every` is the run itself; in the file it may stand anywhere.
     std::stable_partition(pipeline_.graphs.begin(), pipeline_.graphs.end(), [this](const GraphPlan& g) { return !has_every(g); });
-    for (std::size_t i = 1; i < pipeline_.graphs.size(); ++i) skip_bad_samples(pipeline_.graphs[i]);
+    for (std::size_t i = 1; i < pipeline_.graphs.size(); ++i) {
+      skip_bad_samples(pipeline_.graphs[i]);
+      measure_the_same_loss(pipeline_.graphs.front(), pipeline_.graphs[i]);
+    }
     if (pipeline_.graphs.empty()) {
       errors_.add(root().at(), "there is no graph in this file: a table with flow = [\"stage\", ...]");
     }
@@ -300,6 +304,18 @@ class PipelineReader {
       const Value* const written = stage.table.find(kKey);
       if (written == nullptr || (written->kind() == Value::Kind::text && written->text() == kAuto))
         stage.table.set(kKey, Value(kSkip));
+    }
+  }
+
+  // A graph that names no loss measures the one of the main graph. Of the loss that is the default everywhere it takes no keys:
+  // figures without label smoothing and class weights can be compared between recipes.
+  static void measure_the_same_loss(const GraphPlan& main, GraphPlan& graph) {
+    const auto takes_loss = [](const StagePlan& stage) { return stage.type != nullptr && stage.type->takes_loss; };
+    const auto of_main = std::ranges::find_if(main.stages, takes_loss);
+    const Value* const loss = of_main == main.stages.end() ? nullptr : of_main->table.find("loss");
+    if (loss == nullptr || is_default_loss(*loss)) return;
+    for (StagePlan& stage : graph.stages) {
+      if (takes_loss(stage) && stage.table.find("loss") == nullptr) stage.table.set("loss", measured_loss(*loss));
     }
   }
 
@@ -428,9 +444,24 @@ class PipelineReader {
     }
     const bool looks_like_one =
         graph ? has_tables(member.value) || member.value.find("every") != nullptr : has_stages(member.value);
-    if (!looks_like_one) return;  // unused variables do no harm
+    if (!looks_like_one) return report_unused_table(member);
     errors_.add(member.at, fmt::format("[{}] has no 'flow', so it is no graph, and nothing refers to it{}", member.key,
                                        graph ? fmt::format("; nearest is '{}'", *graph) : ""));
+  }
+
+  // Variables of a file that others extend do no harm. In the file that is run they are likely meant to do something.
+  void report_unused_table(const Member& table) {
+    const bool is_mine = is_in_file(table.at) && !sources_.files.empty() && *table.at.file == sources_.files.front();
+    if (!is_mine || table.value.table().empty()) return;
+    std::vector<std::string> names = known_tables();
+    for (const GraphPlan& graph : pipeline_.graphs) names.push_back(graph.name);
+    for (const Member& other : root().table()) {
+      if (other.key != table.key) names.push_back(other.key);
+    }
+    std::string likely = nearest_clause(table.key, names);
+    if (likely.empty()) likely = likely_place_clause(table.value.table().front().key, root(), registry_);
+    pipeline_.warnings.push_back(
+        fmt::format("{}: nothing refers to [{}], so that it changes nothing{}", to_string(table.at), table.key, likely));
   }
 
   // "[train.optimizer]"; "" where no graph has such a stage.

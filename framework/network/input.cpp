@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace millrace {
 
 void InputParams::describe(ParamSet<InputParams>& set) {
@@ -18,9 +20,14 @@ InputParams read_input(const Value& table, const std::string& network, Diagnosti
   InputParams input = read_struct(set, table, "'input' of network '" + network + "'", errors);
   const auto per_channel = [&](const char* key, std::vector<double>& values, double otherwise) {
     if (values.empty()) values.assign(static_cast<std::size_t>(input.channels), otherwise);
-    if (static_cast<std::int64_t>(values.size()) == input.channels) return;
+    if (static_cast<std::int64_t>(values.size()) != input.channels) {
+      return errors.add(table.find(key)->at(), fmt::format("'{}' needs one figure for each of the {} channels, found {}", key,
+                                                           input.channels, values.size()));
+    }
+    const double largest = *std::ranges::max_element(values);
+    if (largest <= 1) return;
     errors.add(table.find(key)->at(),
-               fmt::format("'{}' needs one figure for each of the {} channels, found {}", key, input.channels, values.size()));
+               fmt::format("'{}' is of pixels from 0 to 1, found {:g}: divide figures of 0 ... 255 by 255", key, largest));
   };
   per_channel("mean", input.mean, 0);
   per_channel("deviation", input.deviation, 1);

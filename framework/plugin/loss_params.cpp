@@ -109,6 +109,19 @@ std::vector<AuxiliaryEntry> auxiliary_entries(const Value& stage_table) {
 
 bool is_median_frequency(const Value& value) { return value.kind() == Value::Kind::text && value.text() == "median-frequency"; }
 
+bool is_default_loss(const Value& loss) {
+  const Value* const type = loss.kind() == Value::Kind::table ? loss.find("type") : &loss;
+  return type == nullptr || (type->kind() == Value::Kind::text && type->text() == kDefaultLoss);
+}
+
+Value measured_loss(Value loss) {
+  if (loss.kind() != Value::Kind::table) return loss;
+  loss.erase("reduction");
+  const Value* const weights = loss.find(kClassWeights);
+  if (weights != nullptr && is_median_frequency(*weights)) loss.erase(kClassWeights);
+  return loss;
+}
+
 Value list_of(const std::vector<double>& numbers, const Position& at) {
   Array list;
   for (const double number : numbers) list.emplace_back(number, at);

@@ -16,6 +16,12 @@ std::vector<AuxiliaryEntry> auxiliary_entries(const Value& stage_table);
 // Adds what is wrong with the losses in a stage's table. `owner` names the stage's table: "[train.forward_backward]".
 void check_loss_table(const Value& stage_table, const Registry& registry, const std::string& owner, Diagnostics& errors);
 
+// Whether a `loss` is the one that a stage has without it, whatever its keys.
+bool is_default_loss(const Value& loss);
+// The `loss` of a training for a stage that measures alone: without what concerns gradients, and without weights of classes that
+// are counted in the data of each graph.
+Value measured_loss(Value loss);
+
 // `class_weights = "median-frequency"` of a loss of images of classes: the numbers depend on the data (stages/median_weights.h).
 inline constexpr const char* kClassWeights = "class_weights";
 bool is_median_frequency(const Value& value);

@@ -11,8 +11,8 @@
 #include "config/network_plan.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
-#include "tensor_files/tensor_file.h"
 #include "stages/probe.h"
+#include "tensor_files/tensor_file.h"
 #include "weights/fetched_weights.h"
 
 namespace millrace {
@@ -90,6 +90,17 @@ InitialWeights read_weights(WeightsSource from, const WeightsOptions& options, c
     throw error.in(fmt::format("'{}'", source.url));
   }
   return weights;
+}
+
+void begin_last_layer_new(InitialWeights& weights, const Network& network) {
+  const auto last =
+      std::find_if(network.layers.rbegin(), network.layers.rend(), [](const Layer& layer) { return !layer.parameters.empty(); });
+  if (last == network.layers.rend()) return;
+  weights.new_layer = last->name;
+  weights.from.fresh = {last->name};
+  for (std::size_t i = 0; i < network.parameters.size(); ++i) {
+    if (covers_any(weights.from.fresh, network.parameters[i].name)) weights.values[i].clear();
+  }
 }
 
 void write_initial_values(InitialWeights& weights, const Pipeline& pipeline, const GraphBuild& main,

@@ -41,6 +41,9 @@ std::string warning_of_frozen(const Pipeline& pipeline);
 InitialWeights read_weights(WeightsSource from, const WeightsOptions& options, const Network& network, const Registry& registry,
                             const std::function<void(std::string)>& doing);
 
+// The last layer that has parameters begins with new values, whatever was read for it.
+void begin_last_layer_new(InitialWeights& weights, const Network& network);
+
 // Gives all replicas the same values, and frees those that were read. Throws Error(usage) where `main` makes predictions with a
 // network that has not learned anything. REQUIRES: replicas have started.
 void write_initial_values(InitialWeights& weights, const Pipeline& pipeline, const GraphBuild& main,

@@ -107,6 +107,12 @@ void find_weights(PreparedRun& run) {
   run.audience.warn_once(warning_of_frozen(run.pipeline));
 }
 
+void say_new_layer(PreparedRun& run) {
+  if (run.weights.new_layer.empty()) return;
+  run.audience.warn_once(fmt::format("the weights '{}' are of other classes: layer '{}' begins with new values",
+                                     run.weights.from.file, run.weights.new_layer));
+}
+
 // Reads the weights that the run starts from. A rank that has no copy of the file gets one from a rank that has.
 void take_weights(PreparedRun& run) {
   const std::string named = run.weights.from.file;
@@ -124,9 +130,15 @@ void take_weights(PreparedRun& run) {
                              [&](std::string what) { run.options.doing(std::move(what)); });
   if (sent) run.weights.checksum = checksum_of_file(run.weights.from.file);
   if (sent && sent->is_copy()) run.weights.from.file = named;
-  if (run.weights.new_layer.empty()) return;
-  run.audience.warn_once(fmt::format("the weights '{}' are of other classes: layer '{}' begins with new values",
-                                     run.weights.from.file, run.weights.new_layer));
+  say_new_layer(run);
+}
+
+// Weights of as many classes with other names fit by their shapes, and the last layer would keep what it knows of those.
+void renew_layer_of_other_classes(PreparedRun& run, const std::vector<std::string>& then, const std::vector<std::string>& now) {
+  if (!run.weights.from.other_classes || !run.weights.new_layer.empty() || then.empty() || now.empty()) return;
+  if (std::ranges::is_permutation(then, now)) return;  // in another order they are a mistake, see disagreements()
+  begin_last_layer_new(run.weights, *run.pipeline.network);
+  say_new_layer(run);
 }
 
 // What the weights were validated with, beside what this file does with them. Training on other images may well be meant;
@@ -140,6 +152,7 @@ std::optional<InferenceRecipe> compared_recipe(PreparedRun& run) {
   if (!recipe || !compares || run.resume_point || run.options.only_main) return recipe;
   const auto stored = recipe_from(run.weights.metadata, from.file);
   if (!stored) return recipe;
+  renew_layer_of_other_classes(run, stored->classes, recipe->classes);
   const Diagnostics found = disagreements(*stored, *recipe, !from.fresh.empty(), run.registry);
   if (found.empty()) return recipe;
   const std::string text = fmt::format(

@@ -147,10 +147,17 @@ TEST_F(ShortFiles, ClassifyWhatAUrlNames) { expect_trained(classify("file://" + 
 
 TEST_F(ShortFiles, StartFromWeightsOfOtherClasses) {
   expect_trained(classify(shapes()), 40);
-  const Outcome three =
-      classify(few_classes(3), {"data.held_out=0.5"}, {"--quiet", "--weights", find_file(runs(), "best.safetensors").string()});
+  const std::string weights = folder_ / "ten.safetensors";
+  fs::copy_file(find_file(runs(), "best.safetensors"), weights);
+  const Outcome three = classify(few_classes(3), {"data.held_out=0.5"}, {"--quiet", "--weights", weights});
   ASSERT_EQ(three.code, 0) << three.err;
-  EXPECT_NE(three.err.find("are of other classes: layer 'fc' begins with new values"), std::string::npos) << three.err;
+  const std::string said = "are of other classes: layer 'fc' begins with new values";
+  EXPECT_NE(three.err.find(said), std::string::npos) << three.err;
+  const std::string others = few_classes(10);  // as many, of which one has another name
+  fs::rename(fs::directory_iterator(others)->path(), fs::path(others) / "another");
+  const Outcome ten = classify(others, {}, {"--quiet", "--weights", weights});
+  ASSERT_EQ(ten.code, 0) << ten.err;
+  EXPECT_NE(ten.err.find(said), std::string::npos) << ten.err;
 }
 
 TEST_F(ShortFiles, ClassifyOnTwoDevices) {

@@ -18,7 +18,7 @@ class CrossEntropy final : public LabelledLoss {
     d.name("cross_entropy").text("Cross-entropy of the softmax of the outputs, for images of one class each.");
     d.example("", {10}).example("label_smoothing = 0.1", {23}).example("class_weights = [0.5, 2, 1]\nlabel_smoothing = 0.2", {3});
     d.params.add("label_smoothing", &Params::label_smoothing)
-        .range(0, 1)
+        .range(0, 0.999)
         .text("share of each label's probability that is spread evenly over all classes")
         .in_recipes();
     describe_labelled(d);

@@ -36,7 +36,9 @@ void Forward::describe(StageDescription<Params>& d) {
   d.input(payload::kBatch).output(payload::kStepResult, "result").output(payload::kPredictions, "predictions");
   d.per_replica().stepwise();
   LossParams::describe(
-      d.params, "what is reported: the name of a loss (default: cross_entropy), or a table with `type` and the loss's own keys");
+      d.params,
+      "what is reported: the name of a loss, or a table with `type` and the loss's own keys (default: what the graph that "
+      "trains minimises; of cross_entropy without its keys)");
   d.params.add("test_time", &Params::test_time)
       .choices({"none", "flip", "flip_translate"})
       .text(

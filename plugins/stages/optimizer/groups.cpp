@@ -11,7 +11,9 @@ namespace millrace {
 
 void GroupParams::describe(ParamSet<GroupParams>& set) {
   using P = GroupParams;
-  set.add("match", &P::match).or_one().text("names of parameters, one or several; * stands for any text, ? for one character");
+  set.add("match", &P::match)
+      .or_one()
+      .text("names of parameters or of their layers, one or several; * stands for any text, ? for one character");
   set.add("vectors", &P::vectors).text("takes all biases, and all scales and shifts of normalisation");
   set.add("type", &P::optimizer).text("an optimizer of the group's own; its keys stand in this table too");
   set.add("rate_factor", &P::rate_factor).range(0).text("multiplies the learning rate");
@@ -26,9 +28,14 @@ namespace {
 
 bool is_vector(const Parameter& parameter) { return parameter.shape.rank() <= 1; }
 
+// A pattern names parameters, or a layer or block with all that is in it.
+bool fits(const std::string& pattern, const std::string& name) {
+  return matches(pattern, name) || name.starts_with(pattern + ".");
+}
+
 bool takes(const GroupParams& group, const Parameter& parameter) {
   if (group.vectors && is_vector(parameter)) return true;
-  return std::ranges::any_of(group.match, [&](const std::string& pattern) { return matches(pattern, parameter.name); });
+  return std::ranges::any_of(group.match, [&](const std::string& pattern) { return fits(pattern, parameter.name); });
 }
 
 void check(const GroupParams& group, const Network& network) {
@@ -40,7 +47,7 @@ void check(const GroupParams& group, const Network& network) {
     fail(ErrorKind::usage, "groups: vectors = true fits none of the network's {} parameters", parameters.size());
   }
   for (const std::string& pattern : group.match) {
-    if (std::ranges::any_of(parameters, [&](const Parameter& each) { return matches(pattern, each.name); })) continue;
+    if (std::ranges::any_of(parameters, [&](const Parameter& each) { return fits(pattern, each.name); })) continue;
     fail(ErrorKind::usage, "groups: match = \"{}\" fits none of the network's {} parameters{}", pattern, parameters.size(),
          parameters.empty() ? "" : fmt::format(", whose names are such as \"{}\"", parameters.front().name));
   }

@@ -9,6 +9,9 @@
 namespace millrace {
 namespace {
 
+constexpr double kMostOfFirst = 0.2;  // share of the first weights in an average that is used
+constexpr double kLeastRate = 1e-3;   // of the first one
+
 class Search {
  public:
   Search(const OptimizerStage::Params& params, const StepContext& context) : params_(params), context_(context) {}
@@ -20,9 +23,25 @@ class Search {
     }
     const auto first = static_cast<std::uint64_t>(std::ceil(warm_up));
     const std::string& name = params_.learning_rate.schedule;
-    if (name == "constant" || first + 1 >= steps() || varies(schedule, first)) return;
+    if (name == "constant" || first + 1 >= steps()) return;
+    if (varies(schedule, first)) return falls(schedule, first);
     say("schedule = \"{}\" has no effect: the rate stays at {:g} in the {} steps of the run", name, schedule.rate(first),
         steps());
+  }
+
+  // A rate that is next to nothing for half of the run: steps that were meant to be epochs.
+  void falls(const Schedule& schedule, std::uint64_t first) {
+    const double begin = schedule.rate(first);
+    std::uint64_t step = first + 1;
+    while (step < steps() && schedule.rate(step) >= kLeastRate * begin) ++step;
+    if (step >= first + (steps() - first) / 2) return;
+    for (std::uint64_t later = step; later < steps(); ++later) {
+      if (schedule.rate(later) >= kLeastRate * begin) return;
+    }
+    say("the learning rate is below a thousandth of its first value from step {} of {} on: are steps of learning_rate meant to "
+        "be "
+        "epochs?",
+        step, steps());
   }
 
   void lookahead() {
@@ -40,6 +59,13 @@ class Search {
     if (ema.decay > 0 && static_cast<std::uint64_t>(ema.every) > steps()) {
       say("ema has no effect: it blends every {} steps, and the run has {}", ema.every, steps());
     }
+    const double left =
+        ema.decay > 0 ? std::pow(ema.decay, std::floor(static_cast<double>(steps()) / static_cast<double>(ema.every))) : 0;
+    if (left > kMostOfFirst && left < 1) {
+      say("ema with decay = {:g}: after the {} steps of the run {:.0f} % of the average are still its first weights; take a "
+          "smaller decay",
+          ema.decay, steps(), 100 * left);
+    }
     if (!params_.average) return;
     const std::uint64_t places = OptimizerStage::places_until(steps(), *params_.average, context_);
     if (places > 1) return;
@@ -49,6 +75,8 @@ class Search {
 
   void groups(const Groups* groups) {
     if (groups == nullptr) return;
+    if (std::ranges::all_of(groups->rate_factors(0), [](double factor) { return factor == 0; }))
+      return say("groups give all parameters rate_factor = 0, so that nothing is trained");
     for (const std::size_t group : groups->frozen())
       say("number {} of groups has no effect: none of its parameters is trained", group + 1);
     const double epochs = static_cast<double>(steps()) / context_.steps_per_epoch;
