@@ -218,6 +218,35 @@ TEST(Validation, WritesTheSameEvaluationWithSeveralProcesses) {
   EXPECT_EQ(evaluation("3"), alone);
 }
 
+TEST(Validation, WritesTheSameScoresOfLabelsWithSeveralProcesses) {
+  const TemporaryFolder folder;
+  {
+    std::ofstream list(folder / "list.csv");
+    list << "file_name,round,odd\n";
+    int row = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(shapes()) / "test")) {
+      if (entry.is_regular_file()) list << entry.path().string() << ',' << ++row % 2 << ',' << row / 2 % 2 << '\n';
+    }
+  }
+  const auto evaluation = [&](const std::string& processes) {
+    const std::string runs = folder / processes;
+    Words words = {tool("pipeline-run"), "labels", "--devices", "cpu*3", "--processes", processes, "--epochs", "1", "--quiet"};
+    for (const std::string& each :
+         {"data.path=" + (folder / "list.csv"), std::string(R"(data.columns=["round", "odd"])"), std::string("data.held_out=0.5"),
+          std::string("network.use=quickstart"), std::string("image.side=32"), std::string("image.short=40"),
+          std::string("run.precision=fp32"), std::string("train.batch.size=21"), std::string("validate.batch.size=13"),
+          "run.folder=" + runs}) {
+      words.insert(words.end(), {"--set", each});
+    }
+    const Outcome outcome = run_command(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return files_in(find_file(runs, "labels.csv").parent_path());
+  };
+  const auto alone = evaluation("1");
+  EXPECT_EQ(alone.size(), 6U) << "tables and pictures";
+  EXPECT_EQ(evaluation("3"), alone);
+}
+
 TEST(Validation, CountsResultsThatAreNotFiniteOfAllProcesses) {
   const TemporaryFolder folder;
   ASSERT_EQ(run_command(quick(folder / "runs", {"--epochs", "0.25"})).code, 0);
