@@ -174,7 +174,7 @@ void warn_of_images(PreparedRun& run, const GraphBuild& build) {
     std::string alike = warning_of_equal_images(main);
     run.audience.warn_once(alike.empty() ? warning_of_contradictions(main) : std::move(alike));
     run.audience.warn_once(warning_of_window(main, network->input));
-  } else if (!has_predictions(build.plan())) {
+  } else if (has_reports(build.plan()) || !has_predictions(build.plan())) {  // images that are only predicted may be any
     run.audience.warn_once(warning_of_shared_samples(main, build));
     run.audience.warn_once(warning_of_random_validation(main, build));
     std::string size = warning_of_other_size(main, build);
@@ -219,8 +219,8 @@ Error with_place_beside(const Error& error, const GraphPlan& plan, const std::st
       }
       if (!fs::exists(folder / path, ignored)) continue;
       return {error.kind(),
-              fmt::format("{}. It lies {} '{}': paths are relative to the folder that a command runs in, so run it in '{}'",
-                          error.what(), folder == beside ? "beside" : "above", file, folder.string())};
+              fmt::format("{}. It lies in '{}': paths are relative to the folder that a command runs in, so run it there",
+                          error.what(), folder.string())};
     }
   }
   return error;

@@ -141,6 +141,17 @@ TEST_F(PredictFolder, FilesFoldersListsAndPatternsArePredictedInTheOrderInWhichT
   EXPECT_FALSE(fs::exists(folder_ / "out/images-2.csv")) << "of the prediction before";
 }
 
+TEST_F(PredictFolder, ShardsAndFoldersArePredictedTogether) {
+  copy_photographs("photos", 3);
+  const Outcome packed =
+      run_command({tool("pipeline-data"), "pack", pipeline("quickstart.toml"), "--graph", "validate", "--set",
+                   "data.path=" + shapes(), "--set", "validate.read.limit=5", "--out", folder_ / "shards"});
+  ASSERT_EQ(packed.code, 0) << packed.err;
+  const Outcome outcome = predict(folder_ / "photos", {folder_ / "shards"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(predicted_paths(folder_).size(), 8U);
+}
+
 TEST_F(PredictFolder, AllNamesThatLeadNowhereAreNamedAtOnce) {
   copy_photographs("a", 2);
   const Outcome outcome =

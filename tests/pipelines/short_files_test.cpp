@@ -277,6 +277,18 @@ TEST_F(ShortFiles, MeasureLabelsAndNumbersOfAListAsTheirValidationDid) {
   }
 }
 
+// A validation that writes an evaluation is looked at as any other.
+TEST_F(ShortFiles, SayWhatIsDoubtfulOfTheirValidation) {
+  const Words set = {"data.train=" + shapes() + "/test", "data.validate=" + shapes() + "/test", "network.use=quickstart",
+                     "image.side=32"};
+  const Outcome outcome = run("classify", set, {"--quiet", "--check"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* text : {"images are made 64 pixels high or wide and 32 x 32 are cut out of their middle, so that the network "
+                           "sees at most 25 % of each",
+                           "are in [train] too"})
+    EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
+}
+
 // What is asked for is said, in a line.
 TEST_F(ShortFiles, SayWhatTheyNeed) {
   const std::vector<std::tuple<std::string, Words, std::string>> mistakes = {

@@ -106,7 +106,7 @@ std::vector<drawing::Caption> WriteLabelScores::captions_of(const NumberRow& row
     if (score.has == score.predicted) {
       right.push_back({text});
     } else {
-      wrong.push_back({text + (score.has ? ", is there" : ", is not"), drawing::kRed});
+      wrong.push_back({text + (score.has ? ", is there" : ", is not there"), drawing::kRed});
     }
   }
   wrong.insert(wrong.end(), right.begin(), right.end());
