@@ -21,10 +21,9 @@ std::optional<double> average_precision_of(std::span<const LabelScore> scores, s
   for (std::size_t begin = 0, end = 0; begin < ranked.size(); begin = end) {
     const std::size_t before = found;
     for (; end < ranked.size() && ranked[end].score == ranked[begin].score; ++end) found += ranked[end].has ? 1 : 0;
-    const auto precision = static_cast<double>(found) / static_cast<double>(end);
-    area += precision * static_cast<double>(found - before) / static_cast<double>(having);
+    area += static_cast<double>(found) / static_cast<double>(end) * static_cast<double>(found - before);
   }
-  return area;
+  return area / static_cast<double>(having);
 }
 
 }  // namespace
