@@ -190,7 +190,7 @@ void warn_of_images(PreparedRun& run, const GraphBuild& build) {
     std::string alike = warning_of_equal_images(main);
     run.audience.warn_once(alike.empty() ? warning_of_contradictions(main) : std::move(alike));
     run.audience.warn_once(warning_of_window(main, network->input));
-  } else if (!only_predicts(build.plan())) {
+  } else if (!only_predicts(build.plan())) {  // images that are only predicted may be any
     run.audience.warn_once(warning_of_shared_samples(main, build));
     run.audience.warn_once(warning_of_random_validation(main, build));
     std::string size = warning_of_other_size(main, build);
@@ -215,22 +215,28 @@ void warn_of_graphs(PreparedRun& run) {
   }
 }
 
-// Paths in a file are relative to the folder that the program runs in, and rarely meant so where they lie beside the file.
+// Paths in a file are relative to the folder that the program runs in. That folder was another one where they lie beside the
+// file, or above it, as the data of a run do whose folder holds its pipeline.
 Error with_place_beside(const Error& error, const GraphPlan& plan, const std::string& file) {
   namespace fs = std::filesystem;
-  const fs::path folder = fs::path(file).parent_path();
-  if (error.kind() != ErrorKind::data || folder.empty()) return error;
+  if (error.kind() != ErrorKind::data || !fs::path(file).has_parent_path()) return error;
+  std::error_code ignored;
+  const fs::path beside = fs::path(file).parent_path();
   for (const StagePlan& stage : plan.stages) {
     if (stage.type->role != StageType::Role::source) continue;
     for (const Member& member : stage.table.table()) {
       if (member.value.kind() != Value::Kind::text || member.value.text().empty()) continue;
       const fs::path path = member.value.text();
-      std::error_code ignored;
-      if (path.is_absolute() || fs::exists(path, ignored) || !fs::exists(folder / path, ignored)) continue;
+      if (path.is_absolute() || fs::exists(path, ignored)) continue;
+      fs::path folder = beside;
+      for (fs::path each = fs::weakly_canonical(beside, ignored); each.has_relative_path() && !fs::exists(folder / path, ignored);
+           each = each.parent_path()) {
+        folder = each;
+      }
+      if (!fs::exists(folder / path, ignored)) continue;
       return {error.kind(),
-              fmt::format("{}. It lies beside '{}': paths are relative to the folder that a command runs in, so run "
-                          "it in '{}'",
-                          error.what(), file, folder.string())};
+              fmt::format("{}. It lies in '{}': paths are relative to the folder that a command runs in, so run it there",
+                          error.what(), folder.string())};
     }
   }
   return error;

@@ -114,16 +114,27 @@ void OtherGraphs::run_left(std::uint64_t done, bool epoch_ends) {
   run(due);
 }
 
-void OtherGraphs::run_closing(const std::optional<Best>& best) {
-  const std::vector<std::size_t> graphs = std::exchange(closing_, {});
-  if (graphs.empty()) return;
+std::vector<std::size_t> OtherGraphs::writing() const {
+  std::vector<std::size_t> graphs;
+  for (std::size_t g = 1; g < every_.size(); ++g) {
+    if (!every_[g].never && !is_end(g) && has_predictions(run_.builds()[g]->plan())) graphs.push_back(g);
+  }
+  return graphs;
+}
+
+void OtherGraphs::run_closing(const std::optional<Best>& best, bool ends) {
+  std::vector<std::size_t> graphs = std::exchange(closing_, {});
+  const std::vector<std::size_t> again = ends && run_.pipeline().best ? writing() : std::vector<std::size_t>();
+  if (graphs.empty() && again.empty()) return;
   const std::vector<std::size_t> left = std::exchange(left_, {});
   {
     const BestExchange exchange(run_, best);
     best_step_ = exchange.step();
+    if (best_step_ != 0) graphs.insert(graphs.begin(), again.begin(), again.end());
     run(graphs, best_step_ == 0);
     best_step_ = 0;
   }
+  std::erase_if(left_, [&](std::size_t g) { return std::ranges::find(again, g) != again.end(); });
   left_.insert(left_.begin(), left.begin(), left.end());
 }
 
@@ -134,7 +145,7 @@ void OtherGraphs::run_ends(std::uint64_t done, const std::optional<Best>& best) 
     if (is_end(g) && !has_run) (is_closing(g) ? closing_ : last).push_back(g);
   }
   if (!last.empty()) run(last);
-  run_closing(best);
+  run_closing(best, true);
 }
 
 void OtherGraphs::run(const std::vector<std::size_t>& graphs, bool exchanges) {

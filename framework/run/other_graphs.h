@@ -33,7 +33,9 @@ class OtherGraphs {
   // What a run that was stopped did not come to. `epoch_ends`: so is what is due at the end of an epoch.
   void run_left(std::uint64_t done, bool epoch_ends);
   // The closing graphs, of the best weights. Nothing: this process does not know of better ones than those of the last step.
-  void run_closing(const std::optional<Best>& best);
+  // `ends`: so does the run, and graphs whose stages write files about predictions run once more where there are better weights:
+  // the files belong to the weights that are used afterwards.
+  void run_closing(const std::optional<Best>& best, bool ends);
   // Those with every = "end", where a run ends before its last step in good order.
   void run_ends(std::uint64_t done, const std::optional<Best>& best);
   // The main graph, where it does not train.
@@ -46,6 +48,7 @@ class OtherGraphs {
  private:
   bool is_end(std::size_t graph) const;  // every = "end"
   bool is_closing(std::size_t graph) const;
+  std::vector<std::size_t> writing() const;  // graphs that write files about predictions, and have run before the end
   void run(const std::vector<std::size_t>& graphs, bool exchanges = true);
   bool run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last);  // false: it was stopped
   void try_one(std::size_t graph);

@@ -232,7 +232,7 @@ void RunMeter::end_pass(const DonePass& pass) {
   event.figures = sums.figures();
   event.class_matrix = sums.class_matrix();
   if (!event.class_matrix.empty()) event.classes = build.data().classes;
-  rules_.look(event.graph, event.figures, event.step);
+  if (pass.best_step == 0) rules_.look(event.graph, event.figures, event.step);  // else they are not of this step
   warn_of_numbers(event);
   warn_of_explosion(event);
   if (sums.measured_nothing()) warn_of_nothing(event.graph);

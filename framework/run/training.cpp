@@ -217,7 +217,7 @@ void Training::at_boundary(std::uint64_t done) {
 void Training::end_boundary(std::uint64_t done) {
   const bool is_best = rules_.conclude(done, done < run_.steps().end);
   saves_.save_best(is_best);
-  run_others([&] { others_.run_closing(better_than(done)); });
+  run_others([&] { others_.run_closing(better_than(done), done == run_.steps().end); });
   stop_.look();  // a process alone stops here; several stop at the step that they agree upon
   saves_.save_asked(done);
   checkpoint(done, is_best);

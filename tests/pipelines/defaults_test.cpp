@@ -140,6 +140,32 @@ TEST(ClosingEvaluation, IsOfTheBestWeightsAndChangesNoOthers) {
   }
 }
 
+// Files of a validation at each epoch are about weights that are used afterwards.
+TEST(ClosingEvaluation, LeavesFilesAboutTheBestWeights) {
+  const TemporaryFolder folder;
+  const Words words = {"--epochs",
+                       "2",
+                       "--set",
+                       "train.optimizer.learning_rate={ initial = 0.02, schedule = \"piecewise\", drop_epochs = 1, drop_factor = "
+                       "100 }",
+                       "--set",
+                       R"(validate.flow=["read", "decode_image", "batch", "forward", "metrics", "write_evaluation"])"};
+  for (const Words& more : {Words{"--set", "run.best=validate.loss"},
+                            Words{"--set", "run.best=validate.loss", "--devices", "cpu*2", "--processes", "2"}, Words{}}) {
+    const std::string runs = fmt::format("runs-{}", more.size());
+    Words all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = run_command(quick(folder / runs, all));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const auto passes = events(outcome, "validate");
+    ASSERT_EQ(passes.size(), more.empty() ? 2U : 3U) << outcome.err;
+    EXPECT_EQ(passes.back().contains("best_step"), !more.empty());
+    const auto& kept = more.size() == 2 ? passes.front() : passes.back();
+    const std::string figures = read_file(find_file(folder.path() / runs, "figures.csv"));
+    EXPECT_NE(figures.find(fmt::format("\r\naccuracy,{}\r\n", kept.at("accuracy").get<double>())), std::string::npos) << figures;
+  }
+}
+
 // The best weights are those of the first epoch: what follows has a rate that is far too large.
 TEST(ClosingEvaluation, ComesWhereARunEndsEarlyToo) {
   const TemporaryFolder folder;
@@ -221,6 +247,37 @@ TEST(Validation, WritesTheSameEvaluationWithSeveralProcesses) {
   const auto alone = evaluation("1");
   EXPECT_EQ(alone.first.size(), 10U) << "tables and pictures";
   EXPECT_EQ(alone.second.size(), 8U) << alone.second.size();
+  EXPECT_EQ(evaluation("3"), alone);
+}
+
+TEST(Validation, WritesTheSameScoresOfLabelsWithSeveralProcesses) {
+  const TemporaryFolder folder;
+  {
+    std::ofstream list(folder / "list.csv");
+    list << "file_name,round,odd\n";
+    int row = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(shapes()) / "test")) {
+      if (!entry.is_regular_file()) continue;
+      list << entry.path().string() << ',' << row % 2 << ',' << row / 2 % 2 << '\n';
+      ++row;
+    }
+  }
+  const auto evaluation = [&](const std::string& processes) {
+    const std::string runs = folder / processes;
+    Words words = {tool("pipeline-run"), "labels", "--devices", "cpu*3", "--processes", processes, "--epochs", "1", "--quiet"};
+    for (const std::string& each :
+         {"data.path=" + (folder / "list.csv"), std::string(R"(data.columns=["round", "odd"])"), std::string("data.held_out=0.5"),
+          std::string("network.use=quickstart"), std::string("image.side=32"), std::string("image.short=40"),
+          std::string("run.precision=fp32"), std::string("train.batch.size=21"), std::string("validate.batch.size=13"),
+          "run.folder=" + runs}) {
+      words.insert(words.end(), {"--set", each});
+    }
+    const Outcome outcome = run_command(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return files_in(find_file(runs, "labels.csv").parent_path());
+  };
+  const auto alone = evaluation("1");
+  EXPECT_EQ(alone.size(), 6U) << "tables and pictures";
   EXPECT_EQ(evaluation("3"), alone);
 }
 

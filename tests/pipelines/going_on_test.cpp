@@ -67,6 +67,45 @@ TEST_F(GoingOnTest, TheCommandThatASignalledRunPrintsGoesOnWithIt) {
   EXPECT_EQ(second.code(), 143) << second.err();
 }
 
+// The folder holds all that is needed but the data, and the run keeps its name.
+TEST_F(GoingOnTest, AFolderOfARunIsEnoughToGoOnWithIt) {
+  ASSERT_EQ(run({"run.name=mine"}).code, 0);
+  const fs::path run_folder = newest_run(runs()), weights = run_folder / "weights.safetensors";
+  const std::string expected = read_file(weights);
+  fs::remove(weights);
+  fs::remove(run_folder / "checkpoints/latest");
+  for (int step = 8; step <= 12; ++step) fs::remove_all(run_folder / fmt::format("checkpoints/step-{:09}", step));
+  const Outcome resumed = run_command({tool("pipeline-run"), "--resume", run_folder.string()});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(resumed.err.find(fmt::format("--resume: runs '{}'\n", (run_folder / "pipeline.toml").string())), 0U) << resumed.err;
+  EXPECT_EQ(newest_run(runs()), run_folder) << "no other run was begun";
+  EXPECT_TRUE(read_file(weights) == expected) << "the weights differ";
+  const Outcome older =
+      run_command({tool("pipeline-run"), "--check", "--resume", (run_folder / "checkpoints/step-000000005").string()});
+  EXPECT_EQ(older.code, 0) << older.err;
+
+  const Words measure = {tool("pipeline-run"), "--graph", "validate", "--weights", run_folder.string(), "--json"};
+  const Outcome measured = run_command(measure);
+  ASSERT_EQ(measured.code, 0) << measured.err;
+  EXPECT_EQ(events(measured, "validate").size(), 1U);
+  EXPECT_EQ(newest_run(runs()).parent_path(), run_folder.parent_path()) << "under its name";
+
+  const auto refusal = [](const Words& options) {
+    Words words = {tool("pipeline-run")};
+    words.insert(words.end(), options.begin(), options.end());
+    const Outcome outcome = run_command(words);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_NE(refusal({run_folder.string()}).find("is the folder of a run: --resume "), std::string::npos);
+  EXPECT_NE(refusal({"--resume"}).find("--resume needs a pipeline or the folder of a run"), std::string::npos);
+  EXPECT_NE(refusal({"--resume", runs().string()}).find("holds no pipeline.toml, which the folder of a run has"),
+            std::string::npos);
+  EXPECT_NE(refusal({"--weights", run_folder.string()}).find("--graph validate with the folder of a run measures them"),
+            std::string::npos);
+  EXPECT_NE(refusal({"--validate", run_folder.string()}).find("write --graph validate --weights RUN_FOLDER"), std::string::npos);
+}
+
 TEST_F(GoingOnTest, TheCommandThatExplainsWrongNumbersDoesSo) {
   const Outcome wrong = run({"train.optimizer.learning_rate.initial=1e30"}, {"--devices", "cpu*2"});
   EXPECT_EQ(wrong.code, 1) << wrong.err;
@@ -293,7 +332,8 @@ TEST_F(GoingOnTest, AnObserverMayAskForACheckpoint) {
   EXPECT_EQ(written[1].at("step"), 12);
   const Outcome without = asked({ask, "checkpoint.every=never"});
   EXPECT_EQ(without.code, 0) << without.err;
-  EXPECT_NE(without.err.find("observer asker asked for checkpoint, which was refused: the run writes no checkpoints\n"), std::string::npos)
+  EXPECT_NE(without.err.find("observer asker asked for checkpoint, which was refused: the run writes no checkpoints\n"),
+            std::string::npos)
       << without.err;
 }
 

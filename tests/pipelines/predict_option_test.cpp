@@ -95,9 +95,8 @@ TEST_F(PredictFolder, FiguresBesideLabelsAreThoseOfTheValidationBitForBit) {
 TEST_F(PredictFolder, ImageFilesArePredictedAsTheyAreNamed) {
   copy_photographs("photos", 3);
   copy_photographs("photos/more", 1);
-  const Outcome outcome =
-      predict(folder_ / "photos/2.jpg", {folder_ / "photos/more/0.jpg", folder_ / "photos/0.jpg", "--set",
-                                         "predict.write_classes.columns=classes"});
+  const Outcome outcome = predict(folder_ / "photos/2.jpg", {folder_ / "photos/more/0.jpg", folder_ / "photos/0.jpg", "--set",
+                                                             "predict.write_classes.columns=classes"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   std::istringstream table(read_file(folder_ / "out/predictions.csv"));
   std::vector<std::string> rows;
@@ -108,10 +107,62 @@ TEST_F(PredictFolder, ImageFilesArePredictedAsTheyAreNamed) {
   EXPECT_EQ(rows[1].find((folder_ / "photos/2.jpg") + ",,"), 0U) << rows[1];
   EXPECT_EQ(rows[2].find((folder_ / "photos/more/0.jpg") + ",,"), 0U) << rows[2];
   EXPECT_EQ(predict(folder_ / "photos/1.jpg").code, 0) << "one, in place of those before";
-  const Outcome mixed = predict(folder_ / "photos/1.jpg", {folder_ / "photos"});
-  EXPECT_EQ(mixed.code, 2);
-  EXPECT_NE(mixed.err.find("photos' is no image file (.jpg, .png), as each of several names has to be"), std::string::npos)
-      << mixed.err;
+}
+
+// The paths in predictions.csv, below the test's folder.
+std::vector<std::string> predicted_paths(const TemporaryFolder& folder) {
+  std::istringstream table(read_file(folder / "out/predictions.csv"));
+  std::vector<std::string> paths;
+  std::string row;
+  std::getline(table, row);
+  const std::size_t below = (folder / "").size();
+  while (std::getline(table, row)) paths.push_back(row.substr(below, row.find(',') - below));
+  return paths;
+}
+
+TEST_F(PredictFolder, FilesFoldersListsAndPatternsArePredictedInTheOrderInWhichTheyAreNamed) {
+  copy_photographs("b", 3);
+  copy_photographs("a", 2);
+  copy_photographs("c[1]", 3);
+  copy_photographs("dd", 12);
+  std::ofstream(folder_ / "list.csv") << "file_name\nb/2.jpg\na/0.jpg\n";
+  const Outcome mixed = predict(folder_ / "b/1.jpg", {folder_ / "a", folder_ / "list.csv", folder_ / "c[1]/2.jpg",
+                                                      folder_ / "b/0.jpg", folder_ / "?/*.jp?", folder_ / "dd/{11,10}.jpg"});
+  ASSERT_EQ(mixed.code, 0) << mixed.err;
+  EXPECT_EQ(predicted_paths(folder_),
+            (std::vector<std::string>{"b/1.jpg", "a/0.jpg", "a/1.jpg", "b/2.jpg", "a/0.jpg", "c[1]/2.jpg", "b/0.jpg", "a/0.jpg",
+                                      "a/1.jpg", "b/0.jpg", "b/1.jpg", "b/2.jpg", "dd/11.jpg", "dd/10.jpg"}));
+  EXPECT_TRUE(fs::exists(folder_ / "out/images-2.csv"));
+  const Outcome labelled = predict(folder_ / "a", {folder_ / "b/1.jpg", "--labels", "path"});
+  EXPECT_EQ(labelled.code, 2);
+  EXPECT_NE(labelled.err.find("--labels: name the folder or the list of the images, and no single files"), std::string::npos);
+  ASSERT_EQ(predict(folder_ / "a", {folder_ / "b"}).code, 0);
+  EXPECT_EQ(predicted_paths(folder_).size(), 5U);
+  EXPECT_FALSE(fs::exists(folder_ / "out/images-2.csv")) << "of the prediction before";
+}
+
+TEST_F(PredictFolder, ShardsAndFoldersArePredictedTogether) {
+  copy_photographs("photos", 3);
+  const Outcome packed =
+      run_command({tool("pipeline-data"), "pack", pipeline("quickstart.toml"), "--graph", "validate", "--set",
+                   "data.path=" + shapes(), "--set", "validate.read.limit=5", "--out", folder_ / "shards"});
+  ASSERT_EQ(packed.code, 0) << packed.err;
+  const Outcome outcome = predict(folder_ / "photos", {folder_ / "shards"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(predicted_paths(folder_).size(), 8U);
+}
+
+TEST_F(PredictFolder, AllNamesThatLeadNowhereAreNamedAtOnce) {
+  copy_photographs("a", 2);
+  const Outcome outcome =
+      predict(folder_ / "a/0.jpg", {folder_ / "a/9.jpg", folder_ / "a", folder_ / "no/*.jpg", folder_ / "nowhere"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("--predict: 3 of 5 names lead nowhere, and nothing was predicted:\n  there is no "),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find("no file fits '" + (folder_ / "no/*.jpg") + "'"), std::string::npos) << outcome.err;
+  for (const char* name : {"a/9.jpg'", "nowhere'"}) EXPECT_NE(outcome.err.find(name), std::string::npos) << outcome.err;
+  EXPECT_FALSE(fs::exists(folder_ / "out"));
 }
 
 TEST_F(PredictFolder, LabelsOfAnotherKindAreRefused) {

@@ -229,7 +229,9 @@ TEST_F(ShortFiles, LearnSeveralLabelsAndNumbers) {
     const Outcome outcome = run(base, {"data.path=" + path, R"(data.columns=["round", "odd"])", "data.held_out=0.5",
                                        "network.use=quickstart", "image.side=32", "image.short=40"});
     expect_trained(outcome, 30);
-    if (std::string(base) == "regress") expect_written({"scatter.svg", "numbers.csv", "predictions.png", "mistakes.png"});
+    const bool numbers = std::string(base) == "regress";
+    expect_written(
+        {numbers ? "scatter.svg" : "labels.png", numbers ? "numbers.csv" : "labels.csv", "predictions.png", "mistakes.png"});
     const std::string kept = read_file(find_file(runs(), "pipeline.toml"));
     EXPECT_NE(kept.find("classes = 2"), std::string::npos) << "an output for each column: " << kept;
 
@@ -246,6 +248,65 @@ TEST_F(ShortFiles, LearnSeveralLabelsAndNumbers) {
       EXPECT_TRUE(probability > 0 && probability < 1) << row;
     }
   }
+}
+
+// What is known of the images that were validated on is measured again from the weights alone.
+TEST_F(ShortFiles, MeasureLabelsAndNumbersOfAListAsTheirValidationDid) {
+  const std::string path = list("round,odd", false);
+  std::istringstream rows(read_file(path));
+  std::string text[2], row;
+  for (int i = 0; std::getline(rows, row); ++i) {
+    for (const int part : {0, 1}) {
+      if (i == 0 || i % 2 == part) text[part] += row + "\n";
+    }
+  }
+  std::ofstream(folder_ / "train.csv") << text[0];
+  std::ofstream(folder_ / "val.csv") << text[1];
+  for (const char* base : {"labels", "regress"}) {
+    SCOPED_TRACE(base);
+    expect_trained(run(base, {"data.train=" + (folder_ / "train.csv"), "data.validate=" + (folder_ / "val.csv"),
+                              R"(data.columns=["round", "odd"])", "network.use=quickstart", "image.side=32", "image.short=40"}),
+                   30);
+    const fs::path evaluation = find_file(fs::path(runs()) / base, "figures.csv").parent_path(), out = folder_.path() / "out";
+    const auto measure = [&](const Words& more) {
+      Words words = {tool("pipeline-run"),
+                     "--predict",
+                     folder_ / "val.csv",
+                     "--quiet",
+                     "--out",
+                     out.string(),
+                     "--devices",
+                     "cpu",
+                     "--weights",
+                     evaluation.parent_path().string(),
+                     "--labels"};
+      words.insert(words.end(), more.begin(), more.end());
+      return run_command(words);
+    };
+    const Outcome measured = measure({"column"});
+    ASSERT_EQ(measured.code, 0) << measured.err;
+    std::size_t files = 0;
+    for (const auto& entry : fs::directory_iterator(evaluation)) {
+      if (entry.path().extension() != ".csv") continue;
+      EXPECT_EQ(read_file(out / "evaluation" / entry.path().filename()), read_file(entry.path())) << entry.path();
+      ++files;
+    }
+    EXPECT_EQ(files, std::string(base) == "labels" ? 3U : 2U);
+    EXPECT_TRUE(fs::exists(out / "features.csv"));
+    EXPECT_NE(measure({"path"}).err.find("--labels: the numbers of images stand in the columns of a list"), std::string::npos);
+  }
+}
+
+// A validation that writes an evaluation is looked at as any other.
+TEST_F(ShortFiles, SayWhatIsDoubtfulOfTheirValidation) {
+  const Words set = {"data.train=" + shapes() + "/test", "data.validate=" + shapes() + "/test", "network.use=quickstart",
+                     "image.side=32"};
+  const Outcome outcome = run("classify", set, {"--quiet", "--check"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* text : {"images are made 64 pixels high or wide and 32 x 32 are cut out of their middle, so that the network "
+                           "sees at most 25 % of each",
+                           "are in [train] too"})
+    EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
 }
 
 // What is asked for is said, in a line.

@@ -1,7 +1,7 @@
 """Compares the figures that runs write with scikit-learn's and NumPy's, made of predictions that the same runs have stored.
 
     ../venv/bin/pip install numpy scikit-learn pillow
-    ../venv/bin/python tests/reference/figures_compare.py build/release/bin/pipeline-run [classes] [maps] [pictures]
+    ../venv/bin/python tests/reference/figures_compare.py build/release/bin/pipeline-run [classes] [maps] [pictures] [lists]
 
 Each case draws images, trains a small network on them for a moment, and validates it once. The pass writes the network's outputs
 (write_features), masks or pictures beside its figures. What is right is known from the label files alone:
@@ -9,6 +9,7 @@ Each case draws images, trains a small network on them for a moment, and validat
 - classes: metrics.jsonl, and figures, classes.csv, confusion.csv, calibration.csv of write_evaluation
 - maps: metrics.jsonl, classes.csv and confusion.csv of the observer `results`, the masks, boundary F1 of write_boundaries
 - pictures: PSNR and SSIM of write_quality from the PNG files of write_images and the targets, with and without noise, enlarged ones too
+- lists: figures and labels.csv of write_label_scores, figures.csv of write_regression
 
 Bounds: 1e-9 for counts and shares, 1e-6 for boundary F1, PSNR and SSIM. Prints the worst difference of each file, and exits with 1
 when one is above its bound.
@@ -357,9 +358,75 @@ def compare_pictures(program, folder, comparison, name, case):
         comparison.check(f"quality/figures.csv, {name}", key, figures.get(key), mean([image[key] for image in found]), NEAR)
 
 
+# ---------------------------------------------------------------- labels and numbers of lists
+
+LISTS = """
+extends = "{base}"
+[data]
+train = "{folder}/list.csv"
+validate = "{folder}/list.csv"
+columns = {columns}
+[image]
+side = 32
+short = 32
+[network]
+use = "quickstart"
+[validate]
+flow = ["read", "decode_image", "batch", "forward", "metrics", "write_features", "{stage}"]
+[validate.write_features]
+file = "outputs.npy"
+"""
+
+
+def compare_lists(program, folder, comparison):
+    run(program.parent / "pipeline-data", "shapes", folder / "shapes", "--count", 100, "--validation", 10)
+    random = numpy.random.default_rng(11)
+    images = sorted((folder / "shapes/train").rglob("*.*"))
+    columns = ["light", "odd", "rare", "size"]
+    truth = numpy.column_stack([random.integers(0, 2, (len(images), 2)), random.random(len(images)) < 0.1,
+                                random.normal(3, 2, len(images)).astype(numpy.float32)])
+    with open(folder / "list.csv", "w", newline="") as file:
+        csv.writer(file).writerows([["file_name", *columns]] + [[image, *row] for image, row in zip(images, truth)])
+    for base, stage, first, last in (("labels", "write_label_scores", 0, 3), ("regress", "write_regression", 2, 4)):
+        (folder / base).mkdir()
+        text = LISTS.format(base=base, stage=stage, folder=folder, columns=json.dumps(columns[first:last]))
+        made, _ = train(program, folder / base, text + HEAD.replace("[observe]\nresults = true\n", "").format(
+            folder=folder / base, epochs=2))
+        outputs = numpy.load(made / "outputs.npy").astype(numpy.float64).reshape(len(images), -1)
+        check = compare_labels if base == "labels" else compare_numbers
+        check(comparison, made / "evaluation", columns[first:last], truth[:, first:last], outputs)
+
+
+def compare_labels(comparison, folder, names, truth, outputs):
+    truth, predicted = truth > 0.5, outputs > 0
+    average = metrics.average_precision_score(truth, outputs, average=None)
+    precision, recall, f1, having = metrics.precision_recall_fscore_support(truth, predicted, zero_division=numpy.nan)
+    for k, row in zip(range(len(names)), rows_of(folder / "labels.csv"), strict=True):
+        theirs = dict(images=len(truth), having=having[k], predicted=predicted[:, k].sum(), precision=precision[k], recall=recall[k],
+                      f1=f1[k], average_precision=average[k])
+        for key, value in theirs.items():
+            if numpy.isnan(value):
+                comparison.check("labels.csv", f"{key} of {names[k]} is empty", len(row[key]), 0, EXACT)
+            else:
+                comparison.check("labels.csv", f"{key} of {names[k]}", row[key], value, EXACT)
+    means = dict(images=len(truth), accuracy=(truth == predicted).mean(), exact_match=metrics.accuracy_score(truth, predicted),
+                 mean_f1=metrics.f1_score(truth, predicted, average="macro", zero_division=0), mean_average_precision=average.mean())
+    for name, value in means.items():
+        comparison.check("figures.csv of labels", name, figures_of(folder / "figures.csv").get(name), value, EXACT)
+
+
+def compare_numbers(comparison, folder, names, truth, outputs):
+    truth = truth.astype(numpy.float32).astype(numpy.float64)
+    for k, row in zip(range(len(names)), rows_of(folder / "figures.csv"), strict=True):
+        theirs = dict(count=len(truth), rmse=metrics.mean_squared_error(truth[:, k], outputs[:, k]) ** 0.5,
+                      mae=metrics.mean_absolute_error(truth[:, k], outputs[:, k]), r2=metrics.r2_score(truth[:, k], outputs[:, k]))
+        for key, value in theirs.items():
+            comparison.check("figures.csv of numbers", f"{key} of {names[k]}", row[key], value, EXACT * max(1, abs(value)))
+
+
 def main():
-    cases = sys.argv[2:] or ["classes", "maps", "pictures"]
-    if len(sys.argv) < 2 or set(cases) - {"classes", "maps", "pictures"}:
+    cases = sys.argv[2:] or ["classes", "maps", "pictures", "lists"]
+    if len(sys.argv) < 2 or set(cases) - {"classes", "maps", "pictures", "lists"}:
         sys.exit(__doc__)
     program, comparison = pathlib.Path(sys.argv[1]).absolute(), Comparison()
     with tempfile.TemporaryDirectory() as name:
@@ -373,6 +440,8 @@ def main():
         if "pictures" in cases:
             compare_pictures(program, folder / "pictures/denoise", comparison, "noise", DENOISE)
             compare_pictures(program, folder / "pictures/enlarge", comparison, "enlarged", ENLARGE)
+        if "lists" in cases:
+            compare_lists(program, folder / "lists", comparison)
     return comparison.report()
 
 

@@ -87,14 +87,24 @@ std::string option_meant_by(std::string_view name, const Options& options) {
   struct Meant {
     std::string_view name, option, written;
   };
-  static constexpr Meant kMeant[] = {
-      {"--gpu", "--devices", "--devices gpu"},        {"--gpus", "--devices", "--devices gpu"},
-      {"--cuda", "--devices", "--devices gpu"},       {"--cpu", "--devices", "--devices cpu"},
-      {"--data", "--set", "--set data.path=FOLDER"},  {"--dataset", "--set", "--set data.path=FOLDER"},
-      {"--model", "--set", "--set network.use=NAME"}, {"--arch", "--set", "--set network.use=NAME"},
-      {"--learning-rate", "--lr", "--lr RATE"},       {"--learning_rate", "--lr", "--lr RATE"},
-      {"--workers", "--set", "--set run.threads=N"},  {"--num-workers", "--set", "--set run.threads=N"},
-      {"--seed", "--set", "--set run.seed=N"},        {"--pretrained", "--weights", "--weights FILE"}};
+  static constexpr Meant kMeant[] = {{"--gpu", "--devices", "--devices gpu"},
+                                     {"--gpus", "--devices", "--devices gpu"},
+                                     {"--cuda", "--devices", "--devices gpu"},
+                                     {"--cpu", "--devices", "--devices cpu"},
+                                     {"--data", "--set", "--set data.path=FOLDER"},
+                                     {"--dataset", "--set", "--set data.path=FOLDER"},
+                                     {"--model", "--set", "--set network.use=NAME"},
+                                     {"--arch", "--set", "--set network.use=NAME"},
+                                     {"--learning-rate", "--lr", "--lr RATE"},
+                                     {"--learning_rate", "--lr", "--lr RATE"},
+                                     {"--workers", "--set", "--set run.threads=N"},
+                                     {"--num-workers", "--set", "--set run.threads=N"},
+                                     {"--seed", "--set", "--set run.seed=N"},
+                                     {"--pretrained", "--weights", "--weights FILE"},
+                                     {"--validate", "--graph", "--graph validate --weights RUN_FOLDER"},
+                                     {"--evaluate", "--graph", "--graph validate --weights RUN_FOLDER"},
+                                     {"--eval", "--graph", "--graph validate --weights RUN_FOLDER"},
+                                     {"--test", "--graph", "--graph validate --weights RUN_FOLDER"}};
   for (const Meant& meant : kMeant) {
     const auto has = [&](const auto& option) { return option.name == meant.option; };
     if (meant.name == name && std::ranges::any_of(options, has)) return std::string(meant.written);

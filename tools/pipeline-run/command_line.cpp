@@ -10,6 +10,7 @@
 
 #include "base/shell.h"
 #include "common/arguments.h"
+#include "file_of_run.h"
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
 
@@ -38,18 +39,18 @@ Arguments& add_what_runs(Arguments& arguments, CommandLine& line, Words& words) 
       .option(
           "--weights", "FILE",
           "start from these weights (safetensors, or .pth of PyTorch; a URL; the best or else the last ones of a run's folder) "
-          "instead of network.weights",
+          "instead of network.weights; with a run's folder and --graph, FILE is the run's own",
           line.options.weights)
-      .option(
-          "--predict", "IMAGES",
-          "without FILE: predict these images, a folder, list, shards or image files, prepared as the run of --weights validated",
-          words.predict)
+      .option("--predict", "IMAGES",
+              "without FILE: predict these images, folders, lists, shards, image files and patterns, prepared as the run of "
+              "--weights "
+              "validated",
+              words.predict)
       .option("--out", "FOLDER", "with --predict: where predictions are written (predictions)", line.out)
-      .option(
-          "--labels", "WHAT",
-          "with --predict: figures too, against labels of the images (path, column, shards), or a folder of label images or of "
-          "pictures to be made",
-          line.labels)
+      .option("--labels", "WHAT",
+              "with --predict: figures too, against labels or numbers of the images (path, column, shards), or a folder of label "
+              "images or of pictures to be made",
+              line.labels)
       .option("--from", "E[:S]",
               "start at epoch E, or at its step S (both from 1); weights come from --weights, momentum starts at 0", words.from);
 }
@@ -58,7 +59,7 @@ Arguments& add_what_goes_wrong(Arguments& arguments, CommandLine& line, Words& w
   return arguments
       .flag("--resume",
             "resume from the newest checkpoint of the run whose folder is given too, or of the newest run; or from the "
-            "checkpoint whose folder is given",
+            "checkpoint whose folder is given; without FILE, as the pipeline in that folder says",
             words.resume)
       .repeated("--allow-change", "KEY", "with --resume: this key may differ from the file that the run began with",
                 line.options.resume.allow_change)
@@ -131,6 +132,19 @@ std::string hint_of_set(const std::vector<std::string>& files) {
                                                        : fmt::format(". A key is changed by --set {}", *found);
 }
 
+[[noreturn]] void refuse_files(const std::vector<std::string>& files, const CommandLine& line, bool resumes) {
+  if (files.empty() && resumes) {
+    fail(ErrorKind::usage, "--resume needs a pipeline or the folder of a run: FILE --resume, or --resume runs/NAME/latest");
+  }
+  if (files.empty() && !line.options.weights.empty()) {
+    fail(ErrorKind::usage,
+         "--weights needs a pipeline: FILE trains from these weights, --graph validate with the folder of a run measures them, "
+         "and --predict IMAGES predicts with them");
+  }
+  fail(ErrorKind::usage, "one pipeline file is needed, found {}{}{}; see pipeline-run --help", files.size(),
+       files.empty() ? "" : fmt::format(": '{}'", fmt::join(files, "', '")), hint_of_set(files));
+}
+
 // A shell's pattern, runs/photos/*/weights.safetensors, names what an option has taken once more: by `latest`, which leads there.
 void drop_named_twice(std::vector<std::string>& arguments, const std::string& taken) {
   std::error_code ignored;
@@ -177,7 +191,8 @@ std::uint64_t batches_to_verify(const std::string& text, const CommandLine& line
 
 // What a command that goes on with the run, or explains it, has to say again: all that the run's results depend on.
 std::vector<std::string> words_again(const CommandLine& line, const Words& words, const char* program, bool explains) {
-  std::vector<std::string> again = {program, line.file};
+  std::vector<std::string> again = {program};
+  if (line.says_file.empty()) again.push_back(line.file);
   const auto add = [&](const char* option, const std::string& value, const std::string& plain = {}) {
     if (value != plain) again.insert(again.end(), {option, value});
   };
@@ -240,11 +255,11 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
   if (!line.predict.empty() || !line.out.empty() || !line.labels.empty()) {
     check_prediction(line, files, whole);
     line.predict.insert(line.predict.end(), files.begin(), files.end());
-  } else if (files.size() != 1) {
-    fail(ErrorKind::usage, "one pipeline file is needed, found {}{}{}; see pipeline-run --help", files.size(),
-         files.empty() ? "" : fmt::format(": '{}'", fmt::join(files, "', '")), hint_of_set(files));
-  } else {
+  } else if (files.size() == 1) {
     line.file = files.front();
+    if (const std::string advice = advice_for_folder(line.file); !advice.empty()) fail(ErrorKind::usage, "{}", advice);
+  } else if (!files.empty() || !take_file_of_run(line)) {
+    refuse_files(files, line, words.resume);
   }
   check_trial(line, whole);
   line.verify = batches_to_verify(words.verify, line, words.resume);

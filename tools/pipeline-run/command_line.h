@@ -16,6 +16,7 @@ namespace millrace {
 struct CommandLine {
   RunOptions options;                  // as far as the command line says them
   std::string file;                    // the pipeline; "": that of `predict`
+  std::string says_file;               // the option whose run has left it; "": it was named
   std::vector<std::string> overrides;  // of the file, as --set takes them
   ShortOptions shorts;                 // further ones, once the file is read
   std::vector<std::string> predict;    // images; empty: none are predicted

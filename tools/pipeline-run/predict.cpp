@@ -7,11 +7,14 @@
 #include <set>
 
 #include "config/plan.h"
+#include "millrace/detail/types.h"
 #include "millrace/error.h"
+#include "millrace/loss.h"
 #include "millrace/util/output_file.h"
 #include "millrace/util/text.h"
 #include "network/load.h"
 #include "photograph_sizes.h"
+#include "predict_images.h"
 #include "predict_source.h"
 #include "prediction_folder.h"
 #include "recipe/inference_recipe.h"
@@ -79,51 +82,19 @@ InferenceRecipe recipe_in(const std::string& weights, bool measures, const std::
        weights);
 }
 
-// Below which images lie: the folder itself, or that of a list.
-std::string folder_of(const std::string& data) {
-  const std::size_t slash = data.rfind('/'), dot = data.rfind('.');
-  const bool list = dot != std::string::npos && (slash == std::string::npos || dot > slash) && fs::is_regular_file(data);
-  return !list ? data : slash == std::string::npos ? "" : data.substr(0, slash);
+// The loss takes numbers from 0 to 1, as binary_cross_entropy does: they say whether an image has a label.
+bool predicts_labels(const InferenceRecipe& recipe, const Registry& registry) {
+  const Value* const named = recipe.measure.kind() == Value::Kind::text ? &recipe.measure : recipe.measure.find("type");
+  const bool is_text = named != nullptr && named->kind() == Value::Kind::text;
+  const LossType* const loss = is_text ? registry.loss(named->text()) : nullptr;
+  return loss != nullptr && loss->info->numbers.has_value();
 }
 
-// What a source reads, absolute_path(), and the folder below which the images lie.
-struct Images {
-  std::string data, below;
-};
-
-// The innermost folder that holds all of these absolute paths.
-std::string common_folder(const std::vector<std::string>& paths) {
-  fs::path common = fs::path(paths.front()).parent_path();
-  for (const std::string& path : paths) {
-    const fs::path other = fs::path(path).parent_path();
-    fs::path same;
-    const auto end = std::mismatch(common.begin(), common.end(), other.begin(), other.end()).first;
-    for (auto part = common.begin(); part != end; ++part) same /= *part;
-    common = same;
-  }
-  return common.string();
-}
-
-// Image files stand in a list in the folder of --out.
-Images images_of(const PredictRequest& request, MadeFiles& files) {
-  if (request.images.size() == 1 && !is_image_file(request.images.front())) {
-    const std::string data = absolute_path(request.images.front());
-    return {data, folder_of(data)};
-  }
-  std::vector<std::string> paths;
-  for (const std::string& image : request.images) {
-    if (!is_image_file(image)) {
-      fail(ErrorKind::usage,
-           "--predict: '{}' is no image file (.jpg, .png), as each of several names has to be: name one folder of images or one "
-           "list of them, and put a pattern of shards in quotes, '*.tar'",
-           image);
-    }
-    paths.push_back(absolute_path(image));
-  }
-  if (!request.labels.empty()) fail(ErrorKind::usage, "--labels: name the folder or the list of the images, and no single files");
-  const fs::path list = fs::path(request.folder) / "images.csv";
-  files.write(list, list_of(paths));
-  return {absolute_path(list.string()), common_folder(paths)};
+// The stage that compares the network's result with what is right.
+std::string comparison_of(const InferenceRecipe& recipe, const Registry& registry) {
+  if (restores(recipe)) return "write_quality";
+  if (recipe.output != "numbers") return "write_evaluation";
+  return predicts_labels(recipe, registry) ? "write_label_scores" : "write_regression";
 }
 
 // One pipeline, and the files that belong to it.
@@ -136,20 +107,22 @@ struct Part {
 class Prediction {
  public:
   // `recipe`: how images are prepared here.
-  Prediction(const PredictRequest& request, const Images& images, const InferenceRecipe& recipe, const Part& part)
+  Prediction(const PredictRequest& request, const PredictedImages& images, const InferenceRecipe& recipe, const Part& part,
+             const Registry& registry)
       : request_(request),
         images_(images),
         recipe_(recipe),
+        registry_(registry),
         part_(part),
         sized_(part.group ? at_size(recipe, part.group->shape) : SizedNetwork{recipe.document, recipe.network}),
         folder_(fs::absolute(request.folder)) {}
 
   // Returns the pipeline's path.
-  std::string write(const Registry& registry, MadeFiles& files) const {
+  std::string write(MadeFiles& files) const {
     const fs::path network_file = path("network", "toml"), file = path("pipeline", "toml");
     files.write(network_file, fmt::format("{}\n\n{}", kMadeByPredict, to_toml(sized_.document)));
     Diagnostics errors;
-    const auto network = load_network(network_file.string(), sized_.variables, registry, errors, {}, kPredict);
+    const auto network = load_network(network_file.string(), sized_.variables, registry_, errors, {}, kPredict);
     errors.throw_if_any();
     if (part_.listed) files.write(path("images", "csv"), list_of(part_.group->urls));
     const std::string head =
@@ -189,7 +162,7 @@ class Prediction {
 
   Value source() const {
     if (!part_.listed) return source_of(images_.data, request_.labels, recipe_);
-    return source_of((folder_ / fmt::format("images{}.csv", part_.suffix)).string(), "", recipe_);
+    return source_of({(folder_ / fmt::format("images{}.csv", part_.suffix)).string()}, "", recipe_);
   }
 
   Value graph(const Network& network) const {
@@ -205,7 +178,7 @@ class Prediction {
     table.set("batch", std::move(batch));
     add(recipe_.predict, flow, table);
     if (recipe_.predict.empty()) flow.emplace_back("forward");
-    if (!request_.labels.empty()) add_figures(flow, table);
+    if (!request_.labels.empty()) add_figures(network, flow, table);
     flow.emplace_back(sink.type);
     table.set(sink.type, sink_table(sink, network));
     table.set("flow", Value(std::move(flow)));
@@ -223,7 +196,7 @@ class Prediction {
   }
 
   // With the loss that the validation measured.
-  void add_figures(Array& flow, Value& tables) const {
+  void add_figures(const Network& network, Array& flow, Value& tables) const {
     if (recipe_.measure.kind() == Value::Kind::table && recipe_.measure.table().empty()) {
       fail(ErrorKind::usage,
            "--labels: '{}' does not say with which loss its run was validated: an older Millrace wrote it. Run a graph of the "
@@ -235,9 +208,12 @@ class Prediction {
     Value table = found != nullptr ? *found : Value();
     table.set("loss", escaped(recipe_.measure));
     tables.set(forward, std::move(table));
-    const char* const sink = restores(recipe_) ? "write_quality" : "write_evaluation";
+    const std::string sink = comparison_of(recipe_, registry_);
     const Value* const said = recipe_.sinks.find(sink);
     Value evaluation = said != nullptr ? escaped(*said) : Value();
+    if (const Value* const names = names_of(network); names != nullptr && recipe_.output == "numbers") {
+      evaluation.set("columns", escaped(*names));
+    }
     evaluation.set("folder", Value(escaped((folder_ / "evaluation").string())));
     tables.set(sink, std::move(evaluation));
     flow.emplace_back("metrics");
@@ -260,18 +236,21 @@ class Prediction {
     table.erase("format");  // follows from the file's name
     table.set(sink.key, Value(escaped((folder_ / sink.name).string())));
     if (sink.type == "write_features") {
-      const Layer& last = network.layers.back();
-      table.set("layer", Value(last.name));
-      const Value* const names = table.find("columns");  // the file may have meant another layer's
-      const bool is_named = names != nullptr && names->kind() == Value::Kind::array &&
-                            static_cast<std::int64_t>(names->array().size()) == last.output.elements();
-      if (!is_named) table.erase("columns");
+      table.set("layer", Value(network.layers.back().name));
+      if (names_of(network) == nullptr) table.erase("columns");
     }
     if (sink.type == "write_masks" && table.find("labels") == nullptr) add_label_values(table);
     const bool pictures = sink.key == "folder";
     if (pictures && table.find("names") == nullptr) table.set("names", Value("path"));
     if (pictures && table.find("names")->text() == "path") table.set("below", Value(escaped(images_.below)));
     return table;
+  }
+
+  // Of the network's numbers; null: not known, as where the file meant another layer's.
+  const Value* names_of(const Network& network) const {
+    const Value* const names = names_of_numbers(recipe_);
+    const std::int64_t numbers = network.layers.back().output.elements();
+    return names != nullptr && static_cast<std::int64_t>(names->array().size()) == numbers ? names : nullptr;
   }
 
   // For picture = "labels": of each class the first value that label images had for it.
@@ -287,8 +266,9 @@ class Prediction {
   }
 
   const PredictRequest& request_;
-  const Images& images_;
+  const PredictedImages& images_;
   const InferenceRecipe& recipe_;
+  const Registry& registry_;
   const Part& part_;
   const SizedNetwork sized_;
   const fs::path folder_;
@@ -322,19 +302,19 @@ void refuse_equal_names(const std::vector<SizeGroup>& groups) {
 }
 
 // Each size of photographs is a pipeline of its own.
-std::vector<std::string> write_sizes(const PredictRequest& request, const Images& images, const InferenceRecipe& recipe,
+std::vector<std::string> write_sizes(const PredictRequest& request, const PredictedImages& images, const InferenceRecipe& recipe,
                                      const Registry& registry, MadeFiles& files) {
   std::vector<SizeGroup> groups;
   {
     MadeFiles to_look_with;
-    const std::string file = Prediction(request, images, recipe, {}).write(registry, to_look_with);
+    const std::string file = Prediction(request, images, recipe, {}, registry).write(to_look_with);
     groups =
         group_by_size(load_pipeline(file, request.overrides, registry, {.other_weights = false, .made_by = kPredict}), registry);
   }
   for (const SizeGroup& group : groups) check_size(recipe, group, registry);
   // Images of one size can share a batch: the stage that decodes them has to know it.
   const auto write = [&](const Part& part) {
-    return Prediction(request, images, with_stated_size(recipe, part.group->file, registry), part).write(registry, files);
+    return Prediction(request, images, with_stated_size(recipe, part.group->file, registry), part, registry).write(files);
   };
   if (groups.size() == 1) return {write({"", &groups.front(), false})};
   refuse_several_sizes(groups, !request.labels.empty());
@@ -344,28 +324,42 @@ std::vector<std::string> write_sizes(const PredictRequest& request, const Images
   return made;
 }
 
+// Which columns of a list hold the numbers.
+void require_names_of_numbers(const PredictRequest& request, const InferenceRecipe& recipe) {
+  constexpr std::string_view kKey = "predict.read.numbers=";
+  const bool are_said = std::ranges::any_of(request.overrides, [&](const auto& each) { return each.starts_with(kKey); });
+  if (request.labels.empty() || recipe.output != "numbers" || are_said || names_of_numbers(recipe) != nullptr) return;
+  fail(ErrorKind::usage,
+       "--labels: '{}' does not name the columns of its numbers: name them, as --set 'predict.read.numbers=[\"age\"]' does",
+       request.weights);
+}
+
 }  // namespace
 
 std::vector<std::string> write_prediction(const PredictRequest& request, const Registry& registry, MadeFiles& files) {
   if (request.weights.empty()) fail(ErrorKind::usage, "--predict needs the weights of a run: --weights FILE");
-  std::vector<std::string> read;
-  for (const std::string& image : request.images) read.push_back(absolute_path(image));
-  std::vector<std::string> named = read;
-  named.insert(named.end(), {request.labels, request.weights, request.folder});
-  for (const std::string& path : named) {
+  const std::vector<std::string> named = named_images(request.images);
+  std::vector<std::string> paths = named;
+  paths.insert(paths.end(), {request.labels, request.weights, request.folder});
+  for (const std::string& path : paths) {
     if (is_utf8(path)) continue;
     fail(ErrorKind::usage,
          "--predict: '{}' is no UTF-8, and the pipeline that is made of it holds nothing else: rename it, or name a "
          "link to it",
          line_text(path));
   }
+  if (!request.labels.empty() && std::ranges::any_of(named, is_image_file)) {
+    fail(ErrorKind::usage, "--labels: name the folder or the list of the images, and no single files");
+  }
+  std::vector<std::string> read = named;
   if (std::error_code ignored; fs::is_directory(request.labels, ignored)) read.push_back(absolute_path(request.labels));
   check_prediction_folder(request.folder, read);
   const InferenceRecipe recipe =
       without_training_degradation(recipe_in(request.weights, !request.labels.empty(), request.overrides, registry), registry);
-  const Images images = images_of(request, files);
+  require_names_of_numbers(request, recipe);
+  const PredictedImages images = readable_images(named, request.folder, files);
   if (takes_own_size(recipe, registry)) return write_sizes(request, images, recipe, registry, files);
-  return {Prediction(request, images, recipe, {}).write(registry, files)};
+  return {Prediction(request, images, recipe, {}, registry).write(files)};
 }
 
 }  // namespace millrace

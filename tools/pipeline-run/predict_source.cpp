@@ -7,6 +7,7 @@
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/util/text.h"
+#include "predict_images.h"
 
 namespace millrace {
 
@@ -121,11 +122,13 @@ Value target_images(const std::string& data, const std::string& labels, const In
 
 void check_labels(const std::string& type, const std::string& labels, const InferenceRecipe& recipe) {
   const bool of_pixels = recipe.output == "map", of_images = restores(recipe);
-  if (!of_pixels && !of_images && recipe.output != "classes") {
+  if (recipe.output == "numbers" && (type != "read_list" || labels != "column")) {
     fail(ErrorKind::usage,
-         "--labels: figures are of classes and of pictures, and the output of this network is \"{}\"; a graph of the run's own "
-         "file, with metrics, compares it with its targets",
-         recipe.output);
+         "--labels: the numbers of images stand in the columns of a list (.csv, .tsv, .jsonl): --predict LIST --labels column");
+  }
+  if (recipe.output == "image" && !of_images) {
+    fail(ErrorKind::usage,
+         "--labels: the network makes pictures of no targets; a graph of the run's own file, with metrics, compares them");
   }
   if (of_pixels && type == "read_list") {
     fail(ErrorKind::usage,
@@ -151,22 +154,26 @@ void check_labels(const std::string& type, const std::string& labels, const Infe
   }
 }
 
-}  // namespace
-
-bool is_image_file(const std::string& path) {
-  std::error_code ignored;
-  return ends_with_any(path, kImages) && fs::is_regular_file(path, ignored);
-}
-
-std::string list_of(const std::vector<std::string>& paths) {
-  std::string text = "file_name\r\n";
-  for (const std::string& path : paths) {
-    text += '"';  // bytes as they are: append_csv() would write text
-    for (const char byte : path) text.append(byte == '"' ? 2 : 1, byte);
-    text += "\"\r\n";
+Value source_of_one(const std::string& data, const std::string& labels, const InferenceRecipe& recipe) {
+  const std::string type = type_of(data);
+  if (!labels.empty()) check_labels(type, labels, recipe);
+  if (!labels.empty() && restores(recipe)) return target_images(data, labels, recipe);
+  if (!labels.empty() && recipe.output == "map") {
+    return type == "read_tar" ? label_members(data, recipe) : label_images(data, labels, recipe);
   }
-  return text;
+  Value table;
+  table.set("stage", Value(type));
+  table.set("path", Value(escaped(data)));
+  if (!labels.empty() && recipe.output == "numbers") {
+    if (const Value* const names = names_of_numbers(recipe)) table.set("numbers", escaped(*names));
+    return table;
+  }
+  table.set("labels", Value(labels.empty() ? "none" : labels));
+  if (!labels.empty() && !recipe.classes.empty()) table.set("classes", texts(recipe.classes));
+  return table;
 }
+
+}  // namespace
 
 std::string escaped(const std::string& text) {
   std::string out;
@@ -189,27 +196,21 @@ Value escaped(const Value& value) {
   return out;
 }
 
-std::string absolute_path(const std::string& path) {
-  if (path.find("://") != std::string::npos || fs::path(path).is_absolute()) return path;
-  const fs::path whole = fs::absolute(path);
-  fs::path plain = whole.lexically_normal();
-  if (!plain.has_filename()) plain = plain.parent_path();  // "." and "photos/"
-  std::error_code ignored;
-  return (fs::equivalent(plain, whole, ignored) ? plain : whole).string();  // ".." behind a link leads elsewhere
+const Value* names_of_numbers(const InferenceRecipe& recipe) {
+  const Value* const sink = recipe.sinks.find("write_features");
+  const Value* const names = sink != nullptr && sink->kind() == Value::Kind::table ? sink->find("columns") : nullptr;
+  const auto is_text = [](const Value& name) { return name.kind() == Value::Kind::text; };
+  return names != nullptr && names->kind() == Value::Kind::array && std::ranges::all_of(names->array(), is_text) ? names
+                                                                                                                 : nullptr;
 }
 
-Value source_of(const std::string& data, const std::string& labels, const InferenceRecipe& recipe) {
-  const std::string type = type_of(data);
-  if (!labels.empty()) check_labels(type, labels, recipe);
-  if (!labels.empty() && restores(recipe)) return target_images(data, labels, recipe);
-  if (!labels.empty() && recipe.output == "map") {
-    return type == "read_tar" ? label_members(data, recipe) : label_images(data, labels, recipe);
-  }
+Value source_of(const std::vector<std::string>& data, const std::string& labels, const InferenceRecipe& recipe) {
+  if (data.size() == 1) return source_of_one(data.front(), labels, recipe);
+  Array sources;
+  for (const std::string& each : data) sources.push_back(source_of_one(each, labels, recipe));
   Value table;
-  table.set("stage", Value(type));
-  table.set("path", Value(escaped(data)));
-  table.set("labels", Value(labels.empty() ? "none" : labels));
-  if (!labels.empty() && !recipe.classes.empty()) table.set("classes", texts(recipe.classes));
+  table.set("stage", Value("mix"));
+  table.set("sources", Value(std::move(sources)));
   return table;
 }
 

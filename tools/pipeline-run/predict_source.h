@@ -13,17 +13,13 @@ namespace millrace {
 std::string escaped(const std::string& text);
 Value escaped(const Value& value);  // its texts
 
-bool is_image_file(const std::string& path);  // of this machine, by its name
+// The names of the numbers that the network predicts, a list of texts; null: not known.
+const Value* names_of_numbers(const InferenceRecipe& recipe);
 
-// A list of images, as a text of comma-separated values: for read_list.
-std::string list_of(const std::vector<std::string>& paths);
-
-// A path that means the same in every folder. URLs and absolute paths stay as they are.
-std::string absolute_path(const std::string& path);
-
-// The table of a source that reads `data`, an absolute path or a URL. `labels`: "", none; "path", "column" or "shards", labels of
-// folders, lists and shards, or label images in shards; else a folder of label images, or of the pictures that the network is to
-// make. Throws Error(usage) for what cannot be told apart, or does not fit the network's result.
-Value source_of(const std::string& data, const std::string& labels, const InferenceRecipe& recipe);
+// The table of a source that reads `data`, absolute paths or URLs, one after the other. `labels`: "", none; "path", "column" or
+// "shards", labels of folders, lists and shards, or label images in shards; "column" also of numbers in lists; else a folder of
+// label images, or of the pictures that the network is to make. Throws Error(usage) for what cannot be told apart, or does not
+// fit the network's result.
+Value source_of(const std::vector<std::string>& data, const std::string& labels, const InferenceRecipe& recipe);
 
 }  // namespace millrace

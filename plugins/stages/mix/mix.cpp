@@ -15,8 +15,10 @@ std::int32_t united_label(const Child& child, std::int32_t own) {
   return child.labels.empty() || own < 0 ? own : child.labels[static_cast<std::size_t>(own)];
 }
 
+bool is_target(const std::optional<TargetSpec>& spec) { return spec && spec->kind != TargetSpec::Kind::none; }
+
 bool same(const std::optional<TargetSpec>& a, const std::optional<TargetSpec>& b) {
-  if (!a || !b) return !a && !b;
+  if (!is_target(a) || !is_target(b)) return !is_target(a) && !is_target(b);
   if (a->kind != b->kind || a->scale != b->scale) return false;
   return a->kind != TargetSpec::Kind::classes || (a->ignored == b->ignored && a->classes == b->classes);
 }

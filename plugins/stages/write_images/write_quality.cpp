@@ -7,6 +7,7 @@
 
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "millrace/util/finite_count.h"
 #include "millrace/util/record_noise.h"
 
 namespace millrace {
@@ -103,7 +104,8 @@ void WriteQuality::show(const Predictions& share, std::size_t sample, const Row&
   drawing::KeptSample kept{.position = row.position, .cell = {}};
   kept.cell.images = {drawing::kept({seen_.data(), context_.window}), drawing::kept({pixels_.data(), result_.shape()}),
                       drawing::kept({target_.data(), result_.shape()})};
-  kept.cell.captions = {{fmt::format("{:.2f} dB", row.made.ratio)}, {drawing::file_of(share.samples[sample]), drawing::kFaint}};
+  kept.cell.captions = {{std::isinf(row.made.ratio) ? "equals its target" : fmt::format("{:.2f} dB", row.made.ratio)},
+                        {drawing::file_of(share.samples[sample]), drawing::kFaint}};
   shown_.add(std::move(kept));
 }
 
@@ -126,6 +128,7 @@ void WriteQuality::add_row(const Predictions& share, std::size_t sample) {
   share.copy_target(sample, target_.data());
   const Planes target = planes(target_);
   Row row{share.samples[sample].key.position, {}};
+  row.is_finite = FiniteCount::is_finite(share.result().row(sample));
   share.samples[sample].append_place(row.place);
   result_.draw(share.result().row(sample), pixels_);
   row.made = compare(pixels_, target);
@@ -140,42 +143,71 @@ void WriteQuality::add_row(const Predictions& share, std::size_t sample) {
 // The rows of all processes, in order of the source, on the first one.
 void WriteQuality::join() {
   gather_rows(
-      rows_, [](WireWriter& to, const Row& row) { to.put(row.place).put(row.made).put(row.baseline); },
+      rows_, [](WireWriter& to, const Row& row) { to.put(row.place).put(row.made).put(row.baseline).put(row.is_finite); },
       [](WireReader& from, Row& row) {
         row.place = from.get<std::string>();
         row.made = from.get<Quality>();
         row.baseline = from.get<Quality>();
+        row.is_finite = from.get<bool>();
       });
   shown_.join(*this);
 }
 
-void WriteQuality::write_files() const {
+std::string WriteQuality::images_csv() const {
   const std::string& baseline = params_.baseline;
-  std::string images =
+  std::string text =
       has_baseline() ? fmt::format("path,psnr,ssim,{}_psnr,{}_ssim\r\n", baseline, baseline) : "path,psnr,ssim\r\n";
-  const auto append_row = [&images](const Quality& quality) {
-    fmt::format_to(std::back_inserter(images), ",{:.6f},{:.8f}", quality.ratio, quality.similarity);
+  const auto append_row = [&text](const Quality& quality) {
+    fmt::format_to(std::back_inserter(text), ",{:.6f},{:.8f}", quality.ratio, quality.similarity);
   };
-  Quality made, others;
   for (const Row& row : rows_) {
-    append_csv(images, row.place);
+    append_csv(text, row.place);
     append_row(row.made);
     if (has_baseline()) append_row(row.baseline);
-    images += "\r\n";
-    made.add(row.made);
-    others.add(row.baseline);
+    text += "\r\n";
   }
-  std::string figures = fmt::format("figure,value\r\nimages,{}\r\n", rows_.size());
-  const double count = std::max(static_cast<double>(rows_.size()), 1.0);
-  const auto append = [&](const std::string& begin, const Quality& sums) {
-    fmt::format_to(std::back_inserter(figures), "{}psnr,{}\r\n{}ssim,{}\r\n", begin, sums.ratio / count, begin,
-                   sums.similarity / count);
+  return text;
+}
+
+void WriteQuality::append_means(std::string& figures, const std::string& begin, Quality Row::*quality) const {
+  double ratios = 0, similarities = 0, equal = 0;
+  for (const Row& row : rows_) {
+    const Quality& each = row.*quality;
+    std::isinf(each.ratio) ? equal += 1 : ratios += each.ratio;
+    similarities += each.similarity;
+  }
+  const auto images = static_cast<double>(rows_.size());
+  const auto append = [&](const char* name, const std::string& value) {
+    fmt::format_to(std::back_inserter(figures), "{}{},{}\r\n", begin, name, value);
   };
-  append("", made);
-  if (has_baseline()) append(fmt::format("{}_", baseline), others);
+  append("psnr", images == 0 ? "" : images == equal ? "inf" : fmt::format("{}", ratios / (images - equal)));
+  append("ssim", images == 0 ? "" : fmt::format("{}", similarities / images));
+  if (equal > 0) append("equal", fmt::format("{}", equal));
+}
+
+std::string WriteQuality::figures_csv() const {
+  std::string figures = fmt::format("figure,value\r\nimages,{}\r\n", rows_.size());
+  append_means(figures, "", &Row::made);
+  if (has_baseline()) append_means(figures, fmt::format("{}_", params_.baseline), &Row::baseline);
+  const auto not_finite = std::ranges::count(rows_, false, &Row::is_finite);
+  if (not_finite > 0) fmt::format_to(std::back_inserter(figures), "not_finite,{}\r\n", not_finite);
+  return figures;
+}
+
+// Once, as the next pass may have another number of them.
+void WriteQuality::warn_of_equal_images() {
+  const auto equal = std::ranges::count_if(rows_, [](const Row& row) { return std::isinf(row.made.ratio); });
+  if (equal == 0 || has_warned_ || context_.run == nullptr) return;
+  has_warned_ = true;
+  context_.run->warn(
+      fmt::format("{}: {} of {} pictures equal their targets: their PSNR is infinite, and {}", context_.place(), equal,
+                  rows_.size(), static_cast<std::size_t>(equal) == rows_.size() ? "so is the mean" : "the mean leaves them out"));
+}
+
+void WriteQuality::write_files() {
   OutputFiles files;
-  files.add(folder_ + "/images.csv", images);
-  files.add(folder_ + "/figures.csv", figures);
+  files.add(folder_ + "/images.csv", images_csv());
+  files.add(folder_ + "/figures.csv", figures_csv());
   if (params_.predictions > 0 && drawing::can_draw()) {
     drawing::Sheet sheet = shown_.sheet();
     sheet.title = fmt::format("{} of {} images of {}", sheet.cells.size(), rows_.size(), context_.graph);
@@ -183,6 +215,7 @@ void WriteQuality::write_files() const {
     files.add(folder_ + "/predictions.png", drawing::draw(sheet).png());
   }
   files.commit();
+  warn_of_equal_images();
 }
 
 }  // namespace millrace

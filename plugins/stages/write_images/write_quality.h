@@ -34,6 +34,11 @@ namespace millrace {
 // denoising: its pixels with their noise, rounded and held within [0, 255] as a picture's are. The figures are means over images,
 // not of all pixels. Luminance is not rounded to whole levels.
 //
+// The PSNR of a picture that equals its target is infinite, `inf` in images.csv. The mean leaves such pictures out, and
+// figures.csv counts them, `equal`; where all are equal, the mean is infinite too. `not_finite` counts results with an output
+// that is no number, which are drawn black and compared as they are drawn. Of no image at all there are no figures: they are
+// empty.
+//
 // Ports: in, Predictions of (1 or 3, H, W) float32. Skipped samples are left out. It asks for images: a batch is in use until it
 // was compared. Memory: some 200 bytes an image, and those of the sheet. Threading: pictures are compared and files written on a
 // thread of its own (PredictionLine). Of several processes the first gathers the rows of all, and writes: the files are the same
@@ -60,26 +65,26 @@ class WriteQuality : public Stage, public JointSink {
   std::size_t memory_bound() const override;
 
  private:
-  // The figures of one image, or their sums over a pass.
+  // The figures of one image.
   struct Quality {
     double ratio = 0, similarity = 0;
-
-    void add(const Quality& other) {
-      ratio += other.ratio;
-      similarity += other.similarity;
-    }
   };
   // Of images.csv.
   struct Row {
     std::uint64_t position = 0;
     std::string place;
     Quality made = {}, baseline = {};
+    bool is_finite = true;  // what the network made
   };
 
   void write(const Predictions& share);
   void add_row(const Predictions& share, std::size_t sample);
   void join();
-  void write_files() const;
+  void write_files();
+  std::string images_csv() const;
+  std::string figures_csv() const;
+  void append_means(std::string& figures, const std::string& begin, Quality Row::*quality) const;
+  void warn_of_equal_images();
   bool has_baseline() const { return params_.baseline != "none"; }
   Planes planes(const std::vector<std::uint8_t>& pixels) const;
   // REQUIRES: `target` is what planes() makes of the target image.
@@ -95,6 +100,7 @@ class WriteQuality : public Stage, public JointSink {
 
   // Used on the line's thread alone.
   std::vector<Row> rows_;  // of the pass under way
+  bool has_warned_ = false;
   std::vector<std::uint8_t> pixels_, target_, seen_;
   Resampler resampler_;
   drawing::EvenlySpaced spaced_;

@@ -98,6 +98,29 @@ TEST_F(WriteQualityTest, ComparesWithTargetsOfAPass) {
       << text_of("quality/figures.csv");
 }
 
+// Constant images are restored without a difference, and a mean with infinity would say nothing of the others.
+TEST_F(WriteQualityTest, LeavesInfiniteRatiosOutOfTheMeanAndSaysSo) {
+  const auto harness = made<WriteQuality>({{"normalised", Value(false)}});
+  EXPECT_TRUE(write(*harness, compared({0.2F, 0.4F, NAN}, {61, 102, 10})).empty());
+  const std::string rows = text_of("quality/images.csv"), figures = text_of("quality/figures.csv");
+  EXPECT_NE(rows.find("photos/1.jpg,inf,1.00000000\r\n"), std::string::npos) << rows;
+  EXPECT_TRUE(figures.starts_with("figure,value\r\nimages,3\r\npsnr,28.13080360867")) << figures;
+  EXPECT_NE(figures.find("\r\nequal,1\r\nnot_finite,1\r\n"), std::string::npos) << figures;
+  ASSERT_EQ(run_.warnings().size(), 1U);
+  EXPECT_NE(run_.warnings()[0].find("1 of 3 pictures equal their targets: their PSNR is infinite, and the mean leaves them out"),
+            std::string::npos)
+      << run_.warnings()[0];
+  const Ref<Predictions> second = compared({0.4F}, {102}), none = compared({0.4F}, {9});
+  second->turn = 1;
+  none->turn = 2;
+  none->samples[0].counts = false;
+  EXPECT_TRUE(write(*harness, second).empty());
+  EXPECT_EQ(text_of("quality/figures.csv"), "figure,value\r\nimages,1\r\npsnr,inf\r\nssim,1\r\nequal,1\r\n");
+  EXPECT_TRUE(write(*harness, none).empty());
+  EXPECT_EQ(text_of("quality/figures.csv"), "figure,value\r\nimages,0\r\npsnr,\r\nssim,\r\n");
+  EXPECT_EQ(run_.warnings().size(), 1U);
+}
+
 TEST_F(WriteQualityTest, ComparesTheEnlargedInputBesideIt) {
   const ImageShape window{kSide, kSide, 1}, large{2 * kSide, 2 * kSide, 1};
   network_.layers.back().output = {1, large.height, large.width};

@@ -35,7 +35,8 @@ void draw_panel(drawing::Picture& picture, Point at, const std::string& name, co
   plot.dots(drawn, 2.5, {.colour = drawing::kBlue, .opacity = drawn.size() > 200 ? 0.35 : 0.7});
   const ColumnErrors errors = ColumnErrors::of(pairs);
   picture.text({at.x, at.y + kPanel + 2},
-               fmt::format("RMSE {:.4g}, MAE {:.4g}, R² {:.3f}", errors.rmse, errors.mae, errors.explained),
+               fmt::format("RMSE {:.4g}, MAE {:.4g}, {}", errors.rmse, errors.mae,
+                           errors.explained ? fmt::format("R² {:.3f}", *errors.explained) : "no R²: targets are the same"),
                {.size = kSmall, .colour = drawing::kFaint, .most = kPanel});
 }
 
@@ -54,7 +55,8 @@ ColumnErrors ColumnErrors::of(const std::vector<Point>& pairs) {
     spread += (pair.x - mean) * (pair.x - mean);
   }
   errors.rmse = std::sqrt(squares / count);
-  errors.explained = spread > 0 ? 1 - squares / spread : 0;
+  const bool are_same = std::ranges::all_of(pairs, [&](const Point& pair) { return pair.x == pairs.front().x; });
+  if (!are_same) errors.explained = 1 - squares / spread;
   return errors;
 }
 

@@ -4,6 +4,7 @@
 #include <picture.h>
 #include <plot.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace millrace {
 // How far the predictions of one number are from its targets.
 struct ColumnErrors {
   double rmse = 0, mae = 0;
-  double explained = 0;  // R²: 1 - squared error / squared distance from the mean target; 0 where all targets are the same
+  std::optional<double> explained;  // R²: 1 - squared error / squared distance from the mean target; nothing: all are the same
 
   static ColumnErrors of(const std::vector<drawing::Point>& pairs);  // x: target, y: prediction
 };

@@ -1,13 +1,11 @@
 #pragma once
 
-#include <kept_samples.h>
 #include <picture.h>
 
-#include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "compared_numbers.h"
 #include "millrace/batch.h"
 #include "millrace/stage.h"
 #include "millrace/util/joint_sink.h"
@@ -26,7 +24,7 @@ namespace millrace {
 //   predictions = 25                     # on the sheet of images from all of the pass
 //
 // CSV files (RFC 4180) with a first row of names:
-//   figures.csv       rmse, mae and r2 of each number
+//   figures.csv       rmse, mae and r2 of each number; r2 is empty where all targets are the same, which leave it undefined
 //   numbers.csv       a row for each sample: path, and target and prediction of each number
 // and pictures, unless this build cannot draw:
 //   scatter.png       predictions over targets, a panel for each number. The same as scatter.svg
@@ -42,12 +40,7 @@ namespace millrace {
 // number of numbers: ErrorKind::usage. A folder where nothing can be written, in open(), or a full disk: ErrorKind::storage.
 class WriteRegression : public Stage, public JointSink {
  public:
-  struct Params {
-    std::string folder = "evaluation";
-    std::vector<std::string> columns;
-    std::int64_t mistakes = 25;
-    std::int64_t predictions = 25;
-  };
+  using Params = ComparisonParams;
   static void describe(StageDescription<Params>& d);
   static void request(const Params& params, const StageSite& site, CompileRequest& request);
   WriteRegression(const Params& params, const DataContext& context);
@@ -55,33 +48,18 @@ class WriteRegression : public Stage, public JointSink {
   void open() override;
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
   void stop() noexcept override { line_.stop(); }
-  std::size_t memory_bound() const override;
+  std::size_t memory_bound() const override { return numbers_.memory_bound(); }
 
  private:
-  struct Row {
-    std::uint64_t position = 0;
-    std::string place;
-    std::vector<float> targets, predicted;  // (columns)
-  };
-
   void write(const Predictions& share);
-  void add_row(const Predictions& share, std::size_t sample);
-  void keep_if_shown(const Row& row, const Predictions& share, std::size_t sample);
-  double error_of(const Row& row) const;
-  void join();
   void write_files() const;
   std::string numbers_csv() const;
   std::vector<std::vector<drawing::Point>> pairs() const;  // by column: target, prediction
 
   const Params params_;
   const DataContext context_;
-  std::vector<std::string> names_;  // of the numbers; without `columns` their places
-  std::string folder_;              // empty: this process writes nothing
-
-  // Used on the line's thread alone.
-  std::vector<Row> rows_;  // of the pass under way
-  drawing::EvenlySpaced spaced_;
-  drawing::KeptSamples shown_, worst_;
+  std::string folder_;       // empty: this process writes nothing
+  ComparedNumbers numbers_;  // used on the line's thread alone
 
   PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
 };

@@ -6,33 +6,19 @@
 #include <filesystem>
 #include <limits>
 
+#include "compared_numbers_fixture.h"
 #include "scatter.h"
-#include "testkit/predictions.h"
 
 namespace millrace {
 namespace {
 
-class WriteRegressionTest : public testkit::PredictionsTest {
+class WriteRegressionTest : public ComparedNumbersTest {
  protected:
-  WriteRegressionTest() : PredictionsTest({2, 2, 1}, Shape{2}) {}
-
-  Ref<Predictions> predicted(const std::vector<std::vector<float>>& outputs, std::vector<float> targets) {
-    Ref<Predictions> made = share(outputs);
-    made->batch = testkit::make_batch(made->count, context_.window);
-    made->batch->numbers_per_sample = static_cast<std::uint32_t>(targets.size() / outputs.size());
-    made->batch->numbers = targets_.emplace_back(std::move(targets)).data();
-    return made;
-  }
-
-  static std::pair<const char*, Value> columns() {
-    return {"columns", Value(std::vector<Value>{Value(std::string("age")), Value(std::string("height, cm"))})};
-  }
-
-  std::deque<std::vector<float>> targets_;
+  WriteRegressionTest() : ComparedNumbersTest(2) {}
 };
 
 TEST_F(WriteRegressionTest, SaysHowFarEachNumberIsFromItsTarget) {
-  const auto harness = made<WriteRegression>({columns()});
+  const auto harness = made<WriteRegression>({columns({"age", "height, cm"})});
   const auto first = predicted({{1, 10}, {9, 9}}, {2, 10, 50, 50}), second = predicted({{5, 20}}, {3, 20});
   first->last = false;
   first->samples[1].counts = false;
@@ -58,10 +44,16 @@ TEST_F(WriteRegressionTest, DrawsWhatIsNoNumberNowhereAndPutsItFirst) {
   EXPECT_TRUE(text_of("evaluation/scatter.png").starts_with("\x89PNG"));
 }
 
+TEST_F(WriteRegressionTest, LeavesOutR2OfTargetsThatAreAllTheSame) {
+  const auto harness = made<WriteRegression>();
+  EXPECT_TRUE(write(*harness, predicted({{1, 0.5F}, {1, 0}, {1, 0}}, {0.1F, 0, 0.1F, 1, 0.1F, 0})).empty());
+  const std::string figures = text_of("evaluation/figures.csv");
+  EXPECT_NE(figures.find("\r\n0,3,0.8999999985098839,0.8999999985098839,\r\n1,3,"), std::string::npos) << figures;
+  EXPECT_NE(text_of("evaluation/scatter.svg").find("<svg"), std::string::npos);
+}
+
 TEST_F(WriteRegressionTest, RefusesNumbersThatDoNotMatch) {
-  EXPECT_EQ(testkit::error_of([&] {
-              made<WriteRegression>({{"columns", Value(std::vector<Value>{Value(std::string("age"))})}});
-            }).message(),
+  EXPECT_EQ(testkit::error_of([&] { made<WriteRegression>({columns({"age"})}); }).message(),
             "columns: there are 1 names, and the network predicts 2 numbers");
   const auto harness = made<WriteRegression>();
   const std::vector<Error> errors = write(*harness, predicted({{0, 0}}, {1}));

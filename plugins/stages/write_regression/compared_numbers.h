@@ -1,0 +1,90 @@
+// The numbers that a network predicts over a pass, beside those of the samples: what the stages of this folder share.
+#pragma once
+
+#include <kept_samples.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "millrace/batch.h"
+#include "millrace/params.h"
+#include "millrace/stage.h"
+#include "millrace/util/joint_sink.h"
+#include "millrace/util/output_file.h"
+
+namespace millrace {
+
+// Keys of every stage that compares numbers.
+struct ComparisonParams {
+  std::string folder = "evaluation";
+  std::vector<std::string> columns;
+  std::int64_t mistakes = 25;
+  std::int64_t predictions = 25;
+
+  template <class Params>
+  static void describe(ParamSet<Params>& set) {
+    set.add("folder", &Params::folder)
+        .text("a folder in the run's folder, or an absolute path; CSV files and pictures are written into it");
+    set.add("columns", &Params::columns).text("names of the numbers; without them they are numbered");
+    set.add("mistakes", &Params::mistakes)
+        .range(0, 100)
+        .unit("images")
+        .text("how many images of the largest errors are drawn on a sheet; 0: no sheet")
+        .in_recipes();
+    set.add("predictions", &Params::predictions)
+        .range(0, 100)
+        .unit("images")
+        .text("how many images, evenly spaced over the pass, are drawn with their predictions; 0: no sheet")
+        .in_recipes();
+  }
+};
+
+struct NumberRow {
+  std::uint64_t position = 0;  // in the pass
+  std::string place;
+  std::vector<float> targets, predicted;  // (columns)
+};
+
+// The rows of a pass, and two sheets: images from all of the pass, and those of the largest errors. One thread uses it.
+class ComparedNumbers {
+ public:
+  // What a stage says of a row.
+  struct Judge {
+    std::function<double(const NumberRow& row)> error;  // infinite for a prediction that is no number; never NaN
+    std::function<std::vector<drawing::Caption>(const NumberRow& row)> captions;  // below the row's image
+  };
+
+  // Throws Error(usage): the network's result is no vector, or has another number of numbers than `columns` names.
+  ComparedNumbers(const ComparisonParams& params, const DataContext& context, Judge judge);
+
+  // Skipped samples are left out. REQUIRES: share.batch. Throws Error(usage) for samples with another number of numbers.
+  void add(const Predictions& share);
+  // The rows of all processes, in order of the source, on the first one.
+  void join(JointSink& processes);
+  void clear();
+
+  const std::vector<std::string>& names() const { return names_; }  // of the numbers; without `columns` their places
+  const std::vector<NumberRow>& rows() const { return rows_; }
+  std::string heading() const;  // of a picture: "60 images of validate"
+
+  // predictions.png and mistakes.png, as far as they are wanted. The subtitles say what stands below an image, and what comes
+  // first.
+  void add_sheets(OutputFiles& files, const std::string& folder, const char* of_shown, const char* of_worst) const;
+  std::size_t memory_bound() const;
+
+ private:
+  void add_row(const Predictions& share, std::size_t sample);
+  void keep_if_shown(const NumberRow& row, const Predictions& share, std::size_t sample);
+
+  const ComparisonParams params_;
+  const DataContext context_;
+  const Judge judge_;
+  std::vector<std::string> names_;
+  std::vector<NumberRow> rows_;
+  drawing::EvenlySpaced spaced_;
+  drawing::KeptSamples shown_, worst_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,217 @@
+#include "write_label_scores.h"
+
+#include <bars.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "millrace/loss.h"
+#include "millrace/util/output_file.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::size_t kMostLabelCaptions = 4;  // labels below an image
+
+bool has(float number) { return number >= 0.5F; }
+double probability(float output) { return 1 / (1 + std::exp(-double{output})); }
+
+// The loss binary_cross_entropy of the row.
+double label_loss_of(const NumberRow& row) {
+  double loss = 0;
+  for (std::size_t k = 0; k < row.targets.size(); ++k) {
+    const double x = row.predicted[k], y = row.targets[k], rest = std::log1p(std::exp(-std::abs(x)));
+    loss += y * (std::max(-x, 0.0) + rest) + (1 - y) * (std::max(x, 0.0) + rest);
+  }
+  return std::isnan(loss) ? std::numeric_limits<double>::infinity() : loss / static_cast<double>(row.targets.size());
+}
+
+using Figure = std::function<std::optional<double>(const LabelFigures&)>;
+
+// The mean over labels that some image has.
+double mean_of(const std::vector<LabelFigures>& labels, const Figure& figure) {
+  double sum = 0, count = 0;
+  for (const LabelFigures& each : labels) {
+    if (each.having == 0) continue;
+    sum += figure(each).value_or(0);
+    count += 1;
+  }
+  return quotient(sum, count);
+}
+
+// All, or as many as a picture has rows for: those of the lowest average precision, the lowest first.
+std::vector<std::size_t> drawn_labels(const std::vector<LabelFigures>& labels) {
+  std::vector<std::size_t> places(labels.size());
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  if (places.size() <= drawing::kMostRows) return places;
+  std::ranges::stable_sort(places, {}, [&](std::size_t k) { return labels[k].average_precision.value_or(2); });
+  places.resize(drawing::kMostRows);
+  return places;
+}
+
+}  // namespace
+
+void WriteLabelScores::describe(StageDescription<Params>& d) {
+  d.name("write_label_scores")
+      .text(
+          "Compares predicted labels, several an image, with those of the samples: precision, recall, F1 and average precision "
+          "of "
+          "each label, sheets.");
+  d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"numbers"});
+  ComparisonParams::describe(d.params);
+  d.params.add("threshold", &Params::threshold)
+      .range(0.001, 0.999)
+      .text("a label is predicted where the sigmoid of its output is above it")
+      .in_recipes();
+}
+
+// For the labels, which lie in the batch.
+void WriteLabelScores::request(const Params&, const StageSite&, CompileRequest& request) { request.needs_image = true; }
+
+WriteLabelScores::WriteLabelScores(const Params& params, const DataContext& context)
+    : JointSink(context),
+      params_(params),
+      context_(context),
+      least_(std::log(params.threshold / (1 - params.threshold))),
+      numbers_(params, context, {.error = label_loss_of, .captions = [this](const NumberRow& row) { return captions_of(row); }}) {
+}
+
+void WriteLabelScores::open() { folder_ = folder_of_first(context_, "folder", params_.folder, "figures.csv"); }
+
+void WriteLabelScores::write(const Predictions& share) {
+  numbers_.add(share);
+  if (!share.last) return;
+  numbers_.join(*this);
+  if (!folder_.empty()) write_files();
+  numbers_.clear();
+}
+
+LabelScore WriteLabelScores::score_of(const NumberRow& row, std::size_t label) const {
+  return {row.predicted[label], has(row.targets[label]), row.predicted[label] > least_};
+}
+
+// Labels that were predicted or that the image has: what is wrong comes first.
+std::vector<drawing::Caption> WriteLabelScores::captions_of(const NumberRow& row) const {
+  std::vector<drawing::Caption> wrong, right;
+  for (std::size_t k = 0; k < row.targets.size(); ++k) {
+    const LabelScore score = score_of(row, k);
+    if (!score.has && !score.predicted) continue;
+    const std::string text = fmt::format("{} {:.0f} %", numbers_.names()[k], 100 * probability(row.predicted[k]));
+    if (score.has == score.predicted) {
+      right.push_back({text});
+    } else {
+      wrong.push_back({text + (score.has ? ", is there" : ", is not there"), drawing::kRed});
+    }
+  }
+  wrong.insert(wrong.end(), right.begin(), right.end());
+  if (wrong.empty()) return {{"no label"}};
+  if (wrong.size() > kMostLabelCaptions) {
+    const std::size_t more = wrong.size() - kMostLabelCaptions + 1;
+    wrong.resize(kMostLabelCaptions - 1);
+    wrong.push_back({fmt::format("and {} more", more), drawing::kFaint});
+  }
+  return wrong;
+}
+
+std::string WriteLabelScores::figures_csv(const std::vector<LabelFigures>& labels) const {
+  double right = 0, exact = 0, not_finite = 0;
+  for (const NumberRow& row : numbers_.rows()) {
+    std::size_t of_row = 0;
+    for (std::size_t k = 0; k < labels.size(); ++k) {
+      const LabelScore score = score_of(row, k);
+      of_row += score.has == score.predicted && !std::isnan(score.score) ? 1 : 0;
+    }
+    right += static_cast<double>(of_row);
+    exact += of_row == labels.size() ? 1 : 0;
+    not_finite += std::ranges::all_of(row.predicted, [](float each) { return std::isfinite(each); }) ? 0 : 1;
+  }
+  const auto images = static_cast<double>(numbers_.rows().size());
+  std::string text = fmt::format("figure,value\r\nimages,{}\r\n", images);
+  if (not_finite > 0) fmt::format_to(std::back_inserter(text), "not_finite,{}\r\n", not_finite);
+  fmt::format_to(std::back_inserter(text), "accuracy,{}\r\nexact_match,{}\r\nmean_f1,{}\r\nmean_average_precision,{}\r\n",
+                 quotient(right, images * static_cast<double>(labels.size())), quotient(exact, images),
+                 mean_of(labels, [](const LabelFigures& each) { return each.f1(); }),
+                 mean_of(labels, [](const LabelFigures& each) { return each.average_precision; }));
+  return text;
+}
+
+std::string WriteLabelScores::labels_csv(const std::vector<LabelFigures>& labels) const {
+  std::string text = "label,images,having,predicted,precision,recall,f1,average_precision\r\n";
+  for (std::size_t k = 0; k < labels.size(); ++k) {
+    const LabelFigures& each = labels[k];
+    append_csv(text, numbers_.names()[k]);
+    fmt::format_to(std::back_inserter(text), ",{},{},{}", each.count, each.having, each.predicted);
+    for (const std::optional<double>& figure : {each.precision(), each.recall(), each.f1(), each.average_precision}) {
+      text += figure ? fmt::format(",{}", *figure) : ",";
+    }
+    text += "\r\n";
+  }
+  return text;
+}
+
+std::string WriteLabelScores::scores_csv() const {
+  std::string text = "path";
+  for (const std::string& name : numbers_.names()) {
+    for (const std::string& column : {name, name + "_probability"}) {
+      text += ',';
+      append_csv(text, column);
+    }
+  }
+  text += "\r\n";
+  for (const NumberRow& row : numbers_.rows()) {
+    append_csv(text, row.place);
+    for (std::size_t k = 0; k < row.targets.size(); ++k) {
+      fmt::format_to(std::back_inserter(text), ",{},{}", row.targets[k], probability(row.predicted[k]));
+    }
+    text += "\r\n";
+  }
+  return text;
+}
+
+drawing::Picture WriteLabelScores::bars(const std::vector<LabelFigures>& labels) const {
+  drawing::BarTable table{"Scores of labels", numbers_.heading(), {}, {}};
+  const std::vector<std::size_t> places = drawn_labels(labels);
+  for (const std::size_t k : places) table.names.push_back(numbers_.names()[k]);
+  if (places.size() < labels.size()) {
+    table.subtitle += fmt::format("; the {} of {} labels of the lowest average precision", places.size(), labels.size());
+  }
+  const auto add = [&](const char* title, drawing::Colour colour, const Figure& figure) {
+    std::vector<double> values;
+    for (const std::size_t k : places) values.push_back(figure(labels[k]).value_or(std::numeric_limits<double>::quiet_NaN()));
+    table.columns.push_back({title, std::move(values), true, colour});
+  };
+  add("average precision", drawing::kBlue, [](const LabelFigures& each) { return each.average_precision; });
+  add("F1", drawing::kBlue, [](const LabelFigures& each) { return each.f1(); });
+  add("recall", drawing::kSky, [](const LabelFigures& each) { return each.recall(); });
+  add("precision", drawing::kGreen, [](const LabelFigures& each) { return each.precision(); });
+  std::vector<double> having;
+  for (const std::size_t k : places) having.push_back(static_cast<double>(labels[k].having));
+  table.columns.push_back({"images that have it", std::move(having), false, drawing::kFaint});
+  return draw(table);
+}
+
+void WriteLabelScores::write_files() const {
+  std::vector<LabelFigures> labels;
+  for (std::size_t k = 0; k < numbers_.names().size(); ++k) {
+    std::vector<LabelScore> scores;
+    for (const NumberRow& row : numbers_.rows()) scores.push_back(score_of(row, k));
+    labels.push_back(LabelFigures::of(scores));
+  }
+  OutputFiles files;
+  files.add(folder_ + "/figures.csv", figures_csv(labels));
+  files.add(folder_ + "/labels.csv", labels_csv(labels));
+  files.add(folder_ + "/scores.csv", scores_csv());
+  if (drawing::can_draw()) {
+    files.add(folder_ + "/labels.png", bars(labels).png());
+    numbers_.add_sheets(files, folder_, "labels that were predicted or are there; mistakes are red", "highest loss first");
+  }
+  files.commit();
+}
+
+}  // namespace millrace

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compared_numbers.h"
+#include "label_scores.h"
+#include "millrace/batch.h"
+#include "millrace/stage.h"
+#include "millrace/util/joint_sink.h"
+
+namespace millrace {
+
+// Compares the labels that a network predicts, several an image, with those of the samples, over a whole pass, and writes what it
+// found.
+//
+//   [validate]
+//   flow = ["read", "decode_image", "batch", "forward", "metrics", "write_label_scores"]
+//
+//   [validate.write_label_scores]
+//   columns     = ["cat", "indoors"]     # names of the labels
+//   threshold   = 0.5                    # a label is predicted above this probability
+//   folder      = "evaluation"           # in the run's folder
+//   mistakes    = 25                     # on the sheet of the largest errors
+//   predictions = 25                     # on the sheet of images from all of the pass
+//
+// CSV files (RFC 4180) with a first row of names:
+//   figures.csv       images, accuracy (the share of labels that are right), exact_match (of images whose labels are all right),
+//                     mean_f1 and mean_average_precision over the labels that occur
+//   labels.csv        of each label the images, those that have it, those of which it was predicted, precision, recall, F1 and
+//                     average precision (label_scores.h). A figure that is not defined is empty
+//   scores.csv        a row for each sample: path, and of each label 0 or 1, and its probability
+// and pictures, unless this build cannot draw:
+//   labels.png        average precision, F1, precision, recall and count of each label, as bars
+//   predictions.png   images from all of the pass as the network saw them, with their labels; mistakes are red
+//   mistakes.png      those of the highest loss, the highest first
+//
+// A probability is the sigmoid of an output, as in the loss binary_cross_entropy. An image has a label whose number is 0.5 or
+// more.
+//
+// Ports: in, Predictions of (C) float32, where the samples have C numbers. Skipped samples are left out. A batch is in use until
+// its predictions were compared. Memory: some 150 bytes a sample and 16 a label, and the images of the sheets. Threading: files
+// are written on a thread of its own (PredictionLine). Of several processes the first gathers the rows of all, and writes: the
+// files are the same for any number of them. A run without a folder writes nothing, and says so.
+//
+// Errors: as WriteRegression.
+class WriteLabelScores : public Stage, public JointSink {
+ public:
+  struct Params : ComparisonParams {
+    double threshold = 0.5;
+  };
+  static void describe(StageDescription<Params>& d);
+  static void request(const Params& params, const StageSite& site, CompileRequest& request);
+  WriteLabelScores(const Params& params, const DataContext& context);
+
+  void open() override;
+  void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
+  void stop() noexcept override { line_.stop(); }
+  std::size_t memory_bound() const override { return numbers_.memory_bound(); }
+
+ private:
+  void write(const Predictions& share);
+  void write_files() const;
+  LabelScore score_of(const NumberRow& row, std::size_t label) const;
+  std::vector<drawing::Caption> captions_of(const NumberRow& row) const;
+  std::string figures_csv(const std::vector<LabelFigures>& labels) const;
+  std::string labels_csv(const std::vector<LabelFigures>& labels) const;
+  std::string scores_csv() const;
+  drawing::Picture bars(const std::vector<LabelFigures>& labels) const;
+
+  const Params params_;
+  const DataContext context_;
+  const double least_;       // an output above it predicts its label
+  std::string folder_;       // empty: this process writes nothing
+  ComparedNumbers numbers_;  // used on the line's thread alone
+
+  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
+};
+
+}  // namespace millrace
