@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include "millrace/loss.h"
 
@@ -35,7 +36,8 @@ void draw_panel(drawing::Picture& picture, Point at, const std::string& name, co
   plot.dots(drawn, 2.5, {.colour = drawing::kBlue, .opacity = drawn.size() > 200 ? 0.35 : 0.7});
   const ColumnErrors errors = ColumnErrors::of(pairs);
   picture.text({at.x, at.y + kPanel + 2},
-               fmt::format("RMSE {:.4g}, MAE {:.4g}, R² {:.3f}", errors.rmse, errors.mae, errors.explained),
+               fmt::format("RMSE {:.4g}, MAE {:.4g}, R² {:.3f}{}", errors.rmse, errors.mae, errors.explained,
+                           errors.not_finite > 0 ? fmt::format(", {} not finite", errors.not_finite) : ""),
                {.size = kSmall, .colour = drawing::kFaint, .most = kPanel});
 }
 
@@ -43,17 +45,19 @@ void draw_panel(drawing::Picture& picture, Point at, const std::string& name, co
 
 ColumnErrors ColumnErrors::of(const std::vector<Point>& pairs) {
   ColumnErrors errors;
-  if (pairs.empty()) return errors;
-  const auto count = static_cast<double>(pairs.size());
+  const auto is_finite = [](const Point& pair) { return std::isfinite(pair.y); };
+  errors.count = static_cast<std::size_t>(std::ranges::count_if(pairs, is_finite));
+  errors.not_finite = pairs.size() - errors.count;
+  const auto count = static_cast<double>(errors.count);
   double mean = 0, squares = 0, spread = 0;
-  for (const Point& pair : pairs) mean += pair.x / count;
-  for (const Point& pair : pairs) {
+  for (const Point& pair : pairs | std::views::filter(is_finite)) mean += pair.x / count;
+  for (const Point& pair : pairs | std::views::filter(is_finite)) {
     const double far = pair.y - pair.x;
     squares += far * far;
     errors.mae += std::abs(far) / count;
     spread += (pair.x - mean) * (pair.x - mean);
   }
-  errors.rmse = std::sqrt(squares / count);
+  if (errors.count > 0) errors.rmse = std::sqrt(squares / count);
   errors.explained = spread > 0 ? 1 - squares / spread : 0;
   return errors;
 }

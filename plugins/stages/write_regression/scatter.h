@@ -4,13 +4,16 @@
 #include <picture.h>
 #include <plot.h>
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
 namespace millrace {
 
-// How far the predictions of one number are from its targets.
+// How far the predictions of one number are from its targets. Those that are not finite are counted, and stand in no other
+// figure.
 struct ColumnErrors {
+  std::size_t count = 0, not_finite = 0;  // `count`: of those that are
   double rmse = 0, mae = 0;
   double explained = 0;  // R²: 1 - squared error / squared distance from the mean target; 0 where all targets are the same
 
