@@ -24,6 +24,7 @@
 #include "stages/doubtful_classes.h"
 #include "stages/label_values.h"
 #include "stages/median_weights.h"
+#include "stages/missing_files.h"
 #include "stages/same_files.h"
 #include "stages/seen_images.h"
 #include "weights/fetched_weights.h"
@@ -174,6 +175,7 @@ void warn_of_images(PreparedRun& run, const GraphBuild& build) {
     std::string alike = warning_of_equal_images(main);
     run.audience.warn_once(alike.empty() ? warning_of_contradictions(main) : std::move(alike));
     run.audience.warn_once(warning_of_window(main, network->input));
+    run.audience.warn_once(warning_of_single_places(main, *network));
   } else if (!has_predictions(build.plan())) {
     run.audience.warn_once(warning_of_shared_samples(main, build));
     run.audience.warn_once(warning_of_random_validation(main, build));
@@ -234,6 +236,7 @@ void list_data(PreparedRun& run) {
     }
     GraphBuild& build = *run.builds.back();
     build.require_steps();
+    require_files(build);
     require_learnt_classes(build, run.main(), run.pipeline.network.get());
     build.require_targets();
     build.require_classes_of(run.main());

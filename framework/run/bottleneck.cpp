@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kNoticed = 0.05;  // share of the time; what keeps devices for less is not worth a word
 constexpr double kLong = 0.2;      // of standing still, in which devices may compute, of idle threads, of what has no reason
-constexpr double kLate = 0.5;      // of the longest wait for sums: a device that waits for less is what the others wait for
+constexpr double kLateSum = 0.5;   // of the longest wait for sums: a device that waits for less is what the others wait for
 constexpr double kBusyData = 0.6;  // of their time: data threads that are busy for less hold up no device
 
 const StageTelemetry* find(const TelemetryEvent& event, const StageTelemetry& stage) {
@@ -81,7 +81,7 @@ Bottleneck data_bound(const TelemetryEvent& done) {
 Bottleneck sum_bound(const TelemetryEvent& done, double share) {
   const auto latest = std::ranges::max_element(done.devices, {}, busy_seconds);
   const auto longest = std::ranges::max_element(done.devices, {}, &DeviceTelemetry::communication_seconds);
-  if (latest->communication_seconds < kLate * longest->communication_seconds) {
+  if (latest->communication_seconds < kLateSum * longest->communication_seconds) {
     if (latest->rank != done.devices.front().rank) {
       return {.kind = Bottleneck::Kind::device,
               .name = fmt::format("rank {}", latest->rank),
