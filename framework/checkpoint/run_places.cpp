@@ -4,8 +4,8 @@
 #include <set>
 #include <utility>
 
-#include "files/folder_names.h"
 #include "checkpoint/run_folder.h"
+#include "files/folder_names.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
 #include "weights/fetched_weights.h"
@@ -21,6 +21,11 @@ fs::path whole_path(const fs::path& path) { return fs::absolute(path).lexically_
 }  // namespace
 
 void RunPlaces::require_name() const {
+  if (const std::string& folder = pipeline_.run.folder; folder.starts_with("~/")) {
+    fail(ErrorKind::usage,
+         "{}: run.folder = \"{}\" would be a folder that is called ~: write your home's path, or ${{env.HOME}}{}",
+         pipeline_.place_of("run.folder"), folder, folder.substr(1));
+  }
   const fs::path name = fs::path(pipeline_.run.name).lexically_normal();
   if (pipeline_.run.folder.empty() || (!name.empty() && name.is_relative() && *name.begin() != ".." && name != ".")) return;
   fail(ErrorKind::usage, "{}: run.name = \"{}\" leaves run.folder: a name is that of a folder in it, \"x\" or \"x/y\"",

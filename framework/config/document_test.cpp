@@ -103,6 +103,8 @@ TEST_F(Document, SaysWhatIsMostOftenMeantByALineThatIsNoToml) {
        {std::pair("path = \"photos", "; the text has no second quote"),
         std::pair("path = photos  # mine", "; text stands in quotes: \"photos\""),
         std::pair("path = \u201cphotos\u201d", "; '\u201c' is no quote of TOML: write \""),
+        std::pair("# caf\xe9", "; save the file as UTF-8"), std::pair("nesterov = True", "; true and false have small letters"),
+        std::pair("rate = 0,1", "; a number has a point"),
         std::pair("path = \"C:\\Users\\me\"", "; a \\ in double quotes begins an escape: write single quotes")}) {
     write("a.toml", std::string("[data]\n") + line + "\n");
     EXPECT_NE(load("a.toml").find(hint), std::string::npos) << load("a.toml");

@@ -76,6 +76,9 @@ std::string_view text_of_line(std::string_view text, std::size_t number) {
 
 // What is most often meant by a line that is no TOML; "": that is not known.
 std::string hint_for_line(std::string_view line, std::string_view mistake) {
+  if (mistake.find("utf-8") != mistake.npos) return "; save the file as UTF-8";
+  if (mistake.find("parsing boolean") != mistake.npos) return "; true and false have small letters";
+  if (mistake.ends_with("saw ','") && line.find('"') == line.npos) return "; a number has a point, as in 0.5, and a list [ and ]";
   for (const char* curly : {"\u201c", "\u201d", "\u201e", "\u2018", "\u2019"}) {
     if (line.find(curly) != line.npos) return fmt::format("; '{}' is no quote of TOML: write \"", curly);
   }

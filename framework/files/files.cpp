@@ -155,9 +155,8 @@ std::size_t PathList::memory() const {
 
 ClassNumbers::ClassNumbers(std::vector<std::string> given) : given_(!given.empty()), names_(std::move(given)) {
   for (std::size_t i = 0; i < names_.size(); ++i) {
-    if (!numbers_.emplace(names_[i], static_cast<std::int32_t>(i)).second) {
-      fail(ErrorKind::usage, "classes: '{}' is listed twice", names_[i]);
-    }
+    const auto [before, is_new] = numbers_.emplace(names_[i], static_cast<std::int32_t>(i));
+    if (!is_new) fail(ErrorKind::usage, "classes[{}]: '{}' is listed twice, as classes[{}] too", i, names_[i], before->second);
   }
 }
 

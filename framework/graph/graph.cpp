@@ -74,7 +74,7 @@ Graph::State::State(const GraphPlan& plan, const std::vector<std::vector<std::sh
   add_links(plan);
   const FeederPlan feeding = feeder_plan(plan, options, workers.threads);
   feeder = std::make_shared<Feeder>(*core, credits, gate, workers.io, feeding);
-  feeder->allocate();
+  if (options.has_memory) feeder->allocate();
   feeder->on_filled([this] {
     const std::uint64_t now = packets_on_edges();
     std::uint64_t most = most_packets;

@@ -56,6 +56,7 @@ struct GraphOptions {
   bool guard = false;
   // A batch that was complete once goes to the steps again and again as it is: no sample is read any more. For measuring steps.
   bool keeps_batches = false;
+  bool has_memory = true;  // false: its batches are not made, and it is never started
   std::function<std::shared_ptr<std::uint8_t[]>(std::size_t bytes)> host_buffer;  // null: ordinary memory
 };
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "config/document.h"
@@ -163,6 +164,49 @@ void report(const Diagnostics& mistakes, const NetworkDocument& document, const 
   }
 }
 
+// The least side of an input that a network takes whose variables are the input's height and width, with all else as it is;
+// nothing: its mistakes are of another kind.
+std::optional<std::int64_t> least_side(const NetworkDocument& document, const std::string& name, const Value& given,
+                                       const Value& bound, const Registry& registry) {
+  constexpr std::int64_t kLargest = 1024;
+  const auto is_enough = [&](std::int64_t side) {
+    Value larger = given;
+    for (const char* key : {"height", "width"}) {
+      larger.set(key, Value(std::max(side, bound.find(key)->integer()), bound.find(key)->at()));
+    }
+    Diagnostics mistakes;
+    const Value variables = network_variables(document, name, larger, mistakes);
+    if (mistakes.empty()) Builder(document, registry, mistakes).build(name, variables);
+    return mistakes.empty();
+  };
+  for (const char* key : {"height", "width"}) {
+    const Value* const side = bound.find(key);
+    if (side == nullptr || side->kind() != Value::Kind::integer || side->integer() < 1) return std::nullopt;
+  }
+  std::int64_t too_small = std::min(bound.find("height")->integer(), bound.find("width")->integer()), enough = 2 * too_small;
+  for (; !is_enough(enough); enough *= 2) {
+    if (enough >= kLargest) return std::nullopt;
+    too_small = enough;
+  }
+  while (enough - too_small > 1) {
+    const std::int64_t middle = (too_small + enough) / 2;
+    (is_enough(middle) ? enough : too_small) = middle;
+  }
+  // A network whose branches meet takes some sizes and not those between them: a larger one is then not what it needs.
+  return is_enough(enough + 1) && is_enough(enough + 2) ? std::optional(enough) : std::nullopt;
+}
+
+// What is wrong with the first layer that an input is too small for says little of what the network needs.
+void report_small_input(std::int64_t least, const Diagnostics& mistakes, const std::string& name, const Value& bound,
+                        Diagnostics& errors) {
+  const Value &height = *bound.find("height"), &width = *bound.find("width");
+  const Value& small = height.integer() < least ? height : width;
+  const Position& layer = mistakes.entries().front().at;
+  errors.add(small.at().file ? small.at() : layer,
+             fmt::format("network '{}' needs an input of at least {} x {}, found {} x {}, of which nothing is left at {}", name,
+                         least, least, height.integer(), width.integer(), to_string(layer)));
+}
+
 }  // namespace
 
 std::shared_ptr<const Network> build_network(const Value& document, const std::string& name, const Value& variables,
@@ -175,7 +219,12 @@ std::shared_ptr<const Network> build_network(const Value& document, const std::s
   Diagnostics mistakes;
   Builder builder(parts, registry, mistakes);
   auto network = std::make_shared<const Network>(builder.build(name, bound));
-  report(mistakes, parts, name, variables, builder.uses(), errors);
+  const auto least = mistakes.empty() ? std::nullopt : least_side(parts, name, variables, bound, registry);
+  if (least) {
+    report_small_input(*least, mistakes, name, bound, errors);
+  } else {
+    report(mistakes, parts, name, variables, builder.uses(), errors);
+  }
   return errors.size() == before ? network : nullptr;
 }
 

@@ -295,6 +295,31 @@ layers = [ { name = "conv", op = "conv", out = 4, kernel = 5 } ])");
             "most 4 x 4, padding = \"same\", or a larger input");
 }
 
+// Which layer an input is too small for says little of what the network needs. A size that branches refuse is another mistake.
+TEST_F(NetworkLanguage, AnInputThatIsTooSmallIsToldWithTheLeastThatIsNot) {
+  const std::string pools = R"(
+layers = [ { op = "max_pool", kernel = 2, stride = 2 }, { op = "max_pool", kernel = 3, stride = 2 }, { op = "conv", out = 4, kernel = 2 } ]
+)";
+  const auto said = [&](const std::string& layers, int height, int width) {
+    const auto document =
+        parse_toml("defaults = { height = 32, width = 32 }\ninput = { height = \"${height}\", width = \"${width}\" }\n" + layers,
+                   "net.toml", errors_ = {});
+    const Position at{std::make_shared<const std::string>("pipe.toml"), 7, 1};
+    const Value given = table({{"height", Value(height, at)}, {"width", Value(width, at)}});
+    build_network(*document, "net", given, registry_, errors_);
+    return errors_.text();
+  };
+  EXPECT_EQ(said(pools, 10, 10), "");
+  EXPECT_EQ(said(pools, 9, 40),
+            "pipe.toml:7:1: network 'net' needs an input of at least 10 x 10, found 9 x 40, of which nothing is left at "
+            "net.toml:4:107");
+  const std::string branches = R"(
+layers = [ { name = "a", op = "max_pool", kernel = 2, stride = 2 }, { name = "b", op = "transposed_conv", out = 3, kernel = 2, stride = 2 },
+           { op = "add", from = ["b", "@input"] } ]
+)";
+  EXPECT_EQ(said(branches, 9, 9).find("needs an input of at least"), std::string::npos) << said(branches, 9, 9);
+}
+
 TEST_F(NetworkLanguage, SeveralMistakesAreReportedInOneGo) {
   const std::string text = mistakes(R"(layers = [
   { op = "conv", out = 4, kernel = 9 },

@@ -24,6 +24,7 @@
 #include "stages/doubtful_classes.h"
 #include "stages/label_values.h"
 #include "stages/median_weights.h"
+#include "stages/missing_files.h"
 #include "stages/same_files.h"
 #include "stages/seen_images.h"
 #include "weights/fetched_weights.h"
@@ -190,6 +191,7 @@ void warn_of_images(PreparedRun& run, const GraphBuild& build) {
     std::string alike = warning_of_equal_images(main);
     run.audience.warn_once(alike.empty() ? warning_of_contradictions(main) : std::move(alike));
     run.audience.warn_once(warning_of_window(main, network->input));
+    run.audience.warn_once(warning_of_single_places(main, *network));
   } else if (!only_predicts(build.plan())) {  // images that are only predicted may be any
     run.audience.warn_once(warning_of_shared_samples(main, build));
     run.audience.warn_once(warning_of_random_validation(main, build));
@@ -256,6 +258,7 @@ void list_data(PreparedRun& run) {
     }
     GraphBuild& build = *run.builds.back();
     require_steps(build);
+    require_files(build);
     require_learnt_classes(build, run.main(), run.pipeline.network.get());
     build.require_targets();
     require_same_classes(build, run.main());

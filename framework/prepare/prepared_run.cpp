@@ -111,6 +111,7 @@ GraphOptions PreparedRun::graph_options(std::size_t g) const {
   graph.batch_size = data.batch.size;
   graph.guard = options.guard;
   graph.keeps_batches = options.only_steps && g == 0;
+  graph.has_memory = !options.only_check;
   graph.steps_per_epoch = data.steps_per_epoch();
   graph.image = data.image;
   graph.target = data.target;
@@ -170,10 +171,16 @@ void warn_of_memory(PreparedRun& run) {
   if (!text.empty()) run.audience.warn(std::move(text));
 }
 
+void require_memory_of(const PreparedRun& run) {
+  require_possible_memory(run.memory(), host_memory_for("", run.replicas.devices().processes_here));
+  if (run.options.keeps_to_memory) require_memory(run.memory(), run.host_memory(), !run.pipeline.run.memory.empty());
+}
+
 void PreparedRun::open_graphs() {
   if (!graphs.empty()) return;
-  require_possible_memory(memory(), host_memory_for("", replicas.devices().processes_here));
-  if (options.keeps_to_memory) require_memory(memory(), host_memory(), !pipeline.run.memory.empty());
+  const std::size_t there = host_memory_for("", replicas.devices().processes_here);
+  if (options.only_check && there > 0 && total_bytes(memory()) > there) return;
+  require_memory_of(*this);
   RunLog& log = audience.log();
   if (log.output_folder().empty() && !options.only_main) log.set_folder(pipeline.run.folder);
   workers = std::make_unique<Workers>(data_threads(), static_cast<int>(pipeline.run.io_threads), replicas.devices().cores.data);

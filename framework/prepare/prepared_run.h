@@ -68,7 +68,8 @@ struct PreparedRun {
   RunRecord record() const;  // what a checkpoint is compared by
   Value resolved() const;    // Pipeline::resolved with what was left to the run
   WeightsOptions weights_options() const;
-  // Opens the stages and makes the graphs, where that is not done. Starts nothing.
+  // Opens the stages and makes the graphs, where that is not done. Starts nothing. With only_check no batch gets memory, and a
+  // run that needs more than there is opens nothing: its plan says what it needs.
   void open_graphs();
   // What other processes wait for fails, and so does what waits for them here. `why`: "" where no process is lost by it.
   void leave(const Error* why);
@@ -85,6 +86,8 @@ struct PreparedRun {
 std::unique_ptr<PreparedRun> prepare(const Pipeline& pipeline, const Registry& registry, RunOptions options);
 
 void warn_of_memory(PreparedRun& run);  // where the plan exceeds what it may take
+// Throws Error(usage) where the plan needs several times what there is, or, with keeps_to_memory, more than it may take.
+void require_memory_of(const PreparedRun& run);
 
 // Metadata of files of weights that the run writes.
 std::map<std::string, std::string> weights_metadata(const PreparedRun& run);

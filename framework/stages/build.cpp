@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <type_traits>
 
@@ -42,23 +43,42 @@ std::vector<bool> taken_ports(const GraphPlan& plan, std::size_t stage) {
   return taken;
 }
 
-// Names that are one but for upper and lower case: mostly one class of which two people have made folders. "": there are none.
+// A name without what two writings of one class differ in: upper and lower case, accents and blanks. macOS writes an accent
+// behind its letter (U+0300 to U+036F) where others write one letter for both (here those of Latin-1), and spreadsheets write
+// blanks that do not break (U+00A0).
+std::string folded(std::string_view name) {
+  // Of the second bytes 80 to BF behind C3; '?': a letter of its own.
+  constexpr std::string_view kBare = "aaaaaa?ceeeeiiii?nooooo??uuuuy??aaaaaa?ceeeeiiii?nooooo??uuuuy?y";
+  std::string bare;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(name[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < name.size() ? name[i + 1] : 0);
+    const bool is_pair = next >= 0x80 && next < 0xC0;
+    const bool is_mark = is_pair && (byte == 0xCC || (byte == 0xCD && next < 0xB0));
+    const bool is_accented = is_pair && byte == 0xC3 && kBare[next - 0x80U] != '?';
+    const bool is_blank = byte == ' ' || byte == '\t' || (byte == 0xC2 && next == 0xA0);
+    if (is_accented) bare += kBare[next - 0x80U];
+    if (is_accented || is_mark || (is_blank && byte == 0xC2)) ++i;
+    if (is_accented || is_mark || is_blank) continue;
+    bare += byte >= 'A' && byte <= 'Z' ? static_cast<char>(byte - 'A' + 'a') : static_cast<char>(byte);
+  }
+  return bare;
+}
+
+// Names that are one but for that: mostly one class of which two people have made folders. "": there are none.
 std::string classes_alike(const std::vector<std::string>& classes) {
   std::map<std::string, const std::string*> known;
   std::string first;
   std::size_t alike = 0;
   for (const std::string& name : classes) {
-    std::string lower = name;
-    std::ranges::transform(lower, lower.begin(),
-                           [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-    const auto [same, is_new] = known.emplace(std::move(lower), &name);
+    const auto [same, is_new] = known.emplace(folded(name), &name);
     if (is_new) continue;
     if (alike++ == 0) first = fmt::format("'{}' and '{}'", line_text(*same->second), line_text(name));
   }
   if (alike == 0) return {};
   return fmt::format(
-      "the classes {} differ in upper and lower case alone, and are two classes: put their images together if they "
-      "are one{}",
+      "the classes {} differ in upper and lower case, accents or blanks alone, and are two classes: put their images together if "
+      "they are one{}",
       first, alike > 1 ? fmt::format("; so do {} more", alike - 1) : "");
 }
 
@@ -83,6 +103,42 @@ Position place_of_table(const StagePlan& stage) {
   if (table.file) add_other_places(stage.table, *table.file, others);
   if (others.empty()) return table;
   return {std::make_shared<const std::string>(fmt::format("{}, with {}", to_string(table), fmt::join(others, ", "))), 0, 0};
+}
+
+// What a message names within a key of the table, as "classes[2].colour: ..." does: the innermost value that is there. Null: it
+// names none.
+const Value* named_value(const Value& table, std::string_view message) {
+  const Value* value = nullptr;
+  std::size_t depth = 0;
+  const std::size_t end = message.find(':');
+  if (end == std::string_view::npos) return nullptr;
+  for (std::string_view path = message.substr(0, end); !path.empty();) {
+    const std::size_t length = std::min(path.find_first_of(".[", 1), path.size());
+    const std::string_view part = path.substr(0, length);
+    const Value& within = value != nullptr ? *value : table;
+    const Value* next = nullptr;
+    if (!part.starts_with('[')) {
+      next = within.kind() == Value::Kind::table ? within.find(part.substr(part.starts_with('.') ? 1 : 0)) : nullptr;
+    } else if (within.kind() == Value::Kind::array) {
+      std::size_t index = 0;
+      std::from_chars(part.data() + 1, part.data() + part.size(), index);
+      next = index < within.array().size() ? &within.array()[index] : nullptr;
+    }
+    if (next == nullptr) break;
+    value = next;
+    path.remove_prefix(length);
+    depth += 1;
+  }
+  return depth > 1 ? value : nullptr;
+}
+
+// What a stage has thrown, with its place: that of the value that the message names, which a reference may have brought from
+// another file than that of the stage's table. REQUIRES: called inside a catch block.
+Error error_at(const StagePlan& stage, const GraphPlan& graph) {
+  Error error = current_error();
+  const Value* const named = error.context().empty() ? named_value(stage.table, error.message()) : nullptr;
+  const bool is_found = named != nullptr && is_in_file(named->at());
+  return error.in(is_found ? place_of_stage(named->at(), graph.name, stage.name) : place_of(stage, graph));
 }
 
 constexpr const char* kPerDevice = "per_device";  // of a Batcher, instead of `size`
@@ -141,7 +197,7 @@ GraphBuild::GraphBuild(const GraphPlan& plan, DataContext context, std::size_t r
       try {
         open_source(made_ - 1);
       } catch (...) {
-        throw current_error().in(place(made_ - 1));
+        throw error_at(plan.stages[made_ - 1], plan);
       }
     }
     if (dynamic_cast<const SampleCache*>(&stage) != nullptr) refuse_random_before_cache();
@@ -227,8 +283,13 @@ void GraphBuild::require_targets() const {
     } catch (Error& error) {
       throw error.in(where);
     }
+    if (loss->info().target != LossTarget::labels || data_.is_labelled) continue;
     const bool other_targets = setting.numbers > 0 || data_.target.kind != TargetSpec::Kind::none;
-    if (loss->info().target != LossTarget::labels || data_.is_labelled || !other_targets) continue;
+    if (!other_targets && !data_.class_counts.empty()) continue;  // the source may know labels only as it reads
+    if (!other_targets) {
+      fail(ErrorKind::data, "{}: no image has a label, and loss '{}' takes one of each", place_of(*data_.source_plan, *plan_),
+           loss->info().name);
+    }
     fail(ErrorKind::usage, "{}: the images have {} and no labels, which loss '{}' takes", where,
          setting.numbers > 0 ? "numbers" : "target images", loss->info().name);
   }
@@ -292,7 +353,7 @@ void GraphBuild::make(std::size_t index, const Context& shared, std::size_t inst
     try {
       made = stage.type->create(table(index), context, errors);
     } catch (...) {
-      throw current_error().in(place(index));
+      throw error_at(plan_->stages[index], *plan_);
     }
     errors.throw_if_any();
     stages_[index].push_back(std::move(made));
@@ -324,7 +385,7 @@ void GraphBuild::add_requests(CompileRequest& request) const {
     try {
       stage.type->request(table(index), context, request);
     } catch (...) {
-      throw current_error().in(place(index));
+      throw error_at(plan_->stages[index], *plan_);
     }
   }
 }
@@ -381,7 +442,7 @@ void GraphBuild::open_stages() {
       try {
         stage->open();
       } catch (...) {
-        throw current_error().in(place(index));
+        throw error_at(plan_->stages[index], *plan_);
       }
     }
   }

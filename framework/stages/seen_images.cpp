@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "millrace/stage.h"
 
@@ -55,7 +56,40 @@ std::optional<OtherSize> first_other_size(const StagePlan& trained, const StageP
   return std::nullopt;
 }
 
+// How many rows or columns a layer makes one of.
+std::int64_t stride_of(const Layer& layer) {
+  if (layer.op == "conv") return std::max(layer.as<ConvAttributes>().stride.height, layer.as<ConvAttributes>().stride.width);
+  const bool pools = layer.op == "max_pool" || layer.op == "average_pool";
+  return pools ? std::max(layer.as<PoolAttributes>().stride.height, layer.as<PoolAttributes>().stride.width) : 1;
+}
+
 }  // namespace
+
+std::string warning_of_single_places(const GraphBuild& training, const Network& network) {
+  const StagePlan* const batcher = batcher_plan(training);
+  if (batcher == nullptr) return {};
+  std::vector<std::int64_t> pixels;  // by layer: rows of the input that its output has one of
+  const Layer* first = nullptr;
+  std::int64_t least = 0;
+  for (const Layer& layer : network.layers) {
+    std::int64_t before = 1;
+    for (const LayerPort& input : layer.inputs) {
+      if (input.layer != Network::kInput) before = std::max(before, pixels[static_cast<std::size_t>(input.layer)]);
+    }
+    pixels.push_back(before * stride_of(layer));
+    const Shape& maps = layer.input_shapes.front();
+    const bool is_single = maps.rank() == 3 && maps[1] == 1 && maps[2] == 1;
+    if (!is_single || layer.op != "conv" || stride_of(layer) == 1 || layer.as<ConvAttributes>().kernel.height == 1) continue;
+    if (first == nullptr) first = &layer;
+    least = std::max(least, before + 1);
+  }
+  if (first == nullptr) return {};
+  return fmt::format(
+      "{}: images of {} x {} are too small for network '{}': from layer '{}' on its maps are 1 x 1, and it looks at little but "
+      "the "
+      "padding around them. It needs images of at least {} x {}; `size` of decode_image makes them larger",
+      place_of(*batcher, training.plan()), network.input.height, network.input.width, network.name, first->name, least, least);
+}
 
 std::string warning_of_window(const GraphBuild& build, const ImageShape& window) {
   const ImageShape& image = build.data().image;

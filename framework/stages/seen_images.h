@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "millrace/backend/network.h"
 #include "millrace/detail/tensor.h"
 #include "stages/build.h"
 
@@ -23,5 +24,9 @@ std::string warning_of_other_size(const GraphBuild& training, const GraphBuild& 
 // What to warn of where a validation changes images at random as the training does, so that its figures differ from pass to pass;
 // "": it does not, or its targets are images, of which noise may be the task.
 std::string warning_of_random_validation(const GraphBuild& training, const GraphBuild& other);
+
+// What to warn of where images are so small that a layer of the network halves maps of one place: from there on it looks at
+// little but its own padding. "": they are not.
+std::string warning_of_single_places(const GraphBuild& training, const Network& network);
 
 }  // namespace millrace

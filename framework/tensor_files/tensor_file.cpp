@@ -44,6 +44,14 @@ std::string other_sort(std::string_view first) {
   if (first.starts_with("version https://git-lfs")) return "the pointer that Git LFS leaves for a file: git lfs pull fetches it";
   if (first.starts_with("\x89HDF")) return "an HDF5 file, as Keras writes them";
   const bool has_header = first.size() > 8 && first[8] == '{';  // of safetensors, whatever its length is
+  const bool is_packed = first.starts_with("\x1f\x8b") ||
+                         first.starts_with(
+                             "\xfd"
+                             "7zXZ") ||
+                         first.starts_with("\x28\xb5\x2f\xfd");
+  if (is_packed && !has_header) return "compressed, by gzip, xz or zstd: unpack it";
+  if (first.size() > 3 && first[0] == '\x08' && first[2] == '\x12' && !has_header)
+    return "an ONNX file, or another protocol buffer";
   if (first.size() > 1 && first[0] == '\x80' && first[1] >= 2 && first[1] <= 5 && !has_header) {
     return "a pickle of Python, and not of torch.save()";
   }

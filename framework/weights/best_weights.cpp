@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "millrace/error.h"
+#include "millrace/util/text.h"
 #include "tensor_files/tensor_file.h"
 
 namespace millrace {
@@ -24,6 +25,19 @@ fs::path name_aside(const fs::path& file, const Best& best) {
   }
 }
 
+// ", but 'model.safetensors'": a file of weights that other programs leave in a folder of theirs.
+std::string others_in(const fs::path& folder) {
+  std::string first;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string(), ending = entry.path().extension().string();
+    const bool is_weights =
+        ending == ".safetensors" || ending == ".pth" || ending == ".pt" || ending == ".bin" || ending == ".ckpt";
+    if (is_weights && (first.empty() || name < first)) first = name;
+  }
+  return first.empty() ? first : fmt::format(", but '{}'", line_text(first));
+}
+
 }  // namespace
 
 fs::path weights_of_run(const fs::path& folder) {
@@ -32,8 +46,8 @@ fs::path weights_of_run(const fs::path& folder) {
     if (fs::is_regular_file(folder / name, ignored)) return folder / name;
   }
   fail(ErrorKind::usage,
-       "'{}' is a folder that holds neither {} nor {}: name the folder of a run, such as runs/NAME/latest, or a file",
-       folder.string(), kBestWeights, kLastWeights);
+       "'{}' is a folder that holds neither {} nor {}{}: name the folder of a run, such as runs/NAME/latest, or a file",
+       folder.string(), kBestWeights, kLastWeights, others_in(folder));
 }
 
 std::map<std::string, std::string> metadata_of(const Best& best) {

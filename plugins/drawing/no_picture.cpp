@@ -7,6 +7,7 @@ namespace millrace::drawing {
 struct Picture::State {};
 
 bool can_draw() { return false; }
+void load_fonts() {}
 TextExtent extent_of(std::string_view, const TextStyle& style) { return {0, line_height(style.size)}; }
 
 Picture::Picture(double width, double height, Colour) : width_(width), height_(height) {

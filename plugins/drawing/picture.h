@@ -75,6 +75,11 @@ double line_height(double size);  // from a line's top to that of the next one
 
 bool can_draw();  // whether this build has cairo and FriBidi; without them a Picture throws Error(run) when it is made
 
+// Looks for the installed fonts, once for all threads; else the first text does. What draws at a run's end calls it at its
+// beginning: where memory is lacking, fontconfig ends the program, and then nothing is lost by it. Throws std::bad_alloc where
+// memory is short. Without cairo it does nothing.
+void load_fonts();
+
 struct Raster {
   int height = 0, width = 0;
   std::vector<std::uint8_t> pixels;  // (height, width, 3)

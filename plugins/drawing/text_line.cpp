@@ -5,8 +5,11 @@
 #include <fribidi.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "millrace/error.h"
 #include "millrace/util/text.h"
@@ -20,21 +23,22 @@ using FontSet = std::unique_ptr<FcFontSet, Release<FcFontSetDestroy>>;
 using FontFace = std::unique_ptr<cairo_font_face_t, Release<cairo_font_face_destroy>>;
 using ScaledFont = std::unique_ptr<cairo_scaled_font_t, Release<cairo_scaled_font_destroy>>;
 
-// All fonts that can be drawn at any size, the most wanted first.
+// All fonts that can be drawn at any size, the most wanted first. Immutable, so that threads share them.
 class Fonts {
  public:
-  explicit Fonts(bool bold) : wanted_(FcPatternCreate()) {
-    if (!wanted_) throw std::bad_alloc();
+  explicit Fonts(bool bold) {
+    const Pattern wanted(FcPatternCreate());
+    if (!wanted) throw std::bad_alloc();
     for (const char* family : {"DejaVu Sans", "sans-serif"}) {
-      FcPatternAddString(wanted_.get(), FC_FAMILY, reinterpret_cast<const FcChar8*>(family));
+      FcPatternAddString(wanted.get(), FC_FAMILY, reinterpret_cast<const FcChar8*>(family));
     }
-    FcPatternAddInteger(wanted_.get(), FC_WEIGHT, bold ? FC_WEIGHT_BOLD : FC_WEIGHT_REGULAR);
-    FcPatternAddBool(wanted_.get(), FC_OUTLINE, FcTrue);
-    FcConfigSubstitute(nullptr, wanted_.get(), FcMatchPattern);
-    FcDefaultSubstitute(wanted_.get());
+    FcPatternAddInteger(wanted.get(), FC_WEIGHT, bold ? FC_WEIGHT_BOLD : FC_WEIGHT_REGULAR);
+    FcPatternAddBool(wanted.get(), FC_OUTLINE, FcTrue);
+    FcConfigSubstitute(nullptr, wanted.get(), FcMatchPattern);
+    FcDefaultSubstitute(wanted.get());
     FcResult result = FcResultMatch;
-    sorted_.reset(FcFontSort(nullptr, wanted_.get(), FcTrue, nullptr, &result));
-    for (int i = 0; sorted_ && i < sorted_->nfont; ++i) add(sorted_->fonts[i]);
+    sorted_.reset(FcFontSort(nullptr, wanted.get(), FcTrue, nullptr, &result));
+    for (int i = 0; sorted_ && i < sorted_->nfont; ++i) add(wanted.get(), sorted_->fonts[i]);
     if (fonts_.empty()) {
       fail(ErrorKind::run, "cannot write text into a picture: no font is installed (Debian: fonts-dejavu-core)");
     }
@@ -47,40 +51,45 @@ class Fonts {
     return found == fonts_.end() ? 0 : static_cast<std::size_t>(found - fonts_.begin());
   }
 
-  cairo_font_face_t* face(std::size_t index) {
-    Font& font = fonts_[index];
-    if (!font.face) {
-      const Pattern prepared(FcFontRenderPrepare(nullptr, wanted_.get(), font.pattern));
-      if (!prepared) throw std::bad_alloc();
-      font.face.reset(cairo_ft_font_face_create_for_pattern(prepared.get()));
-    }
-    return font.face.get();
-  }
+  cairo_font_face_t* face(std::size_t index) const { return fonts_[index].face.get(); }
 
  private:
   struct Font {
-    FcPattern* pattern = nullptr;
     FcCharSet* letters = nullptr;
-    FontFace face;  // made when it is first needed
+    FontFace face;
   };
 
-  void add(FcPattern* pattern) {
+  void add(FcPattern* wanted, FcPattern* pattern) {
     FcBool is_outline = FcFalse, has_colours = FcFalse;
     FcCharSet* letters = nullptr;
     FcPatternGetBool(pattern, FC_OUTLINE, 0, &is_outline);
     FcPatternGetBool(pattern, FC_COLOR, 0, &has_colours);
     if (is_outline != FcTrue || has_colours == FcTrue) return;
-    if (FcPatternGetCharSet(pattern, FC_CHARSET, 0, &letters) == FcResultMatch) fonts_.push_back({pattern, letters, nullptr});
+    if (FcPatternGetCharSet(pattern, FC_CHARSET, 0, &letters) != FcResultMatch) return;
+    const Pattern prepared(FcFontRenderPrepare(nullptr, wanted, pattern));
+    if (!prepared) throw std::bad_alloc();
+    FontFace face(cairo_ft_font_face_create_for_pattern(prepared.get()));
+    if (cairo_font_face_status(face.get()) != CAIRO_STATUS_SUCCESS) throw std::bad_alloc();
+    fonts_.push_back({letters, std::move(face)});
   }
 
-  Pattern wanted_;
-  FontSet sorted_;
+  FontSet sorted_;  // the letters are its patterns'
   std::vector<Font> fonts_;
 };
 
-Fonts& fonts(bool bold) {
-  thread_local Fonts regular(false), heavy(true);
-  return bold ? heavy : regular;
+// fontconfig crashes where it gets no memory, so it is asked only where there is plenty.
+void require_memory_for_fonts() {
+  constexpr std::size_t kPlenty = std::size_t{16} << 20;
+  const std::unique_ptr<void, Release<std::free>> plenty(std::malloc(kPlenty));
+  if (!plenty) throw std::bad_alloc();
+}
+
+const Fonts& fonts(bool bold) {
+  static const std::array<Fonts, 2> both = [] {
+    require_memory_for_fonts();
+    return std::array{Fonts(false), Fonts(true)};
+  }();
+  return both[bold ? 1 : 0];
 }
 
 // In the order in which letters stand on paper.
@@ -139,7 +148,7 @@ void add_ink(Area& ink, const TextRun& run, double size) {
 
 TextLine set_whole(const std::string& text, const TextStyle& style) {
   TextLine line{text, {}, 0, {}};
-  Fonts& known = fonts(style.bold);
+  const Fonts& known = fonts(style.bold);
   const std::vector<FriBidiChar> letters = visual_order(text);
   for (std::size_t begin = 0, end = 0; begin < letters.size(); begin = end) {
     const std::size_t font = known.font_for(letters[begin]);
@@ -168,6 +177,14 @@ const cairo_font_options_t* font_options() {
     return made;
   }();
   return options.get();
+}
+
+void load_fonts() {
+  try {
+    fonts(false);
+  } catch (const Error&) {
+    // No font is installed, which is said where a text is drawn.
+  }
 }
 
 TextLine set_line(std::string_view text, const TextStyle& style) {

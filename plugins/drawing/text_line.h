@@ -13,7 +13,7 @@ namespace millrace::drawing {
 
 // Letters of one font, from the left end of the line's baseline.
 struct TextRun {
-  cairo_font_face_t* font = nullptr;  // lives as long as its thread
+  cairo_font_face_t* font = nullptr;  // lives as long as the program
   std::vector<cairo_glyph_t> glyphs;
 };
 

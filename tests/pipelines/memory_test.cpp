@@ -107,6 +107,16 @@ TEST(Memory, WarnsOfALimitAboveWhatThereIs) {
   EXPECT_EQ(outcome.err.find("is more than the "), std::string::npos) << outcome.err;
 }
 
+// --check says what no machine has, and takes none of it.
+TEST(Memory, IsToldForARunThatIsTooLarge) {
+  const Outcome check = run_command(
+      command({"--check", "--devices", "cpu", "--set", "train.batch.size=200000000", "--set", "train.batch.last=keep"}));
+  EXPECT_EQ(check.code, 2) << check.err;
+  EXPECT_NE(check.out.find("in all"), std::string::npos) << check.out;
+  EXPECT_NE(check.err.find("of the host's memory; the machine allows "), std::string::npos) << check.err;
+  EXPECT_LT(check.peak_kib, 1 << 20);
+}
+
 // Images that are decoded whole, as large as their files have them, are not counted, and named.
 TEST(Memory, SaysThatSizesOfFilesAreNotKnown) {
   const TemporaryFolder folder;

@@ -228,6 +228,8 @@ TEST_F(ResumeTest, ANameStaysBelowTheFolderOfRuns) {
         << outcome.err;
   }
   EXPECT_FALSE(fs::exists(folder_.path() / "runs"));
+  EXPECT_NE(run("runs", {"run.folder=~/runs"}).err.find("run.folder = \"~/runs\" would be a folder that is called ~"),
+            std::string::npos);
 }
 
 TEST_F(ResumeTest, ADamagedCheckpointIsNamedAndTheOneBeforeIsTaken) {

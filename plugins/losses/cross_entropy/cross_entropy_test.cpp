@@ -173,6 +173,16 @@ TEST(CrossEntropy, ADivergedNetworkIsNeverRight) {
   const std::vector<double> sums = trial.run();
   EXPECT_TRUE(std::isnan(sums[kLoss]));
   EXPECT_EQ(sums[kCorrect], 0);
+  EXPECT_EQ(sums[kCorrect5], 0);
+  for (const float wrong : {std::nanf(""), HUGE_VALF}) {  // at a class's own place, and at another's
+    for (const std::size_t at : {0U, 7U}) {
+      trial.outputs.assign(20, 0.0F);
+      trial.outputs[at] = wrong;
+      const std::vector<double> one = trial.run();
+      EXPECT_EQ(one[kCorrect], 1) << wrong << " at " << at << ": the other row is right";
+      EXPECT_EQ(one[kCorrect5], 1) << wrong << " at " << at;
+    }
+  }
 }
 
 }  // namespace

@@ -133,12 +133,19 @@ class ConsoleObserver final : public RunObserver {
   }
 
   void bad_sample(const BadSampleEvent& e) override {
+    last_bad_ = fmt::format("'{}': {} ({})", e.place, e.cause, e.stage);
     if (e.count > kBadSamplesNamed) return;
-    print(fmt::format("bad sample {}: '{}': {} ({})", e.action, e.place, e.cause, e.stage));
+    print(fmt::format("bad sample {}: {}", e.action, last_bad_));
     if (e.count < kBadSamplesNamed) return;
     print(has_folder_
               ? "further bad samples are counted, and named in quarantine.jsonl only"
               : "further bad samples are counted; without a folder of the run, a whole path as [observe.ledger] file names them");
+  }
+
+  // Those beyond the few that were named as they came.
+  void end(const RunEnd& e) override {
+    if (e.bad_samples <= kBadSamplesNamed || last_bad_.empty() || !e.error.empty()) return;
+    print(fmt::format("warning: {} bad samples in all; the last is {}", e.bad_samples, last_bad_));
   }
 
   void request(const RequestEvent& e) override {
@@ -165,6 +172,7 @@ class ConsoleObserver final : public RunObserver {
 
   const bool quiet_, terminal_;
   bool open_line_ = false, has_folder_ = false;
+  std::string last_bad_;  // empty: there was none
   Clock::time_point shown_ = Clock::now();
 };
 

@@ -175,6 +175,17 @@ TEST_F(ConsoleObserverTest, NamesTheFirstBadSamples) {
               for (std::uint64_t count = 4; count <= 7; ++count) observer.bad_sample(bad_sample_event(count));
             }),
             line + line + "further bad samples are counted, and named in quarantine.jsonl only\n");
+  for (const std::uint64_t count : {5U, 6U}) {
+    const std::string all =
+        count == 5 ? "" : "warning: 6 bad samples in all; the last is 'a.tar (b.jpg)': the file is empty (decode_image)\n";
+    EXPECT_EQ(said([&](RunObserver& observer) {
+                observer.bad_sample(bad_sample_event(1));
+                RunEnd end;
+                end.bad_samples = count;
+                observer.end(end);
+              }),
+              line + all);
+  }
   EXPECT_EQ(said([&](RunObserver& observer) {
               RunStart without_folder = start_event();
               without_folder.folder.clear();

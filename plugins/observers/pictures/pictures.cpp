@@ -40,6 +40,7 @@ class PicturesObserver final : public RunObserver {
   void start(const RunStart& e, RunControl& control) override {
     folder_ = drawing::can_draw() ? e.folder : std::filesystem::path();
     control_ = &control;
+    if (!folder_.empty()) attempt("results.png", [] { drawing::load_fonts(); });
     drawn_ = e.elapsed_seconds;
     history_.start(e);
     if (e.resumed && !folder_.empty()) history_.read(folder_ / "metrics.jsonl", e.first_step);
@@ -107,11 +108,12 @@ class PicturesObserver final : public RunObserver {
     file.commit();
   }
 
-  // A disk that takes no more is no reason to end: the next picture may find room.
+  // A disk or memory that takes no more is no reason to end: the next picture may find room.
   void attempt(const char* name, const std::function<void()>& draw) {
     try {
       draw();
-    } catch (const Error& error) {
+    } catch (...) {
+      const Error error = current_error();
       if (!std::exchange(has_warned_, true)) {
         control_->warn(fmt::format("{} stays as it was until it can be drawn: {}", name, error.what()));
       }

@@ -12,7 +12,7 @@ TEST_F(ReadFolderTest, WhatSeemsToBeAnImageAndIsLeftOutIsCounted) {
   EXPECT_EQ(
       error_of(given).message(),
       fmt::format("no image in the 1 class folder of '{}': files that end in .jpg, .jpeg, .png are looked for, and there are "
-                  "1 file that ends in none of .jpg, .jpeg, .png, 'cat/b.WEBP'",
+                  "1 file that ends in none of .jpg, .jpeg, .png, 'cat/b.WEBP'; `extensions` says otherwise",
                   given.path));
   for (const char* name : {"cat/a.jpg", "cat/c.tif", "cat/d.jpg.1", "cat/IMG_0001", "cat/e\x1b.png~"}) write(name);
   fs::create_symlink("gone", root_ / "cow");

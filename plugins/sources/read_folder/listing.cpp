@@ -60,7 +60,8 @@ class Lister {
     const std::string where =
         !by_folder() ? "" : fmt::format("the {} class folder{} of ", class_folders_, class_folders_ == 1 ? "" : "s");
     fail(ErrorKind::data, "no image in {}'{}': files that end in {} are looked for{}", where, options_.root,
-         options_.extensions.text(), listing_.left_out.empty() ? "" : ", and there are " + listing_.left_out.list());
+         options_.extensions.text(),
+         listing_.left_out.empty() ? "" : ", and there are " + listing_.left_out.list() + "; `extensions` says otherwise");
   }
 
   // The class folder that an object lies in; folders count as classes even with no image in them.

@@ -259,7 +259,7 @@ TEST_F(ReadFolderTest, AClassThatIsGivenTwiceIsAMistakeInTheFile) {
   twice.classes = {"a", "b", "a"};
   const Error error = testkit::error_of([&] { ReadFolder(twice, context_); });
   EXPECT_EQ(error.kind(), ErrorKind::usage);
-  EXPECT_EQ(error.message(), "classes: 'a' is listed twice");
+  EXPECT_EQ(error.message(), "classes[2]: 'a' is listed twice, as classes[0] too");
 }
 
 TEST_F(ReadFolderTest, TheFingerprintFollowsNamesAndContent) {

@@ -208,7 +208,7 @@ TEST_F(ReadIdxTest, GivenClassesHaveToBeEnough) {
   named.classes.pop_back();
   EXPECT_EQ(error_of(named), "classes: 4 are named, and the largest label is 4");
   named.classes = {"a", "b", "c", "d", "a"};
-  EXPECT_EQ(error_of(named, ErrorKind::usage), "classes: 'a' is listed twice");
+  EXPECT_EQ(error_of(named, ErrorKind::usage), "classes[4]: 'a' is listed twice, as classes[0] too");
 }
 
 }  // namespace

@@ -31,5 +31,14 @@ TEST_F(ReadListTest, LabelsThatSeemWrongAreWarnedAbout) {
              fmt::format("class '0' has no file in '{}', and all others have some: do its labels begin with 1?", params.path)}));
 }
 
+TEST_F(ReadListTest, AWordForNoValueAndOtherEndingsAreTold) {
+  for (const char* name : {"1.PNG", "2.jpg"}) folder_.write(name, name);
+  opened(list("file_name,label\n2.jpg,a\n2.jpg,a\n1.PNG,nan\n"));
+  EXPECT_NE(run_.warnings().back().find("has 'nan' among its labels"), std::string::npos);
+  EXPECT_NE(error_of(list("file_name,label\n1.png,a\n")).message().find("1.PNG' is there: the list has another ending"),
+            std::string::npos);
+  EXPECT_NE(error_of(list("file_name,label\n'2.jpg',a\n")).message().find("a list has its quotes double"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace millrace

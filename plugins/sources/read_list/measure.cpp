@@ -1,18 +1,22 @@
 #include "measure.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 #include "millrace/error.h"
 #include "millrace/sample.h"
 #include "millrace/util/file_sizes.h"
+#include "millrace/util/on_threads.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
 
 namespace {
 
-constexpr std::uint64_t kManyEnough = 1000;  // missing files with none that is there: not worth asking for a million more
+constexpr std::size_t kManyEnough = 1000;  // missing files with none that is there: not worth asking for a million more
 
 bool is_absolute(std::string_view path) { return path.starts_with('/') || path.find("://") != path.npos; }
 
@@ -24,55 +28,91 @@ class Measurer {
   Measure measure() {
     measure_.bytes.assign(list_.paths.size(), 0);
     std::string url;
-    std::vector<std::uint32_t> remote;  // below the root
-    bool all_known = true;
-    for (std::uint64_t index = 0; index < list_.paths.size(); ++index) {
-      resolve(list_, root_, index, url);
+    Rows local, remote;  // below the root
+    for (std::uint32_t row = 0; row < list_.paths.size(); ++row) {
+      resolve(list_, root_, row, url);
       if (url_scheme(url) == "file") {
-        ask(index, url);
-        if (measure_.missing == kManyEnough && index + 1 == kManyEnough) fail_without_any();
-      } else if (is_absolute(list_.paths[index])) {
-        all_known = false;
-      } else {
-        remote.push_back(static_cast<std::uint32_t>(index));
+        local.push_back(row);
+      } else if (!is_absolute(list_.paths[row])) {
+        remote.push_back(row);
       }
     }
+    const std::span<const std::uint32_t> asked(local);
+    const std::span<const std::uint32_t> first = asked.first(std::min(asked.size(), kManyEnough));
+    ask(first);
+    if (measure_.missing.size() == kManyEnough && first.back() + 1 == kManyEnough) fail_without_any();
+    ask(asked.subspan(first.size()));
     if (!remote.empty()) look_up(remote);
-    if (!all_known) measure_.fingerprint = 0;
-    if (measure_.missing == list_.paths.size()) fail_without_any();
+    if (local.size() + remote.size() < list_.paths.size()) measure_.fingerprint = 0;
+    if (measure_.missing.size() == list_.paths.size()) fail_without_any();
+    std::ranges::sort(measure_.missing);
     return measure_;
   }
 
  private:
-  void take(std::uint64_t index, const Storage::Object& object) {
-    measure_.bytes[index] = saturated_size(object.bytes);
-    measure_.largest = std::max(measure_.largest, static_cast<std::size_t>(object.bytes));
-    measure_.fingerprint = combine(measure_.fingerprint, fingerprint_of(object));
+  using Rows = std::vector<std::uint32_t>;
+  struct Answer {
+    std::uint64_t bytes = 0, fingerprint = 0;
+    bool is_missing = false;
+  };
+
+  void take(std::uint32_t row, const Answer& answer) {
+    measure_.bytes[row] = saturated_size(answer.bytes);
+    measure_.largest = std::max(measure_.largest, static_cast<std::size_t>(answer.bytes));
+    measure_.fingerprint = combine(measure_.fingerprint, answer.fingerprint);
+    if (answer.is_missing) measure_.missing.push_back(row);
   }
 
-  void ask(std::uint64_t index, const std::string& url) {
-    try {
-      take(index, registry_.storage(url).stat(url));
-    } catch (Error& error) {
-      error.in(fmt::format("{}:{}", name_, list_.lines[index]));
-      if (error.kind() != ErrorKind::data) throw;
-      if (measure_.missing++ == 0) {
-        measure_.first_missing = error.what();
-        look_beside(url);
-        if (!hint_.empty()) measure_.first_missing += "; " + hint_;
+  // Each file by itself, on threads; answers are taken in the order of the rows.
+  void ask(std::span<const std::uint32_t> rows) {
+    constexpr std::size_t kTogether = 64;
+    std::vector<Answer> answers(rows.size());
+    on_threads((rows.size() + kTogether - 1) / kTogether, kAskingThreads, [&](std::size_t part) {
+      std::string url;
+      for (std::size_t i = part * kTogether; i < std::min((part + 1) * kTogether, rows.size()); ++i) {
+        resolve(list_, root_, rows[i], url);
+        answers[i] = answer_of(url, rows[i]);
       }
-      measure_.fingerprint = combine(measure_.fingerprint, hash_text(url));
+    });
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (answers[i].is_missing && measure_.missing.empty()) note_first_missing(rows[i]);
+      take(rows[i], answers[i]);
     }
+  }
+
+  Error in_list(Error error, std::uint32_t row) const { return error.in(fmt::format("{}:{}", name_, list_.lines[row])); }
+
+  Answer answer_of(const std::string& url, std::uint32_t row) const {
+    try {
+      const Storage::Object object = registry_.storage(url).stat(url);
+      return {object.bytes, fingerprint_of(object), false};
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::data) throw in_list(error, row);
+      return {0, hash_text(url), true};
+    }
+  }
+
+  void note_first_missing(std::uint32_t row) {
+    std::string url;
+    resolve(list_, root_, row, url);
+    try {
+      registry_.storage(url).stat(url);
+      measure_.first_missing = fmt::format("{}:{}: '{}' was not there a moment ago", name_, list_.lines[row], line_text(url));
+    } catch (const Error& error) {
+      measure_.first_missing = in_list(error, row).what();
+    }
+    look_beside(row, url);
+    if (!hint_.empty()) measure_.first_missing += "; " + hint_;
   }
 
   [[noreturn]] void fail_without_any() const {
     const std::string question = fmt::format(": are its paths relative to '{}', or is `root` another?", root_);
-    fail(ErrorKind::data, "none of the first {} files of '{}' can be read{} The first: {}", measure_.missing, name_,
+    fail(ErrorKind::data, "none of the first {} files of '{}' can be read{} The first: {}", measure_.missing.size(), name_,
          hint_.empty() ? question : ".", measure_.first_missing);
   }
 
   // What is there instead of a file that a list names without its ending, or as another system writes paths.
-  void look_beside(const std::string& url) {
+  void look_beside(std::uint32_t row, const std::string& url) {
     const auto is_there = [&](const std::string& other) {
       try {
         registry_.storage(other).stat(other);
@@ -81,12 +121,20 @@ class Measurer {
         return false;
       }
     };
+    const std::string path(list_.paths[row]);
+    const std::size_t dot = url.rfind('.');
+    const bool has_ending = dot != std::string::npos && url.find('/', dot) == std::string::npos;
     for (const char* ending : {".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG"}) {
       if (is_there(url + ending)) {
         hint_ = fmt::format("'{}' is there: ending = \"{}\" adds what the list leaves out", line_text(url + ending), ending);
         return;
       }
+      if (const std::string other = url.substr(0, dot) + ending; has_ending && is_there(other)) {
+        hint_ = fmt::format("'{}' is there: the list has another ending", line_text(other));
+        return;
+      }
     }
+    if (path.size() > 2 && path.front() == '\'' && path.back() == '\'') hint_ = "a list has its quotes double, as in \"a.jpg\"";
     std::string slashed = url;
     std::replace(slashed.begin(), slashed.end(), '\\', '/');
     if (slashed != url && is_there(slashed))
@@ -94,20 +142,22 @@ class Measurer {
   }
 
   // Walks through the rows, sorted by path, and the listing, which is, side by side.
-  void look_up(std::vector<std::uint32_t>& rows) {
+  void look_up(const Rows& rows) {
     std::vector<std::string> paths;
     for (const std::uint32_t row : rows) paths.push_back(list_.paths[row]);
     std::vector<std::size_t> order(rows.size());
     std::iota(order.begin(), order.end(), 0U);
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return paths[a] < paths[b]; });
-    std::vector<std::size_t> missing;  // such as "./a.jpg", which a listing names "a.jpg"
+    Rows missing;  // such as "./a.jpg", which a listing names "a.jpg"
     auto next = order.begin();
     registry_.storage(root_).list(root_, [&](const Storage::Object& object) {
-      for (; next != order.end() && paths[*next] < object.name; ++next) missing.push_back(*next);
-      for (; next != order.end() && paths[*next] == object.name; ++next) take(rows[*next], object);
+      for (; next != order.end() && paths[*next] < object.name; ++next) missing.push_back(rows[*next]);
+      for (; next != order.end() && paths[*next] == object.name; ++next) {
+        take(rows[*next], {object.bytes, fingerprint_of(object), false});
+      }
     });
-    missing.insert(missing.end(), next, order.end());
-    for (const std::size_t at : missing) ask(rows[at], root_ + paths[at]);
+    for (; next != order.end(); ++next) missing.push_back(rows[*next]);
+    ask(missing);
   }
 
   const FileList& list_;

@@ -15,6 +15,14 @@ namespace {
 
 constexpr const char* kNamesInFolder[] = {"metadata.csv", "metadata.tsv", "metadata.jsonl"};
 
+// A word that tools write where there is no value, and that is a class here; "": none of the classes is one.
+std::string no_value_of(const std::vector<std::string>& classes) {
+  for (const char* word : {"nan", "NaN", "NAN", "<NA>", "NA", "N/A", "null", "NULL"}) {
+    if (std::ranges::find(classes, word) != classes.end()) return word;
+  }
+  return {};
+}
+
 bool ends_in(std::string_view path, std::initializer_list<std::string_view> extensions) {
   return std::any_of(extensions.begin(), extensions.end(), [&](std::string_view end) { return path.ends_with(end); });
 }
@@ -108,12 +116,18 @@ void ReadList::open() {
   measure_ = measure(list_, root_, *registry_, url);
   if (measure_.fingerprint != 0) measure_.fingerprint = hash_bytes(bytes.data(), bytes.size(), measure_.fingerprint);
   list_.lines = {};
-  if (run_ && measure_.missing > 0) {
-    run_->warn(fmt::format("{} of the {} files in '{}' cannot be read, and are bad samples; the first: {}", measure_.missing,
-                           size(), url, measure_.first_missing));
+  if (run_ && !measure_.missing.empty()) {
+    run_->warn(fmt::format("{} of the {} files in '{}' cannot be read, and are bad samples; the first: {}",
+                           measure_.missing.size(), size(), url, measure_.first_missing));
   }
   if (run_ == nullptr || !columns_.label) return;
   if (!list_.contradictions.empty()) run_->warn(list_.contradictions);
+  if (const std::string word = no_value_of(list_.classes); !word.empty() && given_classes_.empty()) {
+    run_->warn(
+        fmt::format("'{}' has '{}' among its labels, which is a class here, and which tools write where a label is missing: take "
+                    "such lines out, or say `classes` if it is one",
+                    url, word));
+  }
   const std::string lacking = classes_without("file", list_.classes, list_.counts, url);
   if (!lacking.empty()) run_->warn(lacking);
 }

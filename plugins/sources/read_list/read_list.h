@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -65,10 +66,11 @@ class ReadList : public Source, public KnowsFileSizes {
   bool has_rows() const override { return columns_.join && numbers() > 0; }  // else there is nothing to be joined but files
   std::size_t largest_encoded() const override { return measure_.largest; }
   std::uint32_t file_bytes(std::uint64_t index) const override { return measure_.bytes[index]; }
+  bool is_missing(std::uint64_t index) const override { return std::ranges::binary_search(measure_.missing, index); }
   std::uint64_t fingerprint() const override { return measure_.fingerprint; }
   std::uint64_t listing_hash() const override;
   void read(Sample& sample) override;
-  std::size_t memory_bound() const override { return list_.memory() + measure_.bytes.capacity() * sizeof(std::uint32_t); }
+  std::size_t memory_bound() const override { return list_.memory() + measure_.memory(); }
 
  private:
   std::string find_list() const;

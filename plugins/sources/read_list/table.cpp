@@ -34,8 +34,9 @@ std::vector<std::size_t> find_columns(const std::vector<std::string>& header, co
     const auto found = std::find(header.begin(), header.end(), name);
     if (found == header.end()) {
       const auto nearest = nearest_name(name, header);
-      fail(ErrorKind::data, "{}: there is no column '{}'{}; there are '{}'", place, name,
-           nearest ? fmt::format(" (did you mean '{}'?)", line_text(*nearest)) : "", first_names(header));
+      fail(ErrorKind::data, "{}: there is no column '{}'{}; there are '{}'{}", place, name,
+           nearest ? fmt::format(" (did you mean '{}'?)", line_text(*nearest)) : "", first_names(header),
+           nearest ? "" : "; where the first row names no columns, `columns` does");
     }
     if (std::find(found + 1, header.end(), name) != header.end())
       fail(ErrorKind::data, "{}: two columns are called '{}'", place, name);
@@ -56,9 +57,10 @@ char take_separator_line(std::string_view& text) {
 
 // A file may be called .csv and have semicolons, as spreadsheets write it where the comma is in numbers, or tabs. The separator
 // is the first one by which the columns that are wanted are in the first row, or it has as many columns as `format` names; else
-// the one that the format has.
+// the one that the format has. Blanks separate columns where `format` names them, as in "a/1.jpg 0".
 char separator_of(std::string_view text, char usual, const TableFormat& format, const std::vector<std::string>& wanted) {
-  for (const char separator : {usual, ',', ';', '\t', '|'}) {
+  for (const char separator : {usual, ',', ';', '\t', '|', ' '}) {
+    if (separator == ' ' && format.header.empty()) continue;
     CsvReader reader(text, separator, {});
     std::vector<CsvReader::Field> fields;
     const auto has = [&](const std::string& name) {
@@ -149,6 +151,19 @@ void read_json_lines(std::string_view text, const std::string& name, const std::
   }
 }
 
+// Other programs' files by the name of a list. UTF-16 without its mark has a zero in each letter of English.
+void require_text(std::string_view text, const std::string& name) {
+  constexpr std::size_t kLooked = 4096;
+  const std::string_view begin = text.substr(0, kLooked);
+  const char* const what = begin.starts_with("PK\x03\x04") ? "a ZIP archive, as Excel's .xlsx is: save it as CSV"
+                           : begin.starts_with("\x1f\x8b") ? "compressed by gzip: unpack it"
+                                                           : nullptr;
+  if (what != nullptr) fail(ErrorKind::data, "'{}' is {}", name, what);
+  const std::size_t zeros = static_cast<std::size_t>(std::count(begin.begin(), begin.end(), '\0'));
+  const bool has_mark = begin.starts_with("\xff\xfe") || begin.starts_with("\xfe\xff");
+  if (has_mark || (zeros > 0 && 3 * zeros >= begin.size())) fail(ErrorKind::data, "'{}' is UTF-16: save it as UTF-8", name);
+}
+
 }  // namespace
 
 std::string Cell::place(std::string_view file) const {
@@ -157,9 +172,7 @@ std::string Cell::place(std::string_view file) const {
 
 void read_table(std::string_view text, const TableFormat& format, const std::string& name, const std::vector<std::string>& wanted,
                 const OnRow& row) {
-  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) {
-    fail(ErrorKind::data, "'{}' is UTF-16: save it as UTF-8", name);
-  }
+  require_text(text, name);
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   switch (format.kind) {
     case TableFormat::Kind::csv: return read_columns(text, ',', format, name, wanted, row);

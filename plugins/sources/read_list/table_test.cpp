@@ -52,7 +52,8 @@ TEST(Table, FindsTheSeparatorByTheColumnsThatAreWanted) {
     EXPECT_EQ(rows("sep=|\r\na|b\r\n1|x\r\n2|y\r\n", kind, {"a", "b"}), kTwo);
   }
   EXPECT_EQ(rows("a;b,b\n1;2,x\n", Kind::csv, {"a;b", "b"}), (Rows{{"1;2", "x"}}));
-  EXPECT_EQ(refusal("a;c\n1;x\n"), "list:1: there is no column 'a'; there are 'a;c'");
+  EXPECT_EQ(refusal("a;c\n1;x\n"),
+            "list:1: there is no column 'a'; there are 'a;c'; where the first row names no columns, `columns` does");
 }
 
 TEST(Table, LinesEndAsOnOldMacsToo) {
@@ -82,7 +83,10 @@ TEST(Table, AColumnMayBeWantedTwice) {
   EXPECT_EQ(rows("{\"a\": 1}\n", Kind::json_lines, {"a", "a"}), (Rows{{"1", "1"}}));
 }
 
-TEST(Table, ReadsAFileWithoutAHeader) { EXPECT_EQ(rows("1,x\n2,y\n", Kind::csv, {"a", "b"}, {"a", "b"}), kTwo); }
+TEST(Table, ReadsAFileWithoutAHeader) {
+  EXPECT_EQ(rows("1,x\n2,y\n", Kind::csv, {"a", "b"}, {"a", "b"}), kTwo);
+  EXPECT_EQ(rows("1 x\n2 y\n", Kind::csv, {"a", "b"}, {"a", "b"}), kTwo) << "as in lists of files for Caffe";
+}
 
 TEST(Table, ReadsObjectsLineByLine) {
   EXPECT_EQ(rows("{\"a\": 1, \"b\": \"x\", \"c\": [1]}\n{\"b\": \"y\", \"a\": 2}\n", Kind::json_lines, {"a", "b"}), kTwo);
@@ -100,7 +104,8 @@ TEST(Table, KnowsWhereACellStands) {
 
 TEST(Table, SaysWhatIsWrongWithColumns) {
   EXPECT_EQ(refusal(""), "'list' is empty: expected a row with the names of its columns");
-  EXPECT_EQ(refusal("file,bb\n"), "list:1: there is no column 'a'; there are 'file', 'bb'");
+  EXPECT_EQ(refusal("file,bb\n"),
+            "list:1: there is no column 'a'; there are 'file', 'bb'; where the first row names no columns, `columns` does");
   EXPECT_EQ(refusal("file_nam,label\n", Kind::csv, {"file_name"}),
             "list:1: there is no column 'file_name' (did you mean 'file_nam'?); there are 'file_nam', 'label'");
   EXPECT_EQ(refusal("a,b,a\n"), "list:1: two columns are called 'a'");
@@ -109,6 +114,12 @@ TEST(Table, SaysWhatIsWrongWithColumns) {
   EXPECT_EQ(refusal("\xff\xfe"
                     "a"),
             "'list' is UTF-16: save it as UTF-8");
+  EXPECT_EQ(refusal(std::string_view("a\0,\0b\0\n\0"
+                                     "1\0,\0x\0\n\0",
+                                     16)),
+            "'list' is UTF-16: save it as UTF-8");
+  EXPECT_EQ(refusal("PK\x03\x04"), "'list' is a ZIP archive, as Excel's .xlsx is: save it as CSV");
+  EXPECT_EQ(refusal("\x1f\x8b\x08"), "'list' is compressed by gzip: unpack it");
 }
 
 TEST(Table, SaysWhatIsWrongWithQuotes) {

@@ -22,10 +22,10 @@ TargetSpec class_target(const ReadPairs::Params& params) {
   target.ignored = kIgnored;
   target.classes.fill(kIgnored);
   std::array<std::string, 256> owners;
-  const auto own = [&](std::int64_t id, const std::string& owner) {
-    if (id < 0 || id > 255) fail(ErrorKind::usage, "{}: expected ids from 0 to 255, found {}", owner, id);
+  const auto own = [&](std::int64_t id, const std::string& owner, const std::string& key) {
+    if (id < 0 || id > 255) fail(ErrorKind::usage, "{}: expected ids from 0 to 255, found {}", key, id);
     std::string& present = owners[static_cast<std::size_t>(id)];
-    if (!present.empty()) fail(ErrorKind::usage, "id {} belongs to {} and to {}", id, present, owner);
+    if (!present.empty()) fail(ErrorKind::usage, "{}: id {} belongs to {} and to {}", key, id, present, owner);
     present = owner;
   };
   if (params.classes.size() > kIgnored) {
@@ -35,11 +35,11 @@ TargetSpec class_target(const ReadPairs::Params& params) {
     const ReadPairs::Class& entry = params.classes[number];
     const std::vector<std::int64_t> own_number{static_cast<std::int64_t>(number)};
     for (const std::int64_t id : entry.ids.empty() ? own_number : entry.ids) {
-      own(id, fmt::format("class '{}'", entry.name));
+      own(id, fmt::format("class '{}'", entry.name), fmt::format("classes[{}].ids", number));
       target.classes[static_cast<std::size_t>(id)] = static_cast<std::uint8_t>(number);
     }
   }
-  for (const std::int64_t id : params.ignored) own(id, "`ignored`");
+  for (const std::int64_t id : params.ignored) own(id, "`ignored`", "ignored");
   return target;
 }
 
@@ -71,14 +71,15 @@ TargetSpec target_of(const ReadPairs::Params& params) {
 // In small letters, so that equal colours are equal texts.
 std::vector<std::string> colours_of(const std::vector<ReadPairs::Class>& classes) {
   std::vector<std::string> colours;
-  for (const ReadPairs::Class& entry : classes) {
-    if (entry.colour.empty() != classes.front().colour.empty()) {
-      const bool first = entry.colour.empty();
-      fail(ErrorKind::usage, "classes: '{}' has a colour, and '{}' has none: name those of all classes, or of none",
-           first ? classes.front().name : entry.name, first ? entry.name : classes.front().name);
+  for (std::size_t number = 0; number < classes.size(); ++number) {
+    const ReadPairs::Class &entry = classes[number], &first = classes.front();
+    const std::string key = fmt::format("classes[{}].colour", number);
+    if (entry.colour.empty() != first.colour.empty()) {
+      fail(ErrorKind::usage, "{}: '{}' has {}, and '{}' has {}: name those of all classes, or of none", key, entry.name,
+           entry.colour.empty() ? "no colour" : "a colour", first.name, first.colour.empty() ? "none" : "one");
     }
     if (entry.colour.empty()) continue;
-    const auto [red, green, blue] = parse_colour(entry.colour, fmt::format("class '{}'", entry.name));
+    const auto [red, green, blue] = parse_colour(entry.colour, fmt::format("{}: class '{}'", key, entry.name));
     colours.push_back(fmt::format("#{:02x}{:02x}{:02x}", red, green, blue));
   }
   return colours;

@@ -115,13 +115,16 @@ TEST_F(ReadPairsTest, HandsOnTheColoursOfItsClasses) {
   EXPECT_TRUE(ReadPairs(params(), context_).colours().empty());
   auto coloured = params();
   coloured.classes[0].colour = "#8080FF";
-  EXPECT_EQ(usage(coloured), "classes: 'sky' has a colour, and 'building' has none: name those of all classes, or of none");
+  EXPECT_EQ(usage(coloured),
+            "classes[1].colour: 'building' has no colour, and 'sky' has one: name those of all classes, or of none");
   coloured.classes[1].colour = "#80000";
-  EXPECT_EQ(usage(coloured), "class 'building': '#80000' is no colour; write red, green and blue as \"#804080\"");
+  EXPECT_EQ(usage(coloured),
+            "classes[1].colour: class 'building': '#80000' is no colour; write red, green and blue as \"#804080\"");
   coloured.classes[1].colour = "#800000";
   EXPECT_EQ(ReadPairs(coloured, context_).colours(), (Texts{"#8080ff", "#800000"}));
   coloured.classes[0].colour.clear();
-  EXPECT_EQ(usage(coloured), "classes: 'building' has a colour, and 'sky' has none: name those of all classes, or of none");
+  EXPECT_EQ(usage(coloured),
+            "classes[1].colour: 'building' has a colour, and 'sky' has none: name those of all classes, or of none");
 }
 
 TEST_F(ReadPairsTest, AnImageAloneIsItsOwnTarget) {
@@ -180,10 +183,11 @@ TEST_F(ReadPairsTest, LeavesFilesWithoutAPartnerOutWhenAsked) {
   skipping.labels = folder_ / "others";
   for (const char* unpaired : {"skip", "fail"}) {
     skipping.unpaired = unpaired;
-    EXPECT_EQ(error_of(skipping).message().find(
-                  fmt::format("no file in '{}' has a partner in '{}': '{}' and '{}' do not belong together. Where their names differ, `suffix`",
-                              folder_ / "images", folder_ / "others", folder_ / "images/a.jpg", folder_ / "others/x.png")),
-              0U);
+    EXPECT_EQ(
+        error_of(skipping).message().find(fmt::format(
+            "no file in '{}' has a partner in '{}': '{}' and '{}' do not belong together. Where their names differ, `suffix`",
+            folder_ / "images", folder_ / "others", folder_ / "images/a.jpg", folder_ / "others/x.png")),
+        0U);
   }
 }
 
@@ -273,15 +277,15 @@ TEST_F(ReadPairsTest, SaysWhenThereIsNoImage) {
 TEST_F(ReadPairsTest, RefusesClassesThatContradictOneAnother) {
   auto wrong = params();
   wrong.classes = {{"sky", {0}}, {"building", {1, 0}}};
-  EXPECT_EQ(usage(wrong), "id 0 belongs to class 'sky' and to class 'building'");
+  EXPECT_EQ(usage(wrong), "classes[1].ids: id 0 belongs to class 'sky' and to class 'building'");
   wrong = params();
   wrong.ignored = {4};
-  EXPECT_EQ(usage(wrong), "id 4 belongs to class 'building' and to `ignored`");
+  EXPECT_EQ(usage(wrong), "ignored: id 4 belongs to class 'building' and to `ignored`");
   wrong.ignored = {256};
-  EXPECT_EQ(usage(wrong), "`ignored`: expected ids from 0 to 255, found 256");
+  EXPECT_EQ(usage(wrong), "ignored: expected ids from 0 to 255, found 256");
   wrong = params();
   wrong.classes = {{"sky", {0}}, {"sky", {1}}};
-  EXPECT_EQ(usage(wrong), "classes: 'sky' is listed twice");
+  EXPECT_EQ(usage(wrong), "classes[1]: 'sky' is listed twice, as classes[0] too");
   wrong.classes.assign(256, {"x", {}});
   EXPECT_EQ(usage(wrong), "classes: expected at most 255, found 256");
 }

@@ -1,5 +1,6 @@
 #include "class_list.h"
 
+#include <map>
 #include <set>
 
 #include "millrace/error.h"
@@ -19,13 +20,17 @@ std::vector<std::string> read_names(Storage& storage, const std::string& url) {
     throw;
   }
   std::vector<std::string> names;
-  std::set<std::string> known;
+  std::map<std::string, std::size_t> known;  // with their lines
   std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  text = text.substr(0, text.find_last_not_of("\r\n") + 1);  // npos + 1 is 0: blank lines at the end name nothing
   while (!text.empty()) {
     const std::string line = utf8_text(next_line(text));
-    if (line.empty()) fail(ErrorKind::data, "'{}' has an empty line: expected the name of class {}", url, names.size());
-    if (!known.emplace(line).second) fail(ErrorKind::data, "'{}' names class '{}' twice", url, line_text(line));
+    const std::size_t number = names.size() + 1;
+    if (line.empty()) fail(ErrorKind::data, "{}:{}: the line is empty: expected the name of class {}", url, number, names.size());
+    const auto [before, is_new] = known.emplace(line, number);
+    if (!is_new)
+      fail(ErrorKind::data, "{}:{}: class '{}' stands in line {} already", url, number, line_text(line), before->second);
     names.push_back(line);
   }
   return names;

@@ -3,18 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <exception>
 #include <mutex>
 #include <optional>
 #include <set>
-#include <thread>
 
 #include "class_list.h"
 #include "millrace/plugin.h"
 #include "millrace/sample.h"
 #include "millrace/stage.h"
 #include "millrace/util/files.h"
+#include "millrace/util/on_threads.h"
 #include "millrace/util/text.h"
 #include "tar_reader.h"
 
@@ -25,29 +24,6 @@ namespace {
 constexpr std::size_t kIndexThreads = 8;                      // they mostly wait for the storage
 constexpr std::uint64_t kEmptyArchive = 10'240;               // bytes, of an archive without members
 constexpr std::uint64_t kMostZeros = std::uint64_t{1} << 20;  // at the end of an archive: tar writes 10 KiB at most
-
-// Runs work(0) ... work(count - 1) on a few threads; throws the error of the smallest number that failed.
-void on_threads(std::size_t count, const std::function<void(std::size_t)>& work) {
-  std::atomic<std::size_t> next{0};
-  std::vector<std::optional<Error>> errors(count);
-  const auto body = [&] {
-    for (std::size_t i = next++; i < count; i = next++) {
-      try {
-        work(i);
-      } catch (...) {
-        errors[i] = current_error();
-        next = count;
-      }
-    }
-  };
-  std::vector<std::jthread> threads;  // joined too where the system starts no more
-  for (std::size_t i = 1; i < std::min(count, kIndexThreads); ++i) threads.emplace_back(body);
-  body();
-  for (std::jthread& thread : threads) thread.join();
-  for (const std::optional<Error>& error : errors) {
-    if (error) throw Error(*error);
-  }
-}
 
 std::string target_name(const ReadTar::Params& params) {
   if (params.target == "none") return {};
@@ -182,9 +158,12 @@ void ReadTar::open() {
   if (!labels_) return;
   name_classes();
   for (Indexed& indexed : shards_) map_labels(indexed);
-  if (run_ != nullptr && given && !labelled_ && target_.kind != TargetSpec::Kind::classes)
-    run_->warn(fmt::format("`classes` are given, and no sample in the {} shards from '{}' on has a label", shards_.size(),
-                           shards_.front().shard.url));
+  if (run_ != nullptr && !labelled_ && target_.kind == TargetSpec::Kind::none) {
+    run_->warn(
+        fmt::format("no sample in the {} shard{} from '{}' on has a label: members that end in .cls name classes, or, with "
+                    "`label`, a field of those that end in .json; labels = \"none\" says that there are none",
+                    shards_.size(), shards_.size() == 1 ? "" : "s", shards_.front().shard.url));
+  }
   warn_of_classes();
 }
 
@@ -237,7 +216,7 @@ void ReadTar::read_indices(std::vector<Shard> shards) {
   });
   shards_.clear();
   shards_.resize(shards.size());
-  on_threads(shards.size(), [&](std::size_t i) {
+  on_threads(shards.size(), kIndexThreads, [&](std::size_t i) {
     Shard& shard = shards[i];
     try {
       if (!shard.known) {

@@ -70,7 +70,7 @@ TEST_F(ReadTarTest, ClassesOfTheFileBesideTheShardsNameTheNumbersInLabelImages) 
   EXPECT_EQ(error_of(params).kind(), ErrorKind::usage);
   EXPECT_EQ(error_of(params).message(),
             "classes: expected names for the numbers in the label images, and there is no classes.txt beside the shards");
-  folder_.write("classes.txt", "\xef\xbb\xbfroad\nsky\n");
+  folder_.write("classes.txt", "\xef\xbb\xbfroad\nsky\n\n");
   params.path = folder_.path().string();
   const ReadTar before(params, context_);  // the target is asked for before the source is opened
   EXPECT_EQ(before.target()->classes[1], 1);
@@ -90,7 +90,7 @@ TEST_F(ReadTarTest, ClassesBesideTheShardsMustBeTheSameInAllFolders) {
   EXPECT_EQ(error_of({}).kind(), ErrorKind::data);
   EXPECT_EQ(error_of({}).message().find("'" + folder_ / "b/classes.txt" + "' names other classes than '"), 0U);
   folder_.write("a/classes.txt", "cat\ncat\n");
-  EXPECT_EQ(error_of({}).message(), "'" + folder_ / "a/classes.txt" + "' names class 'cat' twice");
+  EXPECT_EQ(error_of({}).message(), folder_ / "a/classes.txt" + ":2: class 'cat' stands in line 1 already");
 }
 
 TEST_F(ReadTarTest, GivenClassesComeFirst) {
@@ -211,7 +211,9 @@ TEST_F(ReadTarTest, WhatHasNoEffectIsSaid) {
   params.classes = {"road", "sky"};
   opened(params);
   EXPECT_EQ(run_.warnings().back(),
-            "`classes` are given, and no sample in the 1 shards from '" + folder_ / "s.tar" + "' on has a label");
+            "no sample in the 1 shard from '" + folder_ / "s.tar" +
+                "' on has a label: members that end in .cls name classes, or, with `label`, a field of those that end in .json; "
+                "labels = \"none\" says that there are none");
   params.target_scale = 2;
   EXPECT_EQ(error_of(params).message(), "target_scale: there are no targets: say target = \"classes\" or \"image\"");
   params.target_name = "seg";

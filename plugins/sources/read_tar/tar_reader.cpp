@@ -51,6 +51,22 @@ std::optional<std::uint64_t> number_of(std::span<const std::uint8_t> field) {
   return value;
 }
 
+// What begins so and is no tar archive, whatever its name says; null: it is not known.
+const char* other_archive(std::span<const std::uint8_t> block) {
+  const std::string_view begin(reinterpret_cast<const char*>(block.data()), block.size());
+  return begin.starts_with("\x1f\x8b") ? "compressed by gzip"
+         : begin.starts_with("BZh")    ? "compressed by bzip2"
+         : begin.starts_with(
+               "\xfd"
+               "7zXZ")
+             ? "compressed by xz"
+         : begin.starts_with("\x28\xb5\x2f\xfd") ? "compressed by zstd"
+         : begin.starts_with("PK\x03\x04")       ? "a ZIP archive"
+         : begin.starts_with("7z\xbc\xaf")       ? "a 7z archive"
+         : begin.starts_with("07070")            ? "a cpio archive"
+                                                 : nullptr;
+}
+
 // The sum of all bytes, those of the checksum taken as spaces. Some old archives summed them as signed ones.
 bool checksum_fits(std::span<const std::uint8_t> block) {
   std::uint64_t sum = 8 * std::uint64_t{' '};
@@ -147,7 +163,11 @@ bool TarReader::read_header(TarMember& member, std::uint64_t& bytes, char& type)
     }
     if (block.size() < kBlock)
       fail(ErrorKind::data, "truncated: the archive ends at byte {}, within the header at byte {}", window_->object_bytes(), at_);
-    if (!checksum_fits(block)) fail(ErrorKind::data, "no tar header at byte {}, where one must be: its checksum is wrong", at_);
+    if (!checksum_fits(block)) {
+      const char* const other = at_ == 0 ? other_archive(block) : nullptr;
+      if (other != nullptr) fail(ErrorKind::data, "it is {}: single samples are read from plain tar archives only", other);
+      fail(ErrorKind::data, "no tar header at byte {}, where one must be: its checksum is wrong", at_);
+    }
     const auto size = number_of(bytes_of(block, kSize));
     member.name = name_of(block);
     if (!size) fail(ErrorKind::data, "the size of member '{}' at byte {} is no number", shown(member.name), at_);

@@ -135,6 +135,8 @@ TEST(TarReader, NamesTheByteOfAWrongChecksum) {
   EXPECT_EQ(files(tar.bytes()), (Names{"a@512+1", "no tar header at byte 1024, where one must be: its checksum is wrong"}));
   EXPECT_EQ(files("this is a text file, not an archive" + std::string(600, '.'))[0],
             "no tar header at byte 0, where one must be: its checksum is wrong");
+  EXPECT_EQ(files("\x1f\x8b" + std::string(1000, 'x'))[0],
+            "it is compressed by gzip: single samples are read from plain tar archives only");
 }
 
 TEST(TarReader, AcceptsChecksumsOfSignedBytes) {

@@ -10,6 +10,7 @@
 
 #include "millrace/batch.h"
 #include "millrace/stage.h"
+#include "millrace/util/bad_sample_budget.h"
 
 namespace millrace {
 
@@ -33,7 +34,7 @@ namespace millrace {
 // Errors: images of varying size, or too small for the network (in the constructor), or changed behind a cache whose images
 // devices keep: ErrorKind::usage. More bad samples than `bad_sample_budget` allows, or kMostAttempts bad ones in a row for one
 // place: ErrorKind::data. "fail": ErrorKind::content.
-class BatchSamples : public Batcher {
+class BatchSamples : public Batcher, public HasBadSampleBudget {
  public:
   struct Params {
     std::int64_t size = 0, per_device = 0;
@@ -49,6 +50,7 @@ class BatchSamples : public Batcher {
 
   BatchSamples(const Params& params, const DataContext& context);
   BatchSpec spec() const override { return spec_; }
+  std::uint64_t bad_sample_budget() const override { return policy_ == Policy::fail ? 0 : budget_; }
   void process(int port, Packet packet, Output& output) override;
   ImageShape image_shape() const override { return image_; }
   std::string save() const override;

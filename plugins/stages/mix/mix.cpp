@@ -110,6 +110,12 @@ std::uint32_t Mix::file_bytes(std::uint64_t index) const {
   return sizes == nullptr ? 0 : sizes->file_bytes(index - child.begin);
 }
 
+bool Mix::is_missing(std::uint64_t index) const {
+  const Child& child = child_of(index);
+  const auto* sizes = dynamic_cast<const KnowsFileSizes*>(child.source.get());
+  return sizes != nullptr && sizes->is_missing(index - child.begin);
+}
+
 void Mix::read(Sample& sample) {
   struct Restore {
     Sample& sample;

@@ -55,6 +55,7 @@ class Mix : public Source, public NamesLabelValues, public KnowsFileSizes {
   std::vector<Part> parts() const override;
   std::size_t largest_encoded() const override;
   std::uint32_t file_bytes(std::uint64_t index) const override;
+  bool is_missing(std::uint64_t index) const override;
   std::uint64_t fingerprint() const override;
   std::uint64_t listing_hash() const override;
   void read(Sample& sample) override;

@@ -42,6 +42,7 @@ WriteBatches::WriteBatches(const Params& params, const DataContext& context)
 void WriteBatches::open() {
   if (context_.run == nullptr || !drawing::can_draw()) return;
   folder_ = context_.run->output_folder();
+  if (!folder_.empty()) drawing::load_fonts();
 }
 
 // Batches come in any order, so what is first is known only once no earlier step is missing.

@@ -101,7 +101,10 @@ void WriteEvaluation::require_label_images(const Shape& output) {
        map_.height, map_.width);
 }
 
-void WriteEvaluation::open() { folder_ = folder_of_first(context_, "folder", params_.folder, "figures.csv"); }
+void WriteEvaluation::open() {
+  folder_ = folder_of_first(context_, "folder", params_.folder, "figures.csv");
+  if (!folder_.empty()) drawing::load_fonts();
+}
 
 std::size_t WriteEvaluation::memory_bound() const {
   const auto most = static_cast<std::size_t>(params_.mistakes + params_.predictions);

@@ -70,7 +70,10 @@ WriteQuality::WriteQuality(const Params& params, const DataContext& context)
        as_large ? "" : "; \"input\" compares an input of the result's size");
 }
 
-void WriteQuality::open() { folder_ = folder_of_first(context_, "folder", params_.folder, "images.csv"); }
+void WriteQuality::open() {
+  folder_ = folder_of_first(context_, "folder", params_.folder, "images.csv");
+  if (!folder_.empty()) drawing::load_fonts();
+}
 
 void WriteQuality::write(const Predictions& share) {
   for (std::uint32_t i = 0; i < share.count; ++i) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include "millrace/loss.h"
 
@@ -35,8 +36,9 @@ void draw_panel(drawing::Picture& picture, Point at, const std::string& name, co
   plot.dots(drawn, 2.5, {.colour = drawing::kBlue, .opacity = drawn.size() > 200 ? 0.35 : 0.7});
   const ColumnErrors errors = ColumnErrors::of(pairs);
   picture.text({at.x, at.y + kPanel + 2},
-               fmt::format("RMSE {:.4g}, MAE {:.4g}, {}", errors.rmse, errors.mae,
-                           errors.explained ? fmt::format("R² {:.3f}", *errors.explained) : "no R²: targets are the same"),
+               fmt::format("RMSE {:.4g}, MAE {:.4g}, {}{}", errors.rmse, errors.mae,
+                           errors.explained ? fmt::format("R² {:.3f}", *errors.explained) : "no R²: targets are the same",
+                           errors.not_finite > 0 ? fmt::format(", {} not finite", errors.not_finite) : ""),
                {.size = kSmall, .colour = drawing::kFaint, .most = kPanel});
 }
 
@@ -44,19 +46,21 @@ void draw_panel(drawing::Picture& picture, Point at, const std::string& name, co
 
 ColumnErrors ColumnErrors::of(const std::vector<Point>& pairs) {
   ColumnErrors errors;
-  if (pairs.empty()) return errors;
-  const auto count = static_cast<double>(pairs.size());
+  const auto is_finite = [](const Point& pair) { return std::isfinite(pair.y); };
+  errors.count = static_cast<std::size_t>(std::ranges::count_if(pairs, is_finite));
+  errors.not_finite = pairs.size() - errors.count;
+  const auto count = static_cast<double>(errors.count);
   double mean = 0, squares = 0, spread = 0;
-  for (const Point& pair : pairs) mean += pair.x / count;
-  for (const Point& pair : pairs) {
+  for (const Point& pair : pairs | std::views::filter(is_finite)) mean += pair.x / count;
+  for (const Point& pair : pairs | std::views::filter(is_finite)) {
     const double far = pair.y - pair.x;
     squares += far * far;
     errors.mae += std::abs(far) / count;
     spread += (pair.x - mean) * (pair.x - mean);
   }
-  errors.rmse = std::sqrt(squares / count);
+  if (errors.count > 0) errors.rmse = std::sqrt(squares / count);
   const bool are_same = std::ranges::all_of(pairs, [&](const Point& pair) { return pair.x == pairs.front().x; });
-  if (!are_same) errors.explained = 1 - squares / spread;
+  if (errors.count > 0 && !are_same) errors.explained = 1 - squares / spread;
   return errors;
 }
 

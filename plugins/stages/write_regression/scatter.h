@@ -4,14 +4,17 @@
 #include <picture.h>
 #include <plot.h>
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace millrace {
 
-// How far the predictions of one number are from its targets.
+// How far the predictions of one number are from its targets. Those that are not finite are counted, and stand in no other
+// figure.
 struct ColumnErrors {
+  std::size_t count = 0, not_finite = 0;  // `count`: of those that are
   double rmse = 0, mae = 0;
   std::optional<double> explained;  // R²: 1 - squared error / squared distance from the mean target; nothing: all are the same
 

@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "millrace/util/output_file.h"
-#include "scatter.h"
 
 namespace millrace {
 namespace {
@@ -55,7 +54,10 @@ WriteRegression::WriteRegression(const Params& params, const DataContext& contex
       numbers_(params, context,
                {.error = error_of, .captions = [this](const NumberRow& row) { return captions_of(row, numbers_.names()); }}) {}
 
-void WriteRegression::open() { folder_ = folder_of_first(context_, "folder", params_.folder, "figures.csv"); }
+void WriteRegression::open() {
+  folder_ = folder_of_first(context_, "folder", params_.folder, "figures.csv");
+  if (!folder_.empty()) drawing::load_fonts();
+}
 
 void WriteRegression::write(const Predictions& share) {
   numbers_.add(share);
@@ -92,18 +94,26 @@ std::string WriteRegression::numbers_csv() const {
   return text;
 }
 
+std::string WriteRegression::figures_csv(const std::vector<ColumnErrors>& errors) const {
+  const std::vector<std::string>& names = numbers_.names();
+  const bool all_finite = std::ranges::all_of(errors, [](const ColumnErrors& each) { return each.not_finite == 0; });
+  std::string text = fmt::format("number,count,rmse,mae,r2{}\r\n", all_finite ? "" : ",not_finite");
+  for (std::size_t k = 0; k < names.size(); ++k) {
+    append_csv(text, names[k]);
+    fmt::format_to(std::back_inserter(text), ",{},{},{},{}", errors[k].count, errors[k].rmse, errors[k].mae, errors[k].explained ? fmt::format("{}", *errors[k].explained) : "");
+    if (!all_finite) fmt::format_to(std::back_inserter(text), ",{}", errors[k].not_finite);
+    text += "\r\n";
+  }
+  return text;
+}
+
 void WriteRegression::write_files() const {
   const std::vector<std::string>& names = numbers_.names();
   const std::vector<std::vector<drawing::Point>> pairs = this->pairs();
-  std::string figures = "number,count,rmse,mae,r2\r\n";
-  for (std::size_t k = 0; k < names.size(); ++k) {
-    const ColumnErrors errors = ColumnErrors::of(pairs[k]);
-    append_csv(figures, names[k]);
-    fmt::format_to(std::back_inserter(figures), ",{},{},{},{}\r\n", pairs[k].size(), errors.rmse, errors.mae,
-                   errors.explained ? fmt::format("{}", *errors.explained) : "");
-  }
+  std::vector<ColumnErrors> errors;
+  for (const auto& of_number : pairs) errors.push_back(ColumnErrors::of(of_number));
   OutputFiles files;
-  files.add(folder_ + "/figures.csv", figures);
+  files.add(folder_ + "/figures.csv", figures_csv(errors));
   files.add(folder_ + "/numbers.csv", numbers_csv());
   if (drawing::can_draw()) {
     const drawing::Picture picture = scatter(names, pairs, numbers_.heading());

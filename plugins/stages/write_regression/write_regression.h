@@ -9,6 +9,7 @@
 #include "millrace/batch.h"
 #include "millrace/stage.h"
 #include "millrace/util/joint_sink.h"
+#include "scatter.h"
 
 namespace millrace {
 
@@ -24,7 +25,8 @@ namespace millrace {
 //   predictions = 25                     # on the sheet of images from all of the pass
 //
 // CSV files (RFC 4180) with a first row of names:
-//   figures.csv       rmse, mae and r2 of each number; r2 is empty where all targets are the same, which leave it undefined
+//   figures.csv       rmse, mae and r2 of each number, over predictions that are finite; where others are, how many: not_finite.
+//                     r2 is empty where all targets are the same, which leave it undefined
 //   numbers.csv       a row for each sample: path, and target and prediction of each number
 // and pictures, unless this build cannot draw:
 //   scatter.png       predictions over targets, a panel for each number. The same as scatter.svg
@@ -53,6 +55,7 @@ class WriteRegression : public Stage, public JointSink {
  private:
   void write(const Predictions& share);
   void write_files() const;
+  std::string figures_csv(const std::vector<ColumnErrors>& errors) const;  // by column
   std::string numbers_csv() const;
   std::vector<std::vector<drawing::Point>> pairs() const;  // by column: target, prediction
 

@@ -80,7 +80,11 @@ class Walk {
   Folder enter() {
     Folder folder(opendir(path_.c_str()));
     struct stat status {};
-    if (!folder && errno == ENOTDIR) fail(ErrorKind::data, "'{}' is not a folder", line_text(path_));
+    if (!folder && errno == ENOTDIR) {
+      const bool is_archive =
+          path_.ends_with(".zip") || path_.ends_with(".tgz") || path_.ends_with(".gz") || path_.ends_with(".7z");
+      fail(ErrorKind::data, "'{}' is not a folder{}", line_text(path_), is_archive ? ", but an archive: unpack it" : "");
+    }
     if (!folder) refuse_path("open folder", path_);
     if (fstat(dirfd(folder.get()), &status) != 0) refuse("look at", path_);
     for (const Parent& parent : parents_) {

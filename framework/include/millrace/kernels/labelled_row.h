@@ -14,6 +14,7 @@
 //   };
 #pragma once
 
+#include <float.h>
 #include <math.h>
 
 #include "millrace/kernels/kernel.h"
@@ -21,6 +22,7 @@
 namespace millrace {
 
 inline constexpr int kLabelledReads = 6, kLabelledWrites = 6;
+inline constexpr std::int32_t kCounted = 5;  // places of a sorted row in which a label is right: of the figure top5
 
 // A place as a kernel sees it. Sums are in double, since a thousand classes are added up.
 template <class Row>
@@ -63,7 +65,7 @@ struct LabelledRow {
     row.place_out(1, static_cast<float>(counts * loss));
     row.place_out(2, static_cast<float>(counts * mixed(class_weight(label), class_weight(second))));
     row.place_out(3, before < 1 ? images : 0.0F);
-    row.place_out(4, before < 5 ? images : 0.0F);
+    row.place_out(4, before < kCounted ? images : 0.0F);
     row.place_out(5, images);
   }
   MILLRACE_KERNEL void put_nothing() const {
@@ -72,15 +74,16 @@ struct LabelledRow {
   }
 
  private:
-  // How many outputs come before the label's when sorted from the largest; equal ones keep their order. A NaN ranks above
-  // everything, so that a diverged network does not look right. Of a mixed image the label with the larger share counts, of equal
-  // ones the first.
+  // How many outputs come before the label's when sorted from the largest; equal ones keep their order. One that is NaN or
+  // infinite puts the label behind all places that count: a network that has diverged is right in no figure. Of a mixed image the
+  // label with the larger share counts, of equal ones the first.
   MILLRACE_KERNEL std::int32_t rank() const {
     const std::int64_t named = share < 0.5 ? second : label;
     const float mine = row.in(0, named);
     return row.sum([&](auto c) -> std::int32_t {
       const float value = row.in(0, c);
-      return !(value <= mine) || (c < named && value == mine) ? 1 : 0;
+      if (!(value <= FLT_MAX)) return kCounted;
+      return value > mine || (c < named && value == mine) ? 1 : 0;
     });
   }
 };

@@ -1,4 +1,5 @@
-// For sources of files: how large each is, so that samples which may be equal are found without reading all of them.
+// For sources of files: what their listing says of each, so that samples which may be equal, or are missing, are found without
+// reading all of them.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +15,9 @@ class KnowsFileSizes {
 
   // Bytes of the file of a sample's image, without its target's; 0 when not known. Valid after open(). Thread-safe.
   virtual std::uint32_t file_bytes(std::uint64_t index) const = 0;
+
+  // Whether there was no such file, or none that may be read, when the samples were listed. Valid after open(). Thread-safe.
+  virtual bool is_missing(std::uint64_t /*index*/) const { return false; }
 };
 
 // A size in four bytes: a listing of a million files holds one of each.

@@ -1,0 +1,17 @@
+// For stages that make batches: how many bad samples a run bears, so that a data set with more is refused before it trains.
+#pragma once
+
+#include <cstdint>
+
+namespace millrace {
+
+// A Batcher implements this too, where it ends runs with too many.
+class HasBadSampleBudget {
+ public:
+  virtual ~HasBadSampleBudget() = default;
+
+  // Of an epoch, or of a pass of another graph; 0: the first one ends the run.
+  virtual std::uint64_t bad_sample_budget() const = 0;
+};
+
+}  // namespace millrace
