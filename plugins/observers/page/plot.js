@@ -266,14 +266,7 @@ class Plot {
     this.path(g, points, this.options.exact ? 1 : 4);
     g.stroke();
     if (this.options.small) this.fillBelow(g, points);
-    for (const p of points) {
-      if (p[1] !== null) continue;  // a loss that was no number: a cross at the top
-      const x = this.x(p[0]), y = this.frame.top + 5;
-      g.strokeStyle = this.colour("bad");
-      g.beginPath();
-      for (const side of [-1, 1]) { g.moveTo(x - 4 * side, y - 4); g.lineTo(x + 4 * side, y + 4); }
-      g.stroke();
-    }
+    this.drawGaps(g, points, this.colour(curve.colour || "bad"));
     const end = points[points.length - 1];
     if (end[1] === null) return;
     const x = this.x(end[0]), y = this.y(end[this.options.exact ? 1 : 4]);
@@ -285,6 +278,21 @@ class Plot {
       g.fill();
     }
     g.globalAlpha = 1;
+  }
+
+  // Values that are not finite: a cross at the top where they begin, and a line to where they end.
+  drawGaps(g, points, colour) {
+    const y = this.frame.top + 5;
+    g.strokeStyle = colour;
+    points.forEach((p, i) => {
+      if (p[1] !== null || (i > 0 && points[i - 1][1] === null)) return;
+      const x = this.x(p[0]), next = points.findIndex((q, k) => k > i && q[1] !== null);
+      g.beginPath();
+      for (const side of [-1, 1]) { g.moveTo(x - 4 * side, y - 4); g.lineTo(x + 4 * side, y + 4); }
+      g.moveTo(x, y);
+      g.lineTo(this.x(points[next < 0 ? points.length - 1 : next - 1][0]), y);
+      g.stroke();
+    });
   }
 
   fillBetween(g, points) {
