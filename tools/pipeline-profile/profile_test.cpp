@@ -119,6 +119,21 @@ TEST(Profile, PredictsByAmdahlsLawWhatAChangeWouldGive) {
       std::string::npos)
       << text;
   EXPECT_NE(text.find("One more data thread would give up to 150 images/s (+50 %)"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nWhat to do: raise `threads` of [run], which is 2; the process has 8 cores."), std::string::npos) << text;
+}
+
+// A device is busy with steps of an image each as with any others, and twice the device is not what they need.
+TEST(Profile, AdvisesALargerBatchWhereAStepHasFewImages) {
+  Profile found;
+  found.seconds = 10;
+  found.bottleneck = {.kind = Bottleneck::Kind::device, .name = "forward_backward", .share = 0.8};
+  Profile::Stage& stage = found.stages.emplace_back();
+  stage.name = "forward_backward";
+  stage.here = 40;
+  stage.packets = 200;
+  EXPECT_NE(summary(found).find("What to do: try a larger batch first: a step has 2 images on a device"), std::string::npos);
+  stage.packets = 5;
+  EXPECT_NE(summary(found).find("--layers 10 names the slowest layers"), std::string::npos);
 }
 
 TEST(Profile, IsTheSameBehindJson) {

@@ -41,19 +41,20 @@ std::string share_text(const Profile& profile) {
   const std::string share = percent(found.share);
   switch (found.kind) {
     case Bottleneck::Kind::unknown: return "it did nothing that was measured";
-    case Bottleneck::Kind::device: return fmt::format("the device is at work for {} for {} of the time", found.name, share);
+    case Bottleneck::Kind::device: return fmt::format("the device spends {} of the time on {}", share, found.name);
     case Bottleneck::Kind::credit:
       return fmt::format("for {} of the time no batch was free to be read into, while threads were idle", share);
     case Bottleneck::Kind::ranks:
       return fmt::format("for {} of the time a batch was ready here, and another rank had none: its own profile says why", share);
-    case Bottleneck::Kind::sums: return fmt::format("devices wait for sums of gradients for {} of the time", share);
+    case Bottleneck::Kind::sums: return fmt::format("devices wait for {} of the time for sums of gradients", share);
     case Bottleneck::Kind::standstill: return fmt::format("training stands still for {} of the time, for {}", share, found.name);
     case Bottleneck::Kind::data: break;
   }
   const std::string on = stage == profile.stages.end() ? "" : stage->on;
-  const std::string threads = on == "io"    ? fmt::format("the {} I/O threads", profile.io_threads)
-                              : on == "one" ? "the one thread that a serial stage has"
-                                            : fmt::format("the {} data threads", profile.data_threads);
+  const std::string threads = on == "io"                  ? fmt::format("the {} I/O threads", profile.io_threads)
+                              : on == "one"               ? "the one thread that a serial stage has"
+                              : profile.data_threads == 1 ? "the one data thread"
+                                                          : fmt::format("the {} data threads", profile.data_threads);
   return fmt::format("{} of the time of {} is spent in {}", share, threads, found.name);
 }
 
@@ -75,6 +76,42 @@ std::string outlier_text(const Profile& profile) {
                        time_text(stage.p50), time_text(stage.p99));
   }
   return {};
+}
+
+// What a reader does next, beside the changes whose gain is predicted. "": nothing is bound by anything.
+std::string advice(const Profile& profile) {
+  constexpr double kFewImages = 16;  // of a step on a device, below which the cost of starting its operations shows
+  const auto stage = std::ranges::find(profile.stages, profile.bottleneck.name, &Profile::Stage::name);
+  switch (profile.bottleneck.kind) {
+    case Bottleneck::Kind::unknown: return {};
+    case Bottleneck::Kind::credit: return "raise `buffers` of the stage that makes batches.";
+    case Bottleneck::Kind::ranks: return "look at the profile of that rank, or give it a smaller share with `load` of [run].";
+    case Bottleneck::Kind::sums: return "give each device a larger batch, or use fewer devices; --scaling measures both.";
+    case Bottleneck::Kind::standstill: return fmt::format("let `every` of [{}] be longer.", profile.bottleneck.name);
+    case Bottleneck::Kind::device: {
+      const bool is_known = stage != profile.stages.end() && stage->packets > 0;
+      const double images = is_known ? stage->here * profile.seconds / stage->packets : kFewImages;
+      if (images < kFewImages) {
+        return fmt::format(
+            "try a larger batch first: a step has {:.0f} {} on a device, and most of its time goes into starting it.", images,
+            images < 1.5 ? "image" : "images");
+      }
+      return "make the step cheaper with a larger batch, smaller images or a smaller network. --layers 10 names the slowest "
+             "layers.";
+    }
+    case Bottleneck::Kind::data: break;
+  }
+  if (stage != profile.stages.end() && stage->on == "io") {
+    return fmt::format("pack the files into shards (pipeline-data pack), or raise `io_threads` of [run], which is {}.",
+                       profile.io_threads);
+  }
+  if (stage != profile.stages.end() && stage->on == "workers" && profile.data_threads < profile.cores) {
+    return fmt::format("raise `threads` of [run], which is {}; the process has {} cores.", profile.data_threads, profile.cores);
+  }
+  return fmt::format(
+      "give {} less to do: smaller images (pipeline-data pack --short-side), a stage `cache` behind what is not random, or "
+      "fewer and cheaper changes.",
+      profile.bottleneck.name);
 }
 
 void add_stages(std::string& text, const Profile& profile) {
@@ -118,7 +155,7 @@ void add_path(std::string& text, const Profile& profile) {
   double total = 0;
   for (const Profile::Part& part : profile.path) total += part.wait + part.work;
   if (total <= 0) return;
-  text += fmt::format("\nway of a step's last samples, from file to update: {}\n", time_text(total));
+  text += fmt::format("\nfrom file to update, the last images of a step take {} (. waiting, # at work)\n", time_text(total));
   for (const Profile::Part& part : profile.path) {
     const double most = 40 * (part.wait + part.work) / total;
     const auto waits = static_cast<std::size_t>(most * part.wait / std::max(part.wait + part.work, 1e-12));
@@ -129,9 +166,15 @@ void add_path(std::string& text, const Profile& profile) {
 
 constexpr const char* kLegend =
     "\n"
-    "alone: of one thread, or of the device, that never waits    mean, p50, p99: of one sample, in the stage\n"
-    "busy: threads at work in the stage, or the share of the device's time    cores: of these threads, those that compute\n"
-    "starved: share of looks in which the stage had nothing to do    wait: of a packet in front of it    queued: packets there\n";
+    "on             where the stage runs: I/O threads, workers (the data threads), one data thread at a time, or the device\n"
+    "here           images a second in this run\n"
+    "alone          images a second of one thread, or of the device, if it never waited\n"
+    "mean p50 p99   time of one image in the stage: on average, of the median, of the slowest hundredth\n"
+    "busy           threads in the stage, on average; for a device, the share of its time\n"
+    "cores          of these threads, those that compute. The others wait: for a disk, a lock, or a core\n"
+    "starved        how often the stage was seen with nothing to do\n"
+    "wait, queued   time that a packet waits in front of the stage, and packets there, on average. A packet is some images, or a "
+    "batch\n";
 
 std::string capitalised(std::string text) {
   if (!text.empty()) text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
@@ -149,12 +192,17 @@ std::string summary(const Profile& profile) {
   std::string text = fmt::format("[{}] does {} images/s. Waits for: {}: {}.", profile.graph, rate_text(profile.rate),
                                  profile.bottleneck.text(), share_text(profile));
   text += inside_text(profile) + outlier_text(profile);
-  if (profile.gains.empty()) return text + " No one change of what was measured would make it faster.\n";
+  text += "\n";
   for (const Profile::Gain& gain : profile.gains) {
-    text += fmt::format(" {} would give up to {} images/s ({}), then bound by {}.", capitalised(gain.change),
-                        rate_text(gain.rate), change_text(profile.rate, gain.rate), gain.then);
+    const std::string then = gain.then == "the same" ? "it would still be what the run waits for"
+                                                     : fmt::format("then the run waits for {}", gain.then);
+    text += fmt::format("{} would give up to {} images/s ({}); {}.\n", capitalised(gain.change), rate_text(gain.rate),
+                        change_text(profile.rate, gain.rate), then);
   }
-  return text + "\n";
+  if (const std::string next = advice(profile); !next.empty()) {
+    text += fmt::format("What to do: {} --suggest predicts what other settings would give.\n", next);
+  }
+  return text;
 }
 
 std::string report(const Profile& profile) {
@@ -165,7 +213,7 @@ std::string report(const Profile& profile) {
   add_path(text, profile);
   text += kLegend;
   if (profile.waited_for_data + profile.waited_for_step > 0) {
-    text += fmt::format("the training step waited for data {} of the time; data waited for the training step {}\n",
+    text += fmt::format("\nThe training step waited for data for {} of the time, and data for the training step for {}.\n",
                         percent(profile.waited_for_data), percent(profile.waited_for_step));
   }
   return text;

@@ -4,7 +4,7 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const view = new View();
 const $ = (id) => document.getElementById(id);
-const runs = data.runs.map((run, i) => ({ ...run, colour: `run-${i % 8}`, shown: i < 16, row: data.figures.rows[i], numbers: data.figures.numbers[i] }));
+const runs = data.runs.map((run, i) => ({ ...run, colour: `run-${i % 8}`, shown: i < 8, row: data.figures.rows[i], numbers: data.figures.numbers[i] }));
 let order = [...runs], sorted = null, descending = false;
 
 function make(tag, text, ...children) {
@@ -27,10 +27,17 @@ function sortBy(column) {
   showFigures();
 }
 
+// Of each figure its best number; undefined where nothing is better than another, and for the time, which is short where a run failed.
+const best = data.figures.headings.map((_, column) => {
+  const numbers = runs.map((run) => run.numbers[column]).filter((n) => n !== null);
+  if (column < 3 || column >= data.measured - 1 || new Set(numbers).size < 2) return undefined;
+  return data.figures.low_first[column] ? Math.min(...numbers) : Math.max(...numbers);
+});
+
 function showFigures() {
   const head = make("tr");
   data.figures.headings.forEach((heading, column) => {
-    const button = make("button", heading.replaceAll("_", " "));
+    const button = make("button", heading.replaceAll("_", " ").replaceAll(".", ".\u200b"));  // may break behind a dot
     button.addEventListener("click", () => sortBy(column));
     const th = make("th", "", button);
     th.scope = "col";
@@ -39,7 +46,7 @@ function showFigures() {
     head.append(th);
   });
   const rows = order.map((run) => make("tr", "", ...run.row.map((cell, column) => {
-    if (column > 0) { const td = make("td", cell); if (column > 1) td.className = "n"; return td; }
+    if (column > 0) { const td = make("td", cell); if (column > 1) td.className = run.numbers[column] === best[column] ? "n best" : "n"; return td; }
     const box = make("input"), swatch = make("i");
     box.type = "checkbox";
     box.checked = run.shown;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -10,11 +11,11 @@
 
 #include <assets.h>  // made by embed.cmake
 #include "base/json.h"
+#include "common/text_table.h"
 #include "config/difference.h"
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "millrace/util/html.h"
-#include "common/text_table.h"
 
 namespace millrace {
 namespace {
@@ -30,6 +31,8 @@ struct Grid {
 };
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr std::size_t kMostBeside = 4;  // runs whose values stand beside each other; of more, each has a row
+constexpr std::size_t kMostKeys = 12;   // that stand in a page's table of figures
 
 // `digits`: significant ones; 0: a whole number.
 std::string figure_text(double value, int digits) {
@@ -95,7 +98,8 @@ Grid figures_of(const std::vector<RunRecord>& runs) {
   return grid;
 }
 
-Grid differences_of(const std::vector<RunRecord>& runs) {
+// The keys that differ, with the value of each run; "-" where it has none.
+std::map<std::string, Cells> differing_keys(const std::vector<RunRecord>& runs) {
   std::map<std::string, Cells> keys;
   for (std::size_t i = 1; i < runs.size(); ++i) {
     for (const Difference& each : differences(runs[0].pipeline, runs[i].pipeline, {"run.name", "run.folder"})) {
@@ -103,14 +107,48 @@ Grid differences_of(const std::vector<RunRecord>& runs) {
       values[i] = each.now;
     }
   }
-  Grid grid{{"key"}, {}};
-  for (const RunRecord& run : runs) grid.headings.push_back(run.name);
-  for (auto& [key, values] : keys) {
-    Cells cells = {key};
-    for (std::string& value : values) cells.push_back(value.empty() ? "-" : std::move(value));
-    grid.rows.push_back(std::move(cells));
+  for (auto& [key, values] : keys) std::ranges::replace(values, "", "-");
+  return keys;
+}
+
+// A row for each key; of many runs a row for each, in their order, since columns of so many fit no screen.
+Grid differences_of(const std::vector<RunRecord>& runs) {
+  const std::map<std::string, Cells> keys = differing_keys(runs);
+  const bool beside = runs.size() <= kMostBeside;
+  Grid grid{{beside ? "key" : "run"}, {}};
+  if (keys.empty()) return grid;
+  for (const RunRecord& run : runs) {
+    if (beside) {
+      grid.headings.push_back(run.name);
+    } else {
+      grid.rows.push_back({run.name});
+    }
+  }
+  for (const auto& [key, values] : keys) {
+    if (beside) {
+      grid.rows.push_back({key});
+      grid.rows.back().insert(grid.rows.back().end(), values.begin(), values.end());
+      continue;
+    }
+    grid.headings.push_back(key);
+    for (std::size_t i = 0; i < runs.size(); ++i) grid.rows[i].push_back(values[i]);
   }
   return grid;
+}
+
+// For a page, which sorts by them too.
+void add_keys(Grid& figures, const std::map<std::string, Cells>& keys) {
+  for (const auto& [key, values] : keys) {
+    figures.headings.push_back(key);
+    figures.low_first.push_back(true);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      double number = 0;
+      const char* const end = values[i].data() + values[i].size();
+      const auto read = std::from_chars(values[i].data(), end, number);
+      figures.rows[i].push_back(values[i]);
+      figures.numbers[i].push_back(read.ec == std::errc() && read.ptr == end ? number : kNone);
+    }
+  }
 }
 
 std::string text_of(const Grid& grid, bool figures) {
@@ -151,7 +189,14 @@ std::string differences_table(const std::vector<RunRecord>& runs) {
 }
 
 std::string comparison_page(const std::vector<RunRecord>& runs) {
-  Json data = {{"figures", json_of(figures_of(runs))}, {"differences", json_of(differences_of(runs))}, {"runs", Json::array()}};
+  Grid figures = figures_of(runs), different = differences_of(runs);
+  const std::size_t measured = figures.headings.size();
+  if (const auto keys = differing_keys(runs); runs.size() > kMostBeside && keys.size() <= kMostKeys) {
+    add_keys(figures, keys);
+    different.rows.clear();
+  }
+  Json data = {
+      {"figures", json_of(figures)}, {"measured", measured}, {"differences", json_of(different)}, {"runs", Json::array()}};
   for (const RunRecord& run : runs) {
     Json curves = Json::object();
     for (const auto& [name, curve] : run.curves) curves[name] = Json::parse(curve.json());
@@ -162,8 +207,8 @@ std::string comparison_page(const std::vector<RunRecord>& runs) {
   page = with_part(std::move(page), "<!--script-->",
                    fmt::format("<script>\n{}</script>\n<script>\n{}</script>", page::kPlotJs, page::kCompareJs));
   return with_part(std::move(page), "<!--data-->",
-                  fmt::format("<script type=\"application/json\" id=\"data\">{}</script>",
-                              json_in_html(data.dump(-1, ' ', false, Json::error_handler_t::replace))));
+                   fmt::format("<script type=\"application/json\" id=\"data\">{}</script>",
+                               json_in_html(data.dump(-1, ' ', false, Json::error_handler_t::replace))));
 }
 
 }  // namespace millrace

@@ -14,7 +14,8 @@ void sort_runs(std::vector<RunRecord>& runs, const std::string& figure);
 
 std::string runs_table(const std::vector<RunRecord>& runs);
 
-// The keys that differ between their pipeline files, with the value of each run. "": none does.
+// The keys that differ between their pipeline files, with the value of each run: a few runs beside each other, many below each
+// other in their order. "": none does.
 std::string differences_table(const std::vector<RunRecord>& runs);
 
 // Their curves over each other, with both tables, in one HTML file.

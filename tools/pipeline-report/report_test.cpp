@@ -1,5 +1,6 @@
 #include "report.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -117,6 +118,14 @@ TEST_F(Report, NamesTheKeysThatDiffer) {
   EXPECT_NE(table.find("train.a.rate"), std::string::npos) << table;
   EXPECT_EQ(table.find("epochs"), std::string::npos) << table;
   EXPECT_EQ(table.find("run.name"), std::string::npos) << table;
+}
+
+TEST_F(Report, KeepsItsWidthWithManyRuns) {
+  for (int i = 0; i < 30; ++i) write(fmt::format("run{:02}", i), fmt::format("{}", 0.25 * (30 - i)), 0.5, done_);
+  const std::string table = differences_table(runs());
+  EXPECT_LT(table.find('\n'), 80U) << table;
+  EXPECT_NE(table.find("run29  0.25"), std::string::npos) << table;
+  EXPECT_NE(comparison_page(runs()).find("[null,null,3.0,0.5,1.5,2.0,100.0,12.0,7.5]"), std::string::npos) << "sorts by the key";
 }
 
 TEST_F(Report, LetsNoNameEndTheDataOfItsPage) {

@@ -29,10 +29,19 @@ function drawn(tag, attributes = {}, text) {
   return element;
 }
 function setText(id, text) { if ($(id).textContent !== text) $(id).textContent = text; }
+// Cells keep their places where the table keeps its size, and so do selections and screen readers.
 function table(element, heads, rows) {
+  const text = (cell) => (typeof cell === "string" ? cell : formatNumber(cell));
+  if (element.rows.length === rows.length + 1 && element.rows[0].cells.length === heads.length) {
+    [heads, ...rows].forEach((row, i) => row.forEach((cell, k) => {
+      const made = element.rows[i].cells[k];
+      if (made.textContent !== text(cell)) made.textContent = text(cell);
+    }));
+    return;
+  }
   const numeric = heads.map((_, i) => rows.length > 0 && rows.every((row) => typeof row[i] !== "string"));
   const line = (cells, tag) => make("tr", {}, ...cells.map((cell, i) => {
-    const made = make(tag, { text: typeof cell === "string" ? cell : formatNumber(cell) });
+    const made = make(tag, { text: text(cell) });
     if (numeric[i]) made.className = "n";
     if (tag === "th") made.scope = "col";
     return made;
@@ -103,6 +112,7 @@ function show(parts) {
   if (parts.curves || parts.run || parts.end) showPlots();
   if (parts.telemetry) { showGraph(); showDevices(); }
   if (parts.telemetry || parts.curves) showSparks();
+  if (parts.run) showSettings();
   if (parts.pictures) showPictures();
   if (parts.bad_samples || parts.end) showBadSamples();
   if (parts.log) showLog(parts.log);
@@ -165,6 +175,7 @@ function showSummary() {
   setText("epoch-of", epochs > 0 && epoch > 0 ? `epoch ${epoch}/${Number(epochs.toFixed(2))}` : "");
   setText("iteration", steps > 0 ? `${count(step)} of ${count(steps)}` : "–");
   setText("elapsed", duration(elapsed()));
+  setText("since", run.began ? `since ${clock(run.began - (kept ? 0 : skew) - Date.now() / 1000)}` : "");
   const left = end ? 0 : tick ? tick.seconds_left : 0;
   setText("remaining", end ? (end.stopped || end.error ? "ended early" : "none") : left > 0 ? duration(left) : "–");
   setText("until", !end && link === "live" && left > 0 ? `until ${clock(left)}` : "");
@@ -172,10 +183,11 @@ function showSummary() {
   showFacts();
   showEnd();
 }
+// With the day where it is another one.
 function clock(secondsFromNow) {
   const at = new Date(Date.now() + 1000 * secondsFromNow);
   const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-  return secondsFromNow > 20 * 3600 ? `${at.toLocaleDateString([], { weekday: "short" })} ${time}` : time;
+  return at.toDateString() === new Date().toDateString() ? time : `${at.toLocaleDateString([], { weekday: "short", day: "numeric", month: "short" })}, ${time}`;
 }
 
 // Training's smoothed value and validation's newest and best of the two figures that are plotted.
@@ -186,13 +198,15 @@ function showFigures() {
       const last = curve.figure === figure ? lastPoint(curve.name) : null;
       if (!last) continue;
       const training = curve.graph === state.run.graph;
-      let note = "smoothed";
-      if (!training) {
+      let value = training ? pointsOf(curve).findLast((p) => p[1] !== null)[4] : last[1], note = "smoothed";
+      if (curve.points[curve.points.length - 1][1] === null) {
+        [value, note] = [null, `behind step ${count(last[0])}`];
+      } else if (!training) {
         const values = curve.points.filter((p) => p[1] !== null);
         const best = values.reduce((a, b) => ((curve.higher_is_better ? b[1] > a[1] : b[1] < a[1]) ? b : a));
         note = best === last ? "the best so far" : `best ${formatNumber(best[1], curve.percent)}, step ${count(best[0])}`;
       }
-      entries.push([`${titled(training ? "training" : graphName(curve.graph))} ${words(figure)}`, formatNumber(training ? last[4] : last[1], curve.percent), note]);
+      entries.push([`${titled(training ? "training" : graphName(curve.graph))} ${words(figure)}`, formatNumber(value, curve.percent), note]);
     }
   }
   sync($("figures"), entries, ([name, value, note]) => {
@@ -208,9 +222,13 @@ function sync(parent, entries, build) {
   parent.dataset.key = key;
   parent.replaceChildren(...entries.map(build));
 }
+const setting = (key) => ((state.run.settings || []).find(([name]) => name === key) || [])[1];
 function showFacts() {
   const { run, tick, telemetry, end } = state;
   const facts = [];
+  const network = setting("network.use"), batch = setting(`${run.graph}.batch.size`);
+  if (network) facts.push(["Network", network.split("/").pop().replace(/\.toml$/, "")]);
+  if (batch) facts.push(["Batch", batch]);
   const rate = lastPoint(`${run.graph}.learning_rate`);
   if (rate) facts.push(["Learning rate", formatNumber(rate[1])]);
   if (tick && tick.images_per_second > 0) facts.push(["Speed", `${count(tick.images_per_second)} images/s`]);
@@ -220,7 +238,7 @@ function showFacts() {
     const named = [...names].map(([name, times]) => (times > 1 ? `${times} × ${name}` : name)).join(", ");
     facts.push([many > 1 ? "Devices" : "Device", (many > 3 ? String(many) : named) + (telemetry.ranks > 1 ? ` in ${telemetry.ranks} ranks` : "")]);
   }
-  if (tick && tick.waits_for && !end) facts.push(["Bound by", tick.waits_for]);
+  if (tick && tick.waits_for && !end) facts.push(["Waits for", tick.waits_for]);
   const bad = state.bad_samples.length > 0 ? state.bad_samples[state.bad_samples.length - 1].count : end ? end.bad_samples : 0;
   if (bad > 0) facts.push(["Bad samples", count(bad)]);
   if (run.seed !== undefined) facts.push(["Seed", String(run.seed)]);
@@ -236,7 +254,25 @@ function showEnd() {
   sync($("final"), [title, ...lines], (line) => line === title ? make("b", { text: line }) : make("div", { text: line }));
 }
 
+// Every key of the pipeline file, with the tables that they are in.
+function showSettings() {
+  const tables = new Map();
+  for (const [key, value] of state.run.settings || []) {
+    const [first, ...rest] = key.split(".");
+    if (!tables.has(first)) tables.set(first, []);
+    tables.get(first).push([rest.join("."), value]);
+  }
+  $("settings-card").hidden = tables.size === 0;
+  sync($("settings"), [...tables], ([name, keys]) => make("section", {}, make("h3", { text: name }),
+    make("dl", { class: "facts" }, ...keys.map(([key, value]) => make("div", {}, make("dt", { text: key }), make("dd", { text: value }))))));
+}
+
 // ---- Plots ----
+
+// Of training's curves with the mean that the reader has chosen.
+function pointsOf(curve) {
+  return view.smoothing === null || curve.graph !== state.run.graph ? curve.points : smoothed(curve.points, view.smoothing);
+}
 
 // What is better when it is higher comes first, as accuracy; then the loss; then the rest.
 function plottedFigures() {
@@ -256,17 +292,18 @@ function plottedFigures() {
 
 function plotBox(figure, index) {
   const curve = [...state.curves.values()].find((c) => c.figure === figure);
-  const canvas = make("canvas", { tabindex: "0", role: "img", "aria-label": titled(figure), "aria-describedby": "reading" });
+  const canvas = make("canvas", { tabindex: "0", role: "application", "aria-roledescription": "plot", "aria-label": titled(figure), "aria-describedby": "plot-keys" });
   const value = make("b");
   const tip = make("div", { class: "tip", hidden: "", "aria-hidden": "true" });
   const rows = make("table");
   const details = make("details", {}, make("summary", { text: `${titled(figure)} as a table` }), make("div", { class: "scroll" }, rows));
-  const box = make("div", { class: "plot" }, make("h3", {}, make("span", { text: titled(figure) + (curve.percent ? ", %" : "") }), value), canvas, tip, details);
+  const box = make("div", { class: "plot" }, make("h3", {}, make("span", { text: titled(figure) + (curve.percent ? ", %" : "") }), value), canvas, tip);
   const plot = new Plot(canvas, view, {
     colour: curve.higher_is_better ? "good" : index === 0 && plottedFigures().length === 1 ? "good" : "loss", percent: curve.percent,
     read: (who) => setText("reading", `Step ${count(view.cursor)}: ` + who.valuesAt(view.cursor).map(([name, v]) => `${name} ${v}`).join(", ")),
   });
   Object.assign(plot, { figure, box, readout: value, tip, details, rows });
+  box.append(make("div", { class: "foot" }, details, ...plot.savers(titled(figure), `${state.run.name} ${figure}`.replace(/[^\p{L}\p{N}]+/gu, "-"))));
   details.addEventListener("toggle", () => fillTable(plot));
   return plot;
 }
@@ -280,11 +317,12 @@ function showPlots() {
     $("more-list").replaceChildren(...plots.slice(2).map((p) => p.box));
     $("more-card").hidden = plots.length <= 2;
   }
+  showSmoothing();
   const last = Math.max(stepNow(), ...[...state.curves.values()].map((c) => (c.points.length ? c.points[c.points.length - 1][0] : 0)));
   for (const plot of plots) {
     const curves = [...state.curves.values()].filter((c) => c.figure === plot.figure).map((c) => {
       const training = c.graph === state.run.graph;
-      return { points: c.points, stride: c.stride, kind: training ? "training" : "validation", name: training ? "training" : graphName(c.graph) };
+      return { points: pointsOf(c), stride: c.stride, kind: training ? "training" : "validation", name: training ? "training" : graphName(c.graph) };
     });
     plot.set(curves, state.run.steps_per_epoch || 0, last);
     const texts = curves.filter((c) => c.points.length > 0).map((c) => {
@@ -399,7 +437,7 @@ function showGraph() {
   setText("graph-title", state.end ? "Stages and queues, over the whole run" : "Stages and queues");
   setText("device-title", state.end ? "Devices, over the whole run" : "Devices");
   $("bottleneck").hidden = !(state.telemetry.bottleneck || hot) || state.end !== null;
-  setText("bottleneck", state.telemetry.bottleneck || (hot ? `${hot} holds the others up` : ""));
+  setText("bottleneck", state.telemetry.bottleneck ? `waits for: ${state.telemetry.bottleneck}` : hot ? `${hot} holds the others up` : "");
   const width = Math.max($("graph").clientWidth, 300);
   const fit = Math.max(1, Math.floor((width + kBox.gapX) / (kBox.width + kBox.gapX)));
   const rows = Math.ceil(names.length / fit), columns = Math.ceil(names.length / rows);
@@ -499,20 +537,40 @@ function addressOf(picture) {
   if (token) query.set("open", token);
   return `pictures/${picture.name.split("/").map(encodeURIComponent).join("/")}?${query}`;
 }
+const pictureItems = new Map();  // by name: {item, image, version}
+let enlarged = null;             // the name of the picture in the dialog
 function showPictures() {
   const pictures = state.pictures.filter((p) => !keptPictures || keptPictures[p.name]);
   $("picture-card").hidden = pictures.length === 0;
-  sync($("pictures"), pictures, (picture) => {
-    const title = words(picture.name.replace(/\.(png|svg)$/, ""));
-    const image = make("img", { src: addressOf(picture), alt: "", loading: "lazy", decoding: "async" });
-    const button = make("button", { type: "button", "aria-label": `Enlarge ${title}` }, image, make("span", { text: title }));
-    button.addEventListener("click", () => {
-      $("picture-large").src = addressOf(picture);
-      $("picture-large").alt = title;
-      $("picture-dialog").showModal();
-    });
-    return make("li", {}, button);
+  for (const [name, { item }] of pictureItems) {
+    if (pictures.some((p) => p.name === name)) continue;
+    item.remove();
+    pictureItems.delete(name);
+  }
+  pictures.forEach((picture, place) => {  // those that stay keep their places, and the focus
+    let known = pictureItems.get(picture.name);
+    if (!known) {
+      known = pictureItem(picture.name);
+      pictureItems.set(picture.name, known);
+      $("pictures").insertBefore(known.item, $("pictures").children[place] || null);
+    }
+    if (known.version === picture.version) return;
+    known.version = picture.version;
+    known.image.src = addressOf(picture);
+    if (enlarged === picture.name) $("picture-large").src = known.image.src;
   });
+}
+function pictureItem(name) {
+  const title = titled(name.replace(/\.(png|svg)$/, "").replaceAll("/", ": "));
+  const image = make("img", { alt: "", loading: "lazy", decoding: "async" });
+  const button = make("button", { type: "button", "aria-label": `Enlarge ${title}` }, image, make("span", { text: title }));
+  button.addEventListener("click", () => {
+    enlarged = name;
+    $("picture-large").src = image.src;
+    $("picture-large").alt = title;
+    $("picture-dialog").showModal();
+  });
+  return { item: make("li", {}, button), image };
 }
 function showBadSamples() {
   $("bad-card").hidden = state.bad_samples.length === 0;
@@ -566,15 +624,36 @@ $("rate-button").addEventListener("click", () => confirmed($("rate-dialog"), () 
 for (const button of document.querySelectorAll("[data-factor]")) button.addEventListener("click", () => { $("factor").value = button.dataset.factor; });
 $("raw").addEventListener("change", (event) => { view.raw = event.target.checked; view.changed("style"); });
 $("log-scale").addEventListener("change", (event) => { view.logarithmic = event.target.checked; view.changed("style"); });
+// The slider's places are steps, ten for each power of ten. It begins where the run's own mean is.
+const smoothingOf = (place) => (place === 0 ? 0 : Math.round(10 ** (place / 10)));
+$("smoothing").addEventListener("input", (event) => {
+  view.smoothing = smoothingOf(Number(event.target.value));
+  showPlots();
+  showFigures();
+});
+function showSmoothing() {
+  const own = [...state.curves.values()].find((c) => c.graph === state.run.graph && c.memory > 0);
+  const steps = view.smoothing === null ? (own ? own.memory : 0) : view.smoothing;
+  if (view.smoothing === null) $("smoothing").value = String(steps > 0 ? 10 * Math.log10(steps) : 0);
+  const text = steps > 0 ? `${count(steps)} steps` : "none";
+  setText("smoothing-text", text);
+  $("smoothing").setAttribute("aria-valuetext", text);
+}
 $("unzoom").addEventListener("click", () => view.setZoom(null));
+
+$("picture-dialog").addEventListener("close", () => { enlarged = null; });
 
 // ---- The connection ----
 
+const kSilence = 20;  // seconds; the server says something every five
+let source = null, known = null, tries = 0, retry = 0, heard = 0;
+
 // A run is known by its folder and the time when it began: another one at the same address begins a new page.
-let known = null, tries = 0;
 function connect() {
-  const source = new EventSource(`events${token ? `?open=${token}` : ""}`);
-  source.addEventListener("state", (event) => {
+  source = new EventSource(`events${token ? `?open=${token}` : ""}`);
+  heard = Date.now();
+  const on = (name, then) => source.addEventListener(name, (event) => { heard = Date.now(); then(event); });
+  on("state", (event) => {
     const told = JSON.parse(event.data), begins = `${told.run.folder} ${told.run.began}`;
     if (known !== begins) { forget(); logged = 0; $("log").replaceChildren(); }
     known = begins;
@@ -584,24 +663,39 @@ function connect() {
     take(told);
     showPlots();
   });
-  source.addEventListener("change", (event) => take(JSON.parse(event.data)));
-  source.addEventListener("end", () => {
+  on("change", (event) => take(JSON.parse(event.data)));
+  on("alive", () => {});
+  on("end", () => {
     source.close();
     link = "over";
-    if (!state.end) return lost(source);
+    if (!state.end) return lost();
     showSoon({ end: state.end });
     notice(state.end.error ? `The run failed: ${state.end.error}` : state.end.stopped ? `The run was stopped after step ${count(state.end.step)}. This page stays as it is.` : "The run is done. This page stays as it is; report.html in the run's folder is the same.", state.end.error ? "error" : "");
   });
-  source.addEventListener("error", () => lost(source));
+  on("error", lost);
 }
-function lost(source) {
+function lost() {
   source.close();
   if (state.end) return;
   link = ++tries > 8 ? "gone" : "lost";
   showSoon({});
-  if (link === "gone") return notice("The run does not answer any more, and has not said how it ended: it was killed, or the network is gone. Reload this page to try again.", "warning");
-  if (tries > 1) notice(known ? "The connection to the run is lost. Trying again…" : "The run does not answer. Trying again…", "warning");
-  setTimeout(connect, Math.min(500 * 2 ** tries, 8000));
+  if (link === "gone") {
+    notice("The run does not answer any more, and has not said how it ended: it was killed, or the network is gone. This page asks again every half minute.", "warning");
+  } else if (tries > 1) {
+    notice(known ? "The connection to the run is lost. Trying again…" : "The run does not answer. Trying again…", "warning");
+  }
+  retry = setTimeout(connect, Math.min(500 * 2 ** tries, 30000));
+}
+function connectNow() {
+  if (link !== "lost" && link !== "gone") return;
+  clearTimeout(retry);
+  source.close();
+  connect();
+}
+// A machine that slept, or a tunnel that died, leaves a connection that says nothing any more.
+function watchConnection() {
+  if (link === "live" && Date.now() - heard > 1000 * kSilence) lost();
+  if (link === "live" && !state.end) setText("elapsed", duration(elapsed()));
 }
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { view.changed("style"); for (const { plot } of sparks.values()) plot.redraw(); });
@@ -612,5 +706,7 @@ if (kept) {
   if (!state.end) notice("This page was written while the run went on. No end is known: the run still goes on, or was killed.", "warning");
 } else {
   connect();
-  setInterval(() => { if (link === "live" && !state.end) setText("elapsed", duration(elapsed())); }, 1000);
+  setInterval(watchConnection, 1000);
+  addEventListener("online", connectNow);
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) connectNow(); });
 }

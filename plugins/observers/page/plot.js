@@ -9,9 +9,31 @@ function formatNumber(value, percent) {
   if (value === null || value === undefined || !isFinite(value)) return "not finite";
   if (percent) return (100 * value).toFixed(Math.abs(value) < 0.0995 ? 2 : 1) + " %";
   const size = Math.abs(value);
-  if (size !== 0 && (size < kSmall || size >= 1e7)) return value.toExponential(2).replace("e+", "e");
+  if (size !== 0 && (size < kSmall || size >= 1e7)) return value.toExponential(2).replace(/\.?0*e\+?/, "e");
   if (size >= 1000) return Math.round(value).toLocaleString("en");
   return String(Number(value.toPrecision(4)));
+}
+
+// Points with another mean: `memory` is the steps after which a value has lost 63 % of its weight, and 0 smooths nothing. A point
+// that stands for several steps counts with their mean.
+function smoothed(points, memory) {
+  let mean = 0, weight = 0, last = 0;
+  return points.map((p) => {
+    if (p[1] === null) return p;
+    const keep = memory > 0 ? Math.exp(-(p[0] - last) / memory) : 0;
+    mean = keep * mean + (1 - keep) * p[1];
+    weight = keep * weight + (1 - keep);
+    last = p[0];
+    return [p[0], p[1], p[2], p[3], mean / weight];
+  });
+}
+
+function download(name, blob) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
 // Round values between low and high, about `count` of them.
@@ -53,6 +75,7 @@ class View {
     this.zoom = null;    // [first, last] step; null: the whole run
     this.cursor = null;  // step
     this.raw = true;
+    this.smoothing = null;  // steps; null: as the run has smoothed
     this.logarithmic = false;
     this.listeners = [];
   }
@@ -119,7 +142,7 @@ class Plot {
     const must = sure.map((v) => this.value(v)).filter((v) => v !== null && isFinite(v));
     let low = Math.min(usable[cut], ...must), high = Math.max(usable[usable.length - 1 - cut], ...must);
     if (this.options.percent) return [Math.max(0, low - 0.05 * (high - low || 1)), Math.min(1, high + 0.08 * (high - low || 0.1))];
-    if (low >= 0 && low < 0.15 * high && !this.isLogarithmic()) low = 0;
+    if (low >= 0 && (low < 0.15 * high || this.options.small) && !this.isLogarithmic()) low = 0;  // small ones are filled from 0
     const room = high > low ? (high - low) * 0.07 : Math.abs(high) * 0.1 || 1;
     return [low === 0 ? 0 : low - room, high + room];
   }
@@ -202,7 +225,6 @@ class Plot {
       g.textAlign = every === 1 ? "center" : "left";
       const text = String(band + 1), middle = every === 1 ? (a + b) / 2 : a + 3;
       if (b - a > g.measureText(text).width + 4) g.fillText(text, middle, deep);
-      g.fillStyle = this.colour("line");
       g.fillRect(Math.round(a), f.bottom, 1, 5);
     }
     g.fillStyle = muted;
@@ -228,25 +250,23 @@ class Plot {
     g.strokeStyle = g.fillStyle = colour;
     const raw = this.view.raw && !this.options.small;
     if (raw && curve.stride > 1) this.fillBetween(g, points);
-    if (raw) {
-      g.globalAlpha = 0.42;
-      g.lineWidth = 1;
+    if (raw) {  // 3:1 on the ground, and the smoothed curve in front of it by a margin
+      g.globalAlpha = 0.8;
+      g.lineWidth = 0.75;
       this.path(g, points, 1);
       g.stroke();
+      g.strokeStyle = this.colour("card");
+      g.lineWidth = 5.5;
+      this.path(g, points, 4);
+      g.stroke();
+      g.strokeStyle = colour;
     }
     g.globalAlpha = 1;
     g.lineWidth = this.options.small ? 1.75 : 2.5;
     this.path(g, points, this.options.exact ? 1 : 4);
     g.stroke();
     if (this.options.small) this.fillBelow(g, points);
-    for (const p of points) {
-      if (p[1] !== null) continue;  // a loss that was no number: a cross at the top
-      const x = this.x(p[0]), y = this.frame.top + 5;
-      g.strokeStyle = this.colour("bad");
-      g.beginPath();
-      for (const side of [-1, 1]) { g.moveTo(x - 4 * side, y - 4); g.lineTo(x + 4 * side, y + 4); }
-      g.stroke();
-    }
+    this.drawGaps(g, points, this.colour(curve.colour || "bad"));
     const end = points[points.length - 1];
     if (end[1] === null) return;
     const x = this.x(end[0]), y = this.y(end[this.options.exact ? 1 : 4]);
@@ -258,6 +278,21 @@ class Plot {
       g.fill();
     }
     g.globalAlpha = 1;
+  }
+
+  // Values that are not finite: a cross at the top where they begin, and a line to where they end.
+  drawGaps(g, points, colour) {
+    const y = this.frame.top + 5;
+    g.strokeStyle = colour;
+    points.forEach((p, i) => {
+      if (p[1] !== null || (i > 0 && points[i - 1][1] === null)) return;
+      const x = this.x(p[0]), next = points.findIndex((q, k) => k > i && q[1] !== null);
+      g.beginPath();
+      for (const side of [-1, 1]) { g.moveTo(x - 4 * side, y - 4); g.lineTo(x + 4 * side, y + 4); }
+      g.moveTo(x, y);
+      g.lineTo(this.x(points[next < 0 ? points.length - 1 : next - 1][0]), y);
+      g.stroke();
+    });
   }
 
   fillBetween(g, points) {
@@ -320,6 +355,40 @@ class Plot {
     g.lineTo(x, f.bottom);
     g.stroke();
     g.globalAlpha = 1;
+  }
+
+  // ---- Taking away ----
+
+  // Every point of the curves that are shown, of the whole run.
+  csv() {
+    const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+    const rows = this.curves.flatMap((curve) => curve.points.map((p) => [quoted(curve.name), ...p.map((v) => (v === null ? "nan" : Number(v.toPrecision(6))))].join()));
+    return ["curve,step,mean,least,greatest,smoothed", ...rows].join("\n") + "\n";
+  }
+  // Two buttons that save what is shown, as `name`.csv and `name`.png.
+  savers(title, name) {
+    const button = (kind, save) => {
+      const made = document.createElement("button");
+      made.type = "button";
+      made.className = "quiet";
+      made.textContent = kind;
+      made.setAttribute("aria-label", `Save ${title} as ${kind}`);
+      made.addEventListener("click", save);
+      return made;
+    };
+    return [
+      button("CSV", () => download(`${name}.csv`, new Blob([this.csv()], { type: "text/csv" }))),
+      button("PNG", () => this.picture().toBlob((blob) => download(`${name}.png`, blob))),
+    ];
+  }
+  picture() {
+    const made = document.createElement("canvas"), g = made.getContext("2d");
+    made.width = this.canvas.width;
+    made.height = this.canvas.height;
+    g.fillStyle = this.colour("card");
+    g.fillRect(0, 0, made.width, made.height);
+    g.drawImage(this.canvas, 0, 0);
+    return made;
   }
 
   // ---- Pointing ----

@@ -273,7 +273,7 @@ void Server::Loop::tell_changes() {
   if (changes != "{}") {
     append(event("change", changes));
   } else if (told_ - changed_ >= kSignOfLife) {
-    append(std::make_shared<const std::string>(":\n\n"));
+    append(event("alive", "0"));
   }
 }
 

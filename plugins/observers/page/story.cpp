@@ -11,11 +11,13 @@
 #include "json.h"
 #include "millrace/util/prometheus.h"
 #include "millrace/util/retold.h"
+#include "millrace/util/run_settings.h"
 
 namespace millrace::page {
 namespace {
 
 constexpr std::size_t kMostDevices = 8;
+constexpr std::size_t kMostSettings = 300, kMostOfSetting = 200;  // keys; bytes of a value
 
 std::string figures_json(const std::vector<Figure>& figures) {
   return list(figures, [](const Figure& figure) {
@@ -25,8 +27,25 @@ std::string figures_json(const std::vector<Figure>& figures) {
 
 double clock_seconds() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
+// At most so many bytes of it, and no half character.
+std::string shortened(std::string text, std::size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (text[most] & 0xc0) == 0x80) --most;
+  return text.substr(0, most) + "…";
+}
+
+// [["train.batch.size","50"],...], without the quotes of a text.
+std::string settings_json(std::vector<RunSetting> settings) {
+  if (settings.size() > kMostSettings) settings.resize(kMostSettings);
+  return list(settings, [](const RunSetting& setting) {
+    const bool is_text = setting.value.kind() == Value::Kind::text;
+    const std::string text = shortened(is_text ? setting.value.text() : to_toml(setting.value), kMostOfSetting);
+    return fmt::format("[{},{}]", page::quoted(setting.key), page::quoted(text));
+  });
+}
+
 // `began` and `now` by one clock, which need not be the browser's.
-std::string run_json(const RunStart& run, double began) {
+std::string run_json(const RunStart& run, const std::string& settings, double began) {
   return JsonObject()
       .add("name", run.name)
       .add("file", run.file)
@@ -39,6 +58,7 @@ std::string run_json(const RunStart& run, double began) {
       .add("steps_per_epoch", run.steps_per_epoch)
       .add("replicas", run.replicas)
       .add("resumed", run.resumed)
+      .raw("settings", settings)
       .raw("began", fmt::format("{:.3f}", began))
       .raw("now", fmt::format("{:.3f}", clock_seconds()))
       .text();
@@ -211,6 +231,7 @@ std::string request_text(const RequestEvent& e) {
 
 void Story::begin(const RunStart& start) {
   run_ = start;
+  settings_ = settings_json(run_settings(start));
   began_ = clock_seconds() - start.elapsed_seconds;
   changed_ |= kRun;
   if (start.resumed) say("run", fmt::format("resumes from step {}", start.first_step - 1), start.elapsed_seconds);
@@ -233,7 +254,8 @@ void Story::plot(const std::string& graph, std::uint64_t step, const Figure& fig
   if (found == curves_.end()) {
     if (curves_.size() == kMostCurves) return;
     const double memory = smooth ? std::clamp(static_cast<double>(run_.steps) / 100, 5.0, 500.0) : 0;
-    found = curves_.emplace(name, Curve{Course(memory), graph, figure.name, figure.percent, figure.higher_is_better}).first;
+    found =
+        curves_.emplace(name, Curve{Course(memory), graph, figure.name, figure.percent, figure.higher_is_better, memory}).first;
   }
   found->second.percent |= figure.percent;  // which metrics.jsonl does not say
   found->second.higher_is_better |= figure.higher_is_better;
@@ -356,6 +378,7 @@ std::string Story::curve(const std::string& name, const Curve& curve, std::size_
       .add("figure", curve.figure)
       .add("percent", curve.percent)
       .add("higher_is_better", curve.higher_is_better)
+      .add("memory", curve.memory)
       .add("stride", curve.course.stride())
       .add("from", from)
       .raw("points", curve.course.json(from))
@@ -373,7 +396,7 @@ std::string Story::message(const Message& message) const {
 
 std::string Story::parts(unsigned which) const {
   JsonObject json;
-  if (which & kRun) json.raw("run", run_json(run_, began_));
+  if (which & kRun) json.raw("run", run_json(run_, settings_, began_));
   if (which & kTick && !tick_.graph.empty()) json.raw("tick", tick_json(tick_));
   if (which & kTelemetry && !rates_.now().graph.empty()) json.raw("telemetry", telemetry());
   if (which & kPasses) json.raw("passes", list(passes_, [](const auto& pass) { return pass_json(pass.second); }));

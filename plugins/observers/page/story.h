@@ -65,6 +65,7 @@ class Story {
     Course course;
     std::string graph, figure;
     bool percent = false, higher_is_better = false;
+    double memory = 0;  // steps that are smoothed over
   };
   void plot(const std::string& graph, std::uint64_t step, const Figure& figure, bool smooth);
   void plot_pass(const PassEvent& pass, const Figure& figure);
@@ -77,7 +78,8 @@ class Story {
   static constexpr std::size_t kMostCurves = 64, kMostMessages = 200, kMostBadSamples = 50;
 
   RunStart run_;
-  double began_ = 0;  // seconds of the system's clock
+  std::string settings_ = "[]";  // of the pipeline file, as JSON
+  double began_ = 0;             // seconds of the system's clock
   TickEvent tick_;
   RecentRates rates_{2};
   std::map<std::string, std::int64_t> most_waited_;  // the fullest that each edge was seen

@@ -93,6 +93,25 @@ TEST(Story, BeginsWithWhatAResumedRunHasToldBefore) {
   EXPECT_EQ(points("test.accuracy"), "1:0.25 ");
 }
 
+TEST(Story, TellsEverySettingOfTheRunAndNoneAtLength) {
+  const testkit::TestFolder own;
+  std::string name = "a";
+  for (int i = 0; i < 500; ++i) name += "\u6570";
+  std::ofstream(own.path() / "pipeline.toml")
+      << fmt::format("[train.batch]\nsize = 50\n[data]\npath = \"\u6570\"\nname = \"{}\"\n", name);
+  Story story;
+  RunStart start;
+  start.folder = own.path();
+  story.begin(start);
+  const Json settings = Json::parse(story.snapshot())["run"]["settings"];
+  ASSERT_EQ(settings.size(), 3U);
+  EXPECT_EQ(settings[0], Json::parse(R"(["train.batch.size","50"])"));
+  EXPECT_EQ(settings[1], Json::parse(R"(["data.path","\u6570"])"));
+  const std::string longest = settings[2][1];
+  EXPECT_LT(longest.size(), 220U);
+  EXPECT_TRUE(longest.ends_with("\u6570\u2026")) << longest;
+}
+
 TEST(Story, TellsOfThreeHundredRanksAsBrieflyAsOfThree) {
   const auto bytes_of = [](int ranks) {
     Story story;

@@ -155,12 +155,16 @@ std::vector<std::string> Screen::head(std::size_t columns) const {
                                        tick_.steps, 100 * done);
   const std::string right = tick_.seconds_left > 0 ? fmt::format(" {} left", duration_text(tick_.seconds_left)) : "";
   const std::size_t taken = columns_of(left) + columns_of(right);
-  std::string figures;
-  for (const Figure& figure : tick_.figures) figures += figure_text(figure) + "  ";
-  for (const auto& [name, value] : scalars_) figures += fmt::format("{} {:.4g}  ", name, value);
-  figures += fmt::format("{:.0f} images/s", tick_.images_per_second);
+  std::vector<std::string> items = {fmt::format("{:.0f} images/s", tick_.images_per_second)};
+  for (const Figure& figure : tick_.figures) items.push_back(figure_text(figure));
+  for (const auto& [name, value] : scalars_) items.push_back(fmt::format("{} {:.4g}", name, value));
   if (rates_.now().resident_bytes > 0)
-    figures += fmt::format("  {:.0f} MiB", static_cast<double>(rates_.now().resident_bytes) / 0x1p20);
+    items.push_back(fmt::format("{:.0f} MiB", static_cast<double>(rates_.now().resident_bytes) / 0x1p20));
+  std::string figures;
+  for (const std::string& item : items) {  // half a number would be another one
+    if (!figures.empty() && columns_of(figures) + 2 + columns_of(item) > columns) continue;
+    figures += (figures.empty() ? "" : "  ") + item;
+  }
   std::replace(figures.begin(), figures.end(), '_', ' ');
   return {left + (columns > taken + 4 ? bar(done, columns - taken) : "") + right, figures};
 }
@@ -191,7 +195,9 @@ std::vector<std::string> Screen::plot(std::size_t columns, std::size_t rows, boo
 std::vector<std::string> Screen::stages(std::size_t columns, bool colours) const {
   const TelemetryEvent &telemetry = rates_.now(), &before = rates_.before();
   const double seconds = rates_.seconds();
-  const std::size_t wide = std::clamp<std::size_t>(columns / 4, 8, 30);
+  constexpr std::size_t kBeside = 53;  // columns of a row beside its bar
+  const std::size_t wide = std::clamp<std::size_t>(columns > kBeside ? columns - kBeside : 0, 5, 30);
+  const std::string& waits_for = telemetry.bottleneck.empty() ? tick_.waits_for : telemetry.bottleneck;
   std::vector<std::string> lines = {
       fmt::format("{:<20} {:>9}  {:<{}}  {}", "stage", "samples/s", "busy", wide + 6, "waits in front")};
   if (colours) lines[0] = kDim + lines[0] + kPlain;
@@ -204,11 +210,12 @@ std::vector<std::string> Screen::stages(std::size_t columns, bool colours) const
                         threads;
     std::int64_t waiting = 0;
     for (const EdgeTelemetry& edge : telemetry.edges) waiting += edge.to == now.name ? edge.level : 0;
-    const std::string name = line_text(now.replica < 0 ? now.name : fmt::format("{} {}", now.name, now.replica));
-    const bool hot = !telemetry.bottleneck.empty() && telemetry.bottleneck.starts_with(now.name);
+    const bool is_one_of_several = now.replica >= 0 && telemetry.devices.size() > 1;
+    const std::string name = line_text(is_one_of_several ? fmt::format("{}[{}]", now.name, now.replica) : now.name);
+    const bool hot = waits_for.starts_with(name + " ");
+    const double samples = growth_rate(static_cast<double>(now.samples), static_cast<double>(old.samples), seconds);
     std::string line =
-        padded(name, 20) + fmt::format(" {:>9.0f}  {} {:>3.0f} %  ",
-                                       growth_rate(static_cast<double>(now.samples), static_cast<double>(old.samples), seconds),
+        padded(name, 20) + fmt::format(" {:>9}  {} {:>3.0f} %  ", now.samples > 0 ? fmt::format("{:.0f}", samples) : "",
                                        bar(busy, wide), 100 * std::min(busy, 1.0));
     if (waiting > 0) line += fmt::format("{} {}", bar(std::min(static_cast<double>(waiting) / 16, 1.0), 8), waiting);
     lines.push_back(hot && colours ? kOrange + line + kPlain : line);
@@ -220,10 +227,7 @@ std::vector<std::string> Screen::stages(std::size_t columns, bool colours) const
     lines.push_back(padded("device " + now.name, 20) +
                     fmt::format(" {:>9}  {} {:>3.0f} %", "", bar(busy, wide), 100 * std::min(busy, 1.0)));
   }
-  if (!telemetry.bottleneck.empty())
-    lines.push_back("bound by " + line_text(telemetry.bottleneck));
-  else if (!tick_.waits_for.empty())
-    lines.push_back("bound by " + line_text(tick_.waits_for));
+  if (!waits_for.empty()) lines.push_back("waits for: " + line_text(waits_for));
   return lines;
 }
 

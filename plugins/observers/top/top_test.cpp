@@ -69,6 +69,29 @@ TEST(Screen, FitsEveryTerminal) {
   }
 }
 
+TEST(Screen, KeepsQueuesAndWholeFiguresInANarrowTerminal) {
+  Screen screen;
+  TickEvent tick;
+  tick.images_per_second = 658;
+  tick.figures = {{"loss", 1.589, false, false}, {"accuracy", 0.412, true, true}, {"top5", 0.894, true, true}};
+  tick.waits_for = "forward_backward 91 %, device idle 4 %";
+  screen.add(tick);
+  StepEvent step;
+  step.scalars = {{"learning_rate", 0.09748}};
+  screen.add(step);
+  TelemetryEvent telemetry;
+  telemetry.devices.resize(1);
+  StageTelemetry& stage = telemetry.stages.emplace_back();
+  stage.name = "forward_backward";
+  stage.replica = 0;
+  telemetry.edges = {{.from = "batch", .to = "forward_backward", .level = 3}};
+  screen.add(telemetry);
+  const std::vector<std::string> lines = screen.lines(59, 24, false);
+  EXPECT_EQ(lines[1], "658 images/s  loss 1.589  accuracy 41.2 %  top5 89.4 %");
+  ASSERT_GT(lines.size(), 3U);
+  EXPECT_TRUE(lines[3].starts_with("forward_backward  ") && lines[3].ends_with(" 3")) << lines[3];
+}
+
 // Each of the four is two columns wide, and the accent none.
 TEST(Screen, CountsTheColumnsOfWideCharacters) {
   Screen screen;
@@ -87,7 +110,7 @@ TEST(Screen, ShowsCurvesStagesAndWhatBoundsTheRun) {
   std::string text;
   for (const std::string& line : busy_screen().lines(100, 80, false)) text += line + "\n";
   for (const char* part : {"epoch 2/3", "step 250/500", "loss", "accuracy 75.0 %", "1 min 00 s left", "stage_with_a_very_lo",
-                           "bound by decode_image", "⣀"}) {
+                           "waits for: decode_image", "⣀"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
   EXPECT_EQ(text.find('\x1b'), std::string::npos);  // the run's name controls no terminal
