@@ -116,16 +116,33 @@ std::string OutputFile::keep() {
   return std::exchange(temporary_, {});
 }
 
+void OutputFiles::attempt(const std::function<void()>& write) {
+  if (!failure_.empty()) return;
+  try {
+    write();
+  } catch (const Error& error) {
+    if (!site_.is_beside_training || error.kind() != ErrorKind::storage) throw;
+    failure_ = error.what();
+  }
+}
+
 void OutputFiles::add(const std::string& path, std::string_view bytes) {
-  auto file = std::make_unique<OutputFile>(path);
-  file->write(bytes);
-  file->seal();
-  files_.push_back(std::move(file));
+  attempt([&] {
+    auto file = std::make_unique<OutputFile>(path);
+    file->write(bytes);
+    file->seal();
+    files_.push_back(std::move(file));
+  });
 }
 
 void OutputFiles::commit() {
-  for (const auto& file : files_) file->commit();
+  attempt([this] {
+    for (const auto& file : files_) file->commit();
+  });
   files_.clear();
+  if (failure_.empty()) return;
+  site_.run->warn(fmt::format("the files of [{}] stay as they were until they can be written: {}", site_.graph, failure_));
+  failure_.clear();
 }
 
 void sync_files(const std::string& folder) {

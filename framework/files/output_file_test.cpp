@@ -10,6 +10,7 @@
 #include "millrace/error.h"
 #include "millrace/util/text.h"
 #include "testkit/files.h"
+#include "testkit/harness.h"
 
 namespace millrace {
 namespace {
@@ -65,12 +66,33 @@ TEST(OutputFiles, TakeTheirPlacesTogether) {
   const fs::path first = folder.path() / "a.csv", second = folder.path() / "no/b.csv";
   folder.write("a.csv", "old");
   folder.write("no", "a file where a folder would have to be");
-  OutputFiles files;
+  testkit::RecordedRun run;
+  const StageSite site{.graph = "validate", .run = &run};
+  OutputFiles files(site);
   files.add(first.string(), "new");
   EXPECT_THROW(files.add(second.string(), "new"), Error);
   EXPECT_EQ(content(first), "old");
   files.commit();
   EXPECT_EQ(content(first), "new");
+}
+
+// A full disk must not end the training beside which they are written.
+TEST(OutputFiles, EndNoTraining) {
+  const testkit::TestFolder folder;
+  folder.write("a.csv", "old");
+  folder.write("no", "a file where a folder would have to be");
+  testkit::RecordedRun run;
+  const StageSite site{.graph = "validate", .is_beside_training = true, .run = &run};
+  OutputFiles files(site);
+  files.add((folder.path() / "a.csv").string(), "new");
+  files.add((folder.path() / "no/b.csv").string(), "new");
+  files.commit();
+  EXPECT_EQ(content(folder.path() / "a.csv"), "old");
+  ASSERT_EQ(run.warnings().size(), 1U);
+  EXPECT_NE(run.warnings()[0].find("the files of [validate] stay as they were until they can be written: "), std::string::npos);
+  files.add((folder.path() / "a.csv").string(), "newer");
+  files.commit();
+  EXPECT_EQ(content(folder.path() / "a.csv"), "newer");
 }
 
 TEST(OutputFile, SyncedLaterHasItsNameAtOnce) {

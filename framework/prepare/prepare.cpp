@@ -174,6 +174,7 @@ DataContext shared_context(const PreparedRun& run) {
   context.run = &run.audience.log();
   context.registry = &run.registry;
   context.group = run.options.group;
+  context.is_beside_training = !run.builds.empty() && run.builds.front()->trains();
   if (run.weights.from.fresh.empty()) {  // else those of another task
     context.classes = classes_from(run.weights.metadata);
     context.colours = colours_from(run.weights.metadata);

@@ -83,6 +83,7 @@ struct StageSite {
   const Network* network = nullptr;    // null in pipelines without a network
   ImageShape window;                   // the network's input; larger images are cut to it, in the middle
   bool predicts = false;               // a stage of the graph takes predictions: each sample is to come once
+  bool is_beside_training = false;     // another graph trains: what this one cannot write must not end it
   std::vector<bool> taken = {};        // by output port of this stage: whether a stage takes what it sends; see sends()
   Group* group = nullptr;              // the processes of this run; null: this one is alone
   RunServices* run = nullptr;          // never null while a pipeline runs

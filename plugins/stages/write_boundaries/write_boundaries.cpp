@@ -75,7 +75,7 @@ void WriteBoundaries::finish() {
     const Mean& mean = classes_[c];
     fmt::format_to(std::back_inserter(text), ",{},{}\r\n", mean.count, quotient(mean.sum, mean.count));
   }
-  OutputFiles files;
+  OutputFiles files(context_);
   files.add(folder_ + "/classes.csv", text);
   files.add(folder_ + "/figures.csv", fmt::format("figure,value\r\nimages,{}\r\nmean_boundary_f1,{}\r\n", images_.count,
                                                   quotient(images_.sum, images_.count)));

@@ -158,7 +158,7 @@ void WriteEvaluation::finish() {
   join();
   if (!folder_.empty()) {
     const ClassMatrix matrix(matrix_);
-    OutputFiles files;
+    OutputFiles files(context_);
     add_tables(files, matrix);
     add_pictures(files, matrix);
     files.commit();

@@ -208,7 +208,7 @@ void WriteQuality::warn_of_equal_images() {
 }
 
 void WriteQuality::write_files() {
-  OutputFiles files;
+  OutputFiles files(context_);
   files.add(folder_ + "/images.csv", images_csv());
   files.add(folder_ + "/figures.csv", figures_csv());
   if (params_.predictions > 0 && drawing::can_draw()) {

@@ -203,7 +203,7 @@ void WriteLabelScores::write_files() const {
     for (const NumberRow& row : numbers_.rows()) scores.push_back(score_of(row, k));
     labels.push_back(LabelFigures::of(scores));
   }
-  OutputFiles files;
+  OutputFiles files(context_);
   files.add(folder_ + "/figures.csv", figures_csv(labels));
   files.add(folder_ + "/labels.csv", labels_csv(labels));
   files.add(folder_ + "/scores.csv", scores_csv());

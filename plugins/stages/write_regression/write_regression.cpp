@@ -112,7 +112,7 @@ void WriteRegression::write_files() const {
   const std::vector<std::vector<drawing::Point>> pairs = this->pairs();
   std::vector<ColumnErrors> errors;
   for (const auto& of_number : pairs) errors.push_back(ColumnErrors::of(of_number));
-  OutputFiles files;
+  OutputFiles files(context_);
   files.add(folder_ + "/figures.csv", figures_csv(errors));
   files.add(folder_ + "/numbers.csv", numbers_csv());
   if (drawing::can_draw()) {

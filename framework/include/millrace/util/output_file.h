@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -47,17 +48,25 @@ class OutputFile {
 // Files that belong together: all are on the disk under temporary names before the first one takes its place. So a full disk
 // leaves no file of them beside older ones of the others.
 //
-//   OutputFiles files;
+//   OutputFiles files(site);
 //   files.add("figures.csv", figures);
 //   files.add("classes.csv", classes);
 //   files.commit();
+//
+// Beside a training (StageSite::is_beside_training) nothing is thrown: what cannot be written is warned about, once all of them
+// were tried, and the files stay as they were. `site` outlives this.
 class OutputFiles {
  public:
+  explicit OutputFiles(const StageSite& site) : site_(site) {}
   void add(const std::string& path, std::string_view bytes);  // writes it
   void commit();
 
  private:
+  void attempt(const std::function<void()>& write);
+
+  const StageSite& site_;
   std::vector<std::unique_ptr<OutputFile>> files_;
+  std::string failure_;  // the first one
 };
 
 // Forces everything that was written to the file system of this folder onto its disk. Throws Error(storage).
