@@ -21,7 +21,7 @@ bool upsets_terminal(char32_t code);
 
 // A text as a cell of a table that people may open in a spreadsheet: one line of UTF-8 that no spreadsheet takes for a formula.
 // What must not stand there becomes \xNN, as in utf8_text() (text.h): bytes that are no UTF-8, control characters, and =, +, - or
-// @ where a cell begins, unless the text is a number. bytes_of() turns it back. A cell may also begin behind a semicolon, which
+// @ where a cell begins, unless the text is a number. bytes_of() turns it back. A cell may also begin after a semicolon, which
 // separates cells where numbers have a comma. Source: OWASP, CSV Injection, which would put an apostrophe in front; an apostrophe
 // could not be told from one of the name's own.
 void append_cell(std::string& line, std::string_view text);

@@ -154,7 +154,7 @@ struct PredictionLine::State {
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::map<Place, Item> early;  // behind one that has not arrived
+  std::map<Place, Item> early;  // after one that has not arrived
   Place next = {0, 0};
   std::deque<Item> line;
   bool stopping = false;

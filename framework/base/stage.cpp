@@ -37,7 +37,7 @@ void SampleTransform::process(int, Packet packet, Output& output) {
   for (Sample& sample : batch.chunk(packet)) {
     if (watch != nullptr) watch->begins(next++);
     if (sample.cached) {
-      sample.cached = cache == nullptr;  // the stages behind it have work to do again
+      sample.cached = cache == nullptr;  // the stages after it have work to do again
       if (makes_resident) sample.set_resident();
       continue;
     }

@@ -45,7 +45,7 @@ void point_to(const std::filesystem::path& folder, const std::string& pointer, c
 std::string pointed_to(const std::filesystem::path& folder, const std::string& pointer);
 // The retention period that a step is in: the first checkpoint of each period but period 0 is kept for ever.
 using RetentionPeriod = std::function<std::uint64_t(std::uint64_t step)>;
-// Removes what writers that were killed have left, and of all checkpoints those behind `name`, and those before it but the newest
+// Removes what writers that were killed have left, and of all checkpoints those after `name`, and those before it but the newest
 // `keep`, the best and what `period` keeps; null: that keeps none.
 void tidy_checkpoints(const std::filesystem::path& folder, const std::string& name, std::size_t keep,
                       const RetentionPeriod& period = {});

@@ -202,7 +202,7 @@ TEST_F(CheckpointTest, AnUnfinishedOneIsNoneAndIsRemoved) {
 TEST_F(CheckpointTest, KeepsTheNewestAndTheBest) {
   for (std::uint64_t step = 1; step <= 6; ++step) write(step);
   point_to(folder_.path(), "best", checkpoint_name(2));
-  tidy_checkpoints(folder_.path(), checkpoint_name(5), 2);  // 6 is of a run that went on behind 4
+  tidy_checkpoints(folder_.path(), checkpoint_name(5), 2);  // 6 is of a run that went on after 4
   EXPECT_EQ(there(), (std::vector<std::string>{"best", "latest", checkpoint_name(2), checkpoint_name(4), checkpoint_name(5)}));
 }
 

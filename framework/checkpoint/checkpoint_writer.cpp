@@ -193,7 +193,7 @@ void CheckpointWriter::tell_attempted(const Job& job) {
   try {
     setting_.attempted(job.best ? &job.checkpoint : nullptr);
   } catch (...) {
-    setting_.warn(fmt::format("behind the checkpoint of step {}: {}", job.checkpoint.state.step, current_error().what()));
+    setting_.warn(fmt::format("after the checkpoint of step {}: {}", job.checkpoint.state.step, current_error().what()));
   }
 }
 

@@ -25,7 +25,7 @@ class CheckpointWriterTest : public CheckpointTest {
   }
   std::string latest() const { return pointed_to(folder_.path() / "made", "latest"); }
 
-  std::vector<CheckpointEvent> events_;  // to be read behind wait()
+  std::vector<CheckpointEvent> events_;  // to be read after wait()
 };
 
 TEST_F(CheckpointWriterTest, AreWrittenAndToldInOrder) {

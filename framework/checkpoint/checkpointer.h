@@ -53,12 +53,12 @@ class Checkpointer {
   struct Listener {
     std::function<void(std::string text)> warn;
     std::function<void(CheckpointEvent event)> tell;
-    std::function<void()> sync;  // brings what was told onto the disk, before a checkpoint behind it becomes the newest
+    std::function<void()> sync;  // brings what was told onto the disk, before a checkpoint after it becomes the newest
   };
   Checkpointer(Run run, const ReplicaView& replicas, WeightsWriter& weights, Listener listener);
   ~Checkpointer();  // when what was handed over is written
 
-  // Called on rank 0: locks the folder of `run` and starts the thread. The files of a run that resumes become those behind
+  // Called on rank 0: locks the folder of `run` and starts the thread. The files of a run that resumes become those after
   // `from`; null: a run begins. `rescue`: a folder for the last checkpoint if its own place does not take it; "": none. Throws
   // where another process has resumed the run since the choice, and what CheckpointWriter throws.
   void open(const std::filesystem::path& run, ResumePoint* from, const std::filesystem::path& rescue);

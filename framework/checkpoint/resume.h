@@ -67,7 +67,7 @@ struct ResumePoint : FoundCheckpoint {
   bool was_named = false;        // by a user
   bool rewinds_history = false;  // later steps of the run are abandoned: a user named an older checkpoint, or on_nan rolls back
 };
-// Looks into the places and chooses. `rolls_back`: the numbers behind the checkpoint went wrong. Nothing: a new run begins.
+// Looks into the places and chooses. `rolls_back`: the numbers after the checkpoint went wrong. Nothing: a new run begins.
 // Throws what choose_resume() throws, and Error(usage) for a folder that is no run.
 std::optional<ResumePoint> find_resume_point(const ResumeRequest& request, const RunPlaces& places, bool rolls_back,
                                              const std::function<void(std::string)>& warn);

@@ -75,7 +75,7 @@ std::string verify_batches(const FoundCheckpoint& from, std::uint64_t first_step
     if (then[i] == now[i]) continue;
     if (group != nullptr) group->leave(nullptr);  // all processes find the same, and none is lost by it
     fail(ErrorKind::usage,
-         "--verify: the batch of step {} is not the one that the run behind '{}' has seen: {}. Leave out --verify to resume all "
+         "--verify: the batch of step {} is not the one that the run after '{}' has seen: {}. Leave out --verify to resume all "
          "the same",
          first + i + 1, path, difference_text(then[i], now[i]));
   }

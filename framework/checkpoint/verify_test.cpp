@@ -42,7 +42,7 @@ TEST(Verify, TheSameBatchesAreSaidWithTheirNumber) {
 TEST(Verify, TheFirstBatchThatDiffersIsNamedWithWhatDiffers) {
   const std::string other_samples = mistake(checkpoint(), reading(9, {1, 90})),
                     other_images = mistake(checkpoint(), reading(9, {9, 1}));
-  EXPECT_NE(other_samples.find("--verify: the batch of step 9 is not the one that the run behind 'runs/x/checkpoints/"),
+  EXPECT_NE(other_samples.find("--verify: the batch of step 9 is not the one that the run after 'runs/x/checkpoints/"),
             std::string::npos)
       << other_samples;
   EXPECT_NE(other_samples.find("its stream hash was 0000000000000009, and is 0000000000000001"), std::string::npos)

@@ -34,7 +34,7 @@ TEST(LearningPhases, BackwardGoesAsFarAsSomethingLearns) {
   const Network chain = network({{-1}, {0}, {1}});
   EXPECT_EQ(until(chain, {3, 3, kInf, kInf, kInf, kInf}), (Epochs{3, 3, kInf, kInf, kInf, kInf}));
   EXPECT_EQ(until(chain, {3, 2, 1, 1, kInf, kInf}), (Epochs{3, 3, 3, 3, kInf, kInf}))
-      << "a layer behind needs its input's gradient";
+      << "a layer after needs its input's gradient";
   EXPECT_EQ(until(chain, {3, kInf, 1, 1, kInf, kInf}), Epochs(6, kInf)) << "a bias that learns keeps its layer";
   EXPECT_EQ(until(chain, {kInf, kInf, 1, 1, kInf, kInf}), Epochs(6, kInf)) << "in the middle";
   EXPECT_EQ(until(chain, {}), Epochs(6, kInf));

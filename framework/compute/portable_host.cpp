@@ -108,10 +108,10 @@ bool keeps_zeros(const PortableElement& e) {
   return std::bit_cast<std::uint32_t>(out) == 0;
 }
 
-// Whether something is to be done behind the last channel.
+// Whether something is to be done after the last channel.
 bool wants_zeros(const PortableElement& e) { return e.written(0).padded != e.channels && !keeps_zeros(e); }
 
-// How many of `count` values, from element `begin` of a flat tensor on, lie behind the last channel.
+// How many of `count` values, from element `begin` of a flat tensor on, lie after the last channel.
 template <class T>
 void zero_padding(const PortableElement& e, std::int64_t begin, T* values, std::int64_t count) {
   const TensorView& view = e.written(0);
@@ -238,7 +238,7 @@ void run_sum(const PortableElement& e, std::int64_t unit) {
 // ---- What is read and written ----
 
 // The memory of a tensor from its first element to its last. Kernels of the forms `each` and `sum` are computed over whole packs of
-// channels on a GPU, so they also read the padding behind the last one.
+// channels on a GPU, so they also read the padding after the last one.
 MemoryUse use_of(const PortableElement& e, const TensorView& view, bool write) {
   const bool packs = write || e.kernel->form == PortableForm::each || e.kernel->form == PortableForm::sum;
   const std::int64_t channels = packs ? view.padded : e.channels;

@@ -11,7 +11,7 @@ namespace millrace::portable {
 struct Patch {
   std::int64_t first_line = 0, lines = 0;
   std::int64_t first_channel = 0, channels = 0;  // where a tensor has blocks apart: within one block, or lines == 1
-  bool is_end = false;                           // the last channel is among them: padding lies behind it
+  bool is_end = false;                           // the last channel is among them: padding lies after it
 };
 
 // Where the patch lies in the tensor just as an array of float32 would, and nothing is added or padded; else null.
@@ -19,7 +19,7 @@ float* in_place(const TensorView& view, std::int64_t pixels, const Patch& patch)
 
 // The patch's values: in place where they lie so, else copied to `staged`.
 const float* load(const TensorView& view, std::int64_t pixels, const Patch& patch, float* staged);
-// Writes the patch, or adds to it where the view says so; zeros behind the last channel.
+// Writes the patch, or adds to it where the view says so; zeros after the last channel.
 void store(const TensorView& view, std::int64_t pixels, const Patch& patch, const float* values);
 
 // The number of a place of a tensor that is not by channel.

@@ -15,7 +15,7 @@ void CheckpointParams::describe(ParamSet<CheckpointParams>& set) {
           "too. \"never\": there are none");
   set.add("keep", &CheckpointParams::keep).range(1).text("so many of the newest are kept");
   set.add("keep_every", &CheckpointParams::keep_every)
-      .text("\"1000 steps\" or \"10 epochs\": the first checkpoint at or behind each of these is kept for ever");
+      .text("\"1000 steps\" or \"10 epochs\": the first checkpoint at or after each of these is kept for ever");
   set.add("best", &CheckpointParams::best)
       .text(
           "\"validate.accuracy\": whenever this figure improves there is a checkpoint, and the best one is kept too; run.best "

@@ -32,7 +32,7 @@ struct CheckpointPlan {
   Every every;              // by steps or epochs; the end of the run always counts
   double seconds = 0;       // > 0: by time instead
   std::size_t keep = 3;
-  Every keep_every;                // the first checkpoint at or behind each such moment is kept for ever; by default none
+  Every keep_every;                // the first checkpoint at or after each such moment is kept for ever; by default none
   std::optional<FigurePlan> best;  // the checkpoint at its best value is kept besides
   bool resume = false;             // resumes the newest run of this name, where there is one
   std::string folder;              // ""; or the folder or URL where those of all runs lie, each run's in a folder of its own

@@ -93,7 +93,7 @@ class Connector {
     std::string message = fmt::format("'{}' computes gradients, and no stage of [{}] uses them", giver->name, plan_.name);
     if (!remedy.empty()) {
       message += validates ? fmt::format("; a graph beside the training takes '{}' instead", remedy)
-                           : fmt::format(", so that nothing is trained; put '{}' behind it in the flow", remedy);
+                           : fmt::format(", so that nothing is trained; put '{}' after it in the flow", remedy);
     }
     errors_.add(giver->at, std::move(message));
   }

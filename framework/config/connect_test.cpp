@@ -74,7 +74,7 @@ TEST_F(ConnectRefuses, GradientsThatNoStageUses) {
   };
   const std::string message =
       "p.toml:2:49: 'forward_backward' computes gradients, and no stage of [train] uses them, so that nothing is trained; put "
-      "'optimizer' behind it in the flow";
+      "'optimizer' after it in the flow";
   EXPECT_EQ(said("\"forward_backward\", \"metrics\""), message);
   EXPECT_EQ(said("\"forward_backward\", \"allreduce\", \"metrics\""), message);
   EXPECT_EQ(said("\"forward_backward\", \"allreduce\", \"optimizer\""), "");

@@ -81,7 +81,7 @@ class NestingScan {
     while (at_ < text_.size() && text_[at_] == ']') ++at_;
   }
 
-  // From its opening quotes to behind its closing ones. Three quotes hold several lines; two more may stand before the closing
+  // From its opening quotes to after its closing ones. Three quotes hold several lines; two more may stand before the closing
   // ones.
   void skip_text(char quote) {
     const std::string_view mark = text_.substr(at_, 3);

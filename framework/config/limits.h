@@ -22,7 +22,7 @@ std::optional<TextPlace> too_deep(std::string_view toml);
 // Whether it holds more than `most` levels of tables and lists. It stops there.
 bool is_deeper(const Value& value, int most);
 
-// Its characters, roughly; counting ends behind `most`.
+// Its characters, roughly; counting ends after `most`.
 std::size_t size_of(const Value& value, std::size_t most);
 
 }  // namespace millrace

@@ -69,7 +69,7 @@ class NetworkReader {
     return fs::path(is_in_file(value.at()) ? *value.at().file : pipeline_file_).parent_path();
   }
 
-  // Nothing, once the mistake is in errors_, with a hint behind it.
+  // Nothing, once the mistake is in errors_, with a hint after it.
   std::optional<std::string> existing_file(const Value& name, const std::string& hint = "") {
     const fs::path given = name.text();
     const std::string beside = (folder_of(name) / given).lexically_normal().string();

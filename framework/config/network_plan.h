@@ -21,7 +21,7 @@ struct NetworkPlan {
 // The file that `use` names; nothing when there is none.
 std::optional<std::string> network_file(const Value& use, const std::string& pipeline_file);
 
-// Behind "there is no file": what weights may be, for who gives a name such as "imagenet". "": it is no such name.
+// After "there is no file": what weights may be, for who gives a name such as "imagenet". "": it is no such name.
 std::string weights_hint(const std::string& name);
 
 // `use` names a network of the zoo (see shipped.h) or a file. Mistakes are added to `errors`. Files in `table` are replaced by

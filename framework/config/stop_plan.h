@@ -67,7 +67,7 @@ struct PlateauPlan {
   std::uint64_t patience = 0;        // passes of figure->graph without a better value
   double factor = 1;                 // that the learning rate is multiplied by then
   double min_factor = 0;             // of all these factors together
-  std::uint64_t cooldown = 0;        // passes behind a lower rate that are not counted
+  std::uint64_t cooldown = 0;        // passes after a lower rate that are not counted
   Threshold threshold = {};
 };
 

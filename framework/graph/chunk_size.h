@@ -10,7 +10,7 @@ inline constexpr double kSecondsPerChunk = 200e-6;  // against 0.1 to 0.4 us for
 inline constexpr std::uint32_t kMostPerChunk = 64;
 inline constexpr std::uint32_t kFirstChunk = 8;  // before anything was measured
 
-// `sample_seconds`: of a thread, for one sample in all stages behind the source; 0: not measured yet. Each thread is to get
+// `sample_seconds`: of a thread, for one sample in all stages after the source; 0: not measured yet. Each thread is to get
 // several chunks of a batch.
 inline std::uint32_t automatic_chunk(double sample_seconds, std::uint32_t batch, int threads) {
   const std::uint32_t most = std::clamp(batch / (2 * static_cast<std::uint32_t>(threads)), 1U, kMostPerChunk);

@@ -34,7 +34,7 @@ std::string GuardedMemory::damage(std::size_t index) const {
   for (std::size_t i = 0; i < behind(); ++i) after += begin[bytes_ + i] != canary(i) ? 1 : 0;
   std::string text;
   if (before > 0) text = bytes_text(before, "before");
-  if (after > 0) text += (before > 0 ? " and " : "") + bytes_text(after, "behind");
+  if (after > 0) text += (before > 0 ? " and " : "") + bytes_text(after, "after");
   return text;
 }
 

@@ -1,4 +1,4 @@
-// Memory with known bytes before and behind each piece. They tell whether a stage wrote outside its piece.
+// Memory with known bytes before and after each piece. They tell whether a stage wrote outside its piece.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace millrace::flow {
 // Pieces of one size. Different pieces may be used by different threads at once.
 class GuardedMemory {
  public:
-  static constexpr std::size_t kGuard = 64;  // bytes before a piece, and at least as many behind it
+  static constexpr std::size_t kGuard = 64;  // bytes before a piece, and at least as many after it
 
   using Allocate = std::function<std::shared_ptr<std::uint8_t[]>(std::size_t bytes)>;
 
@@ -25,7 +25,7 @@ class GuardedMemory {
   std::shared_ptr<std::uint8_t[]> share(std::size_t index) const { return {memory_, piece(index)}; }
 
   void renew(std::size_t index);                // writes the guards of a piece
-  std::string damage(std::size_t index) const;  // "3 bytes before it and 12 bytes behind it"; "" when the guards are whole
+  std::string damage(std::size_t index) const;  // "3 bytes before it and 12 bytes after it"; "" when the guards are whole
 
  private:
   std::size_t behind() const { return kGuard + (kGuard - bytes_ % kGuard) % kGuard; }

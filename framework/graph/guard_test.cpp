@@ -21,7 +21,7 @@ TEST(Guard, CountsTheBytesThatWereWrittenOutsideAPiece) {
   EXPECT_EQ(memory.damage(1), "1 byte before it");
   memory.piece(1)[10] ^= 1;
   memory.piece(1)[63] ^= 1;
-  EXPECT_EQ(memory.damage(1), "1 byte before it and 2 bytes behind it");
+  EXPECT_EQ(memory.damage(1), "1 byte before it and 2 bytes after it");
   EXPECT_EQ(memory.damage(0), "");
   EXPECT_EQ(memory.damage(2), "");
   memory.renew(1);
@@ -83,8 +83,8 @@ TEST(Guard, NamesTheStageAndTheSample) {
   const std::string advice =
       ". A stage may write only into what Sample::new_image(), change_pixels() and Batch::change_pixels() give it";
   const std::string begin = "stage 'train.writes': sample 'sample/5': it wrote outside the slot of the image (4 x 4 x 3): ";
-  EXPECT_EQ(error_with(0, true), begin + "1 byte behind it" + advice);
-  EXPECT_EQ(error_with(63, true), begin + "1 byte behind it" + advice);
+  EXPECT_EQ(error_with(0, true), begin + "1 byte after it" + advice);
+  EXPECT_EQ(error_with(63, true), begin + "1 byte after it" + advice);
   EXPECT_EQ(error_with(-49, true), begin + "1 byte before it" + advice);
 }
 

@@ -12,7 +12,7 @@ namespace millrace {
 
 namespace {
 
-constexpr int kFraction = 32;  // bits of a coordinate behind the point
+constexpr int kFraction = 32;  // bits of a coordinate after the point
 constexpr std::int64_t kOne = std::int64_t{1} << kFraction;
 constexpr int kBlendBits = 11;  // bits of a bilinear weight
 

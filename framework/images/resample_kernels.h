@@ -19,7 +19,7 @@ struct NarrowJob {
   const std::int32_t* weights;  // (to, taps); taps is a multiple of 4
   const std::int32_t* packed;   // (to, taps): the same, packed
   int taps, to;
-  std::uint8_t* out;  // (rows, to, channels), rows out_stride bytes apart; kRowPadding bytes behind each may be overwritten
+  std::uint8_t* out;  // (rows, to, channels), rows out_stride bytes apart; kRowPadding bytes after each may be overwritten
   std::size_t out_stride;
 };
 

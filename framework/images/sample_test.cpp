@@ -14,7 +14,7 @@ namespace {
 
 constexpr Border kBorders[] = {Border::constant, Border::reflect, Border::edge};
 
-// An image with different bytes everywhere, and the memory behind it.
+// An image with different bytes everywhere, and the memory after it.
 struct TestImage {
   std::vector<std::uint8_t> bytes;
   Image image;

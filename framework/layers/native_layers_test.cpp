@@ -209,7 +209,7 @@ TEST_F(Ops, PoolsCountWindowsAsPyTorchDoes) {
   EXPECT_EQ(output("max_pool", "kernel = 3\nstride = 2\npadding = 1", {64, 112, 112}), (Shape{64, 56, 56}));
   EXPECT_EQ(output("max_pool", "kernel = 2\nceil_mode = true", {64, 31, 31}), (Shape{64, 16, 16}));
   EXPECT_EQ(output("max_pool", "kernel = 3\nstride = 2\nceil_mode = true", {64, 13, 13}), (Shape{64, 6, 6}));
-  // A window that would begin in the padding behind the input is left out: torch.nn.MaxPool2d(2, 2, 1, ceil_mode=True) of 5 -> 3.
+  // A window that would begin in the padding after the input is left out: torch.nn.MaxPool2d(2, 2, 1, ceil_mode=True) of 5 -> 3.
   EXPECT_EQ(output("max_pool", "kernel = 2\npadding = 1\nceil_mode = true", {1, 5, 5}), (Shape{1, 3, 3}));
   EXPECT_EQ(output("average_pool", "kernel = 8", {128, 8, 8}), (Shape{128, 1, 1}));
   EXPECT_EQ(output("average_pool", "", {128, 8, 6}), (Shape{128, 1, 1}));

@@ -36,7 +36,7 @@ TEST_F(AuxiliaryLayers, StandBesideTheOthers) {
   std::vector<std::string> names;
   for (const Layer& layer : network->layers) names.push_back(layer.name);
   EXPECT_EQ(names, (std::vector<std::string>{"stem", "aux.relu1", "aux.linear1", "body", "fc"}));
-  EXPECT_EQ(network->layers[3].inputs, (std::vector<LayerPort>{0})) << "the entry behind it takes what the one before gives";
+  EXPECT_EQ(network->layers[3].inputs, (std::vector<LayerPort>{0})) << "the entry after it takes what the one before gives";
   const LayerPort side(2);
   EXPECT_EQ(layers_for(*network, {}), (std::vector<bool>{true, false, false, true, true}));
   EXPECT_EQ(layers_for(*network, {&side, 1}), std::vector<bool>(5, true));

@@ -14,7 +14,7 @@
 //   name       of the layer, relative to its block; default: the op or block with a running number, "relu1"
 //   from       one name or a list: whose outputs it takes; default: the entry before it. "@input" is the block's input (or the
 //              network's). A name is looked for in the same block first, then further out; a block's name means its output
-//   auxiliary  true: no later layer needs to take its output; training may measure a loss there. The entry behind it takes the
+//   auxiliary  true: no later layer needs to take its output; training may measure a loss there. The entry after it takes the
 //              output of the entry before it
 //   when       false leaves the entry out; its name then means what `otherwise` names (default: its own input)
 // and one with `block`

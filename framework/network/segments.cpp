@@ -39,7 +39,7 @@ class Cutter {
   }
 
   // Ends of segments with at most `peak` bytes at once; empty when there are none. Of all ways to cut the nodes before one place
-  // only the one that keeps least matters to what comes behind.
+  // only the one that keeps least matters to what comes after.
   std::vector<int> within(std::size_t peak) const {
     std::vector<std::size_t> least(size_ + 1, kNever), from(size_ + 1, 0);
     least[0] = 0;
@@ -66,7 +66,7 @@ class Cutter {
   std::vector<std::size_t> bytes_;
   std::vector<int> last_;
   std::size_t size_;
-  std::vector<std::size_t> kept_;  // by begin and end of a segment: bytes of its nodes' outputs that are read behind it
+  std::vector<std::size_t> kept_;  // by begin and end of a segment: bytes of its nodes' outputs that are read after it
 };
 
 }  // namespace

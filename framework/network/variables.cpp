@@ -40,7 +40,7 @@ Value resolve(const Value& value, const Value& variables, Diagnostics& errors) {
   return evaluate(value, TableScope(variables), errors);
 }
 
-// Each default once, behind those that it refers to.
+// Each default once, after those that it refers to.
 void bind(Value& variables, const Value& given, const Value& defaults, Diagnostics& errors) {
   for (const Member& member : given.table()) variables.set(member.key, member.value);
   struct Pending {

@@ -43,8 +43,8 @@ std::string refusal(AnyContext given) {
 }
 
 TEST(Context, IsMadeWhereTheStageStandsOrTheStageIsRefused) {
-  const char* const data = "this stage needs to know the samples that arrive: put it behind a source";
-  const char* const steps = "this stage needs to know replicas and steps: put it behind 'batch' in flow";
+  const char* const data = "this stage needs to know the samples that arrive: put it after a source";
+  const char* const steps = "this stage needs to know replicas and steps: put it after 'batch' in flow";
   const StepContext step;
   const DataContext& behind_source = step;
   const StageSite& site = step;

@@ -62,12 +62,12 @@ StageType& StageType::operator=(StageType&&) noexcept = default;
 StageType::~StageType() = default;
 
 const DataContext& AnyContext::data() const {
-  if (data_ == nullptr) fail(ErrorKind::usage, "this stage needs to know the samples that arrive: put it behind a source");
+  if (data_ == nullptr) fail(ErrorKind::usage, "this stage needs to know the samples that arrive: put it after a source");
   return *data_;
 }
 
 const StepContext& AnyContext::step() const {
-  if (step_ == nullptr) fail(ErrorKind::usage, "this stage needs to know replicas and steps: put it behind 'batch' in flow");
+  if (step_ == nullptr) fail(ErrorKind::usage, "this stage needs to know replicas and steps: put it after 'batch' in flow");
   return *step_;
 }
 

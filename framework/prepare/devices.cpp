@@ -156,7 +156,7 @@ void check_replicas(std::string_view text, std::size_t replicas, std::size_t pro
        replicas, replicas == 1 ? "" : "s", processes);
 }
 
-// By rank, the number of its first replica; behind the last rank, that of all replicas.
+// By rank, the number of its first replica; after the last rank, that of all replicas.
 std::vector<std::size_t> first_replicas(Group* group, std::size_t mine) {
   if (group == nullptr) return {0, mine};
   std::vector<std::size_t> first = {0};
@@ -189,7 +189,7 @@ DeviceRequest parse_devices(std::string_view text) {
   request.backend = is_number ? "gpu" : text.substr(0, end);
   if (request.backend.empty()) fail(ErrorKind::usage, "devices = \"{}\" names no backend; write \"auto\" or \"cpu\"", text);
   if (end == text.size()) return request;
-  if (request.backend == "all") fail(ErrorKind::usage, "devices = \"{}\": \"all\" stands alone, or behind a backend", text);
+  if (request.backend == "all") fail(ErrorKind::usage, "devices = \"{}\": \"all\" stands alone, or after a backend", text);
   std::string_view rest = is_number ? text : text.substr(end + 1);
   if (!is_number && text[end] == '*') {
     const int copies = parse_number(rest, text);

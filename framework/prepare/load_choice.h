@@ -19,7 +19,7 @@ std::vector<double> shares_of(const std::vector<double>& samples_per_second);
 std::vector<double> kept_load(const Value& then, std::size_t replicas);
 
 // Measures all replicas of the run at once, since those of one machine share its memory: forward passes over black images, for
-// half a second behind a warm-up. Sets the shares of run.replicas, and says them in run.load_choice. A run that resumes with as
+// half a second after a warm-up. Sets the shares of run.replicas, and says them in run.load_choice. A run that resumes with as
 // many replicas has them already. All processes call it. REQUIRES: measures_load(run.pipeline), and what `compiling` refers to is
 // the run's.
 void choose_load(PreparedRun& run, const ReplicaSet::Compiling& compiling);

@@ -35,8 +35,8 @@ std::string lack_of_host(const Items& items, std::size_t limit, bool is_asked) {
   return limit == 0 ? "" : lack_of(items, "", "the host's", is_asked ? "run.memory" : "the machine", limit);
 }
 
-// Measured on the host: 20 to 50 MiB for five networks, 126 for vgg16 behind a search for the batch's size, which leaves kernels
-// behind, and 100 for the 426 layers of densenet121. On a GPU: not measured.
+// Measured on the host: 20 to 50 MiB for five networks, 126 for vgg16 after a search for the batch's size, which leaves kernels
+// after, and 100 for the 426 layers of densenet121. On a GPU: not measured.
 MemoryItem program(const MemoryNeeds& needs) {
   constexpr std::size_t kAlone = std::size_t{128} << 20, kWithDevices = std::size_t{256} << 20, kLayer = std::size_t{96} << 10;
   const bool apart = !needs.replicas.empty() && has_own_memory(needs.replicas.front());

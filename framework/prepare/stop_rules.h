@@ -31,7 +31,7 @@ class FigureWatch {
   std::uint64_t passes_since_best() const { return passes_; }
   RunState::Watched state() const { return {best_, best_step_, passes_, cooldown_}; }
   void restore(const RunState::Watched& state);
-  // The count starts again behind so many passes.
+  // The count starts again after so many passes.
   void restart_count(std::uint64_t cooldown) {
     passes_ = 0;
     cooldown_ = cooldown;

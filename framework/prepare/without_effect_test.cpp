@@ -47,7 +47,7 @@ TEST_F(WithoutEffect, APatienceThatOutlastsTheRun) {
 }
 
 TEST_F(WithoutEffect, APatienceOfAGraphThatRunsRarely) {
-  pipeline_.graphs[1].when = Every{.steps = 20};  // behind steps 20, 40 and 50
+  pipeline_.graphs[1].when = Every{.steps = 20};  // after steps 20, 40 and 50
   watch(pipeline_.stop, "validate", "accuracy", 2);
   EXPECT_EQ(said(),
             Said{"p.toml: figure of [stop] has no effect: patience = 2 takes 3 passes of [validate] before the last step, "

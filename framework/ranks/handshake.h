@@ -32,7 +32,7 @@ struct Introduction {
   std::int32_t rank = 0, ranks = 0, to = 0;  // `to`: the rank that is meant
   std::uint32_t port = 0;                    // where it listens itself
   Nonce nonce = {};
-  std::array<char, 64> host = {};                               // what it calls itself; zeros behind it
+  std::array<char, 64> host = {};                               // what it calls itself; zeros after it
   std::array<std::array<char, 46>, kAddresses> addresses = {};  // its own, as numbers
 };
 

@@ -64,7 +64,7 @@ class InferenceRecipeReader {
     return reads && behind;
   }
 
-  // The stages behind `batch` are not made yet.
+  // The stages after `batch` are not made yet.
   const Stage* made(std::size_t s) const { return build_.stages()[s].empty() ? nullptr : build_.stages()[s].front().get(); }
   bool is_cache(std::size_t s) const { return dynamic_cast<const SampleCache*>(made(s)) != nullptr; }
   bool is_random(std::size_t s) const {

@@ -11,7 +11,7 @@
 //   unrepeatable = "stage 'sepia' ..."      # why --predict cannot do as the run did; missing: it can
 //   batch     = 250                         # the size of its batches
 //   prepare   = ["decode_image"]            # stages before `batch`, without caches
-//   predict   = ["forward"]                 # stages behind it, up to the predictions
+//   predict   = ["forward"]                 # stages after it, up to the predictions
 //   input     = { height = 32, width = 32, channels = 3, mean = [...], deviation = [...] }
 //   target    = { kind = "classes", scale = 1, ids = [[0], [1, 5]], colours = ["#808080", "#800000"] }
 //                                           # of label images: the values of each class, and its colour where the source names it

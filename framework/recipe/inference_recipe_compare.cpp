@@ -129,7 +129,7 @@ class InferenceRecipeComparison {
         fmt::format("precision = \"{0}\" (--set run.precision={1} says that it is meant)", stored_.precision, here_.precision));
   }
 
-  // One message: where one layer is another, those behind it often are.
+  // One message: where one layer is another, those after it often are.
   void network() {
     const Value then = variables_of(stored_), now = variables_of(here_);
     Value names = then;

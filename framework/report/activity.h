@@ -21,7 +21,7 @@ class Activity {
     const Lock lock(mutex_);
     return text_;
   }
-  // Whether an end now would lose something: false until the first training step, and behind the last write.
+  // Whether an end now would lose something: false until the first training step, and after the last write.
   bool something_to_save() const {
     const Lock lock(mutex_);
     return something_to_save_;

@@ -54,7 +54,7 @@ double workers_share(const TelemetryEvent& done) {
   return busy / (done.elapsed_seconds * std::max(done.data_threads, 1));
 }
 
-// The stages that only data threads run. A stage behind the gate submits work, and its busy time is small.
+// The stages that only data threads run. A stage after the gate submits work, and its busy time is small.
 Bottleneck data_bound(const TelemetryEvent& done) {
   const double workers = workers_share(done);
   double of_busiest = 0;

@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-// Does the steps behind the newest checkpoint of the run in `folder` once more, or those from the first one on where it
+// Does the steps after the newest checkpoint of the run in `folder` once more, or those from the first one on where it
 // has none, until a loss is not finite. Then looks into the step before and into this one: at its parameters and samples, at the
 // output of each layer in the order of forward, and at the gradients of parameters in the order of backward. Layers are computed
 // one after the other, each by a network of its own that ends with it, which is slow and takes little memory. Writes nothing into

@@ -20,8 +20,8 @@ class Progress {
 
   explicit Progress(std::uint64_t done) : done_(done) {}
 
-  // What becomes of the gate behind a step. It stays open, or the run is to look: the step is a boundary, an observer is too far
-  // behind, or the run is in trouble.
+  // What becomes of the gate after a step. It stays open, or the run is to look: the step is a boundary, an observer is too far
+  // after, or the run is in trouble.
   struct Gate {
     bool is_open = true, is_boundary = false;
     std::string held_by = {};  // the observer
@@ -35,7 +35,7 @@ class Progress {
   std::optional<Error> error() const;  // that has ended the graph
 
   struct News {
-    std::uint64_t boundary = 0;  // the gate is closed behind so many steps; 0: it is not. It is told once
+    std::uint64_t boundary = 0;  // the gate is closed after so many steps; 0: it is not. It is told once
     bool is_drained = false;
     std::string held_by;  // the observer that the gate is closed for; "": none
   };

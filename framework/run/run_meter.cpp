@@ -174,7 +174,7 @@ GraphSums RunMeter::await_reports(const std::string& graph, std::uint64_t epoch,
   return sums;
 }
 
-// What a device computes beside a step's loss, such as the norm of its gradients, may come behind it.
+// What a device computes beside a step's loss, such as the norm of its gradients, may come after it.
 void RunMeter::await_steps(std::uint64_t done) {
   const double patience = run_.options().report_patience;
   WaitedTime waited;

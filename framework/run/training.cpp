@@ -205,7 +205,7 @@ void Training::at_boundary(std::uint64_t done) {
   }
   look_at_numbers();
   if (compares_weights_after(run_, done)) {
-    run_.doing(fmt::format("comparing the weights of the replicas, behind step {}", done));
+    run_.doing(fmt::format("comparing the weights of the replicas, after step {}", done));
     stands_still_for("compare_replicas", [&] { require_same_weights(run_, done); });
   }
   stands_still_for("observers", [&] { run_.observers().flush(waiting()); });

@@ -81,7 +81,7 @@ TEST(Schedule, DropsAtEachEpochOfAList) {
   EXPECT_NEAR(at(89), 0.0001, 1e-15);
 }
 
-// 782 steps an epoch: 0.1 epochs are 78.2 steps, and the drop comes with the first step that lies behind them.
+// 782 steps an epoch: 0.1 epochs are 78.2 steps, and the drop comes with the first step that lies after them.
 TEST(Schedule, AListedDropHappensAtItsStepAlthoughEpochsDoNotDivide) {
   const Schedule schedule({.initial = 1, .schedule = "piecewise", .drops = {0.1, 1.0 / 3, 7}}, 782, 7820);
   EXPECT_DOUBLE_EQ(schedule.rate(78), 1);
@@ -128,7 +128,7 @@ TEST(Schedule, KeysThatSayTheSameAreRefusedByName) {
   EXPECT_EQ(mistake({.schedule = "piecewise", .drop_steps = 1, .drops = {3}}),
             "'learning_rate': 'drop_steps' and 'drops' are two ways to give the drops: choose one");
   EXPECT_EQ(mistake({.schedule = "piecewise", .drops = {30, 60, 60}}),
-            "drops of learning_rate must rise, and 60 stands behind 60");
+            "drops of learning_rate must rise, and 60 stands after 60");
 }
 
 TEST(Schedule, AWarmUpAtARateOfZeroIsAMistake) {

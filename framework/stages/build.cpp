@@ -44,10 +44,10 @@ std::vector<bool> taken_ports(const GraphPlan& plan, std::size_t stage) {
 }
 
 // A name without what two writings of one class differ in: upper and lower case, accents and blanks. macOS writes an accent
-// behind its letter (U+0300 to U+036F) where others write one letter for both (here those of Latin-1), and spreadsheets write
+// after its letter (U+0300 to U+036F) where others write one letter for both (here those of Latin-1), and spreadsheets write
 // blanks that do not break (U+00A0).
 std::string folded(std::string_view name) {
-  // Of the second bytes 80 to BF behind C3; '?': a letter of its own.
+  // Of the second bytes 80 to BF after C3; '?': a letter of its own.
   constexpr std::string_view kBare = "aaaaaa?ceeeeiiii?nooooo??uuuuy??aaaaaa?ceeeeiiii?nooooo??uuuuy?y";
   std::string bare;
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -401,7 +401,7 @@ void GraphBuild::require_sums(std::size_t replicas) const {
   }
 }
 
-// What changes gradients behind the stage that uses them would change nothing, and the user would not learn of it.
+// What changes gradients after the stage that uses them would change nothing, and the user would not learn of it.
 void GraphBuild::require_use_of_gradients() const {
   std::size_t last_use = 0;
   for (std::size_t index = 0; index < plan_->stages.size(); ++index) {

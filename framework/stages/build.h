@@ -31,7 +31,7 @@ std::string place_of_source(const GraphBuild& build);  // for messages. REQUIRES
 // [train.augment]".
 std::string place_of(const StagePlan& stage, const GraphPlan& graph);
 
-// What the data stages of a graph made known: what the source lists, what arrives behind them, and how it is counted into steps.
+// What the data stages of a graph made known: what the source lists, what arrives after them, and how it is counted into steps.
 struct GraphData : DataContext {
   Source* source = nullptr;  // it is open; null: the graph has none
   const StagePlan *source_plan = nullptr, *batcher = nullptr;
@@ -59,7 +59,7 @@ class GraphBuild {
 
   void add_requests(CompileRequest& request) const;  // what the stages want of the network
 
-  // Makes the stages behind the Batcher. `context` holds what is the same for all graphs: replicas, devices, load, steps.
+  // Makes the stages after the Batcher. `context` holds what is the same for all graphs: replicas, devices, load, steps.
   void add_step_stages(StepContext context);
   void open_stages();  // all but the source, which is open already
 

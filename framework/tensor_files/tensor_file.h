@@ -39,7 +39,7 @@ struct TensorFile {
 
 // Reads a safetensors file (safetensors.h) or a state dict that PyTorch saved (torch_file.h): the first bytes tell which.
 // `inside`: the table of the file whose tensors are meant, such as "state_dict_ema"; of safetensors, what their names have in
-// front, with a dot behind it; "": the likeliest one. Throws Error(data) that names the file, and Error(usage) when it is a
+// front, with a dot after it; "": the likeliest one. Throws Error(data) that names the file, and Error(usage) when it is a
 // folder.
 TensorFile read_tensors(const std::string& path, const std::string& inside = {});
 std::map<std::string, std::string> read_tensors_metadata(const std::string& path);  // no value is read; PyTorch's have none

@@ -62,7 +62,7 @@ inline std::string pickle(const std::string& value) { return "\x80\x02" + value 
 
 // ---- an archive ----
 
-constexpr std::uint16_t kSizesFollow = 8;  // flag: an entry's own header has no sizes, a descriptor behind its content has them
+constexpr std::uint16_t kSizesFollow = 8;  // flag: an entry's own header has no sizes, a descriptor after its content has them
 
 struct ZipEntry {
   std::string name, content;

@@ -112,7 +112,7 @@ class TorchStream final : public TorchStorages {
       if (!begins_.try_emplace(key.text, begin).second) fail(ErrorKind::data, "holds the storage '{}' twice", shown(key.text));
       at = begin + storage->second.elements * element_bytes(storage->second.type);
     }
-    if (at != size_) fail(ErrorKind::data, "has {} bytes behind its last storage: it was added to", size_ - at);
+    if (at != size_) fail(ErrorKind::data, "has {} bytes after its last storage: it was added to", size_ - at);
   }
 
   // Where the values begin of a storage that begins at `at` with its count of elements. The file holds them all.

@@ -123,7 +123,7 @@ TEST_F(TorchStreamFile, RefusesStoragesThatDoNotFitTheFile) {
   EXPECT_EQ(read(stream(value, {{"7", eight_, 8}})).tensors.size(), 1U);
   expect_refused(stream(value, {{"7", eight_, 9}}), "its storage '7' of 8 elements is stored with 9");
   expect_refused(stream(value, {{"7", eight_.substr(1), 8}}), "its storage '7' of 8 elements of F32 does not fit the 31 bytes");
-  expect_refused(stream(value, {{"7", eight_ + "x", 8}}), "has 1 bytes behind its last storage");
+  expect_refused(stream(value, {{"7", eight_ + "x", 8}}), "has 1 bytes after its last storage");
   expect_refused(stream(value, {{"7", eight_, 8}, {"7", eight_, 8}}), "holds the storage '7' twice");
   expect_refused(stream(value, {{"7", eight_, 8}, {"8", "", 0}}), "holds a storage '8', which nothing in it describes");
   expect_refused(stream(value, {}), "tensor 'w': its storage '7' is none of the 0 that the file holds");

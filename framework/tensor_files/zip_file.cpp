@@ -177,7 +177,7 @@ std::uint64_t ZipFile::content_of(std::string_view name, const Entry& entry) {
     fail(ErrorKind::data, "its entry '{}' does not lie where the list says", shown(name));
   }
   if (begin > size_ || entry.bytes > size_ - begin) {
-    fail(ErrorKind::data, "its entry '{}' would end behind the archive, which has {} bytes: it was cut or changed", shown(name),
+    fail(ErrorKind::data, "its entry '{}' would end after the archive, which has {} bytes: it was cut or changed", shown(name),
          size_);
   }
   return begin;

@@ -65,7 +65,7 @@ std::string read_whole(Storage& storage, const std::string& url) {
 std::string read_part(Storage& storage, const std::string& url, std::size_t offset, std::size_t size) {
   std::string part(size + 1, '#');
   storage.read(url, offset, size, reinterpret_cast<std::uint8_t*>(part.data()));
-  if (part.back() != '#') fail(ErrorKind::run, "it writes behind the {} bytes that were asked for", size);
+  if (part.back() != '#') fail(ErrorKind::run, "it writes after the {} bytes that were asked for", size);
   part.pop_back();
   return part;
 }
@@ -140,7 +140,7 @@ void storage_refusals(const Registry& registry, const std::string& scheme, Repor
   refuses("reading a part of what is not there", missing, ErrorKind::data, [&] { storage->read(missing, 0, 1, room.data()); });
   refuses("listing what is not there", missing, ErrorKind::data, [&] { storage->list(missing, [](const auto&) {}); });
   refuses("reading over the end", url, ErrorKind::storage, [&] { storage->read(url, 0, size + 1, room.data()); });
-  refuses("reading behind the end", url, ErrorKind::storage, [&] { storage->read(url, size + 1, 1, room.data()); });
+  refuses("reading after the end", url, ErrorKind::storage, [&] { storage->read(url, size + 1, 1, room.data()); });
 }
 
 void storage_threads(const Registry& registry, const std::string& scheme, Report& report) {

@@ -23,7 +23,7 @@ const char* in_words(Role role) {
     case Role::batcher: return "batchers";
     case Role::stage: break;
   }
-  return "stages behind 'batch'";
+  return "stages after 'batch'";
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ std::vector<FriBidiChar> visual_order(const std::string& text) {
   const bool is_turned = fribidi_log2vis(logical.data(), length, &direction, visual.data(), nullptr, nullptr, nullptr) != 0;
   std::vector<FriBidiChar>& found = is_turned ? visual : logical;
   found.resize(static_cast<std::size_t>(length));
-  std::erase(found, FriBidiChar{FRIBIDI_CHAR_FILL});  // stands behind letters that were joined to one
+  std::erase(found, FriBidiChar{FRIBIDI_CHAR_FILL});  // stands after letters that were joined to one
   return found;
 }
 

@@ -20,7 +20,7 @@ Value value_of(const nlohmann::json& json) {
   return made;
 }
 
-// Arrays of whole packs, with zeros behind the last element.
+// Arrays of whole packs, with zeros after the last element.
 struct alignas(32) Pack {
   float values[kUpdatePack];
 };

@@ -23,7 +23,7 @@ std::string text_of(const std::filesystem::path& file) {
   return text;
 }
 
-// The text that ends behind the bracket which closes that at `open`.
+// The text that ends after the bracket which closes that at `open`.
 std::size_t behind_bracket(std::string_view text, std::size_t open) {
   int depth = 0;
   for (std::size_t i = open; i < text.size(); ++i) {
@@ -91,7 +91,7 @@ class ClassReader {
     }
   }
 
-  // Behind the next label, declaration or function body.
+  // After the next label, declaration or function body.
   std::size_t end_of_member(std::size_t at, std::size_t last) const {
     static const std::regex label(R"(\s*(public|private|protected)\s*:(?!:))");
     std::smatch found;
@@ -99,7 +99,7 @@ class ClassReader {
                           found, label, std::regex_constants::match_continuous)) {
       return at + found.str().size();
     }
-    bool initialised = false;  // behind the ':' of a constructor or the '=' of a field
+    bool initialised = false;  // after the ':' of a constructor or the '=' of a field
     for (std::size_t i = at; i < last; ++i) {
       const char c = text_[i];
       if (c == ';') return i + 1;
@@ -113,7 +113,7 @@ class ClassReader {
     return last;
   }
 
-  // Whether the brace behind this begins the body of a function.
+  // Whether the brace after this begins the body of a function.
   static bool is_body(std::string_view before) {
     const std::string head = outline(before);
     const std::size_t bracket = head.find('(');

@@ -56,7 +56,7 @@ MILLRACE_PLUGIN("wrong", "1.0", "Wrong stages.") {
 """
 ANSWERS = [
     "a source is made before anything is known of its data: its constructor takes (const Params&, const millrace::StageSite&)",
-    "replicas and steps are known behind `batch` alone: the constructor of a SampleTransform or a Batcher takes "
+    "replicas and steps are known after `batch` alone: the constructor of a SampleTransform or a Batcher takes "
     "(const Params&, const millrace::StageSite&) or (const Params&, const millrace::DataContext&)",
     "request() is asked before the network is compiled: it takes (const Params&, const millrace::StageSite&, "
     "millrace::CompileRequest&), or DataContext instead of StageSite",

@@ -61,7 +61,7 @@ TEST_P(EveryLayer, ComputesTheSameOnAllBackends) {
     const std::vector<float> on_cpu = results(network, *compile("cpu", network, Precision::fp32).replica, batch);
     const std::vector<float> simulated = results(network, *compile("simulated", network, Precision::fp32).replica, batch);
     ASSERT_EQ(on_cpu.size(), simulated.size());
-    EXPECT_LT(difference(simulated, on_cpu), 1e-5);  // 7e-6 behind a batch norm of six vectors, which magnifies rounding
+    EXPECT_LT(difference(simulated, on_cpu), 1e-5);  // 7e-6 after a batch norm of six vectors, which magnifies rounding
     if (!computes("cpu", Precision::bf16)) return;
     const std::vector<float> rounded = results(network, *compile("cpu", network, Precision::bf16).replica, batch);
     EXPECT_LT(difference(rounded, on_cpu), 6e-2);

@@ -9,7 +9,7 @@
 namespace millrace::conformance {
 namespace {
 
-// Two layers in front, one of them frozen from the start but for its bias, a residual block behind them, and a branch around it.
+// Two layers in front, one of them frozen from the start but for its bias, a residual block after them, and a branch around it.
 constexpr const char* kLearningLayers = R"(
 input  = { channels = 3, height = 12, width = 10 }
 layers = [

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kOlder = 4;  // the first validation is behind step 3, and is the best then
+constexpr std::uint64_t kOlder = 4;  // the first validation is after step 3, and is the best then
 
 // A whole run with a checkpoint after each step, whose best weights are those of a later validation.
 class AbandonedBranch : public RunTest {
@@ -28,7 +28,7 @@ class AbandonedBranch : public RunTest {
     bytes_ = read_file(file_);
   }
   std::string latest() const { return read_file(file_.parent_path() / "checkpoints" / "latest"); }
-  // Behind this checkpoint, which does no step where the run ends there.
+  // After this checkpoint, which does no step where the run ends there.
   Outcome go_back(std::uint64_t step, const Words& more = {}) const {
     Words set = kAll;
     set.insert(set.end(), more.begin(), more.end());

@@ -136,10 +136,10 @@ TEST_F(BestFaultsTest, TheMetricsAreOnTheDiskBeforeACheckpointBehindThemIsTheNew
     if (call.call == "fsync" && call.descriptor == metrics) unsynced = 0;
     if (call.call != "rename" || !call.second.ends_with("checkpoints/latest")) continue;
     ++newest;
-    EXPECT_LE(unsynced, 8 - 2 * newest) << "checkpoint " << newest;  // training may be ahead, by steps behind this one
+    EXPECT_LE(unsynced, 8 - 2 * newest) << "checkpoint " << newest;  // training may be ahead, by steps after this one
   }
   EXPECT_EQ(newest, 4U);
-  EXPECT_EQ(unsynced, 0U) << "nothing is behind the last one";
+  EXPECT_EQ(unsynced, 0U) << "nothing is after the last one";
 }
 
 TEST_F(BestFaultsTest, OtherVersionsAreSaidByARunThatGoesOn) {

@@ -81,7 +81,7 @@ TEST_F(DiskFaultsTest, AnyCallMayFailAfterTheFirstCheckpoint) {
   const auto first =
       std::find_if(calls.begin(), calls.end(), [](const LoggedCall& call) { return call.second.ends_with("latest"); });
   ASSERT_NE(first, calls.end());
-  const std::uint64_t begin = first->number + 5, end = calls.back().number;  // behind the sync of the folder
+  const std::uint64_t begin = first->number + 5, end = calls.back().number;  // after the sync of the folder
   const char* const wanted = std::getenv("MILLRACE_FAULTS");
   const std::uint64_t stride = wanted != nullptr && std::string(wanted) == "all" ? 1 : (end - begin) / 2 - 7;
   std::uint64_t shift = 0;

@@ -24,7 +24,7 @@ class KnownFailure : public RunTest {
     whole_ = run("whole", kAll);
     ASSERT_EQ(whole_.code, 0) << whole_.err;
   }
-  // The same run, killed some time behind this step, and resumed.
+  // The same run, killed some time after this step, and resumed.
   void resume_behind(std::uint64_t step) {
     make_whole();
     copy_back_to(step, "whole", "resumed");
@@ -44,7 +44,7 @@ class KnownFailure : public RunTest {
 // Slow weights replace the fast ones at a run's last step, so they are left out where runs of several lengths are compared.
 const std::string kNoSlowWeights = "train.optimizer.lookahead={every=0}";
 
-// What is left of losses of power right behind each move of the pointer.
+// What is left of losses of power right after each move of the pointer.
 struct Moves {
   std::size_t all = 0;     // moves
   std::size_t there = 0;   // pointers that had moved
@@ -192,7 +192,7 @@ TEST_F(KnownFailure, ResumingPastTheFirstEpoch) {
   ASSERT_EQ(steps.size(), 2U);
   EXPECT_EQ(steps[0].at("step"), 9);
   EXPECT_EQ(steps[0].at("epoch"), 2);
-  expect_the_same(left_by(run_in("whole")), left_by(run_in("resumed")), "behind step 8");
+  expect_the_same(left_by(run_in("whole")), left_by(run_in("resumed")), "after step 8");
 }
 
 TEST_F(KnownFailure, SamplesWereRepeatedOrLeftOut) {

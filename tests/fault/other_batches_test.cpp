@@ -6,7 +6,7 @@
 namespace millrace::test {
 namespace {
 
-// 3 epochs of 120 samples: 5 steps of 24, or 1 of 70. Behind three of the smaller ones no larger one is left to do.
+// 3 epochs of 120 samples: 5 steps of 24, or 1 of 70. After three of the smaller ones no larger one is left to do.
 class LargerBatches : public RunTest {
  protected:
   Outcome go_on_behind(std::uint64_t step) const {

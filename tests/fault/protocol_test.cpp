@@ -65,7 +65,7 @@ class ProtocolTest : public testing::Test {
       fs::remove_all(left_);
       disk.after_power_loss(cut, random, left_);
       const std::string wrong = judge(announced_before(calls, cut));
-      if (!wrong.empty()) return fmt::format("seed {}, power lost behind call {}: {}", seed, cut, wrong);
+      if (!wrong.empty()) return fmt::format("seed {}, power lost after call {}: {}", seed, cut, wrong);
     }
     return {};
   }
@@ -105,7 +105,7 @@ TEST_P(EitherProtocol, KilledAtAnyCallTheNewestIsFound) {
     if (same) continue;  // what is there is what was there before
     fs::remove_all(left_);
     disk.after_kill(cut, left_);
-    ASSERT_EQ(judge(announced_before(calls, cut)), "") << "killed behind call " << cut;
+    ASSERT_EQ(judge(announced_before(calls, cut)), "") << "killed after call " << cut;
   }
 }
 

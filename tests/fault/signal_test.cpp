@@ -39,7 +39,7 @@ std::vector<nlohmann::json> events_of(const RunningProgram& program, const std::
 }
 
 // What a run that does steps is at now: a checkpoint has its temporary name while it is written, and a validation has its place
-// behind the report of a step. The writer has a thread of its own, so that both may be.
+// after the report of a step. The writer has a thread of its own, so that both may be.
 Phases phases_of(const RunningProgram& program, const fs::path& run) {
   const auto steps = events_of(program, "step"), passes = events_of(program, "validate");
   if (steps.empty()) return {};
@@ -138,7 +138,7 @@ void Signals::expect_an_end_of(RunningProgram& program, const Sent& sent, const 
 }
 
 std::uint64_t Signals::run_until(const Sent& sent, std::uint64_t done) {
-  const std::string what = fmt::format("behind step {}, {}", done, sent.text());
+  const std::string what = fmt::format("after step {}, {}", done, sent.text());
   RunningProgram program(command("runs", set_, sent.options), sent.environment);
   EXPECT_TRUE(program.takes_signals(kPatience)) << what;
   if (sent.signal == SIGUSR1) program.send(SIGUSR1);  // early too: it must not end a run
@@ -175,7 +175,7 @@ double Signals::seconds_to_begin(const Words& options) const {
   return seconds_now() - begin;
 }
 
-// Every third one comes before the first step, the others mostly behind it. For one of these, the disk is slow where checkpoints
+// Every third one comes before the first step, the others mostly after it. For one of these, the disk is slow where checkpoints
 // are.
 std::vector<Signals::Sent> Signals::signals(std::uint64_t count, const Words& options, std::mt19937_64& random) const {
   std::vector<std::pair<int, int>> kinds;

@@ -134,7 +134,7 @@ class Soak : public RunTest {
   std::map<std::string, int> seen_;                // troubles
   std::streamoff looked_at_ = 0;                   // bytes of metrics.jsonl
   std::uint64_t saved_ = 0;                        // the step of the newest checkpoint that was told of
-  bool ended_by_itself_ = false;                   // and not killed: that is the step that the next life begins behind
+  bool ended_by_itself_ = false;                   // and not killed: that is the step that the next life begins after
 };
 
 // The first half warms up. Then all three figures are flat.
@@ -193,7 +193,7 @@ void Soak::live(Life life) {
   remember(program, life.killed);
 }
 
-// Behind the newest checkpoint that the life before told of, or behind a later one.
+// After the newest checkpoint that the life before told of, or after a later one.
 void Soak::expect_gone_on_with(const RunningProgram& program) const {
   if (saved_ == 0) return;
   Outcome outcome;

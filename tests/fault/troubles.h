@@ -22,7 +22,7 @@ class Troubles {
 
   // To be called often: begins a trouble when it is time, and ends the one that is under way.
   void look(const RunningProgram& program);
-  void end(const RunningProgram& program);  // nothing is under way behind this
+  void end(const RunningProgram& program);  // nothing is under way after this
   bool is_calm() const { return now_.empty(); }
   const std::map<std::string, int>& seen() const { return seen_; }  // how often each kind was there
   std::size_t kinds() const { return kinds_.size(); }

@@ -128,7 +128,7 @@ Words sorted_lines(const fs::path& file) {
   return found;
 }
 
-// The folder is that of a run which was killed long behind the checkpoint: its ledger names samples that come again.
+// The folder is that of a run which was killed long after the checkpoint: its ledger names samples that come again.
 TEST_F(VerifiedRun, BadSamplesCountOnceInAllPartsOfARun) {
   const std::string root = own_shapes();
   std::size_t spoilt = 0;

@@ -1,4 +1,4 @@
-// The reader of IDX files: the input is a file of images, behind a file of labels.
+// The reader of IDX files: the input is a file of images, after a file of labels.
 #include "memory_storage.h"
 #include "read_idx.h"
 

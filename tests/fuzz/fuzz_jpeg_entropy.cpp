@@ -1,4 +1,4 @@
-// The Huffman decoder of our own beside libjpeg's: what it decodes, libjpeg decodes to the same pixels, and warns of bytes behind
+// The Huffman decoder of our own beside libjpeg's: what it decodes, libjpeg decodes to the same pixels, and warns of bytes after
 // the scan at most.
 #include "fuzz.h"
 #include "jpeg_images_fixture.h"

@@ -95,7 +95,7 @@ void look_at(const InferenceRecipe& recipe) {
     require_harmless(stage.table);
   }
   for (const InferenceRecipe::StageUse& stage : recipe.predict) {
-    require(has_role(stage.type, RecipeRole::inference), "a stage behind `batch` runs the network");
+    require(has_role(stage.type, RecipeRole::inference), "a stage after `batch` runs the network");
     require_harmless(stage.table);
   }
   for (const Value* part : {&recipe.input, &recipe.target, &recipe.network, &recipe.document}) require_harmless(*part);

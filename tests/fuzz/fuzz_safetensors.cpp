@@ -1,4 +1,4 @@
-// Safetensors files: the header and the values behind it.
+// Safetensors files: the header and the values after it.
 #include <unistd.h>
 
 #include <cstdio>

@@ -184,7 +184,7 @@ Meanings decode_meanings(const Drawing& drawing) {
   return meanings;
 }
 
-// How decode_image and the stages behind it come to one size of all images: some ways of many.
+// How decode_image and the stages after it come to one size of all images: some ways of many.
 void add_decoding(Drawing& drawing, GraphTable& graph, bool trains) {
   Draw& draw = drawing.draw;
   const std::int64_t extra = draw.chance(0.25) ? draw.integer(1, 7) : 0;  // the network sees a part
@@ -272,7 +272,7 @@ void add_data_stages(Drawing& drawing, GraphTable& graph, bool trains) {
   cache["*.file"] = kNever;
   if (draw.chance(0.1)) graph.add("cache_encoded", drawing.table("cache_encoded", cache));
   add_decoding(drawing, graph, trains);
-  bool on_device = false;  // then no stage behind it may change pixels
+  bool on_device = false;  // then no stage after it may change pixels
   if (draw.chance(0.15)) {
     Value table = drawing.table("cache", cache);
     on_device = table.find("device") != nullptr && table.find("device")->boolean();

@@ -1,4 +1,4 @@
-// Pipelines that are drawn from what is declared run as they should: no crash, no report of a sanitizer, no hang, no error behind
+// Pipelines that are drawn from what is declared run as they should: no crash, no report of a sanitizer, no hang, no error after
 // an accepted --check, and the same stream whatever threads, devices and layout of the data.
 // MILLRACE_GENERATED=10000 draws so many; MILLRACE_GENERATED_SEED another lot; MILLRACE_GENERATED_FIRST begins with that number;
 // MILLRACE_GENERATED_FOLDER keeps what failed.

@@ -30,7 +30,7 @@ class Streams final : public RunObserver {
     if (event.reported) text_ += fmt::format("{} {}: {:016x}\n", event.graph, event.epoch, event.stream_hash);
   }
   void pass(const PassEvent& event) override {
-    text_ += fmt::format("{} behind step {}: {:016x}\n", event.graph, event.step, event.stream_hash);
+    text_ += fmt::format("{} after step {}: {:016x}\n", event.graph, event.step, event.stream_hash);
   }
   const std::string& text() const { return text_; }
 

@@ -15,7 +15,7 @@ struct Family {
   const char* network;
   std::vector<std::pair<const char*, Value>> variables = {};
   std::int64_t narrower = 1;  // what widths that are written as numbers are divided by
-  bool gives_map = false;     // it ends in a map; a small classifier is put behind it, since batches here have labels
+  bool gives_map = false;     // it ends in a map; a small classifier is put after it, since batches here have labels
   std::size_t heads = 0;      // auxiliary outputs, at each of which a loss is measured
 };
 

@@ -3,7 +3,7 @@
 //   {"begins":"GpuLayers.AgreeInBf16"}
 //   {"test":"GpuLayers.AgreeInBf16","result":"passed","seconds":3.2,"records":{"bf16 logits":"1.20e-02 (bound 2e-02, ...)"},"text":""}
 //
-// That only where MILLRACE_TEST_RECORDS is set; so is this, behind a test that failed and took the device with it:
+// That only where MILLRACE_TEST_RECORDS is set; so is this, after a test that failed and took the device with it:
 //
 //   [ DEVICE   ] lost after GpuReplica.CopiesUnderCompute: cudaStreamSynchronize failed: an illegal memory access was encountered
 //
@@ -61,7 +61,7 @@ class LeaveALostDevice : public testing::EmptyTestEventListener {
 };
 
 // Before main(), which is GoogleTest's own. GoogleTest owns the listeners, and tells them of an end in reverse order: records
-// come before its own line, and the device is looked at behind that.
+// come before its own line, and the device is looked at after that.
 const bool kListens = [] {
   if (std::getenv("MILLRACE_TEST_RECORDS") == nullptr) return false;
   testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();

@@ -5,7 +5,7 @@
 
 namespace millrace::gpu {
 
-// The exit status of a test program that ended itself behind a failed test, because its device answers no more: CUDA keeps some
+// The exit status of a test program that ended itself after a failed test, because its device answers no more: CUDA keeps some
 // errors for the rest of a process, and every later test would fail with them.
 inline constexpr int kDeviceLost = 4;
 

@@ -52,7 +52,7 @@ std::string why_device_is_lost() {
   if (!found().backend || found().backend->devices().empty()) return {};
   try {
     const std::unique_ptr<Device> device = found().backend->open(0, {});
-    device->make_stream("behind a test")->record()->wait();
+    device->make_stream("after a test")->record()->wait();
     return {};
   } catch (const std::exception& error) {
     return error.what();

@@ -259,7 +259,7 @@ class Visit:
     def start_peers(self, step, until):
         for name in [name for name in PEERS if not self.done(name)]:
             self.start_peer(name)
-            self.unpack("cifar10")  # behind the first one, which needs no images
+            self.unpack("cifar10")  # after the first one, which needs no images
         place = self.names["photographs"]
         if not os.path.exists(place) and self.run(step.command, until)[1] == 0:
             for i, image in enumerate(glob.glob(place + ".part/train/*/*.jpg") * 19):  # each name costs a decoding
@@ -328,7 +328,7 @@ class Visit:
         return "done"
 
     def test(self, pattern, without, until, patience=60, prefix="", event="test", **more):
-        """In as many processes as it takes: tests behind one that hangs, crashes or loses the device run in another.
+        """In as many processes as it takes: tests after one that hangs, crashes or loses the device run in another.
         A test hangs after so many seconds. -> how many have not passed, and one more if not all have run."""
         without, before, bad, more = [*without], None, 0, {"program": "gpu_backend_test", **more}
         while time.monotonic() < min(until, self.end) and len(without) != before:

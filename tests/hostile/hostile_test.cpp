@@ -98,7 +98,7 @@ TEST(Hostile, EveryBrokenPromiseIsNamed) {
       {"stage 'wrong_label'", "results", "failed: a sample got the label 1000, and there are 2 classes"},
       {"stage 'gives_nan'", "results", "failed: a sample got a number that is not finite"},
       {"stage 'at_random'", "determinism", "failed: a sample comes out differently the second time"},
-      {"stage 'writes_behind'", "slots", "failed: it wrote outside the slot of its image (8 x 8 x 3): 1 byte behind it"},
+      {"stage 'writes_behind'", "slots", "failed: it wrote outside the slot of its image (8 x 8 x 3): 1 byte after it"},
       {"stage 'constructor_throws'", "wrong table", "failed: it threw: boom"},
       {"stage 'destructor_throws'", "stop twice",
        "failed: the check 'stop twice' of stage 'destructor_throws' ended with signal 6"},
@@ -302,7 +302,7 @@ TEST(HostileRun, RefusesWhatAStageMakesOfSamples) {
 TEST(HostileRun, GuardNamesTheStageThatWritesOutsideItsSlot) {
   expect_run(
       "writes_behind", 1,
-      {"stage 'train.writes_behind' (", "): sample '", "it wrote outside the slot of the image (32 x 32 x 3): 1 byte behind it"},
+      {"stage 'train.writes_behind' (", "): sample '", "it wrote outside the slot of the image (32 x 32 x 3): 1 byte after it"},
       {"--guard"});
 }
 

@@ -2,11 +2,11 @@
 
     examples.py ROOT COMPILER
 
-A C++ block either names its file in the first line (`// invert/invert.cpp`) and is compiled, or stands behind a comment
+A C++ block either names its file in the first line (`// invert/invert.cpp`) and is compiled, or stands after a comment
 `<!-- part of FILE -->` and its lines stand in that file, in this order and without others between them ("..." leaves some out).
 A TOML block is parsed. Compiling means -fsyntax-only against the public headers, with warnings as errors.
 
-The example in the comment that a header begins with is an excerpt of blocks behind `<!-- example of HEADER -->`: its lines stand in
+The example in the comment that a header begins with is an excerpt of blocks after `<!-- example of HEADER -->`: its lines stand in
 them, in this order; a line with "..." is not compared. Each author header has such a block in plugins/guide, so that what it shows
 is compiled.
 """
@@ -98,7 +98,7 @@ def check_page(page, root, compiler, folder):
 
 
 def example_of(header):
-    """The lines of the first code in the comment that the header begins with, without comments behind them."""
+    """The lines of the first code in the comment that the header begins with, without comments after them."""
     groups = re.findall(r"(?:^//(?:   .*)?\n)+", header.read_text(encoding="utf-8").split("#pragma once")[0], re.MULTILINE)
     for group in groups:
         lines = code_lines(re.sub(r"^//", "", group, flags=re.MULTILINE))

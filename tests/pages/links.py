@@ -44,7 +44,7 @@ def is_missing(text, page, root, names, own):
 
 
 def leads_somewhere(target, page):
-    """Whether the page, and the heading behind '#' in it, are there."""
+    """Whether the page, and the heading after '#' in it, are there."""
     if "://" in target:
         return True
     name, _, anchor = target.partition("#")

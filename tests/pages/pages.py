@@ -75,7 +75,7 @@ def prose(page):
 
 
 def anchors(page):
-    """What a link to a heading of the page may say behind '#'."""
+    """What a link to a heading of the page may say after '#'."""
     found = set()
     for _, line in prose(page):
         if heading := re.match(r"^#+ (.*)$", line):

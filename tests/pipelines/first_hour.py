@@ -243,7 +243,7 @@ MISTAKES = [
     ("refused", "decode_image is left out of flow", C,
      [("flow = [\"read\", \"decode_image\", \"augment\"", "flow = [\"read\", \"augment\"")],
      None, []),
-    ("refused", "augment behind batch", C, [("\"augment\", \"batch\"", "\"batch\", \"augment\"")], None, []),
+    ("refused", "augment after batch", C, [("\"augment\", \"batch\"", "\"batch\", \"augment\"")], None, []),
     ("refused", "optimizer is left out of flow", C, [("\"optimizer\", ", "")], None, []),
     ("refused", "validation trains too", C, [("\"forward\", \"metrics\"", "\"forward_backward\", \"metrics\"")], None, []),
     ("refused", "allreduce is left out, with two replicas", C,

@@ -357,7 +357,7 @@ TEST_F(GoingOnTest, TheLimitOfProcessorTimeEndsTheRunWithACheckpoint) {
   EXPECT_NE(program.err().find("\nto resume: "), std::string::npos) << program.err();
 }
 
-// Each second of processor time behind the limit brings another signal. The end waits for an observer that is slow.
+// Each second of processor time after the limit brings another signal. The end waits for an observer that is slow.
 TEST_F(GoingOnTest, FurtherSignalsOfProcessorTimeAreNoSecondRequest) {
   RunningProgram program(command({"run.epochs=100000", "checkpoint.every=end", "observe.slow.seconds=0.5"}),
                          {fmt::format("MILLRACE_PLUGIN_PATH={}/tests/listeners", MILLRACE_BINARY_DIR)});

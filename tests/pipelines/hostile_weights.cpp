@@ -49,7 +49,7 @@ struct Edit {
   const char *kind, *from, *to;
 };
 constexpr Edit kEdits[] = {
-    {"a sink behind the network", "predict = [\"forward\"]",
+    {"a sink after the network", "predict = [\"forward\"]",
      "predict = [\"forward\", \"more\"]\n[stages.more]\nstage = \"write_classes\"\nfile = \"VICTIM\""},
     {"a sink as preparation", "stage = \"decode_image\"", "stage = \"write_classes\"\nfile = \"VICTIM\""},
     {"a cache file", "stage = \"decode_image\"", "stage = \"cache\"\nfile = \"VICTIM\""},
@@ -92,7 +92,7 @@ HostileFile edited(const Edit& edit, const Parts& good, const std::string& victi
   return {edit.kind, ".safetensors", with_recipe(good, recipe.replace(at, std::strlen(edit.from), to))};
 }
 
-// Something without end behind the recipe's last table.
+// Something without end after the recipe's last table.
 HostileFile added(const char* kind, const Parts& good, const std::string& more) {
   return {kind, ".safetensors", with_recipe(good, good.recipe() + more)};
 }

@@ -121,7 +121,7 @@ TEST_F(WeightsUsage, TakesAListInItsOrder) {
   EXPECT_FALSE(std::getline(rows, row));
 }
 
-// Everything behind the path, of each row.
+// Everything after the path, of each row.
 std::vector<std::string> behind_paths(const std::string& csv) {
   std::vector<std::string> rows;
   std::istringstream lines(csv);

@@ -156,7 +156,7 @@ class Mutants : public testing::Test {
     }
   }
 
-  // How --check is told of a file: the words behind it. A network is looked at in quickstart.toml, with its own size of images.
+  // How --check is told of a file: the words after it. A network is looked at in quickstart.toml, with its own size of images.
   std::optional<std::vector<std::string>> check_of(const fs::path& file) const {
     if (file.parent_path().filename() != "networks") return data_of(file.stem().string());
     Diagnostics errors;

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Named layers and others. Behind `poisoned` stands one that plants `value` in the gradient, where a huge one comes to it.
+// Named layers and others. After `poisoned` stands one that plants `value` in the gradient, where a huge one comes to it.
 std::string network_text(const std::string& poisoned = "", const std::string& value = "") {
   const std::vector<std::pair<std::string, std::string>> layers = {{"conv1", R"(op = "conv", out = 8, kernel = 3, stride = 2)"},
                                                                    {"bn1", R"(op = "batch_norm")"},
@@ -204,7 +204,7 @@ TEST_F(NotFinite, ARunBehindAnOlderCheckpointGoesBackToThatOne) {
       << outcome.err;
 }
 
-// The best was found behind step 4, where the run goes back to first, and then to step 3.
+// The best was found after step 4, where the run goes back to first, and then to step 3.
 TEST_F(NotFinite, TheBestWeightsOfABranchThatWentWrongAreSetAside) {
   const Outcome outcome = run("runs", {"checkpoint.every=3 steps", "run.best=validate.loss", "train.poison.step=6",
                                        "run.on_nan=rollback", "run.nan_limit=2", "run.nan_rate_factor=0.1"});
@@ -242,7 +242,7 @@ TEST_F(NotFinite, AnInputIsNamedWithItsStepSampleAndFirstLayer) {
   }
 }
 
-// Weights, losses and the gradients of all layers behind it are finite.
+// Weights, losses and the gradients of all layers after it are finite.
 TEST_F(NotFinite, AGradientIsNamedWithItsLayerAndStep) {
   const std::vector<std::pair<std::string, std::string>> layers = {
       {"conv2", "conv"}, {"fc", "linear"}, {"conv1", "conv"}, {"bn1", "batch_norm"}};
@@ -250,7 +250,7 @@ TEST_F(NotFinite, AGradientIsNamedWithItsLayerAndStep) {
     const auto& [layer, op] = layers[i % layers.size()];
     const std::size_t position = place_in_epoch(i), step = position / 100 + 1;
     const std::string value = i / layers.size() % 2 == 0 ? "nan" : "inf";
-    SCOPED_TRACE(fmt::format("{} behind {}, at position {}", value, layer, position));
+    SCOPED_TRACE(fmt::format("{} after {}, at position {}", value, layer, position));
     std::ofstream(folder_ / "poisoned.toml") << network_text(layer, value);
     const std::string text =
         explained(fmt::format("gradient{}", i),

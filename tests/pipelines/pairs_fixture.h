@@ -1,4 +1,4 @@
-// Drawn images with their label images, and a small U-Net that has seen some: for tests of what comes behind training.
+// Drawn images with their label images, and a small U-Net that has seen some: for tests of what comes after training.
 #pragma once
 
 #include <fmt/format.h>

@@ -164,7 +164,7 @@ TEST_F(ResumeTest, ACheckpointMayBeChosen) {
       << gone.err;
 }
 
-// 2 steps an epoch and not 4. 6 of 12 steps are done: a whole batch of 200 samples behind the first epoch.
+// 2 steps an epoch and not 4. 6 of 12 steps are done: a whole batch of 200 samples after the first epoch.
 TEST_F(ResumeTest, WithAnotherBatchARunGoesOnBehindTheSameSample) {
   ASSERT_EQ(run("runs", {"checkpoint.every=6 steps"}).code, 0);
   const Outcome resumed =
@@ -178,7 +178,7 @@ TEST_F(ResumeTest, WithAnotherBatchARunGoesOnBehindTheSameSample) {
   EXPECT_EQ(written, (std::vector<std::uint64_t>{4, 5, 6})) << "6 again: it is another step";
 }
 
-// 5 of 12 steps are done: half a batch of 200 samples behind the first epoch.
+// 5 of 12 steps are done: half a batch of 200 samples after the first epoch.
 TEST_F(ResumeTest, WithAnotherBatchOneThatIsDoneInPartIsMadeAgain) {
   ASSERT_EQ(run("runs", {}).code, 0);
   const Outcome resumed =

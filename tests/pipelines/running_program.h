@@ -48,7 +48,7 @@ class RunningProgram {
 // The newest run in `runs`, whose folders are runs/NAME/DATE; empty: there is none.
 std::filesystem::path newest_run(const std::filesystem::path& runs);
 std::string checkpoint_name(std::uint64_t step);
-// `to` is as `from` was some time behind this checkpoint, when its newest run was killed: a copy, which lies elsewhere.
+// `to` is as `from` was some time after this checkpoint, when its newest run was killed: a copy, which lies elsewhere.
 void copy_back_to(std::uint64_t step, const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace millrace::test

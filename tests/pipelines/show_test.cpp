@@ -1,4 +1,4 @@
-// pipeline-data show where stages behind `batch` change the images.
+// pipeline-data show where stages after `batch` change the images.
 #include <gtest/gtest.h>
 #include <png.h>
 #include <png_file.h>

@@ -9,7 +9,7 @@
 namespace millrace::test {
 namespace {
 
-// The command in a shell, with this behind it.
+// The command in a shell, with this after it.
 std::vector<std::string> with(const std::string& redirections, const std::vector<std::string>& words) {
   std::vector<std::string> all = {"/bin/sh", "-c", "exec \"$@\" " + redirections, "sh"};
   all.insert(all.end(), words.begin(), words.end());

@@ -99,7 +99,7 @@ TEST_F(WrongLabels, ValuesWithoutAClassAreNamedBeforeTrainingBegins) {
   EXPECT_EQ(run({"--check"}).err, "");
 }
 
-// An accent behind its letter, as macOS writes it, and a blank that does not break, as spreadsheets do.
+// An accent after its letter, as macOS writes it, and a blank that does not break, as spreadsheets do.
 TEST_F(WrongLabels, ClassesThatAreWrittenInTwoWaysAreNamedOnce) {
   for (const auto& [first, second] :
        {std::pair("Cat", "cat"), std::pair("cafe\u0301", "caf\u00e9"), std::pair("red cat", "red\u00a0cat")}) {

@@ -19,7 +19,7 @@ import time
 import urllib.request
 
 STEPS = 20  # of the run
-KILLED_AFTER = 10  # checkpoints are behind each fourth step
+KILLED_AFTER = 10  # checkpoints are after each fourth step
 PIPELINE = """
 extends = "{source}/pipelines/quickstart.toml"
 [run]
@@ -84,7 +84,7 @@ def steps_of(folder):
 
 
 def run_and_resume(bin_folder, folder):
-    """The run's folder. The run is killed in the middle, behind a checkpoint."""
+    """The run's folder. The run is killed in the middle, after a checkpoint."""
     command = [bin_folder / "pipeline-run", "recorded.toml", "--quiet"]
     run = subprocess.Popen(command, cwd=folder)
     latest = folder / "runs/recorded/latest"

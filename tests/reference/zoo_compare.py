@@ -8,7 +8,7 @@ The weights go through a .pth file. Four images later there are two figures, eac
 their ratio; the truth is PyTorch's in float64, and a difference is a norm relative to the truth's:
 
 - the logits, from running statistics;
-- the update: all parameters and running statistics behind one step of SGD, less those before it. The rate is so high that the
+- the update: all parameters and running statistics after one step of SGD, less those before it. The rate is so high that the
   rounding of the weights themselves counts for nothing. Nothing is drawn by chance: no dropout, no stochastic depth.
 
 A ReLU's input may round to the other side of 0, and the largest value of a window to a neighbour: that moves gradients a thousand times

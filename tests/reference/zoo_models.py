@@ -200,7 +200,7 @@ def espcn(channels, factor):
 
 
 def resnet18_small(classes):
-    """As for CIFAR-10: a stem of 3x3, and no pooling behind it."""
+    """As for CIFAR-10: a stem of 3x3, and no pooling after it."""
     model = published("resnet18", classes)
     model.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
     model.maxpool = nn.Identity()

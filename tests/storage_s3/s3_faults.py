@@ -83,7 +83,7 @@ def chunk(body):
 
 def error(status, code, message, **headers):
     body = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>".encode()
-    # The connection is closed behind it; a client that was not told might send its next request into it.
+    # The connection is closed after it; a client that was not told might send its next request into it.
     return head_of(status, headers | {"Content-Length": len(body), "Connection": "close"}) + body
 
 

@@ -10,7 +10,7 @@ classes weighted by median frequency, flips and shifts of up to 10 pixels of ima
 tests/reference/zoo_models.py, channels last; bf16 means autocast, with float32 weights.
 
 It is kept favourable to PyTorch: every image is decoded before the clock starts. A step is a whole one: cutting out the batch,
-flips and shifts, forward, backward, update. Prints images/s of each epoch, and behind every fourth one global accuracy and mean IoU
+flips and shifts, forward, backward, update. Prints images/s of each epoch, and after every fourth one global accuracy and mean IoU
 on the validation images; then one JSON object as the last line. --steps N only times N steps, after two; --profile N
 prints which operators they spend their time in. Needs torch, torchvision, numpy and pillow.
 """

@@ -17,8 +17,8 @@ struct OptionText {
 // Names that a program takes beside files; called only when they are asked for.
 using KnownNames = std::function<std::vector<std::string>()>;
 
-// A line for each candidate, the word and then, behind a tab, its meaning. The line ":files" says that a file may stand there.
-// `words`: those of the command line behind the program, the last of which is being typed.
+// A line for each candidate, the word and then, after a tab, its meaning. The line ":files" says that a file may stand there.
+// `words`: those of the command line after the program, the last of which is being typed.
 std::string completions(const std::vector<OptionText>& options, const KnownNames& names, const std::vector<std::string>& words);
 
 }  // namespace millrace

@@ -10,7 +10,7 @@ namespace millrace {
 
 struct ProgramText {
   std::string program;  // "pipeline-data", or with a verb "pipeline-data show"
-  std::string usage;    // behind it on a command line
+  std::string usage;    // after it on a command line
   std::string text;     // what it is for; its first sentence is the line of `man -k`
   std::vector<OptionText> options;
 };

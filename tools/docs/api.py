@@ -109,7 +109,7 @@ class Page:
         return text
 
     def paragraphs(self, element):
-        """(HTML, code that stands behind it) for each paragraph of a declaration's comment."""
+        """(HTML, code that stands after it) for each paragraph of a declaration's comment."""
         for part in [*element.findall("briefdescription/para"), *element.findall("detaileddescription/para")]:
             listings = part.findall("programlisting")
             for listing in listings:

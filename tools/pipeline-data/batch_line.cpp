@@ -155,7 +155,7 @@ Ref<Batch> BatchLine::load(std::uint64_t epoch, std::uint64_t number, unsigned t
     stage->process(0, std::move(packet), output);
     packet = output.take();
   }
-  if (!packet.payload) fail(ErrorKind::run, "a stage behind `batch` in [{}] sends no batch on", data_.graph().name);
+  if (!packet.payload) fail(ErrorKind::run, "a stage after `batch` in [{}] sends no batch on", data_.graph().name);
   return Ref<Batch>(static_cast<Batch*>(packet.payload.get()));
 }
 

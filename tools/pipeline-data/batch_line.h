@@ -1,4 +1,4 @@
-// Whole batches of a graph, outside of a running one: for stages behind `batch` that change images, such as mix_images.
+// Whole batches of a graph, outside of a running one: for stages after `batch` that change images, such as mix_images.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace millrace {
 // REQUIRES: data whose images have one size. `data` must outlive it.
 class BatchLine {
  public:
-  // Makes `batch` and the stages behind it that take a batch and give one out; throws what they say of their parameters, and of
+  // Makes `batch` and the stages after it that take a batch and give one out; throws what they say of their parameters, and of
   // images that the network cannot take.
   explicit BatchLine(const DataSet& data);
 

@@ -50,7 +50,7 @@ void print_manual() {
   fmt::print("{}", manual_end("pipeline-data"));
 }
 
-// `words`: those behind "--complete". The verb's own options are its own to tell.
+// `words`: those after "--complete". The verb's own options are its own to tell.
 int complete(const std::vector<std::string>& words) {
   if (words.size() < 2) {
     for (const Verb& verb : kVerbs) {

@@ -21,7 +21,7 @@ ReduceTime tree(double bytes, int members, double bandwidth, double latency) {
 }
 
 ReduceTime slices(double bytes, int members, double bandwidth, double latency) {
-  constexpr double kPayload = 1448.0 / 1538;  // of an Ethernet frame with TCP's headers, and the gap behind it
+  constexpr double kPayload = 1448.0 / 1538;  // of an Ethernet frame with TCP's headers, and the gap after it
   return {2 * latency, 2.0 * (members - 1) / members * bytes / (kPayload * bandwidth)};
 }
 

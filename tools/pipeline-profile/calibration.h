@@ -31,7 +31,7 @@ struct Window {
     std::uint64_t packets = 0, samples = 0;
   };
   std::vector<Stage> stages = {};    // as RunFacts::stages
-  double submit_seconds = 0;         // of threads, in the stages behind the batch
+  double submit_seconds = 0;         // of threads, in the stages after the batch
   double device_seconds = 0;         // of computing and copying, over the replicas of this process
   std::uint64_t device_samples = 0;  // over the replicas of this process
   double reduce_seconds = 0;         // of sums of gradients; 0 where they are not measured
@@ -91,7 +91,7 @@ struct RunFacts {
 
 struct Calibration {
   RunFacts facts;
-  std::vector<Window> windows = {};  // behind the warm-up, one after the other
+  std::vector<Window> windows = {};  // after the warm-up, one after the other
 
   Window sum() const { return sum_of(windows); }
   double images_per_second() const;

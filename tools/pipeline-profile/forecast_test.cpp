@@ -41,7 +41,7 @@ TEST(Forecast, HidesWhatIsSummedWhileBackwardComputes) {
   const NetworkModel network{.bandwidth = 1e9, .latency = 0};
   ForecastStep step = step_of(100e6);
   const ForecastPoint shown = forecast(step, ScalingKind::weak, 1, 2, network);
-  EXPECT_DOUBLE_EQ(shown.step_seconds, 0.2);  // 2 * 1/2 * 0.1 s behind 0.1 s
+  EXPECT_DOUBLE_EQ(shown.step_seconds, 0.2);  // 2 * 1/2 * 0.1 s after 0.1 s
   EXPECT_DOUBLE_EQ(shown.hidden, 0);
   EXPECT_EQ(shown.bound_by, "bandwidth");
   step.bucket_bytes = {50e6, 50e6};

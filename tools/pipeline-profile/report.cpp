@@ -109,7 +109,7 @@ std::string advice(const Profile& profile) {
     return fmt::format("raise `threads` of [run], which is {}; the process has {} cores.", profile.data_threads, profile.cores);
   }
   return fmt::format(
-      "give {} less to do: smaller images (pipeline-data pack --short-side), a stage `cache` behind what is not random, or "
+      "give {} less to do: smaller images (pipeline-data pack --short-side), a stage `cache` after what is not random, or "
       "fewer and cheaper changes.",
       profile.bottleneck.name);
 }

@@ -46,7 +46,7 @@ struct SimulatedStep {
   double device_threads = 0;  // threads of the host's cores that a replica computes with, on average; 0: it has its own device
   double fixed_seconds = 0;   // of a replica, whatever its share of the batch
   double sample_seconds = 0;  // of a replica, for each sample of its share
-  double update_seconds = 0;  // behind the last sum
+  double update_seconds = 0;  // after the last sum
   double submit_seconds = 0;  // of a data thread, for a replica's step
   double spread = 0;          // of a replica's step: standard deviation / mean
   std::vector<SimulatedBucket> buckets = {};  // empty: one, at the end, that costs nothing

@@ -37,7 +37,7 @@ const best = data.figures.headings.map((_, column) => {
 function showFigures() {
   const head = make("tr");
   data.figures.headings.forEach((heading, column) => {
-    const button = make("button", heading.replaceAll("_", " ").replaceAll(".", ".\u200b"));  // may break behind a dot
+    const button = make("button", heading.replaceAll("_", " ").replaceAll(".", ".\u200b"));  // may break after a dot
     button.addEventListener("click", () => sortBy(column));
     const th = make("th", "", button);
     th.scope = "col";

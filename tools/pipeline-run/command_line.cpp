@@ -74,7 +74,7 @@ Arguments& add_what_goes_wrong(Arguments& arguments, CommandLine& line, Words& w
 
 constexpr const char* kAnyPort = "127.0.0.1:0";
 
-// "0.0.0.0:8080", and no file: what stands behind --page is the page's address or the pipeline.
+// "0.0.0.0:8080", and no file: what stands after --page is the page's address or the pipeline.
 bool is_address(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   return colon != std::string_view::npos && colon + 1 < text.size() &&

@@ -29,7 +29,7 @@ void RateCurve::add(double rate, double loss) {
   for (std::size_t p = 0; p < points_.size(); ++p) points_[p].smoothed = around(p);
 }
 
-// Losses of twice the first ones and more are bad, and it says nothing how bad. Behind an explosion they would be that bad too.
+// Losses of twice the first ones and more are bad, and it says nothing how bad. After an explosion they would be that bad too.
 double RateCurve::around(std::size_t point) const {
   const double most = level() + std::abs(level());
   const std::size_t behind = exploded_ ? kAround : points_.size() - 1 - point;

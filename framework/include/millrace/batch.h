@@ -1,4 +1,4 @@
-// What travels behind `batch`: batches of samples, the step's gradients and results, and what a network made of a batch.
+// What travels after `batch`: batches of samples, the step's gradients and results, and what a network made of a batch.
 //
 // A sink of predictions asks for outputs of layers in its request() and writes in order of the source, on a thread that may
 // block:
@@ -73,7 +73,7 @@ class Batch : public Payload {
   std::uint32_t* row_offsets = nullptr;   // (capacity + 1)
   AugmentationRecord* records = nullptr;  // (capacity)
   // (capacity): where `pixels` come from, before `records` are executed; see seen_source(). Null: not known, as where a stage
-  // behind `batch` changed pixels. Only for the host.
+  // after `batch` changed pixels. Only for the host.
   SourceMap* source_maps = nullptr;
   std::int32_t* labels = nullptr;         // (capacity)
   std::int32_t* second_labels = nullptr;  // (capacity) of mixed images, and the share of `labels` in them, 0 ... 1 (1: it is not
@@ -83,7 +83,7 @@ class Batch : public Payload {
   std::atomic<std::uint32_t> missing{0};    // slots not yet arrived; `batch` counts down
   std::atomic<std::uint32_t> in_flight{0};  // device reads under way; must be 0 before the batch is filled again
 
-  // For a stage behind `batch` that changes pixels in their slots: devices read them from then on, and where they come from is
+  // For a stage after `batch` that changes pixels in their slots: devices read them from then on, and where they come from is
   // not known any more, in any slot.
   std::uint8_t* change_pixels() {
     source_maps = nullptr;

@@ -92,7 +92,7 @@ class LayerAttributes {
 
   LayerAttributes& name(std::string_view value);
   LayerAttributes& text(std::string_view value);
-  // Another name that the field has for it, "swish": a mistake is answered with name(), and the text says it too. Behind text().
+  // Another name that the field has for it, "swish": a mistake is answered with name(), and the text says it too. After text().
   LayerAttributes& also_called(std::string_view value);
   LayerAttributes& inputs(int least, int most);  // one and one unless said
   // Names in the order of ports: the first is LayerPlan::output, the others are LayerPlan::more_outputs. One called "out" unless

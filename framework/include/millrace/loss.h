@@ -97,7 +97,7 @@ struct LossInfo {
   std::optional<Range> numbers;  // what it takes of a sample's numbers; nothing: any
   std::vector<std::string> sums = {"loss", "weight"};
   std::vector<LossFigure> figures;  // `loss` first
-  // For LossTarget::classes: predicted() is written. Behind the sums follow the numbers of places by (class, predicted class).
+  // For LossTarget::classes: predicted() is written. After the sums follow the numbers of places by (class, predicted class).
   bool class_matrix = false;
   const Kernel *sum_places = nullptr, *join_sums = nullptr, *count_pairs = nullptr;  // loss_elements.h
 };

@@ -131,7 +131,7 @@ class Registry {
   // for load_errors().
   void load_all();
   const std::vector<std::string>& load_errors() const;
-  // For a message that says that there is no `name`: "; skipped: REASON" for each reason that may lie behind it. Often empty.
+  // For a message that says that there is no `name`: "; skipped: REASON" for each reason that may lie after it. Often empty.
   std::string skipped_clause(std::string_view name) const;
 
  private:

@@ -29,7 +29,7 @@
 // Life of a stage: the constructor validates everything and is cheap; open() may touch data; then process() as often as
 // packets arrive; then stop(), which may be called twice and without open(). Constructors, open() and process() throw Error;
 // the framework adds pipeline, stage and sample. Nothing here may block a worker for long: waiting belongs into Source::read
-// (which has threads of its own) or behind Output::hold().
+// (which has threads of its own) or after Output::hold().
 #pragma once
 
 #include <cstdint>
@@ -70,8 +70,8 @@ enum class Concurrency {
 
 // ---- What a stage is told when it is made ----
 //
-// A constructor takes the least that it needs: a StageSite, which every stage may take; a DataContext, behind a source; or a
-// StepContext, behind `batch`. One that takes more than is known where the stage stands does not compile or is refused before the
+// A constructor takes the least that it needs: a StageSite, which every stage may take; a DataContext, after a source; or a
+// StepContext, after `batch`. One that takes more than is known where the stage stands does not compile or is refused before the
 // run. Contexts may be copied and kept: what their pointers lead to lives as long as the stage.
 
 // Where the stage stands, and the run.
@@ -202,7 +202,7 @@ class Stage {
   };
   virtual DeviceWork device_work() const { return {}; }
 
-  // Steps whose gradients are not finite update nothing behind this stage: it sets GradientBucket::scale to 0, and reports the
+  // Steps whose gradients are not finite update nothing after this stage: it sets GradientBucket::scale to 0, and reports the
   // number that is not finite (RunServices::scalar). A run with on_nan = "skip" needs such a stage.
   virtual bool leaves_out_updates() const { return false; }
 
@@ -222,7 +222,7 @@ class SampleCache {
   // does not have it.
   virtual bool fetch(Sample& sample) = 0;
 
-  // Whether devices are to keep the images too; the samples are resident() behind the cache, and must still be so in `batch`.
+  // Whether devices are to keep the images too; the samples are resident() after the cache, and must still be so in `batch`.
   virtual bool on_device() const { return false; }
 };
 
@@ -237,7 +237,7 @@ class SampleTransform : public Stage {
   // Whether it may draw, with these parameters: then it is refused before a cache. One that draws and says false ends the run
   // (ErrorKind::usage).
   virtual bool is_random() const { return false; }
-  // Whether it may change pixels, with these parameters, and not by the record alone: then it is refused behind a cache that is
+  // Whether it may change pixels, with these parameters, and not by the record alone: then it is refused after a cache that is
   // on_device().
   virtual bool changes_pixels() const { return false; }
 
@@ -272,14 +272,14 @@ class Sink : public Stage {
 enum class RecipeRole {
   none,         // no recipe makes the stage
   preparation,  // makes images, or changes them, before `batch`
-  inference,    // runs the network, behind `batch`
+  inference,    // runs the network, after `batch`
   sink,         // writes predictions, and where to is for the user to say
 };
 
 // A table that the stage can be made from, and what it then works on: for `pipeline-inspect --conformance`.
 struct StageExample {
   std::string table;             // in TOML: "chance = 1". ${folder}: a folder, see `files`
-  ImageShape image = {8, 8, 3};  // of the images that arrive at a stage behind a source
+  ImageShape image = {8, 8, 3};  // of the images that arrive at a stage after a source
   void (*files)(const std::string& folder) =
       nullptr;  // fills ${folder}, which is empty; null: it holds two classes of JPEG files
 };
@@ -302,7 +302,7 @@ class StageAttributes {
   // Which results of a network --predict may have a sink write: "classes" of images, a "map" of classes of pixels, an "image" or
   // "numbers".
   StageAttributes& writes(std::initializer_list<std::string_view> results);
-  // An example of a stage behind a source: example("chance = 1"); of a source: example("path = '${folder}/data.bin'",
+  // An example of a stage after a source: example("chance = 1"); of a source: example("path = '${folder}/data.bin'",
   // &write_data).
   StageAttributes& example(std::string_view table, ImageShape image = {8, 8, 3});
   StageAttributes& example(std::string_view table, void (*files)(const std::string& folder));

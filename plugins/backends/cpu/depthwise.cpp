@@ -1,4 +1,4 @@
-// Depthwise convolution by kernels of our own, forward and backward, with a bias and an activation behind.
+// Depthwise convolution by kernels of our own, forward and backward, with a bias and an activation after.
 #include <fmt/format.h>
 
 #include <algorithm>

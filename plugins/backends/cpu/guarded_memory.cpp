@@ -35,7 +35,7 @@ std::string GuardedMemory::damage() const {
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const std::size_t behind = i + 1 < parts_.size() ? offsets_[i + 1] : bytes_;
     if (i == 0 && !intact(0, offsets_[0])) return fmt::format("writes in front of the {}", parts_[i].name);
-    if (!intact(end_of(i), behind)) return fmt::format("writes behind the {}", parts_[i].name);
+    if (!intact(end_of(i), behind)) return fmt::format("writes after the {}", parts_[i].name);
   }
   return {};
 }

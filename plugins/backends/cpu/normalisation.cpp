@@ -1,6 +1,6 @@
-// Batch normalisation with what fusion put around it: a max pooling before, an addition and an activation behind.
+// Batch normalisation with what fusion put around it: a max pooling before, an addition and an activation after.
 //
-// Kept for backward: the (pooled) input, its mean and variance, one byte per window; with a ReLU behind an addition the output,
+// Kept for backward: the (pooled) input, its mean and variance, one byte per window; with a ReLU after an addition the output,
 // which the next layer keeps anyway.
 #include <algorithm>
 
@@ -111,7 +111,7 @@ class Normalisation final : public Operation {
       arguments.residual = &residual_;
       if (node_.activation == Activation::relu) arguments.y = &y_;
     }
-    // Behind an addition the gradient of the sum is written over dy: pass 2 and the residual both start from it.
+    // After an addition the gradient of the sum is written over dy: pass 2 and the residual both start from it.
     const bool masks = node_.residual != kNoResidual;
     kernels().normalise_backward_sums(arguments, d_shift_, d_scale_, masks ? &dy_ : nullptr);
     if (masks) {

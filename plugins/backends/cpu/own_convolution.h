@@ -1,4 +1,4 @@
-// A convolution that we compute in a way of our own, with a bias and an activation behind. Whether and how is what each kind
+// A convolution that we compute in a way of our own, with a bias and an activation after. Whether and how is what each kind
 // adds.
 #pragma once
 

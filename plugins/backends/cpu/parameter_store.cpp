@@ -144,7 +144,7 @@ void ParameterStore::update(int index, const UpdatePlan::Range& range, const Upd
   put_back(index, optimizer, rows, arguments);
 }
 
-// Copies of what an optimizer with reduced states reads and writes, where rows are rows. Zeros behind the last element.
+// Copies of what an optimizer with reduced states reads and writes, where rows are rows. Zeros after the last element.
 UpdateArguments ParameterStore::in_rows(int index, const Optimizer& optimizer, const UpdateArguments& at) {
   const std::size_t elements = layouts_.canonical_elements(index), stride = round_up(elements, kFloatsPerLine);
   auto* free = rearranged_.as<float>();

@@ -54,7 +54,7 @@ class CpuReplica final : public Replica, public MeasuresDevice {
   DeviceTimes device_times() const override { return meter_.times(); }
 
  private:
-  // Behind all that was submitted before. `always`: see WorkQueue.
+  // After all that was submitted before. `always`: see WorkQueue.
   Ref<Event> submit(Work kind, std::function<void()> work, std::function<void()> always = {});
   // `work`, which tells the other replicas where it fails: they would wait for this one in the middle of a pass.
   std::function<void()> or_give_up(std::function<void()> work) const;
@@ -85,7 +85,7 @@ class CpuReplica final : public Replica, public MeasuresDevice {
   Executable* training_ = nullptr;  // what trains; null: no samples
   Pass pass_;
   std::uint64_t epoch_ = 0;  // of the batch
-  int updates_left_ = 0;     // of the step, behind its backward
+  int updates_left_ = 0;     // of the step, after its backward
   bool adds_ = false;        // backward adds to the gradients that were kept
   std::int64_t rows_ = 0;
   LossInputs inputs_;

@@ -205,7 +205,7 @@ void Weighted::forward(const Pass&) {
 }
 
 // Adds the bias, and does a ReLU in the same pass: as a normalisation whose mean is 0 and whose variance and epsilon add up to 1,
-// which also holds for the padding behind the last channel.
+// which also holds for the padding after the last channel.
 void Weighted::finish() const {
   const bool relu = node_.activation == Activation::relu;
   if (!has_bias() && !relu) return;

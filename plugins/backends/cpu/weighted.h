@@ -1,4 +1,4 @@
-// What convolutions and linear layers have in common: weights, perhaps a bias, perhaps an activation behind, and three oneDNN
+// What convolutions and linear layers have in common: weights, perhaps a bias, perhaps an activation after, and three oneDNN
 // primitives: forward, backward to the input, backward to the weights.
 #pragma once
 

@@ -87,7 +87,7 @@ LocalCommunicator::Slice LocalCommunicator::slice_of(int rank, std::size_t eleme
   return {begin, elements * (at + 1) / size - begin};
 }
 
-// This slice of all replicas here, one behind the other, as it is sent.
+// This slice of all replicas here, one after the other, as it is sent.
 void LocalCommunicator::pack(const std::vector<float*>& replicas, Slice slice, std::vector<std::byte>& into) const {
   const std::size_t bytes = bytes_of(slice.count);
   into.resize(replicas.size() * bytes);
@@ -101,7 +101,7 @@ void LocalCommunicator::pack(const std::vector<float*>& replicas, Slice slice, s
   }
 }
 
-// received_[r] = this process's slice of all replicas of rank r, one behind the other.
+// received_[r] = this process's slice of all replicas of rank r, one after the other.
 void LocalCommunicator::exchange_slices(const std::vector<float*>& replicas, std::size_t elements) {
   if (wire_ == Wire::bf16) pack(replicas, slice_of(rank(), elements), received_[static_cast<std::size_t>(rank())]);
   for (int other = 0; other < ranks(); ++other) {

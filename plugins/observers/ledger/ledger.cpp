@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// Cuts off what stands behind the first `count` lines.
+// Cuts off what stands after the first `count` lines.
 void keep_lines(const std::filesystem::path& path, std::uint64_t count) {
   std::uintmax_t bytes = 0;
   {
@@ -25,7 +25,7 @@ void keep_lines(const std::filesystem::path& path, std::uint64_t count) {
 
 // A line a bad sample: the line with number N is that of BadSampleEvent::count N. A run without one has no such file.
 //
-// A run that resumes from a checkpoint appends to its file. Lines behind those that the checkpoint counts are of steps that are
+// A run that resumes from a checkpoint appends to its file. Lines after those that the checkpoint counts are of steps that are
 // made again. They are cut off, and come again.
 class LedgerObserver final : public RunObserver {
  public:

@@ -34,7 +34,7 @@ TEST_F(LedgerObserverTest, ARunThatGoesOnKeepsItsLines) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
 }
 
-// The checkpoint counts one bad sample. The run was killed behind the third, in the middle of a line.
+// The checkpoint counts one bad sample. The run was killed after the third, in the middle of a line.
 TEST_F(LedgerObserverTest, LinesOfStepsThatAreMadeAgainAreCutOff) {
   RunStart start = start_event();
   start.resumed = true;

@@ -122,7 +122,7 @@ class MetricsObserver final : public RunObserver {
     if (params_.standard_output && !output_is_gone_) print(text + "\n");
   }
 
-  // Behind a line that was torn no other follows. A reader that has seen enough, as `head`, is no reason for a word; the program
+  // After a line that was torn no other follows. A reader that has seen enough, as `head`, is no reason for a word; the program
   // ends with an error for all others, since the stream keeps it.
   void print(const std::string& line) {
     errno = 0;

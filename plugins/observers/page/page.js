@@ -402,7 +402,7 @@ function showSparks() {
 
 // ---- Stages and queues ----
 
-// In the order of the data: a stage stands behind those that it hears of.
+// In the order of the data: a stage stands after those that it hears of.
 function inOrder(names, edges) {
   const level = new Map(names.map((name) => [name, 0])), place = new Map(names.map((name, i) => [name, i]));
   for (let round = 0; round < names.length; ++round) {

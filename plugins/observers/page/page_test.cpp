@@ -231,8 +231,7 @@ TEST_F(Page, KeepsItsMemoryBesideAThousandConnectionsThatSayNothing) {
   {
     std::vector<std::unique_ptr<Connection>> idle;
     for (int i = 0; i < 300; ++i) idle.push_back(std::make_unique<Connection>(port_));
-    for (int i = 0; i < 700;
-         ++i) {  // behind those that are taken these wait in the kernel, or are refused: nobody waits for them
+    for (int i = 0; i < 700; ++i) {  // after those that are taken these wait in the kernel, or are refused: nobody waits for them
       const int file = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
       sockaddr_in to{};
       to.sin_family = AF_INET;

@@ -34,7 +34,7 @@ using Clock = std::chrono::steady_clock;
 using Text = std::shared_ptr<const std::string>;
 
 constexpr auto kChangePeriod = std::chrono::milliseconds(200);
-constexpr auto kSignOfLife = std::chrono::seconds(5);  // behind the last change; finds listeners that are gone
+constexpr auto kSignOfLife = std::chrono::seconds(5);  // after the last change; finds listeners that are gone
 constexpr auto kGoodbye = std::chrono::milliseconds(500);
 constexpr std::size_t kMostChanges = 64;  // that a slow listener may be behind
 constexpr std::size_t kMostListeners = 32;

@@ -79,7 +79,7 @@ void History::pass(const PassEvent& e) {
   }
 }
 
-// What is left of the passes, in place of what was told of those behind: they are made again.
+// What is left of the passes, in place of what was told of those after: they are made again.
 void History::cut(FigureHistory::Passes& passes, std::uint64_t step) const {
   passes.all.forget_after(step);
   const std::vector<Point> left = points(passes.all);

@@ -239,7 +239,7 @@ class ResultsObserver final : public RunObserver {
   RunControl* control_ = nullptr;
   std::vector<std::string> columns_;         // figures
   std::size_t in_file_ = 0;                  // rows, the first ones of the file
-  std::vector<Row> rows_;                    // behind those
+  std::vector<Row> rows_;                    // after those
   std::map<std::string, ByClass> by_class_;  // of each graph
   bool told_of_moving_ = false;
   std::set<std::string> told_;  // files of which a warning was told

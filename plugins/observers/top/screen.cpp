@@ -176,7 +176,7 @@ std::vector<std::string> Screen::plot(std::size_t columns, std::size_t rows, boo
   }
   std::ranges::stable_sort(shown, {}, [](const auto& each) { return each.first != "loss"; });
   shown.resize(std::min(shown.size(), columns >= 76 ? std::size_t{2} : std::size_t{1}));
-  constexpr std::size_t kLeast = kScale + 9;  // columns of a plot, with the gap behind it
+  constexpr std::size_t kLeast = kScale + 9;  // columns of a plot, with the gap after it
   if (shown.empty() || rows < 4 || columns / shown.size() < kLeast) return {};
   const std::size_t wide = columns / shown.size() - 1;
   std::vector<std::string> lines(rows);

@@ -267,7 +267,7 @@ TEST_F(ReadListTest, AsksARemoteStorageOnceForAllSizes) {
   remote_->objects.erase("net://b/x/c/1.jpg");
   opened(params);
   ASSERT_GE(run_.warnings().size(), 2U);
-  EXPECT_EQ(run_.warnings().rbegin()[1],  // behind it: 2.jpg is of two classes
+  EXPECT_EQ(run_.warnings().rbegin()[1],  // after it: 2.jpg is of two classes
             "1 of the 3 files in 'net://b/x/list.csv' cannot be read, and are bad samples; the first: net://b/x/list.csv:3: "
             "'net://b/x/c/1.jpg' does not exist");
 }

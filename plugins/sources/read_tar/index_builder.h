@@ -18,8 +18,8 @@ struct IndexSettings {
 
 IndexKey index_key(std::uint64_t shard_bytes, std::string_view shard_version, const IndexSettings& settings);
 
-// A sample is what has one key: a member's name up to the first dot behind its last '/'. What follows that dot, in small letters,
-// says what the member is: jpg, jpeg, png; cls; json; and such an image extension behind the target's name and a dot. Other
+// A sample is what has one key: a member's name up to the first dot after its last '/'. What follows that dot, in small letters,
+// says what the member is: jpg, jpeg, png; cls; json; and such an image extension after the target's name and a dot. Other
 // members are passed over, and so are those whose last part begins with a dot. Images among them are counted, but for such as
 // 000017.depth.png beside an image 000017.jpg.
 //

@@ -28,7 +28,7 @@ struct PassedOver {
     std::string example;
   };
   Members members[kReasons];
-  std::uint64_t zeros = 0;  // bytes of zeros behind the last member: none where the archive has no end
+  std::uint64_t zeros = 0;  // bytes of zeros after the last member: none where the archive has no end
 };
 
 // 24 bytes and a name for each sample, in one piece. Immutable; thread-safe.

@@ -146,7 +146,7 @@ bool TarReader::next(TarMember& member) {
     return true;
   }
   if (extended)
-    fail(ErrorKind::data, "truncated: the archive ends at byte {}, behind an extended header", window_->object_bytes());
+    fail(ErrorKind::data, "truncated: the archive ends at byte {}, after an extended header", window_->object_bytes());
   return false;
 }
 

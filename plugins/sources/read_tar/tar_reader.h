@@ -20,10 +20,10 @@ struct TarMember {
 };
 
 // Reads ustar, GNU tar and pax archives, and those of the seventh edition of Unix. Blocks of zeros are passed over, so that
-// archives put one behind the other count as one.
+// archives put one after the other count as one.
 //
 // Errors: ErrorKind::data, with the offset: a header whose checksum is wrong, a size that is none, sparse members and archives of
-// several volumes, and a member that ends behind the archive's end.
+// several volumes, and a member that ends after the archive's end.
 // Source: POSIX.1-2017, pax; "Basic Tar Format" in GNU tar's manual.
 class TarReader {
  public:
@@ -31,7 +31,7 @@ class TarReader {
 
   bool next(TarMember& member);  // false at the end
 
-  // How many blocks of zeros stand behind the last member so far. A whole archive ends in two, or in one of a few more.
+  // How many blocks of zeros stand after the last member so far. A whole archive ends in two, or in one of a few more.
   std::uint64_t zeros() const { return zeros_; }
 
  private:

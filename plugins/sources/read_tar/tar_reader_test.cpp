@@ -156,7 +156,7 @@ TEST(TarReader, NamesTruncatedArchivesWithTheirLastByte) {
   EXPECT_EQ(files(whole.substr(0, 1100))[1], "truncated: the archive ends at byte 1100, within the header at byte 1024");
   const std::string named = TarWriter().gnu_long(std::string(600, 'n'), "1").bytes();
   EXPECT_EQ(files(named.substr(0, 700))[0], "truncated: the archive ends at byte 700, within the extended header at byte 0");
-  EXPECT_EQ(files(named.substr(0, 1536))[0], "truncated: the archive ends at byte 1536, behind an extended header");
+  EXPECT_EQ(files(named.substr(0, 1536))[0], "truncated: the archive ends at byte 1536, after an extended header");
 }
 
 TEST(TarReader, DoesWithoutTheZerosAtTheEnd) {

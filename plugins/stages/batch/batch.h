@@ -31,7 +31,7 @@ namespace millrace {
 // An image larger than the network's input is seen through a window in its middle, unless an `augment` placed it.
 // State: which places of the newest epochs had a bad sample, so that a run that goes on counts each of them once.
 // Threading: parallel; samples are counted down in the batch without a lock, bad ones are noted under one.
-// Errors: images of varying size, or too small for the network (in the constructor), or changed behind a cache whose images
+// Errors: images of varying size, or too small for the network (in the constructor), or changed after a cache whose images
 // devices keep: ErrorKind::usage. More bad samples than `bad_sample_budget` allows, or kMostAttempts bad ones in a row for one
 // place: ErrorKind::data. "fail": ErrorKind::content.
 class BatchSamples : public Batcher, public HasBadSampleBudget {

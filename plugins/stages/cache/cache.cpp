@@ -30,8 +30,7 @@ void ImageCache::describe(StageDescription<Params>& d) {
   d.name("cache").text("Remembers decoded images, in memory or in one file.");
   describe_params(d);
   d.params.add("device", &Params::device)
-      .text(
-          "devices keep the images too, so that later epochs copy no pixels; stages behind it may flip and shift, not recolour");
+      .text("devices keep the images too, so that later epochs copy no pixels; stages after it may flip and shift, not recolour");
 }
 
 void EncodedCache::describe(StageDescription<Params>& d) {

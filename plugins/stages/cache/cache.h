@@ -27,8 +27,8 @@ namespace millrace {
 // from the second epoch on no pixels are copied to a device that has them, and what `memory` or `file` has is neither read nor
 // decoded. Several devices share out the samples of each epoch again, so that in time each has all of them. It is a parameter of
 // this stage, not of the batch or the run, because where the stage stands says which pixels stay the same. Flips and shifts by
-// whole pixels behind it are executed on the device, from the record, as ever; a stage behind it that changes pixels on the host
-// is a mistake; MixUp and CutMix, behind `batch`, send the pixels that they mixed. Order, draws and results are the same as
+// whole pixels after it are executed on the device, from the record, as ever; a stage after it that changes pixels on the host
+// is a mistake; MixUp and CutMix, after `batch`, send the pixels that they mixed. Order, draws and results are the same as
 // without. Backend `cpu` reads batches where they lie.
 //
 // Ports: in, out: ImageChunk (cache) or SampleChunk (cache_encoded).
@@ -42,7 +42,7 @@ namespace millrace {
 // Bad samples are not kept: they are read, and counted, again. Threading: parallel; finding a sample takes no lock, and
 // keeping one takes none but when a block of memory is full. Errors: random changes before a cache would be frozen:
 // ErrorKind::usage when a sample with draws arrives. Images that do not fit on a device: ErrorKind::usage, from the device. A
-// stage behind that changes them: ErrorKind::usage, before the run where its SampleTransform::changes_pixels() says so, else from
+// stage after that changes them: ErrorKind::usage, before the run where its SampleTransform::changes_pixels() says so, else from
 // `batch`. A file that cannot be used is replaced, with a warning. A disk that is full: ErrorKind::storage.
 class Cache : public SampleTransform, public SampleCache {
  public:

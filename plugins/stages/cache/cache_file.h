@@ -1,4 +1,4 @@
-// The cache on disk: (FileHeader) (entries, a checksum of eight bytes behind each) (offsets of the entries by position: index,
+// The cache on disk: (FileHeader) (entries, a checksum of eight bytes after each) (offsets of the entries by position: index,
 // offset) - written once, read by entries afterwards.
 #pragma once
 
@@ -52,7 +52,7 @@ class CacheReader {
 
   const int file_;
   IndexTable<std::uint32_t> numbers_;  // of a sample's entry, from 1; 0: there is none
-  std::vector<std::uint64_t> begins_;  // of the entries, which lie one behind the other; then the end of the last one
+  std::vector<std::uint64_t> begins_;  // of the entries, which lie one after the other; then the end of the last one
 };
 
 // A file being written under a temporary name. Thread-safe: one entry at a time. ErrorKind::storage for what the disk refuses.

@@ -145,7 +145,7 @@ TEST(Cache, TellsDevicesToKeepItsImagesIfAskedTo) {
     test.add<CountedSource>("read");
     test.add<Plain>("plain");
     auto& cache = test.add<ImageCache>("cache", testkit::table({{"memory", Value("3 kB")}, {"device", Value(device)}}));
-    auto& behind = test.add<Watch>("behind");
+    auto& behind = test.add<Watch>("after");
     test.add<testkit::Paint>("paint", testkit::table({{"size", Value(Array{Value(3), Value(4)})}}));
     auto& behind_a_change = test.add<Watch>("behind_a_change");
     test.add<testkit::CountingBatcher>("batch", testkit::table({{"size", Value(10)}}));

@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-// Bounds a step's gradients. One instance for each replica; stands behind the stage that sums over replicas, so that all replicas
+// Bounds a step's gradients. One instance for each replica; stands after the stage that sums over replicas, so that all replicas
 // bound the same gradients.
 //
 // Ports: "in" takes GradientBuckets, "out" sends them on.

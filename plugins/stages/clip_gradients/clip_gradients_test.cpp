@@ -84,7 +84,7 @@ TEST(ClipKernels, BoundWhatAnEarlierStageScales) {
   EXPECT_EQ(values, (std::vector<float>{4, -4, 1}));
 }
 
-// Parameters one behind the other, each with padding of 0 at its end; the first begins at 5.
+// Parameters one after the other, each with padding of 0 at its end; the first begins at 5.
 struct ParametersInABucket {
   explicit ParametersInABucket(const std::vector<std::int64_t>& the_sizes) : sizes(the_sizes), values(5, 1e6F) {
     std::mt19937_64 generator(5);

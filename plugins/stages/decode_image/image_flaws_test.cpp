@@ -128,9 +128,9 @@ std::vector<Flaw> harmless_flaws_of(const Pixels& good) {
        with(adobe, 2, {0xff, 0xee, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0, 7})},
       {"no end marker", cut_off(good, 2)},
       {"half an end marker", cut_off(good, 1)},
-      {"bytes behind the end", with(good, good.size(), {'j', 'u', 'n', 'k', 0xff, 0xd8, 0xff})},
-      {"zeros behind the scan", with(good, end, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})},
-      {"other bytes behind the scan", with(good, end, {0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0x12, 0x34, 0x56, 0x78, 0x9a})},
+      {"bytes after the end", with(good, good.size(), {'j', 'u', 'n', 'k', 0xff, 0xd8, 0xff})},
+      {"zeros after the scan", with(good, end, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})},
+      {"other bytes after the scan", with(good, end, {0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0x12, 0x34, 0x56, 0x78, 0x9a})},
   };
   return flaws;
 }
@@ -158,7 +158,7 @@ TEST(JpegFlaws, ThatChangeNoPixelAreTaken) {
   const Pixels progressive = noisy_jpeg(48, true);
   const std::size_t end = progressive.size() - 2;
   expect_harmless({{"progressive, no end marker", cut_off(progressive, 2)},
-                   {"progressive, zeros behind a scan", with(progressive, end, {0, 0, 0})},
+                   {"progressive, zeros after a scan", with(progressive, end, {0, 0, 0})},
                    {"progressive, details before means", with_second_scan_first(progressive)}},
                   views_of(file, progressive));
 }
@@ -177,7 +177,7 @@ TEST(JpegFlaws, ThatChangePixelsAreDamage) {
                    {"truncated and ended", ended},
                    {"zeros to the end", zeroed(good, size / 2, size)},
                    {"a hole", zeroed(good, scan + 400, scan + 464)},
-                   {"codes behind the scan", shorter}});
+                   {"codes after the scan", shorter}});
   }
   const Pixels progressive = noisy_jpeg(48, true);
   const std::uint8_t marker[] = {0xff, 0xda};
@@ -261,14 +261,14 @@ TEST(PngFlaws, ThatChangeNoPixelAreTaken) {
       {"no end", cut_off(good, 12)},
       {"half an end", cut_off(good, 5)},
       {"an end with a wrong checksum", Png::joined({png.head(), data, chunk("IEND", {}, false)})},
-      {"bytes behind the end", with(good, good.size(), {0, 0, 0, 7})},
-      {"a text behind the pixels with a wrong checksum",
+      {"bytes after the end", with(good, good.size(), {0, 0, 0, 7})},
+      {"a text after the pixels with a wrong checksum",
        Png::joined({png.head(), data, chunk("tEXt", {'a', 0, 'b'}, false), Png::end()})},
       {"zlib's checksum wrong", png.of(changed(png.stream, checksum, {1, 2, 3, 4}))},
       {"zlib's checksum missing", png.of(cut_off(png.stream, 4))},
       {"cut off within zlib's checksum", cut_off(good, 12 + 4 + 2)},
       {"the chunk's checksum wrong", png.of(png.stream, false)},
-      {"bytes behind the compressed ones", png.of(with(png.stream, png.stream.size(), {0, 0, 0}))},
+      {"bytes after the compressed ones", png.of(with(png.stream, png.stream.size(), {0, 0, 0}))},
       {"more rows than the header says", png.of(compressed(more_rows))},
       {"a palette that is none, of RGB", png.after_header(chunk("PLTE", {1, 2, 3, 4}))},
       {"a large chunk of one's own", png.after_header(chunk("prVt", Pixels(9'000'000)))},

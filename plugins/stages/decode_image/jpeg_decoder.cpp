@@ -98,7 +98,7 @@ bool JpegDecoder::State::is_damage() {
   }
 }
 
-// Behind a scan other bytes may be what is left of it where a flipped bit has made its codes shorter. See also JpegEntropy.
+// After a scan other bytes may be what is left of it where a flipped bit has made its codes shorter. See also JpegEntropy.
 bool JpegDecoder::State::is_padding(std::size_t count) const {
   constexpr std::size_t kMost = 16;
   const JOCTET* const end = info.src->next_input_byte;
@@ -174,7 +174,7 @@ void JpegDecoder::State::read_header() {
   jpeg_read_header(&info, TRUE);
 }
 
-// libjpeg keeps tables for files that have none of their own, and must not: such a file would look different behind each other
+// libjpeg keeps tables for files that have none of their own, and must not: such a file would look different after each other
 // file. So those of the last file carry values that a file cannot give them, or hardly: then no harm is done.
 constexpr UINT16 kMarkedStep = 0xffff;
 constexpr UINT8 kMarkedCount = 0xff;  // of codes of no bits
@@ -320,7 +320,7 @@ void JpegDecoder::State::give_up() {
   fail(ErrorKind::content, "the JPEG is damaged or of an unsupported kind: {}", message);
 }
 
-// `decode` returns whether it could. What the own entropy decoder stumbles over is for libjpeg to judge; but bytes behind the
+// `decode` returns whether it could. What the own entropy decoder stumbles over is for libjpeg to judge; but bytes after the
 // scan are for the own one, which knows where the last code ends.
 template <typename Decode>
 void JpegDecoder::State::decode(const Decode& decode) {

@@ -19,7 +19,7 @@ namespace millrace {
 // Baseline, extended and progressive; greyscale, YCbCr, RGB, CMYK and YCCK (also inverted, as Adobe writes them).
 // Errors: ErrorKind::content with libjpeg's reason where pixels are missing or wrong; std::bad_alloc. The decoder can be used
 // again afterwards. A fault that changes no pixel does not matter: an odd scan header, bytes before a marker, no end marker.
-// Damage behind the last row that a part needs is not seen.
+// Damage after the last row that a part needs is not seen.
 // Larger files of the plain kind go through JpegEntropy, with the same results.
 // libjpeg reports errors by a call that must not return: a longjmp, over its own frames and ours without destructors only.
 class JpegDecoder {

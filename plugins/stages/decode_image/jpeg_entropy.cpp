@@ -211,7 +211,7 @@ const JpegEntropy::Table* JpegEntropy::table(const JHUFF_TBL* source, int place,
   return slot->is_sound ? slot.get() : nullptr;
 }
 
-// A byte 255 of the data is followed by a zero; one that is not begins the marker behind them.
+// A byte 255 of the data is followed by a zero; one that is not begins the marker after them.
 bool JpegEntropy::remove_stuffing(const jpeg_source_mgr& source) {
   // Whether bytes are left is not looked at before a whole MCU is decoded.
   constexpr std::size_t kLargestMcu = std::size_t{D_MAX_BLOCKS_IN_MCU} * DCTSIZE2 * 4 + 16;

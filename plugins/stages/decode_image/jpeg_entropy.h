@@ -20,7 +20,7 @@ namespace millrace {
 //
 // Only for sound data of the plain kind: one scan of 8 bits, no restart markers, no arithmetic coding. Of anything else it says
 // so, and the image can be decoded by libjpeg from its beginning: so results, complaints and tolerance are libjpeg's always.
-// There is one exception: bytes behind the scan, which libjpeg warns of, are sound where they cannot be codes of it. Threading:
+// There is one exception: bytes after the scan, which libjpeg warns of, are sound where they cannot be codes of it. Threading:
 // one thread. Memory: a copy of the compressed bytes, and 16 kB for each of up to eight tables. Where libjpeg-turbo's jpegint.h
 // is not installed, prepare() always says no.
 class JpegEntropy {
@@ -32,7 +32,7 @@ class JpegEntropy {
   static void take_over(jpeg_decompress_struct& info, DecodeMcu decode_mcu);
 
   // One MCU; `blocks` are zero before, or null where they are not needed. False: the data are not sound, and nothing more may be
-  // decoded. After the last one the source stands at the marker behind the scan.
+  // decoded. After the last one the source stands at the marker after the scan.
   bool decode(jpeg_decompress_struct& info, JBLOCKROW* blocks);
 
  private:
@@ -80,7 +80,7 @@ class JpegEntropy {
   struct Reader {
     const std::uint8_t* next = nullptr;
     std::uint64_t bits = 0;
-    int count = 0;  // those behind are right or zero
+    int count = 0;  // those after are right or zero
 
     void refill();  // to 56 bits at least
     void drop(int n);

@@ -110,7 +110,7 @@ int png_orientation(Bytes png) {
   using namespace std::literals;
   constexpr std::string_view kXmp = "XML:com.adobe.xmp\0\0"sv;  // the keyword, and that the text is not compressed
   Bytes xmp;
-  constexpr std::size_t kSignature = 8, kAround = 12;  // a chunk's length and name before its content, and a checksum behind
+  constexpr std::size_t kSignature = 8, kAround = 12;  // a chunk's length and name before its content, and a checksum after
   for (std::size_t at = kSignature; at + kAround <= png.size();) {
     const std::size_t length =
         std::size_t{png[at]} << 24 | std::size_t{png[at + 1]} << 16 | std::size_t{png[at + 2]} << 8 | png[at + 3];

@@ -65,7 +65,7 @@ TEST(JpegOrientation, IsReadAndApplied) {
   }
 }
 
-// BYTE, SHORT, LONG and their signed kin, in either order of bytes, behind bytes that libjpeg passes over.
+// BYTE, SHORT, LONG and their signed kin, in either order of bytes, after bytes that libjpeg passes over.
 TEST(JpegOrientation, IsReadWhateverWholeNumberItIs) {
   const Pixels plain = jpeg(0);
   struct Type {

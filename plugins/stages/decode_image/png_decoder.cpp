@@ -123,7 +123,7 @@ void PngDecoder::Reading::feed(png_bytep to, std::size_t bytes) {
   left = left.subspan(bytes);
 }
 
-// libpng looks behind the last row while it gives that row. Whatever it finds there, the rows are what was wanted.
+// libpng looks after the last row while it gives that row. Whatever it finds there, the rows are what was wanted.
 bool PngDecoder::Reading::run() {
   if (setjmp(escape) != 0) return has_all_rows() && attempt != Attempt::by_zlib;
   set_up();

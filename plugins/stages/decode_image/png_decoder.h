@@ -41,9 +41,9 @@ class PngMemory {
 // read_label_header(): the pixels are class values, exactly as they are stored (grey of up to 8 bits, or palette indices). All of
 // them, whatever the limits allow: what is missing has no class.
 // Errors: ErrorKind::content for pixels that are missing or wrong, and for limits; with DecodeLimits::allow_warnings missing
-// pixels are black, if there are any. A fault elsewhere does not matter: in a chunk that no pixel depends on, behind the last
+// pixels are black, if there are any. A fault elsewhere does not matter: in a chunk that no pixel depends on, after the last
 // row, or a window of zlib that is too small. Pixels are right by either of their two checksums, that of their chunks or that of
-// zlib. Damage behind the last row that a part needs is not seen. std::bad_alloc. The same longjmp discipline as JpegDecoder's.
+// zlib. Damage after the last row that a part needs is not seen. std::bad_alloc. The same longjmp discipline as JpegDecoder's.
 class PngDecoder {
  public:
   ImageShape read_header(std::span<const std::uint8_t> bytes, int channels, const DecodeLimits& limits);

@@ -251,7 +251,7 @@ TEST(Forward, KeepsTheTokenUntilASlowSinkGivesPredictionsBack) {
   EXPECT_EQ(static_cast<const Predictions&>(*kept.back().payload).turn, PredictionPool::kCirculating);
 }
 
-// Behind the hidden layer stands one linear layer: the gradient of a score is a row of its weights.
+// After the hidden layer stands one linear layer: the gradient of a score is a row of its weights.
 TEST(Forward, SendsGradientsOfScores) {
   testkit::Replicas replicas(1);
   CompileRequest request;

@@ -28,7 +28,7 @@ class PredictionPool : public std::enable_shared_from_this<PredictionPool> {
   Ref<Predictions> take(std::uint32_t samples);
   void let_go(Ref<Payload> token);  // when predictions are at home
 
-  // Submits what fills the values, behind infer() of these samples, which begin at slot `begin` of the batch. REQUIRES:
+  // Submits what fills the values, after infer() of these samples, which begin at slot `begin` of the batch. REQUIRES:
   // `predictions` are this pool's; they stay until the event is complete.
   static Ref<Event> read(Replica& replica, const Predictions& predictions, const Ref<Batch>& batch, std::uint32_t begin);
   // The bytes of all of them, at most.

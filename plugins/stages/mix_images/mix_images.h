@@ -20,7 +20,7 @@ namespace millrace {
 // one rectangle (its middle anywhere, cut off at the edges) and one partner rule hold for a whole batch: slot i is mixed with
 // slot i + shift, counted around. Shares are rounded to 1/256, or to what the rectangle covers, so that labels and pixels agree.
 //
-// Ports: in, out: Batch. Stands behind `batch`, before all other stages that take batches: it changes pixels in their slots,
+// Ports: in, out: Batch. Stands after `batch`, before all other stages that take batches: it changes pixels in their slots,
 // executes their records (partners have different ones) and writes second_labels and shares. The loss of a mixed image is
 // share * loss(label) + (1 - share) * loss(second label). Batch::source_maps are gone from a batch that was mixed. Slots of
 // weight 0 are left alone, and no image is mixed with them.

@@ -137,7 +137,7 @@ TEST(OptimizerParameters, AGroupThatChangesNothingIsWarnedOf) {
   };
   const Member fc2("match", {}, Value(std::string("fc2.*"))), vectors("vectors", {}, Value(true));
   const Member twice("rate_factor", {}, Value(2.0));
-  EXPECT_EQ(groups({fc2}), "number 1 of groups has no effect: it changes nothing, and there is no group behind it");
+  EXPECT_EQ(groups({fc2}), "number 1 of groups has no effect: it changes nothing, and there is no group after it");
   EXPECT_EQ(groups({fc2}, {vectors, twice}), "") << "it keeps its vectors from the second one";
   EXPECT_EQ(groups({fc2, {"decay_factor", {}, Value(0.0)}}),
             "number 1 of groups: decay_factor = 0 has no effect: weight_decay is 0");

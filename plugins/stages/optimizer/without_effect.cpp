@@ -90,8 +90,8 @@ class Search {
             epochs);
       }
       const bool changes = group.optimizer || group.rate_factor != 1 || group.decay_factor != 1 || group.until_epoch > 0;
-      if (changes || g + 1 < params_.groups.size()) continue;  // it may keep parameters from a group behind it
-      say("number {} of groups has no effect: it changes nothing, and there is no group behind it", g + 1);
+      if (changes || g + 1 < params_.groups.size()) continue;  // it may keep parameters from a group after it
+      say("number {} of groups has no effect: it changes nothing, and there is no group after it", g + 1);
     }
   }
 

@@ -161,7 +161,7 @@ drawing::Picture WriteBatches::draw_labels() const {
   return drawing::label_histogram(counts_, names, fmt::format("Classes of the training samples, epoch 1{}", part));
 }
 
-// What the writer reads is not touched any more: the sheet is begun once, and behind the first epoch nothing is counted.
+// What the writer reads is not touched any more: the sheet is begun once, and after the first epoch nothing is counted.
 void WriteBatches::begin_writing(bool epoch_is_over) {
   if (writer_.joinable()) writer_.join();
   const bool with_sheet = !std::exchange(sheet_begun_, true) && !cells_.empty(), with_labels = epoch_is_over && !counts_.empty();

@@ -22,7 +22,7 @@ namespace millrace {
 // file of the same name, features.csv, with path and label of each row, and a column for each number where `columns` names them.
 //
 // Ports: in, Predictions. Skipped samples are left out; quarantine.jsonl names them. What the network computes together with the
-// layer behind it is computed apart where it is asked for, so that figures may differ in the last places.
+// layer after it is computed apart where it is asked for, so that figures may differ in the last places.
 // Threading: rows are written on a thread of its own (PredictionLine).
 // Errors: a layer that the network does not have, a name of unknown format: ErrorKind::usage, before the run. A folder where
 // nothing can be written, in open(), or a full disk: ErrorKind::storage. The files appear under their names when a pass is whole.

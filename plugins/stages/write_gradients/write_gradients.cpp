@@ -13,7 +13,7 @@ namespace millrace {
 void WriteGradients::describe(StageDescription<Params>& d) {
   d.name("write_gradients")
       .text(
-          "Writes the gradients of a step, now and then, into gradients.safetensors in the run's folder. Stands behind "
+          "Writes the gradients of a step, now and then, into gradients.safetensors in the run's folder. Stands after "
           "allreduce.")
       .input(payload::kGradientBucket)
       .output(payload::kGradientBucket)

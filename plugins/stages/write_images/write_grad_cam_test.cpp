@@ -100,7 +100,7 @@ TEST_F(WriteGradCamTest, AsksForFeaturesTheirGradientAndImages) {
   type.request(testkit::table({{"classes", Value(std::string("label"))}, {"features", Value(std::string("fc1"))}}), context_,
                request);
   EXPECT_TRUE(request.needs_image);
-  EXPECT_EQ(request.outputs, (std::vector<LayerPort>{1, 0})) << "by default the map behind the last convolution";
+  EXPECT_EQ(request.outputs, (std::vector<LayerPort>{1, 0})) << "by default the map after the last convolution";
   ASSERT_EQ(request.gradients.size(), 3U);
   EXPECT_EQ(request.gradients[0], (ScoreGradient{1, ScoreGradient::kPredicted}));
   EXPECT_EQ(request.gradients[1], (ScoreGradient{1, 1}));

@@ -40,7 +40,7 @@ struct Room {
 
   std::span<std::uint8_t> to;
   std::uint64_t skip = 0;  // so many bytes of the body come before, and are dropped
-  bool cut = false;        // the body may go on behind: the exchange ends there, and is whole
+  bool cut = false;        // the body may go on after: the exchange ends there, and is whole
   bool is_text = false;    // the body goes to HttpReply::text after all, and `to` is empty
 };
 

@@ -4,7 +4,7 @@
 // Small networks of all layers, losses and optimizers train on the simulated machine (plugins/backends/cuda/simulation), which
 // computes on the host. Where it runs a kernel on sizes that are new, the same element also runs over a copy of its memory on the
 // device, and both must leave the same there. Each range that an element names becomes an allocation that ends where the range
-// does: memcheck sees an access to the byte behind it.
+// does: memcheck sees an access to the byte after it.
 //
 // MILLRACE_GPU_TEST_BACKEND=simulated: without a device, the copy is computed on the host too, in the reverse order of its units.
 #include <cuda_runtime_api.h>

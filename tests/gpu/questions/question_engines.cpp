@@ -261,7 +261,7 @@ void ask(const Asked& asked, Kind kind, Kind plain) {
           finding.update(laboratory.examine(kind, engine));
         } catch (const std::exception& error) {
           finding["why_not"] = error.what();
-          check(cudaDeviceSynchronize(), "the device, behind this engine");  // an error that stays ends the question
+          check(cudaDeviceSynchronize(), "the device, after this engine");  // an error that stays ends the question
         }
         say(finding);
         return watch.ms() < 1000 * asked.seconds && !(compiled && ++tried == kMostCompiled);

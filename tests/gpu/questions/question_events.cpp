@@ -1,4 +1,4 @@
-// Is a wait for an event that a recording sets ordered behind the launch before it, each time the recording is launched?
+// Is a wait for an event that a recording sets ordered after the launch before it, each time the recording is launched?
 // The backend counts on it (plugins/backends/cuda/device/marks.cpp, record_external), with these very calls.
 #include "kernels.h"
 #include "questions.h"
@@ -7,7 +7,7 @@ namespace millrace::gpu {
 namespace {
 
 constexpr int kLaunches = 200;
-constexpr double kBefore = 100, kBehind = 200;  // microseconds of work before the event, and behind it
+constexpr double kBefore = 100, kBehind = 200;  // microseconds of work before the event, and after it
 
 // A recording that counts up, sets the event, and later counts up again.
 struct Counting {

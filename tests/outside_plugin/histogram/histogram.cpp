@@ -14,8 +14,8 @@ namespace {
 
 using namespace millrace;
 
-// Behind `allreduce` all replicas have the same gradients: the first one's are counted, as soon as a bucket is there, on a thread
-// of its stream. What follows waits for that, since `ready` is then the event behind the counting. Columns of the file are the
+// After `allreduce` all replicas have the same gradients: the first one's are counted, as soon as a bucket is there, on a thread
+// of its stream. What follows waits for that, since `ready` is then the event after the counting. Columns of the file are the
 // step, the zeros, and the gradients from 1e-12 on, from 1e-11 on, ...; smaller ones count with the first.
 class Histogram : public Stage {
  public:

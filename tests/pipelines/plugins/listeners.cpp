@@ -11,7 +11,7 @@ namespace {
 
 using namespace millrace;
 
-std::atomic<bool> run_waits{false};  // for the observer "slow", behind a step: NotesWaits has heard of it
+std::atomic<bool> run_waits{false};  // for the observer "slow", after a step: NotesWaits has heard of it
 
 // Sleeps at every event.
 class Slow : public RunObserver {

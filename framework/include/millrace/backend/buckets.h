@@ -17,7 +17,7 @@ struct Bucket {
   std::vector<int> parameters;  // indices into Network::parameters
   float* gradients = nullptr;   // device memory, contiguous; valid after start()
   std::size_t elements = 0;     // with whatever padding the device's layout has
-  // Where each of `parameters` begins in `gradients`, in elements. What lies behind the last gradient of one is padding, and 0.
+  // Where each of `parameters` begins in `gradients`, in elements. What lies after the last gradient of one is padding, and 0.
   std::vector<std::size_t> offsets;
   // In batches of this epoch and later ones backward() leaves the bucket out: no layer of it learns, nor any that leads to one.
   double until_epoch = kToTheEnd;

@@ -1,6 +1,6 @@
 // Which layers are computed together, so that fewer maps are written and kept. Pure.
 //
-// A layer can be taken into its neighbour's node when no other layer reads what passes between them, nor any output behind its
+// A layer can be taken into its neighbour's node when no other layer reads what passes between them, nor any output after its
 // first:
 //   conv | transposed_conv | linear, then relu | gelu             the activation is done as the result is written
 //   max_pool, batch_norm, then relu | gelu                        if asked: the pooling also finds the statistics
@@ -29,7 +29,7 @@ struct Node {
   Kind kind = Kind::activate;  // transposed_conv: conv, with ConvAttributes::transposed
   int layer = -1;              // the conv, the batch_norm, ...: the layer that names the node
   int pool = -1;               // normalise: the max_pool before it, or -1
-  int pool_behind = -1;        // normalise: the max_pool behind its relu, or -1
+  int pool_behind = -1;        // normalise: the max_pool after its relu, or -1
   LayerPort residual = -2;     // normalise: what is added; -2: nothing
   Activation activation = Activation::none;
   std::vector<LayerPort> inputs;  // what it reads, the residual last
@@ -40,7 +40,7 @@ inline constexpr LayerPort kNoResidual = -2;
 
 struct FusionOptions {
   std::string backend;  // for messages
-  // Take a max pooling without overlap, of at most 256 places, into the batch normalisation behind it.
+  // Take a max pooling without overlap, of at most 256 places, into the batch normalisation after it.
   bool pool_with_statistics = false;
   // Take a max pooling of at most 256 places into the batch normalisation and ReLU in front of it.
   bool pool_behind_relu = false;
@@ -59,7 +59,7 @@ std::vector<bool> layers_for(const Network& network, std::span<const LayerPort> 
 // For messages: "networks/mine.toml:5:3: layer 'conv1'", without the place for a layer that no file holds.
 std::string place_of(const Layer& layer);
 
-// The output of the linear layer that becomes the logits with nothing but scaling behind it, or -1. It is computed in float32 to
+// The output of the linear layer that becomes the logits with nothing but scaling after it, or -1. It is computed in float32 to
 // its end even where activations are bf16.
 int final_linear(const std::vector<Node>& nodes);
 

@@ -111,7 +111,7 @@ class MemoryPlanner {
   bool training_, learns_;
   int now_ = 0;
   std::vector<Value> values_;          // first outputs; Network::kInput is the first of them
-  std::map<LayerPort, Value> others_;  // outputs behind the first
+  std::map<LayerPort, Value> others_;  // outputs after the first
   std::vector<Lifetime> lifetimes_;
 };
 

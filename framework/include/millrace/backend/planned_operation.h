@@ -1,6 +1,6 @@
 // The base of every backend's operations: the node that is computed, and the tensors that it plans.
 //
-// Life: plan() in the order of forward; plan_backward() in the reverse order, for nodes that something is trained behind or in;
+// Life: plan() in the order of forward; plan_backward() in the reverse order, for nodes that something is trained after or in;
 // bind() once memory is there. How an operation then runs is the backend's: see executable_plan.h.
 //
 // Where activations are computed again for backward, a node has two operations. The first does forward and releases what it made.

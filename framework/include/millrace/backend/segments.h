@@ -17,7 +17,7 @@ namespace millrace {
 // backward: the kept activations up to a segment, plus all of that segment.
 std::vector<int> plan_segments(const std::vector<Node>& nodes, std::span<const std::size_t> bytes);
 
-// By node: its output is read behind its segment (or is the network's result).
+// By node: its output is read after its segment (or is the network's result).
 std::vector<bool> kept_outputs(const std::vector<Node>& nodes, std::span<const int> segment_ends);
 
 }  // namespace millrace

@@ -36,7 +36,7 @@ struct WindowShape {
 enum class WindowOperand : std::uint8_t { x, w, y };
 
 // Where the elements of an operand lie: at the sum of one offset for each index, in elements. Axes of x and y are (n, channels of
-// all groups, h, w), those of w (group, k, c, i, j). An axis may be longer than the operand: elements behind the last are
+// all groups, h, w), those of w (group, k, c, i, j). An axis may be longer than the operand: elements after the last are
 // padding, which is filled with zeros and has to stay zero.
 struct ElementOffsets {
   DataType type = DataType::f32;  // or bf16

@@ -67,7 +67,7 @@ struct CompileRequest {
   // other targets. Training computes every `output` of this list; inference measures at the network's result alone.
   std::vector<LossAt> losses = {};
   // Values that read_outputs() will read: the network's result, outputs of layers. In inference they are not computed together
-  // with the layer behind them, and are kept until they are read. Layers that lead to nothing that is read are not computed.
+  // with the layer after them, and are kept until they are read. Layers that lead to nothing that is read are not computed.
   std::vector<LayerPort> outputs = {};
   // What read_gradients() will read. A backend that cannot compute them throws Error(usage).
   std::vector<ScoreGradient> gradients = {};

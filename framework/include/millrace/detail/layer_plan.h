@@ -44,7 +44,7 @@ struct LayerPort {
 // What a layer makes of its inputs.
 struct LayerPlan {
   Shape output;
-  std::vector<Shape> more_outputs;    // behind the first, as LayerType::outputs names them
+  std::vector<Shape> more_outputs;    // after the first, as LayerType::outputs names them
   std::vector<Parameter> parameters;  // names relative to the layer: "weight"
   std::uint64_t multiply_adds = 0;
   std::shared_ptr<const void> attributes;

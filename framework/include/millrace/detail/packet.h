@@ -1,4 +1,4 @@
-// What travels along an edge: a sequence number, a trace stamp, and one payload behind a counted pointer.
+// What travels along an edge: a sequence number, a trace stamp, and one payload after a counted pointer.
 #pragma once
 
 #include <atomic>

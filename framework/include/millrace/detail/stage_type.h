@@ -109,7 +109,7 @@ struct StageTypeAccess {
                   "(const Params&, const millrace::StageSite&)");
     constexpr bool kInFront = kRole == StageType::Role::sample_transform || kRole == StageType::Role::batcher;
     static_assert(std::is_abstract_v<T> || !kInFront || kTakes<T, DataContext>,
-                  "replicas and steps are known behind `batch` alone: the constructor of a SampleTransform or a Batcher takes "
+                  "replicas and steps are known after `batch` alone: the constructor of a SampleTransform or a Batcher takes "
                   "(const Params&, const millrace::StageSite&) or (const Params&, const millrace::DataContext&)");
     static_assert(std::is_abstract_v<T> || kTakes<T, StepContext>,
                   "a stage is made from (const Params&, const millrace::StageSite&), or with DataContext or StepContext instead");

@@ -34,7 +34,7 @@ struct LayerType : TypeDescription {
   std::vector<std::string> other_names;  // that people may write instead: the message then gives `name`
   std::vector<LayerExample> examples;    // at least one
   int least_inputs = 1, most_inputs = 1;
-  std::vector<Carries> takes;  // by input; those behind the last take values
+  std::vector<Carries> takes;  // by input; those after the last take values
   std::vector<LayerOutput> outputs = {{"out"}};
   // Reads the layer's table and infers. Throws Error(usage) with a message about shapes; name and position are added by the
   // caller. Without inputs (their shapes are not known, after an earlier mistake) it only reads the table.

@@ -21,7 +21,7 @@ __device__ inline int thread_of_block() { return static_cast<int>(threadIdx.x); 
 
 // Every kernel begins with this, before it touches memory. When it was launched `ahead`, its blocks may be there before the
 // kernel in front of it in the stream has ended: they wait here until all that it wrote can be seen. Since each kernel waits for
-// the one in front of it, each comes behind all that were submitted before. Then the next kernel may come ahead as well. Devices
+// the one in front of it, each comes after all that were submitted before. Then the next kernel may come ahead as well. Devices
 // of before compute capability 9.0 know none of this.
 __device__ inline void begin_kernel([[maybe_unused]] bool ahead) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 
 // ---- The host's side ----
 
-// The kernel's last parameter, behind `arguments`, says whether it was launched ahead: for begin_kernel(). Unlike <<<>>> followed
+// The kernel's last parameter, after `arguments`, says whether it was launched ahead: for begin_kernel(). Unlike <<<>>> followed
 // by cudaGetLastError() this cannot mistake an earlier call's error on this thread for the launch's own.
 template <class... Parameters, class... Arguments>
 cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, cudaStream_t stream, const Arguments&... arguments) {

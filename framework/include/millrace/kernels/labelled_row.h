@@ -75,7 +75,7 @@ struct LabelledRow {
 
  private:
   // How many outputs come before the label's when sorted from the largest; equal ones keep their order. One that is NaN or
-  // infinite puts the label behind all places that count: a network that has diverged is right in no figure. Of a mixed image the
+  // infinite puts the label after all places that count: a network that has diverged is right in no figure. Of a mixed image the
   // label with the larger share counts, of equal ones the first.
   MILLRACE_KERNEL std::int32_t rank() const {
     const std::int64_t named = share < 0.5 ? second : label;

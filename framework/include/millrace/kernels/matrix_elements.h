@@ -68,7 +68,7 @@ struct MatrixPolynomial {
   }
 };
 
-// Directions from X, a pack of their memory at a time; behind the last element, zeros.
+// Directions from X, a pack of their memory at a time; after the last element, zeros.
 template <class T>
 struct StoreMatrix {
   static constexpr Form kForm = Form::each;

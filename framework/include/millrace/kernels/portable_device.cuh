@@ -45,7 +45,7 @@ struct alignas(16) PackOf {
   T values[kPack];
 };
 
-// Channels [c, c + 8) of a place. Behind the last channel: anything.
+// Channels [c, c + 8) of a place. After the last channel: anything.
 __device__ inline void load_pack(const TensorView& view, const Place& place, std::int64_t c, std::int64_t channels,
                                  float (&values)[kPack]) {
   const std::int64_t at = place.in(view);
@@ -166,7 +166,7 @@ class RowOnDevice {
     for (std::int64_t c = group_.lane(); c < element_.channels; c += group_.size()) most = fmaxf(most, term(c));
     return group_.largest(most);
   }
-  __device__ void pad() const {  // zeros behind the last channel
+  __device__ void pad() const {  // zeros after the last channel
     for (int t = 0; t < element_.writes; ++t) {
       TensorView view = element_.tensors[element_.reads + t];
       view.add = false;

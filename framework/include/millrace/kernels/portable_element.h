@@ -18,7 +18,7 @@ namespace millrace {
 struct TensorView {
   void* data = nullptr;  // null: of a row, what is written is lost
   std::int64_t stride_n = 0, stride_pixel = 0, stride_block = 16;
-  std::int64_t padded = 0;                           // channels of a place in memory; zeros are written behind the last one
+  std::int64_t padded = 0;                           // channels of a place in memory; zeros are written after the last one
   DataType type = DataType::f32;                     // f32 or bf16
   bool by_channel = true;                            // false: one number for all channels of a place
   bool add = false;                                  // when written: added to what is there

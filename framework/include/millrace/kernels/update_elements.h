@@ -166,7 +166,7 @@ MILLRACE_KERNEL void look_at(const UpdatePack<float>& gradient, std::uint32_t* w
 }
 
 // Elements [first, first + count) of a state as the elements of the parameter see it; `first` counts from the arrays' begin, and
-// all are of one segment. Padding behind the last row has no state: it reads as 0.
+// all are of one segment. Padding after the last row has no state: it reads as 0.
 MILLRACE_KERNEL void load_state(const UpdateArguments& at, std::int32_t segment, int s, std::int64_t first, std::int64_t count,
                                 float* values) {
   const UpdateSegment& own = at.segments[segment];

@@ -45,7 +45,7 @@
 #include "millrace/kernels/state_elements.h"
 #include "millrace/kernels/update_elements.h"
 
-// Stands behind a kernel in its header; MILLRACE_MATRIX_KERNEL behind one of scope `matrix`, MILLRACE_REDUCING_KERNEL behind one
+// Stands after a kernel in its header; MILLRACE_MATRIX_KERNEL after one of scope `matrix`, MILLRACE_REDUCING_KERNEL after one
 // with reduced states. Where KERNELS of millrace_add_plugin() names the header, nvcc compiles the kernel.
 #if defined(MILLRACE_DEVICE_CODE)
 #define MILLRACE_UPDATE_KERNEL(...)                                                                      \

@@ -51,7 +51,7 @@ inline constexpr std::string_view kClassColumns = "class,count,accuracy,precisio
 void append_confusion(std::string& csv, std::string_view begin, const ClassMatrix& matrix, const std::vector<std::string>& names);
 void append_classes(std::string& csv, std::string_view begin, const ClassMatrix& matrix, const std::vector<std::string>& names);
 
-// The figures mean_accuracy, mean_iou and weighted_iou of a loss with a class matrix behind kSums sums, `loss` and `weight`
+// The figures mean_accuracy, mean_iou and weighted_iou of a loss with a class matrix after kSums sums, `loss` and `weight`
 // included. D: a LossDescription.
 template <std::size_t kSums, class D>
 void describe_class_figures(D& d) {

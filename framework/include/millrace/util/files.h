@@ -38,7 +38,7 @@ class Extensions {
 };
 
 // Whether a file whose ending no source takes seems to be an image all the same: it has the ending of another kind of image
-// ("a.webp"), text behind an image's ending ("a.jpg.1", "a.png~"), or no ending and a number ("IMG_0001").
+// ("a.webp"), text after an image's ending ("a.jpg.1", "a.png~"), or no ending and a number ("IMG_0001").
 bool seems_to_be_an_image(std::string_view name);
 
 // What a source does not take of what it finds, and why: one line for RunServices::warn() when it has listed its samples.
@@ -53,7 +53,7 @@ class LeftOut {
   void add(const Reason& reason, std::string_view example, std::uint64_t count = 1);
   bool empty() const { return entries_.empty(); }
   std::string text(std::string_view where) const;  // reasons in the order in which they were met
-  std::string list() const;                        // the same behind the colon
+  std::string list() const;                        // the same after the colon
 
  private:
   struct Entry {

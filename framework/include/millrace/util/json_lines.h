@@ -50,7 +50,7 @@ class LineFile {
   bool has_all() const { return waiting_.empty() && lost_ == 0; }  // that write() was given
   // Brings the lines onto the disk; tries first what waits. An error, or that lines still wait, is told to `warn`, once.
   void sync();
-  // Behind the last line: tries once more what waits. Throws Error(run) that names the file and the number of lines that are
+  // After the last line: tries once more what waits. Throws Error(run) that names the file and the number of lines that are
   // missing.
   void finish();
 

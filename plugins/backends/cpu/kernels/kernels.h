@@ -76,7 +76,7 @@ struct NormaliseArguments {
   const Map* residual = nullptr;  // null: none; may be y
 };
 
-// Backward of the batch's normalisation with the activation behind it. `dy` is the gradient after the activation; the
+// Backward of the batch's normalisation with the activation after it. `dy` is the gradient after the activation; the
 // pre-activation is computed again from x (and residual), so that forward need not keep it.
 struct NormaliseBackwardArguments {
   Map x, dy;
@@ -117,7 +117,7 @@ struct Kernels {
   // ---- Pooling. y is the smaller map; x and y agree in type, n and channels. ----
   // index (n, blocks, y.pixels, 16), a byte for each element, or std::int32_t where has_wide_index(): where in its window the
   // largest value was (row * kernel_width + column; the first of equal ones; NaN counts as largest); null in inference. mean and
-  // variance of y for a batch normalisation behind it, found in the same pass; both may be null.
+  // variance of y for a batch normalisation after it, found in the same pass; both may be null.
   void (*max_pool)(const PoolWindow& window, const Map& x, const Map& y, void* index, float* mean, float* variance);
   void (*max_pool_backward)(const PoolWindow& window, const void* index, const Map& dy, const Map& dx);
   void (*average_pool)(const PoolWindow& window, const Map& x, const Map& y);

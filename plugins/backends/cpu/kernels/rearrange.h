@@ -20,7 +20,7 @@ inline void copy(const Map& from, const Map& to) { copy_channels(from, 0, to, 0,
 void to_phases(const Map& from, std::int64_t rows, std::int64_t columns, const Map& to);
 void from_phases(const Map& from, std::int64_t rows, std::int64_t columns, const Map& to);
 
-// Images of a map beside each other, as one wide image: to.n = from.n / images, rounded up. What is between them, behind the last
+// Images of a map beside each other, as one wide image: to.n = from.n / images, rounded up. What is between them, after the last
 // one or for images that are wanting is zero.
 // REQUIRES: equal channels, heights, types and layouts; period >= from.width; to.width >= (images - 1) * period + from.width.
 struct SideBySide {

@@ -17,7 +17,7 @@ struct CUstream_st {
   bool capturing = false, broken = false;
 };
 struct CUevent_st {
-  std::uint64_t ticket = 0;  // of the work that it was recorded behind
+  std::uint64_t ticket = 0;  // of the work that it was recorded after
 };
 struct CUgraph_st {};
 struct CUgraphExec_st {};

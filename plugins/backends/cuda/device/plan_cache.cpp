@@ -51,7 +51,7 @@ std::map<std::string, std::string> read_plans(std::string_view bytes) {
     if (auto entry = take_plan(bytes)) {
       entries.insert_or_assign(std::move(entry->first), std::move(entry->second));
     } else {
-      bytes.remove_prefix(std::min(bytes.find('\n'), bytes.size() - 1) + 1);  // behind a line's end another may begin
+      bytes.remove_prefix(std::min(bytes.find('\n'), bytes.size() - 1) + 1);  // after a line's end another may begin
     }
   }
   return entries;

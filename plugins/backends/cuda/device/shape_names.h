@@ -19,7 +19,7 @@ inline std::string name_of(ConvolutionShape::Kind kind, const char* forward) {
   return forward;
 }
 
-// What stands behind bias: ", relu".
+// What stands after bias: ", relu".
 inline const char* suffix_of(Activation activation) {
   switch (activation) {
     case Activation::none: return "";

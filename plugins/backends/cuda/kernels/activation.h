@@ -1,4 +1,4 @@
-// ReLU and GELU, alone and behind a bias.
+// ReLU and GELU, alone and after a bias.
 #pragma once
 
 #include <math.h>

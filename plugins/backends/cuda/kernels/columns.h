@@ -52,7 +52,7 @@ struct RowWalk {
 };
 
 // Reads kAhead rows before it uses the first of them: memory keeps each waiting equally long, so they had better wait together.
-// Behind the end the last row is read again and not used.
+// After the end the last row is read again and not used.
 template <class Column, class... Sums>
 MILLRACE_HD void take_rows(const Column& column, const RowWalk& walk, Sums&... sums) {
   for (std::int32_t i = 0; i < walk.count; i += Column::kAhead) {

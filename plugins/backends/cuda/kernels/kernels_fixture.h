@@ -26,7 +26,7 @@ constexpr double tolerance() {  // relative to values near 1
   return std::is_same_v<T, Bf16> ? 1.0 / 128 : 2e-5;
 }
 
-// (rows, pitch) with a guard behind it. New memory is full of NaN: what an element forgets to write is found.
+// (rows, pitch) with a guard after it. New memory is full of NaN: what an element forgets to write is found.
 template <class T>
 class TestMap {
  public:
@@ -68,7 +68,7 @@ class TestMap {
     return *this;
   }
 
-  // Near what is expected; zero behind the last channel; nothing written behind the end.
+  // Near what is expected; zero after the last channel; nothing written after the end.
   void expect_near(const std::function<double(std::int64_t, std::int64_t)>& expected, double within = tolerance<T>()) const {
     int bad = 0;
     each([&](auto row, auto c) {
@@ -84,7 +84,7 @@ class TestMap {
       for (std::int64_t c = channels_; c < pitch_; ++c) ASSERT_EQ(at(row, c), 0) << "padding of row " << row;
     }
     const auto* const end = reinterpret_cast<const unsigned char*>(data() + rows_ * pitch_);
-    for (std::size_t i = 0; i < kGuard * sizeof(Pack<T>); ++i) ASSERT_EQ(end[i], 0xff) << "written behind the end";
+    for (std::size_t i = 0; i < kGuard * sizeof(Pack<T>); ++i) ASSERT_EQ(end[i], 0xff) << "written after the end";
   }
 
  private:

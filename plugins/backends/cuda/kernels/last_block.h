@@ -20,7 +20,7 @@ MILLRACE_HD std::int64_t chunk_groups(std::int64_t chunks) { return (chunks + kG
 
 // What a sum needs for it. Shared by sums that never run at once (the tickets), and of the sum's own (the groups).
 struct LastBlock {
-  std::uint32_t* tickets = nullptr;  // (sides, kTickets): zero before and behind each sum. Null: another kernel finishes the sum
+  std::uint32_t* tickets = nullptr;  // (sides, kTickets): zero before and after each sum. Null: another kernel finishes the sum
   double* groups = nullptr;          // (chunk_groups, sums, packs * 8)
 };
 
@@ -42,7 +42,7 @@ struct SumPlace {
 // Block: int thread(), threads(); bool comes_last(std::uint32_t* ticket, std::int64_t of), the same in all of its threads: true
 // for the last of `of` blocks, which sees all that the others wrote before; T load(const T*), of what other blocks wrote.
 //
-// The sums of chunks [begin, end) of the array `sums`, of which one chunk's lie `step` behind another's.
+// The sums of chunks [begin, end) of the array `sums`, of which one chunk's lie `step` after another's.
 template <class Block>
 MILLRACE_HD double join_group(const Block& block, const float* sums, std::int64_t step, std::int64_t begin, std::int64_t end) {
   constexpr int kTogether = 8;  // loads that are on their way at once

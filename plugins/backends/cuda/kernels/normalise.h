@@ -1,15 +1,15 @@
-// Batch normalisation in training and inference, forward and backward, with the addition and the activation behind it.
+// Batch normalisation in training and inference, forward and backward, with the addition and the activation after it.
 //
 //   Moments, FinishMoments, Normalise                                  forward in training
 //   RunningMoments, Normalise                                          inference
-//   NormaliseMaxPool                                                   instead of Normalise where a max pooling comes behind
+//   NormaliseMaxPool                                                   instead of Normalise where a max pooling comes after
 //                                                                      the ReLU
 //   NormaliseBackwardSums, FinishSums, NormaliseBackward               backward
 //
 // Sums are finished by a kernel of their own (FinishMoments, FinishSums) or, given tickets, by their own last block
 // (last_block.h).
 //
-// Maps are (rows, row_packs * 8) with rows = N * H * W. Arrays by channel have row_packs * 8 elements, float32, zero behind the
+// Maps are (rows, row_packs * 8) with rows = N * H * W. Arrays by channel have row_packs * 8 elements, float32, zero after the
 // last channel. pre = (x - mean) * factor + shift [+ residual], with factor = scale / sqrt(variance + epsilon); y =
 // activation(pre).
 #pragma once
@@ -25,7 +25,7 @@
 
 namespace millrace::cuda {
 
-// 0 where nothing varies and epsilon is 0: the padding behind the last channel has to stay zero.
+// 0 where nothing varies and epsilon is 0: the padding after the last channel has to stay zero.
 MILLRACE_HD float inverse_deviation(float variance, float epsilon) {
   const float square = variance + epsilon;
 #if defined(__CUDA_ARCH__)
@@ -156,7 +156,7 @@ struct FinishSums {
 
 // With g = (dy + more) * activation'(pre): per channel sum g and sum g * (x - mean). `masked` (null, or dy itself) becomes g. pre
 // is computed again; where a residual was added its sign is taken from `positive` or y (ReLU), or the residual is needed (GELU).
-// dy + more is rounded to T, as Add does. With `pooled`, of a ReLU with nothing added, dy is what a max pooling behind it passes
+// dy + more is rounded to T, as Add does. With `pooled`, of a ReLU with nothing added, dy is what a max pooling after it passes
 // on.
 template <class T>
 struct NormaliseBackwardSums {
@@ -164,9 +164,9 @@ struct NormaliseBackwardSums {
   static constexpr const char* kName = "normalise backward sums";
   static constexpr int kSums = 2;
   const T *x = nullptr, *dy = nullptr;
-  const T* more = nullptr;                    // behind an addition: a second gradient; null: none
+  const T* more = nullptr;                    // after an addition: a second gradient; null: none
   PooledGradient<T> pooled = {};              // instead of dy
-  const T *y = nullptr, *residual = nullptr;  // behind an addition: y of ReLU, residual of GELU
+  const T *y = nullptr, *residual = nullptr;  // after an addition: y of ReLU, residual of GELU
   const std::uint8_t* positive = nullptr;     // of ReLU, instead of y: what Normalise wrote
   T* masked = nullptr;
   const float *mean = nullptr, *factor = nullptr, *shift = nullptr;  // shift null: 0

@@ -10,12 +10,12 @@ namespace millrace::cuda {
 // What tells the sign, or the value, of pre.
 enum class Tells : std::uint8_t {
   x,     // pre is computed from it
-  map,   // behind an addition: y of ReLU, the residual of GELU
-  bits,  // behind an addition: `positive` of ReLU
+  map,   // after an addition: y of ReLU, the residual of GELU
+  bits,  // after an addition: `positive` of ReLU
 };
 struct Nothing {};
 
-// kMore: a second gradient is added to dy. kPooled: dy is gathered behind a max pooling.
+// kMore: a second gradient is added to dy. kPooled: dy is gathered after a max pooling.
 template <class T, Activation kActivation, Tells kTells, bool kMore, bool kPooled = false>
 struct NormaliseBackwardSumsColumn {
   using Element = NormaliseBackwardSums<T>;

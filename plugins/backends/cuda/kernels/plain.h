@@ -58,7 +58,7 @@ struct Add {
 };
 
 // Channels [from_begin, from_begin + channels) of each row of `from` become [to_begin, ...) of the row of `to`, or are added
-// there. Where the last of them lies in the last pack of a row of `to` and nothing is added, the channels behind it become zero:
+// there. Where the last of them lies in the last pack of a row of `to` and nothing is added, the channels after it become zero:
 // copies into one map come in the order of its channels.
 template <class T>
 struct CopyChannels {
@@ -77,7 +77,7 @@ struct CopyChannels {
   void accesses(Visitor& v) const;
 
  private:
-  MILLRACE_HD std::int64_t rest() const {  // channels behind the copied ones that become zero
+  MILLRACE_HD std::int64_t rest() const {  // channels after the copied ones that become zero
     const std::int64_t behind = to_pitch - to_begin - channels;
     return add || behind >= kPack ? 0 : behind;
   }

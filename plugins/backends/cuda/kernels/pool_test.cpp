@@ -33,7 +33,7 @@ struct Pooled {
     dy.fill(2);
   }
 
-  // body(row of x, place in the window) for the pixels of the window behind a row of y, in order.
+  // body(row of x, place in the window) for the pixels of the window after a row of y, in order.
   template <class Body>
   void each_pixel(std::int64_t out, const Body& body) const {
     const std::int64_t n = out / (g.out_height * g.out_width), i = out / g.out_width % g.out_height, j = out % g.out_width;
@@ -56,7 +56,7 @@ struct Pooled {
     each_pixel(out, [&](auto, auto) { ++pixels; });
     return g.window.count_padding ? g.window.kernel_h * g.window.kernel_w : pixels;
   }
-  // The gradient by the input when pixel k of the window behind `out` gets part(out, c, k).
+  // The gradient by the input when pixel k of the window after `out` gets part(out, c, k).
   template <class Part>
   TestMap<float> scattered(const Part& part) const {
     TestMap<float> sum(x.rows(), x.channels());

@@ -52,7 +52,7 @@ namespace millrace::cuda {
 
 inline constexpr std::int64_t kPack = 8;  // channels that a thread handles together: 16 bytes of bf16
 
-// Channels in memory: maps are channels last, (N, H, W, pitch), with zeros behind the last channel, so that no kernel has a tail.
+// Channels in memory: maps are channels last, (N, H, W, pitch), with zeros after the last channel, so that no kernel has a tail.
 MILLRACE_HD constexpr std::int64_t pitch_of(std::int64_t channels) { return (channels + kPack - 1) / kPack * kPack; }
 
 using millrace::Bf16;

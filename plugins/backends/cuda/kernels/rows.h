@@ -44,7 +44,7 @@ struct SoftmaxBackward {
 
 // ---- Bodies ----
 
-// body(first channel, its eight values) for the packs of a row that this lane takes; what is behind the last channel counts as
+// body(first channel, its eight values) for the packs of a row that this lane takes; what is after the last channel counts as
 // -inf.
 template <class T, class Group, class Body>
 MILLRACE_HD void each_pack(const Group& group, const T* row, std::int64_t channels, const Body& body) {

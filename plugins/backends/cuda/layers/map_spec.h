@@ -1,4 +1,4 @@
-// How a tensor of activations or gradients lies in device memory: channels last, (n, height, width, pitch), with zeros behind the
+// How a tensor of activations or gradients lies in device memory: channels last, (n, height, width, pitch), with zeros after the
 // last channel of each pixel.
 #pragma once
 

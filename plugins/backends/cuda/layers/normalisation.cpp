@@ -1,6 +1,6 @@
-// Batch normalisation with what fusion put behind it: an addition and an activation, or a ReLU and a max pooling.
+// Batch normalisation with what fusion put after it: an addition and an activation, or a ReLU and a max pooling.
 //
-// Kept for backward: the input, its mean, variance and factor; with a ReLU behind an addition a bit for each value, or the
+// Kept for backward: the input, its mean, variance and factor; with a ReLU after an addition a bit for each value, or the
 // output, which the next layer keeps anyway; with a pooling the places of the largest values. Statistics are small, so an
 // operation that follows another takes them over: nothing is summed a second time, and running statistics move once.
 #include "operation.h"
@@ -143,7 +143,7 @@ class Normalisation final : public Operation {
 
  private:
   bool has_residual() const { return node_.residual != kNoResidual; }
-  // Behind an addition the gradient of the sum is written over dy: the gradients of both operands start from it.
+  // After an addition the gradient of the sum is written over dy: the gradients of both operands start from it.
   bool masks() const { return has_residual() && node_.activation != Activation::none; }
   // Where forward's output is kept, so are its bits; else they are made again with it.
   void plan_signs(Planner& planner, const Value& output) {
@@ -286,7 +286,7 @@ class Normalisation final : public Operation {
   Map x_, y_, residual_, dy_;
   SumsMemory moments_, sums_;
   std::uint8_t* positive_ = nullptr;
-  PoolExtents at_;  // of the pooling behind, as window_ and index_
+  PoolExtents at_;  // of the pooling after, as window_ and index_
   PoolWindow window_;
   std::uint8_t* index_ = nullptr;
   void* second_ = nullptr;  // a gradient to be added to dy

@@ -1,4 +1,4 @@
-// What convolutions and linear layers have in common: a library computes them, a bias and an activation stand behind.
+// What convolutions and linear layers have in common: a library computes them, a bias and an activation stand after.
 #pragma once
 
 #include "operation.h"
@@ -22,13 +22,13 @@ class Weighted : public Operation {
   using Kind = ConvolutionShape::Kind;
   using Library = std::shared_ptr<const LibraryPlan>;
 
-  // The library's plan of one of the three; with bias and `activation` behind in forward.
+  // The library's plan of one of the three; with bias and `activation` after in forward.
   virtual Library library(Kind kind, const MapSpec& from, const MapSpec& to, Activation activation) = 0;
   // Computes the data gradient, added to what is there. Null: the library has no engine for it.
   virtual Library accumulating(const MapSpec& /*from*/, const MapSpec& /*to*/) { return nullptr; }
   virtual WeightLayout layout(const MapSpec& from) const = 0;
   virtual DataType output_type(const Planner& planner) const = 0;
-  virtual bool leaves_padding() const { return false; }  // the library does not write the channels behind the last
+  virtual bool leaves_padding() const { return false; }  // the library does not write the channels after the last
   // The library's x is the layer's output and its y the layer's input, and it adds neither bias nor activation.
   virtual bool mirrored() const { return false; }
 
@@ -44,8 +44,8 @@ class Weighted : public Operation {
   Call call(Planner& planner, Library plan) const;
   void plan_data_gradient(Planner& planner, const MapSpec& from, const MapSpec& dy);
   void run(Queue& queue, const Call& call, void* x, void* w, void* y, const float* bias = nullptr) const;
-  void product(Queue& queue) const;   // of input and weights, with what the library does behind it
-  void finish(Queue& queue) const;    // bias and activation behind what is mirrored
+  void product(Queue& queue) const;   // of input and weights, with what the library does after it
+  void finish(Queue& queue) const;    // bias and activation after what is mirrored
   void activate(Queue& queue) const;  // what is done apart
   void bias_gradient(Queue& queue) const;
   void data_gradient(Queue& queue) const;

@@ -145,7 +145,7 @@ Fault EngineCheck::compare(Queue& queue, const WindowCheck& check, const void* f
   return {};
 }
 
-// Writes the pattern in front of and behind each part, or finds what has become of it.
+// Writes the pattern in front of and after each part, or finds what has become of it.
 Fault EngineCheck::guards(Queue& queue, const std::vector<std::pair<void*, std::size_t>>& parts, bool set) {
   std::vector<std::byte> guard(kGuard, kPattern);
   for (const auto& [data, bytes] : parts) {

@@ -180,7 +180,7 @@ Fault EngineTrial::find_fault(const LibraryPlan& plan) {
   });
 }
 
-// Behind a check, the plan that is timed, and the next that is asked whether it adds, have small random numbers again.
+// After a check, the plan that is timed, and the next that is asked whether it adds, have small random numbers again.
 void EngineTrial::refill() {
   const auto again = [&](const void* to, const TrialOperand& operand) {
     if (operand.bytes > 0) fill(static_cast<std::byte*>(const_cast<void*>(to)), operand, kSmall);  // NOLINT: its own memory

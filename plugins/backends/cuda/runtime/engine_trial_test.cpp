@@ -22,7 +22,7 @@ ConvolutionShape convolution(Kind kind, DataType type, std::int64_t c = 24, std:
   return shape;
 }
 
-// A data gradient that does as it is told behind the one that loops compute.
+// A data gradient that does as it is told after the one that loops compute.
 class Gradient final : public LoopPlan {
  public:
   using After = std::function<void(std::vector<float>& before, float* x)>;
@@ -54,7 +54,7 @@ class Gradient final : public LoopPlan {
 
 using Spoil = std::function<void(float* result)>;
 
-// A convolution in loops whose result is spoilt behind them.
+// A convolution in loops whose result is spoilt after them.
 class Spoilt final : public LoopPlan {
  public:
   Spoilt(const ConvolutionShape& shape, Spoil spoil)
@@ -186,7 +186,7 @@ TEST_F(EngineTrialTest, RefusesAGradientThatAddsTwice) {
   EXPECT_FALSE(tried(twice));
 }
 
-// What a kernel of a library may do wrong, in each kind: planted behind loops that are right.
+// What a kernel of a library may do wrong, in each kind: planted after loops that are right.
 TEST_F(EngineTrialTest, RefusesAWrongBlockAndAWriteOutside) {
   for (const Kind kind : {Kind::forward, Kind::data_gradient, Kind::weight_gradient}) {
     const ConvolutionShape shape = convolution(kind, DataType::f32);

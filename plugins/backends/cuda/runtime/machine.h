@@ -21,7 +21,7 @@ namespace millrace::cuda {
 
 // ---- What libraries compute: convolutions and matrix products ----
 
-// Maps are (n, h, w, pitch) channels last; channels that `c` and `k` name lie in rows of pitch_of(c), pitch_of(k), zeros behind.
+// Maps are (n, h, w, pitch) channels last; channels that `c` and `k` name lie in rows of pitch_of(c), pitch_of(k), zeros after.
 // Weights are (k, kernel_h, kernel_w, c / groups) with c and k rounded up to pitches when groups == 1 or groups == c == k.
 struct ConvolutionShape {
   enum class Kind : std::uint8_t {

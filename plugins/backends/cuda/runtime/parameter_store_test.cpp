@@ -91,7 +91,7 @@ TEST(ParameterTransfer, LeavesItsNeighboursAlone) {
   EXPECT_EQ(transfer.store.read(*transfer.queue, "momentum", 1), counted(transfer.size(1)));
 }
 
-// The buffer is used again at once. Each of these goes in three pieces, the first with a mirror in bf16 behind it, so that others
+// The buffer is used again at once. Each of these goes in three pieces, the first with a mirror in bf16 after it, so that others
 // wait for what the third, fourth and last wait would.
 TEST(ParameterTransfer, AWaitThatIsLeftOutIsFound) {
   const auto is_clean = [](std::uint64_t left_out) {

@@ -12,7 +12,7 @@ namespace millrace::cuda {
 namespace {
 
 constexpr int kLaunches = 4;
-// The kernels in front of the mark take longer, about a microsecond each, than the host takes to submit what reads behind it.
+// The kernels in front of the mark take longer, about a microsecond each, than the host takes to submit what reads after it.
 constexpr int kInFront = 64, kBehind = 8;
 static_assert(kInFront % 2 == 0 && kBehind % 2 == 0);
 constexpr std::int64_t kFloats = 1024;

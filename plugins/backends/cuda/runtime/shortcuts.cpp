@@ -52,7 +52,7 @@ constexpr std::int64_t kRowsPooled = kPooling.n * kPooling.h * kPooling.w;
 static_assert(kRowsPooled <= kRows);
 using Channels = std::array<float, kChannels>;
 
-// A batch norm with a ReLU behind an addition, or in front of a pooling. All in device memory.
+// A batch norm with a ReLU after an addition, or in front of a pooling. All in device memory.
 struct Scratch {
   alignas(kAlignment) Bf16 x[kRows * kChannels], residual[kRows * kChannels], dy[kRows * kChannels];
   alignas(kAlignment) Bf16 y[kRows * kChannels], masked[2][kRows * kChannels];
@@ -276,7 +276,7 @@ Shortcuts try_shortcuts(Machine& machine, Shortcuts wanted, std::vector<std::str
     on = outcome.trouble.empty();
     if (!on && outcome.is_new) refused.push_back(fmt::format("{}: {}", refusal, outcome.trouble));
   };
-  std::optional<Trial> kernels;  // made for the first that is tried, and again behind an error
+  std::optional<Trial> kernels;  // made for the first that is tried, and again after an error
   const auto compare = [&](std::string (Trial::*run)()) {
     return [&kernels, &machine, run] {
       if (!kernels) kernels.emplace(machine);

@@ -13,11 +13,11 @@
 namespace millrace::cuda {
 
 struct Shortcuts {
-  bool accumulate = true;     // a convolution's gradient of its input is added to what is there (beta = 1); no Add behind it
+  bool accumulate = true;     // a convolution's gradient of its input is added to what is there (beta = 1); no Add after it
   bool two_gradients = true;  // where that is refused: the sums of a batch norm read both gradients
-  bool sign_bits = true;      // a ReLU behind an addition keeps a bit of each value for backward, which reads it instead of y
+  bool sign_bits = true;      // a ReLU after an addition keeps a bit of each value for backward, which reads it instead of y
   bool last_block = true;     // the last block of a sum over rows finishes it; no second kernel
-  bool norm_pool = true;      // a max pooling behind a batch norm and its ReLU is computed with them; no map between them
+  bool norm_pool = true;      // a max pooling after a batch norm and its ReLU is computed with them; no map between them
   bool recordings = true;     // the passes of a training step are recorded, with marks that each launch sets again
 
   // All but those that the variable names. Throws Error(usage) for a name that is none of these.

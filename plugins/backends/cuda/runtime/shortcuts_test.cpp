@@ -211,7 +211,7 @@ INSTANTIATE_TEST_SUITE_P(All, ShortcutsInEveryPrecision,
 
 // ---- Recordings ----
 
-// The reader of the trial comes early, which the simulation reports; the steps behind it are in order.
+// The reader of the trial comes early, which the simulation reports; the steps after it are in order.
 TEST(RecordingTrial, TurnsRecordingsOffWhoseMarksDoNotHoldAndWarns) {
   const auto network = testkit::network_from_text(kBlocks);
   const auto machine = std::make_shared<SimulatedMachine>(

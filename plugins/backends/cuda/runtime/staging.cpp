@@ -10,7 +10,7 @@
 namespace millrace::cuda {
 namespace {
 
-// Where the small arrays lie, one behind the other.
+// Where the small arrays lie, one after the other.
 struct SideLayout {
   std::size_t image_of = 0, records = 0, labels = 0, second_labels = 0, weights = 0, shares = 0, numbers = 0, bytes = 0;
 

@@ -53,7 +53,7 @@ class Staging {
   // Submits the copy of slots [begin, begin + count) and makes `compute` wait for it. The batch is kept, and counted in its
   // `in_flight`, until it has been read.
   StagedBatch load(Queue& compute, const Ref<Batch>& batch, std::uint32_t begin, std::uint32_t count);
-  // All readers of what load() gave have been submitted to `compute`: its place may be filled again behind them.
+  // All readers of what load() gave have been submitted to `compute`: its place may be filled again after them.
   void release(Queue& compute);
 
   void finish();  // waits for the copies

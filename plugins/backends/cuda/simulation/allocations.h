@@ -12,7 +12,7 @@
 
 namespace millrace::cuda {
 
-// Zeroed, aligned to 256 bytes, with guards before and behind that stay untouched. The memory lives as long as this object; a
+// Zeroed, aligned to 256 bytes, with guards before and after that stay untouched. The memory lives as long as this object; a
 // released one is kept by the work that still names it, so that a mistake is reported rather than suffered.
 class Allocation {
  public:

@@ -1,6 +1,6 @@
 // Convolutions and matrix products in plain loops, summed in double: what the simulated machine has for a library.
 //
-// Results are rounded once, behind bias and activation. Sums run over padding channels as a library's would, but for groups that
+// Results are rounded once, after bias and activation. Sums run over padding channels as a library's would, but for groups that
 // are neither one nor as many as channels; there the padding of the result is written as zeros.
 #pragma once
 

@@ -60,7 +60,7 @@ TEST_F(Recordings, EveryLaunchSetsItsMarks) {
     a->wait(b->mark());
   }
   machine->finish();
-  expect_only("missing wait", 3);  // the second half of the recording reads x behind the mark
+  expect_only("missing wait", 3);  // the second half of the recording reads x after the mark
   EXPECT_EQ(texts()[0], "missing wait: b.zero (work 3) touches 'x' and nothing says that a.scale (work 2) is done");
 }
 

@@ -227,7 +227,7 @@ Ref<Mark> SimulatedQueue::timed_mark() {
   if (recording_) simulation_->report("inside a recording", name_ + ".timed_mark", "it would be set once, not by each launch");
   auto mark = make_ref<SimulatedMark>(simulation_, callback_stream_, record());
   mark->keep_time();
-  mark->set(record());  // complete only when the time is known: callbacks of the first come behind its completion
+  mark->set(record());  // complete only when the time is known: callbacks of the first come after its completion
   return mark;
 }
 

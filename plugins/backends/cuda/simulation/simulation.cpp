@@ -115,7 +115,7 @@ void Simulation::declare_arena(const std::byte* arena, std::vector<ArenaTensor> 
   }
   for (const ArenaTensor& each : declared->tensors) {
     if (begin + each.offset + each.bytes <= memory->bytes()) continue;
-    report("illegal address", "declare_arena", fmt::format("{} ends behind '{}'", cuda::describe(each), memory->name()));
+    report("illegal address", "declare_arena", fmt::format("{} ends after '{}'", cuda::describe(each), memory->name()));
   }
   const std::scoped_lock lock(arenas_mutex_);
   arenas_.declare(known_declaration(declared));

@@ -70,7 +70,7 @@ class Patience {
 };
 
 // For exchanges in which each process sends to all others and then receives from them in order of rank. Many MPIs send a large
-// message only while its sender is in a call: behind the last receive() all sends are completed.
+// message only while its sender is in a call: after the last receive() all sends are completed.
 class MpiGroup final : public Group {
  public:
   explicit MpiGroup(Group& group) : group_(group), watch_(group) {

@@ -9,7 +9,7 @@ namespace millrace::cpu::MILLRACE_ISA {
 namespace {
 
 constexpr std::int64_t kRing = 8;    // rows; a window has at most 7
-constexpr std::int64_t kMargin = 7;  // zeros in front of a row and behind it, pixels
+constexpr std::int64_t kMargin = 7;  // zeros in front of a row and after it, pixels
 constexpr std::int64_t kLanes = Map::kLanes;
 
 // Asks for the next row too: the processor does not foresee the large steps of channels last.

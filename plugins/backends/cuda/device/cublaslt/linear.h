@@ -72,7 +72,7 @@ class LinearPlan final : public DevicePlan {
   std::string engine() const override;
   std::string identity() const override { return "cuBLASLt " + save(choice_); }
   void execute(const LibraryRun& run, CudaStream& stream, Queue& queue) const override;
-  void run_algorithm(const LibraryRun& run, cudaStream_t stream) const;  // without what comes behind it
+  void run_algorithm(const LibraryRun& run, cudaStream_t stream) const;  // without what comes after it
 
  private:
 

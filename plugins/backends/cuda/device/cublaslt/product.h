@@ -23,7 +23,7 @@ struct Product {
 // becomes y^T = w * x^T, and so on, which makes `out` the rows of what forward writes, along which cuBLASLt adds a bias.
 Product product_of(const LinearShape& shape);
 
-// What cuBLASLt does behind the product; the rest is an element of our own.
+// What cuBLASLt does after the product; the rest is an element of our own.
 struct ProductEpilogue {
   bool bias = false, relu = false;
   bool all = false;  // nothing is left to do

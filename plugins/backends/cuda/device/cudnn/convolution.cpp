@@ -148,7 +148,7 @@ void ConvolutionPlan::run_engine(const LibraryRun& run, CudaStream& stream) cons
 }
 
 void ConvolutionPlan::execute(const LibraryRun& run, CudaStream& stream, Queue& queue) const {
-  // Filters of grouped convolutions need not end with a pack: what is behind them becomes zero.
+  // Filters of grouped convolutions need not end with a pack: what is after them becomes zero.
   if (converts() && filter_elements_ % kPack != 0) queue.zero(narrow(run) + (packs_ - 1) * kPack, kPack * sizeof(Bf16));
   run_engine(run, stream);
   if (converts()) queue.run(Bf16ToFloat{.from = narrow(run), .to = static_cast<float*>(run.w), .packs = packs_});

@@ -41,7 +41,7 @@ std::string save_compiled(const ConvolutionChoice& choice);
 std::optional<ConvolutionChoice> restore_compiled(const CudnnApi& api, const ConvolutionShape& shape, const CudnnTarget& target,
                                                   const PlanOptions& options, const std::string& text);
 
-// The workspace holds the engine's, and behind it a bf16 weight gradient before it becomes float32: `w` must have room for whole
+// The workspace holds the engine's, and after it a bf16 weight gradient before it becomes float32: `w` must have room for whole
 // packs of eight. May be run on several queues at once, with a workspace each: cuDNN's execution plans are not safe to share
 // among threads for all engines, so one thread at a time submits.
 class ConvolutionPlan final : public DevicePlan {

@@ -24,7 +24,7 @@ ConvolutionExtents extents_of(const ConvolutionShape& shape);
 std::string text_of(const ConvolutionShape& shape);
 
 // Whether bias and activation of a forward convolution are part of the graph, computed by the same kernel, or left to an element
-// of our own behind it.
+// of our own after it.
 enum class Epilogue { none, fused };
 
 // Ids by which a run binds its pointers.

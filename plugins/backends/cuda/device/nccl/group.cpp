@@ -103,7 +103,7 @@ void NcclGroup::all_reduce(std::span<void* const> data, std::size_t elements, nc
   wait_until_submitted("ncclAllReduce");
 }
 
-// Only then the work is in the streams, and a mark behind it means something.
+// Only then the work is in the streams, and a mark after it means something.
 void NcclGroup::wait_until_submitted(const char* call) {
   const Clock::time_point begin = Clock::now();
   std::size_t rank = 0;
