@@ -4,7 +4,6 @@
 
 #include <charconv>
 #include <cmath>
-#include <functional>
 
 #include "common/arguments.h"
 #include "millrace/error.h"
@@ -25,7 +24,7 @@ void require_batch(const std::string& text) {
 
 // The only stage of the graph that `is_meant`. `what` it has, and the `key` that the option changes, are for messages.
 const StagePlan& only_stage(const GraphPlan& graph, const char* option, const char* what, const char* key,
-                            const std::function<bool(const StagePlan&)>& is_meant) {
+                            bool (*is_meant)(const StagePlan&)) {
   std::vector<const StagePlan*> found;
   for (const StagePlan& stage : graph.stages) {
     if (is_meant(stage)) found.push_back(&stage);
