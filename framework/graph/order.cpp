@@ -23,8 +23,10 @@ SampleOrder::SampleOrder(const Source& source, std::uint64_t seed)
   if (part.low > 0 || part.high < 1) {
     choose_part(source);
     if (source.size() > 0 && listed() == 0) {
-      fail(ErrorKind::data, "no sample is left of {} in a part of {:.2g}: {} data.held_out, or widen `part`", source.size(),
-           part.high - part.low, part.low > 0 ? "raise" : "lower");
+      const bool each_its_own = classes_.size() > 1 && classes_.size() == source.size();
+      fail(ErrorKind::data, "no sample is left of {} in a part of {:.2g}: {}", source.size(), part.high - part.low,
+           each_its_own ? "each has a class of its own, so is the column of labels the right one?"
+                        : fmt::format("{} data.held_out, or widen `part`", part.low > 0 ? "raise" : "lower"));
     }
   }
   if (sampling_.limit && static_cast<std::uint64_t>(*sampling_.limit) < listed())

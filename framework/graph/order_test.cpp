@@ -230,10 +230,12 @@ TEST(SampleOrder, ClassesPartAndLimitComeInThisOrder) {
 }
 
 TEST(SampleOrder, SaysWhenNothingIsLeft) {
-  EXPECT_EQ(refusal(Labels(in_turns(3), part(0.9, 1)), ErrorKind::data),
-            "no sample is left of 3 in a part of 0.1: raise data.held_out, or widen `part`");
+  EXPECT_EQ(refusal(Labels(in_turns(4), part(0.9, 1)), ErrorKind::data),
+            "no sample is left of 4 in a part of 0.1: raise data.held_out, or widen `part`");
+  EXPECT_EQ(refusal(Labels(in_turns(4), part(0, 0.1)), ErrorKind::data),
+            "no sample is left of 4 in a part of 0.1: lower data.held_out, or widen `part`");
   EXPECT_EQ(refusal(Labels(in_turns(3), part(0, 0.1)), ErrorKind::data),
-            "no sample is left of 3 in a part of 0.1: lower data.held_out, or widen `part`");
+            "no sample is left of 3 in a part of 0.1: each has a class of its own, so is the column of labels the right one?");
 }
 
 TEST(SampleOrder, BalanceHasEveryClassEquallyOftenInAnEpochOfTheSameLength) {

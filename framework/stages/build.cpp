@@ -251,8 +251,10 @@ void require_same_classes(const GraphBuild& build, const GraphBuild& main) {
   for (std::size_t label = 0; label < both; ++label) {
     const std::string &here = build.data().classes[label], &there = main.data().classes[label];
     if (here == there) continue;
-    fail(ErrorKind::usage, "{}: label {} is class '{}' here and '{}' in [{}]; both need the same classes in the same order",
-         place_of_source(build), label, here, there, main.plan().name);
+    const bool is_lacking = std::ranges::find(build.data().classes, there) == build.data().classes.end();
+    fail(ErrorKind::usage, "{}: label {} is class '{}' here and '{}' in [{}]; both need the same classes in the same order{}",
+         place_of_source(build), label, here, there, main.plan().name,
+         is_lacking ? fmt::format(". No '{}' is here: where that is meant, give both sources the same `classes`", there) : "");
   }
 }
 
