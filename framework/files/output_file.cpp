@@ -121,7 +121,7 @@ void OutputFiles::attempt(const std::function<void()>& write) {
   try {
     write();
   } catch (const Error& error) {
-    if (!site_.is_beside_training || error.kind() != ErrorKind::storage) throw;
+    if (site_ == nullptr || !site_->is_beside_training || error.kind() != ErrorKind::storage) throw;
     failure_ = error.what();
   }
 }
@@ -141,7 +141,7 @@ void OutputFiles::commit() {
   });
   files_.clear();
   if (failure_.empty()) return;
-  site_.run->warn(fmt::format("the files of [{}] stay as they were until they can be written: {}", site_.graph, failure_));
+  site_->run->warn(fmt::format("the files of [{}] stay as they were until they can be written: {}", site_->graph, failure_));
   failure_.clear();
 }
 

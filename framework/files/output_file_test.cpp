@@ -67,7 +67,8 @@ TEST(OutputFiles, TakeTheirPlacesTogether) {
   folder.write("a.csv", "old");
   folder.write("no", "a file where a folder would have to be");
   testkit::RecordedRun run;
-  const StageSite site{.graph = "validate", .run = &run};
+  StageSite site;
+  site.run = &run;
   OutputFiles files(site);
   files.add(first.string(), "new");
   EXPECT_THROW(files.add(second.string(), "new"), Error);
@@ -82,7 +83,10 @@ TEST(OutputFiles, EndNoTraining) {
   folder.write("a.csv", "old");
   folder.write("no", "a file where a folder would have to be");
   testkit::RecordedRun run;
-  const StageSite site{.graph = "validate", .is_beside_training = true, .run = &run};
+  StageSite site;
+  site.graph = "validate";
+  site.is_beside_training = true;
+  site.run = &run;
   OutputFiles files(site);
   files.add((folder.path() / "a.csv").string(), "new");
   files.add((folder.path() / "no/b.csv").string(), "new");

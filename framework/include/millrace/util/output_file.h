@@ -57,14 +57,15 @@ class OutputFile {
 // were tried, and the files stay as they were. `site` outlives this.
 class OutputFiles {
  public:
-  explicit OutputFiles(const StageSite& site) : site_(site) {}
+  OutputFiles() = default;  // not of a stage: throws
+  explicit OutputFiles(const StageSite& site) : site_(&site) {}
   void add(const std::string& path, std::string_view bytes);  // writes it
   void commit();
 
  private:
   void attempt(const std::function<void()>& write);
 
-  const StageSite& site_;
+  const StageSite* site_ = nullptr;
   std::vector<std::unique_ptr<OutputFile>> files_;
   std::string failure_;  // the first one
 };
