@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <utility>
 
@@ -114,6 +115,16 @@ void say_new_layer(PreparedRun& run) {
                                      run.weights.from.file, run.weights.new_layer));
 }
 
+// A run writes no weights with such numbers, and training seldom makes others of them.
+void require_finite_weights(const PreparedRun& run) {
+  if (!trains(run.stepping_graph())) return;
+  for (std::size_t p = 0; p < run.weights.values.size(); ++p) {
+    if (std::ranges::all_of(run.weights.values[p], [](float value) { return std::isfinite(value); })) continue;
+    fail(ErrorKind::data, "the weights '{}' hold numbers that are not finite, in '{}': training cannot begin with them",
+         run.weights.from.file, run.pipeline.network->parameters[p].name);
+  }
+}
+
 // Reads the weights that the run starts from. A rank that has no copy of the file gets one from a rank that has.
 void take_weights(PreparedRun& run) {
   const std::string named = run.weights.from.file;
@@ -131,6 +142,7 @@ void take_weights(PreparedRun& run) {
                              [&](std::string what) { run.options.doing(std::move(what)); });
   if (sent) run.weights.checksum = checksum_of_file(run.weights.from.file);
   if (sent && sent->is_copy()) run.weights.from.file = named;
+  require_finite_weights(run);
   say_new_layer(run);
 }
 

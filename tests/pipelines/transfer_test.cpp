@@ -1,7 +1,9 @@
 // Weights from another run: new layers, layers that stay as they are, and what does not fit.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -124,6 +126,16 @@ TEST_F(Transfer, AFileOfPyTorchGivesTheSameRun) {
   ASSERT_EQ(ours.code, 0) << ours.err;
   ASSERT_EQ(theirs.code, 0) << theirs.err;
   EXPECT_EQ(tensors_of(*folder_ / "ours"), tensors_of(*folder_ / "theirs"));
+}
+
+TEST_F(Transfer, RefusesValuesThatAreNotFinite) {
+  std::vector<NamedTensor> tensors = read_safetensors(first()).tensors;
+  tensors.front().values.back() = std::numeric_limits<float>::quiet_NaN();
+  write_safetensors(*folder_ / "nan.safetensors", tensors);
+  const Outcome outcome = five_classes("new = [\"fc\"]", "", {"--weights", *folder_ / "nan.safetensors", "--check"});
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  EXPECT_NE(outcome.err.find(fmt::format("hold numbers that are not finite, in '{}'", tensors.front().name)), std::string::npos)
+      << outcome.err;
 }
 
 TEST_F(Transfer, ARunsOwnWeightsAreTakenWholeByAGraphThatDoesNotTrain) {
