@@ -1,5 +1,7 @@
 #include "millrace/util/class_colours.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "millrace/error.h"
@@ -29,7 +31,7 @@ ClassColours class_colours(const std::vector<std::string>& written, std::size_t 
     fail(ErrorKind::usage, "colours: the network has {} classes, and {} colours are written", classes, written.size());
   }
   for (std::size_t c = 0; c < classes; ++c) {
-    const auto colour = parse_colour(written[c], "colours");
+    const auto colour = parse_colour(written[c], fmt::format("colours[{}]", c));
     std::ranges::copy(colour, colours.begin() + static_cast<std::ptrdiff_t>(3 * c));
   }
   return colours;
