@@ -312,7 +312,7 @@ layers = [ { op = "max_pool", kernel = 2, stride = 2 }, { op = "max_pool", kerne
   EXPECT_EQ(said(pools, 10, 10), "");
   EXPECT_EQ(said(pools, 9, 40),
             "pipe.toml:7:1: network 'net' needs an input of at least 10 x 10, found 9 x 40, of which nothing is left at "
-            "net.toml:4:107");
+            "net.toml:4:102");
   const std::string branches = R"(
 layers = [ { name = "a", op = "max_pool", kernel = 2, stride = 2 }, { name = "b", op = "transposed_conv", out = 3, kernel = 2, stride = 2 },
            { op = "add", from = ["b", "@input"] } ]
