@@ -10,7 +10,7 @@ class HasBadSampleBudget {
  public:
   virtual ~HasBadSampleBudget() = default;
 
-  // Of an epoch, or of a pass of another graph; 0: the first one ends the run.
+  // How many an epoch, or a pass of another graph, may have; 0: the first one ends the run.
   virtual std::uint64_t bad_sample_budget() const = 0;
 };
 
