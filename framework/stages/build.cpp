@@ -47,7 +47,7 @@ std::vector<bool> taken_ports(const GraphPlan& plan, std::size_t stage) {
 // after its letter (U+0300 to U+036F) where others write one letter for both (here those of Latin-1), and spreadsheets write
 // blanks that do not break (U+00A0).
 std::string folded(std::string_view name) {
-  // Of the second bytes 80 to BF after C3; '?': a letter of its own.
+  // By the second byte, 80 to BF, after C3: the letter without its accent; '?': it has none.
   constexpr std::string_view kBare = "aaaaaa?ceeeeiiii?nooooo??uuuuy??aaaaaa?ceeeeiiii?nooooo??uuuuy?y";
   std::string bare;
   for (std::size_t i = 0; i < name.size(); ++i) {
