@@ -287,10 +287,12 @@ void GraphBuild::require_targets() const {
     }
     if (loss->info().target != LossTarget::labels || data_.is_labelled) continue;
     const bool other_targets = setting.numbers > 0 || data_.target.kind != TargetSpec::Kind::none;
-    if (!other_targets && !data_.class_counts.empty()) continue;  // the source may know labels only as it reads
-    if (!other_targets) {
-      fail(ErrorKind::data, "{}: no image has a label, and loss '{}' takes one of each", place_of(*data_.source_plan, *plan_),
-           loss->info().name);
+    if (!other_targets) {  // a source may know labels only as it reads; then it mostly names classes
+      if (data_.class_counts.empty() && data_.run) {
+        data_.run->warn(fmt::format("{}: no image has a label as far as its listing says, and loss '{}' takes one of each",
+                                    place_of(*data_.source_plan, *plan_), loss->info().name));
+      }
+      continue;
     }
     fail(ErrorKind::usage, "{}: the images have {} and no labels, which loss '{}' takes", where,
          setting.numbers > 0 ? "numbers" : "target images", loss->info().name);
