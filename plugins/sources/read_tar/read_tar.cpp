@@ -158,12 +158,10 @@ void ReadTar::open() {
   if (!labels_) return;
   name_classes();
   for (Indexed& indexed : shards_) map_labels(indexed);
-  if (run_ != nullptr && !labelled_ && target_.kind == TargetSpec::Kind::none) {
+  if (run_ != nullptr && given && !labelled_ && target_.kind != TargetSpec::Kind::classes)
     run_->warn(
-        fmt::format("no sample in the {} shard{} from '{}' on has a label: members that end in .cls name classes, or, with "
-                    "`label`, a field of those that end in .json; labels = \"none\" says that there are none",
-                    shards_.size(), shards_.size() == 1 ? "" : "s", shards_.front().shard.url));
-  }
+        fmt::format("`classes` are given, and no sample in the {} shards from '{}' on has a label: .cls members name classes",
+                    shards_.size(), shards_.front().shard.url));
   warn_of_classes();
 }
 

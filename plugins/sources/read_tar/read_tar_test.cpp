@@ -210,10 +210,8 @@ TEST_F(ReadTarTest, WhatHasNoEffectIsSaid) {
   ReadTar::Params params;
   params.classes = {"road", "sky"};
   opened(params);
-  EXPECT_EQ(run_.warnings().back(),
-            "no sample in the 1 shard from '" + folder_ / "s.tar" +
-                "' on has a label: members that end in .cls name classes, or, with `label`, a field of those that end in .json; "
-                "labels = \"none\" says that there are none");
+  EXPECT_EQ(run_.warnings().back(), "`classes` are given, and no sample in the 1 shards from '" + folder_ / "s.tar" +
+                                        "' on has a label: .cls members name classes");
   params.target_scale = 2;
   EXPECT_EQ(error_of(params).message(), "target_scale: there are no targets: say target = \"classes\" or \"image\"");
   params.target_name = "seg";
