@@ -343,7 +343,7 @@ const std::vector<Trap>& traps() {
        {{"{ name = \"object\" }", "{ name = \"object\", colour = \"red\" }"}},
        {},
        2,
-       "t.toml:18:33: [train.read]: classes[1].colour: 'object' has a colour, and 'ground' has none",
+       "t.toml:19:61: [train.read]: classes[1].colour: 'object' has a colour, and 'ground' has none",
        kSegment},
       {"MasksOfValuesThatNoClassHas",
        {},
