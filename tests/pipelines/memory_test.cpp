@@ -109,8 +109,7 @@ TEST(Memory, WarnsOfALimitAboveWhatThereIs) {
 
 // --check says what no machine has, and takes none of it.
 TEST(Memory, IsToldForARunThatIsTooLarge) {
-  const Outcome check = run_command(
-      command({"--check", "--devices", "cpu", "--set", "train.batch.size=200000000", "--set", "train.batch.last=keep"}));
+  const Outcome check = run_command(command({"--check", "--devices", "cpu", "--set", "train.decode_image.size=[30000,30000]"}));
   EXPECT_EQ(check.code, 2) << check.err;
   EXPECT_NE(check.out.find("in all"), std::string::npos) << check.out;
   EXPECT_NE(check.err.find("of the host's memory; the machine allows "), std::string::npos) << check.err;
