@@ -358,7 +358,7 @@ TEST_F(ShortFiles, NameTheOptionOrTheLineThatGaveAValue) {
       {{"image.side=2.5"}, "--set image.side: height = 2.5 of network 'quickstart': "},
       {{"image.side=99999"}, "--set image.side: 'short_side' must be an integer between 1 and 65535, found 100031\n"},
       {{"image.side=1"},
-       "--set image.side: network 'quickstart' needs an input of at least 4 x 4, found 1 x 1, of which nothing"},
+       "--set image.side: network 'quickstart' needs an input of at least 8 x 8, found 1 x 1, of which nothing"},
       {{"image.short=10"}, ", with --set image.short, "},
       {{"train.optimizer.learning_rate.initial=3000"},
        ", with --set train.optimizer.learning_rate.initial: [train.optimizer]: a learning rate of 3000"}};
