@@ -72,6 +72,7 @@ std::string outlier_text(const Profile& profile) {
   constexpr double kFar = 20;
   for (const Profile::Stage& stage : profile.stages) {
     if (stage.name != profile.bottleneck.name || stage.p50 <= 0 || stage.p99 < kFar * stage.p50) continue;
+    if (stage.mean < 2 * stage.p50) continue;  // they are few, and take little
     return fmt::format(" Few samples take most of its time: half of them take {} at most, and one in a hundred {} or more.",
                        time_text(stage.p50), time_text(stage.p99));
   }
@@ -104,6 +105,10 @@ std::string advice(const Profile& profile) {
   if (stage != profile.stages.end() && stage->on == "io") {
     return fmt::format("pack the files into shards (pipeline-data pack), or raise `io_threads` of [run], which is {}.",
                        profile.io_threads);
+  }
+  if (profile.bottleneck.computing_share < kWaitsInside) {
+    return fmt::format("find what {} waits for: other programs on this machine, a lock in its code, a disk or a network.",
+                       profile.bottleneck.name);
   }
   if (stage != profile.stages.end() && stage->on == "workers" && profile.data_threads < profile.cores) {
     return fmt::format("raise `threads` of [run], which is {}; the process has {} cores.", profile.data_threads, profile.cores);
