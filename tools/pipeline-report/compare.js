@@ -107,5 +107,5 @@ $("count").textContent = runs.length === 1 ? "one run" : `${runs.length} runs`;
 showFigures();
 showPlots();
 $("differences-card").hidden = data.differences.rows.length === 0;
-const line = (cells, tag) => make("tr", "", ...cells.map((cell, i) => { const made = make(i === 0 ? "th" : tag, cell); made.scope = i === 0 && tag === "td" ? "row" : "col"; return made; }));
+const line = (cells, tag) => make("tr", "", ...cells.map((cell, i) => { const made = make(i === 0 ? "th" : tag, cell); if (made.tagName === "TH") made.scope = tag === "td" ? "row" : "col"; return made; }));
 $("differences").replaceChildren(make("thead", "", line(data.differences.headings, "th")), make("tbody", "", ...data.differences.rows.map((row) => line(row, "td"))));
