@@ -199,7 +199,7 @@ std::vector<std::string> Screen::stages(std::size_t columns, bool colours) const
   const std::size_t wide = std::clamp<std::size_t>(columns > kBeside ? columns - kBeside : 0, 5, 30);
   const std::string& waits_for = telemetry.bottleneck.empty() ? tick_.waits_for : telemetry.bottleneck;
   std::vector<std::string> lines = {
-      fmt::format("{:<20} {:>9}  {:<{}}  {}", "stage", "samples/s", "busy", wide + 6, "waits in front")};
+      fmt::format("{:<20} {:>9}  {:<{}}  {}", "stage", "samples/s", "busy", wide + 6, "queued")};
   if (colours) lines[0] = kDim + lines[0] + kPlain;
   for (std::size_t i = 0; i < telemetry.stages.size(); ++i) {
     const StageTelemetry& now = telemetry.stages[i];
