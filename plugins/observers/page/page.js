@@ -175,7 +175,7 @@ function showSummary() {
   setText("epoch-of", epochs > 0 && epoch > 0 ? `epoch ${epoch}/${Number(epochs.toFixed(2))}` : "");
   setText("iteration", steps > 0 ? `${count(step)} of ${count(steps)}` : "–");
   setText("elapsed", duration(elapsed()));
-  setText("since", run.began ? `since ${clock(run.began - (kept ? 0 : skew) - Date.now() / 1000)}` : "");
+  setText("since", run.began ? `began ${clock(run.began - (kept ? 0 : skew) - Date.now() / 1000)}` : "");
   const left = end ? 0 : tick ? tick.seconds_left : 0;
   setText("remaining", end ? (end.stopped || end.error ? "ended early" : "none") : left > 0 ? duration(left) : "–");
   setText("until", !end && link === "live" && left > 0 ? `until ${clock(left)}` : "");
