@@ -568,6 +568,7 @@ function pictureItem(name) {
     enlarged = name;
     $("picture-large").src = image.src;
     $("picture-large").alt = title;
+    fullSize(false);
     $("picture-dialog").showModal();
   });
   return { item: make("li", {}, button), image };
@@ -641,6 +642,11 @@ function showSmoothing() {
 }
 $("unzoom").addEventListener("click", () => view.setZoom(null));
 
+function fullSize(is) {
+  $("picture-box").classList.toggle("full", is);
+  $("picture-size").setAttribute("aria-pressed", String(is));
+}
+$("picture-size").addEventListener("click", () => fullSize(!$("picture-box").classList.contains("full")));
 $("picture-dialog").addEventListener("close", () => { enlarged = null; });
 
 // ---- The connection ----
