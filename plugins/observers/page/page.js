@@ -303,7 +303,7 @@ function plotBox(figure, index) {
     read: (who) => setText("reading", `Step ${count(view.cursor)}: ` + who.valuesAt(view.cursor).map(([name, v]) => `${name} ${v}`).join(", ")),
   });
   Object.assign(plot, { figure, box, readout: value, tip, details, rows });
-  box.append(make("div", { class: "foot" }, details, ...plot.savers(titled(figure), `${state.run.name} ${figure}`.replace(/[^\p{L}\p{N}]+/gu, "-"))));
+  box.append(make("div", { class: "foot" }, details, ...plot.savers(titled(figure), state.run.name)));
   details.addEventListener("toggle", () => fillTable(plot));
   return plot;
 }

@@ -163,7 +163,7 @@ class Plot {
     g.font = `12px ${getComputedStyle(document.body).fontFamily}`;
     const [x0, x1] = this.range(), [y0, y1] = this.limits();
     const small = this.options.small;
-    const left = small ? 2 : 58, right = small ? 6 : 14, top = 8, bottom = small ? 4 : this.bands > 0 ? 40 : 24;
+    const left = small ? 2 : 62, right = small ? 6 : 14, top = 8, bottom = small ? 4 : this.bands > 0 ? 40 : 24;
     this.frame = { left, top, right: box.width - right, bottom: box.height - bottom, x0, x1, y0, y1 };
     const f = this.frame;
     this.x = (step) => f.left + (step - x0) / (x1 - x0 || 1) * (f.right - f.left);
@@ -365,8 +365,9 @@ class Plot {
     const rows = this.curves.flatMap((curve) => curve.points.map((p) => [quoted(curve.name), ...p.map((v) => (v === null ? "nan" : Number(v.toPrecision(6))))].join()));
     return ["curve,step,mean,least,greatest,smoothed", ...rows].join("\n") + "\n";
   }
-  // Two buttons that save what is shown, as `name`.csv and `name`.png.
-  savers(title, name) {
+  // Two buttons that save what is shown, under the names of the run and of the plot.
+  savers(title, run) {
+    const name = `${run} ${title}`.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-");
     const button = (kind, save) => {
       const made = document.createElement("button");
       made.type = "button";
@@ -378,16 +379,20 @@ class Plot {
     };
     return [
       button("CSV", () => download(`${name}.csv`, new Blob([this.csv()], { type: "text/csv" }))),
-      button("PNG", () => this.picture().toBlob((blob) => download(`${name}.png`, blob))),
+      button("PNG", () => this.picture(`${title} · ${run}`).toBlob((blob) => download(`${name}.png`, blob))),
     ];
   }
-  picture() {
-    const made = document.createElement("canvas"), g = made.getContext("2d");
+  picture(title) {
+    const made = document.createElement("canvas"), g = made.getContext("2d"), scale = window.devicePixelRatio || 1, head = 30 * scale;
     made.width = this.canvas.width;
-    made.height = this.canvas.height;
+    made.height = this.canvas.height + head;
     g.fillStyle = this.colour("card");
     g.fillRect(0, 0, made.width, made.height);
-    g.drawImage(this.canvas, 0, 0);
+    g.fillStyle = this.colour("ink");
+    g.font = `600 ${14 * scale}px ${getComputedStyle(document.body).fontFamily}`;
+    g.textBaseline = "middle";
+    g.fillText(title, 8 * scale, head / 2);
+    g.drawImage(this.canvas, 0, head);
     return made;
   }
 
