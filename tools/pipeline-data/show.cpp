@@ -180,6 +180,7 @@ int show_verb(int count, const char* const* arguments) {
       .option("--epoch", "E", "from 1 (1)", epoch_text);
   if (!reader.read(count, arguments, rest)) return 0;
   options.data.file = only_file(rest, "pipeline-data show");
+  if (options.out.empty()) fail(ErrorKind::usage, "--out FILE.png is missing: where the picture goes");
   if (!options.out.ends_with(".png")) {
     fail(ErrorKind::usage, "--out: expected the name of a file that ends in .png, found '{}'", options.out);
   }

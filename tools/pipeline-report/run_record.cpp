@@ -148,24 +148,37 @@ RunRecord read_run(const fs::path& folder) {
   return run;
 }
 
+namespace {
+
+// A run; else the runs in a folder; else those in its folders, as in `runs`. Sorted. `latest` is a link to one of them.
+std::vector<fs::path> runs_in(const fs::path& folder, int levels) {
+  if (is_run(folder)) return {folder};
+  std::vector<fs::path> folders, found;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    if (!entry->is_symlink(error) && entry->is_directory(error)) folders.push_back(entry->path());
+  }
+  std::sort(folders.begin(), folders.end());
+  for (int below = 0; below < levels && found.empty(); ++below) {
+    for (const fs::path& each : folders) {
+      const std::vector<fs::path> runs = runs_in(each, below);
+      found.insert(found.end(), runs.begin(), runs.end());
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
 std::vector<fs::path> run_folders(const std::vector<std::string>& named) {
   std::vector<fs::path> folders;
   std::set<fs::path> known;  // a pattern such as runs/photos/* has a run and `latest`, which leads to it
   for (const std::string& name : named) {
-    if (is_run(name)) {
-      if (known.insert(fs::canonical(name)).second) folders.emplace_back(name);
-      continue;
+    const std::vector<fs::path> found = runs_in(name, 2);
+    if (found.empty()) fail(ErrorKind::usage, "'{}' is no folder of a run, and holds none: there is no metrics.jsonl", name);
+    for (const fs::path& run : found) {
+      if (known.insert(fs::canonical(run)).second) folders.push_back(run);
     }
-    const std::size_t before = folders.size();
-    std::size_t found = 0;
-    std::error_code error;
-    for (fs::directory_iterator entry(name, error); !error && entry != fs::directory_iterator(); entry.increment(error)) {
-      if (entry->is_symlink(error) || !is_run(entry->path())) continue;  // `latest` is a link to one of them
-      ++found;
-      if (known.insert(fs::canonical(entry->path())).second) folders.push_back(entry->path());
-    }
-    if (found == 0) fail(ErrorKind::usage, "'{}' is no folder of a run, and holds none: there is no metrics.jsonl", name);
-    std::sort(folders.begin() + static_cast<std::ptrdiff_t>(before), folders.end());
   }
   return folders;
 }

@@ -75,10 +75,10 @@ Arguments& add_what_goes_wrong(Arguments& arguments, CommandLine& line, Words& w
 constexpr const char* kAnyPort = "127.0.0.1:0";
 
 // "0.0.0.0:8080", and no file: what stands after --page is the page's address or the pipeline.
+// A port alone is none, and is told so.
 bool is_address(std::string_view text) {
-  const std::size_t colon = text.rfind(':');
-  return colon != std::string_view::npos && colon + 1 < text.size() &&
-         text.find_first_not_of("0123456789", colon + 1) == std::string_view::npos;
+  const std::string_view port = text.substr(text.rfind(':') + 1);
+  return !port.empty() && port.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 Arguments& add_what_is_tried(Arguments& arguments, CommandLine& line, Words& words) {

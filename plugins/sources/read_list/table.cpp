@@ -36,7 +36,7 @@ std::vector<std::size_t> find_columns(const std::vector<std::string>& header, co
       const auto nearest = nearest_name(name, header);
       fail(ErrorKind::data, "{}: there is no column '{}'{}; there are '{}'{}", place, name,
            nearest ? fmt::format(" (did you mean '{}'?)", line_text(*nearest)) : "", first_names(header),
-           nearest ? "" : "; where the first row names no columns, `columns` does");
+           nearest ? "" : "; `file` and `label` choose other columns, and where the first row names none, `columns` does");
     }
     if (std::find(found + 1, header.end(), name) != header.end())
       fail(ErrorKind::data, "{}: two columns are called '{}'", place, name);

@@ -53,7 +53,7 @@ TEST(Table, FindsTheSeparatorByTheColumnsThatAreWanted) {
   }
   EXPECT_EQ(rows("a;b,b\n1;2,x\n", Kind::csv, {"a;b", "b"}), (Rows{{"1;2", "x"}}));
   EXPECT_EQ(refusal("a;c\n1;x\n"),
-            "list:1: there is no column 'a'; there are 'a;c'; where the first row names no columns, `columns` does");
+            "list:1: there is no column 'a'; there are 'a;c'; `file` and `label` choose other columns, and where the first row names none, `columns` does");
 }
 
 TEST(Table, LinesEndAsOnOldMacsToo) {
@@ -105,7 +105,7 @@ TEST(Table, KnowsWhereACellStands) {
 TEST(Table, SaysWhatIsWrongWithColumns) {
   EXPECT_EQ(refusal(""), "'list' is empty: expected a row with the names of its columns");
   EXPECT_EQ(refusal("file,bb\n"),
-            "list:1: there is no column 'a'; there are 'file', 'bb'; where the first row names no columns, `columns` does");
+            "list:1: there is no column 'a'; there are 'file', 'bb'; `file` and `label` choose other columns, and where the first row names none, `columns` does");
   EXPECT_EQ(refusal("file_nam,label\n", Kind::csv, {"file_name"}),
             "list:1: there is no column 'file_name' (did you mean 'file_nam'?); there are 'file_nam', 'label'");
   EXPECT_EQ(refusal("a,b,a\n"), "list:1: two columns are called 'a'");
