@@ -106,11 +106,12 @@ class Finder {
     }
     const std::string path = text("path"), train = text("train"), validate = text("validate");
     if (!names_targets()) return std::nullopt;
+    if (!train.empty() && !validate.empty()) return apart(train, validate);  // they may be made of `path`
     if (!train.empty() && !path.empty()) {
       errors_.add(data_.find("train")->at(), "'train' and 'path' both say where the images for training are: give one of them");
       return std::nullopt;
     }
-    if (!train.empty()) return validate.empty() ? shared(train) : apart(train, validate);
+    if (!train.empty()) return shared(train);
     if (path.empty()) {
       if (report_misspelt_path()) return std::nullopt;
       errors_.add(
@@ -133,9 +134,11 @@ class Finder {
     return 0.1;
   }
 
-  Position position() const {
-    for (const char* key : {"path", "train"}) {
-      if (const Value* value = data_.find(key)) return value->at();
+  // Of what says where a graph's images are.
+  Position position(bool trains = true) const {
+    for (const char* key : {"validate", "path", "train"}) {
+      const Value* const value = data_.find(key);
+      if (value != nullptr && !(trains && key == std::string_view("validate"))) return value->at();
     }
     return data_.at();
   }
@@ -304,11 +307,13 @@ bool is_open(const Member& graph, const Registry& registry) {
   return std::ranges::none_of(table->table(), is_type);  // a misspelt one is said with the stage
 }
 
+bool trains(const Value& graph) { return graph.find("every") == nullptr; }
+
 void complete(Value& graph, const Layout& layout, double held_out, const Position& at) {
-  const bool trains = graph.find("every") == nullptr;
+  const bool is_training = trains(graph);
   if (graph.find(kRead) == nullptr) graph.set(kRead, Value(Table{}, at));
   Value& table = *graph.find(kRead);
-  const Part& part = trains ? layout.train : layout.validate;
+  const Part& part = is_training ? layout.train : layout.validate;
   const auto add = [&](const std::string& key, Value value) {
     if (table.find(key) == nullptr) table.table().push_back({key, table.at(), std::move(value)});
   };
@@ -316,7 +321,7 @@ void complete(Value& graph, const Layout& layout, double held_out, const Positio
   for (const auto& [key, text] : part.keys) add(key, Value(text, at));
   if (!layout.is_one) return;
   const double kept = 1 - held_out;
-  add("part", Value(trains ? Array{Value(0.0, at), Value(kept, at)} : Array{Value(kept, at), Value(1.0, at)}, at));
+  add("part", Value(is_training ? Array{Value(0.0, at), Value(kept, at)} : Array{Value(kept, at), Value(1.0, at)}, at));
 }
 
 }  // namespace
@@ -331,9 +336,8 @@ bool place_data(Value& root, const Registry& registry, bool whole, std::set<std:
   const double held_out = finder.held_out();
   if (!layout || errors.size() != before) return false;
   if (whole) layout->is_one = false;
-  const Position at = finder.position();
   for (Member& member : root.table()) {
-    if (is_open(member, registry)) complete(member.value, *layout, held_out, at);
+    if (is_open(member, registry)) complete(member.value, *layout, held_out, finder.position(trains(member.value)));
   }
   return true;
 }

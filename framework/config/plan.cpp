@@ -459,7 +459,11 @@ class PipelineReader {
       if (other.key != table.key) names.push_back(other.key);
     }
     std::string likely = nearest_clause(table.key, names);
-    if (likely.empty()) likely = likely_place_clause(table.value.table().front().key, root(), registry_);
+    if (likely.empty()) {
+      const std::string& key = table.value.table().front().key;
+      likely = likely_place_clause(key, root(), registry_);
+      if (!likely.empty()) likely = fmt::format("; as for '{}'{}", key, likely.replace(0, 1, ","));
+    }
     pipeline_.warnings.push_back(
         fmt::format("{}: nothing refers to [{}], so that it changes nothing{}", to_string(table.at), table.key, likely));
   }

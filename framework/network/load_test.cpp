@@ -398,6 +398,12 @@ TEST_F(NetworkLanguage, TheInputIsChecked) {
   EXPECT_EQ(errors_.text(),
             "n.toml:1:9: 'input' of network 'n' needs 'width': width of the images\n"
             "n.toml:1:44: 'mean' needs one figure for each of the 3 channels, found 1");
+  errors_ = {};
+  const auto bytes = parse_toml(
+      "input = { channels = 1, height = 8, width = 8, mean = [127], deviation = [0.5] }\nlayers = [ { op = \"relu\" } ]",
+      "n.toml", errors_);
+  EXPECT_EQ(build_network(*bytes, "n", Value(), registry_, errors_), nullptr);
+  EXPECT_EQ(errors_.text(), "n.toml:1:55: 'mean' is of pixels from 0 to 1, found 127: divide figures of 0 ... 255 by 255");
 }
 
 TEST_F(NetworkLanguage, AMissingFileIsNamedWhereItIsAskedFor) {

@@ -48,6 +48,22 @@ TEST(ShortOptions, AreRefusedWhereTheyDoNotSayWhichKeyIsMeant) {
             "TABLE.seed_of_all=VALUE; see pipeline-run --help\n");
 }
 
+// Else stopping and the best weights would follow another loss than the one that is minimised.
+TEST(Validation, MeasuresTheLossThatIsTrainedWith) {
+  const auto measured = [](const std::string& trained, const std::string& validated) {
+    Words options = {"--epochs", "0.5", "--set", "train.forward_backward.loss=" + trained};
+    if (!validated.empty()) options.insert(options.end(), {"--set", "validate.forward.loss=" + validated});
+    const Outcome outcome = run_command(quick("", options));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return events(outcome, "validate").at(0).at("loss");
+  };
+  const std::string focal = R"({ type = "focal", gamma = 2, reduction = "sum" })";
+  EXPECT_EQ(measured(focal, ""), measured(focal, R"({ type = "focal", gamma = 2 })"));
+  EXPECT_NE(measured(focal, ""), measured(focal, "cross_entropy"));
+  const std::string smooth = R"({ type = "cross_entropy", label_smoothing = 0.2 })";
+  EXPECT_EQ(measured(smooth, ""), measured(smooth, "cross_entropy")) << "it can be compared between recipes";
+}
+
 std::string newest_checkpoint(const fs::path& run) { return read_file(run / "checkpoints" / "latest"); }
 
 TEST(RunFolder, HoldsTheNewestCheckpointWhereTheFileDoesNotSaySo) {

@@ -105,6 +105,10 @@ TEST_F(ShortFiles, LeaveOutTopFiveBelowSixClasses) {
 
 // Images for validation that are named beside the path take the place of those that are found, and of those that are held out.
 TEST_F(ShortFiles, ValidateOnWhatIsNamedBesideThePath) {
+  const Outcome nowhere = classify(shapes(), {"data.validate=nowhere"});
+  EXPECT_EQ(nowhere.code, 3);
+  EXPECT_NE(nowhere.err.find("--set data.validate: [validate.read]: path: 'nowhere' does not exist"), std::string::npos)
+      << nowhere.err;
   const std::string other = few_classes(10);
   for (const std::string& path : {shapes(), shapes() + "/train"}) {
     const Outcome outcome = classify(path, {"data.validate=" + other});
@@ -322,7 +326,6 @@ TEST_F(ShortFiles, SayWhatTheyNeed) {
       {"classify", {"data.path=x", "network.weights=imagenet"}, "give a .safetensors, .pth or .pt file, or the URL of one"},
       {"classify", {"data.path=x", "data.holds=cats"}, "'holds' must be \"classes\", \"masks\", \"images\" or \"numbers\""},
       {"classify", {"data.path=x", "data.train=y"}, "'train' and 'path' both say where the images for training are"},
-      {"classify", {"data.path=" + shapes(), "data.validate=nowhere"}, "'nowhere' does not exist"},
       {"classify", {"data.path=x", "data.held_out=2"}, "'held_out' must be a share above 0 and below 1, found 2"}};
   for (const auto& [file, set, message] : mistakes) {
     const Outcome outcome = run(file, set);

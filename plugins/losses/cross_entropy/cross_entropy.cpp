@@ -1,5 +1,6 @@
 #include "cross_entropy_kernels.h"
 
+#include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "millrace/util/labelled_loss.h"
 
@@ -18,12 +19,14 @@ class CrossEntropy final : public LabelledLoss {
     d.name("cross_entropy").text("Cross-entropy of the softmax of the outputs, for images of one class each.");
     d.example("", {10}).example("label_smoothing = 0.1", {23}).example("class_weights = [0.5, 2, 1]\nlabel_smoothing = 0.2", {3});
     d.params.add("label_smoothing", &Params::label_smoothing)
-        .range(0, 0.999)
+        .range(0, 1)
         .text("share of each label's probability that is spread evenly over all classes")
         .in_recipes();
     describe_labelled(d);
   }
-  explicit CrossEntropy(const Params& params) : LabelledLoss(params), smoothing_(params.label_smoothing) {}
+  explicit CrossEntropy(const Params& params) : LabelledLoss(params), smoothing_(params.label_smoothing) {
+    if (smoothing_ == 1) fail(ErrorKind::usage, "label_smoothing = 1 makes all labels alike, so that nothing is learned");
+  }
 
   void compute(LossPass& pass) const override { row(pass, CrossEntropyKernel{smoothing_}); }
 

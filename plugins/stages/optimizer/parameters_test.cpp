@@ -98,6 +98,10 @@ TEST(OptimizerParameters, AScheduleThatChangesNothingInTheRunIsWarnedOf) {
   EXPECT_EQ(schedule("cosine", "final_factor", Value(0.9)), "");
   EXPECT_EQ(schedule("polynomial", "power", Value(0.0)), nothing("polynomial"));
   EXPECT_EQ(schedule("triangular", "peak", Value(0.3)), "");
+  EXPECT_EQ(
+      schedule("piecewise", "drop_steps", Value(std::int64_t{1})),
+      "the learning rate is below a thousandth of its first value from step 4 of 40 on: are steps of learning_rate meant to "
+      "be epochs?");
 }
 
 TEST(OptimizerParameters, LookaheadAndAveragesWithoutEffectAreWarnedOf) {
@@ -112,7 +116,10 @@ TEST(OptimizerParameters, LookaheadAndAveragesWithoutEffectAreWarnedOf) {
 
   const auto ema = [](std::int64_t steps) { return table({{"decay", Value(0.9)}, {"every", Value(steps)}}); };
   EXPECT_EQ(warning("ema", ema(41)), "ema has no effect: it blends every 41 steps, and the run has 40");
-  EXPECT_EQ(warning("ema", ema(40)), "");
+  EXPECT_EQ(warning("ema", ema(40)),
+            "ema with decay = 0.9: after the 40 steps of the run 90 % of the average are still its first weights; take a smaller "
+            "decay");
+  EXPECT_EQ(warning("ema", ema(2)), "") << "12 %";
 
   const auto average = [](double start, std::int64_t steps) {
     Value written = table({{"start", Value(start)}});
@@ -144,6 +151,8 @@ TEST(OptimizerParameters, AGroupThatChangesNothingIsWarnedOf) {
   EXPECT_EQ(groups({fc2, {"until_epoch", {}, Value(4.0)}}),
             "number 1 of groups: until_epoch = 4 has no effect: the run ends after 4 epochs");
   EXPECT_EQ(groups({fc2, {"until_epoch", {}, Value(3.0)}}), "");
+  const Member all("match", {}, Value(std::string("*"))), none("rate_factor", {}, Value(0.0));
+  EXPECT_EQ(groups({all, none}), "groups give all parameters rate_factor = 0, so that nothing is trained");
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ void ComparedNumbers::add(const Predictions& share) {
 void ComparedNumbers::add_row(const Predictions& share, std::size_t sample) {
   const Batch& batch = *share.batch;
   if (batch.numbers_per_sample != names_.size() || batch.row_offsets != nullptr) {
-    fail(ErrorKind::usage, "the network predicts {} numbers, and a sample has {}: they must match", names_.size(),
+    fail(ErrorKind::data, "the network predicts {} numbers, and a sample has {}: they must match", names_.size(),
          batch.row_offsets != nullptr ? "rows of them" : fmt::format("{}", batch.numbers_per_sample));
   }
   NumberRow row{share.samples[sample].key.position, {}, {}, {}};
