@@ -106,7 +106,7 @@ TEST_F(MisplacedKeys, AValueThatStandsInNoTable) {
   EXPECT_EQ(mistakes(to_toml(load("extends = \"base.toml\"\n").resolved)), "") << "what is recorded can be run again";
   write("base.toml", "[sizes]\nbatch_size = 8\n" + train());
   EXPECT_EQ(mistakes("extends = \"base.toml\"\n[train.batch]\nsize = \"${sizes.batch_size}\"\n"), "");
-  EXPECT_EQ(load_pipeline("base.toml", {}, registry_).warnings, std::vector<std::string>()) << "as the message says";
+  EXPECT_EQ(load_pipeline("base.toml", {}, registry_).warnings.size(), 1U) << "by itself it changes nothing";
 }
 
 TEST_F(MisplacedKeys, AVariableIsAKeyOfTheNetwork) {

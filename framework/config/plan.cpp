@@ -141,6 +141,32 @@ std::set<std::string> words_in_files(const Registry& registry) {
 
 bool is_graph(const Member& member) { return !is_known_table(member.key) && member.value.find("flow") != nullptr; }
 
+// Beside the main graph each sample is to count once: one that is bad is left out, and no other takes its place. It is the
+// default of a batcher that has this key and this choice.
+void skip_bad_samples(GraphPlan& graph) {
+  constexpr const char *kKey = "bad_samples", *kSkip = "skip", *kAuto = "auto";
+  for (StagePlan& stage : graph.stages) {
+    if (stage.type == nullptr || stage.type->role != StageType::Role::batcher) continue;
+    const auto info = std::ranges::find(stage.type->params, kKey, &ParamInfo::name);
+    if (info == stage.type->params.end() || std::ranges::find(info->choices, kSkip) == info->choices.end()) continue;
+    const Value* const written = stage.table.find(kKey);
+    if (written == nullptr || (written->kind() == Value::Kind::text && written->text() == kAuto))
+      stage.table.set(kKey, Value(kSkip));
+  }
+}
+
+// A graph that names no loss measures the one of the main graph. Of the loss that is the default everywhere it takes no keys:
+// figures without label smoothing and class weights can be compared between recipes.
+void measure_the_same_loss(const GraphPlan& main, GraphPlan& graph) {
+  const auto takes_loss = [](const StagePlan& stage) { return stage.type != nullptr && stage.type->takes_loss; };
+  const auto of_main = std::ranges::find_if(main.stages, takes_loss);
+  const Value* const loss = of_main == main.stages.end() ? nullptr : of_main->table.find("loss");
+  if (loss == nullptr || is_default_loss(*loss)) return;
+  for (StagePlan& stage : graph.stages) {
+    if (takes_loss(stage) && stage.table.find("loss") == nullptr) stage.table.set("loss", measured_loss(*loss));
+  }
+}
+
 class PipelineReader {
  public:
   PipelineReader(const std::string& path, const Registry& registry, const LoadOptions& options, Diagnostics& errors)
@@ -290,32 +316,6 @@ class PipelineReader {
       if (has_every(graph)) continue;
       errors_.add(graph.at, fmt::format("[{}] needs 'every', {}: one graph is the run itself, and that is [{}]", graph.name,
                                         kEveryForms, pipeline_.graphs[0].name));
-    }
-  }
-
-  // Beside the main graph each sample is to count once: one that is bad is left out, and no other takes its place. It is the
-  // default of a batcher that has this key and this choice.
-  static void skip_bad_samples(GraphPlan& graph) {
-    constexpr const char *kKey = "bad_samples", *kSkip = "skip", *kAuto = "auto";
-    for (StagePlan& stage : graph.stages) {
-      if (stage.type == nullptr || stage.type->role != StageType::Role::batcher) continue;
-      const auto info = std::ranges::find(stage.type->params, kKey, &ParamInfo::name);
-      if (info == stage.type->params.end() || std::ranges::find(info->choices, kSkip) == info->choices.end()) continue;
-      const Value* const written = stage.table.find(kKey);
-      if (written == nullptr || (written->kind() == Value::Kind::text && written->text() == kAuto))
-        stage.table.set(kKey, Value(kSkip));
-    }
-  }
-
-  // A graph that names no loss measures the one of the main graph. Of the loss that is the default everywhere it takes no keys:
-  // figures without label smoothing and class weights can be compared between recipes.
-  static void measure_the_same_loss(const GraphPlan& main, GraphPlan& graph) {
-    const auto takes_loss = [](const StagePlan& stage) { return stage.type != nullptr && stage.type->takes_loss; };
-    const auto of_main = std::ranges::find_if(main.stages, takes_loss);
-    const Value* const loss = of_main == main.stages.end() ? nullptr : of_main->table.find("loss");
-    if (loss == nullptr || is_default_loss(*loss)) return;
-    for (StagePlan& stage : graph.stages) {
-      if (takes_loss(stage) && stage.table.find("loss") == nullptr) stage.table.set("loss", measured_loss(*loss));
     }
   }
 

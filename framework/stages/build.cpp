@@ -141,6 +141,18 @@ Error error_at(const StagePlan& stage, const GraphPlan& graph) {
   return error.in(is_found ? place_of_stage(named->at(), graph.name, stage.name) : place_of(stage, graph));
 }
 
+// Whether the first sample has no label, which a source may know only as it reads.
+bool lacks_label(const GraphData& data) {
+  Sample sample;
+  sample.reset({0, 0, SampleOrder(*data.source, 0).listed(0), 0}, {}, data.target);
+  try {
+    data.source->read(sample);
+  } catch (const Error&) {
+    return false;  // it is a bad sample, which is told later
+  }
+  return sample.label < 0;
+}
+
 constexpr const char* kPerDevice = "per_device";  // of a Batcher, instead of `size`
 
 bool has_gradients(const std::vector<Port>& ports) {
@@ -287,9 +299,9 @@ void GraphBuild::require_targets() const {
     }
     if (loss->info().target != LossTarget::labels || data_.is_labelled) continue;
     const bool other_targets = setting.numbers > 0 || data_.target.kind != TargetSpec::Kind::none;
-    if (!other_targets) {  // a source may know labels only as it reads; then it mostly names classes
-      if (data_.class_counts.empty() && data_.run) {
-        data_.run->warn(fmt::format("{}: no image has a label as far as its listing says, and loss '{}' takes one of each",
+    if (!other_targets) {
+      if (data_.source && data_.run && lacks_label(data_)) {
+        data_.run->warn(fmt::format("{}: the first image has no label, and loss '{}' takes one of each",
                                     place_of(*data_.source_plan, *plan_), loss->info().name));
       }
       continue;

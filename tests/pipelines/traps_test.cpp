@@ -47,6 +47,8 @@ size = [32, 32]
 [validate.batch]
 size = 6
 last = "keep"
+[validate.write_evaluation]
+folder = "ROOT/evaluation"
 )";
 
 constexpr const char* kSegment = R"([run]

@@ -42,7 +42,7 @@ TEST_F(WriteRegressionTest, CountsWhatIsNoNumberAndPutsItFirst) {
   EXPECT_TRUE(write(*harness, predicted({{0, 0}, {std::numeric_limits<float>::quiet_NaN(), 1}}, {1, 1, 1, 1})).empty());
   EXPECT_NE(text_of("evaluation/numbers.csv").find("photos/1.jpg,1,nan,1,1"), std::string::npos);
   EXPECT_EQ(text_of("evaluation/figures.csv"),
-            "number,count,rmse,mae,r2,not_finite\r\n0,1,1,1,0,1\r\n1,2,0.7071067811865476,0.5,0,0\r\n");
+            "number,count,rmse,mae,r2,not_finite\r\n0,1,1,1,,1\r\n1,2,0.7071067811865476,0.5,,0\r\n");
   EXPECT_TRUE(text_of("evaluation/scatter.png").starts_with("\x89PNG"));
 }
 
