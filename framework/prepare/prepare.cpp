@@ -298,6 +298,12 @@ void count_median_weights(PreparedRun& run) {
     throw error.in(asking);
   }
   for (const auto& build : run.builds) build->set_median_weights(run.median_weights);
+  const std::vector<std::string>& names = main.data().classes;
+  for (std::size_t k = 0; k < std::min(names.size(), run.median_weights.size()); ++k) {
+    if (run.median_weights[k] > 0) continue;
+    run.audience.warn_once(fmt::format("{}: no pixel is of class '{}', so that its weight is 0 and nothing of it is learned",
+                                       place_of_source(main), names[k]));
+  }
 }
 
 // As it is now: a checkpoint says later what the run began with.

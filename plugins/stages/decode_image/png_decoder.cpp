@@ -144,7 +144,7 @@ void PngDecoder::Reading::set_up() {
   png_set_benign_errors(png, 1);  // they become warnings
   png_set_crc_action(png, PNG_CRC_WARN_USE, PNG_CRC_WARN_DISCARD);
   png_set_option(png, PNG_MAXIMUM_INFLATE_WINDOW, PNG_OPTION_ON);
-#ifdef PNG_IGNORE_ADLER32  // a build of libpng without it (Debian 13) finds a wrong sum after the last row: see run()
+#ifdef PNG_IGNORE_ADLER32  // Debian 13 builds libpng without it: see read()
   if (attempt != Attempt::by_zlib) png_set_option(png, PNG_IGNORE_ADLER32, PNG_OPTION_ON);
 #endif
   if (attempt == Attempt::piecemeal) png_set_compression_buffer_size(png, 1);
@@ -250,7 +250,9 @@ void PngDecoder::read(const Region& region, std::uint8_t* out, std::size_t row_b
     if (memory_.is_exhausted()) throw std::bad_alloc();
   };
   try_to(Attempt::plain);
-  if (!good && (limits_.allow_warnings || reading.truncated)) try_to(Attempt::piecemeal);
+  // Where libpng looks at zlib's checksum all the same, it has read all pixels before that, byte by byte.
+  const bool is_checksum = std::string_view(reading.message).ends_with("incorrect data check");
+  if (!good && (limits_.allow_warnings || reading.truncated || is_checksum)) try_to(Attempt::piecemeal);
   if (limits_.allow_warnings) {
     good = good || has_rows;
   } else if (good && reading.is_altered) {
