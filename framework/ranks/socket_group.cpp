@@ -19,6 +19,7 @@ namespace {
 constexpr std::uint32_t kGoodbye = 0xffffffff, kAlive = 0xfffffffe, kLost = 0xfffffffd;  // channels of the group itself
 constexpr std::size_t kLongestDoing = 200;
 constexpr int kSignsInPatience = 6;
+constexpr std::chrono::milliseconds kFirstSigns{50};                // until all know what this process does
 constexpr std::chrono::milliseconds kSign{500};                     // at least as often: others may have less patience
 constexpr std::uint64_t kLongestMessage = std::uint64_t{1} << 36U;  // a stranger's figure must not fill the memory
 
@@ -141,15 +142,16 @@ void SocketGroup::write_now(Peer& peer, std::span<const std::byte> bytes) {
 
 // Never waits for the peer, since the others would take this process for silent: where there is no room now, or another message
 // is under way, the peer hears from this process as soon as it listens.
-void SocketGroup::show_life(Peer& peer, const std::string& doing) {
+bool SocketGroup::show_life(Peer& peer, const std::string& doing) {
   pollfd ready{peer.socket, POLLOUT, 0};
-  if (::poll(&ready, 1, 0) < 1 || !peer.sending.try_lock()) return;
+  if (::poll(&ready, 1, 0) < 1 || !peer.sending.try_lock()) return false;
   const Header header{kAlive, 0, doing.size()};
   std::vector<std::byte> message(sizeof header + doing.size());
   std::memcpy(message.data(), &header, sizeof header);
   std::memcpy(message.data() + sizeof header, doing.data(), doing.size());
   write_now(peer, message);
   peer.sending.unlock();
+  return true;
 }
 
 bool SocketGroup::read(Peer& peer, void* bytes, std::size_t count) {
@@ -258,16 +260,20 @@ std::string SocketGroup::lost_text(const Peer& peer, const std::string& why) con
 
 void SocketGroup::keep_alive() {
   name_this_thread("to peers");
+  bool all_know = false;  // what this process does
   Lock lock(mutex_);
   while (!left_) {
     lock.unlock();
     const std::string doing = setting_.doing ? setting_.doing().substr(0, kLongestDoing) : "";
+    bool tells_all = !setting_.doing || !doing.empty();
     for (const auto& peer : peers_) {
-      if (peer) show_life(*peer, doing);
+      if (peer) tells_all = show_life(*peer, doing) && tells_all;
     }
+    all_know = all_know || tells_all;
     lock.lock();
-    const auto next =
-        std::chrono::steady_clock::now() + std::min<std::chrono::milliseconds>(setting_.patience / kSignsInPatience, kSign);
+    // Who is lost within its first second is to be told of with what it did.
+    const auto pause = std::min<std::chrono::milliseconds>(setting_.patience / kSignsInPatience, all_know ? kSign : kFirstSigns);
+    const auto next = std::chrono::steady_clock::now() + pause;
     while (!left_ && lock.wait_until(leaving_, next)) continue;
   }
 }

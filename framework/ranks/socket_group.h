@@ -46,7 +46,7 @@ class SocketGroup final : public Group {
   bool read(Peer& peer, void* bytes, std::size_t count);
   void write(Peer& peer, std::uint32_t channel, std::span<const std::byte> bytes);
   void write_now(Peer& peer, std::span<const std::byte> bytes);
-  void show_life(Peer& peer, const std::string& doing);
+  bool show_life(Peer& peer, const std::string& doing);  // false: not now
   void lose(Peer& peer, const std::string& why);
   void await_last_words(Peer& peer);
   void end_with(Peer& peer, const Error& why);

@@ -51,7 +51,7 @@ TEST(ShortOptions, AreRefusedWhereTheyDoNotSayWhichKeyIsMeant) {
 // Else stopping and the best weights would follow another loss than the one that is minimised.
 TEST(Validation, MeasuresTheLossThatIsTrainedWith) {
   const auto measured = [](const std::string& trained, const std::string& validated) {
-    Words options = {"--epochs", "0.5", "--set", "train.forward_backward.loss=" + trained};
+    Words options = {"--epochs", "0.5", "--lr", "0.0001", "--set", "train.forward_backward.loss=" + trained};
     if (!validated.empty()) options.insert(options.end(), {"--set", "validate.forward.loss=" + validated});
     const Outcome outcome = run_command(quick("", options));
     EXPECT_EQ(outcome.code, 0) << outcome.err;

@@ -333,7 +333,7 @@ const std::vector<Trap>& traps() {
        {{"shuffle", "labels = \"none\"\nshuffle"}},
        {},
        0,
-       "no image has a label as far as its listing says, and loss 'cross_entropy' takes one of each"},
+       "the first image has no label, and loss 'cross_entropy' takes one of each"},
       {"ImagesThatAreTooSmallForTheStridesOfANetwork",
        {{"\"quickstart\"", "\"resnet18\"\nheight = 8\nwidth = 8"},
         {"size = [32, 32]", "size = [8, 8]"},
