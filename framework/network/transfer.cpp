@@ -80,6 +80,12 @@ bool covers_any(const std::vector<std::string>& patterns, std::string_view param
   return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) { return covers(pattern, parameter); });
 }
 
+const Layer* last_layer_with_parameters(const Network& network) {
+  const auto last =
+      std::find_if(network.layers.rbegin(), network.layers.rend(), [](const Layer& layer) { return !layer.parameters.empty(); });
+  return last == network.layers.rend() ? nullptr : &*last;
+}
+
 bool begins_random(const Parameter& parameter) {
   const std::string& rule = parameter.initialiser.rule;
   return !parameter.statistic && parameter.shape.rank() > 1 && rule != "constant" && rule != "whiten";
@@ -297,11 +303,7 @@ class Fitting {
   }
 
   // That has parameters; null: none has.
-  const Layer* last_layer() const {
-    const auto last = std::find_if(network_.layers.rbegin(), network_.layers.rend(),
-                                   [](const Layer& layer) { return !layer.parameters.empty(); });
-    return last == network_.layers.rend() ? nullptr : &*last;
-  }
+  const Layer* last_layer() const { return last_layer_with_parameters(network_); }
 
   // Whether it is of the last layer, and differs only in the number of outputs, the first extent.
   bool has_other_outputs(const Shape& there, const Parameter& here) const {

@@ -26,6 +26,9 @@ struct RenameRule {
 bool covers(std::string_view pattern, std::string_view parameter);
 bool covers_any(const std::vector<std::string>& patterns, std::string_view parameter);
 
+// The one that tells classes apart, in most networks. Null: no layer has parameters.
+const Layer* last_layer_with_parameters(const Network& network);
+
 // Whether its first values are random filters or matrices, which do harm when they are never trained; fixed biases do none.
 bool begins_random(const Parameter& parameter);
 

@@ -93,9 +93,8 @@ InitialWeights read_weights(WeightsSource from, const WeightsOptions& options, c
 }
 
 void begin_last_layer_new(InitialWeights& weights, const Network& network) {
-  const auto last =
-      std::find_if(network.layers.rbegin(), network.layers.rend(), [](const Layer& layer) { return !layer.parameters.empty(); });
-  if (last == network.layers.rend()) return;
+  const Layer* const last = last_layer_with_parameters(network);
+  if (last == nullptr) return;
   weights.new_layer = last->name;
   weights.from.fresh = {last->name};
   for (std::size_t i = 0; i < network.parameters.size(); ++i) {

@@ -118,7 +118,7 @@ class Waiting {
   steady_clock::time_point next_ = began_ + kSaysEach;
 };
 
-// The file in which rank 0 says where it is. A job that is started again has another name, or writes it anew.
+// The file in which rank 0 says where it is. A job that is started again has another name, or writes it again.
 class AddressFile {
  public:
   AddressFile(const std::string& folder, const std::string& job) {

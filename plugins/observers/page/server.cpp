@@ -292,7 +292,7 @@ void Server::Loop::wake_listeners() {
   }
 }
 
-// All requests between two changes share one text. Without a listener no change comes, so an old text is made anew.
+// All requests between two changes share one text. Without a listener no change comes, so an old text is made again.
 Text Server::Loop::state() {
   const std::uint64_t next = first_change_ + changes_.size();
   const Clock::time_point now = Clock::now();

@@ -99,6 +99,23 @@ void ComparedNumbers::add_sheets(OutputFiles& files, const std::string& folder, 
   if (params_.mistakes > 0) add("mistakes.png", worst_, of_worst);
 }
 
+std::string ComparedNumbers::csv(const char* ending, const std::function<std::string(float)>& shown) const {
+  std::string text = "path";
+  for (const std::string& name : names_) {
+    for (const std::string& column : {name, name + ending}) {
+      text += ',';
+      append_csv(text, column);
+    }
+  }
+  text += "\r\n";
+  for (const NumberRow& row : rows_) {
+    append_csv(text, row.place);
+    for (std::size_t k = 0; k < row.targets.size(); ++k) text += fmt::format(",{},{}", row.targets[k], shown(row.predicted[k]));
+    text += "\r\n";
+  }
+  return text;
+}
+
 std::size_t ComparedNumbers::memory_bound() const {
   constexpr std::size_t kRow = 150, kNumber = 16;
   return drawing::sheet_memory_bound(static_cast<std::size_t>(params_.mistakes + params_.predictions), 1, context_.window) +

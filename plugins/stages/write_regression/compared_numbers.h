@@ -59,7 +59,7 @@ class ComparedNumbers {
   // Throws Error(usage): the network's result is no vector, or has another number of numbers than `columns` names.
   ComparedNumbers(const ComparisonParams& params, const DataContext& context, Judge judge);
 
-  // Skipped samples are left out. REQUIRES: share.batch. Throws Error(usage) for samples with another number of numbers.
+  // Skipped samples are left out. REQUIRES: share.batch. Throws Error(data) for samples with another number of numbers.
   void add(const Predictions& share);
   // The rows of all processes, in order of the source, on the first one.
   void join(JointSink& processes);
@@ -69,6 +69,9 @@ class ComparedNumbers {
   const std::vector<NumberRow>& rows() const { return rows_; }
   std::string heading() const;  // of a picture: "60 images of validate"
 
+  // A row for each sample: path, and of each column its target and what `shown` makes of its prediction, under the column's name
+  // with `ending`.
+  std::string csv(const char* ending, const std::function<std::string(float)>& shown) const;
   // predictions.png and mistakes.png, as far as they are wanted. The subtitles say what stands below an image, and what comes
   // first.
   void add_sheets(OutputFiles& files, const std::string& folder, const char* of_shown, const char* of_worst) const;

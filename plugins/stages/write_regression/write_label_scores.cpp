@@ -156,22 +156,7 @@ std::string WriteLabelScores::labels_csv(const std::vector<LabelFigures>& labels
 }
 
 std::string WriteLabelScores::scores_csv() const {
-  std::string text = "path";
-  for (const std::string& name : numbers_.names()) {
-    for (const std::string& column : {name, name + "_probability"}) {
-      text += ',';
-      append_csv(text, column);
-    }
-  }
-  text += "\r\n";
-  for (const NumberRow& row : numbers_.rows()) {
-    append_csv(text, row.place);
-    for (std::size_t k = 0; k < row.targets.size(); ++k) {
-      fmt::format_to(std::back_inserter(text), ",{},{}", row.targets[k], probability(row.predicted[k]));
-    }
-    text += "\r\n";
-  }
-  return text;
+  return numbers_.csv("_probability", [](float output) { return fmt::format("{}", probability(output)); });
 }
 
 drawing::Picture WriteLabelScores::bars(const std::vector<LabelFigures>& labels) const {

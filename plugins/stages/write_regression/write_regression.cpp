@@ -76,22 +76,7 @@ std::vector<std::vector<drawing::Point>> WriteRegression::pairs() const {
 }
 
 std::string WriteRegression::numbers_csv() const {
-  std::string text = "path";
-  for (const std::string& name : numbers_.names()) {
-    for (const std::string& column : {name, name + "_predicted"}) {
-      text += ',';
-      append_csv(text, column);
-    }
-  }
-  text += "\r\n";
-  for (const NumberRow& row : numbers_.rows()) {
-    append_csv(text, row.place);
-    for (std::size_t k = 0; k < row.targets.size(); ++k) {
-      fmt::format_to(std::back_inserter(text), ",{},{}", row.targets[k], row.predicted[k]);
-    }
-    text += "\r\n";
-  }
-  return text;
+  return numbers_.csv("_predicted", [](float number) { return fmt::format("{}", number); });
 }
 
 std::string WriteRegression::figures_csv(const std::vector<ColumnErrors>& errors) const {
@@ -100,7 +85,8 @@ std::string WriteRegression::figures_csv(const std::vector<ColumnErrors>& errors
   std::string text = fmt::format("number,count,rmse,mae,r2{}\r\n", all_finite ? "" : ",not_finite");
   for (std::size_t k = 0; k < names.size(); ++k) {
     append_csv(text, names[k]);
-    fmt::format_to(std::back_inserter(text), ",{},{},{},{}", errors[k].count, errors[k].rmse, errors[k].mae, errors[k].explained ? fmt::format("{}", *errors[k].explained) : "");
+    fmt::format_to(std::back_inserter(text), ",{},{},{},{}", errors[k].count, errors[k].rmse, errors[k].mae,
+                   errors[k].explained ? fmt::format("{}", *errors[k].explained) : "");
     if (!all_finite) fmt::format_to(std::back_inserter(text), ",{}", errors[k].not_finite);
     text += "\r\n";
   }
