@@ -55,7 +55,7 @@ namespace {
 
 // The place of a name among a layer's outputs.
 int find_port(const StageSite& site, std::string_view key, const Layer& layer, std::string_view name) {
-  const LayerType* const type = site.registry->layer(layer.op);
+  const LayerType* const type = site.registry->layers().find(layer.op);
   std::vector<std::string> names;
   for (int port = 0; type != nullptr && port < layer.output_count(); ++port) {
     const LayerOutput& output = type->outputs[static_cast<std::size_t>(port)];

@@ -35,7 +35,7 @@ void RunPlaces::require_name() const {
 void RunPlaces::require_checkpoint_folder() const {
   if (!is_remote(folder())) return;
   try {
-    Storage& objects = registry_.storage(folder());
+    Storage& objects = storage_of(registry_, folder());
     objects.look(folder());
     objects.write(join_url(folder(), pipeline_.run.name));  // without commit() nothing is written
   } catch (Error& error) {
@@ -59,7 +59,7 @@ std::unique_ptr<CheckpointPlace> RunPlaces::checkpoints(const fs::path& run) con
   return checkpoint_place(checkpoint_folder(run), storage());
 }
 
-Storage* RunPlaces::storage() const { return is_remote(folder()) ? &registry_.storage(folder()) : nullptr; }
+Storage* RunPlaces::storage() const { return is_remote(folder()) ? &storage_of(registry_, folder()) : nullptr; }
 
 std::vector<fs::path> RunPlaces::runs_with_checkpoints() const {
   const fs::path name = fs::path(pipeline_.run.name).lexically_normal(), all = fs::path(pipeline_.run.folder) / name;

@@ -297,7 +297,7 @@ constexpr const char* kRead = "read";
 // Whether a graph's `read` is left to us.
 bool is_open(const Member& graph, const Registry& registry) {
   const Value* const flow = graph.value.find("flow");
-  if (flow == nullptr || flow->kind() != Value::Kind::array || registry.stage(kRead) != nullptr) return false;
+  if (flow == nullptr || flow->kind() != Value::Kind::array || registry.stages().find(kRead) != nullptr) return false;
   const auto is_read = [](const Value& stage) { return stage.kind() == Value::Kind::text && stage.text() == kRead; };
   if (std::ranges::none_of(flow->array(), is_read)) return false;
   const Value* const table = graph.value.find(kRead);

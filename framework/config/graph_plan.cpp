@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "millrace/util/load_plugins.h"
 #include "plugin/loss_params.h"
 #include "plugin/optimizer_params.h"
 
@@ -118,7 +119,7 @@ class GraphReader {
       errors_.add(type_name.at(), fmt::format("'stage' must be text, a stage's type, found {}", found(type_name)));
       return;
     }
-    stage.type = registry_.stage(type_name.text());
+    stage.type = registry_.stages().find(type_name.text());
     if (stage.type || has_misspelt_type(table, stage.name)) return;
     std::vector<std::string> names;
     if (!table) names = tables_outside_flow();
@@ -126,7 +127,7 @@ class GraphReader {
     const std::string nearest = nearest_clause(type_name.text(), names);
     errors_.add(type_name.at(), fmt::format("there is no stage '{}'{}{}", type_name.text(),
                                             nearest.empty() ? "; `pipeline-inspect` lists all there are" : nearest,
-                                            registry_.skipped_clause(type_name.text())));
+                                            skipped_clause(registry_, type_name.text())));
   }
 
   // Whether the table has no key 'stage' but one that looks like it, which is reported.

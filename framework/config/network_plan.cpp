@@ -11,6 +11,7 @@
 #include "config/plan.h"
 #include "config/shipped.h"
 #include "millrace/error.h"
+#include "millrace/storage.h"
 #include "millrace/util/pattern.h"
 #include "network/load.h"
 
@@ -126,7 +127,7 @@ class NetworkReader {
   // Whether the file is there turns out when it is fetched (weights/fetched_weights.h).
   void check_url(const Value& url) {
     try {
-      registry_.storage(url.text());
+      storage_of(registry_, url.text());
     } catch (const Error& error) {
       errors_.add(url.at(), error.what());
     }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "millrace/observer.h"
+#include "millrace/util/load_plugins.h"
 
 namespace millrace {
 namespace {
@@ -17,7 +18,7 @@ std::string no_such_observer(const std::string& name, const Registry& registry) 
                      nearest         ? fmt::format("nearest is '{}'", *nearest)
                      : names.empty() ? std::string("no plugin brings one")
                                      : fmt::format("there are '{}'", fmt::join(names, "', '")),
-                     registry.skipped_clause(name));
+                     skipped_clause(registry, name));
 }
 
 }  // namespace
@@ -39,7 +40,7 @@ std::vector<ObserverPlan> plan_observers(const Value* observe, const Registry& r
     return plans;
   }
   for (const Member& member : observe->table()) {
-    if (!registry.observer(member.key)) {
+    if (!registry.observers().find(member.key)) {
       errors.add(member.at, no_such_observer(member.key, registry));
     } else if (member.value.kind() != Value::Kind::table && member.value.kind() != Value::Kind::boolean) {
       errors.add(member.value.at(), fmt::format("'observe.{}' must be a table, or false to leave this observer out, found {}",

@@ -54,7 +54,7 @@ TEST_F(ObserverPlanTest, TablesHoldTheirParameters) {
   const Pipeline pipeline = load(train("[observe.console]\nlines = 5\n"), {"observe.console.quiet=true"});
   ASSERT_EQ(pipeline.observers.size(), 1U);
   EXPECT_EQ(to_toml(pipeline.observers[0].table), "lines = 5\nquiet = true\n");
-  EXPECT_EQ(pipeline.observers[0].type, registry_.observer("console"));
+  EXPECT_EQ(pipeline.observers[0].type, registry_.observers().find("console"));
 }
 
 TEST_F(ObserverPlanTest, MistakesAreNamedWithTheirPlaces) {

@@ -64,7 +64,7 @@ void drop_keys_of_another_type(const StageType& type, const Registry& registry, 
 
 const StageType* stage_type_of(const std::string& name, const Value* table, const Registry& registry) {
   const Value* const said = table != nullptr ? table->find("stage") : nullptr;
-  return registry.stage(said != nullptr && said->kind() == Value::Kind::text ? said->text() : name);
+  return registry.stages().find(said != nullptr && said->kind() == Value::Kind::text ? said->text() : name);
 }
 
 Overrules later_texts(const std::vector<std::string>& files) {

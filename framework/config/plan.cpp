@@ -430,7 +430,8 @@ class PipelineReader {
     if (value.kind() != Value::Kind::table) return false;
     return std::any_of(value.table().begin(), value.table().end(), [this](const Member& inner) {
       if (inner.value.kind() != Value::Kind::table) return false;
-      return registry_.stage(inner.key) != nullptr || !table_of_stage(inner.key).empty() || inner.value.find("stage") != nullptr;
+      return registry_.stages().find(inner.key) != nullptr || !table_of_stage(inner.key).empty() ||
+             inner.value.find("stage") != nullptr;
     });
   }
 

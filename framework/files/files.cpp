@@ -8,6 +8,7 @@
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "millrace/sample.h"
+#include "millrace/storage.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -23,7 +24,7 @@ constexpr std::size_t kMostFolders = std::size_t{1} << 24;
 Storage& storage_for(const StageSite& site, std::string_view key, const std::string& url, Storage::Kind expected) {
   if (url.empty()) fail(ErrorKind::usage, "{}: expected a path or a URL, found an empty text", key);
   try {
-    Storage& storage = site.registry->storage(url);
+    Storage& storage = storage_of(*site.registry, url);
     const Storage::Kind kind = storage.look(url);
     const bool known = kind != Storage::Kind::unknown && expected != Storage::Kind::unknown;
     if (known && kind != expected) {

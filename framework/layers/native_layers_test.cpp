@@ -22,7 +22,7 @@ class Ops : public testing::Test {
   }
 
   LayerPlan plan(const std::string& op, const std::string& toml, const std::vector<Shape>& inputs) {
-    const LayerType* type = registry_.layer(op);
+    const LayerType* type = registry_.layers().find(op);
     EXPECT_NE(type, nullptr) << op;
     LayerPlan result = type->plan(table(toml), inputs, errors_);
     EXPECT_TRUE(errors_.empty()) << errors_.text();
@@ -46,7 +46,7 @@ class Ops : public testing::Test {
   // The message about a wrong value.
   std::string mistake(const std::string& op, const std::string& toml) {
     Diagnostics errors;
-    registry_.layer(op)->plan(table(toml), {Shape{3, 32, 32}}, errors);
+    registry_.layers().find(op)->plan(table(toml), {Shape{3, 32, 32}}, errors);
     EXPECT_EQ(errors.size(), 1U) << errors.text();
     return errors.text();
   }
@@ -282,7 +282,7 @@ TEST_F(Ops, NormalisationsDivideByNothingThatIsZero) {
 
 TEST_F(Ops, WithoutInputsTheTableIsReadAllTheSame) {
   Diagnostics errors;
-  registry_.layer("conv")->plan(table("out = 8\nkernel = 3\nstirde = 2"), {}, errors);
+  registry_.layers().find("conv")->plan(table("out = 8\nkernel = 3\nstirde = 2"), {}, errors);
   expect_contains(errors.text(), "nearest is 'stride'");
 }
 

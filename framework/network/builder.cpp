@@ -227,7 +227,7 @@ Value Builder::parameters_of(const Frame& frame, const Entry& entry, const std::
 
 LayerPort Builder::place_layer(Frame& frame, const Entry& entry, const std::vector<LayerPort>& inputs) {
   const Value op = resolve(*entry.table.find("op"), frame.variables, entry.errors);
-  const LayerType* type = op.kind() == Value::Kind::text ? registry_.layer(op.text()) : nullptr;
+  const LayerType* type = op.kind() == Value::Kind::text ? registry_.layers().find(op.text()) : nullptr;
   if (!type) {
     const std::string name = op.kind() == Value::Kind::text ? op.text() : found(op);
     const auto other_name = op_also_called(registry_, name);
@@ -287,7 +287,7 @@ bool Builder::takes_what_comes(const Entry& entry, const LayerType& type, const 
 }
 
 const std::vector<LayerOutput>& Builder::outputs_of(int layer) const {
-  return registry_.layer(network_.layers[static_cast<std::size_t>(layer)].op)->outputs;
+  return registry_.layers().find(network_.layers[static_cast<std::size_t>(layer)].op)->outputs;
 }
 
 Carries Builder::carries(LayerPort value) const {
@@ -303,7 +303,7 @@ std::string Builder::name_of(LayerPort value) const {
 
 int Builder::add(const Entry& entry, const std::string& full_name, const std::string& op, const std::vector<LayerPort>& inputs,
                  LayerPlan plan) {
-  const std::size_t declared = registry_.layer(op)->outputs.size();
+  const std::size_t declared = registry_.layers().find(op)->outputs.size();
   if (plan.more_outputs.size() + 1 != declared) {
     fail(ErrorKind::usage, "it has {} outputs, and its type declares {}", plan.more_outputs.size() + 1, declared);
   }

@@ -233,7 +233,7 @@ layers = [ { op = "relu" } ])"),
 }
 
 TEST_F(NetworkLanguage, AnOpIsFoundByItsOtherName) {
-  LayerType type = *registry_.layer("relu");
+  LayerType type = *registry_.layers().find("relu");
   type.name = "silu";
   type.other_names = {"swish"};
   registry_.add(type);

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/library_folder.h"
-#include "millrace/plugin.h"
+#include "millrace/util/load_plugins.h"
 #include "plugin/library_file.h"
 #include "plugin/loading.h"
 #include "plugin/registry_content.h"
@@ -125,43 +125,45 @@ std::string without_plugins(const fs::path& folder) {
 
 const char* loading_plugin() noexcept { return under_way; }
 
-void Registry::load(const std::string& path) {
+void load_plugin(Registry& registry, const std::string& path) {
   const Loading loading(path);
   // Teams of OpenMP threads must not spin beside the data stages; libgomp reads this once, when a backend brings it along.
   setenv("OMP_WAIT_POLICY", "passive", 0);
 
   const std::shared_ptr<void> library = open_library(path);
   const PluginDescriptor& descriptor = checked_descriptor(library.get(), path);
-  for (const PluginInfo& loaded : plugins()) {
+  RegistryContent& content = RegistryContent::of(registry);
+  for (const PluginInfo& loaded : content.plugins) {
     if (loaded.name == descriptor.name) {
       fail(ErrorKind::usage, "plugin '{}' from '{}' is loaded already from '{}'", loaded.name, path, loaded.path);
     }
   }
-  content_->loading = descriptor.name;
+  content.loading = descriptor.name;
   try {
-    descriptor.register_types(*this);
+    descriptor.register_types(registry);
   } catch (...) {
     Error error = current_error();
-    content_->remove_those_of(std::exchange(content_->loading, {}));  // all of a plugin or nothing
+    content.remove_those_of(std::exchange(content.loading, {}));  // all of a plugin or nothing
     throw error.in(fmt::format("plugin '{}' ({})", descriptor.name, path));
   }
-  content_->loading.clear();
+  content.loading.clear();
   // From here on it stays for good: objects and exceptions of its code may outlive the registry.
   if (void* pinned = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) dlclose(pinned);
-  content_->plugins.push_back({descriptor.name, descriptor.version, descriptor.text, path});
+  content.plugins.push_back({descriptor.name, descriptor.version, descriptor.text, path});
 }
 
 // A user's library takes the place of one of ours that has its file name. Our others are loaded first, so that it is the user's
 // plugin that is refused where both register one name.
-void Registry::load_all() {
-  const auto load_each = [this](const std::vector<std::string>& files) {
+void load_all_plugins(Registry& registry) {
+  RegistryContent& content = RegistryContent::of(registry);
+  const auto load_each = [&](const std::vector<std::string>& files) {
     for (const std::string& file : files) {
       const auto same_name = [&](const PluginInfo& plugin) { return library_name(plugin.path) == library_name(file); };
-      if (std::any_of(plugins().begin(), plugins().end(), same_name)) continue;  // an earlier folder has it
+      if (std::ranges::any_of(content.plugins, same_name)) continue;  // an earlier folder has it
       try {
-        load(file);
+        load_plugin(registry, file);
       } catch (const Error& problem) {
-        content_->skipped.emplace_back(problem.what());
+        content.load_errors.emplace_back(problem.what());
       }
     }
   };
@@ -183,18 +185,21 @@ void Registry::load_all() {
     return std::none_of(named.begin(), named.end(),
                         [&](const std::string& other) { return library_name(other) == library_name(file); });
   });
-  content_->skipped.insert(content_->skipped.end(), unusable.begin(), unusable.end());
+  content.load_errors.insert(content.load_errors.end(), unusable.begin(), unusable.end());
   load_each({own.files.begin(), replaced});
   load_each(named);
   load_each({replaced, own.files.end()});
-  if (!own.reason.empty()) content_->skipped.push_back(own.reason);
+  if (!own.reason.empty()) content.load_errors.push_back(own.reason);
   if (!error || error == std::errc::no_such_file_or_directory) return;  // an install tree without plugins is one
-  content_->skipped.push_back(fmt::format("{}'{}' cannot be read: {}", kFolder, own_plugin_folder().string(), error.message()));
+  content.load_errors.push_back(fmt::format("{}'{}' cannot be read: {}", kFolder, own_plugin_folder().string(), error.message()));
 }
 
-std::string Registry::skipped_clause(std::string_view name) const {
+const std::vector<PluginInfo>& loaded_plugins(const Registry& registry) { return RegistryContent::of(registry).plugins; }
+const std::vector<std::string>& load_errors(const Registry& registry) { return RegistryContent::of(registry).load_errors; }
+
+std::string skipped_clause(const Registry& registry, std::string_view name) {
   std::string clause;
-  for (const std::string& reason : load_errors()) {
+  for (const std::string& reason : load_errors(registry)) {
     if (reason.starts_with("MILLRACE_PLUGIN_PATH") || reason.starts_with(kFolder) || reason.find(name) != std::string::npos)
       clause += "; skipped: " + reason;
   }

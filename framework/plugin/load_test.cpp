@@ -9,6 +9,7 @@
 
 #include "millrace/backend/backend.h"
 #include "millrace/plugin.h"
+#include "millrace/util/load_plugins.h"
 #include "testkit/files.h"
 
 namespace millrace {
@@ -22,10 +23,10 @@ std::string plugin(const std::string& name) { return fmt::format("{}/{}.so", TES
 std::string refusal(const std::string& path) {
   Registry registry;
   try {
-    registry.load(path);
+    load_plugin(registry, path);
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_TRUE(registry.plugins().empty());
+    EXPECT_TRUE(loaded_plugins(registry).empty());
     return error.what();
   }
   return "was loaded";
@@ -54,16 +55,16 @@ bool mentions(const std::vector<std::string>& lines, const std::string& text) {
 
 TEST(PluginLoad, RegistersWhatAPluginOffers) {
   Registry registry;
-  registry.load(plugin("good"));
-  ASSERT_EQ(registry.plugins().size(), 1U);
-  EXPECT_EQ(registry.plugins()[0].name, "good");
-  EXPECT_EQ(registry.plugins()[0].version, "1.2");
-  EXPECT_EQ(registry.plugins()[0].path, plugin("good"));
-  ASSERT_TRUE(registry.stage("add_to_label"));
-  EXPECT_EQ(registry.stage("add_to_label")->plugin, "good");
-  ASSERT_TRUE(registry.backend("no_devices"));
-  EXPECT_EQ(registry.backend("no_devices")->plugin, "good");
-  EXPECT_EQ(registry.backend("no_devices")->create()->unavailable_reason(), "it has none");
+  load_plugin(registry, plugin("good"));
+  ASSERT_EQ(loaded_plugins(registry).size(), 1U);
+  EXPECT_EQ(loaded_plugins(registry)[0].name, "good");
+  EXPECT_EQ(loaded_plugins(registry)[0].version, "1.2");
+  EXPECT_EQ(loaded_plugins(registry)[0].path, plugin("good"));
+  ASSERT_TRUE(registry.stages().find("add_to_label"));
+  EXPECT_EQ(registry.stages().find("add_to_label")->plugin, "good");
+  ASSERT_TRUE(registry.backends().find("no_devices"));
+  EXPECT_EQ(registry.backends().find("no_devices")->plugin, "good");
+  EXPECT_EQ(registry.backends().find("no_devices")->create()->unavailable_reason(), "it has none");
 }
 
 TEST(PluginLoad, RefusesAnotherAbiBeforeCallingIt) {
@@ -108,9 +109,9 @@ TEST(PluginLoad, RefusesALibraryThatIsCutOff) {
 
 TEST(PluginLoad, RefusesANameThatIsTaken) {
   Registry registry;
-  registry.load(plugin("good"));
+  load_plugin(registry, plugin("good"));
   try {
-    registry.load(plugin("good"));
+    load_plugin(registry, plugin("good"));
     FAIL() << "was loaded twice";
   } catch (const Error& error) {
     EXPECT_EQ(error.what(), fmt::format("plugin 'good' from '{0}' is loaded already from '{0}'", plugin("good")));
@@ -120,36 +121,36 @@ TEST(PluginLoad, RefusesANameThatIsTaken) {
 TEST(PluginLoad, TakesBackAPluginThatFailsHalfWay) {
   Registry registry;
   try {
-    registry.load(plugin("half_registered"));
+    load_plugin(registry, plugin("half_registered"));
     FAIL() << "was loaded";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("plugin 'half_registered'"), std::string::npos);
     EXPECT_NE(std::string(error.what()).find("the stage 'twice' is registered already"), std::string::npos);
   }
-  EXPECT_EQ(registry.stage("twice"), nullptr);
-  EXPECT_TRUE(registry.plugins().empty());
-  registry.load(plugin("good"));
-  EXPECT_EQ(registry.stage("add_to_label")->plugin, "good");
+  EXPECT_EQ(registry.stages().find("twice"), nullptr);
+  EXPECT_TRUE(loaded_plugins(registry).empty());
+  load_plugin(registry, plugin("good"));
+  EXPECT_EQ(registry.stages().find("add_to_label")->plugin, "good");
 }
 
 TEST(PluginLoadAll, SkipsWhatItCannotLoadAndKeepsTheReasons) {
   const PluginPath path(TEST_PLUGIN_DIR);
   Registry registry;
-  registry.load_all();
-  EXPECT_TRUE(registry.stage("add_to_label"));
-  EXPECT_TRUE(mentions(registry.load_errors(), "was built for ABI"));
-  EXPECT_TRUE(mentions(registry.load_errors(), "was built with toolchain 'another-compiler'"));
-  EXPECT_TRUE(mentions(registry.load_errors(), "no_descriptor.so' is no Millrace plugin"));
-  EXPECT_TRUE(mentions(registry.load_errors(), "the stage 'twice' is registered already"));
+  load_all_plugins(registry);
+  EXPECT_TRUE(registry.stages().find("add_to_label"));
+  EXPECT_TRUE(mentions(load_errors(registry), "was built for ABI"));
+  EXPECT_TRUE(mentions(load_errors(registry), "was built with toolchain 'another-compiler'"));
+  EXPECT_TRUE(mentions(load_errors(registry), "no_descriptor.so' is no Millrace plugin"));
+  EXPECT_TRUE(mentions(load_errors(registry), "the stage 'twice' is registered already"));
 }
 
 TEST(PluginLoadAll, SaysWhichFolderOfTheSearchPathIsMissing) {
   const PluginPath path("/no/such/folder::" TEST_PLUGIN_DIR);
   Registry registry;
-  registry.load_all();
+  load_all_plugins(registry);
   EXPECT_TRUE(
-      mentions(registry.load_errors(), "MILLRACE_PLUGIN_PATH: '/no/such/folder' cannot be read: No such file or directory"));
-  EXPECT_TRUE(registry.stage("add_to_label"));
+      mentions(load_errors(registry), "MILLRACE_PLUGIN_PATH: '/no/such/folder' cannot be read: No such file or directory"));
+  EXPECT_TRUE(registry.stages().find("add_to_label"));
 }
 
 TEST(PluginLoadAll, SaysWhichFolderOfTheSearchPathHoldsNoPlugin) {
@@ -160,21 +161,21 @@ TEST(PluginLoadAll, SaysWhichFolderOfTheSearchPathHoldsNoPlugin) {
   fs::copy_file(plugin("good"), inner / "good.so", fs::copy_options::overwrite_existing);
   const PluginPath path(above.string() + ":" + empty.string());
   Registry registry;
-  registry.load_all();
+  load_all_plugins(registry);
   const std::string text = "MILLRACE_PLUGIN_PATH: '{}' holds no plugin, a library *.so";
   const std::string of_above =
       fmt::format(fmt::runtime(text + "; '{}' holds some: is that meant?"), above.string(), inner.string());
   const std::string of_empty = fmt::format(fmt::runtime(text), empty.string());
-  EXPECT_EQ(registry.load_errors(), (std::vector<std::string>{of_above, of_empty}));
-  EXPECT_EQ(registry.skipped_clause("sepia"), "; skipped: " + of_above + "; skipped: " + of_empty);
+  EXPECT_EQ(load_errors(registry), (std::vector<std::string>{of_above, of_empty}));
+  EXPECT_EQ(skipped_clause(registry, "sepia"), "; skipped: " + of_above + "; skipped: " + of_empty);
 }
 
 TEST(PluginLoadAll, NamesTheReasonsThatMayLieBehindAMissingName) {
   const PluginPath path(TEST_PLUGIN_DIR);
   Registry registry;
-  registry.load_all();
-  EXPECT_EQ(registry.skipped_clause("other_abi"), "; skipped: " + refusal(plugin("other_abi")));
-  EXPECT_EQ(registry.skipped_clause("sepia"), "");
+  load_all_plugins(registry);
+  EXPECT_EQ(skipped_clause(registry, "other_abi"), "; skipped: " + refusal(plugin("other_abi")));
+  EXPECT_EQ(skipped_clause(registry, "sepia"), "");
 }
 
 TEST(PluginLoadAll, PrefersTheEarlierFolder) {
@@ -184,11 +185,11 @@ TEST(PluginLoadAll, PrefersTheEarlierFolder) {
   fs::copy_file(plugin("good"), folder / "good.so", fs::copy_options::overwrite_existing);
   const PluginPath path(folder.string() + ":" TEST_PLUGIN_DIR);
   Registry registry;
-  registry.load_all();
-  EXPECT_FALSE(mentions(registry.load_errors(), "is loaded already"));
-  const auto good = std::find_if(registry.plugins().begin(), registry.plugins().end(),
+  load_all_plugins(registry);
+  EXPECT_FALSE(mentions(load_errors(registry), "is loaded already"));
+  const auto good = std::find_if(loaded_plugins(registry).begin(), loaded_plugins(registry).end(),
                                  [](const PluginInfo& info) { return info.name == "good"; });
-  ASSERT_NE(good, registry.plugins().end());
+  ASSERT_NE(good, loaded_plugins(registry).end());
   EXPECT_EQ(good->path, (folder / "good.so").string());
 }
 
@@ -199,9 +200,9 @@ TEST(PluginLifetime, AStageKeepsItsLibraryLoaded) {
   std::shared_ptr<Stage> stage;
   {
     Registry registry;
-    registry.load(copy.string());
+    load_plugin(registry, copy.string());
     Diagnostics errors;
-    stage = registry.stage("add_to_label")->create(Value(), StepContext{}, errors);
+    stage = registry.stages().find("add_to_label")->create(Value(), StepContext{}, errors);
     ASSERT_TRUE(stage) << errors.text();
   }
   EXPECT_TRUE(in_memory(copy.string()));
@@ -220,8 +221,8 @@ TEST(PluginLifetime, ABackendKeepsItsLibraryLoaded) {
   std::shared_ptr<Backend> backend;
   {
     Registry registry;
-    registry.load(copy.string());
-    backend = registry.backend("no_devices")->create();
+    load_plugin(registry, copy.string());
+    backend = registry.backends().find("no_devices")->create();
   }
   EXPECT_EQ(backend->unavailable_reason(), "it has none");
   backend.reset();
@@ -235,9 +236,9 @@ TEST(PluginLifetime, AnErrorOutlivesItsPlugin) {
   std::exception_ptr thrown;
   {
     Registry registry;
-    registry.load(copy.string());
+    load_plugin(registry, copy.string());
     try {
-      registry.backend("no_devices")->create()->open(0, {});
+      registry.backends().find("no_devices")->create()->open(0, {});
     } catch (...) {
       thrown = std::current_exception();
     }

@@ -8,6 +8,7 @@
 #include "millrace/backend/network.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
+#include "millrace/util/load_plugins.h"
 
 namespace millrace {
 namespace {
@@ -36,14 +37,14 @@ Words take_words(Value& table, const std::string& owner, Diagnostics& errors) {
 
 const LossType* find(const std::string& name, const Position& at, const Registry& registry, const std::string& owner,
                      Diagnostics& errors) {
-  if (const LossType* type = registry.loss(name)) return type;
+  if (const LossType* type = registry.losses().find(name)) return type;
   const std::vector<std::string> names = registry.losses().names();
   const auto nearest = registry.losses().nearest(name);
   errors.add(at, fmt::format("{}: there is no loss '{}'; {}{}", owner, name,
                              nearest         ? fmt::format("nearest is '{}'", *nearest)
                              : names.empty() ? std::string("no plugin brings one")
                                              : fmt::format("there are '{}'", fmt::join(names, "', '")),
-                             registry.skipped_clause("losses")));
+                             skipped_clause(registry, "losses")));
   return nullptr;
 }
 

@@ -7,6 +7,7 @@
 
 #include "millrace/error.h"
 #include "millrace/optimizer.h"
+#include "millrace/util/load_plugins.h"
 
 namespace millrace {
 namespace {
@@ -26,14 +27,14 @@ struct OptimizerTable {
   std::vector<std::string> stage_keys;  // for messages
 
   const OptimizerType* find(const std::string& name, const Position& at, Diagnostics& errors) const {
-    if (const OptimizerType* type = registry.optimizer(name)) return type;
+    if (const OptimizerType* type = registry.optimizers().find(name)) return type;
     const std::vector<std::string> names = registry.optimizers().names();
     const auto nearest = registry.optimizers().nearest(name);
     errors.add(at, fmt::format("{}: there is no optimizer '{}'; {}{}", owner, name,
                                nearest         ? fmt::format("nearest is '{}'", *nearest)
                                : names.empty() ? std::string("no plugin brings one")
                                                : fmt::format("there are '{}'", fmt::join(names, "', '")),
-                               registry.skipped_clause("optimizers")));
+                               skipped_clause(registry, "optimizers")));
     return nullptr;
   }
 

@@ -90,7 +90,7 @@ class OptimizerTable : public testing::Test {
     registry_.add_optimizer<Second>();
     registry_.add_stage<Update>();
   }
-  const StageType& type() const { return *registry_.stage("update"); }
+  const StageType& type() const { return *registry_.stages().find("update"); }
   static Value parsed(const std::string& text) {
     Diagnostics errors;
     std::optional<Value> table = parse_toml(text, "p.toml", errors);
@@ -192,7 +192,7 @@ TEST(OptimizerRegistry, HasOneOptimizerOfAName) {
   Registry registry;
   registry.add_optimizer<First>();
   EXPECT_THROW(registry.add_optimizer<First>(), Error);
-  EXPECT_EQ(registry.optimizer("second"), nullptr);
+  EXPECT_EQ(registry.optimizers().find("second"), nullptr);
 }
 
 }  // namespace

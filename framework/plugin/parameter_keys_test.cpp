@@ -121,7 +121,7 @@ TEST_F(ParameterKeys, WithoutThemTheLayerSaysWhatItsParametersAre) {
 
 TEST_F(ParameterKeys, ATypeListsThemWithTheirDefaults) {
   const auto count = [this](const char* type, std::string_view key) {
-    return std::ranges::count(registry_.layer(type)->params, key, &ParamInfo::name);
+    return std::ranges::count(registry_.layers().find(type)->params, key, &ParamInfo::name);
   };
   for (const char* key : {"initialiser", "bias_initialiser", "trainable", "bias_trainable", "rate_factor", "bias_rate_factor",
                           "decay_factor", "bias_decay_factor"}) {
@@ -129,7 +129,7 @@ TEST_F(ParameterKeys, ATypeListsThemWithTheirDefaults) {
     EXPECT_EQ(count("conv", key), 1) << key;
     EXPECT_EQ(count("plain", key), 0) << key;
   }
-  EXPECT_EQ(registry_.layer("trained")->defaults.find("bias_rate_factor")->number(), 1);
+  EXPECT_EQ(registry_.layers().find("trained")->defaults.find("bias_rate_factor")->number(), 1);
   EXPECT_EQ(count("own_key", "rate_factor"), 1);
   EXPECT_EQ(count("own_key", "bias_rate_factor"), 0) << "it has no bias";
 }

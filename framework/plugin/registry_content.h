@@ -2,38 +2,44 @@
 #pragma once
 
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "millrace/backend/backend.h"
 #include "millrace/communicator.h"
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "millrace/optimizer.h"
 #include "millrace/plugin.h"
+#include "millrace/storage.h"
+#include "millrace/util/load_plugins.h"
 
 namespace millrace {
 
-struct Registry::Content {
-  Catalogue<StageType> stages{"stage"};
-  Catalogue<BackendType> backends{"backend"};
-  Catalogue<CommunicatorType> communicators{"communicator"};
-  Catalogue<LayerType> layers{"layer type"};
-  Catalogue<OptimizerType> optimizers{"optimizer"};
-  Catalogue<LossType> losses{"loss"};
-  Catalogue<ObserverType> observers{"observer"};
-  Catalogue<StorageType> storages{"storage"};
+struct RegistryContent {
+  std::tuple<Catalogue<StageType>, Catalogue<LayerType>, Catalogue<LossType>, Catalogue<OptimizerType>, Catalogue<ObserverType>,
+             Catalogue<BackendType>, Catalogue<CommunicatorType>, Catalogue<StorageType>>
+      catalogues{"stage", "layer type", "loss", "optimizer", "observer", "backend", "communicator", "storage"};
   std::vector<PluginInfo> plugins;
-  std::vector<std::string> skipped;
+  std::vector<std::string> load_errors;
   std::string loading;  // the plugin whose registration runs: types that are added meanwhile are its own
 
+  static RegistryContent& of(const Registry& registry) { return *registry.content_; }
+
   template <class Type>
-  void add(Catalogue<Type>& types, Type type) {
+  Catalogue<Type>& catalogue() {
+    return std::get<Catalogue<Type>>(catalogues);
+  }
+
+  template <class Type>
+  void add(Type type) {
     if (!loading.empty()) type.plugin = loading;
-    const Type* const taken = types.find(type.name);
+    const Type* const taken = catalogue<Type>().find(type.name);
     const std::string owner = taken != nullptr ? taken->plugin : std::string();
     try {
-      types.add(std::move(type));
+      catalogue<Type>().add(std::move(type));
     } catch (const Error& error) {
       if (owner.empty()) throw;
       fail(error.kind(), "{}, by plugin '{}'", error.what(), owner);
@@ -41,8 +47,7 @@ struct Registry::Content {
   }
 
   void remove_those_of(std::string_view plugin) {
-    const auto remove = [&](auto&... all) { (all.remove_those_of(plugin), ...); };
-    remove(stages, backends, communicators, layers, optimizers, losses, observers, storages);
+    std::apply([&](auto&... each) { (each.remove_those_of(plugin), ...); }, catalogues);
   }
 };
 

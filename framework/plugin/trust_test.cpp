@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "millrace/plugin.h"
+#include "millrace/util/load_plugins.h"
 
 namespace millrace {
 namespace {
@@ -45,9 +46,9 @@ class Trust : public testing::Test {
   // Why the plugin is not there; "": it is.
   static std::string reason() {
     Registry registry;
-    registry.load_all();
-    if (registry.stage("add_to_label") != nullptr) return "";
-    return registry.load_errors().empty() ? "no reason" : registry.load_errors().front();
+    load_all_plugins(registry);
+    if (registry.stages().find("add_to_label") != nullptr) return "";
+    return load_errors(registry).empty() ? "no reason" : load_errors(registry).front();
   }
 
   const fs::path folder_ = fs::path(testing::TempDir()) / fmt::format("millrace_trust_{}", ::getpid());
@@ -66,11 +67,11 @@ TEST_F(Trust, IsRefusedToAFolderThatEveryUserMayWrite) {
   const std::string expected = text(folder_, "every user may write it (mode 0777)", "take that away (chmod o-w)");
   EXPECT_EQ(distrust(folder_), expected);
   Registry registry;
-  registry.load_all();
-  EXPECT_EQ(registry.stage("add_to_label"), nullptr);
-  ASSERT_FALSE(registry.load_errors().empty());
-  EXPECT_EQ(registry.load_errors().front(), "the folder of plugins " + expected);
-  EXPECT_NE(registry.skipped_clause("add_to_label").find(expected), std::string::npos) << "a missing stage has a reason";
+  load_all_plugins(registry);
+  EXPECT_EQ(registry.stages().find("add_to_label"), nullptr);
+  ASSERT_FALSE(load_errors(registry).empty());
+  EXPECT_EQ(load_errors(registry).front(), "the folder of plugins " + expected);
+  EXPECT_NE(skipped_clause(registry, "add_to_label").find(expected), std::string::npos) << "a missing stage has a reason";
 }
 
 TEST_F(Trust, IsRefusedToAFileThatEveryUserMayWrite) {

@@ -12,6 +12,7 @@
 
 #include "millrace/error.h"
 #include "millrace/util/host_cores.h"
+#include "millrace/util/load_plugins.h"
 #include "ranks/endpoint.h"
 
 namespace millrace {
@@ -80,12 +81,12 @@ const DeviceInfo& find_uuid(const std::string& uuid, const std::vector<DeviceInf
 }
 
 std::shared_ptr<Backend> make_backend(const std::string& name, const Registry& registry) {
-  if (const BackendType* type = registry.backend(name)) return type->create();
+  if (const BackendType* type = registry.backends().find(name)) return type->create();
   const std::vector<std::string> names = registry.backends().names();
   const auto near = registry.backends().nearest(name);
   fail(ErrorKind::usage, "no backend '{}' for devices; there {} {}{}{}{}", name, names.size() == 1 ? "is" : "are",
        names.empty() ? "none: no backend plugin was found" : fmt::format("{}", fmt::join(names, ", ")),
-       near ? fmt::format("; nearest is '{}'", *near) : "", name == "cuda" ? kHowToGetCuda : "", registry.skipped_clause(name));
+       near ? fmt::format("; nearest is '{}'", *near) : "", name == "cuda" ? kHowToGetCuda : "", skipped_clause(registry, name));
 }
 
 // Those that have a device other than the processor. why_not: what the others say.
@@ -118,7 +119,7 @@ std::shared_ptr<Backend> backend_of_gpus(std::string_view text, const Registry& 
   if (usable.empty()) {
     fail(ErrorKind::device, "devices = \"{}\": no GPU found: {}", text,
          why_not.empty()
-             ? fmt::format("no plugin with a backend for GPUs was found{}{}", kHowToGetCuda, registry.skipped_clause("cuda"))
+             ? fmt::format("no plugin with a backend for GPUs was found{}{}", kHowToGetCuda, skipped_clause(registry, "cuda"))
              : fmt::format("{}", fmt::join(why_not, "; ")));
   }
   fail(ErrorKind::usage, "devices = \"{}\": a run takes the devices of one backend, and there are {}; write one of these names",

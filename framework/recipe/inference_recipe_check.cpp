@@ -146,7 +146,7 @@ class RecipeCheck {
   }
 
   const StageType& type_of(const std::string& owner, const std::string& name, RecipeRole role) const {
-    const StageType* const type = is_word(name) ? registry_.stage(name) : nullptr;
+    const StageType* const type = is_word(name) ? registry_.stages().find(name) : nullptr;
     if (type == nullptr) refuse("{} is of type '{}', which no plugin here has", owner, shown(name));
     if (type->recipe_role == role) return *type;
     refuse("{} is of type '{}', whose role in recipes is {}, and here stages of the role {} stand", owner, name,
@@ -158,7 +158,7 @@ class RecipeCheck {
       refuse("it has {} stages of the role {}, more than {}", uses.size(), role_name(role), kMostRecipeStages);
     for (const InferenceRecipe::StageUse& use : uses) {
       const std::string owner = fmt::format("stage '{}'", shown(use.name));
-      const StageType* const namesake = is_word(use.name) ? registry_.stage(use.name) : nullptr;
+      const StageType* const namesake = is_word(use.name) ? registry_.stages().find(use.name) : nullptr;
       const bool is_taken = std::ranges::find(kTakenNames, use.name) != kTakenNames.end() ||
                             (namesake != nullptr && namesake->recipe_role != RecipeRole::preparation);
       if (!is_word(use.name)) refuse("{} must have a name of letters, digits, '_' and '-'", owner);
@@ -202,7 +202,7 @@ class RecipeCheck {
     if (!is_text && recipe_.measure.table().empty()) return;
     const Value* const named = is_text ? &recipe_.measure : recipe_.measure.find("type");
     const std::string name = named != nullptr && named->kind() == Value::Kind::text ? named->text() : "";
-    const LossType* const type = is_word(name) ? registry_.loss(name) : nullptr;
+    const LossType* const type = is_word(name) ? registry_.losses().find(name) : nullptr;
     if (type == nullptr) refuse("it is measured by the loss '{}', which no plugin here has", shown(name));
     if (is_text) return;
     Value own = recipe_.measure;

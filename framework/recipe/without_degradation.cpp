@@ -8,13 +8,13 @@ namespace millrace {
 namespace {
 
 bool is_stage_of(RecipeEffect effect, const InferenceRecipe::StageUse& stage, const Registry& registry) {
-  const StageType* const type = registry.stage(stage.type);
+  const StageType* const type = registry.stages().find(stage.type);
   return type != nullptr && type->recipe_effect == effect;
 }
 
 // Whether the stage has the effect, or a key of it that is not as by default.
 bool has_effect(RecipeEffect effect, const InferenceRecipe::StageUse& stage, const Registry& registry) {
-  const StageType* const type = registry.stage(stage.type);
+  const StageType* const type = registry.stages().find(stage.type);
   if (type == nullptr) return false;
   return type->recipe_effect == effect || std::ranges::any_of(type->params, [&](const ParamInfo& key) {
            const Value* const said = stage.table.find(key.name);
@@ -24,7 +24,7 @@ bool has_effect(RecipeEffect effect, const InferenceRecipe::StageUse& stage, con
 
 // Gives the stage's keys of this effect their defaults.
 void reset(RecipeEffect effect, InferenceRecipe::StageUse& stage, const Registry& registry) {
-  const StageType* const type = registry.stage(stage.type);
+  const StageType* const type = registry.stages().find(stage.type);
   if (type == nullptr) return;
   for (const ParamInfo& key : type->params) {
     if (key.in_recipes != effect) continue;
@@ -80,7 +80,7 @@ InferenceRecipe without_stated_sizes(InferenceRecipe recipe, const Registry& reg
 
 InferenceRecipe with_stated_size(InferenceRecipe recipe, const ImageShape& image, const Registry& registry) {
   for (InferenceRecipe::StageUse& stage : recipe.prepare) {
-    const StageType* const type = registry.stage(stage.type);
+    const StageType* const type = registry.stages().find(stage.type);
     if (type == nullptr) continue;
     for (const ParamInfo& key : type->params) {
       if (key.in_recipes != RecipeEffect::states_size) continue;

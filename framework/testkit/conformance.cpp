@@ -9,6 +9,7 @@
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "millrace/optimizer.h"
+#include "millrace/storage.h"
 #include "testkit/synthetic.h"
 
 namespace millrace::conformance {
@@ -151,7 +152,7 @@ void check_unknown_key(const std::vector<ParamInfo>& params, const Answer& answe
 namespace {
 
 void observer_description(const Registry& registry, const std::string& name, Report& report) {
-  const ObserverType& type = *registry.observer(name);
+  const ObserverType& type = *registry.observers().find(name);
   check_description(type.name, type.text, type.plugin, type.params, report);
 }
 
@@ -164,17 +165,17 @@ Answer answer_of(const ObserverType& type) {
 }
 
 void observer_defaults(const Registry& registry, const std::string& name, Report& report) {
-  const ObserverType& type = *registry.observer(name);
+  const ObserverType& type = *registry.observers().find(name);
   check_defaults(type.params, type.defaults, answer_of(type), report);
 }
 
 void observer_refusals(const Registry& registry, const std::string& name, Report& report) {
-  const ObserverType& type = *registry.observer(name);
+  const ObserverType& type = *registry.observers().find(name);
   check_unknown_key(type.params, answer_of(type), report);
 }
 
 void observer_construction(const Registry& registry, const std::string& name, Report& report) {
-  const ObserverType& type = *registry.observer(name);
+  const ObserverType& type = *registry.observers().find(name);
   Diagnostics errors;
   const auto made = type.create(required_of(type.params), fmt::format("[observe.{}]", name), errors);
   report.expect(made != nullptr, fmt::format("it is not made of what it requires: {}", errors.text()));

@@ -2,8 +2,8 @@
 // `pipeline-inspect --conformance PLUGIN.so` of one.
 //
 //   Registry registry;
-//   registry.load_all();
-//   registry.load("build/sepia.so");
+//   load_all_plugins(registry);  // millrace/util/load_plugins.h
+//   load_plugin(registry, "build/sepia.so");
 //   for (const Subject& subject : registered_by(registry, "sepia")) {
 //     for (const Check& check : checks_of(subject.kind)) {
 //       const Report report = ask(registry, subject.kind, check.name, subject.name);

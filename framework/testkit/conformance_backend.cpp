@@ -37,7 +37,7 @@ class BackendBench {
       : network_(testkit::small_network(kImage, 6, kClasses)), backend_(std::move(backend)), device_(backend_->open(0, {})) {}
   // Nothing, and the report says why: the backend has no device.
   static std::optional<BackendBench> of(const Registry& registry, const std::string& name, Report& report) {
-    std::shared_ptr<Backend> backend = registry.backend(name)->create();
+    std::shared_ptr<Backend> backend = registry.backends().find(name)->create();
     if (!backend->devices().empty()) return BackendBench(std::move(backend));
     report.not_applicable(fmt::format("there is no device: {}", backend->unavailable_reason()));
     return std::nullopt;
@@ -71,7 +71,7 @@ class BackendBench {
 };
 
 bool can_train(const Registry& registry, Report& report) {
-  const bool can = registry.loss("cross_entropy") != nullptr && registry.optimizer("sgd") != nullptr;
+  const bool can = registry.losses().find("cross_entropy") != nullptr && registry.optimizers().find("sgd") != nullptr;
   if (!can) report.not_applicable("there is nothing to train with: the loss 'cross_entropy' or the optimizer 'sgd' is missing");
   return can;
 }
@@ -99,7 +99,7 @@ double train(Replica& replica, const Ref<Batch>& batch, std::uint64_t done) {
 }
 
 void backend_description(const Registry& registry, const std::string& name, Report& report) {
-  const BackendType& type = *registry.backend(name);
+  const BackendType& type = *registry.backends().find(name);
   check_description(type.name, type.text, type.plugin, {}, report);
   const std::shared_ptr<Backend> backend = type.create();
   report.expect(backend->name() == name, fmt::format("it calls itself '{}'", backend->name()));
@@ -138,7 +138,7 @@ void expect_refused(const char* what, const std::string& named, bool any_kind, c
 void backend_refusals(const Registry& registry, const std::string& name, Report& report) {
   const auto bench = BackendBench::of(registry, name, report);
   if (!bench || !can_train(registry, report)) return;
-  const std::shared_ptr<Backend> backend = registry.backend(name)->create();
+  const std::shared_ptr<Backend> backend = registry.backends().find(name)->create();
   expect_refused(
       "a device that is not there", "1000", true, [&] { backend->open(1000, {}); }, report);
   Network unknown = bench->network();

@@ -17,7 +17,7 @@ namespace millrace::conformance {
 Made compile(const Registry& registry, const char* backend, const Network& network, Precision precision, bool recompute,
              std::vector<std::shared_ptr<const Loss>> losses) {
   Made made;
-  made.backend = registry.backend(backend)->create();
+  made.backend = registry.backends().find(backend)->create();
   made.device = made.backend->open(0, {});
   CompileOptions options;
   options.train_batch = options.infer_batch = kBatch;
@@ -95,7 +95,7 @@ void expect_gradients(const testkit::GradientReport& found, const std::string& w
 std::vector<const char*> backends_of(const Registry& registry, Report& report) {
   std::vector<const char*> found;
   for (const char* name : {"cpu", "simulated"}) {
-    const BackendType* type = registry.backend(name);
+    const BackendType* type = registry.backends().find(name);
     if (type != nullptr && !type->create()->devices().empty()) found.push_back(name);
   }
   if (found.empty()) report.not_applicable("there is no backend to compute with: 'cpu' is missing");
@@ -103,13 +103,13 @@ std::vector<const char*> backends_of(const Registry& registry, Report& report) {
 }
 
 void layer_description(const Registry& registry, const std::string& name, Report& report) {
-  const LayerType& type = *registry.layer(name);
+  const LayerType& type = *registry.layers().find(name);
   check_description(type.name, type.text, type.plugin.empty() ? "the framework" : type.plugin, type.params, report);
 }
 
 // Without inputs a layer only reads its table.
 void layer_refusals(const Registry& registry, const std::string& name, Report& report) {
-  const LayerType& type = *registry.layer(name);
+  const LayerType& type = *registry.layers().find(name);
   const Answer answer = [&](const Value& table) {
     Diagnostics errors;
     type.plan(table, {}, errors);
@@ -119,7 +119,7 @@ void layer_refusals(const Registry& registry, const std::string& name, Report& r
 }
 
 void layer_gradients(const Registry& registry, const std::string& name, Report& report) {
-  const LayerType& type = *registry.layer(name);
+  const LayerType& type = *registry.layers().find(name);
   for (const char* backend : backends_of(registry, report)) {
     for (const LayerExample& example : type.examples) {
       for (const bool wide : {false, true}) {
@@ -134,7 +134,7 @@ void layer_gradients(const Registry& registry, const std::string& name, Report& 
 }
 
 void loss_description(const Registry& registry, const std::string& name, Report& report) {
-  const LossType& type = *registry.loss(name);
+  const LossType& type = *registry.losses().find(name);
   check_description(type.name, type.text, type.plugin, type.params, report);
 }
 
@@ -147,17 +147,17 @@ Answer answer_of(const LossType& type) {
 }
 
 void loss_defaults(const Registry& registry, const std::string& name, Report& report) {
-  const LossType& type = *registry.loss(name);
+  const LossType& type = *registry.losses().find(name);
   check_defaults(type.params, type.defaults, answer_of(type), report);
 }
 
 void loss_refusals(const Registry& registry, const std::string& name, Report& report) {
-  const LossType& type = *registry.loss(name);
+  const LossType& type = *registry.losses().find(name);
   check_unknown_key(type.params, answer_of(type), report);
 }
 
 void loss_gradients(const Registry& registry, const std::string& name, Report& report) {
-  const LossType& type = *registry.loss(name);
+  const LossType& type = *registry.losses().find(name);
   for (const char* backend : backends_of(registry, report)) {
     for (const LossExample& example : type.examples) {
       for (const bool wide : {false, true}) {

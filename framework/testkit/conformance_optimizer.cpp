@@ -70,19 +70,19 @@ class OneParameter {
 };
 
 std::vector<std::shared_ptr<const Optimizer>> optimizers_of(const Registry& registry, const std::string& name, Report& report) {
-  std::vector<std::shared_ptr<const Optimizer>> optimizers = workable_optimizers(*registry.optimizer(name));
+  std::vector<std::shared_ptr<const Optimizer>> optimizers = workable_optimizers(*registry.optimizers().find(name));
   report.expect(!optimizers.empty(), "it is made of no table");
   return optimizers;
 }
 
 void optimizer_description(const Registry& registry, const std::string& name, Report& report) {
-  const OptimizerType& type = *registry.optimizer(name);
+  const OptimizerType& type = *registry.optimizers().find(name);
   check_description(type.name, type.text, type.plugin, type.params, report);
   std::set<std::string> names = {std::string(kValue), std::string(kGradient)};
   for (const OptimizerState& state : type.states) {
     report.expect(names.insert(state.name).second, fmt::format("the state '{}' has a name that is taken", state.name));
   }
-  const StageType* optimizer = registry.stage("optimizer");
+  const StageType* optimizer = registry.stages().find("optimizer");
   for (const ParamInfo& param : type.params) {
     const auto same = [&](const ParamInfo& other) { return other.name == param.name; };
     report.expect(optimizer == nullptr || std::ranges::none_of(optimizer->params, same),
@@ -99,12 +99,12 @@ Answer answer_of(const OptimizerType& type) {
 }
 
 void optimizer_defaults(const Registry& registry, const std::string& name, Report& report) {
-  const OptimizerType& type = *registry.optimizer(name);
+  const OptimizerType& type = *registry.optimizers().find(name);
   check_defaults(type.params, type.defaults, answer_of(type), report);
 }
 
 void optimizer_refusals(const Registry& registry, const std::string& name, Report& report) {
-  const OptimizerType& type = *registry.optimizer(name);
+  const OptimizerType& type = *registry.optimizers().find(name);
   check_unknown_key(type.params, answer_of(type), report);
 }
 

@@ -43,7 +43,7 @@ Workable::Workable(const Registry& registry, const StageType& type, const StageE
 
 void for_each_example(const Registry& registry, const std::string& name, std::initializer_list<Role> roles, ExampleCheck check,
                       Report& report) {
-  const StageType& type = *registry.stage(name);
+  const StageType& type = *registry.stages().find(name);
   if (roles.size() > 0 && std::find(roles.begin(), roles.end(), type.role) == roles.end()) {
     std::vector<const char*> asked;
     for (const Role role : roles) asked.push_back(in_words(role));
@@ -121,7 +121,7 @@ std::string answer(const Registry& registry, const StageType& type, const std::s
 }
 
 void stage_description(const Registry& registry, const std::string& name, Report& report) {
-  const StageType& type = *registry.stage(name);
+  const StageType& type = *registry.stages().find(name);
   check_description(type.name, type.text, type.plugin, type.params, report);
   report.expect(!type.inputs.empty() || !type.outputs.empty(), "it has no port");
   for (const std::vector<Port>& ports : {type.inputs, type.outputs}) {
@@ -130,7 +130,7 @@ void stage_description(const Registry& registry, const std::string& name, Report
 }
 
 void stage_defaults(const Registry& registry, const std::string& name, Report& report) {
-  const StageType& type = *registry.stage(name);
+  const StageType& type = *registry.stages().find(name);
   const auto check = [&](const Value& table) {
     Diagnostics errors;
     type.check(table, fmt::format("[test.{}]", name), errors);
@@ -140,7 +140,7 @@ void stage_defaults(const Registry& registry, const std::string& name, Report& r
 }
 
 void unknown_key(const Registry& registry, const std::string& name, Report& report) {
-  const StageType& type = *registry.stage(name);
+  const StageType& type = *registry.stages().find(name);
   check_unknown_key(
       type.params, [&](const Value& table) { return answer(registry, type, table); }, report);
   const std::string said = answer(registry, type, "no_such_key_at_all", Value(true));
@@ -148,7 +148,7 @@ void unknown_key(const Registry& registry, const std::string& name, Report& repo
 }
 
 void wrong_type(const Registry& registry, const std::string& name, Report& report) {
-  const StageType& type = *registry.stage(name);
+  const StageType& type = *registry.stages().find(name);
   for (const ParamInfo& param : type.params) {
     if (param.type == "any") continue;
     // A date is what no parameter takes; here a list of a list of a table comes nearest.
@@ -161,7 +161,7 @@ void wrong_type(const Registry& registry, const std::string& name, Report& repor
 }
 
 void wrong_choice(const Registry& registry, const std::string& name, Report& report) {
-  const StageType& type = *registry.stage(name);
+  const StageType& type = *registry.stages().find(name);
   for (const ParamInfo& param : type.params) {
     if (param.choices.empty()) continue;
     const Value wrong(std::string("no such choice"));
@@ -172,7 +172,7 @@ void wrong_choice(const Registry& registry, const std::string& name, Report& rep
 }
 
 void out_of_range(const Registry& registry, const std::string& name, Report& report) {
-  const StageType& type = *registry.stage(name);
+  const StageType& type = *registry.stages().find(name);
   for (const ParamInfo& param : type.params) {
     const bool integers = param.type.find("integer") != std::string::npos || param.type == "[height, width]";
     const auto is_refused = [&](double value) {
@@ -185,7 +185,7 @@ void out_of_range(const Registry& registry, const std::string& name, Report& rep
 }
 
 void missing_key(const Registry& registry, const std::string& name, Report& report) {
-  const StageType& type = *registry.stage(name);
+  const StageType& type = *registry.stages().find(name);
   Diagnostics errors;
   type.check(Value(), fmt::format("[test.{}]", name), errors);
   for (const ParamInfo& param : type.params) {

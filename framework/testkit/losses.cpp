@@ -6,20 +6,21 @@
 #include "base/library_folder.h"
 #include "config/document.h"
 #include "millrace/error.h"
+#include "millrace/util/load_plugins.h"
 
 namespace millrace::testkit {
 
 const Registry& loss_registry() {
   static const Registry registry = [] {
     Registry made;
-    made.load((library_folder() / "millrace/plugins/losses.so").string());
+    load_plugin(made, (library_folder() / "millrace/plugins/losses.so").string());
     return made;
   }();
   return registry;
 }
 
 std::shared_ptr<const Loss> make_loss(const std::string& name, const Value& parameters) {
-  const LossType* type = loss_registry().loss(name);
+  const LossType* type = loss_registry().losses().find(name);
   if (type == nullptr) fail(ErrorKind::usage, "there is no loss '{}'", name);
   Diagnostics errors;
   std::shared_ptr<const Loss> loss = type->create(parameters, name, errors);

@@ -5,20 +5,21 @@
 #include "millrace/batch.h"
 #include "millrace/error.h"
 #include "millrace/optimizer.h"
+#include "millrace/util/load_plugins.h"
 
 namespace millrace::testkit {
 
 const Registry& optimizer_registry() {
   static const Registry registry = [] {
     Registry made;
-    made.load((library_folder() / "millrace/plugins/optimizers.so").string());
+    load_plugin(made, (library_folder() / "millrace/plugins/optimizers.so").string());
     return made;
   }();
   return registry;
 }
 
 std::shared_ptr<const Optimizer> make_optimizer(const std::string& name, const Value& parameters) {
-  const OptimizerType* type = optimizer_registry().optimizer(name);
+  const OptimizerType* type = optimizer_registry().optimizers().find(name);
   if (type == nullptr) fail(ErrorKind::usage, "there is no optimizer '{}'", name);
   Diagnostics errors;
   std::shared_ptr<const Optimizer> optimizer = type->create(parameters, name, errors);

@@ -152,7 +152,7 @@ Bench::Bench(const Registry& registry, bool with_replicas, ImageShape image) : n
   device_ = backend_->open(0, {});
   CompileOptions options;
   options.train_batch = options.infer_batch = kSamples;
-  if (registry.optimizer("sgd") != nullptr) options.request.update = testkit::sgd(network_);
+  if (registry.optimizers().find("sgd") != nullptr) options.request.update = testkit::sgd(network_);
   for (int i = 0; i < 2; ++i) {
     replicas_.push_back(device_->compile(network_, options));
     replicas_.back()->start();

@@ -77,7 +77,7 @@ class Fetch {
   }
 
   std::string remote() {
-    Storage& storage = registry_.storage(url_);
+    Storage& storage = storage_of(registry_, url_);
     const std::string path = cached_weights(url_);
     const FileLock lock(path + ".lock",
                         [&] { doing_(fmt::format("waiting for another process that fetches the weights '{}'", url_)); });

@@ -16,7 +16,7 @@ class EveryLoss : public testing::TestWithParam<std::string> {
  protected:
   template <class Use>
   void for_each_example(const Use& use) const {
-    const LossType& type = *testkit::loss_registry().loss(GetParam());
+    const LossType& type = *testkit::loss_registry().losses().find(GetParam());
     for (const LossExample& example : type.examples) {
       SCOPED_TRACE(example.table);
       LossTrial trial(testkit::example_loss(type, example), example.output, 6);
@@ -58,7 +58,7 @@ TEST_P(EveryLoss, AddsUpTheSameWithoutGradientAndInAnyOrder) {
 }
 
 TEST_P(EveryLoss, NamesItsFigures) {
-  const LossInfo& info = *testkit::loss_registry().loss(GetParam())->info;
+  const LossInfo& info = *testkit::loss_registry().losses().find(GetParam())->info;
   ASSERT_FALSE(info.figures.empty());
   EXPECT_EQ(info.figures.front().name, "loss");
   for (const LossFigure& figure : info.figures) {

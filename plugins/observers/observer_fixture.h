@@ -10,6 +10,7 @@
 
 #include "millrace/observer.h"
 #include "millrace/plugin.h"
+#include "millrace/util/load_plugins.h"
 #include "testkit/files.h"
 
 namespace millrace::observer_test {
@@ -29,7 +30,7 @@ class Warnings final : public RunControl {
 inline const Registry& registry() {
   static const Registry one = [] {
     Registry made;
-    made.load(MILLRACE_PLUGINS "/observers.so");
+    load_plugin(made, MILLRACE_PLUGINS "/observers.so");
     return made;
   }();
   return one;
@@ -39,7 +40,7 @@ class ObserverFixture : public testing::Test {
  protected:
   std::shared_ptr<RunObserver> make(const std::string& name, const Value& table = {}) const {
     Diagnostics errors;
-    auto observer = registry().observer(name)->create(table, "[observe." + name + "]", errors);
+    auto observer = registry().observers().find(name)->create(table, "[observe." + name + "]", errors);
     EXPECT_EQ(errors.text(), "");
     return observer;
   }

@@ -14,6 +14,7 @@
 #include "millrace/backend/state_plan.h"
 #include "millrace/optimizer.h"
 #include "millrace/plugin.h"
+#include "millrace/util/load_plugins.h"
 #include "testkit/harness.h"
 #include "testkit/networks.h"
 #include "testkit/optimizers.h"
@@ -50,8 +51,8 @@ inline Formula by_element(std::function<void(const FormulaStep& step, std::size_
 inline const Registry& optimizer_test_backends() {
   static const Registry registry = [] {
     Registry made;
-    made.load(MILLRACE_PLUGINS "/cpu.so");
-    made.load(MILLRACE_BINARY_DIR "/tests/simulated/simulated.so");
+    load_plugin(made, MILLRACE_PLUGINS "/cpu.so");
+    load_plugin(made, MILLRACE_BINARY_DIR "/tests/simulated/simulated.so");
     return made;
   }();
   return registry;

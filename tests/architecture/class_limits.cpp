@@ -19,8 +19,6 @@ constexpr std::array kLarge = {
     ClassLimit{.name = "Replica", .public_functions = 25},
     // Its steps plan one set of tensors in turn: parts would hand all of it on.
     ClassLimit{.name = "ExecutablePlan", .public_functions = 20},
-    // For each of eight kinds: to add a type, to find one by its name, and all of them.
-    ClassLimit{.name = "Registry", .public_functions = 37},
     // A record that stages fill in turn: each field is a fact about one image.
     ClassLimit{.name = "Sample", .public_functions = 20, .fields = 24},
     // Arrays side by side, one for each fact about its samples.

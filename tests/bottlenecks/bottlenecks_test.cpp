@@ -12,6 +12,7 @@
 #include "config/plan.h"
 #include "jpeg_file.h"
 #include "millrace/error.h"
+#include "millrace/util/load_plugins.h"
 #include "pipelines/command.h"
 #include "planted.h"
 #include "prepare/prepared_run.h"
@@ -66,7 +67,7 @@ class Bottlenecks : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     registry_ = std::make_unique<Registry>();
-    registry_->load_all();
+    load_all_plugins(*registry_);
     add_planted(*registry_);
     drawn_ = std::make_unique<TemporaryFolder>();
   }

@@ -51,7 +51,7 @@ struct Options {
 
 Made compile_for(const Network& network, const Options& options) {
   Made made;
-  made.backend = with_simulation().backend(options.backend)->create();
+  made.backend = with_simulation().backends().find(options.backend)->create();
   made.device = made.backend->open(0, {});
   CompileOptions compile;
   compile.train_batch = options.trains ? kBatch : 0;

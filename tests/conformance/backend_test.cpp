@@ -21,7 +21,7 @@ constexpr std::uint32_t kBatch = 4;
 class EveryBackend : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    backend_ = with_simulation().backend(GetParam())->create();
+    backend_ = with_simulation().backends().find(GetParam())->create();
     if (backend_->devices().empty()) GTEST_SKIP() << "no device: " << backend_->unavailable_reason();
     device_ = backend_->open(0, {});
     network_ = testkit::small_network(kImage, 6, 3);

@@ -44,8 +44,8 @@ double norm_of(const std::vector<float>& values) {
 class Clipping : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (with_simulation().backend(GetParam()) == nullptr) GTEST_SKIP() << "not built: " << GetParam();
-    if (registry().stage("clip_gradients") == nullptr) GTEST_SKIP() << "not built: clip_gradients";
+    if (with_simulation().backends().find(GetParam()) == nullptr) GTEST_SKIP() << "not built: " << GetParam();
+    if (registry().stages().find("clip_gradients") == nullptr) GTEST_SKIP() << "not built: clip_gradients";
     network_ = testkit::network_from_text(kNetwork, with_simulation());
     made_ = compile(GetParam(), *network_, Precision::fp32, false, {testkit::cross_entropy()});
   }
@@ -60,7 +60,7 @@ class Clipping : public testing::TestWithParam<const char*> {
     context.replicas = {made_.replica.get()};
     context.devices = {made_.device.get()};
     context.replica = 0;
-    testkit::Harness harness(*registry().stage("clip_gradients"), table, context);
+    testkit::Harness harness(*registry().stages().find("clip_gradients"), table, context);
     harness.stage().open();
     const std::vector<Bucket>& buckets = made_.replica->buckets();
     for (std::size_t b = 0; b < buckets.size(); ++b) {

@@ -4,6 +4,7 @@
 #include "discovered.h"
 #include "millrace/communicator.h"
 #include "millrace/observer.h"
+#include "millrace/util/load_plugins.h"
 
 namespace millrace::conformance {
 namespace {
@@ -21,9 +22,9 @@ TEST_P(EveryDescription, NamesEachRequiredParameterThatIsMissing) { expect_passe
 INSTANTIATE_TEST_SUITE_P(Discovered, EveryDescription, testing::ValuesIn(stage_names()), by_name);
 
 TEST(EveryPlugin, IsLoadedWithoutComplaint) {
-  EXPECT_FALSE(registry().plugins().empty());
-  for (const std::string& reason : registry().load_errors()) ADD_FAILURE() << reason;
-  for (const PluginInfo& plugin : registry().plugins()) {
+  EXPECT_FALSE(loaded_plugins(registry()).empty());
+  for (const std::string& reason : load_errors(registry())) ADD_FAILURE() << reason;
+  for (const PluginInfo& plugin : loaded_plugins(registry())) {
     EXPECT_FALSE(plugin.name.empty()) << plugin.path;
     EXPECT_EQ(plugin.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_"), std::string::npos) << plugin.path;
     EXPECT_FALSE(plugin.version.empty()) << plugin.path;
@@ -32,7 +33,7 @@ TEST(EveryPlugin, IsLoadedWithoutComplaint) {
 }
 
 TEST(EveryPlugin, OffersSomething) {
-  for (const PluginInfo& plugin : registry().plugins()) {
+  for (const PluginInfo& plugin : loaded_plugins(registry())) {
     const auto belongs = [&](const auto& entry) { return entry.second.plugin == plugin.name; };
     EXPECT_TRUE(std::any_of(registry().stages().begin(), registry().stages().end(), belongs) ||
                 std::any_of(registry().backends().begin(), registry().backends().end(), belongs) ||

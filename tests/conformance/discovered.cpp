@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include "millrace/util/load_plugins.h"
+
 namespace millrace::conformance {
 
 namespace fs = std::filesystem;
@@ -9,7 +11,7 @@ namespace fs = std::filesystem;
 const Registry& registry() {
   static const Registry loaded = [] {
     Registry made;
-    made.load_all();
+    load_all_plugins(made);
     return made;
   }();
   return loaded;
@@ -18,9 +20,9 @@ const Registry& registry() {
 const Registry& with_simulation() {
   static const Registry loaded = [] {
     Registry made;
-    made.load_all();
+    load_all_plugins(made);
     const fs::path built = MILLRACE_BINARY_DIR "/tests/simulated/simulated.so";  // elsewhere it lies in the search path
-    if (made.backend("simulated") == nullptr && fs::exists(built)) made.load(built);
+    if (made.backends().find("simulated") == nullptr && fs::exists(built)) load_plugin(made, built);
     return made;
   }();
   return loaded;
@@ -34,7 +36,7 @@ std::vector<std::string> stage_names() {
 
 std::vector<std::string> stage_names(StageType::Role role) {
   std::vector<std::string> names = stage_names();
-  std::erase_if(names, [role](const std::string& name) { return registry().stage(name)->role != role; });
+  std::erase_if(names, [role](const std::string& name) { return registry().stages().find(name)->role != role; });
   return names;
 }
 

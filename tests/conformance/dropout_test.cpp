@@ -39,7 +39,7 @@ std::vector<float> logits_of_training(Replica& replica, const Ref<Batch>& batch,
 class Dropping : public testing::TestWithParam<std::tuple<const char*, const char*>> {
  protected:
   void SetUp() override {
-    if (with_simulation().backend(backend_) == nullptr) GTEST_SKIP() << "not built: " << backend_;
+    if (with_simulation().backends().find(backend_) == nullptr) GTEST_SKIP() << "not built: " << backend_;
     made_ = compile(backend_, *network_, Precision::fp32);
   }
 

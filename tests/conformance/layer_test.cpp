@@ -27,7 +27,7 @@ class EveryLayer : public testing::TestWithParam<std::string> {
   // use(network) for each example.
   template <class Use>
   void for_each_example(const Use& use) const {
-    const LayerType& type = *with_simulation().layer(GetParam());
+    const LayerType& type = *with_simulation().layers().find(GetParam());
     for (const LayerExample& example : type.examples) {
       for (const bool wide : {false, true}) {
         const std::string text = testkit::example_network(type, example, wide);

@@ -50,7 +50,7 @@ class Learning : public InPrecision<bool> {
     options.request.update = testkit::sgd(*network_, 0.9, 1e-3);
     options.request.update.learns_until = until();
     options.request.reads_all_gradients = !prunes;
-    const auto kind = with_simulation().backend(backend)->create();
+    const auto kind = with_simulation().backends().find(backend)->create();
     const auto device = kind->open(0, {});
     const auto replica = device->compile(*network_, options);
     replica->start();

@@ -56,7 +56,7 @@ class EveryLoss : public testing::TestWithParam<std::string> {
   // use(network, loss) for each example.
   template <class Use>
   void for_each_example(const Use& use) const {
-    const LossType& type = *with_simulation().loss(GetParam());
+    const LossType& type = *with_simulation().losses().find(GetParam());
     for (const LossExample& example : type.examples) {
       for (const bool wide : {false, true}) {
         SCOPED_TRACE(fmt::format("{}{}", example.table, wide ? ", wide" : ""));

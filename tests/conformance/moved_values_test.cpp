@@ -108,7 +108,7 @@ const Moved kMoved[] = {
 std::array<std::vector<float>, 2> outputs_of(const char* backend, const Network& network, Precision precision, LayerPort first,
                                              LayerPort second) {
   Made made;
-  made.backend = with_simulation().backend(backend)->create();
+  made.backend = with_simulation().backends().find(backend)->create();
   made.device = made.backend->open(0, {});
   CompileOptions options;
   options.infer_batch = kBatch;

@@ -17,7 +17,7 @@ class EveryOptimizer : public testing::TestWithParam<std::string> {
     optimizers_ = workable_optimizers(type());
     ASSERT_FALSE(optimizers_.empty());
   }
-  static const OptimizerType& type() { return *registry().optimizer(GetParam()); }
+  static const OptimizerType& type() { return *registry().optimizers().find(GetParam()); }
   std::vector<std::shared_ptr<const Optimizer>> optimizers_;
 };
 
@@ -105,7 +105,7 @@ class OptimizerdReplica {
 template <class Body>  // body(device, network)
 void on_every_backend(const Body& body) {
   for (const std::string& name : backend_names()) {
-    const std::shared_ptr<Backend> backend = with_simulation().backend(name)->create();
+    const std::shared_ptr<Backend> backend = with_simulation().backends().find(name)->create();
     if (backend->devices().empty()) continue;
     SCOPED_TRACE(name);
     body(*backend->open(0, {}), testkit::small_network(kImage, 6, 3));

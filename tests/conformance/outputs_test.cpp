@@ -32,7 +32,7 @@ layers = [
 Made compile_for(const char* backend, const Network& network, Precision precision, std::vector<LayerPort> outputs,
                  bool trains = true) {
   Made made;
-  made.backend = with_simulation().backend(backend)->create();
+  made.backend = with_simulation().backends().find(backend)->create();
   made.device = made.backend->open(0, {});
   CompileOptions options;
   options.infer_batch = kBatch;

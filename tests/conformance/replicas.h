@@ -17,7 +17,7 @@
 namespace millrace::conformance {
 
 inline bool computes(const char* backend, Precision precision) {
-  return testkit::computes(*with_simulation().backend(backend), precision);
+  return testkit::computes(*with_simulation().backends().find(backend), precision);
 }
 
 // Tests of a backend in a precision; skipped where one of them is not here.
@@ -26,7 +26,7 @@ class InPrecision : public testing::TestWithParam<std::tuple<const char*, Precis
  protected:
   void SetUp() override {
     const char* backend = std::get<0>(this->GetParam());
-    if (with_simulation().backend(backend) == nullptr) GTEST_SKIP() << "not built: " << backend;
+    if (with_simulation().backends().find(backend) == nullptr) GTEST_SKIP() << "not built: " << backend;
     if (!computes(backend, std::get<1>(this->GetParam()))) GTEST_SKIP() << backend << " has no bf16 on this processor";
   }
 };

@@ -1,6 +1,8 @@
 // What every storage has to do.
 #include "discovered.h"
 
+#include "millrace/storage.h"
+
 namespace millrace::conformance {
 namespace {
 

@@ -49,7 +49,7 @@ class MapViews : public InPrecision<bool> {
   static bool wide() { return std::get<2>(GetParam()); }
   static Made compiled(const Network& network, const std::shared_ptr<const Loss>& loss = {}, bool planned = true) {
     Made made;
-    made.backend = with_simulation().backend(backend())->create();
+    made.backend = with_simulation().backends().find(backend())->create();
     made.device = made.backend->open(0, {});
     CompileOptions options;
     options.infer_batch = kBatch;
@@ -153,8 +153,8 @@ TEST(MapViewsOfAnImage, AreThoseOfThePlainBackend) {
   };
   const std::vector<float> expected = on(testkit::make_plain_backend());
   for (const char* name : {"cpu", "simulated"}) {
-    if (with_simulation().backend(name) == nullptr) continue;
-    EXPECT_LT(difference(on(with_simulation().backend(name)->create()), expected), 1e-6) << name;
+    if (with_simulation().backends().find(name) == nullptr) continue;
+    EXPECT_LT(difference(on(with_simulation().backends().find(name)->create()), expected), 1e-6) << name;
   }
   EXPECT_GT(difference(mirrored_maps(expected, kMapWidth), expected), 1e-2);
 }

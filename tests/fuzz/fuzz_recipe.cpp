@@ -3,6 +3,7 @@
 #include "config/document.h"
 #include "fuzz.h"
 #include "millrace/error.h"
+#include "millrace/util/load_plugins.h"
 #include "network/load.h"
 #include "recipe/inference_recipe.h"
 
@@ -63,14 +64,14 @@ std::string with(const std::string& from, const std::string& to) {
 const Registry& registry() {
   static const Registry* const made = [] {
     auto* all = new Registry;
-    all->load_all();
+    load_all_plugins(*all);
     return all;
   }();
   return *made;
 }
 
 bool has_role(const std::string& type, RecipeRole role) {
-  const StageType* const found = registry().stage(type);
+  const StageType* const found = registry().stages().find(type);
   return found != nullptr && found->recipe_role == role;
 }
 

@@ -42,7 +42,7 @@ void add_optimizer(Drawing& drawing, GraphTable& graph) {
   const Meanings meanings = optimizer_meanings(drawing);
   Value table = drawing.table("optimizer", meanings);
   const Value* named = table.find("type");
-  const OptimizerType& optimizer = *drawing.registry.optimizer(named ? named->text() : "sgd");
+  const OptimizerType& optimizer = *drawing.registry.optimizers().find(named ? named->text() : "sgd");
   const Value keys =
       drawn_table(optimizer.params, optimizer.defaults, optimizer.name, meanings, std::max(drawing.share, 0.3), draw);
   for (const Member& member : keys.table()) {

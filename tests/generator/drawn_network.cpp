@@ -74,7 +74,7 @@ class LayerDrawing {
     }
   }
   void add(const Registry& registry, const std::string& op, const Value& table) {
-    const LayerType& type = *registry.layer(op);
+    const LayerType& type = *registry.layers().find(op);
     const std::vector<Output> inputs{last_values()};
     if (const std::optional<LayerPlan> plan = planned(type, table, inputs)) append(type, table, inputs, *plan);
   }
@@ -135,7 +135,7 @@ class LayerDrawing {
     for (std::size_t port = 0; port <= plan.more_outputs.size(); ++port) {
       if (type.outputs[port].carries == Carries::values) outputs.push_back(outputs_[outputs_.size() - 1 - port]);
     }
-    const LayerType& concat = *registry.layer("concat");
+    const LayerType& concat = *registry.layers().find("concat");
     if (outputs.size() < 2) return;
     if (const std::optional<LayerPlan> joined = planned(concat, {}, outputs)) append(concat, {}, outputs, *joined);
   }

@@ -83,7 +83,8 @@ void add_observers(Drawing& drawing, Value& document) {
   meanings["*.file"] = [](Draw&) -> Maybe { return Value("bad.jsonl"); };
   Value observers;
   for (const auto& [name, type] : drawing.registry.observers()) {
-    if (name != "mlflow" && drawing.draw.chance(0.1)) observers.set(name, drawn_table(type.params, type.defaults, name, meanings, 0.5, drawing.draw));
+    if (name != "mlflow" && drawing.draw.chance(0.1))
+      observers.set(name, drawn_table(type.params, type.defaults, name, meanings, 0.5, drawing.draw));
   }
   if (!observers.table().empty()) document.set("observe", std::move(observers));
 }
@@ -99,7 +100,7 @@ NetworkSize drawn_network_size(Draw& draw, Task task, const DataSet& data) {
 }
 
 const std::vector<ParamInfo>* params_of(const std::string& type, const Registry& registry) {
-  if (const StageType* stage = registry.stage(type)) return &stage->params;
+  if (const StageType* stage = registry.stages().find(type)) return &stage->params;
   return nullptr;
 }
 
@@ -142,7 +143,7 @@ void add_graph_keys(const Value& graph, const Registry& registry, std::vector<st
 }  // namespace
 
 Value Drawing::table(const std::string& stage, const Meanings& meanings) const {
-  const StageType* type = registry.stage(stage);
+  const StageType* type = registry.stages().find(stage);
   return type ? drawn_table(type->params, type->defaults, stage, meanings, share, draw) : Value();
 }
 

@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 
+#include "millrace/util/load_plugins.h"
 #include "trial.h"
 
 namespace millrace::generator {
@@ -29,7 +30,7 @@ std::uint64_t number_of(const char* name, std::uint64_t otherwise) {
 class Generated : public testing::Test {
  protected:
   Generated() {
-    registry_.load_all();
+    load_all_plugins(registry_);
     const char* kept = std::getenv("MILLRACE_GENERATED_FOLDER");  // NOLINT(concurrency-mt-unsafe)
     folder_ = kept ? fs::absolute(kept) : fs::temp_directory_path() / fmt::format("millrace_generated_{}", ::getpid());
     fs::create_directories(folder_);

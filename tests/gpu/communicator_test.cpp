@@ -57,7 +57,7 @@ class GpuCommunicator : public GpuTest, public testing::WithParamInterface<const
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped()) return;
-    type_ = registry().communicator(GetParam());
+    type_ = registry().communicators().find(GetParam());
     if (type_ == nullptr) GTEST_SKIP() << "no plugin brings communicator \"" << GetParam() << "\"";
     if (std::string_view(GetParam()).starts_with("nccl") && backend().name() != "cuda") {
       GTEST_SKIP() << "communicator \"" << GetParam() << "\" is for devices of backend 'cuda'";

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "finished_tests.h"
+#include "millrace/util/load_plugins.h"
 #include "testkit/filled_buckets.h"
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
@@ -27,17 +28,17 @@ struct Found {
   std::shared_ptr<Backend> backend, cpu;
 
   Found() {
-    registry.load_all();
+    load_all_plugins(registry);
     backend = make(name);
     cpu = make("cpu");
   }
   std::shared_ptr<Backend> make(const std::string& wanted) const {
-    const BackendType* type = registry.backend(wanted);
+    const BackendType* type = registry.backends().find(wanted);
     return type == nullptr ? nullptr : type->create();
   }
   std::string unavailable_reason() const {
     if (backend) return "no device: " + backend->unavailable_reason();
-    return fmt::format("there is no plugin with backend '{}' {}", name, fmt::join(registry.load_errors(), "; "));
+    return fmt::format("there is no plugin with backend '{}' {}", name, fmt::join(load_errors(registry), "; "));
   }
 };
 

@@ -12,6 +12,7 @@
 #include "millrace/detail/random.h"
 #include "millrace/detail/split.h"
 #include "millrace/plugin.h"
+#include "millrace/util/load_plugins.h"
 #include "testkit/plain.h"
 
 namespace millrace::testkit {
@@ -99,7 +100,7 @@ class Training {
     const std::string folder = MILLRACE_BINARY_DIR "/lib/millrace/plugins/";
     for (const char* plugin :
          {"forward_backward", "allreduce", "communicator_local", "optimizer", "metrics", "optimizers", "losses"})
-      registry_.load(folder + plugin + ".so");
+      load_plugin(registry_, folder + plugin + ".so");
     make_replicas(backend);
     for (int r = 0; r < setup.replicas; ++r) {
       forward_backward_.push_back(make("forward_backward", setup.forward_backward, r));
@@ -174,7 +175,7 @@ class Training {
     context_.network = &network_;
     context_.registry = &registry_;
     CompileRequest request;
-    registry_.stage("optimizer")->request(setup_.optimizer, context_, request);
+    registry_.stages().find("optimizer")->request(setup_.optimizer, context_, request);
     const std::vector<Share> shares = split(setup_.batch, static_cast<std::size_t>(setup_.replicas), setup_.load);
     for (const Share& share : shares) {
       devices_.push_back(backend.open(0, {}));
@@ -203,7 +204,7 @@ class Training {
     context.name = name;
     context.replica = replica;
     Diagnostics errors;
-    std::shared_ptr<Stage> stage = registry_.stage(name)->create(table, context, errors);
+    std::shared_ptr<Stage> stage = registry_.stages().find(name)->create(table, context, errors);
     errors.throw_if_any();
     stage->open();
     return stage;

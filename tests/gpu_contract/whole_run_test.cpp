@@ -10,6 +10,7 @@
 #include "millrace/batch.h"
 #include "millrace/error.h"
 #include "millrace/stage.h"
+#include "millrace/util/load_plugins.h"
 #include "run/run.h"
 #include "testkit/recording.h"
 #include "testkit/stages.h"
@@ -122,7 +123,7 @@ class WholeRun : public testing::Test {
     ::setenv("OMP_WAIT_POLICY", "passive", 0);  // as pipeline-run does before it opens the plugin
     for (const char* plugin : {"batch", "forward_backward", "allreduce", "communicator_local", "clip_gradients", "optimizer",
                                "optimizers", "losses", "metrics", "cpu"}) {
-      registry_.load((plugins / fmt::format("{}.so", plugin)).string());
+      load_plugin(registry_, (plugins / fmt::format("{}.so", plugin)).string());
     }
     add_stages(registry_);
     registry_.add_stage<PromisesInVain>();
@@ -147,7 +148,7 @@ class WholeRun : public testing::Test {
     return values;
   }
   std::vector<std::vector<float>> run_recording(const RecordingOptions& options, const std::vector<std::string>& overrides = {}) {
-    recording_ = std::make_shared<RecordingBackend>(registry_.backend("cpu")->create(), options);
+    recording_ = std::make_shared<RecordingBackend>(registry_.backends().find("cpu")->create(), options);
     return run("recording*2", overrides);
   }
   Violation first_violation() {

@@ -19,6 +19,7 @@
 #include "config/plan.h"
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
+#include "millrace/util/load_plugins.h"
 #include "mutant.h"
 #include "network/load.h"
 
@@ -102,8 +103,7 @@ std::optional<std::vector<std::string>> data_of(const std::string& name) {
   for (const char* each : {"quickstart", "cifar10", "cifar10_airbench", "cifar10_muon", "cifar10_resnet"}) {
     if (name == each) return std::vector<std::string>{"data.path=" + shapes};
   }
-  if (name == "resnet50")
-    return std::vector<std::string>{"data.path=" + shapes, "network.classes=10"};
+  if (name == "resnet50") return std::vector<std::string>{"data.path=" + shapes, "network.classes=10"};
   if (name == "denoise")
     return std::vector<std::string>{"data.train=" + (images() / "train"), "data.validate=" + (images() / "val")};
   if (name == "super_resolution") return std::vector<std::string>{"data.path=" + images().path().string()};
@@ -113,7 +113,7 @@ std::optional<std::vector<std::string>> data_of(const std::string& name) {
 class Mutants : public testing::Test {
  protected:
   Mutants() {
-    registry_.load_all();
+    load_all_plugins(registry_);
     fs::copy(pipeline(""), folder_.path(), fs::copy_options::recursive);
   }
 

@@ -38,7 +38,7 @@ class ScoreGradients : public testing::Test {
 
   CompiledNetwork compiled(CompileOptions options = {}) const {
     CompiledNetwork made;
-    made.backend = with_simulation().backend("cpu")->create();
+    made.backend = with_simulation().backends().find("cpu")->create();
     made.device = made.backend->open(0, {});
     options.infer_batch = samples_;
     options.request.gradients = gradients_;
@@ -158,8 +158,8 @@ TEST_F(ScoreGradients, ThatCannotBeAreRefused) {
 
 // Until it computes them.
 TEST_F(ScoreGradients, OnAGpuAreRefusedByName) {
-  if (with_simulation().backend("simulated") == nullptr) GTEST_SKIP() << "not built: simulated";
-  const auto backend = with_simulation().backend("simulated")->create();
+  if (with_simulation().backends().find("simulated") == nullptr) GTEST_SKIP() << "not built: simulated";
+  const auto backend = with_simulation().backends().find("simulated")->create();
   const auto device = backend->open(0, {});
   CompileOptions options;
   options.infer_batch = samples_;

@@ -26,7 +26,7 @@ struct Targets {
       batch->numbers_per_sample = tested["numbers"]["shape"][1];
     }
     if (!tested.contains("targets")) return;
-    const LossInfo& info = *with_simulation().loss(tested["loss"].get<std::string>())->info;
+    const LossInfo& info = *with_simulation().losses().find(tested["loss"].get<std::string>())->info;
     const bool classes = info.target == LossTarget::classes;
     batch->target.kind = classes ? TargetSpec::Kind::classes : TargetSpec::Kind::image;
     bytes = tested["targets"].get<std::vector<std::uint8_t>>();
@@ -51,8 +51,8 @@ void expect_agreement(const char* backend, const Json& tested) {
   const ImageShape image = exact_image({output["shape"].get<std::vector<std::int64_t>>()});
   const ExactInput outputs("output", output, image);
   const auto network = testkit::network_from_text(exact_network(image, outputs.text()), with_simulation());
-  const auto loss =
-      testkit::example_loss(*with_simulation().loss(tested["loss"].get<std::string>()), {tested["table"], network->output()});
+  const auto loss = testkit::example_loss(*with_simulation().losses().find(tested["loss"].get<std::string>()),
+                                          {tested["table"], network->output()});
   const Targets targets(tested, image);
   const CompiledNetwork made = compile_exact(backend, *network, targets.batch->count, loss);
   outputs.write(*network, *made.replica);

@@ -9,6 +9,7 @@
 
 #include "millrace/backend/backend.h"
 #include "millrace/backend/network.h"
+#include "millrace/util/load_plugins.h"
 #include "testkit/reference_value.h"
 
 namespace millrace::reference {
@@ -16,8 +17,8 @@ namespace millrace::reference {
 const Registry& with_simulation() {
   static const Registry loaded = [] {
     Registry made;
-    made.load_all();
-    made.load(MILLRACE_BINARY_DIR "/tests/simulated/simulated.so");
+    load_all_plugins(made);
+    load_plugin(made, MILLRACE_BINARY_DIR "/tests/simulated/simulated.so");
     return made;
   }();
   return loaded;
@@ -137,7 +138,7 @@ Ref<Batch> exact_batch(std::uint32_t samples, const ImageShape& image) {
 CompiledNetwork compile_exact(const char* backend, const Network& network, std::uint32_t samples,
                               const std::shared_ptr<const Loss>& loss) {
   CompiledNetwork made;
-  made.backend = with_simulation().backend(backend)->create();
+  made.backend = with_simulation().backends().find(backend)->create();
   made.device = made.backend->open(0, {});
   CompileOptions options;
   options.train_batch = options.infer_batch = samples;

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "millrace/backend/network.h"
+#include "millrace/util/load_plugins.h"
 #include "network/load.h"
 
 namespace millrace {
@@ -16,7 +17,7 @@ const std::filesystem::path kFolder = std::filesystem::path(MILLRACE_SOURCE_DIR)
 const Registry& registry() {
   static const Registry* const loaded = [] {
     auto* made = new Registry;
-    made->load_all();
+    load_all_plugins(*made);
     return made;
   }();
   return *loaded;
@@ -212,8 +213,9 @@ TEST(Zoo, ResNetsTakeAStemForSmallImages) {
 }
 
 TEST(Zoo, ImagesMayHaveAnotherSize) {
-  for (const char* name : {"alexnet", "vgg16", "vgg19_bn", "resnet34", "googlenet", "inception_v3", "squeezenet1_1", "densenet121", "mobilenet_v2",
-                           "mobilenet_v3_large", "efficientnet_b0", "shufflenet_v2_x1_0", "convnext_tiny"}) {
+  for (const char* name :
+       {"alexnet", "vgg16", "vgg19_bn", "resnet34", "googlenet", "inception_v3", "squeezenet1_1", "densenet121", "mobilenet_v2",
+        "mobilenet_v3_large", "efficientnet_b0", "shufflenet_v2_x1_0", "convnext_tiny"}) {
     const auto network = load(name, table({{"height", Value(193)}, {"width", Value(161)}}));
     ASSERT_TRUE(network) << name;
     EXPECT_EQ(network->output(), Shape({1000})) << name;
@@ -226,8 +228,8 @@ TEST(Zoo, AlexNetAndVggsPoolOnlyMapsOfAnotherSize) {
   const auto pool = [](const char* name, std::int64_t height, std::int64_t width) {
     const auto network = load(name, table({{"height", Value(height)}, {"width", Value(width)}}));
     EXPECT_TRUE(network) << name;
-    const auto found = std::find_if(network->layers.begin(), network->layers.end(),
-                                    [](const Layer& layer) { return layer.name == "avgpool"; });
+    const auto found =
+        std::find_if(network->layers.begin(), network->layers.end(), [](const Layer& layer) { return layer.name == "avgpool"; });
     return found == network->layers.end() ? Shape() : found->output;
   };
   EXPECT_EQ(pool("alexnet", 224, 224), Shape());

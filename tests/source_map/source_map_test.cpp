@@ -11,6 +11,7 @@
 
 #include "millrace/batch.h"
 #include "millrace/plugin.h"
+#include "millrace/util/load_plugins.h"
 #include "plugins/stages/decode_image/jpeg_images_fixture.h"
 #include "plugins/stages/decode_image/png_images_fixture.h"
 #include "testkit/harness.h"
@@ -23,7 +24,7 @@ using testkit::table;
 const Registry& registry() {
   static const Registry loaded = [] {
     Registry made;
-    made.load_all();
+    load_all_plugins(made);
     return made;
   }();
   return loaded;
@@ -91,7 +92,7 @@ class Line {
     context.seed = seed_;
     context.image = {0, 0, 3};
     context.window = window_;
-    testkit::Harness harness(*registry().stage(stage), parameters, context);
+    testkit::Harness harness(*registry().stages().find(stage), parameters, context);
     harness.feed(testkit::chunk(batch_, 0, 1));
     ASSERT_FALSE(sample().fault) << stage << ": " << sample().fault->cause;
     what_ += std::string(" ") + stage;
@@ -116,7 +117,7 @@ class Line {
     batch->samples[0].record = sample().record;
     batch->samples[0].windowed = sample().windowed;
     source = seen_source(sample(), window);
-    testkit::Harness harness(*registry().stage("batch"), table({{"size", Value(1)}}), context);
+    testkit::Harness harness(*registry().stages().find("batch"), table({{"size", Value(1)}}), context);
     harness.feed(testkit::whole(batch));
     EXPECT_EQ(seen_source(*batch, 0), source) << "in the batch";
     Picture seen{window, std::vector<std::uint8_t>(window.bytes())};

@@ -7,6 +7,7 @@
 #include "counting.h"
 #include "millrace/batch.h"
 #include "millrace/plugin.h"
+#include "millrace/util/load_plugins.h"
 #include "pipelines/command.h"
 #include "run/run.h"
 #include "testkit/files.h"
@@ -40,7 +41,7 @@ class CountingSink : public Stage {
 class Predicting : public testing::Test {
  protected:
   Predicting() {
-    registry_.load_all();
+    load_all_plugins(registry_);
     registry_.add_stage<CountingSink>();
     folder_.write(
         "tiny.toml",

@@ -6,6 +6,7 @@
 
 #include "counting.h"
 #include "millrace/plugin.h"
+#include "millrace/util/load_plugins.h"
 #include "pipelines/command.h"
 #include "testkit/files.h"
 #include "testkit/graph_fixture.h"
@@ -25,15 +26,15 @@ struct Cost {
 
 Cost cost(const char* source, const Value& parameters, std::int64_t batch, std::uint32_t chunk) {
   Registry registry;
-  registry.load_all();
+  load_all_plugins(registry);
   testkit::TestGraph test;
   test.use(registry);
   Value read = parameters;
   read.set("shuffle", Value("every-epoch"));
-  test.add("read", *registry.stage(source), read);
-  test.add("decode_image", *registry.stage("decode_image"), table({{"size", Value(Array{Value(32), Value(32)})}}));
-  test.add("augment", *registry.stage("augment"), table({{"flip_x", Value(0.5)}}));
-  test.add("batch", *registry.stage("batch"), table({{"size", Value(batch)}}));
+  test.add("read", *registry.stages().find(source), read);
+  test.add("decode_image", *registry.stages().find("decode_image"), table({{"size", Value(Array{Value(32), Value(32)})}}));
+  test.add("augment", *registry.stages().find("augment"), table({{"flip_x", Value(0.5)}}));
+  test.add("batch", *registry.stages().find("batch"), table({{"size", Value(batch)}}));
   auto& log = test.add<testkit::BatchLog>("log");
   Counts warm, end;
   log.on_batch = [&](const Packet& packet, Output&) {

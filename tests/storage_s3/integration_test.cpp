@@ -10,6 +10,7 @@
 #include "millrace/plugin.h"
 #include "millrace/sample.h"
 #include "millrace/storage.h"
+#include "millrace/util/load_plugins.h"
 #include "server.h"
 
 namespace millrace::s3::test {
@@ -259,8 +260,8 @@ TEST_F(S3Server, IsTrustedOverTlsOnlyWithItsCertificate) {
 TEST_F(S3Server, IsReachedThroughThePlugin) {
   for (const auto& [name, value] : settings()) setenv(name.c_str(), value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
   Registry registry;
-  registry.load_all();
-  Storage& storage = registry.storage("s3://images/set/cat.txt");
+  load_all_plugins(registry);
+  Storage& storage = storage_of(registry, "s3://images/set/cat.txt");
   EXPECT_EQ(read_all(storage, "s3://images/set/cat.txt"), "text");
   for (const auto& [name, value] : settings()) unsetenv(name.c_str());  // NOLINT(concurrency-mt-unsafe)
 }

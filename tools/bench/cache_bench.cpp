@@ -14,6 +14,7 @@
 #include "common/arguments.h"
 #include "graph/graph.h"
 #include "millrace/error.h"
+#include "millrace/util/load_plugins.h"
 #include "stages/build.h"
 
 namespace {
@@ -32,7 +33,7 @@ GraphPlan make_plan(const Registry& registry, const std::string& folder, std::in
   GraphPlan plan;
   plan.name = "bench";
   const auto add = [&](const std::string& name, std::initializer_list<std::pair<const char*, Value>> members) {
-    const StageType* type = registry.stage(name);
+    const StageType* type = registry.stages().find(name);
     if (type == nullptr) fail(ErrorKind::usage, "the plugin '{}' is not built", name);
     Value table;
     for (const auto& [key, value] : members) table.set(key, value);
@@ -57,7 +58,7 @@ int run(int count, char** arguments) {
   const int epochs = count > 3 ? std::max(1, std::atoi(arguments[3])) : 6;
   const std::int64_t batch = count > 4 ? std::max(1, std::atoi(arguments[4])) : 1024;
   Registry registry;
-  registry.load_all();
+  load_all_plugins(registry);
   const GraphPlan plan = make_plan(registry, arguments[1], batch);
   Workers workers(threads, threads);
   DataContext context;

@@ -30,6 +30,7 @@
 #include "graph/graph.h"
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
+#include "millrace/util/load_plugins.h"
 #include "stages/build.h"
 
 namespace {
@@ -182,7 +183,7 @@ class DataGraph {
  public:
   DataGraph(const std::string& folder, const Size& size, bool crop, std::int64_t batch_size, int threads)
       : workers_(threads, threads) {
-    registry_.load_all();
+    load_all_plugins(registry_);
     Value read, decode, batch;
     read.set("path", Value(folder));
     decode.set("size", Value(Array{Value(size.height), Value(size.width)}));
@@ -219,7 +220,7 @@ class DataGraph {
 
  private:
   void add(const std::string& name, const Value& table) {
-    const StageType* type = registry_.stage(name);
+    const StageType* type = registry_.stages().find(name);
     if (type == nullptr) fail(ErrorKind::usage, "the plugin '{}' is not built", name);
     plan_.stages.push_back({name, type, table, {}});
   }

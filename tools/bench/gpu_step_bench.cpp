@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "millrace/plugin.h"
+#include "millrace/util/load_plugins.h"
 #include "testkit/filled_buckets.h"
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
@@ -100,9 +101,9 @@ Precision precision_of(const std::string& text) {
 }
 
 std::shared_ptr<Backend> backend_of(const Registry& registry, const std::string& name) {
-  const BackendType* type = registry.backend(name);
+  const BackendType* type = registry.backends().find(name);
   if (type == nullptr) {
-    fail(ErrorKind::usage, "there is no plugin with backend '{}'; {}", name, fmt::join(registry.load_errors(), "; "));
+    fail(ErrorKind::usage, "there is no plugin with backend '{}'; {}", name, fmt::join(load_errors(registry), "; "));
   }
   std::shared_ptr<Backend> backend = type->create();
   if (backend->devices().empty())
@@ -240,7 +241,7 @@ int run(const Options& options) {
                  [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   if (options.profile) setenv(variable.c_str(), "1", 0);  // NOLINT(concurrency-mt-unsafe): there is one thread yet
   Registry registry;
-  registry.load_all();
+  load_all_plugins(registry);
   const std::shared_ptr<Backend> backend = backend_of(registry, options.backend);
   Bench bench(options, *backend);
   if (options.warm_up > 0) bench.run(options.warm_up);

@@ -13,6 +13,7 @@
 #include "config/shipped.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "millrace/util/load_plugins.h"
 
 namespace millrace {
 namespace {
@@ -45,7 +46,7 @@ std::optional<std::string> pipeline_among(const std::vector<OptionText>& options
 std::string keys(const std::optional<std::string>& file, const std::string& before, std::string_view typed) {
   if (!file) return "";
   Registry registry;
-  registry.load_all();
+  load_all_plugins(registry);
   const std::size_t equals = typed.find('=');
   std::string text;
   for (const SettableKey& key : settable_keys(*file, registry)) {

@@ -13,6 +13,7 @@
 #include "base/crash_stack.h"
 #include "graph/graph.h"
 #include "millrace/plugin.h"
+#include "millrace/util/load_plugins.h"
 #include "millrace/util/standard_error.h"
 #include "plugin/loading.h"
 
@@ -191,9 +192,9 @@ LoadingWords::~LoadingWords() {
 
 void load_plugins(Registry& registry) {
   const LoadingWords loading;
-  registry.load_all();
+  load_all_plugins(registry);
   // Only this says that another plugin's type is used in place of the one that was meant.
-  for (const std::string& reason : registry.load_errors()) {
+  for (const std::string& reason : load_errors(registry)) {
     if (reason.find(" is registered already") != std::string::npos ||
         reason.find(" is loaded already from ") != std::string::npos)
       print_to_stderr("warning: skipped: {}\n", reason);

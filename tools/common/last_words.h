@@ -21,8 +21,8 @@ class LastWords {
   static void none() noexcept;     // the program ends itself
 };
 
-// Registry::load_all(). Meanwhile SIGHUP, SIGINT and SIGTERM end the process and say which plugin was loaded, and one that takes
-// long is named each ten seconds. REQUIRES: a LastWords lives, and the process has one thread.
+// Calls load_all_plugins(). Meanwhile SIGHUP, SIGINT and SIGTERM end the process and say which plugin was loaded, and one that
+// takes long is named each ten seconds. REQUIRES: a LastWords lives, and the process has one thread.
 void load_plugins(Registry& registry);
 
 }  // namespace millrace

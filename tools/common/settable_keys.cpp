@@ -88,7 +88,7 @@ void add_parts(Keys& keys, const std::string& prefix, const StageType& type, con
     const Value* const named = said != nullptr ? said->find("type") : nullptr;
     const Value* const name = named != nullptr ? named : type.defaults.find("type");
     if (name != nullptr && name->kind() == Value::Kind::text) {
-      if (const OptimizerType* optimizer = registry.optimizer(name->text())) {
+      if (const OptimizerType* optimizer = registry.optimizers().find(name->text())) {
         add_declared(keys, prefix, optimizer->params, optimizer->defaults, said);
       }
     }
@@ -105,7 +105,7 @@ void add_graph(Keys& keys, const std::string& graph, const Value& table, const R
     const Value* const said = table.find(stage.text());
     const Value* const named = said != nullptr ? said->find("stage") : nullptr;
     const StageType* const type =
-        registry.stage(named != nullptr && named->kind() == Value::Kind::text ? named->text() : stage.text());
+        registry.stages().find(named != nullptr && named->kind() == Value::Kind::text ? named->text() : stage.text());
     const std::string prefix = graph + "." + stage.text() + ".";
     if (type != nullptr) {
       add_declared(keys, prefix, type->params, type->defaults, said);

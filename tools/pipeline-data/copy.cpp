@@ -144,7 +144,7 @@ int copy_verb(int count, const char* const* arguments) {
   install_signal_handlers();
   Registry registry;
   load_plugins(registry);
-  Copy copy({rest[0], &registry.storage(rest[0])}, {rest[1], &registry.storage(rest[1])});
+  Copy copy({rest[0], &storage_of(registry, rest[0])}, {rest[1], &storage_of(registry, rest[1])});
   copy.plan();
   try {
     copy.run(at_once);

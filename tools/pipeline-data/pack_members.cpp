@@ -17,7 +17,7 @@ namespace {
 constexpr int kQuality = 90;
 
 std::shared_ptr<SampleTransform> make_decoder(const Registry& registry, const TargetSpec& target) {
-  const StageType* type = registry.stage("decode_image");
+  const StageType* type = registry.stages().find("decode_image");
   if (type == nullptr) fail(ErrorKind::usage, "images cannot be decoded: there is no plugin with the stage decode_image");
   StepContext context;
   context.graph = "pack";

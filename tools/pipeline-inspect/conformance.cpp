@@ -9,6 +9,7 @@
 
 #include "millrace/communicator.h"
 #include "millrace/error.h"
+#include "millrace/util/load_plugins.h"
 #include "testkit/apart.h"
 #include "testkit/conformance.h"
 #include "testkit/synthetic.h"
@@ -25,13 +26,13 @@ using testkit::run_apart;
 std::string load_problem(const std::string& file) {
   try {
     Registry registry;
-    registry.load(file);
-    const PluginInfo plugin = registry.plugins().front();
+    load_plugin(registry, file);
+    const PluginInfo plugin = loaded_plugins(registry).front();
     if (plugin.version.empty() || plugin.text.empty()) return "MILLRACE_PLUGIN gives it no version or no text";
     if (conformance::registered_by(registry, plugin.name).empty() && registry.communicators().empty())
       return "it registers nothing";
-    registry.load_all();
-    for (const std::string& reason : registry.load_errors()) {
+    load_all_plugins(registry);
+    for (const std::string& reason : load_errors(registry)) {
       if (reason.find("is registered already") != std::string::npos)
         return fmt::format("another plugin cannot be loaded beside it: {}", reason);
     }
@@ -122,9 +123,9 @@ bool print_conformance(const std::string& file, double seconds) {
   if (!problem.empty()) return verdicts.end();
   conformance::image_folder();  // once, for all checks
   Registry registry;
-  registry.load(path);
-  registry.load_all();
-  for (const conformance::Subject& subject : conformance::registered_by(registry, registry.plugins().front().name)) {
+  load_plugin(registry, path);
+  load_all_plugins(registry);
+  for (const conformance::Subject& subject : conformance::registered_by(registry, loaded_plugins(registry).front().name)) {
     ask_all(registry, subject, seconds, verdicts);
   }
   return verdicts.end();

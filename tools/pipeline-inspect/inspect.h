@@ -10,6 +10,7 @@
 #include "millrace/detail/types.h"
 #include "millrace/observer.h"
 #include "millrace/optimizer.h"
+#include "millrace/util/load_plugins.h"
 
 namespace millrace {
 

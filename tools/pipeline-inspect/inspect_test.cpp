@@ -10,6 +10,8 @@
 #include "millrace/loss.h"
 #include "millrace/observer.h"
 #include "millrace/optimizer.h"
+#include "millrace/storage.h"
+#include "millrace/util/load_plugins.h"
 #include "network/load.h"
 #include "testkit/files.h"
 
@@ -108,7 +110,7 @@ TEST(TextTable, AlignsItsColumns) {
 }
 
 TEST_F(Inspect, ShowsAStageWithItsPortsAndParameters) {
-  EXPECT_EQ(describe_stage(*registry_.stage("batch")),
+  EXPECT_EQ(describe_stage(*registry_.stages().find("batch")),
             "batch: Counts samples.\n"
             "  plugin  -\n"
             "  takes   SampleChunk (in)\n"
@@ -148,7 +150,7 @@ class HeavyBall {
 
 TEST_F(Inspect, ShowsAnOptimizerWithItsStatesAndParameters) {
   registry_.add_optimizer<HeavyBall>();
-  EXPECT_EQ(describe_optimizer(*registry_.optimizer("heavy_ball")),
+  EXPECT_EQ(describe_optimizer(*registry_.optimizers().find("heavy_ball")),
             "heavy_ball: Momentum.\n"
             "  an optimizer, for a stage's key 'type'\n"
             "  plugin  -\n"
@@ -174,7 +176,7 @@ class Nearness : public Loss {
 
 TEST_F(Inspect, ShowsALossWithItsFiguresAndParameters) {
   registry_.add_loss<Nearness>();
-  EXPECT_EQ(describe_loss(*registry_.loss("nearness")),
+  EXPECT_EQ(describe_loss(*registry_.losses().find("nearness")),
             "nearness: How far.\n"
             "  a loss, for a stage's key 'loss'\n"
             "  plugin  -\n"
@@ -317,7 +319,7 @@ class Bell : public RunObserver {
 
 TEST_F(Inspect, DescribesAnObserver) {
   registry_.add_observer<Bell>();
-  EXPECT_EQ(describe_observer(*registry_.observer("bell")),
+  EXPECT_EQ(describe_observer(*registry_.observers().find("bell")),
             "bell: Rings.\n"
             "  an observer of the run\n"
             "  plugin           -\n"

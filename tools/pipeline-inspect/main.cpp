@@ -19,6 +19,7 @@
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "millrace/optimizer.h"
+#include "millrace/util/load_plugins.h"
 #include "millrace/util/text.h"
 #include "network/load.h"
 
@@ -121,14 +122,15 @@ void append_names(const auto& types, std::vector<std::string>& names) {
 // A network may not hide what a plugin calls by its name.
 bool is_part(const std::string& name, const Registry& registry) {
   const auto is_it = [&](const PluginInfo& plugin) { return plugin.name == name; };
-  return registry.stage(name) || registry.layer(name) || registry.optimizer(name) || registry.loss(name) ||
-         registry.observer(name) || std::any_of(registry.plugins().begin(), registry.plugins().end(), is_it);
+  return registry.stages().find(name) || registry.layers().find(name) || registry.optimizers().find(name) ||
+         registry.losses().find(name) || registry.observers().find(name) ||
+         std::any_of(loaded_plugins(registry).begin(), loaded_plugins(registry).end(), is_it);
 }
 
 // All that inspect_name() and networks and base files answer to.
 std::vector<std::string> known_names(const Registry& registry) {
   std::vector<std::string> names = {"devices"};
-  for (const PluginInfo& plugin : registry.plugins()) names.push_back(plugin.name);
+  for (const PluginInfo& plugin : loaded_plugins(registry)) names.push_back(plugin.name);
   append_names(registry.stages(), names);
   append_names(registry.layers(), names);
   append_names(registry.optimizers(), names);
@@ -141,18 +143,18 @@ std::vector<std::string> known_names(const Registry& registry) {
 
 // Describes what a name stands for. A stage's comes first where several kinds have one of that name.
 std::string inspect_name(const std::string& name, const Registry& registry) {
-  if (const StageType* stage = registry.stage(name)) return describe_stage(*stage);
-  if (const LayerType* layer = registry.layer(name)) return describe_layer(*layer);
-  if (const OptimizerType* optimizer = registry.optimizer(name)) return describe_optimizer(*optimizer);
-  if (const LossType* loss = registry.loss(name)) return describe_loss(*loss);
-  if (const ObserverType* observer = registry.observer(name)) return describe_observer(*observer);
-  for (const PluginInfo& plugin : registry.plugins()) {
+  if (const StageType* stage = registry.stages().find(name)) return describe_stage(*stage);
+  if (const LayerType* layer = registry.layers().find(name)) return describe_layer(*layer);
+  if (const OptimizerType* optimizer = registry.optimizers().find(name)) return describe_optimizer(*optimizer);
+  if (const LossType* loss = registry.losses().find(name)) return describe_loss(*loss);
+  if (const ObserverType* observer = registry.observers().find(name)) return describe_observer(*observer);
+  for (const PluginInfo& plugin : loaded_plugins(registry)) {
     if (plugin.name == name) return describe_plugin(plugin, registry);
   }
   const auto nearest = nearest_name(name, known_names(registry));
   fail(ErrorKind::usage, "there is no plugin, stage, layer type, loss, optimizer, observer, network, base file or file '{}'{}{}",
        name, nearest ? fmt::format("; nearest is '{}'", *nearest) : "; pipeline-inspect without arguments lists what there is",
-       registry.skipped_clause(name));
+       skipped_clause(registry, name));
 }
 
 [[noreturn]] void fail_to_find(const char* what, const std::string& name, const auto& types) {
@@ -164,14 +166,14 @@ std::string inspect_name(const std::string& name, const Registry& registry) {
 constexpr std::array<std::string_view, 3> kKinds = {"optimizer", "loss", "observer"};
 std::string inspect_kind(const std::string& kind, const std::string& name, const Registry& registry) {
   if (kind == "optimizer") {
-    if (const OptimizerType* optimizer = registry.optimizer(name)) return describe_optimizer(*optimizer);
+    if (const OptimizerType* optimizer = registry.optimizers().find(name)) return describe_optimizer(*optimizer);
     fail_to_find("optimizer", name, registry.optimizers());
   }
   if (kind == "loss") {
-    if (const LossType* loss = registry.loss(name)) return describe_loss(*loss);
+    if (const LossType* loss = registry.losses().find(name)) return describe_loss(*loss);
     fail_to_find("loss", name, registry.losses());
   }
-  if (const ObserverType* observer = registry.observer(name)) return describe_observer(*observer);
+  if (const ObserverType* observer = registry.observers().find(name)) return describe_observer(*observer);
   fail_to_find("observer", name, registry.observers());
 }
 
@@ -250,7 +252,7 @@ int main(int count, char** words) {
         .exclude({"--dot"}, {"--svg"});
     arguments.names([] {
       Registry registry;
-      registry.load_all();
+      load_all_plugins(registry);
       return known_names(registry);
     });
     if (!arguments.read(count, words, options.rest)) return 0;

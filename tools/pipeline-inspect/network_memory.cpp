@@ -20,13 +20,13 @@ namespace {
 constexpr const char* kBackend = "cpu";
 
 std::shared_ptr<const Loss> usual_loss(const Network& network, const Registry& registry) {
-  const LossType* type = registry.loss(network.output().rank() == 1 ? "cross_entropy" : "pixel_cross_entropy");
+  const LossType* type = registry.losses().find(network.output().rank() == 1 ? "cross_entropy" : "pixel_cross_entropy");
   Diagnostics errors;
   return type ? type->create(Value(), "loss", errors) : nullptr;
 }
 
 std::shared_ptr<const Optimizer> usual_optimizer(const Registry& registry) {
-  const OptimizerType* type = registry.optimizer("sgd");
+  const OptimizerType* type = registry.optimizers().find("sgd");
   Diagnostics errors;
   return type ? type->create(Value(Table{{"momentum", {}, Value(0.9)}}), "type", errors) : nullptr;
 }
@@ -67,7 +67,7 @@ std::string text_of(const MemoryPlan& plan, const std::string& what) {
 }  // namespace
 
 std::string describe_memory(const Network& network, const Registry& registry, std::uint32_t batch) {
-  const BackendType* type = registry.backend(kBackend);
+  const BackendType* type = registry.backends().find(kBackend);
   if (type == nullptr) return fmt::format("memory: not planned, there is no backend '{}'\n", kBackend);
   try {
     const std::unique_ptr<Device> device = type->create()->open(0, {});

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "inspect.h"
+#include "millrace/util/load_plugins.h"
 #include "network/load.h"
 
 namespace millrace {
@@ -24,7 +25,8 @@ std::vector<double> mebibytes(const std::string& text, const std::string& row) {
 
 TEST(InspectMemory, IsWhatTheBackendPlansForTheBatch) {
   Registry registry;
-  for (const char* plugin : {"/cpu.so", "/optimizers.so", "/losses.so"}) registry.load(std::string(MILLRACE_PLUGINS) + plugin);
+  for (const char* plugin : {"/cpu.so", "/optimizers.so", "/losses.so"})
+    load_plugin(registry, std::string(MILLRACE_PLUGINS) + plugin);
   Diagnostics errors;
   const auto network = load_network(MILLRACE_SOURCE_DIR "/pipelines/networks/cifar10_conv.toml", Value(), registry, errors);
   ASSERT_EQ(errors.text(), "");

@@ -7,6 +7,8 @@
 #include "millrace/detail/types.h"
 #include "millrace/observer.h"
 #include "millrace/optimizer.h"
+#include "millrace/storage.h"
+#include "millrace/util/load_plugins.h"
 #include "millrace/util/wire.h"
 #include "ranks/endpoint.h"
 
@@ -62,7 +64,7 @@ class Types {
 // A plugin that is not there may be one that could not be loaded.
 std::string skipped(const Registry& registry) {
   std::string out;
-  for (const std::string& reason : registry.load_errors()) out += (out.empty() ? "\nskipped\n  " : "  ") + reason + "\n";
+  for (const std::string& reason : load_errors(registry)) out += (out.empty() ? "\nskipped\n  " : "  ") + reason + "\n";
   return out;
 }
 
@@ -72,7 +74,7 @@ std::string gigabytes(std::size_t bytes) { return fmt::format("{:.1f} GiB", stat
 
 std::string list_everything(const Registry& registry) {
   TextTable plugins({"", "", "", ""});
-  for (const PluginInfo& plugin : registry.plugins()) plugins.row({plugin.name, plugin.version, plugin.text, plugin.path});
+  for (const PluginInfo& plugin : loaded_plugins(registry)) plugins.row({plugin.name, plugin.version, plugin.text, plugin.path});
   std::string out = "plugins\n" + plugins.text();
   if (plugins.empty()) out += "  none was found; MILLRACE_PLUGIN_PATH names the folders that are searched first\n";
   return out + Types(registry, nullptr).text() + skipped(registry);

@@ -86,7 +86,7 @@ InferenceRecipe recipe_in(const std::string& weights, bool measures, const std::
 bool predicts_labels(const InferenceRecipe& recipe, const Registry& registry) {
   const Value* const named = recipe.measure.kind() == Value::Kind::text ? &recipe.measure : recipe.measure.find("type");
   const bool is_text = named != nullptr && named->kind() == Value::Kind::text;
-  const LossType* const loss = is_text ? registry.loss(named->text()) : nullptr;
+  const LossType* const loss = is_text ? registry.losses().find(named->text()) : nullptr;
   return loss != nullptr && loss->info->numbers.has_value();
 }
 

@@ -25,9 +25,12 @@
 #include <string>
 #include <string_view>
 
+#include "millrace/detail/type_description.h"
+
 namespace millrace {
 
 class ByteBuffer;
+class Registry;
 
 // Thread-safe. Every call may block, so calls belong into Source::open() and Source::read(). The constructor is cheap and touches
 // nothing: credentials and connections are looked for at the first call.
@@ -81,6 +84,13 @@ class Storage {
   virtual void remove(const std::string& url);                    // an object; that there is none is no error
   virtual bool is_empty(const std::string& url);  // nothing lies below the folder; where list() may throw ErrorKind::data
 };
+
+struct StorageType : TypeDescription {  // its name is the scheme of its URLs
+  std::shared_ptr<Storage> storage;
+};
+
+// The storage of the URL's scheme. Error(usage) when no plugin has it, with the nearest scheme that is there.
+Storage& storage_of(const Registry& registry, std::string_view url);
 
 std::string_view url_scheme(std::string_view url);                     // "s3" of "s3://bucket/key"; "file" where there is none
 std::string join_url(std::string_view folder, std::string_view name);  // one '/' between them

@@ -43,7 +43,7 @@ class MpiCommunicator final : public Communicator {
 
 CommunicatorType over_mpi(const Registry& registry, const char* name, const char* text, const char* sums) {
   const auto create = [&registry, name, sums](const CommunicatorType::Setting& setting) -> std::unique_ptr<Communicator> {
-    const CommunicatorType* const type = registry.communicator(sums);
+    const CommunicatorType* const type = registry.communicators().find(sums);
     if (type == nullptr) fail(ErrorKind::usage, "communicator = \"{}\" needs the plugin 'communicator_local'", name);
     return std::make_unique<MpiCommunicator>(setting, *type);
   };

@@ -3,6 +3,7 @@
 
 #include "http_fixture.h"
 #include "millrace/observer.h"
+#include "millrace/util/load_plugins.h"
 #include "observer_fixture.h"
 
 namespace millrace::observer_test {
@@ -13,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 
 class KubeflowTest : public ObserverFixture {
  protected:
-  KubeflowTest() { registry_.load(MILLRACE_PLUGINS "/observer_kubeflow.so"); }
+  KubeflowTest() { load_plugin(registry_, MILLRACE_PLUGINS "/observer_kubeflow.so"); }
   ~KubeflowTest() override {
     for (const char* name : {"KUBEFLOW_TRAINER_SERVER_URL", "KUBEFLOW_TRAINER_SERVER_TOKEN"}) ::unsetenv(name);
   }
@@ -23,7 +24,7 @@ class KubeflowTest : public ObserverFixture {
     ::setenv("KUBEFLOW_TRAINER_SERVER_URL", url.c_str(), 1);
     ::setenv("KUBEFLOW_TRAINER_SERVER_TOKEN", (folder_ / "token").c_str(), 1);
     Diagnostics errors;
-    auto observer = registry_.observer("kubeflow")->create(Value(), "[observe.kubeflow]", errors);
+    auto observer = registry_.observers().find("kubeflow")->create(Value(), "[observe.kubeflow]", errors);
     EXPECT_EQ(errors.text(), "");
     observer->start(start_event(), control_);
     return observer;

@@ -4,6 +4,7 @@
 
 #include "http_fixture.h"
 #include "millrace/observer.h"
+#include "millrace/util/load_plugins.h"
 #include "observer_fixture.h"
 
 namespace millrace::observer_test {
@@ -24,14 +25,14 @@ std::string as_mlflow(const HttpServer::Request& request) {
 class MlflowTest : public ObserverFixture {
  protected:
   MlflowTest() {
-    registry_.load(MILLRACE_PLUGINS "/observer_mlflow.so");
+    load_plugin(registry_, MILLRACE_PLUGINS "/observer_mlflow.so");
     std::ofstream(folder_ / "pipeline.toml") << "[train.batch]\nsize = 100\n";
     server_.answer = as_mlflow;
   }
   std::shared_ptr<RunObserver> started(const RunStart& start) {
     Diagnostics errors;
-    auto observer =
-        registry_.observer("mlflow")->create(Value(Table{{"uri", {}, Value(server_.url() + "/")}}), "[observe.mlflow]", errors);
+    auto observer = registry_.observers().find("mlflow")->create(Value(Table{{"uri", {}, Value(server_.url() + "/")}}),
+                                                                 "[observe.mlflow]", errors);
     EXPECT_EQ(errors.text(), "");
     observer->start(start, control_);
     return observer;
@@ -132,8 +133,8 @@ TEST_F(MlflowTest, ASilentServerHoldsUpTheEndForALittleAndWhatIsMissingIsSaid) {
 TEST_F(MlflowTest, RefusesAPasswordInTheFile) {
   Diagnostics errors;
   Registry registry;
-  registry.load(MILLRACE_PLUGINS "/observer_mlflow.so");
-  registry.observer("mlflow")->create(Value(Table{{"uri", {}, Value("https://me:pw@host")}}), "[observe.mlflow]", errors);
+  load_plugin(registry, MILLRACE_PLUGINS "/observer_mlflow.so");
+  registry.observers().find("mlflow")->create(Value(Table{{"uri", {}, Value("https://me:pw@host")}}), "[observe.mlflow]", errors);
   EXPECT_NE(errors.text().find("uri: a file is no place for a password: set MLFLOW_TRACKING_TOKEN"), std::string::npos)
       << errors.text();
 }

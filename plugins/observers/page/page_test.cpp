@@ -18,6 +18,7 @@
 
 #include "millrace/observer.h"
 #include "millrace/plugin.h"
+#include "millrace/util/load_plugins.h"
 #include "server.h"
 #include "testkit/files.h"
 
@@ -29,7 +30,7 @@ namespace fs = std::filesystem;
 const Registry& registry() {
   static const Registry one = [] {
     Registry made;
-    made.load(MILLRACE_PLUGINS "/observer_page.so");
+    load_plugin(made, MILLRACE_PLUGINS "/observer_page.so");
     return made;
   }();
   return one;
@@ -122,7 +123,7 @@ class Page : public testing::Test {
  protected:
   void begin() {
     Diagnostics errors;
-    observer_ = registry().observer("page")->create({}, "[observe.page]", errors);
+    observer_ = registry().observers().find("page")->create({}, "[observe.page]", errors);
     ASSERT_EQ(errors.text(), "");
     RunStart start;
     start.name = "</script><script>alert(1)</script>";
@@ -280,7 +281,8 @@ TEST_F(Page, TellsItsReadersThatTheRunHasEnded) {
 
 TEST_F(Page, KeepsTheReportWhereItsPortIsTaken) {
   Diagnostics errors;
-  const auto second = registry().observer("page")->create(Value(Table{{"address", {}, Value(host_)}}), "[observe.page]", errors);
+  const auto second =
+      registry().observers().find("page")->create(Value(Table{{"address", {}, Value(host_)}}), "[observe.page]", errors);
   const testkit::TestFolder own;
   RunStart start;
   start.folder = own.path();
@@ -403,7 +405,7 @@ TEST(PageAddress, IsReadBeforeARunBegins) {
   const auto said = [](const char* address) {
     Diagnostics errors;
     try {
-      registry().observer("page")->create(Value(Table{{"address", {}, Value(address)}}), "[observe.page]", errors);
+      registry().observers().find("page")->create(Value(Table{{"address", {}, Value(address)}}), "[observe.page]", errors);
     } catch (const Error& error) {
       return std::string(error.what());
     }

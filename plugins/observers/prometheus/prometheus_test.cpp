@@ -49,7 +49,7 @@ TEST_F(PrometheusObserverTest, AFullDiskKeepsTheFileAndIsSaidOnce) {
 
 TEST_F(PrometheusObserverTest, RefusesANameThatTheCollectorDoesNotRead) {
   Diagnostics errors;
-  registry().observer("prometheus")->create(Value(Table{{"file", {}, Value("run.txt")}}), "[observe.prometheus]", errors);
+  registry().observers().find("prometheus")->create(Value(Table{{"file", {}, Value("run.txt")}}), "[observe.prometheus]", errors);
   EXPECT_NE(errors.text().find("file = 'run.txt': the collector reads files that end in .prom"), std::string::npos)
       << errors.text();
 }

@@ -174,7 +174,7 @@ TEST_F(ResultsObserverTest, WritesNoClassesWhereTheLossCountsNone) {
   observer->start(start_event(), control_);
   observer->pass(pass_event());
   for (const char* file : {"confusion.csv", "classes.csv"}) EXPECT_FALSE(std::filesystem::exists(folder_ / file)) << file;
-  const std::string& text = registry().observer("results")->text;
+  const std::string& text = registry().observers().find("results")->text;
   EXPECT_NE(text.find("A loss of classes of pixels adds two files about the newest pass: confusion.csv "), std::string::npos)
       << text;
 }

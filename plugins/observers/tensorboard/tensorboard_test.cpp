@@ -8,6 +8,7 @@
 
 #include "event_file.h"
 #include "millrace/observer.h"
+#include "millrace/util/load_plugins.h"
 #include "observer_fixture.h"
 #include "testkit/small_files.h"
 
@@ -50,10 +51,10 @@ std::vector<Event> events_of(const fs::path& path) {
 
 class TensorboardTest : public ObserverFixture {
  protected:
-  TensorboardTest() { registry_.load(MILLRACE_PLUGINS "/observer_tensorboard.so"); }
+  TensorboardTest() { load_plugin(registry_, MILLRACE_PLUGINS "/observer_tensorboard.so"); }
   std::shared_ptr<RunObserver> make(const Value& table = {}) const {
     Diagnostics errors;
-    auto observer = registry_.observer("tensorboard")->create(table, "[observe.tensorboard]", errors);
+    auto observer = registry_.observers().find("tensorboard")->create(table, "[observe.tensorboard]", errors);
     EXPECT_EQ(errors.text(), "");
     return observer;
   }

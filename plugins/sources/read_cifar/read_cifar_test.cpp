@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "millrace/plugin.h"
+#include "millrace/storage.h"
 #include "testkit/harness.h"
 
 namespace millrace {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "millrace/plugin.h"
+#include "millrace/util/load_plugins.h"
 #include "read_folder.h"
 #include "testkit/files.h"
 #include "testkit/harness.h"
@@ -17,7 +18,7 @@ namespace millrace {
 class ReadFolderTest : public testing::Test {
  protected:
   ReadFolderTest() {
-    registry_.load(MILLRACE_PLUGINS "/storage_file.so");
+    load_plugin(registry_, MILLRACE_PLUGINS "/storage_file.so");
     context_.run = &warnings_;
     context_.registry = &registry_;
   }

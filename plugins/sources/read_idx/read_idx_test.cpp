@@ -6,6 +6,7 @@
 #include <map>
 
 #include "millrace/plugin.h"
+#include "millrace/storage.h"
 
 namespace millrace {
 namespace {

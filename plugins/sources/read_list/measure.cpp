@@ -8,6 +8,7 @@
 
 #include "millrace/error.h"
 #include "millrace/sample.h"
+#include "millrace/storage.h"
 #include "millrace/util/file_sizes.h"
 #include "millrace/util/on_threads.h"
 #include "millrace/util/text.h"
@@ -84,7 +85,7 @@ class Measurer {
 
   Answer answer_of(const std::string& url, std::uint32_t row) const {
     try {
-      const Storage::Object object = registry_.storage(url).stat(url);
+      const Storage::Object object = storage_of(registry_, url).stat(url);
       return {object.bytes, fingerprint_of(object), false};
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::data) throw in_list(error, row);
@@ -96,7 +97,7 @@ class Measurer {
     std::string url;
     resolve(list_, root_, row, url);
     try {
-      registry_.storage(url).stat(url);
+      storage_of(registry_, url).stat(url);
       measure_.first_missing = fmt::format("{}:{}: '{}' was not there a moment ago", name_, list_.lines[row], line_text(url));
     } catch (const Error& error) {
       measure_.first_missing = in_list(error, row).what();
@@ -115,7 +116,7 @@ class Measurer {
   void look_beside(std::uint32_t row, const std::string& url) {
     const auto is_there = [&](const std::string& other) {
       try {
-        registry_.storage(other).stat(other);
+        storage_of(registry_, other).stat(other);
         return true;
       } catch (const Error&) {
         return false;
@@ -150,7 +151,7 @@ class Measurer {
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return paths[a] < paths[b]; });
     Rows missing;  // such as "./a.jpg", which a listing names "a.jpg"
     auto next = order.begin();
-    registry_.storage(root_).list(root_, [&](const Storage::Object& object) {
+    storage_of(registry_, root_).list(root_, [&](const Storage::Object& object) {
       for (; next != order.end() && paths[*next] < object.name; ++next) missing.push_back(rows[*next]);
       for (; next != order.end() && paths[*next] == object.name; ++next) {
         take(rows[*next], {object.bytes, fingerprint_of(object), false});

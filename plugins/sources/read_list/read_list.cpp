@@ -8,6 +8,7 @@
 #include "millrace/plugin.h"
 #include "millrace/sample.h"
 #include "millrace/stage.h"
+#include "millrace/storage.h"
 
 namespace millrace {
 
@@ -145,7 +146,7 @@ void ReadList::read(Sample& sample) {
   const std::uint64_t begin = columns_.join ? list_.rows[index] : index, end = columns_.join ? list_.rows[index + 1] : index + 1;
   sample.numbers.assign(list_.numbers.data() + begin * width, list_.numbers.data() + end * width);
   resolve(list_, root_, index, sample.url);
-  read_sample_file(registry_->storage(sample.url), sample.url, sample.encoded);
+  read_sample_file(storage_of(*registry_, sample.url), sample.url, sample.encoded);
 }
 
 }  // namespace millrace

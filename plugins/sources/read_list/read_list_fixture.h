@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "millrace/plugin.h"
+#include "millrace/storage.h"
+#include "millrace/util/load_plugins.h"
 #include "read_list.h"
 #include "testkit/files.h"
 #include "testkit/harness.h"
@@ -50,7 +52,7 @@ class Remote : public Storage {
 class ReadListTest : public testing::Test {
  protected:
   ReadListTest() {
-    registry_.load(MILLRACE_PLUGINS "/storage_file.so");
+    load_plugin(registry_, MILLRACE_PLUGINS "/storage_file.so");
     registry_.add(StorageType{{"net", "", "test"}, remote_});
     context_.registry = &registry_;
     context_.run = &run_;

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "millrace/plugin.h"
+#include "millrace/util/load_plugins.h"
 #include "testkit/files.h"
 #include "testkit/harness.h"
 
@@ -17,7 +18,7 @@ using Texts = std::vector<std::string>;
 class ReadPairsTest : public testing::Test {
  protected:
   ReadPairsTest() {
-    registry_.load(MILLRACE_PLUGINS "/storage_file.so");
+    load_plugin(registry_, MILLRACE_PLUGINS "/storage_file.so");
     context_.registry = &registry_;
     context_.run = &run_;
     context_.graph = "train";

@@ -12,6 +12,7 @@
 #include "millrace/plugin.h"
 #include "millrace/sample.h"
 #include "millrace/stage.h"
+#include "millrace/storage.h"
 #include "millrace/util/files.h"
 #include "millrace/util/on_threads.h"
 #include "millrace/util/text.h"
@@ -108,7 +109,7 @@ ReadTar::ReadTar(const Params& params, const StageSite& site)
     fail(ErrorKind::usage, "key_ends: the targets of images are told by what stands between two dots; it must be \"first-dot\"");
   const auto exists = [&](const std::string& path) {
     try {
-      return registry_->storage(path).look(path) != Storage::Kind::unknown;
+      return storage_of(*registry_, path).look(path) != Storage::Kind::unknown;
     } catch (const Error&) {
       return false;
     }
@@ -130,7 +131,7 @@ ReadTar::ReadTar(const Params& params, const StageSite& site)
 
 std::vector<Shard> ReadTar::find(LeftOut& left_out) const {
   return find_shards(
-      paths_, [this](const std::string& url) -> Storage& { return registry_->storage(url); }, left_out);
+      paths_, [this](const std::string& url) -> Storage& { return storage_of(*registry_, url); }, left_out);
 }
 
 void ReadTar::open() {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "millrace/storage.h"
 #include "read_tar.h"
 #include "tar_files_fixture.h"
 #include "testkit/harness.h"

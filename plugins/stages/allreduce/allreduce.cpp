@@ -18,11 +18,11 @@ const CommunicatorType* choose(const Registry& registry, const std::vector<Devic
                                   [&type = type](Device* device) { return device->info().backend == type.backend; });
     if (fits && !devices.empty()) return &type;
   }
-  return registry.communicator("local");
+  return registry.communicators().find("local");
 }
 
 const CommunicatorType* named(const Registry& registry, const std::string& name) {
-  if (const CommunicatorType* type = registry.communicator(name)) return type;
+  if (const CommunicatorType* type = registry.communicators().find(name)) return type;
   std::vector<std::string> names = {"auto"};
   for (const auto& [known, type] : registry.communicators()) names.push_back(known);
   const auto nearest = nearest_name(name, names);
@@ -41,8 +41,8 @@ void Allreduce::describe(StageDescription<Params>& d) {
 
 Allreduce::Allreduce(const Params& params, const StepContext& context) : context_(context) {
   if (!context.registry) return;
-  type_ = params.communicator == "auto" ? choose(*context.registry, context.devices)
-                                        : named(*context.registry, params.communicator);
+  type_ =
+      params.communicator == "auto" ? choose(*context.registry, context.devices) : named(*context.registry, params.communicator);
 }
 
 void Allreduce::open() {

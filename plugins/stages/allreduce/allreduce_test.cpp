@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "millrace/error.h"
+#include "millrace/util/load_plugins.h"
 #include "testkit/harness.h"
 #include "testkit/plain.h"
 
@@ -12,7 +13,7 @@ namespace {
 class AllreduceTest : public testing::Test {
  protected:
   void start(std::size_t replicas, const Value& parameters = {}) {
-    registry_.load(MILLRACE_PLUGINS "/communicator_local.so");
+    load_plugin(registry_, MILLRACE_PLUGINS "/communicator_local.so");
     for (std::size_t r = 0; r < replicas; ++r) {
       devices_.push_back(testkit::make_plain_backend()->open(0, {}));
       context_.devices.push_back(devices_.back().get());
@@ -113,7 +114,7 @@ class Failing : public Communicator {
 
 TEST_F(AllreduceTest, ASumThatFailsAfterTheLastStepWasSubmittedEndsTheRun) {
   registry_.add(CommunicatorType{{"failing"}, "", [this](const CommunicatorType::Setting& setting) {
-                                   return std::make_unique<Failing>(registry_.communicator("local")->create(setting));
+                                   return std::make_unique<Failing>(registry_.communicators().find("local")->create(setting));
                                  }});
   start(2, testkit::table({{"communicator", Value(std::string("failing"))}}));
   std::vector<float> a = {1}, b = {2};

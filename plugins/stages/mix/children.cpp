@@ -31,7 +31,7 @@ const StageType* find_type(const Value& stage, const std::string& owner, const R
     errors.add(stage.at(), fmt::format("'stage' of {} must be text, found {}", owner, found(stage)));
     return nullptr;
   }
-  const StageType* type = registry.stage(stage.text());
+  const StageType* type = registry.stages().find(stage.text());
   if (type != nullptr && type->role == StageType::Role::source) return type;
   std::vector<std::string> names;
   for (const auto& [name, other] : registry.stages()) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "millrace/plugin.h"
+#include "millrace/util/load_plugins.h"
 #include "testkit/files.h"
 #include "testkit/harness.h"
 
@@ -18,7 +19,7 @@ class MixTest : public testing::Test {
  protected:
   MixTest() {
     for (const char* name : {"storage_file", "read_folder", "read_list", "read_pairs"}) {
-      registry_.load(fmt::format("{}/{}.so", MILLRACE_PLUGINS, name));
+      load_plugin(registry_, fmt::format("{}/{}.so", MILLRACE_PLUGINS, name));
     }
     context_.graph = "train";
     context_.name = "read";

@@ -1,5 +1,6 @@
 #include "millrace/plugin.h"
 #include "http_storage.h"
+#include "millrace/storage.h"
 
 MILLRACE_PLUGIN("storage_http", "1.0", "Files of web servers: https://host/name.") {
   const auto storage = std::make_shared<millrace::http::HttpStorage>();

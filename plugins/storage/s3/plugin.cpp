@@ -1,4 +1,5 @@
 #include "millrace/plugin.h"
+#include "millrace/storage.h"
 #include "s3.h"
 
 MILLRACE_PLUGIN("storage_s3", "1.0", "Objects of S3 and of servers that speak its language: s3://bucket/name.") {

@@ -23,6 +23,7 @@
 
 #include "base/library_folder.h"
 #include "millrace/error.h"
+#include "millrace/util/load_plugins.h"
 #include "runtime/backend.h"
 #include "simulation/simulated_machine.h"
 #include "simulation/simulated_queue.h"
@@ -259,7 +260,7 @@ class GpuKernels : public testing::Test {
     static const Registry all = [] {
       Registry made;
       for (const char* const plugin : {"layers", "losses", "optimizers"}) {
-        made.load((library_folder() / "millrace/plugins" / (std::string(plugin) + ".so")).string());
+        load_plugin(made, (library_folder() / "millrace/plugins" / (std::string(plugin) + ".so")).string());
       }
       return made;
     }();

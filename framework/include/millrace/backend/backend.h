@@ -20,6 +20,7 @@
 #include "millrace/backend/network.h"
 #include "millrace/backend/parameter_states.h"
 #include "millrace/batch.h"
+#include "millrace/detail/type_description.h"
 #include "millrace/kernels/kernel.h"
 #include "millrace/kernels/update_time.h"
 
@@ -306,6 +307,10 @@ class Backend {
   virtual std::vector<DeviceInfo> devices() = 0;  // empty when none can be used; then unavailable_reason() says why
   virtual std::string unavailable_reason() { return {}; }
   virtual std::unique_ptr<Device> open(int index, const DeviceOptions& options) = 0;
+};
+
+struct BackendType : TypeDescription {
+  std::function<std::shared_ptr<Backend>()> create;
 };
 
 }  // namespace millrace

@@ -8,6 +8,7 @@
 
 #include "backend.h"
 #include "millrace/plugin.h"
+#include "millrace/util/load_plugins.h"
 #include "simulation/simulated_machine.h"
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
@@ -199,7 +200,7 @@ TEST(Recompute, Airbench94GivesTheSameBits) {
 // Nothing runs: plans alone.
 TEST(Recompute, MemoryPlansOfTheZooSayWhatItSaves) {
   Registry registry;
-  registry.load(MILLRACE_PLUGINS "/layers.so");
+  load_plugin(registry, MILLRACE_PLUGINS "/layers.so");
   for (const auto& [name, most] :
        std::vector<std::pair<std::string, double>>{{"resnet18", 0.6}, {"resnet50", 0.5}, {"vgg16", 0.85}}) {
     const auto network = testkit::network_from_file(MILLRACE_SOURCE_DIR "/pipelines/networks/" + name + ".toml", registry);

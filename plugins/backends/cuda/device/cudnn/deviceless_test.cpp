@@ -9,6 +9,7 @@
 #include "convolution.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "millrace/util/load_plugins.h"
 #include "runtime/plan_record.h"
 #include "testkit/networks.h"
 
@@ -97,7 +98,7 @@ std::vector<ConvolutionShape> work_of(const Layer& layer, DataType type) {
 
 std::shared_ptr<const Network> load(const std::string& name) {
   Registry registry;
-  registry.load(MILLRACE_PLUGINS "/layers.so");
+  load_plugin(registry, MILLRACE_PLUGINS "/layers.so");
   return testkit::network_from_file(MILLRACE_SOURCE_DIR "/pipelines/networks/" + name + ".toml", registry);
 }
 
