@@ -375,7 +375,9 @@ bool Feeder::read(Batch& batch, std::uint32_t slot, const SampleKey& key) {
     }
     sample.fault = SampleFault{plan_.node->place().name, error.what()};
   }
-  sample.begin_hash();
+  const std::uint64_t what = combine(combine(mix64(key.position), key.index), static_cast<std::uint64_t>(sample.label));
+  sample.first_hash = combine(what, sample.content);
+  sample.hash = sample.first_hash;
   return true;
 }
 

@@ -181,8 +181,6 @@ SourceMap SourceMap::behind(const AffineMap& to_this) const {
   return is_known() ? SourceMap{height, width, to_this.then(map)} : SourceMap{};
 }
 
-void Sample::set_image(const Image& image) { set_image(image, SourceMap{}); }
-
 void Sample::set_image(const Image& image, const AffineMap& to_before) { set_image(image, source_map_.behind(to_before)); }
 
 void Sample::set_image(const Image& image, const SourceMap& source) {
@@ -195,26 +193,28 @@ void Sample::set_image(const Image& image, const SourceMap& source) {
 
 void Sample::set_target(const Image& target) { set(target_, target); }
 
-void Sample::place_window(ImageShape window) {
-  if (windowed) return;
-  centre(record, pixels_.image.shape, window);
-  windowed = true;
+void place_window(Sample& sample, ImageShape window) {
+  if (sample.windowed) return;
+  centre(sample.record, sample.image().shape, window);
+  sample.windowed = true;
 }
 
-void Sample::apply_pending(ImageShape window) {
-  if (!window.is_static()) window = pixels_.image.shape;
-  if (record.is_identity() && (!windowed || window == pixels_.image.shape)) return;
-  if (target().data != nullptr) {
-    const Image out = new_target(target_spec_->shape({window.height, window.width, image().shape.channels}));
-    apply_record(target_record(record, *target_spec_), target(), out.shape, out.data);
-    set_target(out);
+void apply_pending(Sample& sample, ImageShape window) {
+  const AugmentationRecord& record = sample.record;
+  const ImageView image = sample.image();
+  if (!window.is_static()) window = image.shape;
+  if (record.is_identity() && (!sample.windowed || window == image.shape)) return;
+  if (const Image& target = sample.target(); target.data != nullptr) {
+    const Image out = sample.new_target(sample.target_spec().shape({window.height, window.width, image.shape.channels}));
+    apply_record(target_record(record, sample.target_spec()), target, out.shape, out.data);
+    sample.set_target(out);
   }
-  const Image out = new_image(window);
-  apply_record(record, image(), window, out.data);
-  set_image(out, record.to_stored());
+  const Image out = sample.new_image(window);
+  apply_record(record, image, window, out.data);
+  sample.set_image(out, record.to_stored());
 }
 
-std::string Sample::place() const { return line_text(member.empty() ? url : url + ": " + member); }
+std::string SampleOrigin::place() const { return line_text(member.empty() ? url : url + ": " + member); }
 
 void Sample::reset(const SampleKey& new_key, Image slot, const TargetSpec& target, Image target_slot) {
   key = new_key;
@@ -233,18 +233,13 @@ void Sample::reset(const SampleKey& new_key, Image slot, const TargetSpec& targe
   windowed = false;
   cached = false;
   content = 0;
-  hash = first_hash_ = 0;
+  hash = first_hash = 0;
   fault.reset();
   resident_ = false;
   source_map_ = {};
   pixels_.reset(slot);
   target_.reset(target_slot);
   target_spec_ = &target;
-}
-
-void Sample::begin_hash() {
-  hash = combine(combine(combine(mix64(key.position), key.index), static_cast<std::uint64_t>(label)), content);
-  first_hash_ = hash;
 }
 
 SourceMap seen_source(const Sample& sample, ImageShape window) {

@@ -220,15 +220,15 @@ TEST_F(SampleTest, AllocatesNothingOnceItHasSeenTheSizes) {
 TEST_F(SampleTest, AppliesAPendingRecordOnce) {
   const TestImage source(6, 6, 1);
   show(source);
-  sample_.place_window({4, 4, 1});
+  place_window(sample_, {4, 4, 1});
   sample_.record.flip_x(4);
   sample_.record.translate(1, -1);
   const auto expected = apply(sample_.record, source.image, {4, 4, 1});
-  sample_.apply_pending({4, 4, 1});
+  apply_pending(sample_, {4, 4, 1});
   EXPECT_EQ(pixels(), expected);
   EXPECT_EQ(sample_.image().data, slot_.data());
   EXPECT_TRUE(sample_.record.is_identity());
-  sample_.apply_pending({4, 4, 1});
+  apply_pending(sample_, {4, 4, 1});
   EXPECT_EQ(pixels(), expected);
 }
 
@@ -236,10 +236,10 @@ TEST_F(SampleTest, AppliesAPendingRecordOnce) {
 TEST_F(SampleTest, AppliesAPendingRecordToTheWholeImageWithoutAWindow) {
   const TestImage source(5, 6, 1);
   show(source);
-  sample_.place_window(source.image.shape);
+  place_window(sample_, source.image.shape);
   sample_.record.flip_x(6);
   const auto expected = apply(sample_.record, source.image, source.image.shape);
-  sample_.apply_pending({});
+  apply_pending(sample_, {});
   EXPECT_EQ(sample_.image().shape, source.image.shape);
   EXPECT_EQ(pixels(), expected);
 }
@@ -247,7 +247,7 @@ TEST_F(SampleTest, AppliesAPendingRecordToTheWholeImageWithoutAWindow) {
 TEST_F(SampleTest, LeavesTheImageAloneWhenNothingIsPending) {
   const TestImage source(6, 6, 1);
   show(source);
-  sample_.apply_pending({4, 4, 1});
+  apply_pending(sample_, {4, 4, 1});
   EXPECT_EQ(sample_.image().shape, source.image.shape);
   EXPECT_EQ(pixels(), source.bytes);
 }
@@ -261,13 +261,13 @@ TEST(Centred, RoundsHalfAPixelToTheEvenNumberAsTorchvisionDoes) {
 
 TEST_F(SampleTest, CentresTheWindowOnce) {
   show(TestImage(7, 8, 1));
-  sample_.place_window({4, 4, 1});
+  place_window(sample_, {4, 4, 1});
   EXPECT_EQ(sample_.record.x, 2);
   EXPECT_EQ(sample_.record.y, 2);
   sample_.record.translate(2, 2);  // back to the corner: still placed
-  sample_.place_window({4, 4, 1});
+  place_window(sample_, {4, 4, 1});
   EXPECT_EQ(sample_.record.x, 0);
-  sample_.apply_pending({4, 4, 1});
+  apply_pending(sample_, {4, 4, 1});
   EXPECT_EQ(sample_.image().shape, (ImageShape{4, 4, 1}));
 }
 
@@ -372,11 +372,11 @@ TEST(Sample, IsResidentUntilItsPixelsMayHaveChanged) {
   Sample sample = fresh();
   EXPECT_EQ(sample.image().shape, (ImageShape{2, 2, 3}));
   EXPECT_NE(sample.image().data, nullptr);
-  sample.place_window({2, 2, 3});
-  sample.apply_pending({2, 2, 3});  // nothing is
+  place_window(sample, {2, 2, 3});
+  apply_pending(sample, {2, 2, 3});  // nothing is
   sample.record.flip_x(2);
   EXPECT_TRUE(sample.resident());
-  sample.apply_pending({2, 2, 3});
+  apply_pending(sample, {2, 2, 3});
   EXPECT_FALSE(sample.resident());
 
   sample = fresh();

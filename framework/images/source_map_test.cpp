@@ -16,7 +16,7 @@ class SourceMapTest : public testing::Test {
   // Some records that a stage could leave.
   void draw_record(std::uint64_t seed, ImageShape window) {
     Draw draw(seed, {}, 0);
-    if (draw.chance(0.7)) sample_.place_window(window);
+    if (draw.chance(0.7)) place_window(sample_, window);
     if (draw.chance(0.5)) sample_.record.flip_x(window.width);
     if (draw.chance(0.5)) sample_.record.flip_y(window.height);
     sample_.record.translate(static_cast<int>(draw.integer(-4, 4)), static_cast<int>(draw.integer(-4, 4)));
@@ -55,7 +55,7 @@ TEST_F(SourceMapTest, FollowsARecordThatIsExecuted) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     testkit::show_positions(sample_, kShape, target_);
     draw_record(seed, kWindow);
-    sample_.apply_pending(kWindow);
+    apply_pending(sample_, kWindow);
     EXPECT_GT(testkit::expect_source_map(sample_, 0), 5) << seed;
   }
 }
@@ -65,9 +65,9 @@ TEST_F(SourceMapTest, OfWhatTheNetworkSeesIsTheSameBeforeAndAfter) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     testkit::show_positions(sample_, kShape, target_);
     draw_record(seed, kWindow);
-    sample_.place_window(kWindow);  // as `batch` does
+    place_window(sample_, kWindow);  // as `batch` does
     const SourceMap before = seen_source(sample_, kWindow);
-    sample_.apply_pending(kWindow);
+    apply_pending(sample_, kWindow);
     EXPECT_EQ(seen_source(sample_, kWindow), before);
     EXPECT_EQ(sample_.source_map(), before);
   }
@@ -76,7 +76,7 @@ TEST_F(SourceMapTest, OfWhatTheNetworkSeesIsTheSameBeforeAndAfter) {
 TEST_F(SourceMapTest, SeesTheMiddleWhereNobodyPlacedTheWindow) {
   EXPECT_EQ(seen_source(sample_, kWindow).map, AffineMap::translation(4, 2));
   EXPECT_EQ(seen_source(sample_, {}).map, AffineMap());
-  sample_.place_window(kWindow);
+  place_window(sample_, kWindow);
   EXPECT_EQ(seen_source(sample_, kWindow).map, AffineMap::translation(4, 2)) << "once";
 }
 

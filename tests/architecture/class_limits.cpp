@@ -19,8 +19,6 @@ constexpr std::array kLarge = {
     ClassLimit{.name = "Replica", .public_functions = 25},
     // Its steps plan one set of tensors in turn: parts would hand all of it on.
     ClassLimit{.name = "ExecutablePlan", .public_functions = 20},
-    // A record that stages fill in turn: each field is a fact about one image.
-    ClassLimit{.name = "Sample", .public_functions = 20, .fields = 24},
     // Arrays side by side, one for each fact about its samples.
     ClassLimit{.name = "Batch", .fields = 27},
     // One type of six kinds: each can be made of it, asked for and changed.

@@ -116,7 +116,7 @@ void BatchLine::fill(Batch& batch, std::uint32_t slot, const SampleKey& key) con
         "batch", fmt::format("the image is {}, the batch holds {}", to_string(sample.image().shape), to_string(batch.image))};
   }
   if (sample.fault) return;
-  sample.place_window(batch.window);
+  place_window(sample, batch.window);
   std::memcpy(batch.change_pixels() + slot * batch.image.bytes(), sample.image().data, batch.image.bytes());
   batch.records[slot] = sample.record;
   batch.labels[slot] = sample.label;

@@ -68,8 +68,8 @@ Cell cell_of(const DataSet& data, Sample& sample) {
   }
   if (const std::string text = caption(data, sample); !text.empty()) cell.drawn.captions = {{text}};
   const ImageShape window = data.window().is_static() ? data.window() : sample.image().shape;
-  sample.place_window(window);
-  sample.apply_pending(window);
+  place_window(sample, window);
+  apply_pending(sample, window);
   const Image& target = sample.target();
   const TargetSpec& spec = sample.target_spec();
   const bool has_classes = target.data != nullptr && spec.kind == TargetSpec::Kind::classes;

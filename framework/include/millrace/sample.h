@@ -130,16 +130,22 @@ struct SampleFault {
   std::string cause;
 };
 
+// Where a sample comes from.
+struct SampleOrigin {
+  std::string url;           // a file, or the archive that holds it
+  std::string member;        // of an archive: its name there; empty for a file
+  std::uint64_t offset = 0;  // of an archive: where its bytes begin
+  std::string target_url;    // of the target, where it is a file of its own; for messages
+
+  std::string place() const;  // for messages: "photos/cat/1.jpg", "shards/3.tar: 00042.jpg"
+};
+
 // One slot of a batch on its way from the source to the network.
-class Sample {
+class Sample : public SampleOrigin {
  public:
   SampleKey key;
-  std::string url;                   // where it came from: a file, or the archive that holds it
-  std::string member;                // of an archive: its name there; empty for a file
-  std::uint64_t offset = 0;          // of an archive: where its bytes begin
   ByteBuffer encoded;                // the file's bytes; may be pixels already, see `decoded`
   ByteBuffer encoded_target;         // its target's
-  std::string target_url;            // of the target, where it is a file of its own; for messages
   ImageShape decoded;                // not empty: `encoded` holds pixels of this shape, and is not to be decoded
   std::int32_t label = -1;           // class index
   std::vector<float> numbers;        // to be predicted: as many as Source::numbers() says, or rows of as many one after the other
@@ -150,7 +156,8 @@ class Sample {
   bool windowed = false;             // the record places the network's window in this image; see place_window()
   bool cached = false;               // came out of a SampleCache: stages before it are to leave it alone
   std::uint64_t content = 0;         // hash of the encoded bytes, target and numbers included
-  std::uint64_t hash = 0;            // of position, index, label, encoded bytes and every draw so far
+  std::uint64_t first_hash = 0;      // of position, index, label and content
+  std::uint64_t hash = 0;            // the same, and every draw so far
   std::optional<SampleFault> fault;  // set by the graph when a stage threw ErrorKind::content; later stages skip the sample
 
   ImageView image() const { return pixels_.image; }  // the pixels, to be read
@@ -166,25 +173,18 @@ class Sample {
   }
   const Image& target() const { return target_.image; }
   const TargetSpec& target_spec() const { return *target_spec_; }
-  std::string place() const;  // for messages: "photos/cat/1.jpg", "shards/3.tar: 00042.jpg"
+  const SourceMap& source_map() const { return source_map_; }  // of image(), before the record; right or unknown
 
   // A buffer for an image of this shape, other than that of image(); the batch's own slot where the shape is the batch's.
   Image new_image(ImageShape shape);
-  // Makes a buffer from new_image() the sample's image. Drops a pending record and clears resident() and source_map().
-  void set_image(const Image& image);
+  // Makes a buffer from new_image() the sample's image. Drops a pending record and clears resident(). A decoder, which makes the
+  // first image, knows its source.
+  void set_image(const Image& image, const SourceMap& source = {});
   // An image made of the one before: its pixel p shows what that one showed at to_before(p), borders apart. source_map() follows.
   void set_image(const Image& image, const AffineMap& to_before);
-  void set_image(const Image& image, const SourceMap& source);  // the first one, which a decoder makes
   // The same for the target. REQUIRES: by the time a stage is left, its shape is target_spec().shape(image().shape).
   Image new_target(ImageShape shape);
   void set_target(const Image& target);
-  // Centres the window in the image (centre.h), by the record, once after set_image(). Stages that edit the record call it first.
-  void place_window(ImageShape window);
-  // Executes a pending record on the host, for image and target: before pixels are resampled or recoloured. `window`: what the
-  // record yields; one that is not static: the whole image.
-  void apply_pending(ImageShape window);
-
-  const SourceMap& source_map() const { return source_map_; }  // of image(), before the record; right or unknown
 
   // Whether the pixels are the same whenever this index comes, so that a device may keep them (SampleCache). Records may differ.
   bool resident() const { return resident_; }
@@ -192,8 +192,6 @@ class Sample {
 
   // Called by the graph before the slot is filled again. `target` lives as long as the sample.
   void reset(const SampleKey& new_key, Image slot, const TargetSpec& target = kNoTarget, Image target_slot = {});
-  void begin_hash();  // from key, label and content
-  bool has_draws() const { return hash != first_hash_; }
 
  private:
   static const TargetSpec kNoTarget;
@@ -210,9 +208,14 @@ class Sample {
   Plane pixels_, target_;
   SourceMap source_map_;
   const TargetSpec* target_spec_ = &kNoTarget;
-  std::uint64_t first_hash_ = 0;
   bool resident_ = false;
 };
+
+// Centres the window in the image (centre.h), by the record, once after set_image(). Stages that edit the record call it first.
+void place_window(Sample& sample, ImageShape window);
+// Executes a pending record on the host, for image and target: before pixels are resampled or recoloured. `window`: what the
+// record yields; one that is not static: the whole image.
+void apply_pending(Sample& sample, ImageShape window);
 
 // From pixels of the window to pixels of the source image, the record included; unknown where source_map() is. For masks and
 // boxes at the size of the source image.

@@ -37,7 +37,7 @@ void execute_record(Sample& sample, ImageShape window) {
     record.y = static_cast<std::int16_t>(record.y - record.step_y * centred(shape.height, window.height));
     sample.windowed = false;
   }
-  sample.apply_pending(shape);
+  apply_pending(sample, shape);
 }
 
 }  // namespace millrace

@@ -91,7 +91,7 @@ void Geometry::place(Sample& sample, const Placement& placement, ImageShape wind
     return;
   }
   AugmentationRecord& record = sample.record;
-  sample.place_window(window);
+  place_window(sample, window);
   record.border = outside_.border;
   std::copy(std::begin(outside_.fill), std::end(outside_.fill), std::begin(record.fill));
   if (placement.flip_x) record.flip_x(window.width);

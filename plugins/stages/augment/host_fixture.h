@@ -62,7 +62,7 @@ class HostTest : public testing::Test {
     show(sample, index, pattern(shape), shape);
     process(Augment(params_, context_), sample);
     EXPECT_EQ(sample.image().shape, shape);
-    sample.place_window(context_.window);
+    place_window(sample, context_.window);
     return seen(sample.image(), sample.record, context_.window);
   }
 

@@ -59,7 +59,7 @@ TEST_F(HostTest, ALargerTargetFollowsItsRecord) {
       for (std::uint64_t index = 0; index < 30; ++index) {
         testkit::show_positions(sample, kShape, target, {.epoch = 0, .position = index, .index = index});
         process(stage, sample);
-        sample.apply_pending(context_.window);
+        apply_pending(sample, context_.window);
         EXPECT_GT(testkit::expect_follows(sample), 150) << border;
         EXPECT_GT(testkit::expect_source_map(sample, 0), 30) << border;
       }

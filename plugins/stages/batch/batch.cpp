@@ -203,7 +203,7 @@ void BatchSamples::check_target(Batch& batch, std::uint32_t slot) const {
 
 void BatchSamples::take(Batch& batch, std::uint32_t slot) const {
   Sample& sample = batch.samples[slot];
-  if (batch.window.is_static()) sample.place_window(batch.window);
+  if (batch.window.is_static()) place_window(sample, batch.window);
   batch.labels[slot] = sample.label;
   batch.records[slot] = sample.record;
   batch.records[slot].noise = sample.noise;

@@ -87,7 +87,7 @@ void Cache::name_damage(std::uint64_t index) {
 }
 
 void Cache::process(Sample& sample, Draw&) {
-  if (sample.has_draws()) {
+  if (sample.hash != sample.first_hash) {
     fail(ErrorKind::usage,
          "a stage before the cache changes images at random: that would be the same change in every epoch; move the "
          "cache before it");

@@ -46,7 +46,6 @@ class CacheFileTest : public testing::Test {
     sample_.label = static_cast<std::int32_t>(index);
     sample_.numbers = {0.5F, static_cast<float>(index)};
     sample_.content = 1000 + index;
-    sample_.begin_hash();
     const Image image = sample_.new_image({2, static_cast<std::int32_t>(index) + 1, 3});
     std::memset(image.data, static_cast<int>(index), image.shape.bytes());
     sample_.set_image(image, map_of(index));

@@ -129,7 +129,7 @@ TEST_F(CropTest, AppliesAPendingRecordFirst) {
   context_.window = {6, 6, 2};
   Crop stage(params_, context_);
   show({6, 6, 2});
-  sample_.place_window(context_.window);
+  place_window(sample_, context_.window);
   sample_.record.border = Border::edge;
   sample_.record.translate(-1, -1);
   EXPECT_EQ(cut(stage), (std::pair{3, 3}));

@@ -75,7 +75,7 @@ TEST_F(NoiseTest, SurvivesStagesBehindIt) {
   std::fill_n(image.data, image.shape.bytes(), std::uint8_t{9});
   sample_.set_image(image);
   sample_.record.flip_x(4);
-  sample_.apply_pending({4, 4, 3});
+  apply_pending(sample_, {4, 4, 3});
   EXPECT_EQ(sample_.noise, 25);
 }
 

@@ -75,7 +75,7 @@ ImageShape Pad::image_shape() const {
 }
 
 void Pad::process(Sample& sample, Draw&) {
-  sample.apply_pending(window_);
+  apply_pending(sample, window_);
   const ImageShape from = sample.image().shape, to = result(from);
   if (to == from) return;
   AugmentationRecord& record = sample.record;  // a window that begins before the image, executed here
@@ -85,7 +85,7 @@ void Pad::process(Sample& sample, Draw&) {
   record.border = border_;
   std::copy(fill_.begin(), fill_.end(), std::begin(record.fill));
   sample.windowed = true;  // also when the margin is below and on the right only
-  sample.apply_pending(to);
+  apply_pending(sample, to);
 }
 
 }  // namespace millrace

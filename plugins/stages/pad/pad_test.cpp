@@ -124,7 +124,7 @@ TEST_F(PadTest, AppliesAPendingRecordFirst) {
   params_.margin = Size{0, 1};
   context_.window = {1, 3, 1};
   show({1, 3, 1}, {1, 2, 3});
-  sample_.place_window(context_.window);
+  place_window(sample_, context_.window);
   sample_.record.flip_x(3);
   EXPECT_EQ(padded(), (Bytes{0, 3, 2, 1, 0}));
   EXPECT_TRUE(sample_.record.is_identity());

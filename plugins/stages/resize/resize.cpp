@@ -61,7 +61,7 @@ ImageShape Resize::image_shape() const {
 
 void Resize::process(Sample& sample, Draw&) {
   thread_local Resampler resampler;
-  sample.apply_pending(window_);
+  apply_pending(sample, window_);
   const ImageView from = sample.image();
   const ImageShape to = result(from.shape);
   if (to == from.shape) return;

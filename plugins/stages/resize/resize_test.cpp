@@ -88,7 +88,7 @@ TEST_F(ResizeTest, AppliesAPendingRecordFirst) {
   context_.window = {8, 8, 1};
   Resize stage(params_, context_);
   show({8, 8, 1});
-  sample_.place_window(context_.window);
+  place_window(sample_, context_.window);
   sample_.record.flip_x(8);
   auto flipped = pattern({8, 8, 1});
   for (std::size_t row = 0; row < 8; ++row)
