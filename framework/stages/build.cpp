@@ -141,16 +141,10 @@ Error error_at(const StagePlan& stage, const GraphPlan& graph) {
   return error.in(is_found ? place_of_stage(named->at(), graph.name, stage.name) : place_of(stage, graph));
 }
 
-// Whether the first sample has no label, which a source may know only as it reads.
+// Whether the first sample has no label, which a source may know only as it reads. A bad sample is told later.
 bool lacks_label(const GraphData& data) {
   Sample sample;
-  sample.reset({0, 0, SampleOrder(*data.source, 0).listed(0), 0}, {}, data.target);
-  try {
-    data.source->read(sample);
-  } catch (const Error&) {
-    return false;  // it is a bad sample, which is told later
-  }
-  return sample.label < 0;
+  return data.read_sample(SampleOrder(*data.source, 0).listed(0), sample).empty() && sample.label < 0;
 }
 
 constexpr const char* kPerDevice = "per_device";  // of a Batcher, instead of `size`
@@ -498,6 +492,16 @@ std::uint64_t GraphData::samples_until(std::uint64_t step) const {
   const std::uint64_t steps = steps_per_epoch();
   const std::uint64_t of_an_epoch = batch.last == BatchSpec::Last::keep ? samples_per_epoch : steps * batch.size;
   return step / steps * of_an_epoch + step % steps * batch.size;
+}
+
+std::string GraphData::read_sample(std::uint64_t index, Sample& sample) const {
+  sample.reset({0, 0, index, 0}, {}, target);
+  try {
+    source->read(sample);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
 }
 
 }  // namespace millrace

@@ -45,6 +45,9 @@ struct GraphData : DataContext {
 
   std::uint64_t steps_per_epoch() const;
   std::uint64_t samples_until(std::uint64_t step) const;  // in all steps before this one
+  // Fills the sample as the source gives it, outside of a running graph. "", or what the source says of a sample that it cannot
+  // read.
+  std::string read_sample(std::uint64_t index, Sample& sample) const;
 };
 
 // One graph's stages while they are made. First the data stages up to `batch`; then, when the replicas are known, the rest.

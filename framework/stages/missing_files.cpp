@@ -4,7 +4,6 @@
 
 #include "graph/order.h"
 #include "millrace/error.h"
-#include "millrace/sample.h"
 #include "millrace/source.h"
 #include "millrace/util/bad_sample_budget.h"
 #include "millrace/util/file_sizes.h"
@@ -15,13 +14,8 @@ namespace {
 // What reading it says.
 std::string fault_of(const GraphBuild& build, std::uint64_t index) {
   Sample sample;
-  sample.reset({0, 0, index, 0}, {}, build.data().target);
-  try {
-    build.data().source->read(sample);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return fmt::format("'{}' is there now", sample.place());
+  const std::string fault = build.data().read_sample(index, sample);
+  return fault.empty() ? fmt::format("'{}' is there now", sample.place()) : fault;
 }
 
 // Null: the batches know no budget.

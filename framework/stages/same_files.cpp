@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "graph/order.h"
-#include "millrace/error.h"
 #include "millrace/storage.h"
 #include "millrace/util/file_sizes.h"
 #include "millrace/util/text.h"
@@ -31,12 +30,7 @@ class FrugalReader {
   bool read(const GraphBuild& build, std::uint64_t index, Sample& sample) {
     if (reads_ >= most_ || bytes_ >= kMostBytesCompared) return false;
     ++reads_;
-    try {
-      sample.reset({0, 0, index, 0}, {}, build.data().target);
-      build.data().source->read(sample);
-    } catch (const Error&) {
-      return false;
-    }
+    if (!build.data().read_sample(index, sample).empty()) return false;
     bytes_ += sample.encoded.size();
     if (url_scheme(sample.url) != "file") most_ = kMostRemoteReads;
     return sample.encoded.size() > 0;
