@@ -35,8 +35,6 @@ constexpr std::array kLarge = {
     // What a GPU is to the backend, so that it can be acted out on the host: memory, queues, libraries, checks.
     ClassLimit{.name = "Machine", .public_functions = 21},
     ClassLimit{.name = "CudaMachine", .public_functions = 17},
-    // A table of functions, one for each pass over memory.
-    ClassLimit{.name = "Kernels", .public_functions = 22},
     // A tensor that is planned has two fields: its number, and where it lies.
     ClassLimit{.name = "Normalisation", .folder = "plugins/backends/cpu", .fields = 32},
     ClassLimit{.name = "Normalisation", .folder = "plugins/backends/cuda", .fields = 37},

@@ -90,13 +90,8 @@ struct NormaliseBackwardArguments {
   const Map* y = nullptr;         // output of forward: for relu, used in place of the residual
 };
 
-struct Kernels {
-  const char* instruction_set;
-  bool bf16;                                            // maps may be bf16; otherwise float32 alone
-  const WinogradKernels *winograd_bf16, *winograd_f32;  // null: these have none
-  const WinogradKernels* winograd(DataType type) const { return type == DataType::bf16 ? winograd_bf16 : winograd_f32; }
-
-  // ---- Batch normalisation ----
+// Batch normalisation.
+struct NormalisationKernels {
   // Mean and biased variance of each channel over (n, height, width), in one pass, safe for means far from zero.
   void (*batch_statistics)(const Map& x, float* mean, float* variance);
   void (*normalise)(const NormaliseArguments& arguments);
@@ -113,8 +108,10 @@ struct Kernels {
   // REQUIRES: windows do not overlap (kernel <= stride), and have no wide index.
   void (*normalise_backward_unpool)(const NormaliseBackwardArguments& arguments, const float* d_shift, const float* d_scale,
                                     double count, const PoolWindow& window, const std::uint8_t* index, const Map& dx);
+};
 
-  // ---- Pooling. y is the smaller map; x and y agree in type, n and channels. ----
+// y is the smaller map; x and y agree in type, n and channels.
+struct PoolingKernels {
   // index (n, blocks, y.pixels, 16), a byte for each element, or std::int32_t where has_wide_index(): where in its window the
   // largest value was (row * kernel_width + column; the first of equal ones; NaN counts as largest); null in inference. mean and
   // variance of y for a batch normalisation after it, found in the same pass; both may be null.
@@ -122,16 +119,19 @@ struct Kernels {
   void (*max_pool_backward)(const PoolWindow& window, const void* index, const Map& dy, const Map& dx);
   void (*average_pool)(const PoolWindow& window, const Map& x, const Map& y);
   void (*average_pool_backward)(const PoolWindow& window, const Map& dy, const Map& dx);
+};
 
-  // ---- Depthwise convolution. REQUIRES: fits_depthwise(window); y is as large as the convolution makes it, with less padding at
-  // the bottom and on the right than the window is large. ----
-  // weights (blocks, kernel_height, kernel_width, 16) of the maps' type, zero past the last channel; d_weights float32. bias
-  // null: none. relu: applied to what is written.
+// Depthwise convolution. REQUIRES: fits_depthwise(window); y is as large as the convolution makes it, with less padding at the
+// bottom and on the right than the window is large.
+// weights (blocks, kernel_height, kernel_width, 16) of the maps' type, zero past the last channel; d_weights float32. bias null:
+// none. relu: applied to what is written.
+struct DepthwiseKernels {
   void (*depthwise)(const PoolWindow& window, const Map& x, const void* weights, const float* bias, bool relu, const Map& y);
   void (*depthwise_backward_data)(const PoolWindow& window, const Map& dy, const void* weights, const Map& dx);
   void (*depthwise_backward_weights)(const PoolWindow& window, const Map& x, const Map& dy, float* d_weights);
+};
 
-  // ---- Element by element ----
+struct ElementwiseKernels {
   void (*activate)(Activation activation, const Map& x, const Map& y);  // y may be x
   // dx = dy * activation'(x); for relu x may be forward's y. dx null: not wanted; may be dy. d_bias null: not wanted; else the
   // sum of dx by channel: the gradient of the bias of the layer in front.
@@ -139,14 +139,24 @@ struct Kernels {
   void (*add)(const Map& a, const Map& b, const Map& y);  // y may be a or b
   void (*scale)(float factor, const Map& x, const Map& y);
   void (*fill_zero)(const Map& y);
+};
 
-  // ---- Arrays. Disjoint or the same. ----
+// Arrays are disjoint or the same.
+struct ArrayKernels {
   // copy = decay * copy + (1 - decay) * value; then, if it is to be written back, value = copy.
   void (*blend)(float* value, float* copy, double decay, bool write_back, std::size_t elements);
   // to[i] = from[0][i] + from[1][i] + ..., in this order; `to` may be one of them.
   void (*sum)(float* to, const float* const* from, std::size_t sources, std::size_t elements);
   void (*to_bf16)(const float* from, std::uint16_t* to, std::size_t elements);
   void (*to_f32)(const std::uint16_t* from, float* to, std::size_t elements);
+};
+
+// All of one instruction set.
+struct Kernels : NormalisationKernels, PoolingKernels, DepthwiseKernels, ElementwiseKernels, ArrayKernels {
+  const char* instruction_set;
+  bool bf16;                                            // maps may be bf16; otherwise float32 alone
+  const WinogradKernels *winograd_bf16, *winograd_f32;  // null: these have none
+  const WinogradKernels* winograd(DataType type) const { return type == DataType::bf16 ? winograd_bf16 : winograd_f32; }
 };
 
 // Null, or why this processor cannot run the kernels (x86-64 without AVX2).

@@ -15,7 +15,7 @@ DataType type_of(const auto&, const auto&... others) { return type_of(others...)
 
 template <auto kMember, auto kOfBf16>
 struct ByType;
-template <class... Arguments, void (*Kernels::*kMember)(Arguments...), void (*kOfBf16)(Arguments...)>
+template <class Section, class... Arguments, void (*Section::*kMember)(Arguments...), void (*kOfBf16)(Arguments...)>
 struct ByType<kMember, kOfBf16> {
   static void call(Arguments... arguments) {
     (type_of(arguments...) == DataType::bf16 ? kOfBf16 : avx512::kTable.*kMember)(arguments...);
@@ -46,31 +46,28 @@ constexpr const WinogradKernels* kWinogradF32 = nullptr;
 }  // namespace
 
 constinit const Kernels kTable{
-    .instruction_set = MILLRACE_TEXT(MILLRACE_ISA),
-    .bf16 = kBf16,
-    .winograd_bf16 = kWinogradBf16,
-    .winograd_f32 = kWinogradF32,
-    .batch_statistics = MILLRACE_MAPS(batch_statistics),
-    .normalise = MILLRACE_MAPS(normalise),
-    .normalise_backward_sums = MILLRACE_MAPS(normalise_backward_sums),
-    .normalise_backward = MILLRACE_MAPS(normalise_backward),
-    .normalise_backward_unpool = MILLRACE_MAPS(normalise_backward_unpool),
-    .max_pool = MILLRACE_MAPS(max_pool),
-    .max_pool_backward = MILLRACE_MAPS(max_pool_backward),
-    .average_pool = MILLRACE_MAPS(average_pool),
-    .average_pool_backward = MILLRACE_MAPS(average_pool_backward),
-    .depthwise = MILLRACE_MAPS(depthwise),
-    .depthwise_backward_data = MILLRACE_MAPS(depthwise_backward_data),
-    .depthwise_backward_weights = MILLRACE_MAPS(depthwise_backward_weights),
-    .activate = MILLRACE_MAPS(activate),
-    .activate_backward = MILLRACE_MAPS(activate_backward),
-    .add = MILLRACE_MAPS(add),
-    .scale = MILLRACE_MAPS(scale),
-    .fill_zero = MILLRACE_MAPS(fill_zero),
-    .blend = blend,
-    .sum = sum,
-    .to_bf16 = to_bf16,
-    .to_f32 = to_f32,
+    {.batch_statistics = MILLRACE_MAPS(batch_statistics),
+     .normalise = MILLRACE_MAPS(normalise),
+     .normalise_backward_sums = MILLRACE_MAPS(normalise_backward_sums),
+     .normalise_backward = MILLRACE_MAPS(normalise_backward),
+     .normalise_backward_unpool = MILLRACE_MAPS(normalise_backward_unpool)},
+    {.max_pool = MILLRACE_MAPS(max_pool),
+     .max_pool_backward = MILLRACE_MAPS(max_pool_backward),
+     .average_pool = MILLRACE_MAPS(average_pool),
+     .average_pool_backward = MILLRACE_MAPS(average_pool_backward)},
+    {.depthwise = MILLRACE_MAPS(depthwise),
+     .depthwise_backward_data = MILLRACE_MAPS(depthwise_backward_data),
+     .depthwise_backward_weights = MILLRACE_MAPS(depthwise_backward_weights)},
+    {.activate = MILLRACE_MAPS(activate),
+     .activate_backward = MILLRACE_MAPS(activate_backward),
+     .add = MILLRACE_MAPS(add),
+     .scale = MILLRACE_MAPS(scale),
+     .fill_zero = MILLRACE_MAPS(fill_zero)},
+    {.blend = blend, .sum = sum, .to_bf16 = to_bf16, .to_f32 = to_f32},
+    MILLRACE_TEXT(MILLRACE_ISA),
+    kBf16,
+    kWinogradBf16,
+    kWinogradF32,
 };
 
 }  // namespace millrace::cpu::MILLRACE_ISA
