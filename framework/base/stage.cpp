@@ -4,6 +4,7 @@
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "millrace/util/sample_cache.h"
 #include "millrace/util/telemetry.h"
 
 namespace millrace {

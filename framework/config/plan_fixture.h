@@ -9,6 +9,7 @@
 #include "config/plan.h"
 #include "millrace/batch.h"
 #include "millrace/error.h"
+#include "millrace/util/batcher.h"
 
 namespace millrace::plan_test {
 

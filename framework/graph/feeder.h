@@ -13,6 +13,8 @@
 #include "graph/order.h"
 #include "graph/workers.h"
 #include "millrace/detail/split.h"
+#include "millrace/util/batcher.h"
+#include "millrace/util/sample_cache.h"
 
 namespace millrace::flow {
 

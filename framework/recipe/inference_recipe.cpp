@@ -4,6 +4,7 @@
 
 #include "config/document.h"
 #include "millrace/loss.h"
+#include "millrace/util/sample_cache.h"
 #include "plugin/loss_params.h"
 #include "weights/weights.h"
 

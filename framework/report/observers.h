@@ -13,6 +13,7 @@
 
 #include "base/mutex.h"
 #include "millrace/observer.h"
+#include "millrace/util/telemetry_event.h"
 
 namespace millrace {
 

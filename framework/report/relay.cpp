@@ -5,6 +5,7 @@
 #include "base/out_of_memory.h"
 #include "base/thread_name.h"
 #include "millrace/error.h"
+#include "millrace/util/telemetry_event.h"
 #include "millrace/util/wire.h"
 
 namespace millrace {

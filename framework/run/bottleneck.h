@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "millrace/observer.h"
+#include "millrace/util/telemetry_event.h"
 
 namespace millrace {
 

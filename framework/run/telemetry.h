@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "millrace/observer.h"
+#include "millrace/util/telemetry_event.h"
 #include "run/run_context.h"
 #include "run/stopwatch.h"
 

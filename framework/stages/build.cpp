@@ -13,6 +13,7 @@
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/stage.h"
+#include "millrace/util/sample_cache.h"
 #include "millrace/util/text.h"
 #include "stages/median_weights.h"
 

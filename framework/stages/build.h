@@ -10,6 +10,7 @@
 #include "config/plan.h"
 #include "millrace/backend/backend.h"
 #include "millrace/stage.h"
+#include "millrace/util/batcher.h"
 
 namespace millrace {
 

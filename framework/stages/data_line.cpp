@@ -8,6 +8,7 @@
 
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
+#include "millrace/util/sample_cache.h"
 
 namespace millrace {
 namespace {

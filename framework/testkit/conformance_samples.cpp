@@ -7,6 +7,7 @@
 
 #include "graph/guard.h"
 #include "millrace/error.h"
+#include "millrace/util/batcher.h"
 #include "testkit/conformance_stage.h"
 
 namespace millrace::conformance {

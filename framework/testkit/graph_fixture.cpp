@@ -2,6 +2,7 @@
 
 #include "graph/order.h"
 #include "millrace/batch.h"
+#include "millrace/util/batcher.h"
 
 namespace millrace::testkit {
 

@@ -15,10 +15,11 @@
 #include "millrace/batch.h"
 #include "millrace/plugin.h"
 #include "millrace/stage.h"
+#include "millrace/util/batcher.h"
 
 namespace millrace::testkit {
 
-void add_stages(Registry& registry);                           // all of them
+void add_stages(Registry& registry);                            // all of them
 StageType over(StageType type, std::string_view payload_type);  // with this payload on all its ports
 
 // Synthetic samples: 8 encoded bytes made from the index, label = index % classes, url "sample/<index>".
@@ -27,8 +28,8 @@ class CountingSource : public Source {
   struct Params {
     SourceParams sampling;
     std::int64_t size = 32, classes = 10;
-    std::int64_t bad_every = 0;    // each index that is a multiple of this (but for 0) is bad content
-    std::int64_t fails_at = -1;    // reading this index fails with `failure`
+    std::int64_t bad_every = 0;  // each index that is a multiple of this (but for 0) is bad content
+    std::int64_t fails_at = -1;  // reading this index fails with `failure`
     std::string failure = "storage";
     std::int64_t sleep_microseconds = 0;  // in each read
   };
@@ -44,7 +45,8 @@ class CountingSource : public Source {
   Params params_;
 };
 
-// Fills the image from the encoded bytes and a draw, so that a wrong sample, order or draw changes the pixels. (H, W, C) as given.
+// Fills the image from the encoded bytes and a draw, so that a wrong sample, order or draw changes the pixels. (H, W, C) as
+// given.
 class Paint : public SampleTransform {
  public:
   struct Params {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "data_set.h"
+#include "millrace/util/batcher.h"
 
 namespace millrace {
 
@@ -19,8 +20,8 @@ class BatchLine {
   bool changes_batches() const { return !stages_.empty(); }
   std::uint64_t steps() const;  // of an epoch; one where it has not a whole one
 
-  // The batch of this number in an epoch, as it goes into the training step. Bad samples have weight 0 in it and keep their fault;
-  // a run may have replaced them. Its samples are as they arrived at `batch`.
+  // The batch of this number in an epoch, as it goes into the training step. Bad samples have weight 0 in it and keep their
+  // fault; a run may have replaced them. Its samples are as they arrived at `batch`.
   Ref<Batch> load(std::uint64_t epoch, std::uint64_t number, unsigned threads) const;
 
  private:

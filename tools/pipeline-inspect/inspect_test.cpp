@@ -11,6 +11,7 @@
 #include "millrace/observer.h"
 #include "millrace/optimizer.h"
 #include "millrace/storage.h"
+#include "millrace/util/batcher.h"
 #include "millrace/util/load_plugins.h"
 #include "network/load.h"
 #include "testkit/files.h"

@@ -111,10 +111,6 @@ class LayerDescription : public LayerAttributes {
   ParamSet<Params> params;
 };
 
-// The type of a layer's class. For Registry::add_layer().
-template <class T>
-LayerType layer_type();
-
 }  // namespace millrace
 
 #include "millrace/detail/layer_type.h"

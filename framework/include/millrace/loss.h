@@ -183,10 +183,6 @@ class LossDescription {
   std::vector<LossExample> examples_;
 };
 
-// The type of a loss's class. For Registry::add_loss().
-template <class L>
-LossType loss_type();
-
 }  // namespace millrace
 
 #include "millrace/detail/loss_type.h"

@@ -45,36 +45,6 @@ struct OptimizerState {
   StateShape shape = StateShape::element;
 };
 
-// An optimizer with its parameters. Immutable and thread-safe.
-class Optimizer {
- public:
-  virtual ~Optimizer() = default;
-  const std::string& name() const { return name_; }
-  OptimizerScope scope() const { return scope_; }
-  const std::vector<OptimizerState>& states() const { return states_; }  // those that are kept with these parameters
-  bool keeps_reduced() const;                                            // some state is not of elements
-  bool has_momentum() const { return has_momentum_; }                    // above 0, that UpdateTime::momentum replaces
-
-  // Calls `submit` for each kernel of one update, in order; each reads what the ones before wrote. The element is copied.
-  // REQUIRES: one array for each of states(); squares for scope `parameter` and with reduced states; for scope `matrix` squares
-  // and directions, where directions() comes first and then every segment of them is made orthogonal, as newton_schulz() says
-  // (orthogonalise.h).
-  using Submit = std::function<void(const Kernel& kernel, const void* element)>;
-  virtual void update(const UpdateArguments& arguments, const UpdateTime& time, const Submit& submit) const = 0;
-  // Writes directions and changes states. REQUIRES: scope `matrix`.
-  virtual void directions(const UpdateArguments& arguments, const UpdateTime& time, const Submit& submit) const = 0;
-  virtual NewtonSchulz newton_schulz() const = 0;
-
- protected:
-  Optimizer(std::string name, OptimizerScope scope, std::vector<OptimizerState> states, bool has_momentum);
-
- private:
-  std::string name_;
-  OptimizerScope scope_;
-  std::vector<OptimizerState> states_;
-  bool has_momentum_;
-};
-
 // What an optimizer says about itself, in `static void describe(OptimizerDescription<Params>&)`.
 template <class Params>
 class OptimizerDescription {
@@ -106,11 +76,6 @@ class OptimizerDescription {
   std::vector<Kept> kept_;
   double Params::*momentum_ = nullptr;
 };
-
-// What the registry keeps of an optimizer's class.
-struct OptimizerType;
-template <class R>
-OptimizerType optimizer_type();
 
 }  // namespace millrace
 

@@ -38,6 +38,7 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/detail/diagnostics.h"
 #include "millrace/detail/param_fields.h"
 #include "millrace/detail/param_info.h"
 #include "millrace/detail/value.h"
@@ -65,25 +66,6 @@ enum class RecipeEffect : std::uint8_t {
   cuts,         // cuts to the size of training: photographs that keep their size go without it
   states_size,  // says which size images have: photographs that keep their size have it in place of that
   resizes,      // makes all images one size, which photographs then get too
-};
-
-// Collects what is wrong with a file so that several mistakes are reported in one go.
-class Diagnostics {
- public:
-  void add(const Position& at, std::string message);
-  bool empty() const { return entries_.empty(); }
-  std::size_t size() const { return entries_.size(); }
-  std::string text() const;   // sorted by position, one "file:line:column: message" a line
-  void throw_if_any() const;  // Error(ErrorKind::usage, text())
-
-  struct Entry {
-    Position at;
-    std::string message;
-  };
-  const std::vector<Entry>& entries() const { return entries_; }  // in the order in which they were added
-
- private:
-  std::vector<Entry> entries_;
 };
 
 // Refines the parameter just added.

@@ -212,20 +212,6 @@ class Stage {
   virtual void restore(std::string_view /*saved*/) {}
 };
 
-// A SampleTransform that remembers samples in the state in which they reach it. The framework asks the cache before it reads. A
-// sample in the cache is not read, the stages before the cache do not see it, and its `cached` is set. Thread-safe.
-class SampleCache {
- public:
-  virtual ~SampleCache() = default;
-
-  // Fills the sample key.index as the source and the earlier stages would have, `content` included. Returns false if the cache
-  // does not have it.
-  virtual bool fetch(Sample& sample) = 0;
-
-  // Whether devices are to keep the images too; the samples are resident() after the cache, and must still be so in `batch`.
-  virtual bool on_device() const { return false; }
-};
-
 // Changes one sample at a time, on any thread, several at once. A sample that throws ErrorKind::content is marked bad and skipped
 // by later stages; any other error ends the run. Ports: an ImageChunk in and out, unless described otherwise.
 class SampleTransform : public Stage {

@@ -11,6 +11,7 @@
 #include "millrace/batch.h"
 #include "millrace/stage.h"
 #include "millrace/util/bad_sample_budget.h"
+#include "millrace/util/batcher.h"
 
 namespace millrace {
 

@@ -10,6 +10,7 @@
 #include "entry.h"
 #include "memory_store.h"
 #include "millrace/stage.h"
+#include "millrace/util/sample_cache.h"
 
 namespace millrace {
 

@@ -13,6 +13,36 @@
 
 namespace millrace {
 
+// An optimizer with its parameters. Immutable and thread-safe.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  const std::string& name() const { return name_; }
+  OptimizerScope scope() const { return scope_; }
+  const std::vector<OptimizerState>& states() const { return states_; }  // those that are kept with these parameters
+  bool keeps_reduced() const;                                            // some state is not of elements
+  bool has_momentum() const { return has_momentum_; }                    // above 0, that UpdateTime::momentum replaces
+
+  // Calls `submit` for each kernel of one update, in order; each reads what the ones before wrote. The element is copied.
+  // REQUIRES: one array for each of states(); squares for scope `parameter` and with reduced states; for scope `matrix` squares
+  // and directions, where directions() comes first and then every segment of them is made orthogonal, as newton_schulz() says
+  // (orthogonalise.h).
+  using Submit = std::function<void(const Kernel& kernel, const void* element)>;
+  virtual void update(const UpdateArguments& arguments, const UpdateTime& time, const Submit& submit) const = 0;
+  // Writes directions and changes states. REQUIRES: scope `matrix`.
+  virtual void directions(const UpdateArguments& arguments, const UpdateTime& time, const Submit& submit) const = 0;
+  virtual NewtonSchulz newton_schulz() const = 0;
+
+ protected:
+  Optimizer(std::string name, OptimizerScope scope, std::vector<OptimizerState> states, bool has_momentum);
+
+ private:
+  std::string name_;
+  OptimizerScope scope_;
+  std::vector<OptimizerState> states_;
+  bool has_momentum_;
+};
+
 struct OptimizerType : TypeDescription {
   OptimizerScope scope = OptimizerScope::element;
   std::vector<OptimizerState> states;  // all that it may keep

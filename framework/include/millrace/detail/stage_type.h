@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-class Batcher;           // batch.h
+class Batcher;           // util/batcher.h
 struct LossParams;       // loss.h
 struct OptimizerParams;  // optimizer.h
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "millrace/observer.h"
+#include "millrace/util/telemetry_event.h"
 
 namespace millrace {
 

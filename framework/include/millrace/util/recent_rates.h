@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "millrace/observer.h"
+#include "millrace/util/telemetry_event.h"
 
 namespace millrace {
 

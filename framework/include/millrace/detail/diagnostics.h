@@ -1,0 +1,31 @@
+// Mistakes of a file, before they become one error. Included by params.h.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "millrace/detail/value.h"
+
+namespace millrace {
+
+// Collects what is wrong with a file so that several mistakes are reported in one go.
+class Diagnostics {
+ public:
+  void add(const Position& at, std::string message);
+  bool empty() const { return entries_.empty(); }
+  std::size_t size() const { return entries_.size(); }
+  std::string text() const;   // sorted by position, one "file:line:column: message" a line
+  void throw_if_any() const;  // Error(ErrorKind::usage, text())
+
+  struct Entry {
+    Position at;
+    std::string message;
+  };
+  const std::vector<Entry>& entries() const { return entries_; }  // in the order in which they were added
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+}  // namespace millrace
