@@ -57,12 +57,20 @@ void merge(Value& base, const Value& over, Diagnostics& errors) {
   }
 }
 
+// Beside the file that says `extends`.
+std::string file_beside(const std::string& path, const Value& extends) {
+  return (fs::path(path).parent_path() / extends.text()).lexically_normal().string();
+}
+
+bool names_base(const std::string& path, const Value& extends) {
+  std::error_code ignored;
+  return is_shipped_name(extends.text()) && !fs::exists(file_beside(path, extends), ignored);
+}
+
 // What `extends` names: a file beside the one that says so, or else a base file. Nothing, once the mistake is in `errors`.
 std::optional<std::string> extended_file(const std::string& path, const Value& extends, Diagnostics& errors) {
+  if (!names_base(path, extends)) return file_beside(path, extends);
   const fs::path folder = fs::path(path).parent_path();
-  const std::string beside = (folder / extends.text()).lexically_normal().string();
-  std::error_code ignored;
-  if (!is_shipped_name(extends.text()) || fs::exists(beside, ignored)) return beside;
   auto file = find_shipped(kBases, extends.text(), folder);
   if (!file) errors.add(extends.at(), no_such_name(kBases, extends.text(), folder));
   return file;
@@ -90,6 +98,7 @@ std::optional<Value> read_chain(const std::string& path, const Position& at, con
                                 Diagnostics& errors) {
   std::vector<std::string>& chain = sources.files;
   chain.push_back(path);
+  if (sources.bases.extends.file) sources.bases.files.push_back(path);
   if (std::find(chain.begin(), chain.end() - 1, path) != chain.end() - 1) {
     errors.add(at, fmt::format("'extends' leads in a circle: {}", fmt::join(chain, " -> ")));
     return std::nullopt;
@@ -123,6 +132,7 @@ std::optional<Value> read_chain(const std::string& path, const Position& at, con
   }
   const std::optional<std::string> base_path = extended_file(path, *extends, errors);
   if (!base_path) return std::nullopt;
+  if (!sources.bases.extends.file && names_base(path, *extends)) sources.bases.extends = extends->at();
   auto base = read_chain(*base_path, extends->at(), "", sources, errors);
   if (!base) return std::nullopt;
   document->erase("extends");

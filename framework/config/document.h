@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "config/base_files.h"
 #include "config/origins.h"
 #include "millrace/detail/value.h"
 #include "millrace/params.h"
@@ -24,11 +25,13 @@ std::optional<Value> parse_set_value(const std::string& text, std::string& mista
 struct DocumentSources {
   std::vector<std::string> files;  // as positions name them, each before the one that it extends
   std::set<std::string> named;     // the first key of each path in a reference, also of one that a later file replaces
+  BaseFiles bases;                 // those of `files` that come with Millrace
 };
 
 // Reads a file and what it `extends`: a file named relative to its own folder, or a base file (see shipped.h), whose tables it is
-// merged over, key by key; lists and plain values replace, and the text "unset" takes a key away. References are left unevaluated. `at`: who names the file. `made_by`: the option that made it,
-// which then stands in positions instead of its path; "": it is the user's. `sources`: gets what was read; null: not asked for.
+// merged over, key by key; lists and plain values replace, and the text "unset" takes a key away. References are left
+// unevaluated. `at`: who names the file. `made_by`: the option that made it, which then stands in positions instead of its path;
+// "": it is the user's. `sources`: gets what was read; null: not asked for.
 std::optional<Value> read_document(const std::string& path, const Position& at, Diagnostics& errors,
                                    const std::string& made_by = {}, DocumentSources* sources = nullptr);
 
@@ -41,8 +44,8 @@ struct Override {
 // "--set train.batch.size".
 std::optional<Override> apply_override(const std::string& option, Value& document, Diagnostics& errors);
 
-// Evaluates every reference within the document (see expression.h). `referred`: every path that a reference names. `origins`: gets
-// where values come from; null: not asked for.
+// Evaluates every reference within the document (see expression.h). `referred`: every path that a reference names. `origins`:
+// gets where values come from; null: not asked for.
 Value resolve_document(const Value& document, std::set<std::string>& referred, Diagnostics& errors, Origins* origins = nullptr);
 
 // `resolved` as it is kept: where `document`, from which it was made, has the text of an environment variable, with ${env.NAME}

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <filesystem>
 
+#include "config/base_files.h"
 #include "config/document.h"
 #include "config/graph_plan.h"
 #include "config/plan.h"
@@ -42,12 +43,18 @@ class NetworkReader {
     }
     const std::optional<std::string> file = existing_network(*use);
     if (!file) return {};
+    const bool is_of_zoo = is_shipped_name(use->text());
     *use = Value(*file, use->at());
     if (!options_.other_weights) find_weights();
     const Value variables = read_params();
     try {
       const bool made = use->at().file && *use->at().file == options_.made_by;
-      plan_.network = load_network(*file, variables, registry_, errors_, use->at(), made ? options_.made_by : "");
+      Diagnostics mistakes;
+      plan_.network = load_network(*file, variables, registry_, mistakes, use->at(), made ? options_.made_by : "");
+      for (const Diagnostics::Entry& each : mistakes.entries()) {
+        const bool is_there = is_of_zoo && is_in_file(each.at) && is_beside(*each.at.file, *file);
+        errors_.add(is_there ? used_in(places_of(variables, use->at()), each.at) : each.at, each.message);
+      }
     } catch (const Error& error) {
       errors_.add(use->at(), error.what());
     }
@@ -63,6 +70,21 @@ class NetworkReader {
         errors_.add(member.at, fmt::format("[network] has no key '{}'; nearest is 'use'", member.key));
       }
     }
+  }
+
+  static bool is_beside(const fs::path& a, const fs::path& b) {
+    return a.parent_path().lexically_normal() == b.parent_path().lexically_normal();
+  }
+
+  // Where the user says what a network of the zoo is made with: a mistake in it follows from that.
+  std::string places_of(const Value& variables, const Position& use) const {
+    std::vector<std::string> places;
+    for (const Member& member : variables.table()) {
+      const Position& at = member.value.at();
+      const bool is_users = is_in_file(at) ? *at.file == pipeline_file_ : at.file != nullptr;
+      if (is_users && std::ranges::find(places, to_string(at)) == places.end()) places.push_back(to_string(at));
+    }
+    return places.empty() ? to_string(use) : fmt::format("{}", fmt::join(places, ", "));
   }
 
   // The folder of the file that a value is written in.

@@ -99,7 +99,7 @@ std::string Pipeline::place_of(std::string_view key) const {
   for (const Value* node = &resolved; !key.empty();) {
     node = node->find(key.substr(0, key.find('.')));
     if (node == nullptr) break;
-    place = to_string(node->at());
+    place = to_string(bases.after_extends(node->at()));
     key.remove_prefix(std::min(key.find('.'), key.size() - 1) + 1);
   }
   return place;
@@ -167,6 +167,31 @@ void measure_the_same_loss(const GraphPlan& main, GraphPlan& graph) {
   }
 }
 
+// What the user wrote that made a stage's table as it is, where no value in it says so.
+Position users_text(const StagePlan& stage, const std::string& graph, const BaseFiles& bases, const std::vector<Override>& set) {
+  const auto has_unset = [&](const Override& each) {
+    return each.path.size() > 2 && each.path[0] == graph && each.path[1] == stage.name &&
+           stage.table.find(each.path[2]) == nullptr;
+  };
+  if (!bases.has(stage.table_at())) return {};
+  const auto unset = std::ranges::find_if(set, has_unset);
+  if (unset == set.end()) return bases.extends;
+  return {std::make_shared<const std::string>(fmt::format("--set {}", fmt::join(unset->path, "."))), 0, 0};
+}
+
+// Of what later messages are about.
+void name_users_lines(Pipeline& pipeline, const std::vector<Override>& set) {
+  const BaseFiles& bases = pipeline.bases;
+  for (GraphPlan& graph : pipeline.graphs) {
+    graph.at = bases.after_extends(graph.at);
+    for (StagePlan& stage : graph.stages) stage.users = users_text(stage, graph.name, bases, set);
+  }
+  for (std::optional<FigurePlan>* figure :
+       {&pipeline.best, &pipeline.checkpoint.best, &pipeline.stop.figure, &pipeline.plateau.figure}) {
+    if (*figure) (*figure)->at = bases.after_extends((*figure)->at);
+  }
+}
+
 class PipelineReader {
  public:
   PipelineReader(const std::string& path, const Registry& registry, const LoadOptions& options, Diagnostics& errors)
@@ -175,12 +200,15 @@ class PipelineReader {
     pipeline_.made_by = options.made_by;
   }
 
-  void read(const std::vector<std::string>& overrides) {
+  // `is_base`: the file is a base file that is run as it is.
+  void read(const std::vector<std::string>& overrides, bool is_base) {
     auto document = read_document(pipeline_.file, {}, errors_, options_.made_by, &sources_);
     if (!document) return;
-    std::vector<Override> applied;
+    if (is_base) sources_.bases.files = sources_.files;
+    pipeline_.bases = sources_.bases;
+    files_ = *document;
     for (const std::string& option : overrides) {
-      if (auto made = apply_override(option, *document, errors_)) applied.push_back(std::move(*made));
+      if (auto made = apply_override(option, *document, errors_)) applied_.push_back(std::move(*made));
     }
     Origins origins(later_texts(sources_.files));
     pipeline_.resolved = resolve_document(*document, referred_, errors_, &origins);
@@ -192,13 +220,21 @@ class PipelineReader {
     read_run();
     read_graphs();
     read_network();
-    for (const Override& override : applied) check_override(override, *document);
+    for (const Override& override : applied_) check_override(override, *document);
     if (pipeline_.network) pipeline_.network = plan_auxiliary(pipeline_.network, pipeline_.graphs, errors_);
     read_figures();
     pipeline_.observers = plan_observers(root().find("observe"), registry_, errors_);
     report_strangers();
     drop_used_variables();
+    name_users_lines(pipeline_, applied_);
     pipeline_.resolved = with_environment_kept(std::move(pipeline_.resolved), *document, words_in_files(registry_));
+  }
+
+  // The mistakes that were found, as the user is told of them.
+  Diagnostics told() const {
+    std::vector<std::vector<std::string>> set;
+    for (const Override& override : applied_) set.push_back(override.path);
+    return sources_.bases.after_users_text(errors_, files_, set);
   }
 
   Pipeline take() { return std::move(pipeline_); }
@@ -510,6 +546,8 @@ class PipelineReader {
   Diagnostics& errors_;
   Pipeline pipeline_;
   DocumentSources sources_;
+  Value files_;  // all of them, without what --set says
+  std::vector<Override> applied_;
   std::set<std::string> referred_;  // see resolve_document()
 };
 
@@ -531,9 +569,10 @@ std::string pipeline_file(const std::string& path) {
 Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& overrides, const Registry& registry,
                        const LoadOptions& options) {
   Diagnostics errors;
-  PipelineReader reader(pipeline_file(path), registry, options, errors);
-  reader.read(overrides);
-  errors.throw_if_any();
+  const std::string file = pipeline_file(path);
+  PipelineReader reader(file, registry, options, errors);
+  reader.read(overrides, file != fs::path(path).lexically_normal().string());
+  reader.told().throw_if_any();
   return reader.take();
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "config/base_files.h"
 #include "config/checkpoint_plan.h"
 #include "config/every.h"
 #include "config/stop_plan.h"
@@ -39,8 +40,8 @@ struct RunParams {
   std::int64_t log_every = 1;   // from one StepEvent to the next
   // What becomes of a training run whose loss or gradient is not finite: "stop", "skip", "rollback".
   std::string on_nan = "stop";
-  double nan_rate_factor = 0.5;      // of the learning rate, each time that the run goes back
-  std::int64_t nan_limit = 5;        // steps in a row that may be skipped, or how often the run may go back
+  double nan_rate_factor = 0.5;       // of the learning rate, each time that the run goes back
+  std::int64_t nan_limit = 5;         // steps in a row that may be skipped, or how often the run may go back
   std::int64_t compare_replicas = 0;  // steps between two comparisons of the replicas' weights; 0: never
 
   static void describe(ParamSet<RunParams>& set);
@@ -49,8 +50,9 @@ struct RunParams {
 struct StagePlan {
   std::string name;  // the table's name
   const StageType* type = nullptr;
-  Value table;  // its parameters, resolved; without `stage` and `from`
-  Position at;  // of its name in `flow`
+  Value table;     // its parameters, resolved; without `stage` and `from`
+  Position at;     // of its name in `flow`
+  Position users;  // where a base file has its table: the --set that took a key away, or else the user's `extends`; else null
   // Where its table is, if the file has one; else as `at`. Messages that are not about `flow` name it.
   const Position& table_at() const { return is_in_file(table.at()) ? table.at() : at; }
 };
@@ -91,6 +93,7 @@ struct LoadOptions {
 struct Pipeline {
   std::string file;
   std::string made_by;  // see LoadOptions
+  BaseFiles bases;      // that the file extends
   RunParams run;
   StopPlan stop;
   PlateauPlan plateau;
@@ -110,13 +113,13 @@ struct Pipeline {
   const GraphPlan* graph(std::string_view name) const;
   const std::string& title() const { return made_by.empty() ? file : made_by; }  // of messages
   // Where the file says `key`, such as "run.epochs", for messages: "mine.toml:3:10". Without it the place of its table, or
-  // title().
+  // title(). What a base file says stands after the user's line that names the base file.
   std::string place_of(std::string_view key) const;
 };
 
 // Reads and checks a pipeline: a file, or a base file by its name (see shipped.h). It touches no data, but for two things that a
-// file may leave out: it looks where data lie (see data_layout.h), and lists them where [network] has no `classes`. `overrides`: "key.path=value" as given to --set.
-// Throws Error(usage) that lists every mistake with its position.
+// file may leave out: it looks where data lie (see data_layout.h), and lists them where [network] has no `classes`. `overrides`:
+// "key.path=value" as given to --set. Throws Error(usage) that lists every mistake with its position.
 //
 // Edges: each input port of a stage is connected to the nearest stage before it in `flow` that has an output port of that
 // payload type; `from = "stage"` or "stage.port" (or a list, one for each input port) in a stage's table chooses another.

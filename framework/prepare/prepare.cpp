@@ -138,8 +138,13 @@ void take_weights(PreparedRun& run) {
       fail(ErrorKind::usage, "{}: {}, on no rank", run.pipeline.place_of("network.weights"), no_such_file(named));
     }
   }
-  run.weights = read_weights(std::move(run.weights.from), run.weights_options(), *run.pipeline.network, run.registry,
-                             [&](std::string what) { run.options.doing(std::move(what)); });
+  try {
+    run.weights = read_weights(std::move(run.weights.from), run.weights_options(), *run.pipeline.network, run.registry,
+                               [&](std::string what) { run.options.doing(std::move(what)); });
+  } catch (Error& error) {
+    const bool says_file = run.options.weights.empty() && run.pipeline.made_by.empty() && !named.empty();
+    throw says_file ? error.in(run.pipeline.place_of("network.weights")) : error;
+  }
   if (sent) run.weights.checksum = checksum_of_file(run.weights.from.file);
   if (sent && sent->is_copy()) run.weights.from.file = named;
   require_finite_weights(run);
@@ -273,7 +278,7 @@ void list_data(PreparedRun& run) {
     require_steps(build);
     require_files(build);
     require_learnt_classes(build, run.main(), run.pipeline.network.get());
-    build.require_targets();
+    build.require_targets(run.pipeline.bases.files.empty() ? "" : run.pipeline.place_of("network.use"));
     require_same_classes(build, run.main());
     if (!options.only_main) require_meant_classes(build, run.pipeline.network.get());
   }

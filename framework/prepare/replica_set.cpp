@@ -128,7 +128,11 @@ void check_batches(const Pipeline& pipeline, const ReplicaSet& replicas, const B
     batches.load = replicas.load();
     if (batch.last == BatchSpec::Last::keep)
       batches.last = static_cast<std::uint32_t>(build->data().samples_per_epoch % batch.size);
-    require_variance(*pipeline.network, replicas.request(), batches);
+    try {
+      require_variance(*pipeline.network, replicas.request(), batches);
+    } catch (Error& error) {
+      throw error.in(place_of(*build->data().batcher, build->plan()));
+    }
   }
 }
 

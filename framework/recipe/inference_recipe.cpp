@@ -75,7 +75,7 @@ class InferenceRecipeReader {
 
   static InferenceRecipe::StageUse stage_use(const StagePlan& plan) {
     InferenceRecipe::StageUse use{plan.name, plan.type->name, with_defaults(plan.table, plan.type->defaults, plan.type->params),
-                                  plan.table_at()};
+                                  place_of_table(plan)};
     if (plan.type->takes_loss) use.table.erase("loss");
     return use;
   }
@@ -122,8 +122,8 @@ class InferenceRecipeReader {
     const auto source = std::find_if(stages.begin(), stages.end(),
                                      [](const StagePlan& stage) { return stage.type->role == StageType::Role::source; });
     const Value *classes = source->table.find("classes"), *ignored = source->table.find("ignored");
-    recipe_.classes_at = classes ? classes->at() : source->table_at();
-    recipe_.target_at = ignored ? ignored->at() : source->table_at();
+    recipe_.classes_at = classes ? classes->at() : place_of_table(*source);
+    recipe_.target_at = ignored ? ignored->at() : place_of_table(*source);
     const TargetSpec& target = build_.data().target;
     if (target.kind == TargetSpec::Kind::none) return;
     const bool of_classes = target.kind == TargetSpec::Kind::classes;

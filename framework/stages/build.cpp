@@ -97,15 +97,6 @@ void add_other_places(const Value& table, const std::string& file, std::vector<s
   }
 }
 
-// Where a stage's table stands, and where other texts give values in it: "base.toml:60:1, with --set image.side".
-Position place_of_table(const StagePlan& stage) {
-  const Position& table = stage.table_at();
-  std::vector<std::string> others;
-  if (table.file) add_other_places(stage.table, *table.file, others);
-  if (others.empty()) return table;
-  return {std::make_shared<const std::string>(fmt::format("{}, with {}", to_string(table), fmt::join(others, ", "))), 0, 0};
-}
-
 // What a message names within a key of the table, as "classes[2].colour: ..." does: the innermost value that is there. Null: it
 // names none.
 const Value* named_value(const Value& table, std::string_view message) {
@@ -174,6 +165,15 @@ bool loses_results(const GraphPlan& plan) {
 }
 
 std::string place_of_source(const GraphBuild& build) { return place_of(*build.data().source_plan, build.plan()); }
+
+// Other texts stand first: they are the user's, or nearer to the user.
+Position place_of_table(const StagePlan& stage) {
+  const Position& table = stage.table_at();
+  std::vector<std::string> others;
+  if (table.file) add_other_places(stage.table, *table.file, others);
+  if (stage.users.file && (others.empty() || !is_in_file(stage.users))) others.insert(others.begin(), to_string(stage.users));
+  return others.empty() ? table : used_in(fmt::format("{}", fmt::join(others, ", ")), table);
+}
 
 std::string place_of(const StagePlan& stage, const GraphPlan& graph) {
   return place_of_stage(place_of_table(stage), graph.name, stage.name);
@@ -265,7 +265,7 @@ void require_same_classes(const GraphBuild& build, const GraphBuild& main) {
   }
 }
 
-void GraphBuild::require_targets() const {
+void GraphBuild::require_targets(const std::string& network) const {
   if (data_.network == nullptr) return;
   CompileRequest request;
   add_requests(request);
@@ -290,7 +290,8 @@ void GraphBuild::require_targets() const {
     try {
       check_loss(*loss, setting);
     } catch (Error& error) {
-      throw error.in(where);
+      error.in(where);
+      throw network.empty() ? error : error.in(network);
     }
     if (loss->info().target != LossTarget::labels || data_.is_labelled) continue;
     const bool other_targets = setting.numbers > 0 || data_.target.kind != TargetSpec::Kind::none;

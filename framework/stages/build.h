@@ -28,8 +28,10 @@ bool loses_results(const GraphPlan& plan);
 
 class GraphBuild;
 std::string place_of_source(const GraphBuild& build);  // for messages. REQUIRES: build.data().source
-// Where a stage's table stands, and where other texts give values in it: "base.toml:60:1, with --set image.side:
-// [train.augment]".
+// Where a stage's table stands, after the places of other texts that give values in it, or extend its file:
+// "--set image.side, used in base.toml:60:1".
+Position place_of_table(const StagePlan& stage);
+// The same with the table's name: "base.toml:60:1: [train.augment]".
 std::string place_of(const StagePlan& stage, const GraphPlan& graph);
 
 // What the data stages of a graph made known: what the source lists, what arrives after them, and how it is counted into steps.
@@ -59,7 +61,9 @@ class GraphBuild {
   // `replicas`: of the run, for batches whose file says a size for each device.
   GraphBuild(const GraphPlan& plan, DataContext context, std::size_t replicas = 1);
 
-  void require_targets() const;  // ErrorKind::usage when a loss cannot take what is read or what the network makes of it
+  // ErrorKind::usage when a loss cannot take what is read or what the network makes of it. `network`: where the user names the
+  // network, for messages; "": beside the loss.
+  void require_targets(const std::string& network = {}) const;
 
   void add_requests(CompileRequest& request) const;  // what the stages want of the network
 

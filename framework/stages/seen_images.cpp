@@ -21,6 +21,16 @@ const StagePlan* batcher_plan(const GraphBuild& build) {
   return found == build.plan().stages.end() ? nullptr : &*found;
 }
 
+// The last one before the batch that says a size, or else the batch.
+const StagePlan* sizing_plan(const GraphBuild& build) {
+  const StagePlan* last = nullptr;
+  for (const StagePlan& stage : build.plan().stages) {
+    if (&stage == batcher_plan(build)) return last != nullptr ? last : &stage;
+    if (stage.table.find("size") != nullptr) last = &stage;
+  }
+  return nullptr;
+}
+
 // Whether a stage that is made yet changes single samples, at random or not.
 bool is_transform(const GraphBuild& build, std::size_t index, bool random) {
   if (build.stages()[index].empty()) return false;
@@ -66,8 +76,8 @@ std::int64_t stride_of(const Layer& layer) {
 }  // namespace
 
 std::string warning_of_single_places(const GraphBuild& training, const Network& network) {
-  const StagePlan* const batcher = batcher_plan(training);
-  if (batcher == nullptr) return {};
+  const StagePlan* const sizing = sizing_plan(training);
+  if (sizing == nullptr) return {};
   std::vector<std::int64_t> pixels;  // by layer: rows of the input that its output has one of
   const Layer* first = nullptr;
   std::int64_t least = 0;
@@ -86,21 +96,20 @@ std::string warning_of_single_places(const GraphBuild& training, const Network& 
   if (first == nullptr) return {};
   return fmt::format(
       "{}: images of {} x {} are too small for network '{}': from layer '{}' on its maps are 1 x 1, and it looks at little but "
-      "the "
-      "padding around them. It needs images of at least {} x {}; `size` of decode_image makes them larger",
-      place_of(*batcher, training.plan()), network.input.height, network.input.width, network.name, first->name, least, least);
+      "the padding around them. It needs images of at least {} x {}; `size` of decode_image makes them larger",
+      place_of(*sizing, training.plan()), network.input.height, network.input.width, network.name, first->name, least, least);
 }
 
 std::string warning_of_window(const GraphBuild& build, const ImageShape& window) {
   const ImageShape& image = build.data().image;
-  const StagePlan* const batcher = batcher_plan(build);
-  if (batcher == nullptr || !image.is_static() || !window.is_static()) return {};
+  const StagePlan* const sizing = sizing_plan(build);
+  if (sizing == nullptr || !image.is_static() || !window.is_static()) return {};
   const double seen = static_cast<double>(window.height) * window.width / (static_cast<double>(image.height) * image.width);
   if (seen >= 0.5) return {};
   return fmt::format(
       "{}: images of {} x {} arrive, and the network takes {} x {} out of their middle, {:.0f} % of them: make them smaller, "
       "as decode_image does with size = [{}, {}] and fit = \"exact\" or short_side and crop",
-      place_of(*batcher, build.plan()), image.height, image.width, window.height, window.width, 100 * seen, window.height,
+      place_of(*sizing, build.plan()), image.height, image.width, window.height, window.width, 100 * seen, window.height,
       window.width);
 }
 

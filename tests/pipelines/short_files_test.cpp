@@ -356,15 +356,18 @@ TEST_F(ShortFiles, SayWhatTheyNeed) {
 // A mistake in a value is one of the option, or of the line, that has given it, and not of the base file that uses it.
 TEST_F(ShortFiles, NameTheOptionOrTheLineThatGaveAValue) {
   const std::vector<std::pair<Words, std::string>> mistakes = {
-      {{"data.path=/nowhere"}, "toml:36:1, with --set data.path: [train.read]: path: '/nowhere' does not exist"},
+      {{"data.path=/nowhere"}, ": --set data.path, used in "},
+      {{"data.path=/nowhere"}, "classify.toml:36:1: [train.read]: path: '/nowhere' does not exist"},
+      {{"validate.decode_image.size=unset"}, ": --set validate.decode_image.size, "},
+      {{"validate.decode_image.size=unset"}, "classify.toml:60:1: [validate.decode_image]: size: it is needed by crop"},
+      {{"train.forward_backward.loss=pixel_cross_entropy"}, ": --set train.forward_backward.loss, used in "},
       {{"image.side=2.5"}, "--set image.side: 'size' must be [height, width], or an integer, found [2.5, 2.5]\n"},
       {{"image.side=2.5"}, "--set image.side: height = 2.5 of network 'quickstart': "},
-      {{"image.side=99999"}, "--set image.side: 'short_side' must be an integer between 1 and 65535, found 100031\n"},
+      {{"image.side=99999"}, "--set image.side: 'short_side' must be an integer between 1 and 65535, found 114284\n"},
       {{"image.side=1"},
        "--set image.side: network 'quickstart' needs an input of at least 8 x 8, found 1 x 1, of which nothing"},
-      {{"image.short=10"}, ", with --set image.short, "},
-      {{"train.optimizer.learning_rate.initial=3000"},
-       ", with --set train.optimizer.learning_rate.initial: [train.optimizer]: a learning rate of 3000"}};
+      {{"image.short=10"}, ": --set image.short, "},
+      {{"train.optimizer.learning_rate.initial=3000"}, "--set train.optimizer.learning_rate.initial, used in "}};
   const auto check = [&](const std::string& file, const Words& set) {
     Words words = {tool("pipeline-run"), file, "--check", "--devices", "cpu"};
     for (const std::string& each : set) words.insert(words.end(), {"--set", each});
@@ -381,12 +384,17 @@ TEST_F(ShortFiles, NameTheOptionOrTheLineThatGaveAValue) {
     EXPECT_NE(said.find(message), std::string::npos) << said;
   }
   write("side = 32\nshort = 10");
-  EXPECT_NE(check(file, {}).find(fmt::format(", with {0}:8:9, {0}:7:8: [validate.decode_image]: size: ", file)),
-            std::string::npos)
-      << check(file, {});
+  EXPECT_NE(check(file, {}).find(fmt::format(": {0}:8:9, {0}:7:8, used in ", file)), std::string::npos) << check(file, {});
   write("side = 2.5");
   EXPECT_NE(check(file, {}).find(file + ":7:8: 'size' must be [height, width]"), std::string::npos) << check(file, {});
   EXPECT_EQ(check(file, {"image.side=32", "data.path=" + shapes()}).find("mine.toml"), std::string::npos);
+  write("side = 32\n[validate.decode_image]\nsize = \"unset\"");
+  EXPECT_NE(check(file, {}).find(file + ":8:1: [validate.decode_image]: size: it is needed by "), std::string::npos)
+      << check(file, {});
+  write("side = 32\n[validate]\nevery = \"epoch\"\n[run]\nbest = \"validate.rmse\"");
+  EXPECT_NE(check(file, {}).find(file + ":11:8: [validate] has no figure 'rmse'"), std::string::npos) << check(file, {});
+  write("side = 32\n[validate.forward]\nloss = \"mean_squared_error\"");
+  EXPECT_NE(check(file, {}).find(file), std::string::npos) << check(file, {});
 }
 
 TEST_F(ShortFiles, AreWrittenToGoOnFrom) {
