@@ -87,7 +87,7 @@ Socket introduce(const Endpoint& to, const JobKey& key, Introduction mine, std::
     return {};
   }
   if (!is_equal(challenge.proof, proof_of(key, kListens, mine, challenge.nonce))) {
-    why = "it does not know the job's key";
+    why = kOtherKey;
     return {};
   }
   const Sha256Sum proof = proof_of(key, kConnects, mine, challenge.nonce);

@@ -36,7 +36,9 @@ struct Introduction {
   std::array<std::array<char, 46>, kAddresses> addresses = {};  // its own, as numbers
 };
 
-// One attempt. None: `why` says what came of it, "connection refused", "it does not know the job's key".
+inline constexpr const char* kOtherKey = "its job key differs from this rank's: give all ranks the same --job-key";
+
+// One attempt. None: `why` says what came of it, "connection refused", kOtherKey.
 Socket introduce(const Endpoint& to, const JobKey& key, Introduction mine, std::chrono::milliseconds patience, std::string& why);
 
 // The other end: lets in who knows the key, and turns everybody else away. However many come and whatever they send, it holds at

@@ -202,6 +202,7 @@ class Rendezvous {
   void join();
   Message wait_for_table();
   bool find_master(const Introduction& mine);
+  std::string last_failure() const;
   std::string master_text() const { return address_file_ ? '\'' + address_file_->path().string() + '\'' : place_.master; }
   void connect_to_lower(const Introduction& mine);
   void receive_higher(Reception& reception);
@@ -222,6 +223,7 @@ class Rendezvous {
   std::vector<Duplicate> duplicates_;
   Reception::WrongKeys wrong_keys_;
   std::string last_failure_ = "not tried yet";
+  bool met_other_key_ = false;
 };
 
 Introduction Rendezvous::introduction(int to, std::uint32_t port) const {
@@ -390,9 +392,9 @@ void Rendezvous::join() {
     while (!find_master(mine)) {
       if (waiting_.is_over()) {
         fail(ErrorKind::peer, "rank {} did not find rank 0 at {} within {} s: {}", place_.rank, master_text(), waiting_.waited(),
-             last_failure_);
+             last_failure());
       }
-      waiting_.report(fmt::format("rank {} looks for rank 0 at {}: {}", place_.rank, master_text(), last_failure_));
+      waiting_.report(fmt::format("rank {} looks for rank 0 at {}: {}", place_.rank, master_text(), last_failure()));
       ::usleep(200'000);
     }
     message = wait_for_table();
@@ -426,8 +428,15 @@ bool Rendezvous::find_master(const Introduction& mine) {
     Rank& master = ranks_[0];
     master.socket = introduce(each, key(), mine, kAttempt, last_failure_);
     if (master.socket) return true;
+    met_other_key_ = met_other_key_ || last_failure_ == kOtherKey;
   }
   return false;
+}
+
+// Rank 0 may have given up since it was met: that connections are refused now says little.
+std::string Rendezvous::last_failure() const {
+  const bool was_other = met_other_key_ && last_failure_ != kOtherKey;
+  return was_other ? fmt::format("{} ({} now)", kOtherKey, last_failure_) : last_failure_;
 }
 
 // Without text: rank 0 is gone. Rank 0 names the absent when its limit is over, and began to wait before this: who left earlier

@@ -130,10 +130,23 @@ TEST_F(RendezvousTest, WhoDoesNotKnowTheKeyStaysOutside) {
   threads_.pop_back();
   start(setting(1, 2));
   std::vector<Met*> all = wait();
-  EXPECT_NE(all[1]->error.find("does not know the job's key"), std::string::npos) << all[1]->error;
+  EXPECT_TRUE(all[1]->error.ends_with(kOtherKey)) << all[1]->error;
   expect_connected({all[0], all[2]});
   const std::string last = said_.empty() ? "" : said_.back();
   EXPECT_TRUE(last.starts_with("all ranks have come; ") && last.ends_with(" from 127.0.0.1 did not know the job's key")) << last;
+}
+
+// Also where rank 0 gives up first, and refuses connections from then on.
+TEST_F(RendezvousTest, WhoHasAnotherKeyIsToldSo) {
+  RendezvousSetting first = setting(0, 2), other = setting(1, 2);
+  other.key = "another key";
+  first.limit = seconds(1);
+  other.limit = seconds(3);
+  start(first);
+  start(other);
+  const std::vector<Met*> all = wait();
+  EXPECT_NE(all[0]->error.find("did not know the job's key"), std::string::npos) << all[0]->error;
+  EXPECT_NE(all[1]->error.find(std::string(kOtherKey) + " ("), std::string::npos) << all[1]->error;
 }
 
 // Port scanners, web browsers, ranks of other jobs: whatever they send, and whether they say anything or not.
