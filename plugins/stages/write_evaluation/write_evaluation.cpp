@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "millrace/backend/backend.h"
 #include "millrace/backend/network.h"
@@ -156,14 +157,33 @@ std::size_t WriteEvaluation::label_of(const Predictions::Sample& sample) const {
 
 void WriteEvaluation::finish() {
   join();
+  const ClassMatrix matrix(matrix_);
+  look_for_one_class(matrix);
   if (!folder_.empty()) {
-    const ClassMatrix matrix(matrix_);
     OutputFiles files(context_);
     add_tables(files, matrix);
     add_pictures(files, matrix);
     files.commit();
   }
   forget();
+}
+
+// A network that has hardly begun to learn often names one class alone, so that the first pass of a training says little.
+void WriteEvaluation::look_for_one_class(const ClassMatrix& matrix) {
+  constexpr double kLeast = 3;
+  std::size_t occurring = 0, predicted = 0, last = 0;
+  for (std::size_t c = 0; c < classes_; ++c) {
+    if (matrix.occurring(c) > 0) ++occurring;
+    if (matrix.predicted(c) > 0) last = c;
+    if (matrix.predicted(c) > 0) ++predicted;
+  }
+  const bool is_doubtful = is_first() && !is_map() && matrix.total() >= kLeast && occurring > 1 && predicted == 1;
+  passes_of_one_class_ = is_doubtful ? passes_of_one_class_ + 1 : 0;
+  if (passes_of_one_class_ != (context_.is_beside_training ? 2 : 1) || std::exchange(warned_, true)) return;
+  context_.run->warn(fmt::format(
+      "{}: all {} images are predicted as '{}', and they are of {} classes: the network does not tell them apart. Look at the "
+      "learning rate (--find-rate), at the mean and deviation that images are normalised with, and at the labels",
+      context_.place(), matrix.total(), names_[last], occurring));
 }
 
 // What all processes have counted, on the first one.

@@ -57,7 +57,8 @@ namespace millrace {
 // counted. Memory: 8 bytes for each pair of classes, and the images of the sheets. Threading: samples are counted in order of the
 // source, and files written, on a thread of its own (PredictionLine). Of several processes the first gathers what all have
 // counted, and writes: the files are the same for any number of threads, replicas and processes. A run without a folder
-// (run.folder = "") writes nothing, and says so.
+// (run.folder = "") writes nothing, and says so. Beside training, a second pass in a row that predicts one class for all images
+// is warned of, once; elsewhere the first one is.
 //
 // Errors: a map without label images of its size: ErrorKind::usage, in the constructor. A folder where nothing can be written, in
 // open(), or a full disk: ErrorKind::storage. A sample without a label, or with one that is no output: ErrorKind::data. Files
@@ -87,6 +88,7 @@ class WriteEvaluation : public Stage, public JointSink {
   std::size_t label_of(const Predictions::Sample& sample) const;
   void finish();
   void join();
+  void look_for_one_class(const ClassMatrix& matrix);
   void forget();
   std::string figures(const ClassMatrix& matrix) const;
   void add_tables(OutputFiles& files, const ClassMatrix& matrix) const;
@@ -110,6 +112,8 @@ class WriteEvaluation : public Stage, public JointSink {
   WorstImages worst_;
   ShownSamples shown_;
   double images_ = 0, not_finite_ = 0;
+  int passes_of_one_class_ = 0;  // one after the other, up to this one
+  bool warned_ = false;          // of them
 
   PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
 };

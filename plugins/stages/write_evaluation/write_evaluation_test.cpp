@@ -58,6 +58,28 @@ TEST_F(WriteEvaluationTest, CountsAResultThatIsNotFiniteAsAMistake) {
       << text_of("evaluation/figures.csv");
 }
 
+TEST_F(WriteEvaluationTest, WarnsOnceOfPredictionsThatAreAllOfOneClass) {
+  using Pass = std::pair<std::vector<std::int32_t>, std::vector<std::size_t>>;
+  const Pass one = {{0, 1, 1}, {1, 1, 1}}, two = {{0, 1, 1}, {1, 1, 0}}, few = {{0, 1}, {1, 1}}, same = {{1, 1, 1}, {1, 1, 1}};
+  const auto warnings = [&](bool trains, const std::vector<Pass>& passes) {
+    const std::size_t before = run_.warnings().size();
+    context_.is_beside_training = trains;
+    const auto harness = made<WriteEvaluation>();
+    for (std::size_t pass = 0; pass < passes.size(); ++pass) {
+      const Ref<Predictions> made = judged(passes[pass].first, passes[pass].second);
+      made->turn = pass;
+      EXPECT_TRUE(write(*harness, made).empty());
+    }
+    return run_.warnings().size() - before;
+  };
+  EXPECT_EQ(warnings(false, {one, one}), 1U);
+  EXPECT_NE(run_.warnings().back().find("all 3 images are predicted as 'dog', and they are of 2 classes"), std::string::npos);
+  EXPECT_EQ(warnings(false, {two, few, same}), 0U);
+  EXPECT_EQ(warnings(true, {one}), 0U) << "the network has hardly begun";
+  EXPECT_EQ(warnings(true, {one, two, one}), 0U);
+  EXPECT_EQ(warnings(true, {one, one, one, two, one, one}), 1U);
+}
+
 TEST_F(WriteEvaluationTest, NamesASampleWhoseLabelIsNoClass) {
   for (const std::int32_t label : {-1, 3}) {
     const auto harness = made<WriteEvaluation>();
