@@ -206,8 +206,13 @@ GraphSums RunMeter::take_sums(const std::string& graph, std::uint64_t first_epoc
   return all;
 }
 
-// Training may go on: weights that grow too large for a validation may have finite losses.
-void RunMeter::warn_of_numbers(const PassEvent& pass) {
+// A loss that is not finite is one of the step before the pass, and ends the run as a loss of training does. Other figures may be
+// infinite where all is well, as PSNR is.
+void RunMeter::look_at_numbers(const PassEvent& pass) {
+  const auto loss = std::ranges::find(pass.figures, "loss", &Figure::name);
+  const bool is_wrong = loss != pass.figures.end() && !std::isfinite(loss->value);
+  if (is_wrong && run_.main().trains() && run_.pipeline().run.on_nan != "skip" && pass.step > 0)
+    return run_.found().numbers.look(pass.step - 1, fmt::format("the loss of [{}]", pass.graph), loss->value);
   if (!run_.options().is_first()) return;
   const auto wrong = std::ranges::find_if(pass.figures, [](const Figure& figure) { return !std::isfinite(figure.value); });
   if (wrong == pass.figures.end() || !warned_of_numbers_.insert(pass.graph).second) return;
@@ -233,7 +238,7 @@ void RunMeter::end_pass(const DonePass& pass) {
   event.class_matrix = sums.class_matrix();
   if (!event.class_matrix.empty()) event.classes = build.data().classes;
   if (pass.best_step == 0) rules_.look(event.graph, event.figures, event.step);  // else they are not of this step
-  warn_of_numbers(event);
+  look_at_numbers(event);
   warn_of_explosion(event);
   if (sums.measured_nothing()) warn_of_nothing(event.graph);
   event.seconds = pass.seconds;

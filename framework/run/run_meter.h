@@ -69,7 +69,7 @@ class RunMeter {
   void warn_of_explosion(const PassEvent& pass) const;
   void warn_of_nothing(const std::string& graph) const;
   void warn_of_loss(const EpochEvent& epoch);
-  void warn_of_numbers(const PassEvent& pass);
+  void look_at_numbers(const PassEvent& pass);
   std::string left_out_text(const std::string& graph) const;
 
   const RunContext& run_;

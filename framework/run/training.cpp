@@ -116,6 +116,7 @@ void Training::close(std::uint64_t done) {
   stop_.begin_closing();
   run_others([&] { others_.run_ends(done, better_than(done)); });
   stop_.end_closing();
+  look_at_numbers();
 }
 
 void Training::restore(const RunState& state) {
@@ -215,6 +216,7 @@ void Training::at_boundary(std::uint64_t done) {
 
 // Before another step begins: the weights are those that were validated.
 void Training::end_boundary(std::uint64_t done) {
+  look_at_numbers();
   const bool is_best = rules_.conclude(done, done < run_.steps().end);
   saves_.save_best(is_best);
   run_others([&] { others_.run_closing(better_than(done), done == run_.steps().end); });

@@ -99,12 +99,20 @@ TEST_F(NotFinite, StopsTheRunAndNamesStepCheckpointAndCommand) {
 }
 
 // The one step's numbers are finite, and what it makes of the weights is not.
-TEST_F(NotFinite, AValidationIsWarnedOf) {
-  const Outcome outcome =
-      run("runs", {"run.epochs=3", "run.best=validate.loss", "stop.max_steps=1", "train.optimizer.learning_rate=1e30"});
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("[validate]: loss is nan at step 1; the run has no checkpoint"), std::string::npos) << outcome.err;
+TEST_F(NotFinite, AValidationEndsTheRunAsATrainingStepDoes) {
+  const std::vector<std::string> set = {"run.epochs=3", "run.best=validate.loss", "stop.max_steps=1",
+                                        "train.optimizer.learning_rate=1e30"};
+  const Outcome outcome = run("runs", set);
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("step 1: the loss of [validate] is nan; the run has no checkpoint"), std::string::npos)
+      << outcome.err;
   EXPECT_TRUE(find_file(folder_ / "runs", "best.safetensors").empty());
+  std::vector<std::string> skips = set;
+  skips.emplace_back("run.on_nan=skip");
+  const Outcome skipped = run("skips", skips);
+  EXPECT_EQ(skipped.code, 0) << skipped.err;
+  EXPECT_NE(skipped.err.find("[validate]: loss is nan at step 1; "), std::string::npos) << skipped.err;
+  EXPECT_TRUE(find_file(folder_ / "skips", "best.safetensors").empty());
 }
 
 // Without a stage that adds all gradients up; the updates look at them.
