@@ -4,6 +4,7 @@
 
 #include "config/document.h"
 #include "millrace/loss.h"
+#include "millrace/util/label_values.h"
 #include "millrace/util/sample_cache.h"
 #include "plugin/loss_params.h"
 #include "weights/weights.h"
@@ -132,8 +133,20 @@ class InferenceRecipeReader {
     recipe_.target.set("scale", Value(target.scale));
     if (!of_classes) return;
     recipe_.target.set("ids", ids_of(target));
+    if (Array nowhere = ignored_of(target); !nowhere.empty()) recipe_.target.set("ignored", Value(std::move(nowhere)));
     const std::vector<std::string>& colours = build_.data().colours;
     if (!colours.empty()) recipe_.target.set("colours", Value(Array(colours.begin(), colours.end())));
+  }
+
+  // What the file says of values that no class has.
+  Array ignored_of(const TargetSpec& target) const {
+    Array values;
+    const auto* const names = dynamic_cast<const NamesLabelValues*>(build_.data().source);
+    for (std::size_t value = 0; names != nullptr && value < target.classes.size(); ++value) {
+      if (target.classes[value] == target.ignored && names->names(static_cast<std::uint8_t>(value)))
+        values.emplace_back(static_cast<std::int64_t>(value));
+    }
+    return values;
   }
 
   static Value ids_of(const TargetSpec& target) {

@@ -14,7 +14,8 @@
 //   predict   = ["forward"]                 # stages after it, up to the predictions
 //   input     = { height = 32, width = 32, channels = 3, mean = [...], deviation = [...] }
 //   target    = { kind = "classes", scale = 1, ids = [[0], [1, 5]], colours = ["#808080", "#800000"] }
-//                                           # of label images: the values of each class, and its colour where the source names it
+//                                           # of label images: the values of each class, and its colour where the source names it;
+//                                           # ignored = [255]: values that are meant to count nowhere
 //   [stages.decode_image]                   # all keys, defaults too
 //   [sinks.write_masks]                     # of stages that write predictions, the keys in_recipes(), as the file says them
 //   [network]                               # the variables

@@ -134,15 +134,18 @@ class RecipeCheck {
     if (colours != nullptr && (colours->kind() != Value::Kind::array || !std::ranges::all_of(colours->array(), is_text))) {
       refuse("'target.colours' must be a list of texts");
     }
+    if (const Value* const ignored = recipe_.target.find("ignored")) label_values("target.ignored", *ignored);
     const Value* const ids = recipe_.target.find("ids");
     if (ids == nullptr) return;
     if (ids->kind() != Value::Kind::array || static_cast<std::int64_t>(ids->array().size()) > kMostRecipeValues) {
       refuse("'target.ids' must be a list of at most {} lists", kMostRecipeValues);
     }
-    for (const Value& values : ids->array()) {
-      if (values.kind() != Value::Kind::array) refuse("'target.ids' must be a list of lists");
-      for (const Value& value : values.array()) range("target.ids", value, 0, kMostRecipeValues - 1);
-    }
+    for (const Value& values : ids->array()) label_values("target.ids", values);
+  }
+
+  static void label_values(const std::string& key, const Value& values) {
+    if (values.kind() != Value::Kind::array) refuse("'{}' must be a list{}", key, key == "target.ids" ? " of lists" : "");
+    for (const Value& value : values.array()) range(key, value, 0, kMostRecipeValues - 1);
   }
 
   const StageType& type_of(const std::string& owner, const std::string& name, RecipeRole role) const {

@@ -148,6 +148,7 @@ constexpr Way kWays[] = {
     {"height = 32, width", "height = 70000, width", "'input.height' must be an integer from 1 to 65536"},
     {"height = 32, width", "height = \"x\", width", "'input.height' must be an integer"},
     {"target = {}", "target = { ids = [[0], [300]] }", "'target.ids' must be an integer from 0 to 255"},
+    {"target = {}", "target = { ignored = [256] }", "'target.ignored' must be an integer from 0 to 255"},
     {"batch = 50", "batch = 50\nmeasure = \"poly\"", "it is measured by the loss 'poly', which no plugin here has"},
     {"batch = 50", "batch = 50\nrun = { folder = \"/x\" }", "has the key 'run', which means nothing here"},
     {"batch = 50", "batch = 50\nunrepeatable = \"stage 'stain'\"", "stage 'stain'"},

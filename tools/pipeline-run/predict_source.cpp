@@ -106,6 +106,7 @@ Value label_images(const std::string& data, const std::string& labels, const Inf
   table.set("images", Value(escaped(data)));
   table.set("labels", Value(escaped(absolute_path(labels))));
   table.set("classes", Value(std::move(classes)));
+  if (const Value* const ignored = recipe.target.find("ignored")) table.set("ignored", *ignored);
   return table;
 }
 
