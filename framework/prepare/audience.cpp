@@ -28,6 +28,14 @@ void Audience::add_observers() {
   if (options_.hooks.observer) observers_.add("the program", Delivery::all, options_.hooks.observer, control_);
 }
 
+namespace {
+
+std::optional<Shape> output_of(const Network* network) {
+  return network != nullptr ? std::optional(network->output()) : std::nullopt;
+}
+
+}  // namespace
+
 void Audience::open_log(const GraphPlan& stepping_graph) {
   const RunParams& run = pipeline_.run;
   log_ = std::make_unique<RunLog>(RunLog::Options{.log_every = static_cast<std::uint64_t>(run.log_every),
@@ -37,7 +45,7 @@ void Audience::open_log(const GraphPlan& stepping_graph) {
                                                   .rate_factor = options_.hooks.rate_factor,
                                                   .skips = run.on_nan == "skip" && !options_.resume.replays,
                                                   .most_in_a_row = static_cast<std::uint64_t>(run.nan_limit),
-                                                  .outputs = pipeline_.network ? pipeline_.network->output()[0] : 0},
+                                                  .output = output_of(pipeline_.network.get())},
                                   observers_, requests_);
 }
 

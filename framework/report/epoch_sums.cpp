@@ -14,7 +14,7 @@ void GraphSums::add(const GraphSums& others) {
   samples += others.samples;
   steps += others.steps;
   stream_hash += others.stream_hash;
-  outputs = std::max(outputs, others.outputs);
+  if (!output) output = others.output;
 }
 
 bool GraphSums::measured_nothing() const { return loss && !sums.values.empty() && sums.weight() == 0; }
@@ -24,7 +24,7 @@ std::vector<Figure> GraphSums::figures(std::size_t most) const {
   if (!loss || sums.values.empty() || measured_nothing()) return made;
   for (const LossFigure& figure : loss->info().figures) {
     if (most-- == 0) break;
-    if (outputs > 0 && outputs < figure.least_outputs) continue;
+    if (output && !figure.fits(*output)) continue;
     double value = figure.finish(sums.values);
     if (std::isnan(value)) value = std::numeric_limits<double>::quiet_NaN();  // its sign says nothing, and would be printed
     made.push_back({figure.name, value, figure.percent, figure.better == LossFigure::Better::higher});
@@ -50,7 +50,7 @@ GraphSums EpochSums::of(std::string_view graph, std::uint64_t epoch) const {
 
 void EpochSums::restore(std::string_view graph, std::uint64_t epoch, GraphSums sums) {
   const Lock lock(mutex_);
-  sums.outputs = outputs_;
+  sums.output = output_;
   epochs_[{std::string(graph), epoch}] = std::move(sums);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,7 +23,7 @@ struct GraphSums {
   double samples = 0;
   std::uint64_t steps = 0;
   std::uint64_t stream_hash = 0;
-  std::int64_t outputs = 0;  // of the network; 0: it has none
+  std::optional<Shape> output = {};  // of the network, for one sample; nothing: there is none
   void add(const GraphSums& others);
   // Whether no sample had a weight, as when all were left out. There are no figures then: a mean over nothing is none, and 0
   // would be the best loss of all.
@@ -34,7 +35,7 @@ struct GraphSums {
 // Those of all epochs under way. Thread-safe.
 class EpochSums {
  public:
-  explicit EpochSums(std::int64_t outputs) : outputs_(outputs) {}
+  explicit EpochSums(std::optional<Shape> output) : output_(std::move(output)) {}
 
   void add(std::string_view graph, std::uint64_t epoch, const GraphSums& step);
   GraphSums of(std::string_view graph, std::uint64_t epoch) const;
@@ -42,7 +43,7 @@ class EpochSums {
   void forget(std::string_view graph, std::uint64_t epoch);
 
  private:
-  const std::int64_t outputs_;
+  const std::optional<Shape> output_;
   mutable Mutex mutex_;
   std::map<std::pair<std::string, std::uint64_t>, GraphSums> epochs_ MILLRACE_GUARDED_BY(mutex_);
 };

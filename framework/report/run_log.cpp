@@ -25,7 +25,7 @@ RunLog::RunLog(Options options, Observers& observers, const Requests& requests)
                                      .most_in_a_row = options_.most_in_a_row,
                                      .warn = [this](std::string text) { observers_.warn(std::move(text)); }}),
              .bad_samples = BadSamples(observers),
-             .epochs = EpochSums(options_.outputs),
+             .epochs = EpochSums(options_.output),
              .steps = StepLog(
                  {.graph = options_.stepping_graph, .every = options_.log_every, .are_reported = options_.steps_are_reported},
                  observers)} {}
@@ -62,7 +62,7 @@ void RunLog::report(int rank, const StepReport& report) {
 }
 
 void RunLog::take(const StepReport& report) {
-  const GraphSums step{report.loss, report.sums, report.samples, 1, report.stream_hash, options_.outputs};
+  const GraphSums step{report.loss, report.sums, report.samples, 1, report.stream_hash, options_.output};
   found_.epochs.add(report.graph, report.epoch, step);
   if (report.graph != options_.stepping_graph) return;
   StepLog::Scalars scalars;

@@ -40,7 +40,7 @@ class RunLog final : public RunServices {
     std::function<double(std::uint64_t)> rate_factor = {};  // at a step, on top of what was asked for; null: 1
     bool skips = false;                                     // NumberWatch::Setting
     std::uint64_t most_in_a_row = 0;
-    std::int64_t outputs = 0;  // of the network; 0: it has none
+    std::optional<Shape> output = {};  // of the network, for one sample; nothing: there is none
   };
   // Both outlive it.
   RunLog(Options options, Observers& observers, const Requests& requests);

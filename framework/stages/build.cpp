@@ -480,7 +480,7 @@ std::vector<std::string> GraphBuild::figures() const {
   const std::shared_ptr<const Loss> reported = loss();
   if (!reported) return names;
   for (const LossFigure& figure : reported->info().figures) {
-    if (data_.network->output()[0] >= figure.least_outputs) names.push_back(figure.name);
+    if (figure.fits(data_.network->output())) names.push_back(figure.name);
   }
   return names;
 }

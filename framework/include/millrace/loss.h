@@ -84,6 +84,12 @@ struct LossFigure {
   bool percent = false;  // a share from 0 to 1, shown in percent
   double (*finish)(std::span<const double> sums) = nullptr;
   std::int64_t least_outputs = 0;  // a network of fewer ones always has the same figure, which is left out
+  bool of_maps = false;            // it means nothing of a vector's numbers, and is left out there
+
+  bool fits(const Shape& output) const {  // of the network, for one sample
+    const bool is_vector = output.elements() == output[0];
+    return output[0] >= least_outputs && !(of_maps && is_vector);
+  }
 };
 double quotient(double above, double below);  // 0 where `below` is 0
 

@@ -31,9 +31,11 @@ class MeanSquaredError final : public Loss {
     d.figure({.name = "psnr",
               .text = "peak signal-to-noise ratio of the mean squared error, in dB",
               .better = LossFigure::Better::higher,
-              .finish = [](std::span<const double> sums) {
-                return sums[kWeight] > 0 ? -10 * std::log10(sums[kRelative] / sums[kWeight]) : 0.0;
-              }});
+              .finish =
+                  [](std::span<const double> sums) {
+                    return sums[kWeight] > 0 ? -10 * std::log10(sums[kRelative] / sums[kWeight]) : 0.0;
+                  },
+              .of_maps = true});
   }
   explicit MeanSquaredError(const Params& params) : kernel_{static_cast<float>(1 / (params.peak * params.peak))} {}
 
