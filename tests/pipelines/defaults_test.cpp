@@ -283,9 +283,8 @@ TEST(Validation, WritesTheSameScoresOfLabelsWithSeveralProcesses) {
     Words words = {tool("pipeline-run"), "labels", "--devices", "cpu*3", "--processes", processes, "--epochs", "1", "--quiet"};
     for (const std::string& each :
          {"data.path=" + (folder / "list.csv"), std::string(R"(data.columns=["round", "odd"])"), std::string("data.held_out=0.5"),
-          std::string("network.use=quickstart"), std::string("image.side=32"), std::string("image.short=40"),
-          std::string("run.precision=fp32"), std::string("train.batch.size=21"), std::string("validate.batch.size=13"),
-          "run.folder=" + runs}) {
+          std::string("network.use=quickstart"), std::string("image.side=32"), std::string("run.precision=fp32"),
+          std::string("train.batch.size=21"), std::string("validate.batch.size=13"), "run.folder=" + runs}) {
       words.insert(words.end(), {"--set", each});
     }
     const Outcome outcome = run_command(words);

@@ -231,13 +231,15 @@ TEST_F(ShortFiles, LearnSeveralLabelsAndNumbers) {
   for (const char* base : {"labels", "regress"}) {
     SCOPED_TRACE(base);
     const Outcome outcome = run(base, {"data.path=" + path, R"(data.columns=["round", "odd"])", "data.held_out=0.5",
-                                       "network.use=quickstart", "image.side=32", "image.short=40"});
+                                       "network.use=quickstart", "image.side=32"});
     expect_trained(outcome, 30);
     const bool numbers = std::string(base) == "regress";
+    EXPECT_EQ(events(outcome, "validate")[0].contains("psnr"), false) << "which images have";
     expect_written(
         {numbers ? "scatter.svg" : "labels.png", numbers ? "numbers.csv" : "labels.csv", "predictions.png", "mistakes.png"});
     const std::string kept = read_file(find_file(runs(), "pipeline.toml"));
     EXPECT_NE(kept.find("classes = 2"), std::string::npos) << "an output for each column: " << kept;
+    EXPECT_EQ(kept.find("crop"), std::string::npos) << "what is labelled may be at the edge: " << kept;
 
     const fs::path out = folder_ / (std::string("out-") + base);
     const Outcome predicted = run_command({tool("pipeline-run"), "--predict", shapes() + "/test", "--weights",
@@ -269,7 +271,7 @@ TEST_F(ShortFiles, MeasureLabelsAndNumbersOfAListAsTheirValidationDid) {
   for (const char* base : {"labels", "regress"}) {
     SCOPED_TRACE(base);
     expect_trained(run(base, {"data.train=" + (folder_ / "train.csv"), "data.validate=" + (folder_ / "val.csv"),
-                              R"(data.columns=["round", "odd"])", "network.use=quickstart", "image.side=32", "image.short=40"}),
+                              R"(data.columns=["round", "odd"])", "network.use=quickstart", "image.side=32"}),
                    30);
     const fs::path evaluation = find_file(fs::path(runs()) / base, "figures.csv").parent_path(), out = folder_.path() / "out";
     const auto measure = [&](const Words& more) {
