@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
+#include <string>
 
 namespace millrace {
 
 namespace {
 
 constexpr int kDeepestParentheses = 100;
+constexpr char kWhole = 'w';  // the symbol of "//"
 
 // Counts a level while it lives.
 class Level {
@@ -57,10 +60,11 @@ bool Arithmetic::add_text(std::string_view text) {
       tokens_.push_back({0, take_number(text)});
     } else if (std::string_view("+-*/()").find(c) != std::string_view::npos) {
       const bool after_operand = !tokens_.empty() && (tokens_.back().symbol == 0 || tokens_.back().symbol == ')');
-      const bool between_blanks = index > 0 && is_blank(all[index - 1]) && index + 1 < all.size() && is_blank(all[index + 1]);
+      const std::size_t length = text.starts_with("//") ? 2 : 1, end = index + length;
+      const bool between_blanks = index > 0 && is_blank(all[index - 1]) && end < all.size() && is_blank(all[end]);
       if ((c == '/' || (c == '-' && after_operand)) && !between_blanks) return false;
-      tokens_.push_back({c, Value()});
-      text.remove_prefix(1);
+      tokens_.push_back({length == 2 ? kWhole : c, Value()});
+      text.remove_prefix(length);
     } else {
       return false;
     }
@@ -92,7 +96,7 @@ std::optional<Value> Arithmetic::sum() {
 
 std::optional<Value> Arithmetic::product() {
   auto left = factor();
-  while (left && (next_is('*') || next_is('/'))) {
+  while (left && (next_is('*') || next_is('/') || next_is(kWhole))) {
     const char symbol = tokens_[at_++].symbol;
     const auto right = factor();
     if (!right) return std::nullopt;
@@ -125,7 +129,7 @@ std::optional<Value> Arithmetic::factor() {
 }
 
 Value Arithmetic::apply(char symbol, const Value& a, const Value& b) {
-  if (symbol == '/' && b.number() == 0) {
+  if ((symbol == '/' || symbol == kWhole) && b.number() == 0) {
     mistake_ = "division by zero";
     return a;
   }
@@ -141,17 +145,19 @@ Value Arithmetic::apply(char symbol, const Value& a, const Value& b) {
         if (y == -1) {
           overflow = __builtin_sub_overflow(std::int64_t{0}, x, &out);
         } else {
-          if (x % y != 0) return Value(a.number() / b.number());
-          out = x / y;
+          if (x % y != 0 && symbol == '/') return Value(a.number() / b.number());
+          out = x / y - ((x % y != 0 && (x < 0) != (y < 0)) ? 1 : 0);
         }
     }
-    if (overflow) mistake_ = fmt::format("{} {} {} does not fit in 64 bits", x, symbol, y);
+    if (overflow)
+      mistake_ = fmt::format("{} {} {} does not fit in 64 bits", x, symbol == kWhole ? "//" : std::string(1, symbol), y);
     return Value(out);
   }
   switch (symbol) {
     case '+': return Value(a.number() + b.number());
     case '-': return Value(a.number() - b.number());
     case '*': return Value(a.number() * b.number());
+    case kWhole: return Value(std::floor(a.number() / b.number()));
     default: return Value(a.number() / b.number());
   }
 }

@@ -2,11 +2,11 @@
 //
 // The rules, for a text with at least one ${...} in it (a text without one is never touched; "$${" stands for "${"):
 //   1. A text that is one reference and nothing else becomes the value referred to, of whatever kind.
-//   2. A text that consists of references to numbers, numbers, + - * / and parentheses, in an order that makes an expression,
+//   2. A text that consists of references to numbers, numbers, + - * / // and parentheses, in an order that makes an expression,
 //      becomes its result. As '-' and '/' also occur in names and paths, they are operators only between blanks: "${a} / 2" is a
 //      division, "${year}/7" is a path, "${a} - 1" a difference, "${name}-1" a name. ('-' before an operand is a sign.)
 //   3. Any other text stays text, with the values inserted as they would be written in TOML, texts without quotes.
-// Integers stay integers; a division that does not come out even gives a real.
+// Integers stay integers; a division that does not come out even gives a real, and // rounds it down.
 // ${env.NAME} is an environment variable; under rules 1 and 2 one that reads as a number, true or false is that.
 #pragma once
 

@@ -58,6 +58,11 @@ TEST(Expression, Arithmetic) {
 TEST(Expression, ADivisionIsWholeOnlyWhenItComesOutEven) {
   EXPECT_EQ(result("${width} / 4"), "16");
   EXPECT_EQ(result("${width} / 5"), "12.8");
+  EXPECT_EQ(result("${width} // 5"), "12");
+  EXPECT_EQ(result("-${width} // 5"), "-13");
+  EXPECT_EQ(result("${width} * 8 // 7"), "73");
+  EXPECT_EQ(result("${width}//5"), "\"64//5\"") << "a path";
+  EXPECT_EQ(result("${width} // ${zero}"), "\"${width} // ${zero}\": division by zero");
 }
 
 TEST(Expression, PathsAndNamesStayText) {
