@@ -15,6 +15,15 @@ std::size_t terminal_width() noexcept {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
 }
 
+std::string with_indented_lines(std::string_view text) {
+  std::string indented;
+  for (const char c : text) {
+    indented += c;
+    if (c == '\n') indented += "  ";
+  }
+  return indented;
+}
+
 void write_to_stderr(std::string_view text) noexcept {
   std::string masked;
   if (text.find("://") != std::string_view::npos) {

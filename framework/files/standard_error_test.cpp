@@ -16,6 +16,8 @@ TEST(StandardError, TakesATextAsItIs) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "3 %d {}\n{}");
 }
 
+TEST(StandardError, IndentsWhatBelongsToTheLineBefore) { EXPECT_EQ(with_indented_lines("a\n  b\nc"), "a\n    b\n  c"); }
+
 // Calls work while standard error is what `path` leads to, or nothing at all.
 template <class Work>
 void with_stderr(const char* path, const Work& work) {

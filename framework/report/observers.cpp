@@ -322,6 +322,11 @@ bool Observers::was_warned(const std::string& text) {
   return !warned_.insert(text).second;
 }
 
+std::size_t Observers::warnings() const {
+  const Lock lock(warned_mutex_);
+  return warned_.size();
+}
+
 void Observers::tell(RunEvent event) {
   const auto* const warning = std::get_if<WarningEvent>(&event);
   if (warning != nullptr && was_warned(warning->text)) return;

@@ -43,6 +43,7 @@ class Observers {
   // Stamps it with the seconds since the run began. A warning with the text of an earlier one is dropped.
   void tell(RunEvent event);
   void warn(std::string message) { tell(WarningEvent{std::move(message)}); }
+  std::size_t warnings() const;  // how many were told
   double elapsed_seconds() const;
   // `seconds`: that the run has taken before, in other processes.
   void restart_clock(double seconds = 0) {
@@ -70,7 +71,7 @@ class Observers {
 
   std::atomic<Clock::time_point> begin_;
   bool started_ = false;
-  Mutex warned_mutex_;
+  mutable Mutex warned_mutex_;
   std::set<std::string> warned_ MILLRACE_GUARDED_BY(warned_mutex_);
   const Patience patience_;
   std::vector<std::shared_ptr<Queue>> queues_;  // the thread of one that is left alone has it as well

@@ -68,7 +68,9 @@ std::string replicas_text(const PreparedRun& run) {
 
 // All processes of the run call it.
 std::string check_report(const PreparedRun& run) {
-  std::string text = fmt::format("{}: no mistakes found\n", run.pipeline.title());
+  const std::size_t warnings = run.audience.warnings();
+  std::string text = fmt::format("{}: no mistakes found{}\n", run.pipeline.title(),
+                                 warnings > 0 ? fmt::format(", {} warning{}", warnings, warnings == 1 ? "" : "s") : "");
   for (const auto& build : run.builds) {
     text += fmt::format("\n[{}]  {}\n", build->plan().name, describe_stages(*build));
     text += fmt::format("  {} samples of {}, batches of {}, {} step{} per epoch\n", build->data().samples_per_epoch,

@@ -309,10 +309,19 @@ TEST_F(ShortFiles, SayWhatIsDoubtfulOfTheirValidation) {
                      "image.side=32"};
   const Outcome outcome = run("classify", set, {"--quiet", "--check"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  for (const char* text : {"images are made 64 pixels high or wide and 32 x 32 are cut out of their middle, so that the network "
-                           "sees at most 25 % of each",
-                           "are in [train] too"})
-    EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("are in [train] too"), std::string::npos) << outcome.err;
+  const auto warnings = static_cast<int>(std::count(outcome.err.begin(), outcome.err.end(), '\n'));
+  EXPECT_NE(outcome.out.find(fmt::format(": no mistakes found, {} warning{}\n", warnings, warnings == 1 ? "" : "s")),
+            std::string::npos)
+      << outcome.out;
+  EXPECT_EQ(outcome.err.find("cut out of their middle"), std::string::npos) << "the margin follows the side: " << outcome.err;
+  Words wide = set;
+  wide.emplace_back("image.short=64");
+  const Outcome cut = run("classify", wide, {"--quiet", "--check"});
+  EXPECT_NE(cut.err.find("images are made 64 pixels high or wide and 32 x 32 are cut out of their middle, so that the network "
+                         "sees at most 25 % of each"),
+            std::string::npos)
+      << cut.err;
 }
 
 // What is asked for is said, in a line.

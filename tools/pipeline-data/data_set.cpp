@@ -58,7 +58,7 @@ class Warnings : public SilentServices {
   explicit Warnings(bool quiet) : quiet_(quiet) {}
   void warn(std::string_view message) override {
     const std::lock_guard lock(mutex_);
-    if (said_.emplace(message).second && !quiet_) print_to_stderr("warning: {}\n", message);
+    if (said_.emplace(message).second && !quiet_) print_to_stderr("warning: {}\n", with_indented_lines(message));
   }
 
  private:

@@ -125,10 +125,10 @@ int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry,
     const std::unique_ptr<PreparedRun> prepared = prepare(pipeline, registry, line.options);
     if (trial) trial->check(*prepared);
     prepared->open_graphs();
+    warn_of_memory(*prepared);
     const std::string report = check_report(*prepared);
     if (speaks) fmt::print("{}", terminal_text(report));
     require_memory_of(*prepared);
-    warn_of_memory(*prepared);
     return 0;
   }
   if (!line.explain.empty()) {

@@ -156,7 +156,7 @@ class ConsoleObserver final : public RunObserver {
     if (!text.empty()) say(text);
   }
 
-  void warning(const WarningEvent& e) override { print("warning: " + e.text); }
+  void warning(const WarningEvent& e) override { print("warning: " + with_indented_lines(e.text)); }
 
  private:
   using Clock = std::chrono::steady_clock;

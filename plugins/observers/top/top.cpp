@@ -68,7 +68,7 @@ class TopObserver final : public RunObserver {
   void warning(const WarningEvent& e) override {
     if (!terminal_) return;
     rise();
-    print_to_stderr("warning: {}\n", e.text);
+    print_to_stderr("warning: {}\n", with_indented_lines(e.text));
     lines_ = 0;
     if (begun_) draw();
   }

@@ -18,6 +18,9 @@ namespace millrace {
 // How many columns a terminal has that standard error goes to; 100 where that is not known.
 std::size_t terminal_width() noexcept;
 
+// The text with two blanks more at the beginning of each line but the first: one sees where the next message begins.
+std::string with_indented_lines(std::string_view text);
+
 // Writes the text as it is, at once. Threads: any; texts of two threads do not mix.
 void write_to_stderr(std::string_view text) noexcept;
 
