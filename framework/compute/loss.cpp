@@ -44,6 +44,12 @@ void check_classes(const std::string& name, const LossSetting& s) {
   if (s.target.kind != TargetSpec::Kind::classes) {
     fail(ErrorKind::usage, "loss '{}' needs images of class indices beside the images, and the source has none", name);
   }
+  if (s.output.rank() == 1) {
+    fail(ErrorKind::usage,
+         "loss '{}' takes classes of pixels, and the network gives {} number{} for a whole image, as classifiers do: take one "
+         "whose output is a map, such as \"unet\" or \"deeplabv3_resnet50\"",
+         name, s.output[0], s.output[0] == 1 ? "" : "s");
+  }
   const ImageShape labels = s.target.shape(s.window);
   if (s.output.rank() != 3 || s.output[1] != labels.height || s.output[2] != labels.width) {
     fail(ErrorKind::usage, "loss '{}': the network's output is {}, and the label images are {} x {}{}: they must match{}", name,

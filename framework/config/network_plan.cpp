@@ -197,7 +197,8 @@ class NetworkReader {
           continue;
         }
         std::string clause = nearest_clause(pattern.text(), names);
-        if (clause.empty() && !names.empty()) clause = fmt::format("; its names are such as '{}'", names.front());
+        const Layer* const last = last_layer_with_parameters(*plan_.network);
+        if (clause.empty() && last != nullptr) clause = fmt::format("; its last layer is '{}'", last->name);
         errors_.add(pattern.at(), fmt::format("{}: '{}' fits no layer that has parameters{}", key, pattern.text(), clause));
       }
     }

@@ -64,7 +64,7 @@ TEST_F(NetworkPlanRefuses, WhatNetworkSaysOfItsWeights) {
             "p.toml:12:11: freeze: 'fc.wieght' fits no layer that has parameters; nearest is 'fc.weight'");
   EXPECT_EQ(said("freeze = [\"*\"]\n"), "p.toml:11:10: freeze: nothing is left to train: name fewer layers");
   EXPECT_EQ(said("freeze = [\"backbone\"]\n"),
-            "p.toml:11:11: freeze: 'backbone' fits no layer that has parameters; its names are such as 'fc'");
+            "p.toml:11:11: freeze: 'backbone' fits no layer that has parameters; its last layer is 'fc'");
   EXPECT_EQ(said("new = [\"fc\"]\nfreeze = [\"fc.weight\"]\n"),
             "p.toml:12:11: freeze: 'fc.weight' begins with random values, as 'new' says, and would never be trained: take it out "
             "of one "

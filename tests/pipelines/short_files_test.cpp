@@ -364,6 +364,15 @@ TEST_F(ShortFiles, SayWhatTheyNeed) {
             std::string::npos);
 }
 
+// A network that makes nothing that the base file can compare is named before the base file.
+TEST_F(ShortFiles, NameTheNetworkThatDoesNotFit) {
+  draw_pairs(folder_ / "scenes", 20, 16, 24, 3);
+  const Outcome classifier = run(segment(folder_ / "scenes"), {"network.use=quickstart", "network.filters=unset"});
+  EXPECT_EQ(classifier.code, 2);
+  EXPECT_NE(classifier.err.find(": --set network.use: "), std::string::npos) << classifier.err;
+  EXPECT_NE(classifier.err.find("numbers for a whole image, as classifiers do"), std::string::npos) << classifier.err;
+}
+
 // A mistake in a value is one of the option, or of the line, that has given it, and not of the base file that uses it.
 TEST_F(ShortFiles, NameTheOptionOrTheLineThatGaveAValue) {
   const std::vector<std::pair<Words, std::string>> mistakes = {
@@ -422,7 +431,7 @@ TEST_F(ShortFiles, AreWrittenToGoOnFrom) {
   EXPECT_TRUE(fs::is_regular_file(folder_.path() / "millrace.schema.json"));
   const std::string text = read_file(file);
   EXPECT_EQ(text.find("#:schema millrace.schema.json\n"), 0U) << text;
-  EXPECT_NE(text.find("\n[image]\nside = 32\n# short = \"${image.side} + 32\"\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n[image]\nside = 32\n# short = \"${image.side} * 8 // 7\"\n"), std::string::npos) << text;
   const Outcome checked = run_command({tool("pipeline-run"), file, "--check", "--devices", "cpu"});
   EXPECT_EQ(checked.code, 0) << checked.err;
   EXPECT_NE(make({}).err.find("is there already"), std::string::npos);

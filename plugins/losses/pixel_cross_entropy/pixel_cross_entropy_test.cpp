@@ -111,6 +111,8 @@ TEST(PixelCrossEntropy, RefusesWhatDoesNotFit) {
   EXPECT_EQ(mistake(*loss),
             "loss 'pixel_cross_entropy': the network's output is 3 x 16 x 16, and the label images are 8 x 8: they must match; "
             "target_scale = 2 in the source, if they are as large as the output");
+  setting.output = {3};
+  EXPECT_NE(mistake(*loss).find("the network gives 3 numbers for a whole image, as classifiers do"), std::string::npos);
   EXPECT_THROW(testkit::make_loss("pixel_cross_entropy", weights({-1})), Error);
 }
 
