@@ -1,8 +1,11 @@
 #include "listing.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "millrace/error.h"
 #include "millrace/sample.h"
@@ -39,6 +42,7 @@ class Lister {
 
   ImageListing finish() {
     leave_folder();
+    if (!unknown_.empty()) fail_with_unknown();
     const std::string& root = options_.root;
     if (by_folder() && class_folders_ == 0) {
       fail(ErrorKind::data, "folder '{}' is empty: expected one folder for each class, with images in it", root);
@@ -64,6 +68,24 @@ class Lister {
          listing_.left_out.empty() ? "" : ", and there are " + listing_.left_out.list() + "; `extensions` says otherwise");
   }
 
+  // All at once, so that one answer is enough.
+  [[noreturn]] void fail_with_unknown() const {
+    constexpr std::size_t kNamed = 8;
+    std::vector<std::string> folders, names;
+    for (std::size_t i = 0; i < std::min(kNamed, unknown_.size()); ++i) {
+      folders.push_back(fmt::format("'{}'{}", line_text(join_url(options_.root, unknown_[i])), numbers_.hint(unknown_[i])));
+      names.push_back(fmt::format("\"{}\"", line_text(unknown_[i])));
+    }
+    const bool is_one = unknown_.size() == 1;
+    const std::string more = unknown_.size() > kNamed ? fmt::format(" and {} more", unknown_.size() - kNamed) : "";
+    const std::string list = fmt::format("[{}{}]", fmt::join(names, ", "), more.empty() ? "" : ", ...");
+    fail(ErrorKind::data, "{}; leave_out = {} in [{}], or --set '{}.leave_out={}', leaves {} out",
+         is_one ? fmt::format("folder '{}' is not among `classes`{}", line_text(join_url(options_.root, unknown_[0])),
+                              numbers_.hint(unknown_[0]))
+                : fmt::format("the folders {}{} are not among `classes`", fmt::join(folders, ", "), more),
+         list, options_.table, options_.table, list, is_one ? "it" : "them");
+  }
+
   // The class folder that an object lies in; folders count as classes even with no image in them.
   void enter(const std::string& name, bool image) {
     const std::size_t slash = name.find('/');
@@ -80,11 +102,8 @@ class Lister {
       ++class_folders_;
       number_ = numbers_.add(folder_);
       if (number_ < 0) {
-        fail(
-            ErrorKind::data,
-            "folder '{}' is not among `classes`{}; leave_out = [\"{}\"] in [{}], or --set '{}.leave_out=[\"{}\"]', leaves it out",
-            line_text(join_url(options_.root, folder_)), numbers_.hint(folder_), line_text(folder_), options_.table,
-            options_.table, line_text(folder_));
+        unknown_.push_back(folder_);
+        return;
       }
       const auto [of, is_new] = folder_of_.try_emplace(number_, folder_);
       if (!is_new && of->second != folder_) {
@@ -130,6 +149,7 @@ class Lister {
   std::string folder_, folder_below_;              // the class folder, and the first folder in it
   bool has_images_ = false, has_folders_ = false;  // in the class folder, and images in folders below
   std::size_t class_folders_ = 0;
+  std::vector<std::string> unknown_;               // class folders that are not among the given classes
   std::map<std::int32_t, std::string> folder_of_;  // by class: names as text may be equal where their bytes are not
   std::int32_t number_ = -1;
 };

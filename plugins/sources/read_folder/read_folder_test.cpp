@@ -125,6 +125,9 @@ TEST_F(ReadFolderTest, GivenClassesKeepTheirLabels) {
   EXPECT_NE(warnings_.warnings()[0].find("class 'cat' has no image"), std::string::npos);
   given.classes = {"dog", "birds"};
   EXPECT_NE(error_of(given).message().find("bird' is not among `classes`: did you mean 'birds'?"), std::string::npos);
+  write("elk/1.jpg");
+  const std::string several = error_of(given).message();
+  EXPECT_NE(several.find("elk' are not among `classes`; leave_out = [\"bird\", \"elk\"] in ["), std::string::npos) << several;
 }
 
 TEST_F(ReadFolderTest, AMissingFolderIsNamedWithTheParentThatExists) {
