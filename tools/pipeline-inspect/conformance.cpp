@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "millrace/communicator.h"
@@ -64,9 +66,16 @@ class Verdicts {
         same->checks += ", " + check;
       }
     }
+    const bool is_said_below = verdict == Verdict::not_applicable;
     fmt::print("{}: {}: {}{}\n", what, check, kWords[static_cast<int>(verdict)],
-               why.empty() ? std::string() : fmt::format(": {}", one_line(why)));
+               why.empty() || is_said_below ? std::string() : fmt::format(": {}", reason(what, check, why)));
     std::fflush(stdout);
+  }
+  // What is wrong with a plugin may break each of its checks: it is said with the first.
+  std::string reason(const std::string& what, const std::string& check, const std::string& why) {
+    const auto [first, is_new] = reasons_.try_emplace({what, why}, check);
+    constexpr std::size_t kShort = 60;
+    return is_new || why.size() < kShort ? one_line(why) : fmt::format("as in '{}'", first->second);
   }
   // How many checks passed, and which were not applicable, so that those are not taken for passed ones.
   bool end() const {
@@ -82,6 +91,7 @@ class Verdicts {
   };
   int asked_ = 0, failed_ = 0, not_applicable_ = 0;
   std::vector<LeftOut> left_out_;
+  std::map<std::pair<std::string, std::string>, std::string> reasons_;  // of failures: the first check with it
 };
 
 // The first character is the verdict's number.
@@ -103,7 +113,7 @@ void ask_all(const Registry& registry, const conformance::Subject& subject, doub
     const Ended ended = run_apart([&] { return answer(registry, subject, check.name); }, seconds);
     stuck = !ended.in_time;
     if (!ended.fate.empty() || ended.result.empty()) {
-      verdicts.say(what, check.name, Verdict::failed, fmt::format("the check '{}' of {} {}", check.name, what, ended.fate));
+      verdicts.say(what, check.name, Verdict::failed, "it " + ended.fate);
     } else {
       verdicts.say(what, check.name, static_cast<Verdict>(ended.result[0] - '0'), ended.result.substr(1));
     }
@@ -118,7 +128,7 @@ bool print_conformance(const std::string& file, double seconds) {
   Verdicts verdicts;
   const std::string name = fmt::format("plugin '{}'", std::filesystem::path(file).filename().string());
   const Ended loaded = run_apart([&] { return load_problem(path); }, seconds, testkit::Leave::in_order);
-  const std::string problem = loaded.fate.empty() ? loaded.result : fmt::format("the check 'load' of {} {}", name, loaded.fate);
+  const std::string problem = loaded.fate.empty() ? loaded.result : "it " + loaded.fate;
   verdicts.say(name, "load", problem.empty() ? Verdict::passed : Verdict::failed, problem);
   if (!problem.empty()) return verdicts.end();
   conformance::image_folder();  // once, for all checks
