@@ -1,0 +1,8 @@
+from fastai.distributed import *
+from fastai.vision.all import *
+
+dls = ImageDataLoaders.from_folder("parts", valid="val", item_tfms=Resize(224), bs=16)
+learn = vision_learner(dls, resnet18, pretrained=False, metrics=accuracy)
+with learn.distrib_ctx():
+    learn.fit_one_cycle(1)
+learn.save("model")

@@ -1,0 +1,31 @@
+import lightning as L
+import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+from torchvision.models import ResNet18_Weights, resnet18
+
+
+class Classifier(L.LightningModule):
+    def __init__(self, classes):
+        super().__init__()
+        self.model = resnet18(num_classes=classes)
+
+    def training_step(self, batch, _):
+        images, labels = batch
+        return F.cross_entropy(self.model(images), labels)
+
+    def validation_step(self, batch, _):
+        images, labels = batch
+        logits = self.model(images)
+        self.log("val_loss", F.cross_entropy(logits, labels))
+        self.log("val_accuracy", (logits.argmax(1) == labels).float().mean(), prog_bar=True)
+
+    def configure_optimizers(self):
+        return torch.optim.AdamW(self.parameters(), lr=1e-3)
+
+
+train = ImageFolder("parts/train", ResNet18_Weights.DEFAULT.transforms())
+val = ImageFolder("parts/val", ResNet18_Weights.DEFAULT.transforms())
+trainer = L.Trainer(max_epochs=1, devices=2)
+trainer.fit(Classifier(len(train.classes)), DataLoader(train, 8, shuffle=True), DataLoader(val, 8))

@@ -1,0 +1,47 @@
+import lightning as L
+import torch
+import torch.nn.functional as F
+import pandas as pd
+from torch.utils.data import DataLoader, Dataset, random_split
+from torchvision.io import decode_image
+from torchvision.models import ResNet18_Weights, resnet18
+
+
+class Photographs(Dataset):
+    def __init__(self, path):
+        self.rows = pd.read_csv(path)
+        self.classes = sorted(self.rows["label"].unique())
+        self.transform = ResNet18_Weights.DEFAULT.transforms()
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        row = self.rows.iloc[i]
+        image = decode_image(row["file_name"], mode="RGB")
+        return self.transform(image), self.classes.index(row["label"])
+
+
+class Classifier(L.LightningModule):
+    def __init__(self, classes):
+        super().__init__()
+        self.model = resnet18(num_classes=classes)
+
+    def training_step(self, batch, _):
+        images, labels = batch
+        return F.cross_entropy(self.model(images), labels)
+
+    def validation_step(self, batch, _):
+        images, labels = batch
+        logits = self.model(images)
+        self.log("val_loss", F.cross_entropy(logits, labels))
+        self.log("val_accuracy", (logits.argmax(1) == labels).float().mean(), prog_bar=True)
+
+    def configure_optimizers(self):
+        return torch.optim.AdamW(self.parameters(), lr=1e-3)
+
+
+data = Photographs("photos.csv")
+train, val = random_split(data, [0.9, 0.1])
+trainer = L.Trainer(max_epochs=1)
+trainer.fit(Classifier(len(data.classes)), DataLoader(train, 16, shuffle=True), DataLoader(val, 16))

@@ -1,0 +1,1 @@
+yolo classify train model=yolo26n-cls.yaml data=photos epochs=1

@@ -1,0 +1,1 @@
+yolo classify train model=other.pt data=photos epochs=1
