@@ -62,9 +62,11 @@ std::string file_beside(const std::string& path, const Value& extends) {
   return (fs::path(path).parent_path() / extends.text()).lexically_normal().string();
 }
 
+// A folder may have a base file's name.
 bool names_base(const std::string& path, const Value& extends) {
   std::error_code ignored;
-  return is_shipped_name(extends.text()) && !fs::exists(file_beside(path, extends), ignored);
+  const std::string beside = file_beside(path, extends);
+  return is_shipped_name(extends.text()) && (!fs::exists(beside, ignored) || fs::is_directory(beside, ignored));
 }
 
 // What `extends` names: a file beside the one that says so, or else a base file. Nothing, once the mistake is in `errors`.

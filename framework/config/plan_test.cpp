@@ -105,6 +105,16 @@ TEST_F(Plan, NetworkOfTheZooIsFoundByItsName) {
   EXPECT_TRUE(of_this_tree.network_table.find("use")->text().ends_with("share/millrace/pipelines/networks/resnet18.toml"));
 }
 
+TEST_F(Plan, BaseFileIsFoundBesideAFolderOfItsName) {
+  fs::create_directories("named/recipes");
+  fs::create_directories("restore");
+  write("named/recipes/restore.toml", "[run]\nepochs = 3\n");
+  setenv("MILLRACE_PIPELINES", "named", 1);
+  const Pipeline extended = load("extends = \"restore\"\n" + train(""));
+  unsetenv("MILLRACE_PIPELINES");
+  EXPECT_EQ(extended.run.epochs, 3);
+}
+
 TEST_F(Plan, NetworkOfTheZooIsLookedForBesideTheFileFirstThenInTheFolderOfTheEnvironment) {
   fs::create_directories("named/networks");
   fs::copy_file("networks/small.toml", "named/networks/resnet18.toml");
