@@ -186,6 +186,13 @@ class InferenceRecipeComparison {
         fmt::format("{}, with {} as number {}", count(then), name(then, before), before - then.begin()));
   }
 
+  // The names of predicted numbers and of several labels. They stand where classes would, and mean as much.
+  void numbers() {
+    const Value *then = columns_of(stored_), *now = columns_of(here_);
+    if (then == nullptr || now == nullptr || equal_values(*then, *now)) return;
+    add(now->at(), fmt::format("[{}] predicts", here_.graph), one_line(*now), one_line(*then));
+  }
+
   void target(bool other_task) {
     for (const char* key : {"kind", "scale"}) {
       const Value *then = stored_.target.find(key), *now = here_.target.find(key);
@@ -228,6 +235,11 @@ class InferenceRecipeComparison {
         add(place, owner, as_written(key, after), as_written(key, before));
       }
     }
+  }
+
+  static const Value* columns_of(const InferenceRecipe& recipe) {
+    const Value* const sink = recipe.sinks.find("write_features");
+    return sink == nullptr || sink->kind() != Value::Kind::table ? nullptr : sink->find("columns");
   }
 
   // What each value of label images counts as; -1: it is ignored.
@@ -291,7 +303,7 @@ Diagnostics compared(const InferenceRecipe& stored, const InferenceRecipe& here,
   comparison.precision();
   comparison.stages(stored.prepare, here.prepare);
   if (!stored.predict.empty() && !here.predict.empty()) comparison.stages(stored.predict, here.predict);
-  if (!other_task) comparison.classes();
+  if (!other_task) comparison.classes(), comparison.numbers();
   comparison.target(other_task);
   return comparison.take();
 }

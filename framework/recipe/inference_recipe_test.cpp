@@ -250,6 +250,20 @@ TEST(Disagreements, OfClassesNameTheFirstThatDiffers) {
   EXPECT_EQ(said("[]"), "") << "images without classes";
 }
 
+TEST(Disagreements, OfNumbersNameBothLists) {
+  const auto with_columns = [](const std::string& names) {
+    return recipe(kText + fmt::format("[sinks.write_features]\ncolumns = [{}]\n", names));
+  };
+  const InferenceRecipe stored = with_columns(R"("animal", "sky")");
+  const auto said = [&](const InferenceRecipe& here) { return disagreements(stored, here, false, registry()).text(); };
+  EXPECT_EQ(said(with_columns(R"("animal", "sky")")), "");
+  EXPECT_NE(said(with_columns(R"("sky", "animal")"))
+                .find(R"([validate] predicts ["sky", "animal"], and the weights were validated with ["animal", "sky"])"),
+            std::string::npos)
+      << said(with_columns(R"("sky", "animal")"));
+  EXPECT_EQ(said(recipe()), "") << "numbers without names";
+}
+
 constexpr const char* kColours = ", colours = [\"#0a0a0a\", \"#ff0000\", \"#00ff00\"]";
 constexpr const char* kTarget =
     "target = { kind = \"classes\", scale = 1, ids = [[0], [1, 5], [2]], colours = [\"#0a0a0a\", \"#ff0000\", \"#00ff00\"] }";
