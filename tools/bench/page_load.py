@@ -73,7 +73,7 @@ def main():
             step = [float(re.search(r"^millrace_step\{.*\} (\S+)", text, re.MULTILINE).group(1)) for text in (metrics, later)]
             silent.close()
         finally:
-            run.send_signal(signal.SIGINT)
+            run.send_signal(signal.SIGTERM)  # a shell may have its background programs ignore SIGINT
             run.wait()
         spent = {name: after[name] - before.get(name, 0) for name in after}
         page = {name: spent.get(name, 0) for name in ("page", "page server")}
