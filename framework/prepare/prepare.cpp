@@ -414,7 +414,8 @@ void add_step_stages(PreparedRun& run) {
     if (context.load.empty()) context.load.assign(run.replicas.all(), 1.0);
     context.first_replica = static_cast<int>(devices.first_replica);
     context.total_steps = run.steps.total;
-    context.last_step = run.steps.end;
+    // Where only its first steps are looked at, stages are still told of the run that the file describes.
+    context.last_step = run.options.most_steps > 0 ? run.steps.total : run.steps.end;
     context.hash_input = run.options.hash_input;
     build->add_step_stages(std::move(context));
     if (run.options.processes() > 1) number_joint_sinks(*build, sinks);

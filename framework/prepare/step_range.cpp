@@ -24,8 +24,7 @@ StepRange choose_steps(const Pipeline& pipeline, const MainGraphSteps& main, con
     fail(ErrorKind::usage, "{}: the run cannot begin with step {} of epoch {}: it ends after {:g} epochs, {} steps",
          pipeline.place_of("run.epochs"), step + 1, epoch + 1, epochs, range.total);
   }
-  if (asked.most > 0) range.total = std::min(range.total, range.first + asked.most);
-  range.end = range.total;
+  range.end = asked.most > 0 ? std::min(range.total, range.first + asked.most) : range.total;
   const std::uint64_t most = pipeline.stop.max_steps;
   if (most == 0 || !main.trains) return range;
   if (range.first >= most && !(asked.is_resumed && range.first == most)) {

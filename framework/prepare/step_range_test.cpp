@@ -36,8 +36,8 @@ TEST(StepRange, IsOfWholeAndBrokenEpochs) {
 }
 
 TEST(StepRange, EndsEarlyAsOptionsAndTheFileSay) {
-  EXPECT_EQ(range_text(pipeline_of(2), {.from = {1, 0}, .most = 4}), "10..14 of 14");
-  EXPECT_EQ(range_text(pipeline_of(2, 15), {}), "0..15 of 20") << "schedules know of all steps";
+  EXPECT_EQ(range_text(pipeline_of(2), {.from = {1, 0}, .most = 4}), "10..14 of 20") << "schedules know of all steps";
+  EXPECT_EQ(range_text(pipeline_of(2, 15), {}), "0..15 of 20");
   EXPECT_EQ(range_text(pipeline_of(2, 15), {}, false), "0..20 of 20") << "[stop] is for training";
 }
 

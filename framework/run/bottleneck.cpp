@@ -179,8 +179,7 @@ Bottleneck bottleneck_between(const TelemetryEvent& before, const TelemetryEvent
     found = most == data ? data_bound(done) : sum_bound(done, sums);
   }
   if (found.name.empty() || (found.kind == Bottleneck::Kind::device && found.share <= 0)) return {};
-  const double idle = done.devices.empty() ? data : 1 - busy / done.elapsed_seconds;
-  found.device_idle = std::clamp(idle, 0.0, 1.0);
+  if (!done.devices.empty()) found.device_idle = std::clamp(1 - busy / done.elapsed_seconds, 0.0, 1.0);
   found.share = std::clamp(found.share, 0.0, 1.0);
   return found;
 }
@@ -188,7 +187,8 @@ Bottleneck bottleneck_between(const TelemetryEvent& before, const TelemetryEvent
 std::string Bottleneck::text() const {
   if (kind == Kind::unknown) return {};
   const std::string of = replica < 0 ? name : fmt::format("{}[{}]", name, replica);
-  return fmt::format("{} {:.0f} %, device idle {:.0f} %", of, 100 * share, 100 * device_idle);
+  const std::string idle = device_idle ? fmt::format(", device idle {:.0f} %", 100 * *device_idle) : "";
+  return fmt::format("{} {:.0f} %{}", of, 100 * share, idle);
 }
 
 }  // namespace millrace

@@ -1,6 +1,7 @@
 // What a run waits for, from two looks at it. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "millrace/util/telemetry_event.h"
@@ -27,8 +28,8 @@ struct Bottleneck {
   std::string name = {};  // "decode_image", "forward_backward", "validate", "checkpoint", "free batches", "rank 3"
   int replica = -1;       // of a device that others wait for
   double share = 0;       // from 0 to 1
-  double device_idle =
-      0;  // share in which a device computes nothing and copies nothing, on average over the devices of this rank
+  // The share in which a device computes nothing and copies nothing, on average over the devices of this rank. None: there are none.
+  std::optional<double> device_idle = {};
   double computing_share = 1;  // of the time in stage `name`, in which its threads computed and did not wait
 
   std::string text() const;  // "decode_image 61 %, device idle 40 %"; "" where it is unknown

@@ -53,6 +53,12 @@ TEST(Bottleneck, IsTheStageThatTakesMostOfTheTimeOfTheBusiestThreads) {
   EXPECT_EQ(text_of(ten_seconds(4, 4, 9.5, 6)), "batch 95 %, device idle 40 %");  // a serial stage: one thread at a time
 }
 
+TEST(Bottleneck, SaysNothingOfDevicesWhereThereAreNone) {
+  TelemetryEvent event = ten_seconds(4, 12.2, 1, 0);
+  event.devices.clear();
+  EXPECT_EQ(text_of(event), "decode_image 61 %");
+}
+
 TEST(Bottleneck, IsAStageWhoseThreadsAreTooBusyToSubmitAStep) {
   TelemetryEvent event = ten_seconds(4, 18, 1, 6);
   event.waited_for_data_seconds = 0;  // batches are there

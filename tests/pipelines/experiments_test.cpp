@@ -1,4 +1,4 @@
-// What pipeline-profile predicts and tries: --what-if, --suggest, --forecast, --scaling, --autotune.
+// What pipeline-profile tells, predicts and tries: --data, --what-if, --suggest, --forecast, --scaling, --autotune.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,6 +37,17 @@ TEST(Experiments, AnswerQuestionsBesideTheMeasurement) {
   EXPECT_TRUE(says(outcome, "\ndecode=2x,threads=1: ")) << outcome.out;
   EXPECT_TRUE(says(outcome, "\npack=16: ")) << outcome.out;
   EXPECT_TRUE(says(outcome, "device=2x")) << outcome.out;
+}
+
+TEST(Profile, OfTheDataAloneTellsNothingOfStepsAndWarnsOfNoSchedule) {
+  const Outcome outcome =
+      profile({"--data", "--set", "run.epochs=20", "--set",
+               "train.optimizer.learning_rate={initial=0.1,schedule=\"piecewise\",drop_factor=0.1,drop_epochs=12}"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(says(outcome, "decode_image")) << outcome.out;
+  EXPECT_FALSE(says(outcome, "device idle")) << outcome.out;
+  EXPECT_FALSE(says(outcome, "forward_backward")) << outcome.out;
+  EXPECT_EQ(outcome.err, "");
 }
 
 TEST(Experiments, RefuseAQuestionBeforeTheyMeasure) {

@@ -63,8 +63,17 @@ struct CommandLine {
 
 class Watch final : public RunObserver {
  public:
-  void telemetry(const TelemetryEvent& event) override { builder.add(event, static_cast<double>(std::clock()) / CLOCKS_PER_SEC); }
+  explicit Watch(bool only_data) : only_data_(only_data) {}
+
+  void telemetry(const TelemetryEvent& event) override {
+    TelemetryEvent told = event;
+    if (only_data_) told.devices.clear();  // they have no part in it
+    builder.add(told, static_cast<double>(std::clock()) / CLOCKS_PER_SEC);
+  }
   ProfileBuilder builder;
+
+ private:
+  const bool only_data_;
 };
 
 // A table of the layers, and their picture where one is asked for. REQUIRES: it ran with time_layers.
@@ -94,7 +103,7 @@ Profile profile_of(const std::string& file, const CommandLine& line, const Regis
   overrides.emplace_back("observe.console.quiet=true");
   const Pipeline pipeline = load_pipeline(file, overrides, registry);
   RunOptions options = line.options;
-  const auto watch = std::make_shared<Watch>();
+  const auto watch = std::make_shared<Watch>(options.only_data);
   options.hooks.observer = watch;
   const auto prepared = prepare(pipeline, registry, options);
   prepared->open_graphs();

@@ -272,6 +272,7 @@ Profile ProfileBuilder::build(int cores, double part) const {
   profile.rate /= part;
   for (Profile::Gain& gain : profile.gains) gain.rate /= part;
   for (std::size_t s = 0; s < done.stages.size(); ++s) {
+    if (done.devices.empty() && last_.stages[s].packets == 0) continue;  // a stage of steps that were left out
     Profile::Stage row = row_of(done.stages[s], last_.stages[s], done);
     row.level = stages_[s].level / static_cast<double>(looks_);
     row.starved = static_cast<double>(stages_[s].idle) / static_cast<double>(looks_);

@@ -68,9 +68,9 @@ std::string to_json(const Profile& profile) {
                         {"name", found.name},
                         {"replica", found.replica},
                         {"share", found.share},
-                        {"device_idle", found.device_idle},
                         {"computing_share", found.computing_share},
                         {"text", found.text()}};
+  if (found.device_idle) json["bottleneck"]["device_idle"] = *found.device_idle;
   json["gains"] = json_of(profile.gains);
   json["stages"] = json_of(profile.stages);
   json["devices"] = json_of(profile.devices);
@@ -90,7 +90,7 @@ Profile profile_from_json(std::string_view text, const std::string& file) {
     found.at("name").get_to(profile.bottleneck.name);
     found.at("replica").get_to(profile.bottleneck.replica);
     found.at("share").get_to(profile.bottleneck.share);
-    found.at("device_idle").get_to(profile.bottleneck.device_idle);
+    if (found.contains("device_idle")) profile.bottleneck.device_idle = found.at("device_idle").get<double>();
     found.at("computing_share").get_to(profile.bottleneck.computing_share);
     profile.gains = rows_of<Profile::Gain>(json.at("gains"));
     profile.stages = rows_of<Profile::Stage>(json.at("stages"));
