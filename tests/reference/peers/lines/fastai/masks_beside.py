@@ -3,7 +3,7 @@ from fastai.vision.all import *
 dls = SegmentationDataLoaders.from_label_func(
     "beside", get_image_files("beside").filter(lambda x: not x.stem.endswith("_mask")),
     lambda x: x.with_stem(x.stem + "_mask"),
-    codes=["ground", "disc", "square"], valid_pct=0.1, item_tfms=Resize(256), bs=4)
+    codes=["ground", "disc", "square"], valid_pct=0.1, item_tfms=Resize(96), bs=4)
 learn = unet_learner(dls, resnet18, pretrained=False, metrics=DiceMulti())
 learn.fit_one_cycle(1)
 learn.save("model")

@@ -11,4 +11,4 @@ for mask in Path("beside").glob("*_mask.png"):
     shutil.copy(mask, Path("arranged/masks", name))
     shutil.copy(mask.with_name(name), "arranged/images")
 autosplit("arranged/images")
-YOLO("yolo26n-sem.yaml").train(data="masks_beside.yaml", epochs=1)
+YOLO("yolo26n-sem.yaml").train(data="masks_beside.yaml", imgsz=96, epochs=1)
