@@ -333,6 +333,64 @@ TEST(Graph, WaitsForWorkThatAStageHolds) {
   for (std::thread& device : devices) device.join();
 }
 
+std::atomic<int> slow_chunks{0}, chunks_when_sent{0};
+
+class Slow : public Stage {
+ public:
+  struct Params {};
+  static void describe(StageDescription<Params>& d) { d.name("slow").input(payload::kImageChunk).output(payload::kImageChunk); }
+  Slow(const Params&, const StageSite&) {}
+  void process(int, Packet packet, Output& output) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ++slow_chunks;
+    output.emit(0, std::move(packet));
+  }
+};
+
+// Sends from a thread of its own, as a device does that has computed.
+class Device : public Stage {
+ public:
+  struct Params {};
+  static void describe(StageDescription<Params>& d) {
+    d.name("device").input(payload::kBatch).output(payload::kBatch).serial().stepwise();
+  }
+  Device(const Params&, const StageSite&) {}
+  ~Device() override {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  void process(int, Packet packet, Output& output) override {
+    threads_.emplace_back([packet = std::move(packet), &output, hold = output.hold()]() mutable {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      chunks_when_sent = slow_chunks.load();
+      output.emit(0, std::move(packet));
+    });
+  }
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
+class After : public Stage {
+ public:
+  struct Params {};
+  static void describe(StageDescription<Params>& d) { d.name("after").input(payload::kBatch).serial().stepwise(); }
+  After(const Params&, const StageSite&) {}
+  void process(int, Packet, Output&) override { most_before = std::max(most_before, slow_chunks - chunks_when_sent); }
+  int most_before = 0;
+};
+
+TEST(Graph, GivesStepsTheNextThreadThatIsFree) {
+  TestGraph test;
+  test.add<CountingSource>("read", shuffled(128));
+  test.add<Paint>("paint");
+  test.add<Slow>("slow");
+  test.add<CountingBatcher>("batch", table({{"size", number(16)}, {"buffers", number(4)}}));
+  test.add<Device>("device");
+  const After& after = test.add<After>("after");
+  test.run({.threads = 1, .epochs = 2, .chunk = 1});
+  EXPECT_LE(after.most_before, 2) << "chunks that went before a step, while up to 48 waited";
+}
+
 // ---- Figures ----
 
 TEST(Figures, CountPacketsSamplesAndWaiting) {

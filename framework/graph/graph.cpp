@@ -34,6 +34,18 @@ Node::Kind kind_of(const StageType& type) {
   return type.concurrency == Concurrency::serial || type.per_replica ? Node::Kind::serial : Node::Kind::parallel;
 }
 
+// By stage: whether it is stepwise, or takes what comes from one. Such packets are in order, and under a token.
+std::vector<bool> are_of_steps(const GraphPlan& plan) {
+  std::vector<bool> are(plan.stages.size(), false);
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    if (plan.stages[i].type->stepwise) are[i] = true;
+    for (const EdgePlan& edge : plan.edges) {
+      if (edge.from_stage == static_cast<int>(i) && are[i]) are[static_cast<std::size_t>(edge.to_stage)] = true;
+    }
+  }
+  return are;
+}
+
 }  // namespace
 
 struct Graph::State {
@@ -101,12 +113,13 @@ Graph::State::~State() {
 }
 
 void Graph::State::add_nodes(const GraphPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages) {
+  const std::vector<bool> of_steps = are_of_steps(plan);
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const StagePlan& stage = plan.stages[i];
     const auto instances = static_cast<int>(stages[i].size());
     std::vector<std::unique_ptr<Node>>& made = nodes.emplace_back();
     for (int k = 0; k < instances; ++k) {
-      const Node::Place place{plan.name, stage.name, stage.type->per_replica ? k : -1, instances, stage.table_at()};
+      const Node::Place place{plan.name, stage.name, stage.type->per_replica ? k : -1, instances, stage.table_at(), of_steps[i]};
       made.push_back(std::make_unique<Node>(*core, stages[i][static_cast<std::size_t>(k)], kind_of(*stage.type), place,
                                             stage.type->outputs.size()));
     }
@@ -122,14 +135,7 @@ Link& Graph::State::add_link(const std::string& from, const std::string& to) {
 }
 
 void Graph::State::add_links(const GraphPlan& plan) {
-  // What comes from a stepwise stage is in order already, and under a token.
-  std::vector<bool> under_token(plan.stages.size(), false);
-  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-    if (plan.stages[i].type->stepwise) under_token[i] = true;
-    for (const EdgePlan& edge : plan.edges) {
-      if (edge.from_stage == static_cast<int>(i) && under_token[i]) under_token[static_cast<std::size_t>(edge.to_stage)] = true;
-    }
-  }
+  const std::vector<bool> of_steps = are_of_steps(plan);
   for (const EdgePlan& edge : plan.edges) {
     const auto from = static_cast<std::size_t>(edge.from_stage), to = static_cast<std::size_t>(edge.to_stage);
     const StageType& type = *plan.stages[to].type;
@@ -139,7 +145,7 @@ void Graph::State::add_links(const GraphPlan& plan) {
     const std::string_view payload_type = type.inputs[static_cast<std::size_t>(edge.to_port)].payload;
     link.carries = carries(payload_type);
     link.carries_encoded = payload_type == payload::kSampleChunk;
-    if (type.stepwise && !under_token[from]) {
+    if (type.stepwise && !of_steps[from]) {
       gate->add_entry();
       link.divert = [this, &link](Packet packet) { gate->arrive(link, std::move(packet)); };
     } else if (link.targets.size() == 1) {

@@ -90,8 +90,9 @@ void Link::drop(const Packet& packet) {
 Node::Node(Core& core, std::shared_ptr<Stage> stage, Kind kind, Place place, std::size_t output_ports)
     : core_(core), stage_(std::move(stage)), kind_(kind), place_(std::move(place)), outputs_(output_ports) {
   if (kind == Kind::source) return;
-  node_.emplace(core.graph, tbb::flow::unlimited,
-                [this](const Message& message) MILLRACE_UNSEEN_BY_TSAN { run(Message(message)); });
+  node_.emplace(
+      core.graph, tbb::flow::unlimited, [this](const Message& message) MILLRACE_UNSEEN_BY_TSAN { run(Message(message)); },
+      place_.is_of_step ? tbb::flow::node_priority_t{1} : tbb::flow::no_priority);
 }
 
 void Node::emit(int port, Packet packet) {

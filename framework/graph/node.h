@@ -66,7 +66,8 @@ class Node final : public Output {
     std::string graph, name;
     int replica = -1;  // of several instances; -1: there is only one
     int instances = 1;
-    Position at = {};  // of its table
+    Position at = {};         // of its table
+    bool is_of_step = false;  // its packets go before those of samples: devices wait for it
   };
 
   Node(Core& core, std::shared_ptr<Stage> stage, Kind kind, Place place, std::size_t output_ports);
