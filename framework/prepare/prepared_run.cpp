@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/secrets.h"
 #include "checkpoint/best.h"
 #include "checkpoint/replica_values.h"
 #include "checkpoint/verify.h"
+#include "config/document.h"
 #include "millrace/error.h"
 #include "millrace/util/host_cores.h"
 #include "prepare/batch_choice.h"
@@ -28,6 +30,36 @@ std::map<std::string, RunState::Data> data_of(const Builds& builds) {
                                                                      data.listing_hash};
   }
   return all;
+}
+
+// What [network] `weights` names; "": nothing.
+std::string named_weights(const Value& file) {
+  const Value* const network = file.find("network");
+  const Value* said = network != nullptr ? network->find("weights") : nullptr;
+  if (said != nullptr && said->kind() == Value::Kind::table) said = said->find("file");
+  return said != nullptr && said->kind() == Value::Kind::text ? said->text() : std::string();
+}
+
+// File or URL; "": all parameters began new. A run that resumes began with what its checkpoint says.
+std::string weights_begun_with(const PreparedRun& run) {
+  if (!run.pipeline.network) return {};
+  if (!run.resume_point) {
+    return run.options.weights.empty() ? named_weights(run.pipeline.resolved) : without_secrets(run.options.weights);
+  }
+  Diagnostics ignored;  // it was read before
+  const auto then = parse_toml(run.resume_point->checkpoint.pipeline, run.resume_point->path.string(), ignored);
+  return then ? named_weights(*then) : std::string();
+}
+
+// For a run that began with others than its file says.
+void set_weights(Value& network, const std::string& file) {
+  Value* const said = network.find("weights");
+  if (said != nullptr && said->kind() == Value::Kind::table) {
+    said->set("file", Value(file));
+  } else {
+    network.set("weights", Value(file));
+  }
+  network.erase("sha256");  // of the file that was not read
 }
 
 }  // namespace
@@ -97,6 +129,8 @@ Value PreparedRun::resolved() const {
     for (const double share : replicas.load()) load.emplace_back(share);
     resolved.find("run")->set("load", Value(std::move(load)));
   }
+  const std::string begun_with = weights_begun_with(*this);
+  if (!begun_with.empty() && begun_with != named_weights(resolved)) set_weights(*resolved.find("network"), begun_with);
   return resolved;
 }
 

@@ -273,12 +273,7 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
   if (!words.from.empty()) line.options.from = starting_point(words.from);
   line.options.commands.resume = shell_text(words_again(line, words, argv[0], false));
   line.options.commands.explain = shell_text(words_again(line, words, argv[0], true));
-  if (line.json) line.overrides.emplace_back("observe.metrics.standard_output=true");
-  if (!line.page.empty()) line.overrides.push_back("observe.page.address=" + to_toml(Value(line.page)));
-  if (line.top) line.overrides.emplace_back("observe.top=true");
   line.draws = line.top && isatty(STDERR_FILENO) == 1;
-  if (line.draws) line.overrides.emplace_back("observe.console=false");
-  if (line.quiet && !line.draws) line.overrides.emplace_back("observe.console.quiet=true");
   return line;
 }
 

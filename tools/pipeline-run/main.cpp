@@ -33,6 +33,7 @@
 #include "run_ranks.h"
 #include "screen_watch.h"
 #include "signal_watch.h"
+#include "talk.h"
 #include "trace_file.h"
 #include "weights/best_weights.h"
 
@@ -72,17 +73,20 @@ bool apply(const ShortOptions& options, const Pipeline& pipeline, CommandLine& l
 
 // `has_peers`: other ranks may have what this one lacks.
 Pipeline load(CommandLine& line, const Registry& registry, const std::shared_ptr<Trial>& trial, bool has_peers = false) {
-  const LoadOptions options{
-      .other_weights = !line.options.weights.empty(), .sent_weights = has_peers, .made_by = line.predict.empty() ? "" : kPredict};
+  const LoadOptions options{.other_weights = !line.options.weights.empty() || line.options.resume.run,
+                            .sent_weights = has_peers,
+                            .made_by = line.predict.empty() ? "" : kPredict};
   Pipeline pipeline = load_pipeline(line.file, line.overrides, registry, options);
   if (apply(std::exchange(line.shorts, {}), pipeline, line)) {
     pipeline = load_pipeline(line.file, line.overrides, registry, options);
   }
+  talk_as_asked(line, registry, pipeline);
   if (trial) {
     const std::vector<std::string> changes = trial->overrides(pipeline);
     if (!line.check) trial->show_progress(pipeline);
     line.overrides.insert(line.overrides.end(), changes.begin(), changes.end());
     pipeline = load_pipeline(line.file, line.overrides, registry, options);
+    talk_as_asked(line, registry, pipeline);
     trial->shorten(pipeline);
     line.options.hooks.observer = trial;
     line.options.hooks.rate_factor = [trial](std::uint64_t step) { return trial->rate_factor(step); };
