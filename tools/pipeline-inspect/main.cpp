@@ -43,6 +43,13 @@ bool asks_of_a_file(const Options& options) {
 
 bool is_file(const std::string& name) { return name.ends_with(".toml") || std::filesystem::is_regular_file(name); }
 
+// The pipeline that a run has left in its folder; what is no such folder stays as it is.
+std::string file_of(const std::string& name) {
+  std::error_code ignored;
+  const std::filesystem::path file = std::filesystem::path(name) / "pipeline.toml";
+  return std::filesystem::is_regular_file(file, ignored) ? file.string() : name;
+}
+
 bool is_weights(const std::string& file) {
   return file.ends_with(".safetensors") || file.ends_with(".pth") || file.ends_with(".pt");
 }
@@ -198,7 +205,7 @@ std::string inspect(const Options& options) {
     if (asks_of_a_file(options)) fail(ErrorKind::usage, "{} need a file or a network", kOfAFile);
     return list_everything(registry);
   }
-  const std::string& what = options.rest[0];
+  const std::string what = file_of(options.rest[0]);
   if (options.keys) return list_keys(what, registry);
   if (!options.made.empty()) return make_file(what, options, registry);
   if (is_weights(what)) return inspect_weights(what, options, registry);
@@ -222,11 +229,11 @@ int main(int count, char** words) {
     Arguments arguments(
         "pipeline-inspect",
         "[PLUGIN | STAGE | LAYER | loss LOSS | optimizer NAME | observer OBSERVER | NETWORK | BASE | FILE.toml | WEIGHTS | "
-        "devices] "
-        "[options]",
+        "RUN_FOLDER | devices] [options]",
         "Shows what there is: without an argument all plugins, stages, backends, layer types, losses, optimizers,\n"
         "observers and storage; with a name that one's ports and parameters, or a network as a table of\n"
-        "layers; with a file its network, or the pipeline's graphs, or what the weights (.safetensors, .pth) hold.");
+        "layers; with a file its network, or the pipeline's graphs, or what the weights (.safetensors, .pth) hold;\n"
+        "with the folder of a run its pipeline.");
     arguments
         .repeated("--set", "KEY=VALUE", "changes a key of the file (or a network's variable) before it is read", options.sets)
         .option("--new", "FILE.toml", "writes a short file that extends a base file, with what --set says, and the schema for it",
