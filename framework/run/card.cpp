@@ -1,10 +1,17 @@
 #include "run/card.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 
+#include "base/secrets.h"
+#include "base/shell.h"
+#include "checkpoint/run_folder.h"
 #include "checkpoint/versions.h"
+#include "config/document.h"
 #include "millrace/backend/network.h"
 #include "millrace/util/text.h"
 
@@ -16,17 +23,43 @@ constexpr std::size_t kMostClasses = 100;
 std::string markdown_row(std::string_view name, std::string_view value) { return fmt::format("| {} | {} |\n", name, value); }
 std::string markdown_table(const std::string& rows) { return rows.empty() ? rows : "| | |\n|---|---|\n" + rows; }
 
-std::string network_rows(const Network& network) {
+// "": all parameters began new.
+std::string weights_named_in(const Value& file) {
+  const Value* said = file.find("network")->find("weights");
+  if (said != nullptr && said->kind() == Value::Kind::table) said = said->find("file");
+  return said != nullptr && said->kind() == Value::Kind::text ? without_secrets(said->text()) : std::string();
+}
+
+// ": circle, cross": classes, or the labels or numbers that the source is asked for.
+std::string names_of_outputs(const GraphData& data) {
+  std::vector<std::string> names = data.classes;
+  const Value* const numbers = data.source_plan != nullptr ? data.source_plan->table.find("numbers") : nullptr;
+  if (names.empty() && numbers != nullptr && numbers->kind() == Value::Kind::array) {
+    for (const Value& each : numbers->array()) {
+      if (each.kind() == Value::Kind::text) names.push_back(each.text());
+    }
+  }
+  if (names.empty()) return {};
+  const std::size_t left = names.size() - std::min(names.size(), kMostClasses);
+  names.resize(names.size() - left);
+  return fmt::format(": {}{}", fmt::join(names, ", "), left > 0 ? fmt::format(" and {} more", left) : "");
+}
+
+std::string network_rows(const PreparedRun& run) {
+  const Network& network = *run.pipeline.network;
   std::uint64_t parameters = 0, fixed = 0;
   for (const Parameter& parameter : network.parameters) {
     if (parameter.statistic) continue;
     parameters += static_cast<std::uint64_t>(parameter.shape.elements());
     if (!parameter.trainable) fixed += static_cast<std::uint64_t>(parameter.shape.elements());
   }
-  return markdown_row("network", markdown_text(network.name)) + markdown_row("layers", std::to_string(network.layers.size())) +
+  const std::string weights = weights_named_in(run.resolved());
+  return markdown_row("network", markdown_text(network.name)) +
+         (weights.empty() ? "" : markdown_row("began from", markdown_text(weights))) +
+         markdown_row("layers", std::to_string(network.layers.size())) +
          markdown_row("parameters", fmt::format("{}{}", parameters, fixed > 0 ? fmt::format(", {} of them fixed", fixed) : "")) +
          markdown_row("input", markdown_text(to_string(network.input))) +
-         markdown_row("output", markdown_text(to_string(network.output())));
+         markdown_row("output", markdown_text(to_string(network.output()) + names_of_outputs(run.main().data())));
 }
 
 std::string data_rows(const GraphData& data) {
@@ -52,17 +85,64 @@ std::string class_rows(const GraphData& data) {
   return text.empty() ? text : "\n| class | listed samples |\n|---|---:|\n" + text;
 }
 
-std::string figure_rows(const RunResult& result) {
-  std::string rows = markdown_row("steps", fmt::format("{}, which are {:g} epochs{}", result.step, result.epoch,
-                                                       result.stopped ? "; the run was stopped before its end" : ""));
-  if (!result.last_validation.measured_nothing() && result.last_validation.loss) {
-    for (const Figure& figure : result.last_validation.figures()) {
-      rows += markdown_row(markdown_text("validation " + figure.name),
-                           figure.percent ? fmt::format("{:.2f} %", 100 * figure.value) : fmt::format("{:.5g}", figure.value));
-    }
+// "2026-01-01T00-00-00" of a run's name, with colons.
+std::string time_in(const RunName& name) {
+  std::string text = name.time;
+  std::ranges::replace(text.begin() + static_cast<std::ptrdiff_t>(text.find('T')), text.end(), '-', ':');
+  return text + "Z";
+}
+
+// When, and how long.
+std::string run_rows(const RunContext& run, const RunResult& result, const CardPlace& place) {
+  const std::optional<ResumePoint>& from = run.prepared.resume_point;
+  const auto named = read_run_name(place.folder.filename().string());  // by the time when it began
+  const std::string began = from ? (named ? time_in(*named) : "") : utc_text(place.began);
+  std::string rows = began.empty() ? began : markdown_row("began", began);
+  if (from) rows += markdown_row("resumed", fmt::format("{}, after step {}", utc_text(place.began), run.steps().first));
+  rows += markdown_row("ended", utc_text(std::time(nullptr)) + (result.stopped ? ", stopped before its last step" : ""));
+  rows += markdown_row("steps", steps_text(result, run.main().data().steps_per_epoch()));
+  if (result.best_found) {
+    const Best& best = *result.best_found;
+    rows += markdown_row("best step", fmt::format("{}, by {}", best.step, markdown_text(best.figure)));
   }
-  if (!result.best.empty()) rows += markdown_row("best weights", markdown_text(result.best));
   return rows;
+}
+
+std::string figure_text(const Figure& figure) {
+  return figure.percent ? fmt::format("{:.2f} %", 100 * figure.value) : fmt::format("{:.5g}", figure.value);
+}
+
+std::string best_file_of(const Pipeline& pipeline) { return pipeline.best ? kBestWeights : "the best checkpoint"; }
+
+// Nothing where --predict cannot prepare images as the run did.
+std::string prediction(const RunContext& run, const CardPlace& place) {
+  const std::optional<InferenceRecipe>& recipe = run.prepared.recipe;
+  if (!recipe || !recipe->unrepeatable.empty() || place.folder.empty()) return {};
+  const std::string command =
+      shell_text({"pipeline-run", "--predict", "FOLDER", "--weights", place.folder.string(), "--out", "found"});
+  return fmt::format(
+      "\n## Prediction\n\nFOLDER holds images. The best weights are used if the run has them, or else the last.\n\n{}",
+      code_block("sh", command));
+}
+
+// With all that the run's results depend on, and without what says how it talked.
+std::string command_of(const RunContext& run, const CardPlace& place) {
+  const RunOptions& options = run.options();
+  const std::string& command = options.commands.explain;
+  const std::optional<std::string>& resumed = options.resume.run;
+  const bool was_asked = resumed && !options.resume.rate_factor;  // else the run itself has rolled back
+  if (command.empty() || !was_asked) return command;
+  return fmt::format("{} --resume {}", command, shell_word(resumed->empty() ? place.folder.string() : *resumed));
+}
+
+std::string changes(const RunContext& run) {
+  const std::optional<ResumePoint>& from = run.prepared.resume_point;
+  if (!from) return {};
+  Diagnostics ignored;  // it was read before
+  const auto then = parse_toml(from->checkpoint.pipeline, from->path.string(), ignored);
+  if (!then) return {};
+  const std::vector<Difference> found = differences(*then, run.prepared.resolved(), keys_that_may_change(run.pipeline()));
+  return changes_table(found, run.steps().first);
 }
 
 std::string version_rows(const RunContext& run) {
@@ -92,19 +172,69 @@ std::string code_block(std::string_view language, std::string_view text) {
   return fmt::format("{}{}\n{}{}{}\n", fence, language, text, text.ends_with('\n') ? "" : "\n", fence);
 }
 
-std::string model_card(const RunContext& run, const RunResult& result) {
+std::string utc_text(std::time_t time) { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time)); }
+
+std::string steps_text(const RunResult& result, std::uint64_t steps_per_epoch) {
+  const std::uint64_t done = result.step - std::min(result.first_step, result.step);
+  const std::string range =
+      result.first_step > 0 && done > 0 ? fmt::format(", from step {} to {}", result.first_step + 1, result.step) : "";
+  const double epochs = static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(steps_per_epoch, 1));
+  return fmt::format("{}{}: {:.6g} {}", done, range, epochs, epochs == 1 ? "epoch" : "epochs");
+}
+
+std::string figures_table(const RunResult& result, const std::string& best_file) {
+  const std::uint64_t best = result.best_found ? result.best_found->step : 0;
+  const auto of = [&](std::uint64_t step) {
+    const std::string last = step == result.step ? fmt::format(", the last: {}", kLastWeights) : "";
+    return fmt::format("of step {}{}{}", step, last, best > 0 && step == best ? fmt::format(", the best: {}", best_file) : "");
+  };
+  std::string rows;
+  const auto add = [&](const std::string& name, const std::string& value, std::uint64_t step) {
+    rows += fmt::format("| {} | {} | {} |\n", markdown_text(name), value, markdown_text(of(step)));
+  };
+  bool has_best = false;
+  const auto add_all = [&](const std::string& graph, const Measured& pass) {
+    has_best = has_best || pass.step == best;
+    for (const Figure& figure : pass.figures) add(fmt::format("{}.{}", graph, figure.name), figure_text(figure), pass.step);
+  };
+  for (const auto& [graph, pass] : result.measured.last) add_all(graph, pass);
+  for (const auto& [graph, pass] : result.measured.best) {
+    const auto last = result.measured.last.find(graph);
+    const bool is_said = last != result.measured.last.end() && last->second.step == pass.step;
+    if (pass.step == best && !is_said) add_all(graph, pass);
+  }
+  if (best > 0 && !has_best) add(result.best_found->figure, fmt::format("{:.5g}", result.best_found->value), best);
+  return rows.empty() ? rows : "| figure | value | weights |\n|---|---:|---|\n" + rows;
+}
+
+std::string changes_table(const std::vector<Difference>& changes, std::uint64_t step) {
+  std::string rows;
+  const auto said = [](const std::string& value) { return value.empty() ? std::string("not set") : markdown_text(value); };
+  for (const Difference& each : changes) {
+    rows += fmt::format("| {} | {} | {} |\n", markdown_text(each.key), said(each.then), said(each.now));
+  }
+  if (rows.empty()) return rows;
+  return fmt::format("| key | until step {} | since then |\n|---|---|---|\n{}", step, rows);
+}
+
+std::string model_card(const RunContext& run, const RunResult& result, const CardPlace& place) {
   const Pipeline& pipeline = run.pipeline();
-  std::string text = fmt::format("# {}\n\nWeights that Millrace has trained, and how.\n", markdown_text(pipeline.run.name));
-  text += "\n## Figures\n\n" + markdown_table(figure_rows(result));
-  if (pipeline.network) text += "\n## Network\n\n" + markdown_table(network_rows(*pipeline.network));
+  std::string text = fmt::format("# {}\n\nWeights that Millrace has trained, and how.\n\n{}", markdown_text(pipeline.run.name),
+                                 markdown_table(run_rows(run, result, place)));
+  if (const std::string figures = figures_table(result, best_file_of(pipeline)); !figures.empty())
+    text += "\n## Figures\n\n" + figures;
+  text += prediction(run, place);
+  if (pipeline.network) text += "\n## Network\n\n" + markdown_table(network_rows(run.prepared));
   text += "\n## Data\n";
   for (const auto& build : run.builds()) {
     text += fmt::format("\n### {}\n\n{}", markdown_text(build->plan().name), markdown_table(data_rows(build->data())));
     if (build.get() == &run.main()) text += class_rows(build->data());
   }
   text += "\n## Versions\n\n" + markdown_table(version_rows(run));
-  const std::string& command = run.options().commands.resume;
+  const std::string command = without_secrets(command_of(run, place));
   if (!command.empty()) text += "\n## Command\n\n" + code_block("sh", command);
+  if (const std::string changed = changes(run); !changed.empty())
+    text += "\n## Changes\n\nThe run was resumed with other values than it had before.\n\n" + changed;
   text += "\n## Recipe\n\nThe pipeline file, with all that it extends and refers to.\n\n";
   return text + code_block("toml", to_toml(run.prepared.resolved()));
 }

@@ -213,16 +213,16 @@ void Run::save_results(RunResult& result) {
     if (!lost.empty() && !result.weights_file.empty()) lost += fmt::format("; the weights are in '{}'", result.weights_file);
   }
   weights_->finish_best();
+  const bool keeps_best = run_.pipeline.best && !folder().empty();
+  if (const std::optional<Best> best = keeps_best ? weights_->best_there() : std::nullopt) {
+    result.best =
+        fmt::format("'{}', {} = {:.4g} after step {}", weights_->best_path().string(), best->figure, best->value, best->step);
+  }
   write_card(result);
   if (!weights_->lost().empty()) lost = weights_->lost() + (lost.empty() ? "" : "; ") + lost;
   if (!lost.empty()) {
     const char* const advice = run_.options.rescue.empty() ? "; --rescue FOLDER names another place, for the next time" : "";
     fail(ErrorKind::run, "{}{}", lost, advice);
-  }
-  const bool keeps_best = run_.pipeline.best && !folder().empty();
-  if (const std::optional<Best> best = keeps_best ? weights_->best_there() : std::nullopt) {
-    result.best =
-        fmt::format("'{}', {} = {:.4g} after step {}", weights_->best_path().string(), best->figure, best->value, best->step);
   }
   const bool has_checkpoint = checkpointer_ && checkpointer_->writes() && result.step > 0;
   if (has_checkpoint) result.go_on = command_with(run_.options.commands.resume, "--resume", folder());
@@ -233,7 +233,7 @@ void Run::write_card(const RunResult& result) {
   if (result.weights_file.empty()) return;
   try {
     OutputFile file((fs::path(result.weights_file).parent_path() / "card.md").string(), OutputFile::Sync::later);
-    file.write(model_card({run_, barriers_, weights_.get(), checkpointer_.get()}, result));
+    file.write(model_card({run_, barriers_, weights_.get(), checkpointer_.get()}, result, {folder(), began_}));
     file.commit();
   } catch (const Error& error) {
     run_.audience.warn(fmt::format("the weights have no card.md beside them: {}", error.what()));

@@ -1,6 +1,7 @@
 // A prepared pipeline as it is run: epochs, validation, files, and an end in good order.
 #pragma once
 
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -47,6 +48,7 @@ class Run {
   std::filesystem::path folder() const { return run_.audience.log().output_folder(); }
 
   PreparedRun& run_;
+  const std::time_t began_ = std::time(nullptr);
   std::unique_ptr<WeightsWriter> weights_;              // null: there is no network
   std::unique_ptr<Checkpointer> checkpointer_;          // null: the run has no checkpoints
   std::vector<std::unique_ptr<StepBarrier>> barriers_;  // by graph; empty: this process is alone

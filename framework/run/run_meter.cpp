@@ -221,6 +221,18 @@ void RunMeter::look_at_numbers(const PassEvent& pass) {
   run_.log().warn(fmt::format("[{}]: {} is {}{}", pass.graph, wrong->name, wrong->value, when));
 }
 
+// Before the rules look at it: what was measured of the best weights so far outlives the next pass.
+void RunMeter::keep_measured(const PassEvent& pass) {
+  if (pass.figures.empty()) return;
+  if (pass.best_step != 0) {
+    measured_.best[pass.graph] = {pass.best_step, pass.figures};
+    return;
+  }
+  Measured& last = measured_.last[pass.graph];
+  if (rules_.has_best() && last.step == rules_.best_found().step) measured_.best[pass.graph] = last;
+  last = {pass.step, pass.figures};
+}
+
 void RunMeter::end_pass(const DonePass& pass) {
   const GraphBuild& build = *run_.builds()[pass.graph];
   const std::uint64_t an_epoch = build.data().steps_per_epoch(), done = progress_.done();  // the main graph stands still
@@ -237,17 +249,17 @@ void RunMeter::end_pass(const DonePass& pass) {
   event.figures = sums.figures();
   event.class_matrix = sums.class_matrix();
   if (!event.class_matrix.empty()) event.classes = build.data().classes;
+  event.best_step = pass.best_step;
+  keep_measured(event);
   if (pass.best_step == 0) rules_.look(event.graph, event.figures, event.step);  // else they are not of this step
   look_at_numbers(event);
   warn_of_explosion(event);
   if (sums.measured_nothing()) warn_of_nothing(event.graph);
   event.seconds = pass.seconds;
-  event.best_step = pass.best_step;
   if (pass.graph != 0) telemetry_.stood_still(event.graph, pass.seconds);
   event.images_per_second = event.samples / pass.seconds;
   event.stream_hash = sums.stream_hash;
   run_.observers().tell(std::move(event));
-  if (sums.steps > 0) last_validation_ = sums;
 }
 
 void RunMeter::goes_on() {

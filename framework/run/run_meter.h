@@ -14,6 +14,7 @@
 #include "report/run_log.h"
 #include "run/progress.h"
 #include "run/run_context.h"
+#include "run/run_result.h"
 #include "run/stopwatch.h"
 #include "run/telemetry.h"
 
@@ -54,8 +55,8 @@ class RunMeter {
   bool telemetry(bool now = false);         // tells it, now or where it is time to; returns whether
 
   std::uint64_t steps_per_epoch() const { return steps_per_epoch_; }
-  std::uint64_t begun_with() const { return begun_with_; }               // step of the run, resumed or not
-  const GraphSums& last_validation() const { return last_validation_; }  // of the last pass
+  std::uint64_t begun_with() const { return begun_with_; }  // step of the run, resumed or not
+  const Measurements& measured() const { return measured_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -65,6 +66,7 @@ class RunMeter {
   std::uint64_t first_step_of(std::uint64_t epoch) const { return std::max(epoch * steps_per_epoch_, begun_with_); }
   GraphSums await_reports(const std::string& graph, std::uint64_t epoch, std::uint64_t steps);
   GraphSums take_sums(const std::string& graph, std::uint64_t first_epoch, std::uint64_t last_epoch);
+  void keep_measured(const PassEvent& pass);
   void require_measured(const GraphSums& sums, std::uint64_t epoch) const;
   void warn_of_explosion(const PassEvent& pass) const;
   void warn_of_nothing(const std::string& graph) const;
@@ -86,7 +88,7 @@ class RunMeter {
   double seconds_before_ = 0, samples_before_ = 0;
   Clock::time_point ticked_;
   TelemetryMeter telemetry_;
-  GraphSums last_validation_;
+  Measurements measured_;
 };
 
 }  // namespace millrace

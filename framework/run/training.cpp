@@ -41,7 +41,9 @@ RunResult Training::run() {
   result.step = done;
   result.stopped = stop_.found() ? done < run_.steps().end : has_done_max_steps();
   result.signal = stop_.found() ? stop_.found()->signal : 0;
-  result.last_validation = meter_.last_validation();
+  result.first_step = meter_.begun_with();
+  result.measured = meter_.measured();
+  if (rules_.has_best()) result.best_found = rules_.best_found();
   return result;
 }
 

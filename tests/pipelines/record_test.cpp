@@ -1,0 +1,108 @@
+// What a run's folder says of it is so: pipeline.toml, card.md, and what others make of them.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "command.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+constexpr const char* kNetwork = R"(input  = { channels = 3, height = 32, width = 32 }
+layers = [ { op = "conv", out = 8, kernel = 3, stride = 2 }, { op = "relu" }, { op = "global_average_pool" },
+           { op = "linear", out = "${classes}" } ]
+)";
+
+// quickstart.toml made small: 2 epochs of 4 steps, on drawn shapes.
+class RecordTest : public testing::Test {
+ protected:
+  RecordTest() { std::ofstream(folder_ / "network.toml") << kNetwork; }
+
+  Outcome run(const std::string& name, const Words& options = {}) const {
+    Words words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--name", name};
+    for (const std::string& each :
+         {"data.path=" + shapes(), "network.use=" + (folder_ / "network.toml"), "run.folder=" + (folder_ / "runs")}) {
+      words.insert(words.end(), {"--set", each});
+    }
+    if (std::ranges::find(options, "--epochs") == options.end()) words.insert(words.end(), {"--epochs", "2"});
+    words.insert(words.end(), options.begin(), options.end());
+    return run_command(words);
+  }
+  fs::path run_of(const std::string& name) const { return fs::canonical(folder_.path() / "runs" / name / "latest"); }
+  std::string pipeline_of(const std::string& name) const { return read_file(run_of(name) / "pipeline.toml"); }
+  std::string card_of(const std::string& name) const { return read_file(run_of(name) / "card.md"); }
+
+  const TemporaryFolder folder_;
+};
+
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// The text as a card has it.
+std::string in_card(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += std::string("-_.").find(c) == std::string::npos ? std::string(1, c) : std::string("\\") + c;
+  return out;
+}
+
+TEST_F(RecordTest, NamesTheWeightsThatAnOptionBeganWith) {
+  ASSERT_EQ(run("first").code, 0);
+  EXPECT_FALSE(holds(card_of("first"), "began from"));
+  const std::string weights = (run_of("first") / "weights.safetensors").string();
+  const Outcome second = run("second", {"--weights", weights});
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_TRUE(holds(pipeline_of("second"), "weights = \"" + weights + "\"")) << pipeline_of("second");
+  EXPECT_TRUE(holds(card_of("second"), "| began from | " + in_card(weights) + " |")) << card_of("second");
+
+  fs::remove_all(run_of("first"));  // a run that resumes has its weights in its checkpoint
+  const Outcome resumed = run("second", {"--resume", "--epochs", "3", "--allow-change", "run.epochs"});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_TRUE(holds(pipeline_of("second"), "weights = \"" + weights + "\"")) << "though no option says it now";
+  const Outcome of_folder = run_command({tool("pipeline-run"), "--resume", run_of("second").string()});
+  EXPECT_EQ(of_folder.code, 0) << of_folder.err;
+}
+
+TEST_F(RecordTest, LeavesOutHowACallTalks) {
+  ASSERT_EQ(run("silent", {"--quiet", "--json"}).code, 0);
+  const Outcome shown = run_command({tool("pipeline-inspect"), run_of("silent").string()});
+  EXPECT_TRUE(holds(shown.out, "run 'quickstart'") || holds(shown.out, "run 'silent'")) << shown.out << shown.err;
+  for (const char* word : {"quiet", "standard_output"}) EXPECT_FALSE(holds(pipeline_of("silent"), word)) << word;
+  for (const char* word : {"quiet", "--json", "standard_output"}) EXPECT_FALSE(holds(card_of("silent"), word)) << word;
+  const Outcome measured = run_command({tool("pipeline-run"), "--graph", "validate", "--weights", run_of("silent").string()});
+  ASSERT_EQ(measured.code, 0) << measured.err;
+  EXPECT_EQ(measured.out, "");
+  EXPECT_TRUE(holds(measured.err, "validate: ")) << measured.err;
+}
+
+TEST_F(RecordTest, TellsOfAResumedRunWhatHeldWhen) {
+  ASSERT_EQ(run("long", {"--set", "run.best=validate.loss"}).code, 0);
+  const std::string first = card_of("long");
+  for (const char* part : {"| began | 20", "| ended | 20", "| steps | 8: 2 epochs |", "| best step | ", "of step 8, the last"})
+    EXPECT_TRUE(holds(first, part)) << part << '\n' << first;
+  EXPECT_FALSE(holds(first, "## Changes"));
+  EXPECT_TRUE(holds(first, "--predict FOLDER --weights " + run_of("long").parent_path().string())) << first;
+
+  const Outcome longer = run("long", {"--set", "run.best=validate.loss", "--epochs", "3", "--lr", "0.0002", "--resume",
+                                      run_of("long").string(), "--allow-change", "run", "--allow-change", "train"});
+  ASSERT_EQ(longer.code, 0) << longer.err;
+  const std::string second = card_of("long");
+  EXPECT_TRUE(holds(second, "--resume " + run_of("long").string())) << second;
+  EXPECT_TRUE(holds(second, "| key | until step 8 | since then |")) << second;
+  EXPECT_TRUE(holds(second, "| train\\.optimizer\\.learning\\_rate\\.initial | 0\\.1 | 0\\.0002 |")) << second;
+  EXPECT_TRUE(holds(second, "| resumed | 20")) << second;
+  EXPECT_TRUE(holds(second, "| steps | 12: 3 epochs |")) << second;
+}
+
+TEST_F(RecordTest, CountsTheStepsOfARunThatBeginsLater) {
+  ASSERT_EQ(run("first").code, 0);
+  const Outcome later = run("later", {"--from", "2:1", "--weights", run_of("first").string()});
+  ASSERT_EQ(later.code, 0) << later.err;
+  EXPECT_TRUE(holds(card_of("later"), "| steps | 4, from step 5 to 8: 1 epoch |")) << card_of("later");
+}
+
+}  // namespace
+}  // namespace millrace::test
