@@ -14,9 +14,9 @@
 #include <utility>
 
 #include "base/characters.h"
-#include "files/durable.h"
 #include "base/json.h"
 #include "base/secrets.h"
+#include "files/durable.h"
 #include "millrace/error.h"
 #include "millrace/util/text.h"
 
@@ -61,6 +61,11 @@ JsonLine& JsonLine::add(std::string_view name, std::string_view value) {
   return append(name, dumped(std::string_view(without_secrets(std::string(value)))));
 }
 JsonLine& JsonLine::add(std::string_view name, double value) { return append(name, dumped(Json(value))); }
+JsonLine& JsonLine::add(std::string_view name, const std::vector<std::string>& values) {
+  std::string list;
+  for (const std::string& each : values) list += (list.empty() ? "" : ",") + dumped(std::string_view(without_secrets(each)));
+  return append(name, "[" + list + "]");
+}
 JsonLine& JsonLine::add(std::string_view name, bool value) { return append(name, value ? "true" : "false"); }
 
 LineFile::LineFile(const std::string& path, Warn warn, bool append) : path_(path), warn_(std::move(warn)) {

@@ -1,14 +1,21 @@
 #include "millrace/util/retold.h"
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace millrace {
 namespace {
+
+// By graph, which is "" for the main one, and name: what is known of figures but their values.
+using FigureKinds = std::map<std::pair<std::string, std::string>, Figure>;
 
 class ToldLine {
  public:
@@ -28,15 +35,29 @@ class ToldLine {
     const double number = this->number(key);
     return number >= 0 ? static_cast<std::uint64_t>(number) : 0;
   }
-  // All numbers that are no field of every line.
-  std::vector<Figure> figures() const {
+  std::uint64_t hash(const char* key) const {
+    const std::string digits = text(key);
+    std::uint64_t value = 0;
+    std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+    return value;
+  }
+  bool lists(const char* key, const std::string& name) const {
+    const auto found = json_.find(key);
+    if (found == json_.end() || !found->is_array()) return false;
+    return std::any_of(found->begin(), found->end(), [&](const auto& each) { return each == name; });
+  }
+  // All numbers that are no field of every line. `kinds`: of figures that lines of this graph have had before.
+  std::vector<Figure> figures(FigureKinds& kinds) const {
     static const std::set<std::string> kOthers = {"epoch",        "step",           "samples",   "images_per_second",
                                                   "seconds",      "resident_bytes", "best_step", "elapsed_seconds",
                                                   "learning_rate"};
     std::vector<Figure> found;
     for (const auto& [key, value] : json_.items()) {
       if (kOthers.contains(key) || !(value.is_number() || value.is_null())) continue;
-      found.push_back({key, value.is_number() ? value.get<double>() : NAN, false, false});
+      Figure& kind = kinds.try_emplace({text("graph"), key}, Figure{key}).first->second;
+      kind.percent |= lists("percent", key);
+      kind.higher_is_better |= lists("higher_is_better", key);
+      found.push_back({key, value.is_number() ? value.get<double>() : NAN, kind.percent, kind.higher_is_better});
     }
     return found;
   }
@@ -45,34 +66,45 @@ class ToldLine {
   nlohmann::ordered_json json_;
 };
 
-StepEvent step_in(const ToldLine& line) {
+StepEvent step_in(const ToldLine& line, FigureKinds& kinds) {
   StepEvent event;
+  event.epoch = line.step("epoch");
   event.step = line.step("step");
   event.reported = line.has("images_per_second");
-  event.figures = line.figures();
+  event.figures = line.figures(kinds);
   if (line.has("learning_rate")) event.scalars.emplace_back("learning_rate", line.number("learning_rate"));
   event.images_per_second = line.number("images_per_second");
   event.elapsed_seconds = line.number("elapsed_seconds");
   return event;
 }
 
-EpochEvent epoch_in(const ToldLine& line) {
+EpochEvent epoch_in(const ToldLine& line, FigureKinds& kinds) {
   EpochEvent event;
+  event.epoch = line.step("epoch");
   event.step = line.step("step");
-  event.figures = line.figures();
+  event.reported = line.has("stream_hash");
+  event.figures = line.figures(kinds);
+  event.images_per_second = line.number("images_per_second");
+  event.seconds = line.number("seconds");
+  event.stream_hash = line.hash("stream_hash");
+  event.resident_bytes = line.step("resident_bytes");
+  event.waits_for = line.text("waits_for");
   event.elapsed_seconds = line.number("elapsed_seconds");
   return event;
 }
 
-PassEvent pass_in(const ToldLine& line) {
+PassEvent pass_in(const ToldLine& line, FigureKinds& kinds) {
   PassEvent event;
   event.graph = line.text("graph");
   event.epoch = line.number("epoch");
   event.step = line.step("step");
   event.samples = line.number("samples");
   event.reported = true;
-  event.figures = line.figures();
+  event.figures = line.figures(kinds);
   event.elapsed_seconds = line.number("elapsed_seconds");
+  event.images_per_second = line.number("images_per_second");
+  event.seconds = line.number("seconds");
+  event.stream_hash = line.hash("stream_hash");
   event.best_step = line.step("best_step");
   return event;
 }
@@ -83,15 +115,19 @@ void retell(const std::filesystem::path& metrics, std::uint64_t first_step, cons
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(metrics, ignored)) return;  // to read a pipe may take for ever
   std::ifstream file(metrics);
+  FigureKinds kinds;
+  const auto told = [](const auto& to_whom, const auto& event) {
+    if (to_whom) to_whom(event);
+  };
   for (std::string text; std::getline(file, text);) {
     const ToldLine line(text);
     const double step = line.number("step");
     if (!(step >= 0) || step >= static_cast<double>(first_step)) continue;
     const std::string event = line.text("event");
     if (event == "resume" && to.resume) to.resume(line.step("step"));
-    if (event == "step" && to.step) to.step(step_in(line));
-    if (event == "epoch" && to.epoch) to.epoch(epoch_in(line));
-    if (event == "validate" && to.pass) to.pass(pass_in(line));
+    if (event == "step") told(to.step, step_in(line, kinds));
+    if (event == "epoch") told(to.epoch, epoch_in(line, kinds));
+    if (event == "validate") told(to.pass, pass_in(line, kinds));
   }
 }
 

@@ -5,6 +5,10 @@
 #include <cstdio>
 #include <cstring>
 #include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "millrace/observer.h"
 #include "millrace/plugin.h"
@@ -20,6 +24,9 @@ void add_figures(JsonLine& line, const std::vector<Figure>& figures) {
 }
 
 // A line an event, in the order of what happened; `elapsed_seconds` comes last.
+//
+// The first line of a graph that has a figure says what its number does not: "percent" lists shares, from 0 to 1, and
+// "higher_is_better" the figures that are.
 //
 // A run that resumes from a checkpoint appends to its file. The line {"event":"resume","step":N} says so: lines before it with
 // a `step` above N tell of steps that were made again, and count no more. So each line of what was done has its step.
@@ -52,6 +59,7 @@ class MetricsObserver final : public RunObserver {
     if (e.reported) line.add("epoch", e.epoch);
     line.add("step", e.step);
     add_figures(line, e.figures);
+    add_kinds(line, e.graph, e.figures);
     for (const auto& [name, value] : e.scalars) line.add(name, value);
     if (e.reported) line.add("images_per_second", e.images_per_second);
     write(line, e.elapsed_seconds);
@@ -61,6 +69,7 @@ class MetricsObserver final : public RunObserver {
     JsonLine line;
     line.add("event", "epoch").add("epoch", e.epoch).add("step", e.step);
     add_figures(line, e.figures);
+    add_kinds(line, e.graph, e.figures);
     line.add("images_per_second", e.images_per_second).add("seconds", e.seconds);
     if (e.reported) line.add("stream_hash", hex(e.stream_hash));
     line.add("resident_bytes", e.resident_bytes);
@@ -77,6 +86,7 @@ class MetricsObserver final : public RunObserver {
       line.add("samples", static_cast<std::uint64_t>(e.samples));
     }
     add_figures(line, e.figures);
+    add_kinds(line, e.graph, e.figures);
     if (e.best_step != 0) line.add("best_step", e.best_step);
     line.add("images_per_second", e.images_per_second).add("seconds", e.seconds);
     if (e.reported) line.add("stream_hash", hex(e.stream_hash));
@@ -116,6 +126,17 @@ class MetricsObserver final : public RunObserver {
   }
 
  private:
+  void add_kinds(JsonLine& line, const std::string& graph, const std::vector<Figure>& figures) {
+    std::vector<std::string> shares, higher;
+    for (const Figure& figure : figures) {
+      if (!told_.insert({graph, figure.name}).second) continue;
+      if (figure.percent) shares.push_back(figure.name);
+      if (figure.higher_is_better) higher.push_back(figure.name);
+    }
+    if (!shares.empty()) line.add("percent", shares);
+    if (!higher.empty()) line.add("higher_is_better", higher);
+  }
+
   void write(JsonLine& line, double elapsed_seconds) {
     const std::string text = line.add("elapsed_seconds", elapsed_seconds).text();
     if (file_) file_->write(text);
@@ -134,7 +155,8 @@ class MetricsObserver final : public RunObserver {
 
   const Params params_;
   RunControl* control_ = nullptr;
-  std::optional<LineFile> file_;  // none in a run without a folder
+  std::optional<LineFile> file_;                        // none in a run without a folder
+  std::set<std::pair<std::string, std::string>> told_;  // graphs and figures
   bool output_is_gone_ = false;
 };
 

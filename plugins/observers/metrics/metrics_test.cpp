@@ -29,18 +29,22 @@ TEST_F(MetricsObserverTest, WritesALineForEachEvent) {
   observer->epoch(epoch_event());
   observer->pass(pass_event());
   observer->end(end_event());
-  EXPECT_EQ(text_of("metrics.jsonl"),
-            kStart + R"({"event":"step","epoch":1,"step":3,"loss":0.25,"accuracy":0.5,"learning_rate":0.1,)"
-                     R"("images_per_second":100.0,"elapsed_seconds":1.5})"
-                     "\n"
-                     R"({"event":"epoch","epoch":1,"step":4,"loss":0.25,"accuracy":0.5,"top5":0.75,"images_per_second":100.0,)"
-                     R"("seconds":2.0,"stream_hash":"0000000000000abc","resident_bytes":1024,"elapsed_seconds":2.5})"
-                     "\n"
-                     R"({"event":"validate","graph":"validate","epoch":1.0,"step":4,"samples":130.0,"loss":0.5,"mean_iou":0.125,)"
-                     R"("images_per_second":260.0,"seconds":0.5,"stream_hash":"0000000000000def","elapsed_seconds":3.0})"
-                     "\n"
-                     R"({"event":"end","epoch":2.0,"step":8,"bad_samples":1,"elapsed_seconds":4.0})"
-                     "\n");
+  EXPECT_EQ(
+      text_of("metrics.jsonl"),
+      kStart +
+          R"({"event":"step","epoch":1,"step":3,"loss":0.25,"accuracy":0.5,"percent":["accuracy"],"higher_is_better":["accuracy"],"learning_rate":0.1,)"
+          R"("images_per_second":100.0,"elapsed_seconds":1.5})"
+          "\n"
+          R"({"event":"epoch","epoch":1,"step":4,"loss":0.25,"accuracy":0.5,"top5":0.75,"percent":["top5"],)"
+          R"("higher_is_better":["top5"],"images_per_second":100.0,)"
+          R"("seconds":2.0,"stream_hash":"0000000000000abc","resident_bytes":1024,"elapsed_seconds":2.5})"
+          "\n"
+          R"({"event":"validate","graph":"validate","epoch":1.0,"step":4,"samples":130.0,"loss":0.5,"mean_iou":0.125,)"
+          R"("percent":["mean_iou"],"higher_is_better":["mean_iou"],)"
+          R"("images_per_second":260.0,"seconds":0.5,"stream_hash":"0000000000000def","elapsed_seconds":3.0})"
+          "\n"
+          R"({"event":"end","epoch":2.0,"step":8,"bad_samples":1,"elapsed_seconds":4.0})"
+          "\n");
 }
 
 TEST_F(MetricsObserverTest, LeavesOutWhatNoStageReports) {

@@ -257,7 +257,7 @@ void Story::plot(const std::string& graph, std::uint64_t step, const Figure& fig
     found =
         curves_.emplace(name, Curve{Course(memory), graph, figure.name, figure.percent, figure.higher_is_better, memory}).first;
   }
-  found->second.percent |= figure.percent;  // which metrics.jsonl does not say
+  found->second.percent |= figure.percent;  // which that of earlier versions does not say
   found->second.higher_is_better |= figure.higher_is_better;
   found->second.course.add(step, figure.value);
 }

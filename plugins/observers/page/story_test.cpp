@@ -67,7 +67,7 @@ TEST(Story, BeginsWithWhatAResumedRunHasToldBefore) {
 {"event":"step","step":2,"loss":9}
 {"event":"resume","step":1}
 {"event":"step","step":2,"loss":3}
-{"event":"validate","graph":"validate","step":2,"loss":2.5,"accuracy":0.5}
+{"event":"validate","graph":"validate","step":2,"loss":2.5,"accuracy":0.5,"percent":["accuracy"]}
 {"event":"validate","graph":"validate","step":2,"best_step":1,"accuracy":0.75}
 {"event":"validate","graph":"test","step":2,"best_step":1,"accuracy":0.25}
 {"event":"step","step":3,"loss":1}
@@ -77,7 +77,7 @@ TEST(Story, BeginsWithWhatAResumedRunHasToldBefore) {
   start.graph = "train";
   story.begin(start);
   story.recall(own / "metrics.jsonl", 3);
-  const Json curves = Json::parse(story.snapshot())["curves"];
+  const Json page = Json::parse(story.snapshot()), &curves = page["curves"];
   const auto points = [&](const char* name) {
     std::string text;
     for (const Json& curve : curves) {
@@ -91,6 +91,7 @@ TEST(Story, BeginsWithWhatAResumedRunHasToldBefore) {
   EXPECT_EQ(points("train.learning_rate"), "1:0.1 ");
   EXPECT_EQ(points("validate.accuracy"), "2:0.5 ") << "where the best weights stand already";
   EXPECT_EQ(points("test.accuracy"), "1:0.25 ");
+  EXPECT_NE(page["log"].dump().find("accuracy 50.00 %"), std::string::npos) << "a share stays one";
 }
 
 TEST(Story, TellsEverySettingOfTheRunAndNoneAtLength) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 namespace millrace {
 
@@ -18,6 +19,7 @@ class JsonLine {
   JsonLine& add(std::string_view name, const char* value) { return add(name, std::string_view(value)); }
   JsonLine& add(std::string_view name, double value);  // null where it is not finite
   JsonLine& add(std::string_view name, bool value);
+  JsonLine& add(std::string_view name, const std::vector<std::string>& values);  // each as above
   template <class T>
   requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) JsonLine& add(std::string_view name, T value) {
     return append(name, std::to_string(value));
