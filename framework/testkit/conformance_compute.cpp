@@ -1,6 +1,7 @@
 #include "testkit/conformance_compute.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "config/document.h"
 #include "millrace/error.h"
@@ -173,10 +174,36 @@ void loss_gradients(const Registry& registry, const std::string& name, Report& r
   }
 }
 
+// The gradient is divided by weight(), and the loss that is reported by the sum that the kernels write.
+void loss_weight(const Registry& registry, const std::string& name, Report& report) {
+  const LossType& type = *registry.loss(name);
+  for (const char* backend : backends_of(registry, report)) {
+    for (const LossExample& example : type.examples) {
+      const auto network = network_for(registry, example.output, false);
+      const auto loss = testkit::example_loss(type, example);
+      const LossData data(*network, *loss);
+      const Made made = compile(registry, backend, *network, Precision::fp32, false, {loss});
+      StepSums sums;
+      made.replica->infer(data.batch, 0, kBatch, {}, loss, sums)->wait();
+      made.replica->finish();
+      const Shape& output = network->output();
+      const double divisor = loss->weight(*data.batch, {0, kBatch}, output.elements() / output[0]);
+      const std::string where = fmt::format("example '{}' on {}", example.table, backend);
+      report.expect(
+          std::abs(sums.weight() - divisor) <= 1e-6 * divisor,
+          fmt::format("{}: its kernels count a weight of {}, and weight() says {}: the gradient, which weight() divides, "
+                      "is not that of the loss that is reported",
+                      where, sums.weight(), divisor));
+      report.expect(std::isfinite(sums.loss()) && sums.loss() != 0,
+                    fmt::format("{}: the loss of random outputs is {}", where, sums.loss()));
+    }
+  }
+}
+
 constexpr Check kComputeChecks[] = {{"layer", "description", layer_description}, {"layer", "refusals", layer_refusals},
                                     {"layer", "gradients", layer_gradients},     {"loss", "description", loss_description},
                                     {"loss", "defaults", loss_defaults},         {"loss", "refusals", loss_refusals},
-                                    {"loss", "gradients", loss_gradients}};
+                                    {"loss", "gradients", loss_gradients},       {"loss", "weight", loss_weight}};
 
 }  // namespace
 

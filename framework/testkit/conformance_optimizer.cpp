@@ -35,7 +35,7 @@ class OneParameter {
     std::generate_n(array(which), kSize, [&] { return normal(generator); });
   }
   // `units`: how many are run in one call.
-  void update(const UpdateTime& time, float decay, std::int64_t units = kPacks) {
+  void update(const UpdateTime& time, float decay, std::int64_t units = kPacks, float rate = 0.125F) {
     UpdateSegment segment;
     segment.decay = decay;
     Squares squares[2];
@@ -45,7 +45,7 @@ class OneParameter {
     for (std::size_t s = 2; s < arrays_.size(); ++s) at.states[s - 2] = array(s);
     at.packs = kPacks;
     testkit::set_matrix({24, kSize / 24}, segment, at);
-    at.learning_rate = 0.125F;
+    at.learning_rate = rate;
     at.squares = squares;
     at.partial_squares = squares + 1;
     at.chunks = chunks_of_norms(kPacks);
@@ -177,11 +177,29 @@ void optimizer_momentum(const Registry& registry, const std::string& name, Repor
   if (!has_any) report.not_applicable("it has no momentum that a schedule may change");
 }
 
+// Parameters that no longer learn are given a rate of 0.
+void optimizer_rate(const Registry& registry, const std::string& name, Report& report) {
+  for (const auto& optimizer : optimizers_of(registry, name, report)) {
+    OneParameter parameter(*optimizer);
+    parameter.draw(0, 1);
+    for (std::uint64_t done = 0; done < 2; ++done) {
+      parameter.draw(1, 2 + done);
+      parameter.update({.updates_done = done, .learning_rate = 0.125}, 0.25F);
+    }
+    const float* const values = parameter.array(0);
+    const std::vector<float> before(values, values + OneParameter::kSize);
+    parameter.update({.updates_done = 2, .learning_rate = 0}, 0.25F, OneParameter::kPacks, 0);
+    report.expect(std::equal(before.begin(), before.end(), values),
+                  "a value moves at a learning rate of 0: n.rate multiplies each step");
+  }
+}
+
 constexpr Check kOptimizerChecks[] = {{"optimizer", "description", optimizer_description},
                                       {"optimizer", "defaults", optimizer_defaults},
                                       {"optimizer", "refusals", optimizer_refusals},
                                       {"optimizer", "padding", padding},
                                       {"optimizer", "bits", bits},
+                                      {"optimizer", "rate", optimizer_rate},
                                       {"optimizer", "state", optimizer_state},
                                       {"optimizer", "momentum", optimizer_momentum}};
 

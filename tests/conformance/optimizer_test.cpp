@@ -26,6 +26,7 @@ TEST_P(EveryOptimizer, AcceptsItsOwnDefaults) { expect_passes("optimizer", "defa
 TEST_P(EveryOptimizer, NamesAnUnknownKey) { expect_passes("optimizer", "refusals", GetParam()); }
 TEST_P(EveryOptimizer, KeepsPaddingZero) { expect_passes("optimizer", "padding", GetParam()); }
 TEST_P(EveryOptimizer, HasTheSameBitsForAnyTeamAndInstructionSet) { expect_passes("optimizer", "bits", GetParam()); }
+TEST_P(EveryOptimizer, MovesNoValueOfTheHostAtARateOfZero) { expect_passes("optimizer", "rate", GetParam()); }
 TEST_P(EveryOptimizer, GoesOnFromCopiedStates) { expect_passes("optimizer", "state", GetParam()); }
 TEST_P(EveryOptimizer, TakesTheSchedulesMomentum) { expect_passes("optimizer", "momentum", GetParam()); }
 

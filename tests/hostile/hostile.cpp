@@ -1,5 +1,6 @@
 // Stages, a layer and an optimizer that break promises, each in one way. services.cpp has other kinds.
 #include <millrace/layer.h>
+#include <millrace/loss.h>
 #include <millrace/optimizer.h>
 #include <millrace/plugin.h>
 #include <unistd.h>
@@ -189,6 +190,45 @@ class MovesPadding {
   MovesPaddingKernel kernel(const UpdateTime&) const { return {}; }
 };
 
+struct IgnoresTheRateKernel {
+  static constexpr int kStates = 0;
+  MILLRACE_KERNEL void operator()(const UpdateNumbers&, float gradient, float& value) const { value -= 0.1F * gradient; }
+};
+
+class IgnoresTheRate {
+ public:
+  struct Params {};
+  static void describe(OptimizerDescription<Params>& d) { d.name("ignores_the_rate").text("Breaks a promise."); }
+  explicit IgnoresTheRate(const Params&) {}
+  IgnoresTheRateKernel kernel(const UpdateTime&) const { return {}; }
+};
+
+// output, target, weight -> gradient, loss, weight
+struct CountsLessKernel {
+  static constexpr int kReads = 3, kWrites = 3;
+  template <class Row>
+  MILLRACE_KERNEL void operator()(Row& row) const {
+    const float weight = row.place_in(2) / 35;
+    const auto scale = static_cast<float>(weight / row.divisor());
+    row.each([&](auto c) { row.out(0, c, scale * (row.in(0, c) - row.in(1, c))); });
+    row.place_out(1, weight * row.sum([&](auto c) { return (row.in(0, c) - row.in(1, c)) * (row.in(0, c) - row.in(1, c)) / 2; }));
+    row.place_out(2, weight);
+  }
+};
+
+// Counts an image of 5 x 7 once, as its kernels do, and keeps the weight() that counts each pixel.
+class CountsLess final : public Loss {
+ public:
+  struct Params {};
+  static void describe(LossDescription<Params>& d) {
+    d.name("counts_less").text("Breaks a promise.").target(LossTarget::values).example("", {3, 5, 7});
+  }
+  void compute(LossPass& pass) const override {
+    pass.row(CountsLessKernel{}, {pass.output(), pass.target(), pass.weight()},
+             {pass.d_output(), pass.figure(kLoss), pass.figure(kWeight)});
+  }
+};
+
 // Keeps every promise: what is said of the others is not said of it.
 class Harmless : public SampleTransform {
  public:
@@ -298,4 +338,6 @@ MILLRACE_PLUGIN("hostile", "1.0", "Breaks promises.") {
   registry.add_stage<ReadsDifferently>();
   registry.add_layer<WrongGradient>();
   registry.add_optimizer<MovesPadding>();
+  registry.add_optimizer<IgnoresTheRate>();
+  registry.add_loss<CountsLess>();
 }

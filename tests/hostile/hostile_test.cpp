@@ -120,6 +120,11 @@ TEST(Hostile, EveryBrokenPromiseIsNamed) {
        "failed: example 'path = '${folder}/digits.own'': it reads other samples the second time"},
       {"layer 'wrong_gradient'", "gradients", "failed: example ''"},
       {"optimizer 'moves_padding'", "padding", "failed: a value that is 0 and has no gradient does not stay 0"},
+      {"optimizer 'moves_padding'", "rate", "failed: a value moves at a learning rate of 0"},
+      {"optimizer 'ignores_the_rate'", "padding", "passed"},
+      {"optimizer 'ignores_the_rate'", "rate", "failed: a value moves at a learning rate of 0"},
+      {"loss 'counts_less'", "gradients", "passed"},
+      {"loss 'counts_less'", "weight", "failed: example '' on cpu: its kernels count a weight of "},
   };
   expect_said(broken);
   expect_said(kOfServices);
