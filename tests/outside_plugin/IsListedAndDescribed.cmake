@@ -14,7 +14,7 @@ foreach(text "between the gradient and its mean" "beta" "share of the mean gradi
     message(FATAL_ERROR "'${text}' is not in the optimizer's description:\n${optimizer}")
   endif()
 endforeach()
-execute_process(COMMAND ${inspect} mish OUTPUT_VARIABLE layer COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${inspect} mish_activation OUTPUT_VARIABLE layer COMMAND_ERROR_IS_FATAL ANY)
 if(NOT layer MATCHES "softplus")
   message(FATAL_ERROR "the layer's description is:\n${layer}")
 endif()
