@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <thread>
 
-#include "millrace/stage.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "millrace/stage.h"
 #include "orientation.h"
 
 namespace millrace {
@@ -122,6 +122,17 @@ DecodeImage::DecodeImage(const Params& params, const DataContext& context)
   if (shrinks_ && target_scale_ == 1) {
     fail(ErrorKind::usage,
          "shrink: nothing says how many times smaller images become; set target_scale of the source, which has target images");
+  }
+  refuse_announced(context.image);
+}
+
+// What the stage before announces may say already that each image is a bad sample.
+void DecodeImage::refuse_announced(const ImageShape& image) const {
+  if (image.height == 0 || image.width == 0 || shrinks_ || rule_.is_random()) return;
+  try {
+    rule_.excerpt(image.height, image.width, {});
+  } catch (const Error& error) {
+    fail(ErrorKind::usage, "each image would be a bad sample, as image_shape() of the source announces it: {}", error.what());
   }
 }
 

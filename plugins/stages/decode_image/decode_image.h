@@ -62,6 +62,7 @@ class DecodeImage : public SampleTransform {
   std::size_t memory_bound() const override;
 
  private:
+  void refuse_announced(const ImageShape& image) const;
   ImageShape open_image(Sample& sample, ImageFile& file) const;
   void open_target(Sample& sample, ImageFile& file, const ImageShape& image, int image_orientation) const;
 

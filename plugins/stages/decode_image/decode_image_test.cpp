@@ -85,6 +85,27 @@ TEST_F(DecodeImageTest, ASizeIsAPromise) {
             "beside it");
 }
 
+TEST_F(DecodeImageTest, ASizeThatTheSourceContradictsIsRefused) {
+  DecodeImage::Params params;
+  params.size = Size{16, 20};
+  DataContext context = context_;
+  context.image = {16, 20, 3};
+  EXPECT_NO_THROW(DecodeImage(params, context));
+  context.image = {28, 28, 3};
+  try {
+    DecodeImage(params, context);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_TRUE(std::string(error.what())
+                    .starts_with("each image would be a bad sample, as image_shape() of the source announces "
+                                 "it: the image is 28 x 28, but `size` alone says that all are 16 x 20"))
+        << error.what();
+  }
+  params.fit = "exact";
+  EXPECT_NO_THROW(DecodeImage(params, context));
+}
+
 TEST_F(DecodeImageTest, AnImageOfAnotherSizeDoesNotSpoilTheNext) {
   DecodeImage::Params params;
   params.size = Size{16, 20};
