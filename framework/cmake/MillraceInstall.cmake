@@ -1,4 +1,4 @@
-# The install tree: bin, lib, lib/millrace/plugins, include, share/millrace/pipelines, and lib/cmake/Millrace, the package that
+# The install tree: bin, lib, lib/millrace/plugins, include, share/millrace with pipelines and guides, and lib/cmake/Millrace, the package that
 # find_package(Millrace) finds. Nothing in it knows where it lies.
 include(CMakePackageConfigHelpers)
 
@@ -13,4 +13,5 @@ if(BUILD_TESTING)
   millrace_install_testkit(EXPORT MillraceTestkitTargets DESTINATION ${package_dir} NAMESPACE Millrace::)
   millrace_install_testkit(FILES ${CMAKE_CURRENT_LIST_DIR}/MillraceTestkit.cmake DESTINATION ${package_dir})
 endif()
+install(DIRECTORY plugins/guide DESTINATION ${CMAKE_INSTALL_DATADIR}/millrace/plugins OPTIONAL)  # beside the pipelines' guide
 install(DIRECTORY pipelines DESTINATION ${CMAKE_INSTALL_DATADIR}/millrace OPTIONAL)

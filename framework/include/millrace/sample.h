@@ -213,8 +213,9 @@ class Sample : public SampleOrigin {
 
 // Centres the window in the image (centre.h), by the record, once after set_image(). Stages that edit the record call it first.
 void place_window(Sample& sample, ImageShape window);
-// Executes a pending record on the host, for image and target: before pixels are resampled or recoloured. `window`: what the
-// record yields; one that is not static: the whole image.
+// Executes a pending record on the host, for image and target: before pixels are resampled, or changed by where they are. What
+// recolours each pixel alone need not call it; what a shift uncovers then keeps its fill. `window`: what the record yields; one
+// that is not static: the whole image.
 void apply_pending(Sample& sample, ImageShape window);
 
 // From pixels of the window to pixels of the source image, the record included; unknown where source_map() is. For masks and
