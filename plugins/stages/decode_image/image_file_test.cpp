@@ -41,6 +41,46 @@ TEST(JpegParts, AreBitForBitThoseOfTheWholeImage) {
   }
 }
 
+// Every sampling that libjpeg writes and reads, also narrow parts, for which libjpeg-turbo takes another way.
+TEST(JpegParts, AreBitForBitThoseOfTheReducedImage) {
+  JpegDecoder decoder;
+  ByteBuffer buffer;
+  const auto part = [&](const Pixels& bytes, const Region& region, int reduction) {
+    decoder.read_header(bytes, 3, {});
+    const PixelRows rows = decoder.decode_part(region, reduction, buffer);
+    Pixels pixels;
+    for (int row = 0; row < region.height; ++row) {
+      const std::uint8_t* first = rows.data + static_cast<std::size_t>(row) * rows.stride;
+      pixels.insert(pixels.end(), first, first + 3 * region.width);
+    }
+    return pixels;
+  };
+  for (int factors = 0; factors < 64; ++factors) {
+    testing_jpeg::Recipe recipe{.height = 24, .width = 50};
+    recipe.horizontal = factors % 4 + 1;
+    recipe.vertical = factors / 4 % 2 + 1;
+    recipe.blue_horizontal = factors / 8 % 4 + 1;
+    recipe.blue_vertical = factors / 32 + 1;
+    const bool is_read = recipe.horizontal % recipe.blue_horizontal == 0 && recipe.vertical % recipe.blue_vertical == 0 &&
+                         recipe.horizontal * recipe.vertical + recipe.blue_horizontal * recipe.blue_vertical < 10;
+    if (!is_read) continue;
+    recipe.pixels = testing_jpeg::noise(24, 50, 3, 5);
+    const Pixels bytes = encode(recipe);
+    for (const int reduction : {1, 2, 4, 8}) {
+      const ImageShape shape{JpegDecoder::reduced(24, reduction), JpegDecoder::reduced(50, reduction), 3};
+      const Whole whole{shape, part(bytes, {0, 0, shape.height, shape.width}, reduction)};
+      for (const int width : {1, 2, 3, 7, 20}) {
+        for (int left = 0; left + width <= shape.width; ++left) {
+          const Region region{shape.height / 3, left, shape.height - shape.height / 3, width};
+          ASSERT_EQ(part(bytes, region, reduction), whole.part(region))
+              << recipe.horizontal << "x" << recipe.vertical << " and " << recipe.blue_horizontal << "x" << recipe.blue_vertical
+              << ", reduced by " << reduction << ": " << width << " columns from " << left << " on";
+        }
+      }
+    }
+  }
+}
+
 // JpegDecoder does not leave all of such files to libjpeg.
 TEST(JpegParts, OfLargerFilesAsWell) {
   for (const int sampling : {1, 2}) {

@@ -16,6 +16,8 @@
 
 namespace millrace {
 
+constexpr JDIMENSION kColumnsBeside = 3;  // of a part, decoded on either side of it
+
 // The functions that set the escape hold nothing that has a destructor, and neither do libjpeg's frames above them.
 struct JpegDecoder::State {
   jpeg_decompress_struct info{};
@@ -50,7 +52,8 @@ struct JpegDecoder::State {
   void convert_inks(std::uint8_t* out) const;
   bool has_inks() const { return info.out_color_space == JCS_CMYK; }
   bool is_too_short() const;
-  bool can_skip() const;
+  bool can_skip() const;  // rows
+  bool can_crop() const;  // columns
   bool is_damage();
   bool is_padding(std::size_t count) const;
   void require_all_scans();
@@ -244,8 +247,8 @@ bool JpegDecoder::State::pixels(std::uint8_t* out, std::size_t stride) {
   return true;
 }
 
-// Smooth upsampling of the colours looks one pixel to the left and to the right, so one more is decoded there; libjpeg itself
-// sees to the rows above and below.
+// Smooth upsampling of the colours looks one pixel to the left and to the right, and libjpeg-turbo leaves it out where fewer than
+// three columns are wanted: so a few more are decoded there. libjpeg itself sees to the rows above and below.
 bool JpegDecoder::State::part(const Region& region, int reduction, std::uint8_t* out, std::size_t stride) {
   if (setjmp(escape) != 0) return false;
   info.scale_num = 1;
@@ -254,9 +257,9 @@ bool JpegDecoder::State::part(const Region& region, int reduction, std::uint8_t*
   const auto left = static_cast<JDIMENSION>(region.left), right = left + static_cast<JDIMENSION>(region.width);
   const bool skips = can_skip();
   first_column = 0;
-  if (skips && (left > 1 || right + 1 < info.output_width)) {
-    first_column = left > 0 ? left - 1 : 0;
-    JDIMENSION width = std::min(right + 1, info.output_width) - first_column;
+  if (can_crop() && (left > kColumnsBeside || right + kColumnsBeside < info.output_width)) {
+    first_column = left - std::min(left, kColumnsBeside);
+    JDIMENSION width = std::min(right + kColumnsBeside, info.output_width) - first_column;
     jpeg_crop_scanline(&info, &first_column, &width);
   }
   const auto top = static_cast<JDIMENSION>(region.top);
@@ -272,7 +275,7 @@ bool JpegDecoder::State::part(const Region& region, int reduction, std::uint8_t*
 }
 
 // With colours in a higher resolution than the brightness, libjpeg-turbo 2.1 reads memory that it has not written when rows
-// or columns are left out: found by fuzzing. Such images are decoded from their first row, in whole rows.
+// are left out: found by fuzzing. Such images are decoded from their first row, in whole rows.
 bool JpegDecoder::State::can_skip() const {
   for (int c = 0; c < info.num_components; ++c) {
     const jpeg_component_info& component = info.comp_info[c];
@@ -280,6 +283,15 @@ bool JpegDecoder::State::can_skip() const {
     if (component.v_samp_factor > std::min(2, info.comp_info[0].v_samp_factor)) return false;
   }
   return true;
+}
+
+// Where three or four columns share a colour, as in 4:1:0, libjpeg-turbo reads such memory when columns are left out of a reduced
+// image, or upsamples otherwise than in the whole. All other samplings were compared with whole decodes.
+bool JpegDecoder::State::can_crop() const {
+  if (!can_skip()) return false;
+  const int most = info.comp_info[0].h_samp_factor;
+  return std::all_of(info.comp_info, info.comp_info + info.num_components,
+                     [&](const jpeg_component_info& component) { return most <= 2 * component.h_samp_factor; });
 }
 
 // A block of 64 samples takes a bit at least (but where arithmetic coding is used): a few bytes cannot claim a huge image.
@@ -361,10 +373,11 @@ void JpegDecoder::decode(std::uint8_t* out) {
 PixelRows JpegDecoder::decode_part(const Region& region, int reduction, ByteBuffer& buffer) {
   State& state = *state_;
   constexpr std::size_t kMostAlignment = 4 * 8;  // of the first column: four blocks
+  constexpr std::size_t kMostBeside = kMostAlignment + 2 * kColumnsBeside;
   const auto channels = static_cast<std::size_t>(state.channels);
   const int width = reduced(static_cast<int>(state.info.image_width), reduction);
   const std::size_t columns =
-      state.can_skip() ? static_cast<std::size_t>(region.width) + kMostAlignment + 2 : static_cast<std::size_t>(width);
+      state.can_crop() ? static_cast<std::size_t>(region.width) + kMostBeside : static_cast<std::size_t>(width);
   const std::size_t stride = columns * channels;
   if (state.has_inks()) state.inks.resize(4 * columns);
   std::uint8_t* pixels = buffer.resize(static_cast<std::size_t>(region.height) * stride);
