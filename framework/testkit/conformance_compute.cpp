@@ -176,7 +176,7 @@ void loss_gradients(const Registry& registry, const std::string& name, Report& r
 
 // The gradient is divided by weight(), and the loss that is reported by the sum that the kernels write.
 void loss_weight(const Registry& registry, const std::string& name, Report& report) {
-  const LossType& type = *registry.loss(name);
+  const LossType& type = *registry.losses().find(name);
   for (const char* backend : backends_of(registry, report)) {
     for (const LossExample& example : type.examples) {
       const auto network = network_for(registry, example.output, false);

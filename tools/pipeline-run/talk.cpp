@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "millrace/error.h"
+#include "millrace/util/load_plugins.h"
 
 namespace millrace {
 namespace {
@@ -12,8 +13,8 @@ Value& table_of(const char* name, const Registry& registry, Pipeline& pipeline) 
   std::vector<ObserverPlan>& all = pipeline.observers;
   const auto found = std::ranges::find(all, name, &ObserverPlan::name);
   if (found != all.end()) return found->table;
-  const ObserverType* const type = registry.observer(name);
-  if (type == nullptr) fail(ErrorKind::usage, "there is no observer '{}'{}", name, registry.skipped_clause(name));
+  const ObserverType* const type = registry.observers().find(name);
+  if (type == nullptr) fail(ErrorKind::usage, "there is no observer '{}'{}", name, skipped_clause(registry, name));
   const auto place = std::ranges::lower_bound(all, std::string_view(name), {}, &ObserverPlan::name);
   return all.insert(place, {.name = name, .type = type, .table = Value()})->table;
 }
@@ -27,7 +28,7 @@ void talk_as_asked(const CommandLine& line, const Registry& registry, Pipeline& 
     Value& page = table_of("page", registry, pipeline);
     page.set("address", Value(line.page));
     Diagnostics errors;
-    registry.observer("page")->check(page, "--page", errors);
+    registry.observers().find("page")->check(page, "--page", errors);
     errors.throw_if_any();
   }
   std::vector<ObserverPlan>& all = pipeline.observers;
