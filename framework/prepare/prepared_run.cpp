@@ -10,6 +10,7 @@
 #include "checkpoint/replica_values.h"
 #include "checkpoint/verify.h"
 #include "config/document.h"
+#include "config/named_weights.h"
 #include "millrace/error.h"
 #include "millrace/util/host_cores.h"
 #include "prepare/batch_choice.h"
@@ -30,14 +31,6 @@ std::map<std::string, RunState::Data> data_of(const Builds& builds) {
                                                                      data.listing_hash};
   }
   return all;
-}
-
-// What [network] `weights` names; "": nothing.
-std::string named_weights(const Value& file) {
-  const Value* const network = file.find("network");
-  const Value* said = network != nullptr ? network->find("weights") : nullptr;
-  if (said != nullptr && said->kind() == Value::Kind::table) said = said->find("file");
-  return said != nullptr && said->kind() == Value::Kind::text ? said->text() : std::string();
 }
 
 // File or URL; "": all parameters began new. A run that resumes began with what its checkpoint says.

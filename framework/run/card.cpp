@@ -6,13 +6,16 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "base/secrets.h"
 #include "base/shell.h"
 #include "checkpoint/run_folder.h"
 #include "checkpoint/versions.h"
 #include "config/document.h"
+#include "config/named_weights.h"
 #include "millrace/backend/network.h"
+#include "millrace/util/retold.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -22,13 +25,6 @@ constexpr std::size_t kMostClasses = 100;
 
 std::string markdown_row(std::string_view name, std::string_view value) { return fmt::format("| {} | {} |\n", name, value); }
 std::string markdown_table(const std::string& rows) { return rows.empty() ? rows : "| | |\n|---|---|\n" + rows; }
-
-// "": all parameters began new.
-std::string weights_named_in(const Value& file) {
-  const Value* said = file.find("network")->find("weights");
-  if (said != nullptr && said->kind() == Value::Kind::table) said = said->find("file");
-  return said != nullptr && said->kind() == Value::Kind::text ? without_secrets(said->text()) : std::string();
-}
 
 // ": circle, cross": classes, or the labels or numbers that the source is asked for.
 std::string names_of_outputs(const GraphData& data) {
@@ -53,7 +49,7 @@ std::string network_rows(const PreparedRun& run) {
     parameters += static_cast<std::uint64_t>(parameter.shape.elements());
     if (!parameter.trainable) fixed += static_cast<std::uint64_t>(parameter.shape.elements());
   }
-  const std::string weights = weights_named_in(run.resolved());
+  const std::string weights = without_secrets(named_weights(run.resolved()));
   return markdown_row("network", markdown_text(network.name)) +
          (weights.empty() ? "" : markdown_row("began from", markdown_text(weights))) +
          markdown_row("layers", std::to_string(network.layers.size())) +
@@ -112,6 +108,41 @@ std::string figure_text(const Figure& figure) {
   return figure.percent ? fmt::format("{:.2f} %", 100 * figure.value) : fmt::format("{:.5g}", figure.value);
 }
 
+// Adds what earlier processes of a resumed run have measured, in the steps before it.
+Measurements with_earlier(Measurements measured, const RunContext& run, const std::filesystem::path& folder,
+                          const std::optional<Best>& best) {
+  if (!run.prepared.resume_point) return measured;
+  Measurements before;
+  const auto add = [&](const PassEvent& pass) {
+    const std::uint64_t of = pass.best_step != 0 ? pass.best_step : pass.step;
+    if (pass.best_step == 0) before.last[pass.graph] = {pass.step, pass.figures};
+    if (best && of == best->step) before.best[pass.graph] = {of, pass.figures};
+  };
+  retell(folder / "metrics.jsonl", run.steps().first + 1, {.pass = add});
+  measured.last.merge(before.last);
+  measured.best.merge(before.best);
+  return measured;
+}
+
+// A process that has not seen the best step knows its value alone: whether that is a share, a later pass says.
+Figure best_figure_of(const RunResult& result) {
+  Figure best{result.best_found->figure, result.best_found->value};
+  for (const auto& [graph, pass] : result.measured.last) {
+    for (const Figure& figure : pass.figures) {
+      if (fmt::format("{}.{}", graph, figure.name) == best.name) best.percent = figure.percent;
+    }
+  }
+  return best;
+}
+
+// The folder itself, where a link such as `latest` leads to it: that will lead to later runs.
+std::filesystem::path without_link(std::filesystem::path folder) {
+  if (!folder.has_filename()) folder = folder.parent_path();  // "latest/"
+  std::error_code error;
+  const std::filesystem::path target = std::filesystem::read_symlink(folder, error);
+  return error ? folder : folder.parent_path() / target;
+}
+
 std::string best_file_of(const Pipeline& pipeline) { return pipeline.best ? kBestWeights : "the best checkpoint"; }
 
 // Nothing where --predict cannot prepare images as the run did.
@@ -132,7 +163,7 @@ std::string command_of(const RunContext& run, const CardPlace& place) {
   const std::optional<std::string>& resumed = options.resume.run;
   const bool was_asked = resumed && !options.resume.rate_factor;  // else the run itself has rolled back
   if (command.empty() || !was_asked) return command;
-  return fmt::format("{} --resume {}", command, shell_word(resumed->empty() ? place.folder.string() : *resumed));
+  return fmt::format("{} --resume {}", command, shell_word((resumed->empty() ? place.folder : without_link(*resumed)).string()));
 }
 
 std::string changes(const RunContext& run) {
@@ -203,7 +234,7 @@ std::string figures_table(const RunResult& result, const std::string& best_file)
     const bool is_said = last != result.measured.last.end() && last->second.step == pass.step;
     if (pass.step == best && !is_said) add_all(graph, pass);
   }
-  if (best > 0 && !has_best) add(result.best_found->figure, fmt::format("{:.5g}", result.best_found->value), best);
+  if (best > 0 && !has_best) add(result.best_found->figure, figure_text(best_figure_of(result)), best);
   return rows.empty() ? rows : "| figure | value | weights |\n|---|---:|---|\n" + rows;
 }
 
@@ -217,7 +248,9 @@ std::string changes_table(const std::vector<Difference>& changes, std::uint64_t 
   return fmt::format("| key | until step {} | since then |\n|---|---|---|\n{}", step, rows);
 }
 
-std::string model_card(const RunContext& run, const RunResult& result, const CardPlace& place) {
+std::string model_card(const RunContext& run, RunResult result, const CardPlace& asked) {
+  const CardPlace place{without_link(asked.folder), asked.began};
+  result.measured = with_earlier(std::move(result.measured), run, place.folder, result.best_found);
   const Pipeline& pipeline = run.pipeline();
   std::string text = fmt::format("# {}\n\nWeights that Millrace has trained, and how.\n\n{}", markdown_text(pipeline.run.name),
                                  markdown_table(run_rows(run, result, place)));

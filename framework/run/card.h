@@ -23,7 +23,7 @@ struct CardPlace {
 // Markdown: when and how long the run was, figures and of which weights they are, how to predict with them, the network, the data
 // with counts and hashes, versions, the command and the recipe. Names of classes, files and runs stand in it as text, whatever is
 // in them.
-std::string model_card(const RunContext& run, const RunResult& result, const CardPlace& place);
+std::string model_card(const RunContext& run, RunResult result, const CardPlace& asked);
 
 // The parts of it that are functions of values.
 

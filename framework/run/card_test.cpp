@@ -30,9 +30,10 @@ TEST(Card, SaysWhichWeightsAFigureIsOf) {
   EXPECT_NE(figures_table(result, "best.safetensors")
                 .find("| test\\.accuracy | 25.00 % | of step 32, the best\\: best\\.safetensors |\n"),
             std::string::npos);
+  result.measured.last["validate"].figures.push_back({"accuracy", 0.5, true, true});
   result.measured.best.clear();  // by a process that was stopped before this one
   EXPECT_NE(figures_table(result, "best.safetensors")
-                .find("| validate\\.accuracy | 0.75 | of step 32, the best\\: best\\.safetensors |\n"),
+                .find("| validate\\.accuracy | 75.00 % | of step 32, the best\\: best\\.safetensors |\n"),
             std::string::npos);
 }
 

@@ -87,14 +87,19 @@ TEST_F(RecordTest, TellsOfAResumedRunWhatHeldWhen) {
   EXPECT_TRUE(holds(first, "--predict FOLDER --weights " + run_of("long").parent_path().string())) << first;
 
   const Outcome longer = run("long", {"--set", "run.best=validate.loss", "--epochs", "3", "--lr", "0.0002", "--resume",
-                                      run_of("long").string(), "--allow-change", "run", "--allow-change", "train"});
+                                      folder_ / "runs/long/latest", "--allow-change", "run", "--allow-change", "train"});
   ASSERT_EQ(longer.code, 0) << longer.err;
   const std::string second = card_of("long");
   EXPECT_TRUE(holds(second, "--resume " + run_of("long").string())) << second;
   EXPECT_TRUE(holds(second, "| key | until step 8 | since then |")) << second;
   EXPECT_TRUE(holds(second, "| train\\.optimizer\\.learning\\_rate\\.initial | 0\\.1 | 0\\.0002 |")) << second;
-  EXPECT_TRUE(holds(second, "| resumed | 20")) << second;
+  EXPECT_TRUE(holds(second, "| began | 20") && holds(second, "| resumed | 20")) << second;
   EXPECT_TRUE(holds(second, "| steps | 12: 3 epochs |")) << second;
+
+  const std::string figures = second.substr(second.find("## Figures"), second.find("## Network") - second.find("## Figures"));
+  const Outcome none = run_command({tool("pipeline-run"), "--resume", run_of("long").string()});
+  ASSERT_EQ(none.code, 0) << none.err;
+  EXPECT_TRUE(holds(card_of("long"), figures)) << "no step was left, and what was measured is so still" << card_of("long");
 }
 
 TEST_F(RecordTest, CountsTheStepsOfARunThatBeginsLater) {
