@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "config/document.h"
+#include "config/overruled_keys.h"
 #include "config/plan.h"
 #include "config/shipped.h"
 #include "millrace/detail/types.h"
@@ -127,18 +128,24 @@ void add_data(Keys& keys, const Value& document) {
   }
 }
 
-Value document_of(const std::string& file) {
+// Without keys that a later file leaves without effect, such as those of the optimizer whose place another one takes.
+Value document_of(const std::string& file, const Registry& registry) {
   const std::optional<std::string> base = is_shipped_name(file) ? find_shipped(kBases, file, ".") : std::nullopt;
   Diagnostics errors;
-  auto document = read_document(base.value_or(file), {}, errors);
+  DocumentSources sources;
+  auto document = read_document(base.value_or(file), {}, errors, {}, &sources);
   errors.throw_if_any();
+  for (Member& member : document->table()) {
+    if (member.value.kind() == Value::Kind::table && member.value.find("flow") != nullptr)
+      drop_overruled_keys(member.value, registry, sources.files);
+  }
   return std::move(*document);
 }
 
 }  // namespace
 
 std::vector<SettableKey> settable_keys(const std::string& file, const Registry& registry) {
-  const Value document = document_of(file);
+  const Value document = document_of(file, registry);
   Keys keys;
   add_table<RunParams>(keys, "run", document);
   add_table<StopParams>(keys, "stop", document);
