@@ -107,7 +107,11 @@ LossPlan::LossPlan(std::shared_ptr<const Loss> loss, const Shape& output)
       pairs_(loss_->info().class_matrix ? static_cast<std::size_t>(channels_ * channels_) : 0),
       sums_(figures_ + pairs_) {
   LossPass pass;
-  loss_->compute(pass);
+  try {
+    loss_->compute(pass);
+  } catch (Error& error) {
+    throw error.in(fmt::format("loss '{}'", loss_->info().name));
+  }
   calls_ = pass.calls();
   maps_ = static_cast<std::size_t>(pass.map_count());
   totals_ = static_cast<std::size_t>(pass.total_count());

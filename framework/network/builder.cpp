@@ -7,6 +7,7 @@
 
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
+#include "millrace/layer.h"
 #include "network/input.h"
 #include "network/variables.h"
 
@@ -18,6 +19,13 @@ constexpr double kMostElements = 1e12;  // of one tensor
 constexpr std::size_t kLongestLayerName = 500;
 
 const std::vector<std::string> kLayerKeys = {"name", "op", "from", "when", "otherwise", "auxiliary"};
+
+// A class that calls kernels wrongly is named where the layer stands.
+void try_passes(const PortableLayer& layer, const std::vector<Shape>& inputs) {
+  Pass forward(inputs), backward(inputs);
+  layer.forward(forward);
+  layer.backward(backward);
+}
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -265,6 +273,7 @@ LayerPort Builder::place_layer(Frame& frame, const Entry& entry, const std::vect
   try {
     LayerPlan plan = type->plan(table, shapes, entry.errors);
     if (!known || entry.errors.size() != before) return kUnknownLayer;
+    if (plan.portable) try_passes(*plan.portable, shapes);
     if (only_resizes(entry) && plan.output == shapes.front()) return place_skipped(frame, entry);
     return add(entry, full_name, type->name, inputs, std::move(plan));
   } catch (const Error& error) {

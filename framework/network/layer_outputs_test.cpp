@@ -1,5 +1,6 @@
 // Layers with several outputs in the network language.
 #include "millrace/detail/types.h"
+#include "millrace/layer.h"
 #include "network/language_fixture.h"
 
 namespace millrace::language_test {
@@ -56,6 +57,25 @@ TEST_F(NetworkLanguage, IndicesGoWhereTheyAreTakenAndMayBeLeftUnread) {
             "net.toml:2:29: layer 'unpool1': op 'unpool' takes indices as input 2, and 'pool1:largest' are values");
   EXPECT_EQ(mistakes("layers = [ { op = \"pool\" }, { op = \"relu\", from = \"pool1:places\" } ]"),
             "net.toml:2:29: layer 'relu1': op 'relu' takes values as input 1, and 'pool1:places' are indices");
+}
+
+struct Product {
+  MILLRACE_KERNEL float operator()(float x, float y) const { return x * y; }
+};
+
+class Gate : public PortableLayer {
+ public:
+  struct Params {};
+  static void describe(LayerDescription<Params>& d) { d.name("gate").text("Forgets a tensor.").example("", {{8, 5, 7}}); }
+  void forward(Pass& pass) const override { pass.each(Product(), pass.in(), pass.in(), pass.out()); }
+  void backward(Pass& pass) const override { pass.each(Product(), pass.d_out(), pass.d_in()); }
+};
+
+TEST_F(NetworkLanguage, AKernelThatIsCalledWronglyIsNamedWhereItsLayerStands) {
+  registry_.add_layer<Gate>();
+  const std::string said = mistakes("layers = [ { op = \"gate\" }, { op = \"linear\", out = 2 } ]");
+  EXPECT_TRUE(said.starts_with("net.toml:2:12: layer 'gate1' (gate): kernel '")) << said;
+  EXPECT_NE(said.find("reads 2 tensors and writes 1, not 1 and 1"), std::string::npos) << said;
 }
 
 }  // namespace

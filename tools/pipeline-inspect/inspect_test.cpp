@@ -163,6 +163,12 @@ TEST_F(Inspect, ShowsAnOptimizerWithItsStatesAndParameters) {
   EXPECT_NE(list_everything(registry_).find("optimizers\n  heavy_ball  Momentum."), std::string::npos);
 }
 
+TEST_F(Inspect, ShowsALayerWithItsPluginAndInputs) {
+  const std::string text = describe_layer(*registry_.layer("add"));
+  EXPECT_NE(text.find("\n  a layer type, for a network's key 'op'\n  plugin  -\n  inputs  2 or more\n"), std::string::npos)
+      << text;
+}
+
 class Nearness : public Loss {
  public:
   struct Params {

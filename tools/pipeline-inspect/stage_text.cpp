@@ -70,7 +70,10 @@ std::string describe_stage(const StageType& type) {
 std::string describe_layer(const LayerType& type) {
   const std::string inputs =
       type.least_inputs == type.most_inputs ? fmt::format("{}", type.least_inputs) : fmt::format("{} or more", type.least_inputs);
-  return fmt::format("{}: {}\n  a layer type; inputs: {}\n", type.name, type.text, inputs) +
+  TextTable facts({"", ""});
+  facts.row({"plugin", type.plugin.empty() ? "-" : type.plugin});
+  facts.row({"inputs", inputs});
+  return fmt::format("{}: {}\n  a layer type, for a network's key 'op'\n", type.name, type.text) + facts.text() +
          params_text(type.params, type.defaults);
 }
 

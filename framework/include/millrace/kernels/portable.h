@@ -129,6 +129,12 @@ constexpr int arity_of(float (F::*)(Floats...) const) {
   return static_cast<int>(sizeof...(Floats));
 }
 
+template <class F, class Result, class... Given>
+constexpr int arity_of(Result (F::*)(Given...)) {
+  static_assert(sizeof(F) == 0, "a kernel's operator() is const: write `float operator()(float x) const`");
+  return 0;
+}
+
 // A row on the host. Lanes of sums are added in a fixed order.
 class HostRow {
  public:
@@ -179,6 +185,8 @@ class HostRow {
 
 template <class F>
 void row_on_host(const void* functor, RowArrays& row) {
+  static_assert(std::is_invocable_v<const F&, HostRow&>,
+                "a kernel's operator() is const: write `void operator()(Row& row) const`");
   vectorised([&]() MILLRACE_INLINED {
     const F f = *static_cast<const F*>(functor);
     HostRow host(row);
