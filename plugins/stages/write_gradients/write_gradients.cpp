@@ -13,8 +13,9 @@ namespace millrace {
 void WriteGradients::describe(StageDescription<Params>& d) {
   d.name("write_gradients")
       .text(
-          "Writes the gradients of a step, now and then, into gradients.safetensors in the run's folder. Stands after "
-          "allreduce.")
+          "Writes the gradients of a step, now and then, into gradients.safetensors in the run's folder, for observers that "
+          "show how large they are: PARAMETER/gradient, one row each, in the order in which the device keeps it, which is not "
+          "that of weights.safetensors. Stands after allreduce.")
       .input(payload::kGradientBucket)
       .output(payload::kGradientBucket)
       .per_replica();

@@ -13,9 +13,9 @@
 namespace millrace {
 
 // Writes the gradients of a step, every so many steps, into gradients.safetensors in the run's folder, for observers that show
-// them: `PARAMETER/gradient`, in the order of backward, each as one row. Stands after the stage that sums over replicas, whose
-// gradients are the same everywhere: the first replica of rank 0 writes, and what follows waits until its copy is made. After
-// `clip_gradients` they are those that the update sees.
+// them: `PARAMETER/gradient`, in the order of backward, each as one row, as the device keeps it in memory. Stands after the stage
+// that sums over replicas, whose gradients are the same everywhere: the first replica of rank 0 writes, and what follows waits
+// until its copy is made. After `clip_gradients` they are those that the update sees.
 //
 // Ports: "in" takes GradientBuckets, "out" sends them on.
 class WriteGradients : public Stage {
