@@ -155,11 +155,11 @@ void PngDecoder::Reading::set_up() {
 }
 
 void PngDecoder::Reading::transform() {
+  if (decoder->colour_ == kGrey && decoder->depth_ < 8) png_set_expand_gray_1_2_4_to_8(png);
   if (decoder->labels_) {
-    png_set_packing(png);
+    png_set_packing(png);  // of indices
   } else {
     if (decoder->colour_ == kPalette) png_set_palette_to_rgb(png);
-    if (decoder->colour_ == kGrey && decoder->depth_ < 8) png_set_expand_gray_1_2_4_to_8(png);
     if (decoder->depth_ == 16) png_set_scale_16(png);
     png_set_strip_alpha(png);
     const bool grey = decoder->colour_ == kGrey || decoder->colour_ == kGreyAlpha;

@@ -38,7 +38,8 @@ class PngMemory {
 //
 // Any depth and colour. 16 bits are rounded to 8; alpha is dropped, as Pillow's convert("RGB") does; gamma and profiles are not
 // applied. Grey becomes three equal channels, colour becomes luminance by libjpeg's formula.
-// read_label_header(): the pixels are class values, exactly as they are stored (grey of up to 8 bits, or palette indices). All of
+// read_label_header(): the pixels are class values: palette indices as they are stored, or grey, of which fewer than 8 bits are
+// scaled to 0 ... 255 as the format has it, and Pillow, OpenCV and torchvision (optimisers store 0 and 255 in one bit). All of
 // them, whatever the limits allow: what is missing has no class.
 // Errors: ErrorKind::content for pixels that are missing or wrong, and for limits; with DecodeLimits::allow_warnings missing
 // pixels are black, if there are any. A fault elsewhere does not matter: in a chunk that no pixel depends on, after the last
