@@ -21,7 +21,7 @@ class ImageFile {
  public:
   using Bytes = std::span<const std::uint8_t>;
 
-  // Each gives the upright image's shape and allocates nothing. `bytes` must stay until the image is rendered.
+  // Each gives the upright image's shape and allocates no pixels. `bytes` must stay until the image is rendered.
   ImageShape open(Bytes bytes, int channels, const DecodeLimits& limits, bool exif);
   ImageShape open_labels(Bytes bytes, const DecodeLimits& limits, bool exif = true);
   ImageShape open_pixels(Bytes bytes, const ImageShape& shape, int channels);

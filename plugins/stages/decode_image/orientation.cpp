@@ -1,6 +1,10 @@
 #include "orientation.h"
 
+#include <zlib.h>
+
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -66,6 +70,59 @@ bool begins_with(Bytes bytes, std::string_view text) {
   return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
 }
 
+// What begins the EXIF block of a JPEG, and of a PNG where a tool has copied the block.
+constexpr std::string_view kExif("Exif\0\0", 6);
+
+std::optional<int> exif_orientation(Bytes block) {
+  return tiff_orientation(begins_with(block, kExif) ? block.subspan(kExif.size()) : block);
+}
+
+// The first bytes that zlib has packed, as many as there are in `to`.
+std::string_view unpacked(Bytes packed, std::span<char> to) {
+  z_stream stream{};
+  if (inflateInit(&stream) != Z_OK) return {};
+  stream.next_in = const_cast<Bytef*>(packed.data());  // it is only read
+  stream.avail_in = static_cast<uInt>(packed.size());
+  stream.next_out = reinterpret_cast<Bytef*>(to.data());
+  stream.avail_out = static_cast<uInt>(to.size());
+  inflate(&stream, Z_SYNC_FLUSH);
+  inflateEnd(&stream);
+  return {to.data(), static_cast<std::size_t>(stream.total_out)};
+}
+
+// EXIF as exiv2 and ImageMagick put it into a text of a PNG: a line end, "exif" or "APP1", the number of bytes, and the bytes in
+// hex digits on several lines. Its first directory is in the first few hundred bytes.
+std::optional<int> raw_profile_orientation(std::string_view text) {
+  for (int line = 0; line < 3; ++line) {
+    const std::size_t end = text.find('\n');
+    if (end == text.npos) return std::nullopt;
+    text.remove_prefix(end + 1);
+  }
+  std::array<std::uint8_t, 4096> block{};
+  std::size_t digits = 0;
+  for (const char c : text) {
+    const auto digit = static_cast<unsigned char>(c);
+    if (digits == 2 * block.size()) break;
+    if (std::isxdigit(digit) == 0) continue;
+    const int value = std::isdigit(digit) != 0 ? digit - '0' : std::tolower(digit) - 'a' + 10;
+    std::uint8_t& byte = block[digits++ / 2];
+    byte = static_cast<std::uint8_t>(byte << 4 | value);
+  }
+  return exif_orientation(Bytes(block).first(digits / 2));
+}
+
+// A text of a PNG, of its chunk tEXt or zTXt: a keyword, a zero, how it is packed where it is, and the text.
+std::optional<int> text_orientation(Bytes content, bool is_packed) {
+  std::string_view rest(reinterpret_cast<const char*>(content.data()), content.size());
+  for (const std::string_view name : {"Raw profile type exif", "Raw profile type APP1"}) {
+    if (!rest.starts_with(name) || rest.size() < name.size() + 2 || rest[name.size()] != '\0') continue;
+    if (!is_packed) return raw_profile_orientation(rest.substr(name.size() + 1));
+    std::array<char, 10'000> text;
+    return raw_profile_orientation(unpacked(content.subspan(name.size() + 2), text));
+  }
+  return std::nullopt;
+}
+
 // Orientation 2 ... 8 is a swap of rows and columns (from 5 on), after mirroring the stored columns or rows.
 bool mirrors_columns(int orientation) { return orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8; }
 bool mirrors_rows(int orientation) { return orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7; }
@@ -84,7 +141,7 @@ Box swapped(const Box& box) { return {box.top, box.left, box.bottom, box.right};
 // Goes from marker to marker as libjpeg does: bytes between segments are passed over.
 int jpeg_orientation(Bytes jpeg) {
   using namespace std::literals;
-  constexpr std::string_view kExif = "Exif\0\0"sv, kXmp = "http://ns.adobe.com/xap/1.0/\0"sv;
+  constexpr std::string_view kXmp = "http://ns.adobe.com/xap/1.0/\0"sv;
   Bytes xmp;
   for (std::size_t at = 2; at + 4 <= jpeg.size();) {
     const unsigned marker = jpeg[at + 1];
@@ -110,19 +167,23 @@ int png_orientation(Bytes png) {
   using namespace std::literals;
   constexpr std::string_view kXmp = "XML:com.adobe.xmp\0\0"sv;  // the keyword, and that the text is not compressed
   Bytes xmp;
+  std::optional<int> of_text;
   constexpr std::size_t kSignature = 8, kAround = 12;  // a chunk's length and name before its content, and a checksum after
   for (std::size_t at = kSignature; at + kAround <= png.size();) {
     const std::size_t length =
         std::size_t{png[at]} << 24 | std::size_t{png[at + 1]} << 16 | std::size_t{png[at + 2]} << 8 | png[at + 3];
     if (length > png.size() - at - kAround) break;
     const Bytes content = png.subspan(at + 8, length);
-    if (std::memcmp(png.data() + at + 4, "eXIf", 4) == 0) {
+    const Bytes name = png.subspan(at + 4, 4);
+    if (begins_with(name, "eXIf")) {
       if (const auto noted = tiff_orientation(content)) return *noted;
     }
-    if (std::memcmp(png.data() + at + 4, "iTXt", 4) == 0 && begins_with(content, kXmp)) xmp = content;
+    const bool is_packed = begins_with(name, "zTXt");
+    if (!of_text && (is_packed || begins_with(name, "tEXt"))) of_text = text_orientation(content, is_packed);
+    if (begins_with(name, "iTXt") && begins_with(content, kXmp)) xmp = content;
     at += kAround + length;
   }
-  return xmp_orientation(xmp);
+  return of_text ? *of_text : xmp_orientation(xmp);
 }
 
 Box to_stored(const Box& upright, int orientation, int height, int width) {

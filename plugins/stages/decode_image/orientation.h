@@ -10,9 +10,9 @@
 namespace millrace {
 
 // The orientation of a file: 1 ... 8 as in the EXIF tag 0x0112; 1, which is upright, where it is missing or makes no sense. Never
-// throws. A PNG has it in its chunk eXIf. Without the tag, tiff:Orientation of XMP counts (APP1 of a JPEG, iTXt of a PNG that is
-// not compressed), as in Pillow's Image.getexif(): of PNGs since version 7.2, of JPEGs since 11. OpenCV and browsers read EXIF
-// alone.
+// throws. A PNG has it in its chunk eXIf, or in a text "Raw profile type exif" or "APP1". Without the tag, tiff:Orientation of
+// XMP counts (APP1 of a JPEG, iTXt of a PNG that is not compressed), as in Pillow's Image.getexif(): of PNGs since version 7.2,
+// of JPEGs since 11. OpenCV and browsers read EXIF alone.
 int jpeg_orientation(std::span<const std::uint8_t> jpeg);
 int png_orientation(std::span<const std::uint8_t> png);
 

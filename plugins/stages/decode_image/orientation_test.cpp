@@ -129,6 +129,47 @@ TEST(PngOrientation, MayStandBehindThePixels) {
   expect_upright(bytes, 6, stored);
 }
 
+// A PNG with a chunk more behind its header.
+Pixels with_chunk(const Pixels& plain, const std::string& name, const std::string& content) {
+  const std::string chunk = name + content;
+  const auto number = [](unsigned long value) {
+    std::string bytes;
+    for (const int shift : {24, 16, 8, 0}) bytes.push_back(static_cast<char>(value >> shift));
+    return bytes;
+  };
+  const unsigned long check = crc32(0, reinterpret_cast<const Bytef*>(chunk.data()), static_cast<unsigned>(chunk.size()));
+  const std::string all = number(content.size()) + chunk + number(check);
+  Pixels made = plain;
+  made.insert(made.begin() + 8 + 25, all.begin(), all.end());
+  return made;
+}
+
+std::string packed(const std::string& text) {
+  std::string bytes(compressBound(text.size()), '\0');
+  unsigned long size = bytes.size();
+  compress(reinterpret_cast<Bytef*>(bytes.data()), &size, reinterpret_cast<const Bytef*>(text.data()), text.size());
+  return bytes.substr(0, size);
+}
+
+TEST(PngOrientation, IsReadOfATextAsExiv2AndImageMagickWriteIt) {
+  const std::string name = "Raw profile type ", zero(1, '\0'), tag = "49492a00080000000100120103000100000006000000\n00000000\n",
+                    exif = "\nexif\n      32\n457869660000" + tag, bare = "\nexif\n      26\n" + tag,
+                    app1 = "\nAPP1\n      32\n457869660000" + tag;
+  const Pixels plain = png(0);
+  ImageFile file;
+  const Whole stored = decode(file, plain);
+  expect_upright(with_chunk(plain, "zTXt", name + "exif" + zero + zero + packed(exif)), 6, stored);
+  expect_upright(with_chunk(plain, "tEXt", name + "exif" + zero + bare), 6, stored);
+  expect_upright(with_chunk(plain, "zTXt", name + "APP1" + zero + zero + packed(app1)), 6, stored);
+  EXPECT_EQ(png_orientation(with_chunk(plain, "zTXt", name + "iptc" + zero + zero + packed(exif))), 1);
+  EXPECT_EQ(png_orientation(with_chunk(plain, "zTXt", name + "exif" + zero + zero + exif)), 1) << "not packed";
+  EXPECT_EQ(png_orientation(with_chunk(png(3), "tEXt", name + "exif" + zero + exif)), 3) << "the chunk eXIf counts";
+  for (std::size_t size = 0; size < bare.size(); ++size) {
+    const int found = png_orientation(with_chunk(plain, "tEXt", name + "exif" + zero + bare.substr(0, size)));
+    EXPECT_TRUE(found == 1 || found == 6) << size;
+  }
+}
+
 // By Pillow: EXIF's tag counts where there is one, whatever it says, and XMP's only without.
 TEST(Orientation, IsThatOfXmpWhereExifHasNone) {
   const auto big = [](std::size_t bytes, std::size_t value) {
