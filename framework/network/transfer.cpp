@@ -227,9 +227,11 @@ class Fitting {
       unread_.emplace(new_name(tensor.name),
                       fmt::format("is in the file as {}, which is not read: {}", tensor.what, tensor.remedy));
     }
+    // PyTorch's normalisation counts batches. The number is an integer, and no longer where somebody made all tensors half.
+    constexpr std::string_view kBatchCount = "num_batches_tracked";
     for (NamedTensor& tensor : file.tensors) {
       std::string name = new_name(tensor.name);
-      if (name.empty()) continue;
+      if (name.empty() || name.ends_with(kBatchCount)) continue;
       if (const auto parameter = sole.find(name); parameter != sole.end()) name = parameter->second;
       const std::string before = tensor.name;
       if (!left_.emplace(name, std::move(tensor)).second)

@@ -161,6 +161,12 @@ TEST_F(Transfer, SaysWhatAFileIsThatHoldsNoTensors) {
   EXPECT_NE(said(std::string("\x80\x02\0\0\0\0\0\0{", 9)).find("its header would be 640 bytes long"), std::string::npos);
 }
 
+// As of a network whose tensors were all made half.
+TEST_F(Transfer, LeavesOutCountsOfBatchesOfAnyType) {
+  const NamedTensor count{"body.0.bn.num_batches_tracked", {}, {9}};
+  EXPECT_EQ(load({conv_, mean_, weight_, bias_, count}), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
+}
+
 TEST_F(Transfer, TakesNothingForNewLayers) {
   const NamedTensor other{"fc.weight", {5}, {1, 2, 3, 4, 5}}, more{"fc.scale", {1}, {1}};
   EXPECT_EQ(load({conv_, mean_, other, bias_, more}, {"fc"}), (Values{{1, 2}, {3, 4}, {}, {}}));
