@@ -81,6 +81,19 @@ TEST_F(TorchFile, ReadsStridedTensorsInRowMajorOrder) {
   EXPECT_TRUE(empty.tensors[0].values.empty());
 }
 
+// As x.conj().imag is stored, which PyTorch negates when it is read.
+TEST_F(TorchFile, NegatesWhatIsNotedAsNegated) {
+  const auto noted = [&](const std::string& key, const std::string& value) {
+    const std::string arguments = tuple({storage("FloatStorage", "0", 8), integer(1), integers({2}), integers({1}), "\x89",
+                                         ordered_dict(), "}(" + text(key) + value + "u"});
+    const std::string call = function("torch._utils", "_rebuild_tensor_v2") + arguments + "R";
+    return read(archive(ordered_dict({{"w", call}}))).tensors.at(0).values;
+  };
+  EXPECT_EQ(noted("neg", "\x88"), (Floats{-1, -2}));
+  EXPECT_EQ(noted("neg", "\x89"), (Floats{1, 2}));
+  EXPECT_EQ(noted("conj", "\x88"), (Floats{1, 2}));
+}
+
 TEST_F(TorchFile, ReadsEveryFloatingTypeAndNamesTheOthers) {
   std::vector<Item> items = {{"half", tensor(storage("HalfStorage", "h", 2), 0, {2}, {1})},
                              {"brain", tensor(storage("BFloat16Storage", "b", 2), 0, {2}, {1})},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -205,7 +206,18 @@ class TensorReader {
       fail(ErrorKind::data, "its tensors would take {} values, too many for a file of {} bytes", values_, storages_.file_bytes());
     }
     storages_.check(view.storage);
-    result.tensors.push_back({name, view.shape, values_of(view)});
+    std::vector<float> values = values_of(view);
+    if (is_negated(tuple)) std::ranges::transform(values, values.begin(), std::negate<>());
+    result.tensors.push_back({name, view.shape, std::move(values)});
+  }
+
+  // PyTorch negates some views only when they are read, and notes it behind the other arguments: {"neg": True}. Conjugation,
+  // which it notes as well, changes complex numbers alone, and they are not read.
+  bool is_negated(const PickleNode& tuple) const {
+    constexpr std::size_t kNotes = 6;
+    if (tuple.items.size() <= kNotes) return false;
+    const PickleNode* const note = pickle_.find(pickle_.at(tuple.items[kNotes]), "neg");
+    return note != nullptr && note->kind == PickleNode::Kind::boolean && note->number != 0;
   }
 
   // (storage, offset, size, stride, ...)
