@@ -145,6 +145,14 @@ std::string nearest_text(const std::string& name, const std::vector<std::string>
   return nearest ? fmt::format("; nearest is '{}'", shown(*nearest)) : "";
 }
 
+// By its name, as model-00001-of-00002.safetensors is.
+bool is_one_of_parts(std::string_view file) {
+  const std::size_t of = file.rfind("-of-");
+  if (of == file.npos || of == 0 || of + 4 >= file.size()) return false;
+  const auto is_digit = [&](std::size_t at) { return std::isdigit(static_cast<unsigned char>(file[at])) != 0; };
+  return is_digit(of - 1) && is_digit(of + 4) && !file.substr(of + 4).starts_with("00001.");
+}
+
 // Gives the tensors of one file to the parameters of one network and collects what does not fit.
 class Fitting {
  public:
@@ -172,6 +180,11 @@ class Fitting {
     std::string wrong = listed();
     if (!lacking_.empty() && left_.contains(lacking_.front()->name + "/value")) {
       wrong = "\n  this is a checkpoint's state: resume from it with --resume; the weights of its run lie in the run's folder";
+    }
+    if (!lacking_.empty() && is_one_of_parts(source_.file)) {
+      wrong +=
+          "\n  by its name the file is one of several parts: read each by load_file() of safetensors.torch, and write all of "
+          "their tensors into one file by save_file()";
     }
     if (const std::string prefix = common_prefix(unused); !prefix.empty()) {
       wrong = fmt::format(

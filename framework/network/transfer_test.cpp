@@ -158,7 +158,35 @@ TEST_F(Transfer, SaysWhatAFileIsThatHoldsNoTensors) {
   EXPECT_EQ(said("version https://git-lfs.github.com/spec/v1\n"),
             begin + "the pointer that Git LFS leaves for a file: git lfs pull fetches it" + end);
   EXPECT_EQ(said("\x80\x04\x95rest of it"), begin + "a pickle of Python, and not of torch.save()" + end);
+  const std::string protocol_buffer = begin + "an ONNX file, or another protocol buffer" + end;
+  EXPECT_EQ(said("\x08\x08\x12\x07pytorch\x1a"), protocol_buffer);
+  EXPECT_EQ(said("\x08\x0e:\xcb\xef\x11\x12\x01g*\xe2\x0d"), protocol_buffer) << "of today";
+  EXPECT_EQ(said("\x0a\x07"
+                 "AlexNetqD\x7f"),
+            begin + "a protocol buffer, as Caffe and TensorFlow write them" + end);
+  EXPECT_EQ(said("\x93NUMPY\x01"), begin + "an array of NumPy: save_file() of safetensors.numpy writes named ones" + end);
+  EXPECT_NE(said(std::string("\x0a\x02\0\0\0\0\0\0{", 9)).find("its header would be 522 bytes long"), std::string::npos);
   EXPECT_NE(said(std::string("\x80\x02\0\0\0\0\0\0{", 9)).find("its header would be 640 bytes long"), std::string::npos);
+}
+
+TEST_F(Transfer, SaysThatAFileIsTheListOfItsPartsOrOneOfThem) {
+  const std::string index = file_ + ".index.json", part = file_ + "-00001-of-00002.safetensors";
+  std::ofstream(index) << R"({"metadata": {"total_size": 1}, "weight_map": {}})";
+  const auto said = [&](const std::string& file) -> std::string {
+    try {
+      load_weights({file, {}, {}}, network_);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "it was read";
+  };
+  EXPECT_NE(said(index).find("is the list of the parts that weights lie in: read each by load_file()"), std::string::npos);
+  write_safetensors(part, {conv_, mean_});
+  EXPECT_NE(said(part).find("\n  by its name the file is one of several parts: read each by load_file()"), std::string::npos);
+  write_safetensors(part, {conv_, mean_, weight_, bias_});
+  EXPECT_EQ(said(part), "it was read");
+  std::filesystem::remove(index);
+  std::filesystem::remove(part);
 }
 
 // As of a network whose tensors were all made half.

@@ -35,35 +35,51 @@ std::string first_bytes(const std::string& path) {
   return {bytes.data(), static_cast<std::size_t>(file.gcount())};
 }
 
+constexpr std::string_view kGitLfs = "version https://git-lfs", kHdf5 = "\x89HDF", kNumpy = "\x93NUMPY", kGzip = "\x1f\x8b",
+                           kXz = "\3757zXZ", kZstd = "\x28\xb5\x2f\xfd";
+
+// Protocol buffers tell no format: by the first fields of an ONNX model (its version, then a name or the graph), and of Caffe's
+// networks and TensorFlow's graphs (a name or a part, of some bytes).
+std::string protocol_buffer(std::string_view first) {
+  if (first.size() < 9) return "";
+  const bool is_onnx = first[0] == '\x08' && (first[2] == '\x12' || first[2] == '\x3a');
+  if (is_onnx) return "an ONNX file, or another protocol buffer";
+  const bool is_longer = std::ranges::any_of(first.substr(4, 4), [](char byte) { return byte != 0; });  // than any header
+  return first[0] == '\n' && first[1] > 0 && is_longer ? "a protocol buffer, as Caffe and TensorFlow write them" : "";
+}
+
+std::string text_sort(std::string_view path, std::string_view first) {
+  const std::size_t begin = first.find_first_not_of(" \t\r\n");
+  if (begin == first.npos) return "";
+  if (path.ends_with(".index.json"))
+    return "the list of the parts that weights lie in: read each by load_file() of safetensors.torch, and write all of their "
+           "tensors into one file by save_file()";
+  if (first[begin] == '<') return "a page of HTML or XML: a server may have answered with it in place of the file";
+  return fmt::format("text, which begins with '{}'", shown(first));
+}
+
 // What a file is that begins so and is of neither format; "": it may be safetensors. `first`: not empty.
-std::string other_sort(std::string_view first) {
+std::string other_sort(std::string_view path, std::string_view first) {
   const auto is_text = [](unsigned char byte) {
     return byte == '\t' || byte == '\n' || byte == '\r' || (byte >= ' ' && byte != 0x7f);
   };
-  const std::size_t begin = first.find_first_not_of(" \t\r\n");
-  if (first.starts_with("version https://git-lfs")) return "the pointer that Git LFS leaves for a file: git lfs pull fetches it";
-  if (first.starts_with("\x89HDF")) return "an HDF5 file, as Keras writes them";
+  if (first.starts_with(kGitLfs)) return "the pointer that Git LFS leaves for a file: git lfs pull fetches it";
+  if (first.starts_with(kHdf5)) return "an HDF5 file, as Keras writes them";
+  if (first.starts_with(kNumpy)) return "an array of NumPy: save_file() of safetensors.numpy writes named ones";
+  if (std::ranges::all_of(first, is_text)) return text_sort(path, first);
   const bool has_header = first.size() > 8 && first[8] == '{';  // of safetensors, whatever its length is
-  const bool is_packed = first.starts_with("\x1f\x8b") ||
-                         first.starts_with(
-                             "\xfd"
-                             "7zXZ") ||
-                         first.starts_with("\x28\xb5\x2f\xfd");
-  if (is_packed && !has_header) return "compressed, by gzip, xz or zstd: unpack it";
-  if (first.size() > 3 && first[0] == '\x08' && first[2] == '\x12' && !has_header)
-    return "an ONNX file, or another protocol buffer";
-  if (first.size() > 1 && first[0] == '\x80' && first[1] >= 2 && first[1] <= 5 && !has_header) {
+  if (has_header) return "";
+  if (first.starts_with(kGzip) || first.starts_with(kXz) || first.starts_with(kZstd))
+    return "compressed, by gzip, xz or zstd: unpack it";
+  if (first.size() > 1 && first[0] == '\x80' && first[1] >= 2 && first[1] <= 5)
     return "a pickle of Python, and not of torch.save()";
-  }
-  if (begin == first.npos || !std::ranges::all_of(first, is_text)) return "";
-  if (first[begin] == '<') return "a page of HTML or XML: a server may have answered with it in place of the file";
-  return fmt::format("text, which begins with '{}'", shown(first));
+  return protocol_buffer(first);
 }
 
 void refuse_others(const std::string& path, std::string_view first) {
   std::error_code ignored;
   const bool is_empty = first.empty() && std::filesystem::is_regular_file(path, ignored);
-  const std::string sort = is_empty ? "empty" : first.empty() ? "" : other_sort(first);
+  const std::string sort = is_empty ? "empty" : first.empty() ? "" : other_sort(path, first);
   if (sort.empty()) return;
   fail(ErrorKind::data, "tensor file '{}': is {}. Weights are safetensors, or a state dict that torch.save() wrote", path, sort);
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "millrace/error.h"
 #include "millrace/util/text.h"
 #include "tensor_files/torch_stream.h"
@@ -50,7 +52,7 @@ class TorchArchive final : public TorchStorages {
         fail(ErrorKind::data, "has a 'data.pkl' in '{}' and in '{}': which one is meant?", shown(folder_), shown(folder));
       folder_ = folder;
     }
-    if (folder_.empty()) fail(ErrorKind::data, "is a zip archive without 'data.pkl': torch.save() did not write it");
+    if (folder_.empty()) refuse_archive();
     if (zip_.has(folder_ + "constants.pkl")) {
       fail(ErrorKind::data,
            "holds a program (TorchScript), not tensors alone: load it with torch.jit.load and save its "
@@ -59,6 +61,21 @@ class TorchArchive final : public TorchStorages {
     if (!zip_.has(folder_ + "byteorder")) return;
     const std::string order = zip_.read(folder_ + "byteorder", 64);
     if (order != "little") fail(ErrorKind::data, "its values are in byte order '{}', and only 'little' is read", shown(order));
+  }
+
+  // Of another tool.
+  [[noreturn]] void refuse_archive() const {
+    const auto is_array = [](const auto& entry) { return entry.first.ends_with(".npy"); };
+    if (std::ranges::any_of(zip_.entries(), is_array)) {
+      fail(ErrorKind::data,
+           "is an archive of NumPy's arrays (.npz): save_file() of safetensors.numpy writes them as weights are read here");
+    }
+    if (zip_.has("model.weights.h5")) {
+      fail(ErrorKind::data,
+           "is a model of Keras: save_file() of safetensors.numpy writes its arrays as weights are read here, under the names "
+           "and in the layout of PyTorch's");
+    }
+    fail(ErrorKind::data, "is a zip archive without 'data.pkl': torch.save() did not write it");
   }
 
   ZipFile zip_;

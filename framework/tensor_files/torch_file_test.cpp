@@ -283,6 +283,8 @@ TEST_F(TorchFile, RefusesArchivesThatItDoesNotUnderstand) {
   expect_refused(zip(entries), "has the entry 'weights/data.pkl' twice");
   expect_refused(zip(entries_of(description, {{"0", eight_}}, "big")), "byte order 'big'");
   expect_refused(zip({{"model.json", "{}"}}), "without 'data.pkl'");
+  expect_refused(zip({{"fc.weight.npy", "\x93NUMPY"}}), "is an archive of NumPy's arrays (.npz)");
+  expect_refused(zip({{"config.json", "{}"}, {"model.weights.h5", ""}}), "is a model of Keras");
   entries = entries_of(description, {{"0", eight_}});
   entries.push_back({"weights/constants.pkl", ""});
   expect_refused(zip(entries), "TorchScript");
