@@ -175,6 +175,21 @@ void DecodeImage::name_doubtful_turn(const Sample& sample, const ImageShape& ima
                   place_, sample.place(), of_image, target_of(sample), of_target));
 }
 
+// Cameras and scanners of 12 bits, and careless conversions, store their values in 16 bits as they are. Some images of such data
+// are dark all the same, but not all of the first ones.
+void DecodeImage::name_dark_images(const Sample& sample) {
+  constexpr int kEnough = 16, kDark = 256 / 8;
+  if (run_ == nullptr || !judges_depth_) return;
+  const ImageView image = sample.image();
+  const int most = *std::max_element(image.data, image.data + image.shape.bytes());
+  if (most >= kDark) judges_depth_ = false;
+  if (most >= kDark || ++dark_images_ < kEnough || !judges_depth_.exchange(false)) return;
+  run_->warn(
+      fmt::format("{}: the first {} images of 16 bits are nearly black: none has a value above an eighth of 0 ... 65535, sample "
+                  "'{}' none above about {}; if they hold values of fewer bits, multiply these, so that they fill all 16",
+                  place_, kEnough, sample.place(), most * 257));
+}
+
 // `largest`: what the image or its target is resized to, by proportions that the file chooses.
 void DecodeImage::check_result(const ImageShape& shape, const Excerpt& largest) const {
   if (largest.width <= limits_.max_pixels / largest.height) return;
@@ -229,6 +244,7 @@ void DecodeImage::process(Sample& sample, Draw& draw) {
   else
     image_file.render(excerpt, filter_, image);
   sample.set_image(image, SourceMap{shape.height, shape.width, resample_map(excerpt.scaled(times).box, image.shape)});
+  if (image_file.has_16_bits()) name_dark_images(sample);
 }
 
 // What libjpeg holds of a progressive image while it collects the scans: 16-bit coefficients, on each thread. Where sizes vary

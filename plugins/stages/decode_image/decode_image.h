@@ -34,10 +34,11 @@ namespace millrace {
 // are of one size, or the target is of TargetSpec::scale times the image's, and the same part is taken of both. With `shrink`
 // both files are of one size, and the image becomes TargetSpec::scale times smaller; odd rows and columns below and on the right
 // are left out of both. Photos are turned upright by their EXIF orientation, and so are targets of both kinds, each by its own;
-// a warning names the first pair of which only one was turned and nothing else tells that this is right. Sample::source_map()
-// leads to the upright image, or the stored one with `exif = false`. Alpha is dropped. A JPEG is decoded at a half, a quarter or
-// an eighth of its size where that is still as large as `size`. Order of draws: with random_resized_crop 22 of each sample,
-// before anything is looked at: area and aspect ratio of ten attempts in turn, then row and column. Nothing else draws.
+// a warning names the first pair of which only one was turned and nothing else tells that this is right. Another one says where
+// the first images of 16 bits hold values of fewer. Sample::source_map() leads to the upright image, or the stored one with
+// `exif = false`. Alpha is dropped. A JPEG is decoded at a half, a quarter or an eighth of its size where that is still as large
+// as `size`. Order of draws: with random_resized_crop 22 of each sample, before anything is looked at: area and aspect ratio of
+// ten attempts in turn, then row and column. Nothing else draws.
 // Threading: parallel; each thread has decoders of its own. Errors: parameters that do not go together: ErrorKind::usage.
 // Whatever is wrong with one file (neither JPEG nor PNG, truncated, damaged, too large, of another size than `size` or than its
 // target): ErrorKind::content. A file whose pixels are whole is taken, whatever else is wrong with it; the decoders say more. A
@@ -67,6 +68,7 @@ class DecodeImage : public SampleTransform {
   void open_target(Sample& sample, ImageFile& file, const ImageShape& image, int image_orientation) const;
 
   void name_doubtful_turn(const Sample& sample, const ImageShape& image, int of_image, int of_target);
+  void name_dark_images(const Sample& sample);
   void check_result(const ImageShape& shape, const Excerpt& largest) const;
   void render_smaller(ImageFile& file, const Excerpt& excerpt, const Image& image) const;
 
@@ -80,7 +82,8 @@ class DecodeImage : public SampleTransform {
   DecodeLimits limits_;
   RunServices* run_;
   std::string place_;
-  std::atomic<bool> named_doubtful_turn_ = false;
+  std::atomic<bool> named_doubtful_turn_ = false, judges_depth_ = true;
+  std::atomic<int> dark_images_ = 0;  // of 16 bits
 };
 
 }  // namespace millrace

@@ -8,6 +8,7 @@
 #include "decode_image_fixture.h"
 #include "image_format.h"
 #include "testkit/files.h"
+#include "testkit/harness.h"
 
 namespace millrace {
 namespace {
@@ -299,6 +300,34 @@ TEST_F(DecodeImageTest, TwoChannelsAreAMistake) {
   DecodeImage::Params params;
   params.channels = 2;
   EXPECT_THROW(DecodeImage(params, context_), Error);
+}
+
+// 12 bits in 16, as cameras and scanners store them.
+TEST_F(DecodeImageTest, SaysThatImagesOf16BitsHoldValuesOfFewer) {
+  const auto image_of = [](int depth, int most) {
+    testing_png::Recipe recipe{.height = 4, .width = 4, .colour = testing_png::Colour::grey, .depth = depth};
+    for (int i = 1; i <= 16; ++i) recipe.values.push_back(static_cast<std::uint16_t>(most * i / 16));
+    return encode(recipe);
+  };
+  const auto warnings = [&](const std::vector<Bytes>& images) {
+    testkit::RecordedRun run;
+    context_.run = &run;
+    DecodeImage stage({}, context_);
+    for (int round = 0; round < 40; ++round) {
+      const Bytes& bytes = images[static_cast<std::size_t>(round) % images.size()];
+      sample_.reset({}, {});
+      std::memcpy(sample_.encoded.resize(bytes.size()), bytes.data(), bytes.size());
+      Draw draw(1, {}, 0);
+      stage.process(sample_, draw);
+    }
+    return run.warnings();
+  };
+  const std::vector<std::string> found = warnings({image_of(16, 4095)});
+  ASSERT_EQ(found.size(), 1U) << "once";
+  EXPECT_NE(found[0].find("the first 16 images of 16 bits are nearly black"), std::string::npos) << found[0];
+  EXPECT_NE(found[0].find("none above about 4112"), std::string::npos) << found[0];
+  EXPECT_TRUE(warnings({image_of(16, 4095), image_of(16, 60'000)}).empty()) << "some are bright";
+  EXPECT_TRUE(warnings({image_of(8, 20)}).empty()) << "the night is dark";
 }
 
 }  // namespace

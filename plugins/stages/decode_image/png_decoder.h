@@ -50,6 +50,8 @@ class PngDecoder {
   ImageShape read_header(std::span<const std::uint8_t> bytes, int channels, const DecodeLimits& limits);
   ImageShape read_label_header(std::span<const std::uint8_t> bytes, const DecodeLimits& limits);
 
+  unsigned depth() const { return depth_; }  // bits of a value in the file
+
   // REQUIRES: one of the above before. The result lies in `buffer`.
   PixelRows decode_part(const Region& region, ByteBuffer& buffer);
 
