@@ -42,7 +42,9 @@ TEST(FileStorage, TakesAFolderWithASlashAtItsEndAndAsAUrl) {
 
 TEST(FileStorage, LeavesOutHiddenNamesAndWhatIsNoFile) {
   const TestFolder folder;
-  for (const char* name : {".hidden", "a/._1.jpg", "a/1.jpg", ".git/a"}) folder.write(name);
+  for (const char* name : {".hidden", "a/._1.jpg", "a/1.jpg", ".git/a", "#recycle/a/2.jpg", "a/@Recycle/3.jpg",
+                           "a/#snapshot/today/4.jpg", "RECYCLER/5.jpg", ".Trash-1000/6.jpg", "a/lost+found/7.jpg"})
+    folder.write(name);
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
   FileStorage storage;
   EXPECT_EQ(names(storage, folder.path()), std::vector<std::string>{"a/1.jpg"});
@@ -151,6 +153,9 @@ TEST(FileStorage, TellsFilesAndFoldersApart) {
   EXPECT_EQ(storage.look(folder / "a"), Storage::Kind::folder);
   EXPECT_EQ(storage.look(file), Storage::Kind::object);
   EXPECT_EQ(error_of([&] { names(storage, file); }).message(), fmt::format("'{}' is not a folder", file));
+  const std::string archive = folder.write("a.ZIP");
+  EXPECT_EQ(error_of([&] { names(storage, archive); }).message(),
+            fmt::format("'{}' is not a folder, but an archive: unpack it", archive));
   EXPECT_EQ(error_of([&] { storage.stat(folder / "a"); }).message(), fmt::format("'{}' is a folder, not a file", folder / "a"));
   ByteBuffer bytes;
   EXPECT_EQ(error_of([&] { storage.read(folder / "a", bytes); }).message(),

@@ -14,6 +14,7 @@
 
 #include "millrace/error.h"
 #include "millrace/params.h"
+#include "millrace/util/data_names.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -24,12 +25,6 @@ struct CloseFolder {
   void operator()(DIR* folder) const { closedir(folder); }
 };
 using Folder = std::unique_ptr<DIR, CloseFolder>;
-
-// Folders that systems make beside a user's: of macOS's archives, of disks, of Windows, of network drives with thumbnails.
-bool belongs_to_the_system(std::string_view name) {
-  constexpr std::string_view kNames[] = {"__MACOSX", "lost+found", "$RECYCLE.BIN", "System Volume Information", "@eaDir"};
-  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
-}
 
 class Walk {
  public:
@@ -81,9 +76,8 @@ class Walk {
     Folder folder(opendir(path_.c_str()));
     struct stat status {};
     if (!folder && errno == ENOTDIR) {
-      const bool is_archive =
-          path_.ends_with(".zip") || path_.ends_with(".tgz") || path_.ends_with(".gz") || path_.ends_with(".7z");
-      fail(ErrorKind::data, "'{}' is not a folder{}", line_text(path_), is_archive ? ", but an archive: unpack it" : "");
+      const std::string remedy = remedy_for(path_);
+      fail(ErrorKind::data, "'{}' is not a folder{}{}", line_text(path_), remedy.empty() ? "" : ", but ", remedy);
     }
     if (!folder) refuse_path("open folder", path_);
     if (fstat(dirfd(folder.get()), &status) != 0) refuse("look at", path_);
@@ -105,7 +99,7 @@ class Walk {
     while (const dirent* entry = readdir(folder.get())) {
       const std::string_view name = entry->d_name;
       if (name == "." || name == "..") continue;
-      if (name.front() == '.' || belongs_to_the_system(name)) {
+      if (name.front() == '.' || is_system_folder(name)) {
         has_hidden_ = true;
         continue;
       }
