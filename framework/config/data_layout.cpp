@@ -1,17 +1,22 @@
 #include "config/data_layout.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "millrace/storage.h"
+#include "millrace/util/data_names.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 
@@ -19,9 +24,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::array<std::string_view, 2> kTrain = {"train", "training"};
+constexpr std::array<std::string_view, 2> kTrain = {"train", "training"};  // folders of images and masks
 constexpr std::array<std::string_view, 5> kValidate = {"val", "valid", "validation", "test", "testing"};
-constexpr std::array<std::string_view, 3> kLists = {".csv", ".tsv", ".jsonl"};
+constexpr std::array<std::string_view, 5> kLists = {".csv", ".tsv", ".jsonl", ".tab", ".ndjson"};
 constexpr std::array<std::string_view, 8> kImageFolders = {"images",     "image", "imgs",   "img",
                                                            "JPEGImages", "rgb",   "frames", "photos"};
 constexpr std::array<std::string_view, 8> kMaskFolders = {
@@ -34,21 +39,86 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 bool is_elsewhere(const std::string& path) { return url_scheme(path) != "file"; }
-bool is_list(const std::string& path) {
-  return std::ranges::any_of(kLists, [&](std::string_view ending) { return path.ends_with(ending); });
-}
-
-// The first of these names that a folder has, as a folder or, where lists count, as a list.
-std::optional<std::string> named_in(const fs::path& folder, const auto& names, bool lists = false) {
+bool is_file(const fs::path& path) {
   std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+bool is_list(const std::string& path) {
+  return std::ranges::any_of(kLists, [name = lower_case(path)](std::string_view ending) { return name.ends_with(ending); });
+}
+bool is_shard(const std::string& path) { return lower_case(path).ends_with(".tar"); }
+
+// The first of these names that a folder has as a folder.
+std::optional<std::string> named_in(const fs::path& folder, const auto& names) {
   for (const std::string_view name : names) {
     if (is_folder(folder / name)) return (folder / name).string();
-    for (const std::string_view ending : kLists) {
-      const fs::path file = folder / (std::string(name) + std::string(ending));
-      if (lists && fs::is_regular_file(file, ignored)) return file.string();
-    }
   }
   return std::nullopt;
+}
+
+// Names by the part of a data set that they stand for. A folder comes before a list of its name.
+class Parts {
+ public:
+  void add(const std::string& name, const std::string& path, bool is_folder) {
+    const auto part = part_name(name);
+    if (!part || part->part == DataPart::other) return;
+    found_.push_back({{part->rank, !is_folder, !part->is_word}, *part, path});
+    std::ranges::sort(found_, {}, &Found::order);
+  }
+  // The training part, and the validation part that belongs to it; "" for what is not there, or not one alone.
+  std::pair<std::string, std::string> pair() const {
+    const Found* const train = first(DataPart::train, nullptr);
+    const Found* const validate = first(DataPart::validate, train);
+    return {train == nullptr ? "" : train->path, validate == nullptr ? "" : validate->path};
+  }
+
+ private:
+  struct Found {
+    std::tuple<int, bool, bool> order;
+    PartName name;
+    std::string path;
+  };
+
+  const Found* first(DataPart part, const Found* beside) const {
+    const Found* first = nullptr;
+    for (const Found& each : found_) {
+      if (each.name.part != part || (beside != nullptr && each.name.rest != beside->name.rest)) continue;
+      if (first == nullptr) {
+        first = &each;
+      } else if (first->order == each.order) {
+        return nullptr;  // train2014 and train2017
+      }
+    }
+    return first;
+  }
+
+  std::vector<Found> found_;
+};
+
+// The folders and lists of a folder that are named after parts.
+Parts parts_in(const fs::path& folder) {
+  Parts parts;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const fs::path& path = entry.path();
+    const bool folder_here = is_folder(path);
+    if (path.filename().string().starts_with('.') || (!folder_here && !is_list(path.string()))) continue;
+    parts.add((folder_here ? path.filename() : path.stem()).string(), path.string(), folder_here);
+  }
+  return parts;
+}
+
+// "data/train-[0-9]*.tar" of data/train-000000.tar: all shards whose names have other digits.
+std::string shard_pattern(const fs::path& shard) {
+  std::string pattern;
+  for (const char c : shard.filename().string()) {
+    const bool is_digit = c >= '0' && c <= '9';
+    if (!is_digit)
+      pattern += c;
+    else if (!pattern.ends_with('*'))
+      pattern += "[0-9]*";
+  }
+  return (shard.parent_path() / pattern).string();
 }
 
 // What lies in a folder: its folders, and its files by their endings.
@@ -61,11 +131,12 @@ struct Contents {
     std::size_t looked = 0;
     for (const auto& entry : fs::directory_iterator(folder, ignored)) {
       if (++looked > kMostLooked) break;
-      if (entry.path().filename().string().starts_with('.')) continue;
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with('.') || is_system_folder(name)) continue;
       if (entry.is_directory(ignored))
         ++folders;
       else
-        files[entry.path().extension().string()].push_back(entry.path().string());
+        files[lower_case(entry.path().extension().string())].push_back(entry.path().string());
     }
   }
   // The only list in it, where there is one.
@@ -182,10 +253,62 @@ class Finder {
   // Parts with folders, or lists, of their own.
   std::optional<Layout> in_folder(const std::string& path) {
     if (holds_ == "masks") return masks_in(path);
-    const auto train = named_in(path, kTrain, true), validate = named_in(path, kValidate, true);
-    if (train && validate) return apart(*train, *validate);
+    const auto [train, validate] = parts_in(path).pair();
+    if (!train.empty() && is_list_of_a_folder(train)) return std::nullopt;
+    if (!train.empty() && !validate.empty()) return apart(train, validate);
+    const Contents contents(path);
     // A folder beside others may be a class: bus, car, train.
-    if (train && Contents(path).folders <= 1) return shared(*train);
+    if (!train.empty() && contents.folders <= 1) return shared(train);
+    if (contents.folders == 0 && contents.files.contains(".tar")) return shards_of_parts(path);
+    return std::nullopt;
+  }
+
+  // Kaggle's train.csv beside the folder train, which holds images and no folders of classes.
+  bool is_list_of_a_folder(const std::string& train) {
+    if (holds_ == "images" || !is_folder(train)) return false;
+    const Contents contents(train);
+    const bool has_images =
+        contents.files.contains(".jpg") || contents.files.contains(".jpeg") || contents.files.contains(".png");
+    if (contents.folders > 0 || !has_images || contents.list()) return false;
+    for (const std::string_view ending : kLists) {
+      const std::string list = train + std::string(ending);
+      if (!is_file(list)) continue;
+      errors_.add(position(),
+                  fmt::format("'{0}' holds images and no folders of classes, and '{1}' is a list beside it: data.path "
+                              "= \"{1}\" reads it, with root = \"{0}\" in [train.read] and [validate.read] where its "
+                              "files are named without the folder",
+                              line_text(train), line_text(list)));
+      return true;
+    }
+    return false;
+  }
+
+  // Shards of both parts in one folder: train-000000.tar, val-000000.tar.
+  std::optional<Layout> shards_of_parts(const std::string& path) {
+    std::set<std::string> patterns;
+    bool all_are_parts = true;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(path, ignored)) {
+      const std::string name = entry.path().filename().string();
+      if (!name.starts_with('.') && is_shard(name)) patterns.insert(shard_pattern(entry.path()));
+    }
+    Parts parts;
+    bool has_part = false;
+    for (const std::string& pattern : patterns) {
+      const std::string name = fs::path(pattern).stem().string();
+      has_part = has_part || part_name(name);
+      all_are_parts = all_are_parts && part_name(name);
+      parts.add(name, pattern, false);
+    }
+    if (patterns.size() < 2 || !has_part) return std::nullopt;
+    const auto [train, validate] = parts.pair();
+    if (all_are_parts && !train.empty() && !validate.empty())
+      return Layout{Part{"read_tar", {{"path", train}}}, Part{"read_tar", {{"path", validate}}}, false};
+    errors_.add(position(),
+                fmt::format("'{}' holds shards of several parts, '{}': say which are meant, as data.train = \"{}\" and "
+                            "data.validate = \"...\" in place of data.path",
+                            line_text(path), line_text(fmt::format("{}", fmt::join(patterns, "', '"))),
+                            line_text(train.empty() ? *patterns.begin() : train)));
     return std::nullopt;
   }
 
@@ -212,7 +335,15 @@ class Finder {
     if (holds_ == "masks") return masks_side_by_side(path);
     if (holds_ == "images") return Part{"read_pairs", {{"images", path}}};
     if (is_list(path)) return Part{"read_list", {{"path", path}}};
-    if (path.ends_with(".tar") || path.find(".tar") != std::string::npos) return Part{"read_tar", {{"path", path}}};
+    if (lower_case(path).find(".tar") != std::string::npos) return Part{"read_tar", {{"path", path}}};
+    if (!is_elsewhere(path) && is_file(path)) {
+      const std::string remedy = remedy_for(path);
+      errors_.add(
+          position(),
+          fmt::format("'{}' is {}; what is read is a folder, a list (.csv, .tsv, .jsonl), shards (.tar) or a URL of these",
+                      line_text(path), remedy.empty() ? "a file, and no list" : remedy));
+      return std::nullopt;
+    }
     if (is_elsewhere(path) || !is_folder(path)) {
       return Part{holds_ == "numbers" ? "read_list" : "read_folder", {{"path", path}}};
     }

@@ -12,6 +12,7 @@
 #include "millrace/backend/network.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
+#include "millrace/util/data_names.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -19,13 +20,13 @@ namespace {
 
 constexpr std::size_t kClassesNamed = 5, kMostOthersNamed = 10;  // in a message
 
-// What people call the parts of a data set.
-bool is_name_of_part(std::string_view name) {
-  constexpr std::array<std::string_view, 11> kParts{"train",      "training", "trainval", "val",     "valid",  "validate",
-                                                    "validation", "dev",      "test",     "testing", "holdout"};
-  return std::ranges::any_of(kParts, [name](std::string_view part) {
-    return std::ranges::equal(part, name, [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b); });
-  });
+// Whether all are called as the parts of one data set are: train2017 and val2017, seg_train and seg_test, fold1 and fold2.
+bool are_names_of_parts(const std::vector<std::string>& names) {
+  const auto first = names.empty() ? std::nullopt : part_name(names.front());
+  return first && std::ranges::all_of(names, [&](const std::string& name) {
+           const auto part = part_name(name);
+           return part && part->rest == first->rest;
+         });
 }
 
 // What people call the folders of images and of their label images.
@@ -57,7 +58,7 @@ void refuse_parts(const GraphBuild& build, const Network* network) {
          "and read_pairs reads them. If they are meant as classes, name them in `classes`",
          place_of_source(build), fmt::join(classes, "' and '"));
   }
-  if (!std::ranges::all_of(classes, is_name_of_part)) return;
+  if (!are_names_of_parts(classes)) return;
   const bool one = classes.size() == 1;
   fail(ErrorKind::data,
        "{}: its class{} '{}', which {} of a data set: is `path` one level too high, or the label in another column? If they are "

@@ -135,6 +135,40 @@ TEST_F(ShortFiles, ClassifyShards) {
     ASSERT_EQ(packed.code, 0) << packed.err;
   }
   expect_trained(classify(folder_ / "shards"), 40);
+  fs::create_directories(folder_ / "together");
+  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "shards")) {
+    const fs::path part = entry.path().parent_path().filename();
+    if (entry.path().extension() == ".tar")
+      fs::copy(entry.path(), folder_ / "together" / (part.string() + "-" + entry.path().filename().string()));
+  }
+  const std::string together = folder_ / "together";
+  EXPECT_EQ(classify(together, {}, {"--quiet", "--check"}).code, 0);
+  const Outcome shown =
+      run_command({tool("pipeline-data"), "count", "classify", "--graph", "validate", "--set", "data.path=" + together});
+  EXPECT_NE(shown.out.find("80"), std::string::npos) << shown.out << shown.err;
+  std::ofstream(fs::path(together) / "extra-000.tar") << "x";
+  const Outcome mixed = classify(together, {}, {"--quiet", "--check"});
+  EXPECT_NE(mixed.err.find("/train-[0-9]*.tar"), std::string::npos) << mixed.err;
+}
+
+TEST_F(ShortFiles, KnowPartsByOtherNames) {
+  const std::pair<const char*, const char*> names[] = {
+      {"train2017", "val2017"}, {"seg_train", "seg_test"}, {"trainset", "testset"}, {"Training", "eval"}};
+  for (const auto& [train, validate] : names) {
+    const fs::path folder = folder_ / train;
+    fs::create_directories(folder);
+    fs::create_directory_symlink(fs::path(shapes()) / "train", folder / train);
+    fs::create_directory_symlink(fs::path(shapes()) / "test", folder / validate);
+    const Outcome outcome = classify(folder, {}, {"--quiet", "--check"});
+    EXPECT_EQ(outcome.code, 0) << train << outcome.err;
+    EXPECT_EQ(outcome.err, "") << train;
+  }
+  for (const char* fold : {"fold1", "fold2"}) {
+    fs::create_directories(folder_ / "folds");
+    fs::create_directory_symlink(fs::path(shapes()) / "train", folder_ / "folds" / fold);
+  }
+  const Outcome folds = classify(folder_ / "folds", {}, {"--quiet", "--check"});
+  EXPECT_NE(folds.err.find("its classes are 'fold1', 'fold2', which are parts of a data set"), std::string::npos) << folds.err;
 }
 
 // Bus, car, train; and an archive beside the folders.
@@ -322,6 +356,24 @@ TEST_F(ShortFiles, SayWhatIsDoubtfulOfTheirValidation) {
                          "sees at most 25 % of each"),
             std::string::npos)
       << cut.err;
+}
+
+TEST_F(ShortFiles, SayWhatIsNoDataSet) {
+  const fs::path folder = folder_ / "kaggle";
+  fs::create_directories(folder / "train");
+  for (const char* name : {"train/0.jpg", "train.csv", "list.json", "list.parquet", "list.TXT"})
+    std::ofstream(folder / name) << "x";
+  const std::pair<const char*, const char*> said[] = {
+      {"", "train.csv' is a list beside it: data.path = \""},
+      {"/list.json",
+       "list.json' is JSON as a whole: a list has an object in each line, and is called .jsonl; what is read is a folder"},
+      {"/list.parquet", "write them as files"},
+      {"/list.TXT", "a list is called .csv"}};
+  for (const auto& [path, message] : said) {
+    const Outcome outcome = classify(folder.string() + path, {}, {"--quiet", "--check"});
+    EXPECT_EQ(outcome.code, 2) << path;
+    EXPECT_NE(outcome.err.find(message), std::string::npos) << outcome.err;
+  }
 }
 
 // What is asked for is said, in a line.
