@@ -133,18 +133,11 @@ std::string parts_swapped(const GraphBuild& training, const SampleOrder& trained
                      place_of_source(other), training.plan().name, trained.listed(), other.plan().name, chosen.listed());
 }
 
-}  // namespace
+constexpr std::string_view kCopiesOfOneListing =
+    "figures of it will be better than those of new images: take the copies out, or name parts that were divided without them as "
+    "data.train and data.validate";
 
-std::string warning_of_shared_samples(const GraphBuild& training, const GraphBuild& other) {
-  if (training.data().source == nullptr || other.data().source == nullptr) return {};
-  const std::uint64_t listing = training.data().source->fingerprint();
-  if (listing != 0 && listing == other.data().source->fingerprint()) {
-    const SampleOrder trained(*training.data().source, 0), chosen(*other.data().source, 0);
-    const std::uint64_t shared = count_shared(trained, chosen);
-    if (shared == 0) return trained.listed() < chosen.listed() ? parts_swapped(training, trained, other, chosen) : "";
-    return fmt::format("{}: {} are in [{}] too; {}", place_of_source(other), of_all_text(shared, chosen.listed(), "samples"),
-                       training.plan().name, advice_on_parts(training, other));
-  }
+std::string warning_of_copies(const GraphBuild& training, const GraphBuild& other, std::string_view advice) {
   const KnowsFileSizes *const here = file_sizes_of(training), *const there = file_sizes_of(other);
   if (here == nullptr || there == nullptr) return {};
   const SizedFiles files = sized_files(training, *here);
@@ -154,8 +147,23 @@ std::string warning_of_shared_samples(const GraphBuild& training, const GraphBui
                                 ? fmt::format("'{}'", line_text(found.file))
                                 : fmt::format("'{}', which is '{}'", line_text(found.file), line_text(found.other));
   return fmt::format("{}: {} are in [{}] too, such as {}; {}", place_of_source(other),
-                     of_all_text(found.same, found.compared, "files that were compared"), training.plan().name, which,
-                     advice_on_parts(training, other));
+                     of_all_text(found.same, found.compared, "files that were compared"), training.plan().name, which, advice);
+}
+
+}  // namespace
+
+std::string warning_of_shared_samples(const GraphBuild& training, const GraphBuild& other) {
+  if (training.data().source == nullptr || other.data().source == nullptr) return {};
+  const std::uint64_t listing = training.data().source->fingerprint();
+  if (listing != 0 && listing == other.data().source->fingerprint()) {
+    const SampleOrder trained(*training.data().source, 0), chosen(*other.data().source, 0);
+    const std::uint64_t shared = count_shared(trained, chosen);
+    if (shared == 0 && trained.listed() < chosen.listed()) return parts_swapped(training, trained, other, chosen);
+    if (shared == 0) return warning_of_copies(training, other, kCopiesOfOneListing);
+    return fmt::format("{}: {} are in [{}] too; {}", place_of_source(other), of_all_text(shared, chosen.listed(), "samples"),
+                       training.plan().name, advice_on_parts(training, other));
+  }
+  return warning_of_copies(training, other, advice_on_parts(training, other));
 }
 
 std::string warning_of_contradictions(const GraphBuild& build) {

@@ -9,9 +9,9 @@
 
 namespace millrace {
 
-// What to warn of where `other` has samples of `training`, or more of one listing than this one; "": nothing is known of such. Of
-// one listing this is exact and reads nothing. Of two, files of equal size are compared byte by byte: up to 64 of `other`, those
-// first whose size is rarest, and a few of a storage that is not this machine's.
+// What to warn of where `other` has samples of `training`, or more of one listing than this one; "": nothing is known of such.
+// Samples of one listing are told apart without a read. Files of equal size are then compared byte by byte: up to 64 of `other`,
+// those first whose size is rarest, and a few of a storage that is not this machine's.
 std::string warning_of_shared_samples(const GraphBuild& training, const GraphBuild& other);
 
 // What to warn of where up to 16 files, spread evenly over the listing, are one and the same; "": they differ, or sizes are not

@@ -171,6 +171,19 @@ TEST_F(ShortFiles, KnowPartsByOtherNames) {
   EXPECT_NE(folds.err.find("its classes are 'fold1', 'fold2', which are parts of a data set"), std::string::npos) << folds.err;
 }
 
+TEST_F(ShortFiles, WarnOfCopiesThatAreHeldOut) {
+  const fs::path folder = few_classes(2);
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  }
+  for (const fs::path& file : files) fs::copy(file, file.parent_path() / ("Copy of " + file.filename().string()));
+  const Outcome outcome =
+      classify(folder, {"data.held_out=0.25", "train.read.limit=1000", "validate.read.limit=1000"}, {"--quiet", "--check"});
+  EXPECT_NE(outcome.err.find("files that were compared are in [train] too, such as '"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("take the copies out"), std::string::npos) << outcome.err;
+}
+
 // Bus, car, train; and an archive beside the folders.
 TEST_F(ShortFiles, ClassifyAFolderOfWhichOneClassIsCalledTrain) {
   const std::string folder = few_classes(3);
