@@ -13,6 +13,7 @@
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/stage.h"
+#include "millrace/util/data_names.h"
 #include "millrace/util/sample_cache.h"
 #include "millrace/util/text.h"
 #include "stages/median_weights.h"
@@ -258,6 +259,12 @@ void require_same_classes(const GraphBuild& build, const GraphBuild& main) {
   for (std::size_t label = 0; label < both; ++label) {
     const std::string &here = build.data().classes[label], &there = main.data().classes[label];
     if (here == there) continue;
+    if (looks_equal(here, there)) {
+      fail(ErrorKind::usage,
+           "{}: class '{}' is '{}' here and '{}' in [{}]: one name in two forms, in large and small letters or in Unicode's NFC "
+           "and NFD; rename the folders, or the labels, of one",
+           place_of_source(build), line_text(here), escaped_text(here), escaped_text(there), main.plan().name);
+    }
     const bool is_lacking = std::ranges::find(build.data().classes, there) == build.data().classes.end();
     fail(ErrorKind::usage, "{}: label {} is class '{}' here and '{}' in [{}]; both need the same classes in the same order{}",
          place_of_source(build), label, here, there, main.plan().name,

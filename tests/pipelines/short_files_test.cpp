@@ -171,6 +171,17 @@ TEST_F(ShortFiles, KnowPartsByOtherNames) {
   EXPECT_NE(folds.err.find("its classes are 'fold1', 'fold2', which are parts of a data set"), std::string::npos) << folds.err;
 }
 
+TEST_F(ShortFiles, TellNamesApartThatLookEqual) {
+  const fs::path two = few_classes(2), root = folder_ / "root", first = fs::directory_iterator(two)->path().filename();
+  for (const auto& [part, name] : {std::pair("train", "caf\xc3\xa9"), std::pair("val", "cafe\xcc\x81")}) {
+    fs::create_directories(root / part);
+    fs::copy(two, root / part, fs::copy_options::recursive);
+    fs::rename(root / part / first, root / part / name);
+  }
+  const Outcome outcome = classify(root, {}, {"--quiet", "--check"});
+  EXPECT_NE(outcome.err.find("is 'cafe\\xcc\\x81' here and 'caf\\xc3\\xa9' in [train]"), std::string::npos) << outcome.err;
+}
+
 TEST_F(ShortFiles, WarnOfCopiesThatAreHeldOut) {
   const fs::path folder = few_classes(2);
   std::vector<fs::path> files;
