@@ -40,5 +40,35 @@ TEST_F(ReadListTest, AWordForNoValueAndOtherEndingsAreTold) {
   EXPECT_NE(error_of(list("file_name,label\n'2.jpg',a\n")).message().find("a list has its quotes double"), std::string::npos);
 }
 
+TEST_F(ReadListTest, NamesInAnotherFormAreFound) {
+  folder_.write("A01.JPG", "1");
+  folder_.write("cafe\xcc\x81.jpg", "2");
+  folder_.write("red car.jpg", "3");
+  folder_.write("list/0.jpg", "4");
+  const std::pair<const char*, const char*> said[] = {
+      {"a01.jpg", "'A01.JPG' is there: the list has other letters, large or small"},
+      {"caf\xc3\xa9.jpg", "'cafe\\xcc\\x81.jpg' is there, and the list has 'caf\\xc3\\xa9.jpg'"},
+      {"red%20car.jpg", "red car.jpg' is there: the list has %20"},
+      {"0.jpg", "/list/0.jpg' is there: root = \""}};
+  for (const auto& [name, hint] : said) {
+    const std::string message = error_of(list(fmt::format("file_name,label\n{},a\n", name))).message();
+    EXPECT_NE(message.find(hint), std::string::npos) << message;
+  }
+}
+
+TEST_F(ReadListTest, LabelsWithLineEndsAndEmptyRowsAreOfSpreadsheets) {
+  for (const char* name : {"1.jpg", "2.jpg"}) folder_.write(name, name);
+  EXPECT_EQ(samples(list("file_name,label\n1.jpg,\"cat\n\"\n\"2.jpg\n\",\"\r\ncat \"\n,\n,\n", "list.CSV")),
+            (Texts{"1.jpg:0:", "2.jpg:0:"}));
+  EXPECT_NE(error_of(list("filename,label\n1.jpg,a\n")).message().find("file = \"filename\" chooses it"), std::string::npos);
+}
+
+TEST_F(ReadListTest, LabelsThatSeemValuesAreWarnedOf) {
+  for (const char* name : {"1.jpg", "2.jpg"}) folder_.write(name, name);
+  opened(list("file_name,label\n1.jpg,10115\n2.jpg,80331\n"));
+  ASSERT_EQ(run_.warnings().size(), 1U);
+  EXPECT_NE(run_.warnings()[0].find("2 different integers among its 2 labels, up to 80331"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace millrace

@@ -26,7 +26,8 @@ std::optional<Number> parse(std::string_view text) {
 }
 
 std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t";
+  constexpr std::string_view kBlanks = " \t\r\n\v\f", kMark = "\xef\xbb\xbf";  // a spreadsheet has line ends in its cells
+  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
   text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
   return text.substr(0, text.find_last_not_of(kBlanks) + 1);  // npos + 1 is 0
 }
@@ -69,6 +70,7 @@ class ListBuilder {
  private:
   void add_path(const Cell& cell) {
     std::string path = cell.text;
+    path.erase(path.find_last_not_of("\r\n") + 1);  // npos + 1 is 0
     if (path.empty()) fail(ErrorKind::data, "{}: column '{}' is empty: expected a file", cell.place(name_), columns_.file);
     if (path.find('\0') != path.npos || path.back() == '/') {
       fail(ErrorKind::data, "{}: column '{}': '{}' names no file", cell.place(name_), columns_.file, path.c_str());

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <filesystem>
 #include <numeric>
 #include <span>
 
 #include "millrace/error.h"
 #include "millrace/sample.h"
 #include "millrace/storage.h"
+#include "millrace/util/data_names.h"
 #include "millrace/util/file_sizes.h"
 #include "millrace/util/on_threads.h"
 #include "millrace/util/text.h"
@@ -20,6 +23,21 @@ namespace {
 constexpr std::size_t kManyEnough = 1000;  // missing files with none that is there: not worth asking for a million more
 
 bool is_absolute(std::string_view path) { return path.starts_with('/') || path.find("://") != path.npos; }
+
+std::string percent_decoded(std::string_view text) {
+  std::string decoded;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned byte = 0;
+    const char* const digits = text.data() + i + 1;
+    if (text[i] == '%' && i + 2 < text.size() && std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2 && byte > 0) {
+      decoded += static_cast<char>(byte);
+      i += 2;
+    } else {
+      decoded += text[i];
+    }
+  }
+  return decoded;
+}
 
 class Measurer {
  public:
@@ -140,6 +158,29 @@ class Measurer {
     std::replace(slashed.begin(), slashed.end(), '\\', '/');
     if (slashed != url && is_there(slashed))
       hint_ = fmt::format("'{}' is there: the list must have / in its paths", line_text(slashed));
+    if (const std::string plain = percent_decoded(url); plain != url && is_there(plain))
+      hint_ = fmt::format("'{}' is there: the list has %20 and the like in its paths, as in URLs", line_text(plain));
+    const std::string stem = name_.substr(0, name_.rfind('.'));  // Kaggle's train.csv names the files in train/
+    if (const std::string below = join_url(stem, path); hint_.empty() && !is_absolute(path) && is_there(below))
+      hint_ = fmt::format("'{}' is there: root = \"{}\"", line_text(below), line_text(stem));
+    if (hint_.empty() && url_scheme(url) == "file") look_for_equal(url);
+  }
+
+  // A file whose name looks the same, but has other letters: large ones, or accents of another form of Unicode.
+  void look_for_equal(const std::string& url) {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    const fs::path wanted = url;
+    for (fs::directory_iterator entry(wanted.parent_path().empty() ? "." : wanted.parent_path(), error), end;
+         !error && entry != end; entry.increment(error)) {
+      const std::string name = entry->path().filename().string(), mine = wanted.filename().string();
+      if (!looks_equal(name, mine)) continue;
+      hint_ = lower_case(name) == lower_case(mine)
+                  ? fmt::format("'{}' is there: the list has other letters, large or small", line_text(name))
+                  : fmt::format("'{}' is there, and the list has '{}': one name in two forms of Unicode (NFC and NFD)",
+                                escaped_text(name), escaped_text(mine));
+      return;
+    }
   }
 
   // Walks through the rows, sorted by path, and the listing, which is, side by side.

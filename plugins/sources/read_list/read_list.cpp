@@ -9,6 +9,7 @@
 #include "millrace/sample.h"
 #include "millrace/stage.h"
 #include "millrace/storage.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 
@@ -25,14 +26,26 @@ std::string no_value_of(const std::vector<std::string>& classes) {
 }
 
 bool ends_in(std::string_view path, std::initializer_list<std::string_view> extensions) {
-  return std::any_of(extensions.begin(), extensions.end(), [&](std::string_view end) { return path.ends_with(end); });
+  const std::string name = lower_case(path);
+  return std::any_of(extensions.begin(), extensions.end(), [&](std::string_view end) { return name.ends_with(end); });
 }
 
 TableFormat::Kind kind_of(const std::string& format, const std::string& path) {
-  if (format == "csv" || (format == "auto" && ends_in(path, {".csv", ".CSV"}))) return TableFormat::Kind::csv;
-  if (format == "tsv" || (format == "auto" && ends_in(path, {".tsv", ".TSV", ".tab"}))) return TableFormat::Kind::tsv;
-  if (format == "jsonl" || ends_in(path, {".jsonl", ".JSONL", ".ndjson"})) return TableFormat::Kind::json_lines;
+  if (format == "csv" || (format == "auto" && ends_in(path, {".csv"}))) return TableFormat::Kind::csv;
+  if (format == "tsv" || (format == "auto" && ends_in(path, {".tsv", ".tab"}))) return TableFormat::Kind::tsv;
+  if (format == "jsonl" || ends_in(path, {".jsonl", ".ndjson"})) return TableFormat::Kind::json_lines;
   fail(ErrorKind::usage, "path: the name '{}' does not tell the format: say `format`, one of \"csv\", \"tsv\", \"jsonl\"", path);
+}
+
+std::size_t classes_used(const std::vector<std::uint64_t>& counts) {
+  return static_cast<std::size_t>(std::ranges::count_if(counts, [](std::uint64_t count) { return count > 0; }));
+}
+
+// Postal codes and years: most of the numbers up to the largest are the label of no file.
+bool seem_values(const FileList& list, std::size_t used) {
+  constexpr std::size_t kMany = 1000, kRare = 10;
+  return list.classes.size() >= kMany && used * kRare <= list.classes.size() && list.classes.front() == "0" &&
+         list.classes.back() == std::to_string(list.classes.size() - 1);
 }
 
 }  // namespace
@@ -90,7 +103,7 @@ ReadList::ReadList(const Params& params, const StageSite& site)
 // The list itself, where `path` is its folder.
 std::string ReadList::find_list() const {
   const Storage::Kind kind = storage_.look(path_);
-  const bool named_as_list = ends_in(path_, {".csv", ".CSV", ".tsv", ".TSV", ".tab", ".jsonl", ".JSONL", ".ndjson"});
+  const bool named_as_list = ends_in(path_, {".csv", ".tsv", ".tab", ".jsonl", ".ndjson"});
   if (kind == Storage::Kind::object || (kind == Storage::Kind::unknown && named_as_list)) return path_;
   for (const char* name : kNamesInFolder) {
     const std::string url = join_url(path_, name);
@@ -128,6 +141,13 @@ void ReadList::open() {
         fmt::format("'{}' has '{}' among its labels, which is a class here, and which tools write where a label is missing: take "
                     "such lines out, or say `classes` if it is one",
                     url, word));
+  }
+  if (const std::size_t used = classes_used(list_.counts); given_classes_.empty() && seem_values(list_, used)) {
+    run_->warn(
+        fmt::format("'{}' has {} different integers among its {} labels, up to {}, and each up to it is a class: if they are "
+                    "values, such as prices, `numbers` = [\"{}\"] learns them",
+                    url, used, size(), list_.classes.size() - 1, *columns_.label));
+    return;
   }
   const std::string lacking = classes_without("file", list_.classes, list_.counts, url);
   if (!lacking.empty()) run_->warn(lacking);

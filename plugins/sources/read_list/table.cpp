@@ -34,8 +34,13 @@ std::vector<std::size_t> find_columns(const std::vector<std::string>& header, co
     const auto found = std::find(header.begin(), header.end(), name);
     if (found == header.end()) {
       const auto nearest = nearest_name(name, header);
+      const char* const key = name == "file_name" ? "file" : name == "label" ? "label" : nullptr;
+      const std::string meant = !nearest ? "" : line_text(*nearest);
       fail(ErrorKind::data, "{}: there is no column '{}'{}; there are '{}'{}", place, name,
-           nearest ? fmt::format(" (did you mean '{}'?)", line_text(*nearest)) : "", first_names(header),
+           !nearest         ? ""
+           : key == nullptr ? fmt::format(" (did you mean '{}'?)", meant)
+                            : fmt::format(" (did you mean '{0}'? {1} = \"{0}\" chooses it)", meant, key),
+           first_names(header),
            nearest ? "" : "; `file` and `label` choose other columns, and where the first row names none, `columns` does");
     }
     if (std::find(found + 1, header.end(), name) != header.end())
@@ -90,7 +95,9 @@ void read_columns(std::string_view text, char usual, const TableFormat& format, 
   }
   const std::vector<std::size_t> columns = find_columns(header, wanted, format.header.empty() ? name + ":1" : "columns");
   std::vector<Cell> cells(columns.size());
+  const auto is_blank = [](const CsvReader::Field& field) { return field.text.empty(); };
   while (reader.next(fields)) {
+    if (fields.size() > 1 && std::all_of(fields.begin(), fields.end(), is_blank)) continue;  // as spreadsheets end their tables
     if (fields.size() != header.size()) {
       fail(ErrorKind::data, "{}:{}: {} column{} instead of {}", name, fields.front().line, fields.size(),
            fields.size() == 1 ? "" : "s", header.size());

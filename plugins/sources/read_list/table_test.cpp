@@ -53,7 +53,8 @@ TEST(Table, FindsTheSeparatorByTheColumnsThatAreWanted) {
   }
   EXPECT_EQ(rows("a;b,b\n1;2,x\n", Kind::csv, {"a;b", "b"}), (Rows{{"1;2", "x"}}));
   EXPECT_EQ(refusal("a;c\n1;x\n"),
-            "list:1: there is no column 'a'; there are 'a;c'; `file` and `label` choose other columns, and where the first row names none, `columns` does");
+            "list:1: there is no column 'a'; there are 'a;c'; `file` and `label` choose other columns, and where the first row "
+            "names none, `columns` does");
 }
 
 TEST(Table, LinesEndAsOnOldMacsToo) {
@@ -105,9 +106,11 @@ TEST(Table, KnowsWhereACellStands) {
 TEST(Table, SaysWhatIsWrongWithColumns) {
   EXPECT_EQ(refusal(""), "'list' is empty: expected a row with the names of its columns");
   EXPECT_EQ(refusal("file,bb\n"),
-            "list:1: there is no column 'a'; there are 'file', 'bb'; `file` and `label` choose other columns, and where the first row names none, `columns` does");
+            "list:1: there is no column 'a'; there are 'file', 'bb'; `file` and `label` choose other columns, and where the "
+            "first row names none, `columns` does");
   EXPECT_EQ(refusal("file_nam,label\n", Kind::csv, {"file_name"}),
-            "list:1: there is no column 'file_name' (did you mean 'file_nam'?); there are 'file_nam', 'label'");
+            "list:1: there is no column 'file_name' (did you mean 'file_nam'? file = \"file_nam\" chooses it); there are "
+            "'file_nam', 'label'");
   EXPECT_EQ(refusal("a,b,a\n"), "list:1: two columns are called 'a'");
   EXPECT_EQ(refusal("a,b\n1,2\n1,2,3\n"), "list:3: 3 columns instead of 2");
   EXPECT_EQ(refusal("a,b\n1\n"), "list:2: 1 column instead of 2");
