@@ -1,5 +1,7 @@
 #include "index_builder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -15,7 +17,7 @@ namespace millrace {
 namespace {
 
 constexpr std::uint64_t kLargestText = std::uint64_t{16} << 20;  // of a .cls or .json member
-constexpr std::uint64_t kFormat = 2;                             // to be raised when the same shard gives another index
+constexpr std::uint64_t kFormat = 3;                             // to be raised when the same shard gives another index
 
 enum class Role { none, image, label, json, target };
 
@@ -73,6 +75,7 @@ class Builder {
     std::string name;
   };
 
+  static unsigned bit(Role role) { return 1U << static_cast<unsigned>(role); }
   static bool is_image(std::string_view extension) { return extension == "jpg" || extension == "jpeg" || extension == "png"; }
 
   bool is_target(std::string_view extension) const {
@@ -103,9 +106,11 @@ class Builder {
   // they all are.
   void settle() {
     const bool has_image = open_ && key_ == group_ && sample_.image.offset != 0;
+    const bool has_label = open_ && key_ == group_ && (taken_ & (bit(Role::label) | bit(Role::json))) != 0;
     for (Waiting& each : waiting_) {
       if (has_image && each.is_word) continue;
-      PassedOver::Members& members = passed_over_.members[each.reason];
+      const bool parted = each.reason == PassedOver::dots && has_label && !has_image;
+      PassedOver::Members& members = passed_over_.members[parted ? PassedOver::beside_label : each.reason];
       if (members.count++ == 0) members.example = std::move(each.name);
     }
     waiting_.clear();
@@ -135,15 +140,14 @@ class Builder {
   }
 
   void take(Role role, const TarMember& member) {
-    const unsigned bit = 1U << static_cast<unsigned>(role);
-    if ((taken_ & bit) != 0) {
+    if ((taken_ & bit(role)) != 0) {
       fail(ErrorKind::data, "sample '{}' has two {}: member '{}' at byte {} is one too many", shown(key_),
            role == Role::image    ? "images"
            : role == Role::target ? "targets"
                                   : "labels",
            shown(member.name), member.header);
     }
-    taken_ |= bit;
+    taken_ |= bit(role);
     if (role == Role::image || role == Role::target) {
       if (member.bytes > std::numeric_limits<std::uint32_t>::max()) {
         fail(ErrorKind::data, "member '{}' at byte {} has {} bytes: no image is that large", shown(member.name), member.header,
@@ -160,6 +164,11 @@ class Builder {
     const auto content = shard_.at(member.offset, static_cast<std::size_t>(member.bytes));
     if (role == Role::label) sample_.label = label_of_text({reinterpret_cast<const char*>(content.data()), content.size()});
     if (role == Role::json && !settings_.label.empty()) sample_.label = label_of_json(content, settings_.label);
+    const bool says_class = role == Role::label || !settings_.label.empty();
+    if (says_class && sample_.label.kind == Label::Kind::unreadable) {
+      PassedOver::Members& members = passed_over_.members[PassedOver::labels];
+      if (members.count++ == 0) members.example = fmt::format("'{}' has {}", shown(member.name), sample_.label.name);
+    }
     if (role == Role::json && !settings_.numbers.empty()) sample_.numbers = numbers_of_json(content, settings_.numbers);
   }
 

@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 constexpr std::string_view kSpace = " \t\r\n\v\f";
 
 Label label_of_number(std::int64_t number) {
-  if (number < 0 || number > kLargestLabel) return {Label::Kind::unreadable, 0, {}};
+  if (number < 0 || number > kLargestLabel) return {Label::Kind::unreadable, 0, std::to_string(number)};
   return {Label::Kind::number, static_cast<std::int32_t>(number), {}};
 }
 
@@ -29,27 +29,35 @@ Json field_of(std::span<const std::uint8_t> json, const std::string& field) {
 }  // namespace
 
 Label label_of_text(std::string_view text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";  // some editors begin UTF-8 with it
+  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
   const std::size_t first = text.find_first_not_of(kSpace);
-  if (first == text.npos) return {Label::Kind::unreadable, 0, {}};
+  if (first == text.npos) return {Label::Kind::unreadable, 0, "no text"};
   text = text.substr(first, text.find_last_not_of(kSpace) + 1 - first);
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc::result_out_of_range) return {Label::Kind::unreadable, 0, {}};
+  if (error == std::errc::result_out_of_range) return {Label::Kind::unreadable, 0, "too large a number"};
   if (error == std::errc() && end == text.data() + text.size()) return label_of_number(number);
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
   if (text.size() > kLongestClassName || std::any_of(text.begin(), text.end(), is_control))
-    return {Label::Kind::unreadable, 0, {}};
+    return {Label::Kind::unreadable, 0, "what is no name"};
   return {Label::Kind::name, 0, std::string(text)};
 }
 
 Label label_of_json(std::span<const std::uint8_t> json, const std::string& field) {
   const Json value = field_of(json, field);
-  if (value.is_number_unsigned()) {
-    const auto number = value.get<std::uint64_t>();
-    return label_of_number(number > kLargestLabel ? -1 : static_cast<std::int64_t>(number));
+  if (value.is_number()) {  // pandas writes integers with a point where some are missing
+    const double number = value.get<double>();
+    const bool is_label = number >= 0 && number <= kLargestLabel && number == std::floor(number);
+    if (!is_label) return {Label::Kind::unreadable, 0, value.dump()};
+    return label_of_number(static_cast<std::int64_t>(number));
   }
   if (value.is_string()) return label_of_text(value.get_ref<const std::string&>());
-  return {Label::Kind::unreadable, 0, {}};
+  const char* const found = value.is_null()      ? "none"
+                            : value.is_boolean() ? "true or false"
+                            : value.is_array()   ? "a list"
+                                                 : "an object";
+  return {Label::Kind::unreadable, 0, found};
 }
 
 std::vector<float> numbers_of_json(std::span<const std::uint8_t> json, const std::string& field) {

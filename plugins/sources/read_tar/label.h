@@ -18,7 +18,7 @@ struct Label {
 
   Kind kind = Kind::none;
   std::int32_t number = 0;
-  std::string name;
+  std::string name;  // of the class; of what is unreadable, what was found
 };
 
 inline constexpr std::size_t kLongestClassName = 200;
@@ -27,7 +27,7 @@ inline constexpr std::int32_t kLargestLabel = 999'999;
 // The text of a .cls member: digits, or a class name; white space around it does not count.
 Label label_of_text(std::string_view text);
 
-// Member `field` of the object that a .json member holds: an integer or a name.
+// Member `field` of the object that a .json member holds: a whole number, such as 3 or 3.0, or a name.
 Label label_of_json(std::span<const std::uint8_t> json, const std::string& field);
 
 // Numbers in the same way: one, or a list. Empty when there are none, or not only numbers.

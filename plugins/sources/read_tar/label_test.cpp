@@ -25,6 +25,9 @@ TEST(Label, OfATextIsANumberOrAName) {
   EXPECT_EQ(text(label_of_text(" 042\n")), "42");
   EXPECT_EQ(text(label_of_text("tabby cat\r\n")), "'tabby cat'");
   EXPECT_EQ(text(label_of_text("7a")), "'7a'");
+  EXPECT_EQ(text(label_of_text("\xef\xbb\xbf"
+                               "7\n")),
+            "7");
 }
 
 TEST(Label, OfATextThatNamesNoClassIsUnreadable) {
@@ -41,6 +44,7 @@ TEST(Label, OfJsonIsAFieldOfTheObject) {
   EXPECT_EQ(of_json(R"({"class": 3, "other": 4})"), "3");
   EXPECT_EQ(of_json(R"({"class": "dog"})"), "'dog'");
   EXPECT_EQ(of_json(R"({"class": "12"})"), "12");
+  EXPECT_EQ(of_json(R"({"class": 2.0})"), "2");
 }
 
 TEST(Label, OfJsonWithoutSuchAFieldIsUnreadable) {

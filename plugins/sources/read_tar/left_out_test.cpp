@@ -45,6 +45,33 @@ TEST_F(ReadTarTest, WithoutASampleItSaysWhatThereIs) {
   EXPECT_TRUE(said.ends_with("key_ends = \"last-dot\" reads names up to their last dot")) << said;
 }
 
+// A last dot would part these images from their labels.
+TEST_F(ReadTarTest, AnImageWhoseNameGoesOnAfterItsLabelsIsNoMatterOfDots) {
+  folder_.write("a.tar",
+                TarWriter().file("1.cls", "0").file("1.left.jpg", "x").file("2.cls", "1").file("2.left.jpg", "x").end().bytes());
+  const auto source = opened({});
+  ASSERT_EQ(run_.warnings().size(), 2U);
+  EXPECT_NE(run_.warnings()[0].find("2 images whose names go on after their labels'"), std::string::npos) << run_.warnings()[0];
+  EXPECT_EQ(run_.warnings()[0].find("last-dot"), std::string::npos) << run_.warnings()[0];
+  EXPECT_NE(run_.warnings()[1].find("2 of the 2 samples in '"), std::string::npos) << run_.warnings()[1];
+}
+
+TEST_F(ReadTarTest, LabelsOfAnotherKindAreNamed) {
+  folder_.write("A.TAR", TarWriter()
+                             .file("1.jpg", "x")
+                             .file("1.json", R"({"label": 0.0})")
+                             .file("2.jpg", "x")
+                             .file("2.json", R"({"label": [0]})")
+                             .end()
+                             .bytes());
+  ReadTar::Params params;
+  params.label = "label";
+  EXPECT_EQ(opened(params)->label(0), 0);
+  EXPECT_EQ(run_.warnings(), Texts{fmt::format("1 of the 2 samples in '{}' have no label, and are bad samples: '2.json' has a "
+                                               "list where a name or a whole number from 0 on is expected",
+                                               folder_.path().string())});
+}
+
 TEST_F(ReadTarTest, AShardOfNoBytesIsADownloadThatFailed) {
   folder_.write("a.tar", TarWriter().file("a.jpg", "x").end().bytes());
   folder_.write("b.tar", "");

@@ -146,6 +146,10 @@ void ReadTar::open() {
                               &others = passed_over.members[PassedOver::other_images];
     left_out.add({"image whose name has a dot before its ending", "images whose names have a dot before their ending"},
                  dots.example, dots.count);
+    const PassedOver::Members& parted = passed_over.members[PassedOver::beside_label];
+    left_out.add({"image whose name goes on after its label's, and which is called as that must be (a.jpg beside a.cls)",
+                  "images whose names go on after their labels', and which are called as these must be (a.jpg beside a.cls)"},
+                 parted.example, parted.count);
     left_out.add({"image that ends in none of .jpg, .jpeg, .png", "images that end in none of .jpg, .jpeg, .png"}, others.example,
                  others.count);
     const bool has_members = passed_over.zeros < indexed.shard.bytes;
@@ -163,7 +167,30 @@ void ReadTar::open() {
     run_->warn(
         fmt::format("`classes` are given, and no sample in the {} shards from '{}' on has a label: .cls members name classes",
                     shards_.size(), shards_.front().shard.url));
+  warn_of_samples();
   warn_of_classes();
+}
+
+// Samples that are bad whatever their bytes are, before a run meets them.
+void ReadTar::warn_of_samples() const {
+  if (run_ == nullptr) return;
+  std::uint64_t without_image = 0, without_label = 0;
+  std::string found;
+  for (const Indexed& indexed : shards_) {
+    const PassedOver::Members& labels = indexed.index.passed_over().members[PassedOver::labels];
+    if (found.empty() && labels.count > 0) found = labels.example;
+    for (std::size_t at = 0; at < indexed.index.size(); ++at) {
+      without_image += indexed.index.image(at).offset == 0 ? 1 : 0;
+      without_label += labelled_ && label_of(indexed, at) < 0 ? 1 : 0;
+    }
+  }
+  const std::string where(folder_of(shards_.front().shard.url));
+  if (without_image > 0)
+    run_->warn(fmt::format("{} of the {} samples in '{}' have no image (.jpg, .jpeg, .png), and are bad samples", without_image,
+                           size(), where));
+  if (without_label > 0)
+    run_->warn(fmt::format("{} of the {} samples in '{}' have no label, and are bad samples{}", without_label, size(), where,
+                           found.empty() ? "" : fmt::format(": {} where a name or a whole number from 0 on is expected", found)));
 }
 
 std::string ReadTar::advice_on_dots() const {

@@ -84,6 +84,7 @@ class ReadTar : public Source, public KnowsFileSizes {
 
   std::vector<Shard> find(LeftOut& left_out) const;
   void warn_of_shards(const LeftOut& left_out) const;
+  void warn_of_samples() const;
   void warn_of_classes() const;
   std::string advice_on_dots() const;
   void read_indices(std::vector<Shard> shards);

@@ -50,8 +50,10 @@ bool is_pattern(const ShardPath& path) { return path.text.find_first_of(kWild, p
 
 bool is_compressed(std::string_view url) {
   constexpr std::string_view kEnds[] = {".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"};
-  return std::any_of(std::begin(kEnds), std::end(kEnds), [&](std::string_view end) { return url.ends_with(end); });
+  return std::any_of(std::begin(kEnds), std::end(kEnds), [name = lower_case(url)](auto end) { return name.ends_with(end); });
 }
+
+bool is_plain(std::string_view url) { return lower_case(url).ends_with(".tar"); }
 
 void refuse_compressed(std::string_view url) {
   if (!is_compressed(url)) return;
@@ -68,11 +70,11 @@ class Finder {
     const std::string& text = path.text;
     refuse_compressed(text);
     if (is_pattern(path)) return add_matching(path);
-    if (text.ends_with(".tar")) return shards_.push_back({&storage_(text), text, 0, {}, false});
+    if (is_plain(text)) return shards_.push_back({&storage_(text), text, 0, {}, false});
     const std::size_t before = shards_.size();
     add_objects(text, [this](const std::string& name) {
       if (is_compressed(name)) left_out_.add({"compressed shard", "compressed shards"}, name);
-      return name.ends_with(".tar");
+      return is_plain(name);
     });
     if (shards_.size() > before) return;
     fail(ErrorKind::data, "folder '{}' holds no file that ends in .tar{}", text,

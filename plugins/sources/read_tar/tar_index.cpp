@@ -10,7 +10,7 @@ namespace millrace {
 
 namespace {
 
-constexpr char kMagic[8] = {'M', 'R', 'T', 'A', 'R', '0', '2', '\n'};
+constexpr char kMagic[8] = {'M', 'R', 'T', 'A', 'R', '0', '3', '\n'};
 constexpr std::size_t kMostClassNames = 100'000;
 constexpr std::size_t kHashed = sizeof(kMagic) + sizeof(std::uint64_t);  // the checksum is of what follows it
 

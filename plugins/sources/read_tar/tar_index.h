@@ -22,7 +22,13 @@ struct IndexKey {
 
 // What the index does not have of the shard, by reason.
 struct PassedOver {
-  enum Reason { dots, other_images, kReasons };
+  enum Reason {
+    dots,
+    beside_label,  // images with a dot in their names, whose sample has a label without it
+    other_images,
+    labels,  // that say no class, which the example tells of
+    kReasons
+  };
   struct Members {
     std::uint64_t count = 0;
     std::string example;
