@@ -9,6 +9,7 @@
 
 #include "millrace/error.h"
 #include "millrace/sample.h"
+#include "millrace/util/data_names.h"
 #include "millrace/util/file_sizes.h"
 #include "millrace/util/pattern.h"
 #include "millrace/util/text.h"
@@ -44,6 +45,13 @@ class Lister {
     leave_folder();
     if (!unknown_.empty()) fail_with_unknown();
     const std::string& root = options_.root;
+    if (by_folder() && class_folders_ == 0 && !beside_.empty()) {
+      const std::string remedy = remedy_for(beside_);
+      fail(ErrorKind::data,
+           "folder '{}' holds no folder of a class, but {} file{} such as '{}'{}; expected is one folder for each class, with "
+           "images in it",
+           root, files_beside_, files_beside_ == 1 ? "" : "s", line_text(beside_), remedy.empty() ? "" : ", " + remedy);
+    }
     if (by_folder() && class_folders_ == 0) {
       fail(ErrorKind::data, "folder '{}' is empty: expected one folder for each class, with images in it", root);
     }
@@ -90,6 +98,8 @@ class Lister {
   void enter(const std::string& name, bool image) {
     const std::size_t slash = name.find('/');
     if (slash == name.npos) {
+      const bool says_more = beside_.empty() || (remedy_for(beside_).empty() && !remedy_for(name).empty());
+      if (!image && ++files_beside_ > 0 && says_more) beside_ = name;
       if (!image) return;
       fail(ErrorKind::data,
            "image '{}' lies beside the class folders: move it into the folder of its class, or say with `label` "
@@ -148,8 +158,9 @@ class Lister {
   ImageListing listing_;
   std::string folder_, folder_below_;              // the class folder, and the first folder in it
   bool has_images_ = false, has_folders_ = false;  // in the class folder, and images in folders below
-  std::size_t class_folders_ = 0;
+  std::size_t class_folders_ = 0, files_beside_ = 0;
   std::vector<std::string> unknown_;               // class folders that are not among the given classes
+  std::string beside_;                             // one of the files beside class folders, the one that says most
   std::map<std::int32_t, std::string> folder_of_;  // by class: names as text may be equal where their bytes are not
   std::int32_t number_ = -1;
 };

@@ -158,6 +158,16 @@ TEST_F(ReadFolderTest, AnEmptyFolderIsSaidToBeEmpty) {
   EXPECT_NE(error.message().find("is empty: expected one folder for each class"), std::string::npos);
 }
 
+TEST_F(ReadFolderTest, FilesOfOtherProgramsAreNamed) {
+  write("README");
+  write("train.parquet");
+  EXPECT_EQ(
+      error_of(params()).message(),
+      fmt::format("folder '{}' holds no folder of a class, but 2 files such as 'train.parquet', a table that holds its images: "
+                  "write them as files, or as shards (.tar); expected is one folder for each class, with images in it",
+                  root_.path().string()));
+}
+
 TEST_F(ReadFolderTest, ClassFoldersWithoutAnyImageAreNoDataSet) {
   write("a/1.gif");
   const Error error = error_of(params());
