@@ -54,23 +54,30 @@ std::optional<PartName> part_of_word(std::string_view word) {
   return std::nullopt;
 }
 
-// Letters from U+00C0 on without their accents.
+// Letters from U+00C0 on without their accents, and these: 'A' is U+0300.
 constexpr std::string_view kBases =
     "AAAAAA?CEEEEIIII?NOOOOO??UUUUY??aaaaaa?ceeeeiiii?nooooo??uuuuy?yAaAaAaCcCcCcCcDd??EeEeEeEeEeGgGgGgGgHh??IiIiIiIiI???JjKk?"
     "LlLlLl????NnNnNn???OoOoOo??RrRrRrSsSsSsSsTtTt??UuUuUuUuUuUuWwYyYZzZzZz?";
+constexpr std::string_view kAccents =
+    "ABCDIK?hABCIABCI?DABCDI??ABCIB??ABCDIK?hABCIABCI?DABCDI??ABCIB?IEEGGiiBBCCHHMMMM??EEGGHHiiMMCCGGHHhhCC??DDEEGGiiH???CChh?"
+    "BBhh"
+    "MM????BBhhMM???EEGGLL??BBhhMMBBCChhMMhhMM??DDEEGGKKLLiiCCCCIBBHHMM?";
+static_assert(kBases.size() == kAccents.size());
 
-// Small letters without accents.
+// Small letters, and each accent behind its letter as a byte from 0x80 on.
 std::string base_text(std::string_view text) {
+  constexpr std::uint32_t kFirstLetter = 0xc0, kFirstAccent = 0x300, kEndOfAccents = 0x370;
   std::string base;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto lead = static_cast<unsigned char>(text[i]);
     const bool is_pair = (lead & 0xe0U) == 0xc0U && i + 1 < text.size();
     const std::uint32_t code = is_pair ? (lead & 0x1fU) << 6U | (static_cast<unsigned char>(text[i + 1]) & 0x3fU) : 0;
-    const char letter = code >= 0xc0 && code < 0xc0 + kBases.size() ? kBases[code - 0xc0] : '?';
-    if (code >= 0x300 && code < 0x370) {  // an accent of its own
-      ++i;
-    } else if (letter != '?') {
-      base += letter, ++i;
+    const std::size_t letter = code - kFirstLetter;
+    if (code >= kFirstAccent && code < kEndOfAccents) {
+      base += static_cast<char>(0x80U + code - kFirstAccent), ++i;
+    } else if (code >= kFirstLetter && letter < kBases.size() && kBases[letter] != '?') {
+      base += kBases[letter];
+      base += static_cast<char>(0x80 + kAccents[letter] - 'A'), ++i;
     } else {
       base += text[i];
     }
