@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "millrace/plugin.h"
+#include "millrace/util/load_plugins.h"
 #include "testkit/files.h"
 
 namespace millrace {
@@ -15,7 +16,7 @@ namespace {
 class SettableKeys : public testing::Test {
  protected:
   SettableKeys() {
-    for (const char* plugin : {"/optimizer.so", "/optimizers.so"}) registry_.load(std::string(MILLRACE_PLUGINS) + plugin);
+    for (const char* plugin : {"/optimizer.so", "/optimizers.so"}) load_plugin(registry_, std::string(MILLRACE_PLUGINS) + plugin);
     write("base.toml",
           "[train]\nflow = [\"read\", \"optimizer\"]\n[train.read]\npath = \"x\"\n"
           "[train.optimizer]\ntype = \"sgd\"\nmomentum = 0.8\nweight_decay = 0.1\n"

@@ -164,7 +164,7 @@ TEST_F(Inspect, ShowsAnOptimizerWithItsStatesAndParameters) {
 }
 
 TEST_F(Inspect, ShowsALayerWithItsPluginAndInputs) {
-  const std::string text = describe_layer(*registry_.layer("add"));
+  const std::string text = describe_layer(*registry_.layers().find("add"));
   EXPECT_NE(text.find("\n  a layer type, for a network's key 'op'\n  plugin  -\n  inputs  2 or more\n"), std::string::npos)
       << text;
 }
