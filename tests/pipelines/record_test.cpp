@@ -84,6 +84,7 @@ TEST_F(RecordTest, TellsOfAResumedRunWhatHeldWhen) {
   for (const char* part : {"| began | 20", "| ended | 20", "| steps | 8: 2 epochs |", "| best step | ", "of step 8, the last"})
     EXPECT_TRUE(holds(first, part)) << part << '\n' << first;
   EXPECT_FALSE(holds(first, "## Changes"));
+  EXPECT_TRUE(holds(first, "| output | 10\\: checkerboard, circle, ")) << first;
   EXPECT_TRUE(holds(first, "--predict FOLDER --weights " + run_of("long").parent_path().string())) << first;
 
   const Outcome longer = run("long", {"--set", "run.best=validate.loss", "--epochs", "3", "--lr", "0.0002", "--resume",
