@@ -206,7 +206,7 @@ class Fitting {
   // The first problems, and what so many of them mean.
   std::string listed() const {
     if (problems_ <= kMostLines) return wrong_;
-    const bool is_another = 2 * lacking_.size() > network_.parameters.size();
+    const bool is_another = 2 * lacking_.size() > network_.parameters.size() && !is_one_of_parts(source_.file);
     return fmt::format("{}{}\n  and {} more", is_another ? " these are weights of another network" : "", wrong_,
                        problems_ - kMostLines);
   }

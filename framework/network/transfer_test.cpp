@@ -183,6 +183,10 @@ TEST_F(Transfer, SaysThatAFileIsTheListOfItsPartsOrOneOfThem) {
   EXPECT_NE(said(index).find("is the list of the parts that weights lie in: read each by load_file()"), std::string::npos);
   write_safetensors(part, {conv_, mean_});
   EXPECT_NE(said(part).find("\n  by its name the file is one of several parts: read each by load_file()"), std::string::npos);
+  std::vector<NamedTensor> others;
+  for (int i = 10; i < 19; ++i) others.push_back({"queen." + std::to_string(i), {1}, {0}});
+  write_safetensors(part, others);
+  EXPECT_EQ(said(part).find("weights of another network"), std::string::npos) << said(part);
   write_safetensors(part, {conv_, mean_, weight_, bias_});
   EXPECT_EQ(said(part), "it was read");
   std::filesystem::remove(index);
