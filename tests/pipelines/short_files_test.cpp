@@ -139,7 +139,7 @@ TEST_F(ShortFiles, ClassifyShards) {
   for (const auto& entry : fs::recursive_directory_iterator(folder_ / "shards")) {
     const fs::path part = entry.path().parent_path().filename();
     if (entry.path().extension() == ".tar")
-      fs::copy(entry.path(), folder_ / "together" / (part.string() + "-" + entry.path().filename().string()));
+      fs::copy(entry.path(), fs::path(folder_ / "together") / (part.string() + "-" + entry.path().filename().string()));
   }
   const std::string together = folder_ / "together";
   EXPECT_EQ(classify(together, {}, {"--quiet", "--check"}).code, 0);
@@ -165,7 +165,7 @@ TEST_F(ShortFiles, KnowPartsByOtherNames) {
   }
   for (const char* fold : {"fold1", "fold2"}) {
     fs::create_directories(folder_ / "folds");
-    fs::create_directory_symlink(fs::path(shapes()) / "train", folder_ / "folds" / fold);
+    fs::create_directory_symlink(fs::path(shapes()) / "train", fs::path(folder_ / "folds") / fold);
   }
   const Outcome folds = classify(folder_ / "folds", {}, {"--quiet", "--check"});
   EXPECT_NE(folds.err.find("its classes are 'fold1', 'fold2', which are parts of a data set"), std::string::npos) << folds.err;

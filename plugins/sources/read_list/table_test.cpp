@@ -74,7 +74,8 @@ TEST(Table, ReadsQuotedFields) {
 TEST(Table, BlanksAroundAFieldDoNotCountUnlessTheyAreQuoted) {
   EXPECT_EQ(rows("a , b\n 1 ,x\t\n2, y \r\n", Kind::csv, {"a", "b"}), kTwo);
   EXPECT_EQ(rows("a\t b\n1 \tx\n\ty y\n", Kind::tsv, {"a", "b"}), (Rows{{"1", "x"}, {"", "y y"}}));
-  EXPECT_EQ(rows("a,b\n\" 1 \", \"x,\" \n  ,\n", Kind::csv, {"a", "b"}), (Rows{{" 1 ", "x,"}, {"", ""}}));
+  EXPECT_EQ(rows("a,b\n\" 1 \", \"x,\" \n  ,y\n", Kind::csv, {"a", "b"}), (Rows{{" 1 ", "x,"}, {"", "y"}}));
+  EXPECT_EQ(rows("a,b\n1,x\n2,y\n,\n ,\n", Kind::csv, {"a", "b"}), kTwo) << "as spreadsheets end their tables";
   EXPECT_EQ(rows(" \na,b\n1,x\n\t \n2,y\n  ", Kind::csv, {"a", "b"}), kTwo);
   EXPECT_EQ(refusal("a,b\n1, \"x\" y\n"), "list:2:8: expected the column or the row to end after a closing quote, found 'y'");
 }

@@ -185,7 +185,7 @@ TEST(TarIndexFile, ValuesOutOfBoundsAreRefusedEvenWithARightChecksum) {
     std::memcpy(bytes.data() + at, &value, sizeof(value));
     return load_error(sealed(bytes));
   };
-  constexpr std::size_t entry = 104;
+  constexpr std::size_t entry = 120;
   EXPECT_EQ(with(entry, 512), "");
   EXPECT_EQ(with(entry, 6000), "the index is damaged: a member lies outside the shard");
   EXPECT_EQ(with(entry + 8, 6000), "the index is damaged: a member lies outside the shard");
