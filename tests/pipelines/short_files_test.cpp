@@ -142,6 +142,7 @@ TEST_F(ShortFiles, ClassifyShards) {
       fs::copy(entry.path(), fs::path(folder_ / "together") / (part.string() + "-" + entry.path().filename().string()));
   }
   const std::string together = folder_ / "together";
+  fs::copy(folder_ / "shards/train/classes.txt", together);
   EXPECT_EQ(classify(together, {}, {"--quiet", "--check"}).code, 0);
   const auto validated = [](const std::string& path) {
     return run_command({tool("pipeline-data"), "count", "classify", "--graph", "validate", "--set", "data.path=" + path}).out;
