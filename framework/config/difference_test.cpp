@@ -74,7 +74,7 @@ TEST(Differences, LeaveOutWhatCannotChangeResults) {
   type.params = params.infos();
   GraphPlan graph;
   graph.name = "train";
-  graph.stages.push_back({"collect", &type, {}, {}});
+  graph.stages.push_back({"collect", &type, {}, {}, {}});
   Pipeline pipeline;
   pipeline.graphs.push_back(graph);
   const Value then = table_of(

@@ -29,7 +29,7 @@ Stage& TestGraph::add(const std::string& name, StageType type, const Value& tabl
   const ImageShape shape = instances[0]->image_shape();
   if (shape.is_static()) image_ = shape;
   if (const auto target = instances[0]->target()) graph_options_.target = *target;
-  plan_.stages.push_back({name, &kept, table, {}});
+  plan_.stages.push_back({name, &kept, table, {}, {}});
   connect(static_cast<int>(plan_.stages.size()) - 1);
   return *instances[0];
 }
