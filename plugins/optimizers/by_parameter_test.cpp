@@ -26,7 +26,7 @@ class OptimizersByParameter : public testing::TestWithParam<const char*> {};
 
 TEST_P(OptimizersByParameter, UpdateAsEachOfThemAloneWould) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-    if (!testkit::computes(*optimizer_test_backends().backend(GetParam()), precision)) continue;
+    if (!testkit::computes(*optimizer_test_backends().backends().find(GetParam()), precision)) continue;
     const auto [first, second] = two_optimizers();
     OptimizerTrial both(GetParam(), precision, {first, second}), weights(GetParam(), precision, {first, first}),
         others(GetParam(), precision, {second, second});

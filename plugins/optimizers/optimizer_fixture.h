@@ -81,7 +81,7 @@ class OptimizerTrial {
   using Optimizers = std::array<std::shared_ptr<const Optimizer>, 2>;
   OptimizerTrial(const std::string& backend, Precision precision, const Optimizers& optimizers,
                  std::shared_ptr<const Network> network = small_network())
-      : network_(std::move(network)), device_(optimizer_test_backends().backend(backend)->create()->open(0, {})) {
+      : network_(std::move(network)), device_(optimizer_test_backends().backends().find(backend)->create()->open(0, {})) {
     CompileOptions options;
     options.train_batch = 2;
     options.precision = precision;
@@ -189,7 +189,7 @@ inline void expect_follows(const std::string& name, const Value& parameters, con
   const std::shared_ptr<const Optimizer> optimizer = testkit::make_optimizer(name, parameters);
   for (const char* backend : {"cpu", "simulated"}) {
     for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-      if (!testkit::computes(*optimizer_test_backends().backend(backend), precision)) continue;
+      if (!testkit::computes(*optimizer_test_backends().backends().find(backend), precision)) continue;
       SCOPED_TRACE(std::string(backend) + ", " + to_string(precision) + ", " + to_toml(parameters));
       OptimizerTrial trial(backend, precision, optimizer);
       expect_follows(trial, *optimizer, formula, precision == Precision::bf16 ? in_bf16 : 2e-5);

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "discovered.h"
+#include "millrace/util/load_plugins.h"
 
 namespace millrace::conformance {
 namespace {
@@ -13,7 +14,7 @@ namespace fs = std::filesystem;
 
 // The filter of its tests; "" where nothing is registered, which is said.
 std::string filter_of(const fs::path& file) {
-  for (const PluginInfo& plugin : with_simulation().plugins()) {
+  for (const PluginInfo& plugin : loaded_plugins(with_simulation())) {
     std::error_code none;
     if (!fs::equivalent(plugin.path, file, none)) continue;
     std::string filter;
@@ -22,7 +23,7 @@ std::string filter_of(const fs::path& file) {
     return filter;
   }
   std::cerr << "the plugin " << file << " was not loaded: its folder stands in MILLRACE_PLUGIN_PATH\n";
-  for (const std::string& reason : with_simulation().load_errors()) std::cerr << "  " << reason << "\n";
+  for (const std::string& reason : load_errors(with_simulation())) std::cerr << "  " << reason << "\n";
   return "";
 }
 

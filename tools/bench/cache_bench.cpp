@@ -39,7 +39,7 @@ GraphPlan make_plan(const Registry& registry, const std::string& folder, std::in
     for (const auto& [key, value] : members) table.set(key, value);
     const auto at = static_cast<int>(plan.stages.size());
     if (at > 0) plan.edges.push_back({at - 1, 0, at, 0});
-    plan.stages.push_back({name, type, table, {}});
+    plan.stages.push_back({name, type, table, {}, {}});
   };
   Value shifts;
   shifts.set("x", list({Value(-2), Value(2)}));

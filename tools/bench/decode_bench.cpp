@@ -222,7 +222,7 @@ class DataGraph {
   void add(const std::string& name, const Value& table) {
     const StageType* type = registry_.stages().find(name);
     if (type == nullptr) fail(ErrorKind::usage, "the plugin '{}' is not built", name);
-    plan_.stages.push_back({name, type, table, {}});
+    plan_.stages.push_back({name, type, table, {}, {}});
   }
 
   Registry registry_;
