@@ -196,9 +196,10 @@ bool are_recipe_texts(const Value& names) {
   return names.kind() == Value::Kind::array && std::ranges::all_of(names.array(), may_stand);
 }
 
+constexpr const char *kSink = "write_features", *kColumns = "columns";  // where the names of numbers stand
+
 // What is learned are columns of a list: their names are those of the predicted numbers, unless the file says others.
 void name_numbers(const GraphPlan& main, InferenceRecipe& recipe) {
-  constexpr const char *kSink = "write_features", *kColumns = "columns";
   Value* const said = recipe.sinks.find(kSink);
   Value sink = said != nullptr ? *said : Value();
   if (const Value* const columns = sink.find(kColumns)) {
@@ -258,6 +259,11 @@ std::optional<InferenceRecipe> inference_recipe_of(const Pipeline& pipeline, con
   const GraphPlan& figures = recipe_graph(pipeline, builds).plan();
   recipe->measure = loss_in(has_reports(figures) ? figures : builds.front()->plan());
   return recipe;
+}
+
+const Value* number_names(const InferenceRecipe& recipe) {
+  const Value* const sink = recipe.sinks.find(kSink);
+  return sink == nullptr || sink->kind() != Value::Kind::table ? nullptr : sink->find(kColumns);
 }
 
 std::map<std::string, std::string> metadata_of(const InferenceRecipe& recipe) {

@@ -73,6 +73,9 @@ std::optional<InferenceRecipe> inference_recipe_of(const Pipeline& pipeline,
 // PyTorch's, or a text of another tool, which does not begin with a version. Throws Error(data) for a text that cannot be read,
 // or that a newer version wrote.
 std::map<std::string, std::string> metadata_of(const InferenceRecipe& recipe);
+
+// The names of predicted numbers and of several labels; null: they have none.
+const Value* number_names(const InferenceRecipe& recipe);
 std::optional<InferenceRecipe> recipe_from(const std::map<std::string, std::string>& metadata, const std::string& file);
 
 // Why no pipeline is made of it; "": one can be. Its stages have the role of their place (RecipeRole), with keys that are

@@ -188,7 +188,7 @@ class InferenceRecipeComparison {
 
   // The names of predicted numbers and of several labels. They stand where classes would, and mean as much.
   void numbers() {
-    const Value *then = columns_of(stored_), *now = columns_of(here_);
+    const Value *then = number_names(stored_), *now = number_names(here_);
     if (then == nullptr || now == nullptr || equal_values(*then, *now)) return;
     add(now->at(), fmt::format("[{}] predicts", here_.graph), one_line(*now), one_line(*then));
   }
@@ -235,11 +235,6 @@ class InferenceRecipeComparison {
         add(place, owner, as_written(key, after), as_written(key, before));
       }
     }
-  }
-
-  static const Value* columns_of(const InferenceRecipe& recipe) {
-    const Value* const sink = recipe.sinks.find("write_features");
-    return sink == nullptr || sink->kind() != Value::Kind::table ? nullptr : sink->find("columns");
   }
 
   // What each value of label images counts as; -1: it is ignored.
