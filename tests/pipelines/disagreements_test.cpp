@@ -56,7 +56,7 @@ class Disagreement : public testing::Test {
     EXPECT_NE(told.err.find(fmt::format("{}: {}, and the weights were validated with", place, said)), std::string::npos)
         << told.err;
     const Outcome meant = check(file, weights, {"--set", "network.preprocessing=mine"});
-    EXPECT_EQ(meant.code, 0) << "meant so: " << meant.err;
+    EXPECT_TRUE(meant.code == 0 || lacks_bf16(meant)) << "meant so: " << meant.err;
   }
   void expect_all_told(const std::string& text, const std::string& weights, const std::vector<Way>& ways) const {
     for (const Way& way : ways) {
