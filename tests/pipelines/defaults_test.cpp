@@ -206,7 +206,7 @@ TEST(ClosingEvaluation, ComesWhereARunEndsEarlyToo) {
     EXPECT_EQ(closing.contains("best_step"), runs == "run.best=validate.loss");
   }
   const Outcome again =
-      run_command(quick(folder / "plain", {"--resume", "--epochs", "5000", "--set", "train.optimizer.learning_rate=100", "--set",
+      run_command(quick(folder / "plain", {"--resume", "--epochs", "5000", "--set", "train.optimizer.learning_rate=8", "--set",
                                            last, "--set", impatient[1]}));
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(events(again, "validate").size(), 1U) << "it may have been stopped in the middle of it";
