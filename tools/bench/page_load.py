@@ -3,7 +3,7 @@
 
     page_load.py BIN_FOLDER DATA [--browsers 10] [--seconds 20] [--batch 2]
 
-A run of quickstart.toml with small batches makes many updates a second. Each browser here reads all events, and one more reads
+A run of quickstart.toml with small batches and a network of one layer makes many updates a second. Each browser here reads all events, and one more reads
 none. Times are those of threads, which other programs on the machine do not change. Fails above 2 %.
 """
 
@@ -20,6 +20,11 @@ import time
 import urllib.request
 
 LIMIT = 0.02
+NETWORK = """
+defaults = { classes = 10 }
+input    = { channels = 3, height = 32, width = 32 }
+layers   = [{ op = "global_average_pool" }, { op = "linear", out = "${classes}" }]
+"""
 TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -53,7 +58,10 @@ def main():
     options = parser.parse_args()
     pipeline = options.bin.parent / "share/millrace/pipelines/quickstart.toml"
     with tempfile.TemporaryDirectory() as folder:
-        command = [options.bin / "pipeline-run", pipeline, "--page", "--set", f"data.path={options.data}", "--set", f"run.folder={folder}"]
+        network = pathlib.Path(folder) / "network.toml"
+        network.write_text(NETWORK, encoding="utf-8")
+        command = [options.bin / "pipeline-run", pipeline, "--page", "--set", f"data.path={options.data}", "--set", f"run.folder={folder}", "--set",
+                   f"network.use={network}"]
         command += ["--set", "run.epochs=1000", "--batch", str(options.batch)]
         run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         try:
