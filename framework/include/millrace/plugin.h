@@ -25,6 +25,8 @@
 
 namespace millrace {
 
+class Storage;
+
 // What the framework keeps of each kind. The header that declares a kind's base class has it, and makes it of a class.
 struct StageType;
 struct LayerType;
@@ -33,7 +35,6 @@ struct OptimizerType;
 struct ObserverType;
 struct BackendType;
 struct CommunicatorType;
-struct StorageType;
 template <class T>
 LayerType layer_type();
 template <class T>
@@ -42,6 +43,10 @@ template <class T>
 OptimizerType optimizer_type();
 template <class T>
 ObserverType observer_type();
+
+struct StorageType : TypeDescription {  // its name is the scheme of its URLs
+  std::shared_ptr<Storage> storage;
+};
 
 inline constexpr std::uint32_t kAbiVersion = 22;
 

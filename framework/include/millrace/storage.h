@@ -25,8 +25,6 @@
 #include <string>
 #include <string_view>
 
-#include "millrace/detail/type_description.h"
-
 namespace millrace {
 
 class ByteBuffer;
@@ -83,10 +81,6 @@ class Storage {
   virtual std::unique_ptr<Writer> write(const std::string& url);  // a new object, or one in the place of another
   virtual void remove(const std::string& url);                    // an object; that there is none is no error
   virtual bool is_empty(const std::string& url);  // nothing lies below the folder; where list() may throw ErrorKind::data
-};
-
-struct StorageType : TypeDescription {  // its name is the scheme of its URLs
-  std::shared_ptr<Storage> storage;
 };
 
 // The storage of the URL's scheme. Error(usage) when no plugin has it, with the nearest scheme that is there.
