@@ -63,7 +63,6 @@ class Parts {
     const auto part = part_name(name);
     if (!part || part->part == DataPart::other) return;
     found_.push_back({{part->rank, !is_folder, !part->is_word}, *part, path});
-    std::ranges::sort(found_, {}, &Found::order);
   }
   // The training part, and the validation part that belongs to it; "" for what is not there, or not one alone.
   std::pair<std::string, std::string> pair() const {
@@ -81,15 +80,17 @@ class Parts {
 
   const Found* first(DataPart part, const Found* beside) const {
     const Found* first = nullptr;
+    bool is_alone = true;  // unlike train2014 and train2017
     for (const Found& each : found_) {
       if (each.name.part != part || (beside != nullptr && each.name.rest != beside->name.rest)) continue;
-      if (first == nullptr) {
+      if (first == nullptr || each.order < first->order) {
         first = &each;
-      } else if (first->order == each.order) {
-        return nullptr;  // train2014 and train2017
+        is_alone = true;
+      } else if (each.order == first->order) {
+        is_alone = false;
       }
     }
-    return first;
+    return is_alone ? first : nullptr;
   }
 
   std::vector<Found> found_;
@@ -101,8 +102,8 @@ Parts parts_in(const fs::path& folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const fs::path& path = entry.path();
-    const bool folder_here = is_folder(path);
-    if (path.filename().string().starts_with('.') || (!folder_here && !is_list(path.string()))) continue;
+    const bool folder_here = entry.is_directory(ignored);  // the listing says so: there may be a million images
+    if (path.filename().string().starts_with('.') || (!folder_here && !is_list(path.filename().string()))) continue;
     parts.add((folder_here ? path.filename() : path.stem()).string(), path.string(), folder_here);
   }
   return parts;
