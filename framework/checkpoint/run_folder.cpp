@@ -76,6 +76,13 @@ void point_latest_to(const std::filesystem::path& folder) {
   if (error) fs::remove(made, error);
 }
 
+std::filesystem::path without_link(std::filesystem::path folder) {
+  if (!folder.has_filename()) folder = folder.parent_path();  // "latest/"
+  std::error_code error;
+  const std::filesystem::path target = std::filesystem::read_symlink(folder, error);
+  return error ? folder : folder.parent_path() / target;
+}
+
 void require_run_folder(std::string_view asked, const std::filesystem::path& folder, bool may_be_gone) {
   const auto exists = [](const std::filesystem::path& path) {
     std::error_code ignored;

@@ -29,9 +29,11 @@ std::optional<RunName> read_run_name(std::string_view name);
 
 // Makes runs/<name>/<date>T<time>/ (a number is added when it exists). Throws Error(usage) naming the folder.
 std::filesystem::path make_run_folder(const std::filesystem::path& parent, const std::string& name);
-// Has the symbolic link runs/<name>/latest lead to the folder of a run. The link is replaced as a whole: a reader finds the old run
-// or the new one. What a user has put there, and a file system without links, are left as they are.
+// Has the symbolic link runs/<name>/latest lead to the folder of a run. The link is replaced as a whole: a reader finds the old
+// run or the new one. What a user has put there, and a file system without links, are left as they are.
 void point_latest_to(const std::filesystem::path& folder);
+// The folder itself, where a link such as `latest` leads to it: that will lead to later runs.
+std::filesystem::path without_link(std::filesystem::path folder);
 // Throws Error(usage), which begins with `asked`, where no run has left its pipeline or checkpoints in this folder.
 // `may_be_gone`: its checkpoints lie elsewhere.
 void require_run_folder(std::string_view asked, const std::filesystem::path& folder, bool may_be_gone);

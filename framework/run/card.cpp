@@ -135,14 +135,6 @@ Figure best_figure_of(const RunResult& result) {
   return best;
 }
 
-// The folder itself, where a link such as `latest` leads to it: that will lead to later runs.
-std::filesystem::path without_link(std::filesystem::path folder) {
-  if (!folder.has_filename()) folder = folder.parent_path();  // "latest/"
-  std::error_code error;
-  const std::filesystem::path target = std::filesystem::read_symlink(folder, error);
-  return error ? folder : folder.parent_path() / target;
-}
-
 std::string best_file_of(const Pipeline& pipeline) { return pipeline.best ? kBestWeights : "the best checkpoint"; }
 
 // Nothing where --predict cannot prepare images as the run did.

@@ -105,8 +105,10 @@ TEST_F(RecordTest, TellsOfAResumedRunWhatHeldWhen) {
 
 TEST_F(RecordTest, CountsTheStepsOfARunThatBeginsLater) {
   ASSERT_EQ(run("first").code, 0);
-  const Outcome later = run("later", {"--from", "2:1", "--weights", run_of("first").string()});
+  const Outcome later = run("later", {"--from", "2:1", "--weights", folder_.path() / "runs/first/latest"});
   ASSERT_EQ(later.code, 0) << later.err;
+  const std::string weights = (run_of("first") / "weights.safetensors").string();  // the link leads to other runs later
+  EXPECT_TRUE(holds(card_of("later"), "| began from | " + in_card(weights) + " |")) << card_of("later");
   EXPECT_TRUE(holds(card_of("later"), "| steps | 4, from step 5 to 8: 1 epoch |")) << card_of("later");
 }
 

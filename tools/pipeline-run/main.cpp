@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/run_folder.h"
 #include "command_line.h"
 #include "common/arguments.h"
 #include "common/last_words.h"
@@ -236,8 +237,9 @@ void choose_weights_of_run(CommandLine& line) {
   std::string& weights = line.options.weights;
   std::error_code ignored;
   if (weights.empty() || !std::filesystem::is_directory(weights, ignored)) return;
-  weights = weights_of_run(weights).string();
-  if (!line.quiet) print_to_stderr("--weights: '{}'\n", weights);
+  const std::filesystem::path file = weights_of_run(weights);
+  if (!line.quiet) print_to_stderr("--weights: '{}'\n", file.string());
+  weights = (without_link(weights) / file.filename()).string();  // which the run records
 }
 
 // Mistakes in the file are said once, so it is loaded before ranks are started.
