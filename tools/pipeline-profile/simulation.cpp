@@ -170,9 +170,9 @@ class DataThreads {
   void add(Chunk chunk) {
     post([this, chunk] { run(chunk, 0); });
   }
-  // Work of another kind, that `then` follows.
-  void add(double seconds, Then then) {
-    post([this, seconds, then = std::move(then)] {
+  // Work of a step, which the next thread takes that is free. `then` follows.
+  void add_first(double seconds, Then then) {
+    ready_.push_front([this, seconds, then = std::move(then)] {
       const double began = clock_.now();
       clock_.work(seconds, 1, [this, then, began] {
         busy_ += clock_.now() - began;
@@ -180,6 +180,7 @@ class DataThreads {
         release();
       });
     });
+    start();
   }
   double busy() const { return busy_; }  // threads, summed over time
 
@@ -309,7 +310,7 @@ class Steps {
     const std::uint64_t step = next_++;
     for (std::size_t r = 0; r < devices_.size(); ++r) {
       if (step_.submit_seconds > 0) {
-        threads_.add(step_.submit_seconds, [this, r, step] { submit(r, step); });
+        threads_.add_first(step_.submit_seconds, [this, r, step] { submit(r, step); });
       } else {
         submit(r, step);
       }
