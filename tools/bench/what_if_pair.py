@@ -4,9 +4,9 @@
     what_if_pair.py BUILD [--rounds N] [--seconds S] [--only NAME]
 
 Stages whose times are given (what_if_stages, `ninja benchmarks`) make pipelines that data threads, storage, a serial device or cores
-bound. Each pair measures one file, asks for a change, and then runs the file with that change. The two runs follow each other, so
-that what else the machine does meets both; on a quiet machine it need not. Prints each pair, how far predictions were off, and how
-many of the real rates lay within their bands.
+bound. A pair measures one file, asks for a change, and then runs the file with that change, `--rounds` times in turns, so that what
+else the machine does meets both. Prints for each pair how far the prediction was off in the median, and whether the median lay within
+the band that was said.
 """
 
 import argparse
@@ -83,36 +83,45 @@ def number(pattern, text):
     return [float(value) for value in re.search(pattern, text).groups()]
 
 
-def pair(build, folder, name, seconds):
+def once(build, files, question, seconds):
+    """What is predicted of one file, and what the other one then does."""
+    asked = profile(build, files[0], seconds, "--what-if", question)
+    real = profile(build, files[1], seconds, "--what-if", "threads=1")
+    predicted, low, high = number(re.escape(question) + r": ([\d.]+) images.* between ([\d.]+) and ([\d.]+)", asked)
+    [today], [error], [measured] = (number(pattern, text) for pattern, text in (
+        (r"measured: +([\d.]+)", asked), (r"simulated: .*?, ([\d.]+) %", asked), (r"measured: +([\d.]+)", real)))
+    return dict(today=today, error=error, predicted=predicted, low=low / predicted, high=high / predicted, measured=measured)
+
+
+def pair(build, folder, name, rounds, seconds):
+    """How far the median prediction is off the median of real runs, and whether these lie in the median band."""
     before, question, after = PAIRS[name]
     files = []
     for which, changes in (("before", before), ("after", after)):
         files.append(folder / f"{which}.toml")
         files[-1].write_text(FILE.format(**{**USUAL, **changes}))
-    asked = profile(build, files[0], seconds, "--what-if", question)
-    real = profile(build, files[1], seconds, "--what-if", "threads=1")
-    [today], [error] = number(r"measured: +([\d.]+)", asked), number(r"simulated: .*?, ([\d.]+) %", asked)
-    predicted, low, high = number(re.escape(question) + r": ([\d.]+) images.* between ([\d.]+) and ([\d.]+)", asked)
-    [measured] = number(r"measured: +([\d.]+)", real)
-    off = predicted / measured - 1
-    print(f"{name:<34} today {today:7.0f} (simulated {error:4.1f} % off)  predicted {predicted:7.0f} ({low:.0f} to {high:.0f})"
-          f"  measured {measured:7.0f}  off {100 * off:+5.1f} %  {'inside' if low <= measured <= high else 'outside'}", flush=True)
-    return abs(off), low <= measured <= high
+    runs = [once(build, files, question, seconds) for _ in range(rounds)]
+    median = {key: statistics.median(each[key] for each in runs) for key in runs[0]}
+    ratio = statistics.median(each["measured"] / each["predicted"] for each in runs)
+    inside = median["low"] <= ratio <= median["high"]
+    print(f"{name:<34} today {median['today']:6.0f} (simulated {median['error']:4.1f} % off)  predicted {median['predicted']:6.0f} "
+          f"(x {median['low']:.2f} to {median['high']:.2f})  measured {median['measured']:6.0f}  off {100 * (1 / ratio - 1):+5.1f} %  "
+          f"{'inside' if inside else 'outside'}", flush=True)
+    return abs(1 / ratio - 1), inside
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--only", default="", help="pairs whose name holds this")
     arguments = parser.parse_args()
     found = []
     with tempfile.TemporaryDirectory() as folder:
-        for _ in range(arguments.rounds):
-            for name in PAIRS:
-                if arguments.only in name:
-                    found.append(pair(arguments.build.resolve(), pathlib.Path(folder), name, arguments.seconds))
+        for name in PAIRS:
+            if arguments.only in name:
+                found.append(pair(arguments.build.resolve(), pathlib.Path(folder), name, arguments.rounds, arguments.seconds))
     off = sorted(error for error, _ in found)
     print(f"{len(found)} pairs: off by {100 * statistics.median(off):.1f} % in the median, {100 * off[-1]:.1f} % at most; "
           f"{sum(error <= 0.1 for error in off)} within 10 %, {sum(inside for _, inside in found)} inside their bands")
