@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <system_error>
+#include <utility>
 
 #include "doubtful_rate.h"
 #include "millrace/error.h"
@@ -16,9 +17,6 @@
 
 namespace millrace {
 namespace {
-
-// Copies of the weights: lookahead's, and what ema or average makes.
-constexpr std::string_view kSlow = "slow", kAverage = "average";
 
 // The name of the optimizer for parameters of no group; also the default.
 std::string optimizer_name(const OptimizerStage::Params& params, const StepContext& context) {
@@ -51,44 +49,13 @@ void OptimizerStage::describe(StageDescription<Params>& d) {
       .text("adapts the learning rate to the batch's size");
   set.add_list("groups", &Params::groups, &GroupParams::describe, &GroupParams::optimizer_table)
       .text("parameters with factors or an optimizer of their own; the first match counts");
-  set.add_table(
-         "lookahead", &Params::lookahead,
-         [](ParamSet<Lookahead>& members) {
-           members.add("every", &Lookahead::every).range(0).required().unit("steps").text("from blend to blend; 0: no lookahead");
-           members.add("decay", &Lookahead::decay).range(0, 1).text("of the slow weights, per step, at the end of the run");
-           members.add("power", &Lookahead::power).range(0).text("how late in the run the slow weights become slow");
-         })
-      .text("slow weights that follow the fast ones and replace them");
-  set.add_table(
-         "ema", &Params::ema,
-         [](ParamSet<Ema>& members) {
-           members.add("decay", &Ema::decay).range(0, 0.999999).required().text("share of the average that stays; 0: no average");
-           members.add("every", &Ema::every).range(1).unit("steps").text("from one blend to the next");
-         })
-      .text("exponential moving average of the weights, used in validation and saved instead of them");
-  set.add_table("average", &Params::average,
-                [](ParamSet<Average>& members) {
-                  members.add("start", &Average::start).range(0, 1).text("share of the run after which it begins");
-                  members.add("every", &Average::every)
-                      .range(1)
-                      .unit("steps")
-                      .choices({"epoch"})
-                      .text("from one place to the next; \"epoch\": the end of each epoch");
-                })
-      .text("mean of the weights at several places of the run's end (SWA), used in validation and saved instead of them");
+  AverageParams::describe(set);
 }
 
 void OptimizerStage::request(const Params& params, const StageSite& site, CompileRequest& request) {
   if (!request.update.optimizers.empty()) fail(ErrorKind::usage, "the network has one optimizer already");
   request.update.optimizers.push_back(make_optimizer(params, site));
-  if (params.lookahead.every > 0) request.copies.emplace_back(kSlow);
-  if (params.ema.decay > 0 && params.average) {
-    fail(ErrorKind::usage, "ema and average both make the weights that are validated and saved: give one");
-  }
-  if (params.ema.decay > 0 || params.average) {
-    request.copies.emplace_back(kAverage);
-    request.evaluated = kAverage;
-  }
+  params.AverageParams::request(request);
   if (!site.network) return;
   const Groups groups(params.groups, *site.network);
   request.update.rate_factor = groups.rate_factors(0);
@@ -116,7 +83,8 @@ void OptimizerStage::request_optimizers(const Params& params, const StageSite& s
   check_update(update, *site.network);
 }
 
-OptimizerStage::OptimizerStage(const Params& params, const StepContext& context) : params_(params), context_(context) {
+OptimizerStage::OptimizerStage(const Params& params, const StepContext& context)
+    : params_(params), context_(context), averages_(params_, context_) {
   ScheduleParams rate = params.learning_rate;
   if (const ScaleWithBatch& scale = params.scale_with_batch; scale.reference > 0) {
     const double ratio = context.batch_size / scale.reference;
@@ -164,7 +132,7 @@ Stage::DeviceWork OptimizerStage::device_work() const {
 
 // The number of updates, and with an average the number of its places.
 std::string OptimizerStage::save() const {
-  return params_.average ? fmt::format("{} {}", step_.updates_done, averaged_) : std::to_string(step_.updates_done);
+  return params_.average ? fmt::format("{} {}", step_.updates_done, averages_.places()) : std::to_string(step_.updates_done);
 }
 
 void OptimizerStage::restore(std::string_view saved) {
@@ -174,9 +142,10 @@ void OptimizerStage::restore(std::string_view saved) {
     fail(ErrorKind::data, "numbers of updates and of averaged places cannot be '{}'", saved);
   };
   const std::size_t blank = saved.find(' ');
-  averaged_ = 0;
+  std::uint64_t places = 0;
   read(saved.substr(0, blank), step_.updates_done);
-  if (blank != std::string_view::npos) read(saved.substr(blank + 1), averaged_);
+  if (blank != std::string_view::npos) read(saved.substr(blank + 1), places);
+  averages_.restore(places);
   started_ = step_.updates_done > 0;
 }
 
@@ -190,20 +159,13 @@ void OptimizerStage::begin_step(std::uint64_t step) {
     context_.run->scalar(context_.graph, step, "learning_rate", step_.learning_rate);
     if (step_.momentum) context_.run->scalar(context_.graph, step, "momentum", *step_.momentum);
   }
-  if (params_.lookahead.every > 0 && !started_) replica().lerp_into(kSlow, 0, true);  // the slow weights start as the weights are
-  started_ = true;
+  if (!std::exchange(started_, true)) averages_.begin();
 }
 
 void OptimizerStage::end_step() {
   updated_ = 0;
   ++step_.updates_done;
-  const std::uint64_t done = step_.step + 1;
-  if (params_.lookahead.every > 0) look_ahead(done);
-  const Ema& ema = params_.ema;
-  if (ema.decay > 0 && done % static_cast<std::uint64_t>(ema.every) == 0) replica().lerp_into(kAverage, ema.decay, false);
-  if (!joins_average(done)) return;
-  const auto places = static_cast<double>(averaged_++);
-  replica().lerp_into(kAverage, places / (places + 1), false);
+  averages_.follow(step_.step + 1, step_.updates_done);
 }
 
 // The first update of a step writes where the report of the step before reads.
@@ -220,35 +182,6 @@ void OptimizerStage::report_wrong(const Ref<Event>& updated, std::uint64_t step,
     std::memcpy(&wrong, bytes, sizeof wrong);
     if (wrong != 0) context_.run->not_finite(context_.graph, step, "a gradient");
   });
-}
-
-bool OptimizerStage::joins_average(std::uint64_t done) const {
-  if (!params_.average) return false;
-  return places_until(done, *params_.average, context_) > places_until(done - 1, *params_.average, context_);
-}
-
-std::uint64_t OptimizerStage::places_until(std::uint64_t done, const Average& average, const StepContext& context) {
-  const auto ends = [&](std::uint64_t steps) {
-    if (average.every > 0) return steps / static_cast<std::uint64_t>(average.every);
-    // An epoch may end within a step: the margin lets the step count that ends with it.
-    return static_cast<std::uint64_t>(std::floor(static_cast<double>(steps) / context.steps_per_epoch + 1e-9));
-  };
-  const auto first = static_cast<std::uint64_t>(std::ceil(average.start * static_cast<double>(context.total_steps)));
-  if (done < first) return 0;
-  return ends(done) - (first > 0 ? ends(first - 1) : 0);
-}
-
-void OptimizerStage::look_ahead(std::uint64_t done) {
-  const Lookahead& lookahead = params_.lookahead;
-  const auto every = static_cast<std::uint64_t>(lookahead.every);
-  if (done % every == 0) {
-    const double progress = static_cast<double>(done) / static_cast<double>(context_.total_steps);
-    replica().lerp_into(kSlow, std::pow(lookahead.decay, lookahead.every) * std::pow(progress, lookahead.power), true);
-  }
-  if (done != context_.last_step) return;
-  // Without a blend the slow weights are those at the beginning, and what was learned would be lost.
-  const std::uint64_t begin = done - std::min(step_.updates_done, done);
-  if (done / every > begin / every) replica().lerp_into(kSlow, 1, true);
 }
 
 }  // namespace millrace

@@ -13,6 +13,7 @@
 #include "millrace/optimizer.h"
 #include "millrace/stage.h"
 #include "millrace/util/schedule.h"
+#include "moving_averages.h"
 
 namespace millrace {
 
@@ -26,16 +27,7 @@ namespace millrace {
 // rate, as PyTorch's do. To decay a group at rate factor f by as much per step as the others, give it decay_factor = 1 / f.
 // Running statistics are never decayed.
 //
-// Lookahead (arXiv 1907.08610, with the rising decay of arXiv 2404.00498): after every `every` steps, t of T steps being done,
-//   d = decay ^ every * (t / T) ^ power;  slow = d * slow + (1 - d) * w;  w = slow
-// and once more with d = 1 after the last step, so that the run ends with the slow weights, if there was a blend before.
-//
-// ema: after every `every` steps, average = decay * average + (1 - decay) * w, over weights and running statistics; it begins as
-// they are then. Validation sees the average, and it is saved.
-//
-// average: the plain mean of the weights at the end of each epoch, or after every so many steps, from the share `start` of the
-// run on (stochastic weight averaging, arXiv 1803.05407): average = n / (n + 1) * average + w / (n + 1) for the n-th such place.
-// Running statistics are averaged as weights are. Validation sees the average from its first place on, and it is saved.
+// lookahead, ema, average: see moving_averages.h.
 //
 // scale_with_batch: the rate is multiplied by batch / reference (arXiv 1706.02677), or by the square root of that, which keeps
 // the variance of the updates (arXiv 1404.5997).
@@ -43,32 +35,16 @@ namespace millrace {
 // Reports "learning_rate" once a step, and "momentum" where the schedule cycles it.
 class OptimizerStage : public Stage {
  public:
-  struct Lookahead {
-    std::int64_t every = 0;
-    double decay = 0.95;
-    double power = 3;
-  };
-  struct Ema {
-    double decay = 0;
-    std::int64_t every = 1;
-  };
-  struct Average {
-    double start = 0.75;
-    std::int64_t every = 0;  // steps; 0: epochs
-  };
   struct ScaleWithBatch {
     double reference = 0;
     std::string scaling = "linear";
   };
-  struct Params : OptimizerParams {
+  struct Params : OptimizerParams, AverageParams {
     Params() { optimizer = "sgd"; }
     double weight_decay = 0;
     ScheduleParams learning_rate;
     ScaleWithBatch scale_with_batch;
     std::vector<GroupParams> groups;
-    Lookahead lookahead;
-    Ema ema;
-    std::optional<Average> average;
   };
   static void describe(StageDescription<Params>& d);
   static void request(const Params& params, const StageSite& site, CompileRequest& request);
@@ -80,25 +56,20 @@ class OptimizerStage : public Stage {
   std::string save() const override;
   void restore(std::string_view saved) override;
 
-  // How many places `average` has in the first `done` steps.
-  static std::uint64_t places_until(std::uint64_t done, const Average& average, const StepContext& context);
-
  private:
   static void request_optimizers(const Params& params, const StageSite& site, const Groups& groups, OptimizerSpec& update);
   void begin_step(std::uint64_t step);
   void end_step();
   Ref<Event> behind_report(const Ref<Event>& ready);
   void report_wrong(const Ref<Event>& updated, std::uint64_t step, Output& output);
-  void look_ahead(std::uint64_t done);
-  bool joins_average(std::uint64_t done) const;  // the weights after so many steps
   Replica& replica() const { return *context_.replicas[static_cast<std::size_t>(context_.replica)]; }
 
   const Params params_;
   const StepContext context_;
   std::optional<Schedule> schedule_;
   std::optional<Groups> groups_;
+  MovingAverages averages_;
   UpdateStep step_;
-  std::uint64_t averaged_ = 0;        // places that `average` is the mean of
   int updated_ = 0;                   // buckets of this step
   DeviceClock clock_;                 // of updates
   bool started_ = false;              // a step has begun

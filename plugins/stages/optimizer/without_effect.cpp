@@ -45,7 +45,7 @@ class Search {
   }
 
   void lookahead() {
-    const OptimizerStage::Lookahead& lookahead = params_.lookahead;
+    const AverageParams::Lookahead& lookahead = params_.lookahead;
     if (lookahead.every == 0) return;
     if (static_cast<std::uint64_t>(lookahead.every) > steps()) {
       return say("lookahead has no effect: it blends every {} steps, and the run has {}", lookahead.every, steps());
@@ -55,7 +55,7 @@ class Search {
   }
 
   void averages() {
-    const OptimizerStage::Ema& ema = params_.ema;
+    const AverageParams::Ema& ema = params_.ema;
     if (ema.decay > 0 && static_cast<std::uint64_t>(ema.every) > steps()) {
       say("ema has no effect: it blends every {} steps, and the run has {}", ema.every, steps());
     }
@@ -67,7 +67,7 @@ class Search {
           ema.decay, steps(), 100 * left);
     }
     if (!params_.average) return;
-    const std::uint64_t places = OptimizerStage::places_until(steps(), *params_.average, context_);
+    const std::uint64_t places = places_until(steps(), *params_.average, context_);
     if (places > 1) return;
     say("average has no effect: a mean takes two of its places, and from start = {:g} on the run has {}", params_.average->start,
         places);

@@ -1,0 +1,81 @@
+// Copies of the weights that follow them: lookahead's slow weights, and the average that is validated and saved.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "millrace/stage.h"
+
+namespace millrace {
+
+// Lookahead (arXiv 1907.08610, with the rising decay of arXiv 2404.00498): after every `every` steps, t of T steps being done,
+//   d = decay ^ every * (t / T) ^ power;  slow = d * slow + (1 - d) * w;  w = slow
+// and once more with d = 1 after the last step, so that the run ends with the slow weights, if there was a blend before.
+//
+// ema: after every `every` steps, average = decay * average + (1 - decay) * w, over weights and running statistics; it begins as
+// they are then. Validation sees the average, and it is saved.
+//
+// average: the plain mean of the weights at the end of each epoch, or after every so many steps, from the share `start` of the
+// run on (stochastic weight averaging, arXiv 1803.05407): average = n / (n + 1) * average + w / (n + 1) for the n-th such place.
+// Running statistics are averaged as weights are. Validation sees the average from its first place on, and it is saved.
+struct AverageParams {
+  struct Lookahead {
+    std::int64_t every = 0;
+    double decay = 0.95;
+    double power = 3;
+  };
+  struct Ema {
+    double decay = 0;
+    std::int64_t every = 1;
+  };
+  struct Mean {
+    double start = 0.75;
+    std::int64_t every = 0;  // steps; 0: epochs
+  };
+  Lookahead lookahead;
+  Ema ema;
+  std::optional<Mean> average;
+
+  // Params derives from this.
+  template <class Params>
+  static void describe(ParamSet<Params>& set) {
+    set.add_table("lookahead", &Params::lookahead, &describe_lookahead)
+        .text("slow weights that follow the fast ones and replace them");
+    set.add_table("ema", &Params::ema, &describe_ema)
+        .text("exponential moving average of the weights, used in validation and saved instead of them");
+    set.add_table("average", &Params::average, &describe_mean)
+        .text("mean of the weights at several places of the run's end (SWA), used in validation and saved instead of them");
+  }
+  void request(CompileRequest& request) const;  // throws Error(usage) for two averages
+
+ private:
+  static void describe_lookahead(ParamSet<Lookahead>& members);
+  static void describe_ema(ParamSet<Ema>& members);
+  static void describe_mean(ParamSet<Mean>& members);
+};
+
+// How many places `mean` has in the first `done` steps.
+std::uint64_t places_until(std::uint64_t done, const AverageParams::Mean& mean, const StepContext& context);
+
+// The copies of one replica. One thread.
+class MovingAverages {
+ public:
+  MovingAverages(const AverageParams& params, const StepContext& context) : params_(params), context_(context) {}
+
+  void begin();  // before the first step of a run
+  // After so many steps, of which this run has made `here`, or one that it resumes.
+  void follow(std::uint64_t done, std::uint64_t here);
+
+  std::uint64_t places() const { return places_; }  // that `average` is the mean of
+  void restore(std::uint64_t places) { places_ = places; }
+
+ private:
+  void look_ahead(std::uint64_t done, std::uint64_t here);
+  Replica& replica() const { return *context_.replicas[static_cast<std::size_t>(context_.replica)]; }
+
+  const AverageParams params_;
+  const StepContext& context_;
+  std::uint64_t places_ = 0;
+};
+
+}  // namespace millrace
