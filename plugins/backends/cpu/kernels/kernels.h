@@ -8,7 +8,7 @@
 // REQUIRES, everywhere: maps of one call agree in type and in (n, channels, height, width) unless said otherwise (layouts may
 // differ), and either are the same memory in the same layout ("in place") or do not overlap. Arrays by channel have `channels`
 // elements, float32. What may be null is said.
-// Ingest, loss, dropout and copies between layouts are in ingest.h, loss.h and rearrange.h.
+// Ingest, dropout and copies between layouts are in ingest.h, dropout.h and rearrange.h.
 #pragma once
 
 #include <cstddef>

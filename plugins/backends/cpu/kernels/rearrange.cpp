@@ -3,42 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "millrace/sample.h"
+#include "kernels/map_elements.h"
 
 namespace millrace::cpu {
 namespace {
-
-std::int64_t offset(const Map& map, std::int64_t n, std::int64_t channel, std::int64_t pixel) {
-  return n * map.stride_n + channel / Map::kLanes * map.stride_block + pixel * map.stride_pixel + channel % Map::kLanes;
-}
-float get(const Map& map, std::int64_t at) {
-  return map.type == DataType::bf16 ? from_bf16(static_cast<const std::uint16_t*>(map.data)[at])
-                                    : static_cast<const float*>(map.data)[at];
-}
-void put(const Map& map, std::int64_t at, float value) {
-  if (map.type == DataType::bf16) {
-    static_cast<std::uint16_t*>(map.data)[at] = to_bf16(value);
-  } else {
-    static_cast<float*>(map.data)[at] = value;
-  }
-}
-void* address(const Map& map, std::int64_t at) {
-  return static_cast<char*>(map.data) + static_cast<std::size_t>(at) * size_of(map.type);
-}
-
-// body(n) for every sample, shared out over the team.
-template <class Body>
-void for_each_sample(const Map& map, const Body& body) {
-#pragma omp parallel for schedule(static) if (map.elements() > 16384)
-  for (std::int64_t n = 0; n < map.n; ++n) body(n);
-}
-
-void zero_padding(const Map& map, std::int64_t n) {
-  if (!map.padded || map.channels % Map::kLanes == 0) return;
-  for (std::int64_t pixel = 0; pixel < map.pixels(); ++pixel) {
-    for (std::int64_t c = map.channels; c < map.blocks() * Map::kLanes; ++c) put(map, offset(map, n, c, pixel), 0);
-  }
-}
 
 // body(n, pixel, phase's n, phase's pixel) for all pixels of one phase; the map's pixel is -1 where it is past the map.
 template <class Body>
@@ -88,62 +56,6 @@ void for_each_row_side_by_side(const Map& map, const SideBySide& how, const Map&
     }
   }
 }
-
-// By a key, one sample at a time.
-class DropoutOfSample {
- public:
-  explicit DropoutOfSample(const DropoutKey& key)
-      : key_(key),
-        threshold_(static_cast<std::uint64_t>(key.probability * 4294967296.0)),
-        factor_(static_cast<float>(key.probability < 1 ? 1 / (1 - key.probability) : 0)) {
-    const std::uint64_t mixed = combine(combine(key.seed, key.step), key.layer);
-    philox_key_ = {static_cast<std::uint32_t>(mixed), static_cast<std::uint32_t>(mixed >> 32)};
-  }
-
-  // Each value by its own draw.
-  void values(const Map& x, const Map& y, std::int64_t n) const {
-    for (std::int64_t pixel = 0; pixel < y.pixels(); ++pixel) {
-      for (std::int64_t c = 0; c < y.channels; c += 4) {
-        const Philox::Counter bits = draw(n, pixel, c / 4);
-        for (std::int64_t i = 0; i < 4 && c + i < y.channels; ++i) {
-          const bool dropped = is_dropped(bits[static_cast<std::size_t>(i)]);
-          put(y, offset(y, n, c + i, pixel), dropped ? 0.0F : get(x, offset(x, n, c + i, pixel)) * factor_);
-        }
-      }
-    }
-  }
-
-  // All pixels of a channel by one draw, or the whole sample.
-  void together(const Map& x, const Map& y, std::int64_t n) const {
-    bool dropped[Map::kLanes];
-    for (std::int64_t first = 0; first < y.channels; first += Map::kLanes) {
-      const std::int64_t lanes = std::min(Map::kLanes, y.channels - first);
-      for (std::int64_t i = 0; i < Map::kLanes; i += 4) {
-        const Philox::Counter bits = draw(n, 0, key_.by_channel ? (first + i) / 4 : 0);
-        for (std::int64_t k = 0; k < 4; ++k) dropped[i + k] = is_dropped(bits[static_cast<std::size_t>(key_.by_channel ? k : 0)]);
-      }
-      for (std::int64_t pixel = 0; pixel < y.pixels(); ++pixel) {
-        const std::int64_t from = offset(x, n, first, pixel), to = offset(y, n, first, pixel);
-        for (std::int64_t i = 0; i < lanes; ++i) put(y, to + i, dropped[i] ? 0.0F : get(x, from + i) * factor_);
-      }
-    }
-  }
-
- private:
-  Philox::Counter draw(std::int64_t n, std::int64_t pixel, std::int64_t four) const {
-    const std::uint64_t sample = key_.first_sample + static_cast<std::uint64_t>(n);
-    return Philox::block({static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(sample >> 32),
-                          static_cast<std::uint32_t>(pixel), static_cast<std::uint32_t>(four)},
-                         philox_key_);
-  }
-  // When its 32 bits are below the threshold; a probability of 1 drops everything.
-  bool is_dropped(std::uint32_t bits) const { return bits < threshold_; }
-
-  const DropoutKey& key_;
-  const std::uint64_t threshold_;
-  const float factor_;
-  Philox::Key philox_key_{};
-};
 
 }  // namespace
 
@@ -224,14 +136,6 @@ void from_plain(const void* from, const Map& to) {
       }
     }
     zero_padding(to, n);
-  });
-}
-
-void dropout(const DropoutKey& key, const Map& x, const Map& y) {
-  const DropoutOfSample drops(key);
-  for_each_sample(y, [&](std::int64_t n) {
-    key.by_pixel ? drops.values(x, y, n) : drops.together(x, y, n);
-    zero_padding(y, n);
   });
 }
 
