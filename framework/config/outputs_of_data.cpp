@@ -4,10 +4,10 @@
 #include <memory>
 
 #include "base/silent_services.h"
-#include "graph/order.h"
 #include "millrace/error.h"
 #include "millrace/source.h"
 #include "millrace/stage.h"
+#include "sampling/sample_order.h"
 
 namespace millrace {
 

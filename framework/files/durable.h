@@ -1,4 +1,5 @@
-// What makes files survive a loss of power, beside fsync() of the files: a new name is safe once its folder is on the disk.
+// What makes files survive a loss of power: a new name is safe once its folder is on the disk. The bytes of checkpoints and all
+// other files are brought there by OutputFile (millrace/util/output_file.h).
 #pragma once
 
 #include <chrono>

@@ -10,11 +10,11 @@
 #include "base/mutex.h"
 #include "graph/gate.h"
 #include "graph/graph.h"
-#include "graph/order.h"
 #include "graph/workers.h"
 #include "millrace/detail/split.h"
 #include "millrace/util/batcher.h"
 #include "millrace/util/sample_cache.h"
+#include "sampling/sample_order.h"
 
 namespace millrace::flow {
 

@@ -8,7 +8,6 @@
 #include <map>
 #include <type_traits>
 
-#include "graph/order.h"
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
@@ -16,6 +15,7 @@
 #include "millrace/util/data_names.h"
 #include "millrace/util/sample_cache.h"
 #include "millrace/util/text.h"
+#include "sampling/sample_order.h"
 #include "stages/median_weights.h"
 
 namespace millrace {

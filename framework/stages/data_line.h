@@ -6,8 +6,8 @@
 #include <functional>
 #include <vector>
 
-#include "graph/order.h"
 #include "millrace/sample.h"
+#include "sampling/sample_order.h"
 #include "stages/build.h"
 
 namespace millrace {

@@ -8,12 +8,12 @@
 #include <filesystem>
 #include <string_view>
 
-#include "graph/order.h"
 #include "millrace/backend/network.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/util/data_names.h"
 #include "millrace/util/text.h"
+#include "sampling/sample_order.h"
 
 namespace millrace {
 namespace {

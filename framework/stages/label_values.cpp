@@ -6,11 +6,11 @@
 #include <array>
 #include <vector>
 
-#include "graph/order.h"
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/util/label_values.h"
 #include "millrace/util/text.h"
+#include "sampling/sample_order.h"
 
 namespace millrace {
 

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include "graph/order.h"
 #include "millrace/error.h"
 #include "millrace/source.h"
 #include "millrace/util/bad_sample_budget.h"
 #include "millrace/util/file_sizes.h"
+#include "sampling/sample_order.h"
 
 namespace millrace {
 namespace {

@@ -6,10 +6,10 @@
 #include <cstring>
 #include <vector>
 
-#include "graph/order.h"
 #include "millrace/storage.h"
 #include "millrace/util/file_sizes.h"
 #include "millrace/util/text.h"
+#include "sampling/sample_order.h"
 
 namespace millrace {
 namespace {

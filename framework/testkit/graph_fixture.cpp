@@ -1,8 +1,8 @@
 #include "testkit/graph_fixture.h"
 
-#include "graph/order.h"
 #include "millrace/batch.h"
 #include "millrace/util/batcher.h"
+#include "sampling/sample_order.h"
 
 namespace millrace::testkit {
 

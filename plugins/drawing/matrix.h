@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/util/class_matrix.h"
+#include "millrace/metrics/class_matrix.h"
 #include "picture.h"
 
 namespace millrace::drawing {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "../../plugins/stages/write_evaluation/calibration.h"
-#include "millrace/util/class_matrix.h"
+#include "millrace/metrics/class_matrix.h"
 #include "reference_fixture.h"
 
 namespace millrace::reference {

@@ -1,8 +1,8 @@
 #include "millrace/batch.h"
 #include "millrace/error.h"
+#include "millrace/metrics/pixel_loss.h"
 #include "millrace/plugin.h"
 #include "millrace/util/class_weights.h"
-#include "millrace/util/pixel_loss.h"
 #include "pixel_binary_cross_entropy_kernels.h"
 
 namespace millrace::losses {

@@ -1,8 +1,8 @@
 #include "cross_entropy_kernels.h"
 
 #include "millrace/error.h"
+#include "millrace/metrics/labelled_loss.h"
 #include "millrace/plugin.h"
-#include "millrace/util/labelled_loss.h"
 
 namespace millrace::losses {
 namespace {

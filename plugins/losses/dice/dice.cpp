@@ -1,7 +1,7 @@
 #include "dice_kernels.h"
 #include "millrace/batch.h"
+#include "millrace/metrics/pixel_loss.h"
 #include "millrace/plugin.h"
-#include "millrace/util/pixel_loss.h"
 
 namespace millrace::losses {
 namespace {

@@ -1,7 +1,7 @@
 #include "focal_kernels.h"
 
+#include "millrace/metrics/labelled_loss.h"
 #include "millrace/plugin.h"
-#include "millrace/util/labelled_loss.h"
 
 namespace millrace::losses {
 namespace {

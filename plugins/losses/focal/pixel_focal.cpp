@@ -1,7 +1,7 @@
 #include "millrace/batch.h"
+#include "millrace/metrics/pixel_loss.h"
 #include "millrace/plugin.h"
 #include "millrace/util/class_weights.h"
-#include "millrace/util/pixel_loss.h"
 #include "pixel_focal_kernels.h"
 
 namespace millrace::losses {

@@ -1,9 +1,9 @@
 #include "pixel_cross_entropy_kernels.h"
 
 #include "millrace/batch.h"
+#include "millrace/metrics/pixel_loss.h"
 #include "millrace/plugin.h"
 #include "millrace/util/class_weights.h"
-#include "millrace/util/pixel_loss.h"
 
 namespace millrace::losses {
 namespace {

@@ -14,9 +14,9 @@
 #include <utility>
 
 #include "millrace/error.h"
+#include "millrace/metrics/class_matrix.h"
 #include "millrace/observer.h"
 #include "millrace/plugin.h"
-#include "millrace/util/class_matrix.h"
 #include "millrace/util/json_lines.h"
 #include "millrace/util/output_file.h"
 

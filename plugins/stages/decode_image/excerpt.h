@@ -1,5 +1,5 @@
 // Which part of an image becomes the sample, and at what size: a pure function of the image's size and of draws, the same for
-// every kind of file and for targets.
+// every kind of file and for targets. jpeg_decoder.h decodes no more of a file than that part needs.
 #pragma once
 
 #include <array>

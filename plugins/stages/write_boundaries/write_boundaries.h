@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "millrace/batch.h"
+#include "millrace/metrics/class_scores.h"
 #include "millrace/stage.h"
-#include "millrace/util/class_scores.h"
 
 namespace millrace {
 

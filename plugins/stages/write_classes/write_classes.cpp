@@ -9,9 +9,9 @@
 
 #include "millrace/backend/network.h"
 #include "millrace/error.h"
+#include "millrace/metrics/class_scores.h"
 #include "millrace/plugin.h"
 #include "millrace/stage.h"
-#include "millrace/util/class_scores.h"
 
 namespace millrace {
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "millrace/util/class_scores.h"
+#include "millrace/metrics/class_scores.h"
 #include "millrace/util/output_file.h"
 
 namespace millrace {

@@ -6,8 +6,8 @@
 
 #include "calibration.h"
 #include "millrace/batch.h"
+#include "millrace/metrics/class_matrix.h"
 #include "millrace/stage.h"
-#include "millrace/util/class_matrix.h"
 #include "millrace/util/joint_sink.h"
 #include "millrace/util/output_file.h"
 #include "mistakes.h"

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "millrace/batch.h"
+#include "millrace/metrics/class_scores.h"
 #include "millrace/stage.h"
 #include "millrace/util/class_colours.h"
-#include "millrace/util/class_scores.h"
 #include "millrace/util/finite_count.h"
 #include "picture_folder.h"
 #include "picture_frame.h"

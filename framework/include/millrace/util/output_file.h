@@ -1,4 +1,4 @@
-// Files that stages write.
+// Files that survive a crash and a loss of power: checkpoints, weights, and what stages write.
 #pragma once
 
 #include <cstdint>

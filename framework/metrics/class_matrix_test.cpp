@@ -1,4 +1,4 @@
-#include "millrace/util/class_matrix.h"
+#include "millrace/metrics/class_matrix.h"
 
 #include <gtest/gtest.h>
 

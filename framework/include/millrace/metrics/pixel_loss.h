@@ -8,7 +8,7 @@
 #pragma once
 
 #include "millrace/loss.h"
-#include "millrace/util/class_matrix.h"
+#include "millrace/metrics/class_matrix.h"
 
 namespace millrace {
 

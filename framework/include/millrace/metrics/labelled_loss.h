@@ -1,4 +1,4 @@
-// What losses of images with one class each share: weights of classes, mixed images, and the figures accuracy and top5. The
+// What losses of images with one class each share: weights of classes, mixed images, and their accuracy (accuracy.h). The
 // kernel's half is in labelled_row.h.
 //
 //   class Hinge final : public LabelledLoss {
@@ -15,6 +15,7 @@
 //   };
 #pragma once
 
+#include "millrace/metrics/accuracy.h"
 #include "millrace/util/class_weights.h"
 
 namespace millrace {
@@ -38,30 +39,19 @@ class LabelledLoss : public Loss {
   // Sums, figures and `class_weights`. D: a LossDescription of parameters that derive from Params.
   template <class D>
   static void describe_labelled(D& d) {
-    d.target(LossTarget::labels).sum("correct").sum("correct5").sum("images");
+    d.target(LossTarget::labels);
     d.params.add("class_weights", &Params::class_weights).text(ClassWeights::kText);
-    d.figure({.name = "accuracy",
-              .text = "images whose class has the largest output",
-              .better = LossFigure::Better::higher,
-              .percent = true,
-              .finish = [](std::span<const double> sums) { return quotient(sums[kCorrect], sums[kImages]); }});
-    d.figure({.name = "top5",
-              .text = "images whose class is among the five largest outputs",
-              .better = LossFigure::Better::higher,
-              .percent = true,
-              .finish = [](std::span<const double> sums) { return quotient(sums[kCorrect5], sums[kImages]); },
-              .least_outputs = 6});
+    Accuracy::describe(d);
   }
   // One kernel that computes everything, on the tensors that labelled_row.h lists.
   template <class Kernel>
   static void row(LossPass& pass, const Kernel& kernel) {
     pass.row(kernel, {pass.output(), pass.weight(), pass.label(), pass.second_label(), pass.share(), pass.constant()},
-             {pass.d_output(), pass.figure(kLoss), pass.figure(kWeight), pass.figure(kCorrect), pass.figure(kCorrect5),
-              pass.figure(kImages)});
+             {pass.d_output(), pass.figure(kLoss), pass.figure(kWeight), pass.figure(Accuracy::kCorrect),
+              pass.figure(Accuracy::kCorrect5), pass.figure(Accuracy::kImages)});
   }
 
  private:
-  static constexpr int kCorrect = 2, kCorrect5 = 3, kImages = 4;
   const ClassWeights weights_;
 };
 

@@ -1,4 +1,4 @@
-#include "graph/order.h"
+#include "sampling/sample_order.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Which samples an epoch has, how often, and in which order.
-#include "graph/order.h"
+#include "sampling/sample_order.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "millrace/util/class_scores.h"
+#include "millrace/metrics/class_scores.h"
 
 #include <algorithm>
 
