@@ -122,6 +122,11 @@ void check_numbers(const Loss& loss, const Batch& batch, std::uint32_t begin, st
 
 double quotient(double above, double below) { return below > 0 ? above / below : 0; }
 
+bool fits(const LossFigure& figure, const Shape& output) {
+  const bool is_vector = output.elements() == output[0];
+  return output[0] >= figure.least_outputs && !(figure.of_maps && is_vector);
+}
+
 void check_loss(const Loss& loss, const LossSetting& setting) {
   const std::string& name = loss.info().name;
   switch (loss.info().target) {

@@ -113,8 +113,8 @@ LossPlan::LossPlan(std::shared_ptr<const Loss> loss, const Shape& output)
     throw error.in(fmt::format("loss '{}'", loss_->info().name));
   }
   calls_ = pass.calls();
-  maps_ = static_cast<std::size_t>(pass.map_count());
-  totals_ = static_cast<std::size_t>(pass.total_count());
+  maps_ = static_cast<std::size_t>(pass.count(PassTensor::Kind::map));
+  totals_ = static_cast<std::size_t>(pass.count(PassTensor::Kind::total));
   constants_ = loss_->constants(channels_);
   const LossInfo& info = loss_->info();
   for (std::size_t sum = 0; sum < figures_; ++sum) {

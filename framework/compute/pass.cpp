@@ -19,6 +19,16 @@ bool is_value(const PassTensor& tensor) {
 
 bool PassCall::reads_tensor(PassTensor tensor) const { return std::find(reads.begin(), reads.end(), tensor) != reads.end(); }
 
+int PassCalls::count(PassTensor::Kind kind) const {
+  int count = 0;
+  for (const PassCall& call : calls_) {
+    for (const std::vector<PassTensor>* tensors : {&call.reads, &call.writes}) {
+      for (const PassTensor& tensor : *tensors) count = tensor.kind == kind ? std::max(count, tensor.index + 1) : count;
+    }
+  }
+  return count;
+}
+
 LayerPlan PortableLayer::plan(const std::vector<Shape>& inputs) const {
   LayerPlan plan;
   plan.output = infer(inputs.front());
@@ -26,7 +36,7 @@ LayerPlan PortableLayer::plan(const std::vector<Shape>& inputs) const {
 }
 
 void PassCalls::call(const PortableKernel& kernel, const void* functor, std::size_t bytes, std::vector<PassTensor> tensors,
-                std::size_t writes) {
+                     std::size_t writes) {
   const std::size_t reads = tensors.size() - std::min(writes, tensors.size());
   if (static_cast<int>(reads) != kernel.reads || static_cast<int>(writes) != kernel.writes) {
     fail(ErrorKind::usage, "kernel '{}' reads {} tensors and writes {}, not {} and {}", kernel.first.name, kernel.reads,

@@ -24,7 +24,7 @@ std::vector<Figure> GraphSums::figures(std::size_t most) const {
   if (!loss || sums.values.empty() || measured_nothing()) return made;
   for (const LossFigure& figure : loss->info().figures) {
     if (most-- == 0) break;
-    if (output && !figure.fits(*output)) continue;
+    if (output && !fits(figure, *output)) continue;
     double value = figure.finish(sums.values);
     if (std::isnan(value)) value = std::numeric_limits<double>::quiet_NaN();  // its sign says nothing, and would be printed
     made.push_back({figure.name, value, figure.percent, figure.better == LossFigure::Better::higher});

@@ -487,7 +487,7 @@ std::vector<std::string> GraphBuild::figures() const {
   const std::shared_ptr<const Loss> reported = loss();
   if (!reported) return names;
   for (const LossFigure& figure : reported->info().figures) {
-    if (figure.fits(data_.network->output())) names.push_back(figure.name);
+    if (fits(figure, data_.network->output())) names.push_back(figure.name);
   }
   return names;
 }

@@ -29,8 +29,6 @@
 // LayerPlan::parameters (detail/layer_plan.h); its kernels read pass.parameter(i) and write pass.d_parameter(i).
 #pragma once
 
-#include <algorithm>
-#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -58,17 +56,10 @@ class Pass : public PassCalls {
   PassTensor d_in(int index = 0) const { return {PassTensor::Kind::d_input, index}; }
   PassTensor parameter(int index) const { return {PassTensor::Kind::parameter, index}; }  // in the order of LayerPlan
   PassTensor d_parameter(int index) const { return {PassTensor::Kind::d_parameter, index}; }
-  // One float32 a place, written by forward and read by backward.
-  PassTensor places(int index) {
-    places_ = std::max(places_, index + 1);
-    return {PassTensor::Kind::places, index};
-  }
-
-  int place_count() const { return places_; }
+  PassTensor places(int index) const { return {PassTensor::Kind::places, index}; }  // a float32 a place, kept for backward
 
  private:
   const std::vector<Shape> inputs_;
-  int places_ = 0;
 };
 
 // A layer whose operation is portable. Immutable and thread-safe.
@@ -88,26 +79,23 @@ class PortableLayer {
 // What a layer type says about itself, in `static void describe(LayerDescription<Params>&)`.
 class LayerAttributes {
  public:
-  static constexpr int kAny = std::numeric_limits<int>::max();
-
   LayerAttributes& name(std::string_view value);
   LayerAttributes& text(std::string_view value);
   // Another name that the field has for it, "swish": a mistake is answered with name(), and the text says it too. After text().
   LayerAttributes& also_called(std::string_view value);
-  LayerAttributes& inputs(int least, int most);  // one and one unless said
+  LayerAttributes& inputs(int least, int most);  // how many it takes; one and one unless said
   // Names in the order of ports: the first is LayerPlan::output, the others are LayerPlan::more_outputs. One called "out" unless
   // said. All of them carry values.
   LayerAttributes& outputs(const std::vector<std::string>& names);
   LayerAttributes& example(std::string_view table, std::vector<Shape> inputs);  // see LayerExample
 
- protected:
-  LayerType type_;
+ private:
   friend struct LayerMaker;
+  LayerType type_;
 };
 
 template <class Params>
-class LayerDescription : public LayerAttributes {
- public:
+struct LayerDescription : LayerAttributes {
   ParamSet<Params> params;
 };
 

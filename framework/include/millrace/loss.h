@@ -33,18 +33,15 @@
 // weights: their quotient is what is reported as loss. The gradient is that of loss / divisor, where the divisor is the weight of
 // the global batch, or 1 where gradients are to be added up.
 //
-// A loss of a whole image takes several calls, with tensors of its own between them: map() holds numbers of each place, total()
-// those of each image, one a channel. So Dice: a row writes a map, a sum adds the map up to a total, a row reads the total. The
-// target of a sum is a total: the sum over an image's places. A row over totals and numbers of the image, without a tensor that
-// has places, is computed once an image. A figure that it writes stands at the image's first place; a call before it has written
-// the figure at every place.
+// A loss of a whole image takes several calls, with tensors of its own between them. So Dice: a row writes a map(), a sum adds it
+// up over an image's places to a total(), a row reads the total. A row without a tensor that has places is computed once an
+// image: a figure that it writes stands at the image's first place, and a call before it has written the figure at every place.
 #pragma once
 
-#include <algorithm>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "millrace/detail/layer_plan.h"
@@ -57,8 +54,6 @@
 namespace millrace {
 
 class Batch;
-class Network;
-struct StageSite;
 
 // What the output is compared with.
 enum class LossTarget {
@@ -76,7 +71,7 @@ struct LossSetting {
   std::int64_t classes = 0;   // that the source's labels may name; 0: it has none
 };
 
-// A named figure, made from the sums of a pass.
+// A figure, made from the sums of a pass.
 struct LossFigure {
   enum class Better { higher, lower };
   std::string name, text;
@@ -85,28 +80,9 @@ struct LossFigure {
   double (*finish)(std::span<const double> sums) = nullptr;
   std::int64_t least_outputs = 0;  // a network of fewer ones always has the same figure, which is left out
   bool of_maps = false;            // it means nothing of a vector's numbers, and is left out there
-
-  bool fits(const Shape& output) const {  // of the network, for one sample
-    const bool is_vector = output.elements() == output[0];
-    return output[0] >= least_outputs && !(of_maps && is_vector);
-  }
 };
+inline constexpr int kLoss = 0, kWeight = 1;  // the sums that every loss has
 double quotient(double above, double below);  // 0 where `below` is 0
-
-// The sums that every loss has.
-inline constexpr int kLoss = 0, kWeight = 1;
-
-// What a loss type says about itself.
-struct LossInfo {
-  std::string name, text;
-  LossTarget target = LossTarget::labels;
-  std::optional<Range> numbers;  // what it takes of a sample's numbers; nothing: any
-  std::vector<std::string> sums = {"loss", "weight"};
-  std::vector<LossFigure> figures;  // `loss` first
-  // For LossTarget::classes: predicted() is written. After the sums follow the numbers of places by (class, predicted class).
-  bool class_matrix = false;
-  const Kernel *sum_places = nullptr, *join_sums = nullptr, *count_pairs = nullptr;  // loss_elements.h
-};
 
 // The tensors of a loss, and what it computes with them in each step. The gradient is written by one call, and not read.
 class LossPass : public PassCalls {
@@ -120,24 +96,11 @@ class LossPass : public PassCalls {
   PassTensor share() const { return {Kind::share, 0}; }  // of label() in a mixed image; 1: it is not mixed
   PassTensor target() const { return {Kind::target, 0}; }
   PassTensor constant() const { return {Kind::constant, 0}; }       // Loss::constants(), by channel
-  PassTensor figure(int sum) const { return {Kind::figure, sum}; }  // an index into LossInfo::sums
+  PassTensor figure(int sum) const { return {Kind::figure, sum}; }  // the index of a sum
   PassTensor predicted() const { return {Kind::predicted, 0}; }     // a class
-  // Float32 between calls, written before it is read. Of the output's shape:
-  PassTensor map(int index) {
-    maps_ = std::max(maps_, index + 1);
-    return {Kind::map, index};
-  }
-  // (samples, channels):
-  PassTensor total(int index) {
-    totals_ = std::max(totals_, index + 1);
-    return {Kind::total, index};
-  }
-
-  int map_count() const { return maps_; }
-  int total_count() const { return totals_; }
-
- private:
-  int maps_ = 0, totals_ = 0;
+  // Float32 between calls, written before it is read:
+  PassTensor map(int index) const { return {Kind::map, index}; }      // of the output's shape
+  PassTensor total(int index) const { return {Kind::total, index}; }  // (samples, channels)
 };
 
 // A loss with its parameters. Immutable and thread-safe.
@@ -159,34 +122,28 @@ class Loss {
   std::shared_ptr<const LossInfo> info_;
 };
 
-// Throws Error(usage): the output does not fit the loss, or the pipeline has no such target.
-void check_loss(const Loss& loss, const LossSetting& setting);
-// Throws Error(data) naming a sample of slots [begin, begin + count) whose label is no class of the output, or whose numbers the
-// loss does not take.
-void check_labels(const Loss& loss, const Batch& batch, std::uint32_t begin, std::uint32_t count, const Shape& output);
-// Pixels of each class in the target images of these slots as the network sees them, weighted by the samples' weights.
-std::vector<double> count_target_classes(const Batch& batch, Share slots);
-
 // What a loss says about itself, in `static void describe(LossDescription<Params>&)`.
-template <class Params>
-class LossDescription {
+class LossAttributes {
  public:
-  LossDescription& name(std::string_view value) { return info_.name = value, *this; }
-  LossDescription& text(std::string_view value) { return info_.text = value, *this; }
-  LossDescription& target(LossTarget value) { return info_.target = value, *this; }
-  LossDescription& numbers(double low, double high) { return info_.numbers = {low, high}, *this; }
-  LossDescription& example(std::string_view table, Shape output) {
-    return examples_.push_back({std::string(table), std::move(output)}), *this;
-  }
-  LossDescription& sum(std::string_view value) { return info_.sums.emplace_back(value), *this; }
-  LossDescription& figure(LossFigure value) { return info_.figures.push_back(std::move(value)), *this; }
-  LossDescription& class_matrix() { return info_.class_matrix = true, *this; }
-  ParamSet<Params> params;
+  LossAttributes();
+  LossAttributes& name(std::string_view value);
+  LossAttributes& text(std::string_view value);
+  LossAttributes& target(LossTarget value);
+  LossAttributes& numbers(double low, double high);  // those of a sample that it takes; any unless said
+  LossAttributes& sum(std::string_view value);       // one more, after kLoss and kWeight
+  LossAttributes& figure(LossFigure value);          // one more, after `loss`
+  LossAttributes& class_matrix();  // counts places by (class, predicted class). For LossTarget::classes: predicted() is written
+  LossAttributes& example(std::string_view table, Shape output);
 
  private:
   friend struct LossMaker;
-  LossInfo info_;
+  std::shared_ptr<LossInfo> info_;
   std::vector<LossExample> examples_;
+};
+
+template <class Params>
+struct LossDescription : LossAttributes {
+  ParamSet<Params> params;
 };
 
 }  // namespace millrace

@@ -34,7 +34,7 @@ class PortablePlan {
     Pass backward(layer.input_shapes);
     layer.portable->backward(backward);
     backward_ = backward.calls();
-    places_ = std::max(forward_.place_count(), backward.place_count());
+    places_ = std::max(forward_.count(PassTensor::Kind::places), backward.count(PassTensor::Kind::places));
   }
 
   // Whether forward may write its output over its first input.

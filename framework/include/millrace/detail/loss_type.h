@@ -1,8 +1,10 @@
 // How a loss's class becomes a LossType. Included by loss.h.
 #pragma once
 
-#include <type_traits>
-#include <utility>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "millrace/detail/make_from_table.h"
 #include "millrace/detail/types.h"
@@ -13,26 +15,38 @@
 
 namespace millrace {
 
+// What a loss's class says about itself.
+struct LossInfo {
+  std::string name, text;
+  LossTarget target = LossTarget::labels;
+  std::optional<Range> numbers;  // what it takes of a sample's numbers; nothing: any
+  std::vector<std::string> sums = {"loss", "weight"};
+  std::vector<LossFigure> figures;  // `loss` first
+  // For LossTarget::classes: predicted() is written. After the sums follow the numbers of places by (class, predicted class).
+  bool class_matrix = false;
+  const Kernel *sum_places = nullptr, *join_sums = nullptr, *count_pairs = nullptr;  // loss_elements.h
+};
+
+bool fits(const LossFigure& figure, const Shape& output);  // of the network, for one sample
+
 struct LossMaker {
   template <class L>
   static LossType make() {
     using Params = typename L::Params;
     auto description = std::make_shared<LossDescription<Params>>();
     L::describe(*description);
-    LossInfo& info = description->info_;
+    LossInfo& info = *description->info_;
     info.figures.insert(info.figures.begin(), {.name = "loss", .text = "what is minimised, by weight", .finish = loss_of});
     info.sum_places = &group_kernel<SumPlaces>;
     info.join_sums = &group_kernel<JoinSums>;
     info.count_pairs = &group_kernel<CountPairs>;
-    LossType type{detail::description_of(info.name, info.text, description->params),
-                  std::shared_ptr<const LossInfo>(description, &info),
-                  description->examples_,
-                  {}};
+    LossType type{
+        detail::description_of(info.name, info.text, description->params), description->info_, description->examples_, {}};
     type.create = [description](const Value& table, const std::string& owner,
                                 Diagnostics& errors) -> std::shared_ptr<const Loss> {
       return detail::make_from_table(description->params, table, owner, errors, [&](const Params& params) {
         const std::shared_ptr<L> loss = detail::constructed<L>(params);
-        static_cast<Loss&>(*loss).info_ = std::shared_ptr<const LossInfo>(description, &description->info_);
+        static_cast<Loss&>(*loss).info_ = description->info_;
         return loss;
       });
     };

@@ -1,4 +1,4 @@
-// How a stage asks for losses in its table. Included by loss.h.
+// How a stage asks for losses in its table, and checks what they are to measure. Included by loss.h.
 #pragma once
 
 #include <memory>
@@ -12,6 +12,9 @@
 #include "millrace/params.h"
 
 namespace millrace {
+
+class Network;
+struct StageSite;
 
 // Parameters of a stage that works with a loss: its Params derive from this, and its describe() calls this one's. The table holds
 // `type`, the loss's name, `reduction` and the loss's own keys.
@@ -47,5 +50,13 @@ std::vector<StageLoss> make_losses(const LossParams& params, const std::vector<A
 // The value that `output` names; nothing for the network's result. Throws Error(usage) where no layer has it, or another reads
 // it.
 std::optional<LayerPort> find_loss_output(const Network& network, const std::string& name);
+
+// Throws Error(usage): the output does not fit the loss, or the pipeline has no such target.
+void check_loss(const Loss& loss, const LossSetting& setting);
+// Throws Error(data) naming a sample of slots [begin, begin + count) whose label is no class of the output, or whose numbers the
+// loss does not take.
+void check_labels(const Loss& loss, const Batch& batch, std::uint32_t begin, std::uint32_t count, const Shape& output);
+// Pixels of each class in the target images of these slots as the network sees them, weighted by the samples' weights.
+std::vector<double> count_target_classes(const Batch& batch, Share slots);
 
 }  // namespace millrace

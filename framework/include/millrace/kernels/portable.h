@@ -96,6 +96,7 @@ class PassCalls {
   }
 
   const std::vector<PassCall>& calls() const { return calls_; }
+  int count(PassTensor::Kind kind) const;  // 1 + the largest index of this kind; 0: no call has one
 
  protected:
   PassCalls() = default;
