@@ -1,6 +1,8 @@
 #include "millrace/stage.h"
 #include "millrace/batch.h"
 
+#include <utility>
+
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
@@ -22,11 +24,35 @@ std::string place_of_stage(const Position& at, std::string_view graph, std::stri
   return fmt::format("{}{}[{}.{}]", to_string(at), at.file ? ": " : "", graph, name);
 }
 
+Output::Hold::Hold(Output& output) : output_(&output) { output.begin_hold(); }
+Output::Hold::Hold(Hold&& other) noexcept : output_(std::exchange(other.output_, nullptr)) {}
+Output::Hold::~Hold() {
+  if (output_) output_->end_hold();
+}
+
 std::uint64_t Source::listing_hash() const {
   std::uint64_t hash = mix64(size());
   for (std::uint64_t index = 0; index < size(); ++index) hash = combine(hash, static_cast<std::uint64_t>(label(index)));
   return hash;
 }
+
+namespace {
+
+// A stage before it gave other images than it had said, or the plan would have been refused.
+[[noreturn]] void refuse_image(const Sample& sample) {
+  fail(ErrorKind::usage, "sample '{}': an image of {} arrives, and 8-bit images of one frame were announced", sample.place(),
+       to_string(sample.image().shape));
+}
+
+// Caches and recipes believe is_random(): what it hides would come out the same in every epoch, or be missing in a prediction.
+[[noreturn]] void refuse_draw(const Sample& sample) {
+  fail(ErrorKind::usage,
+       "sample '{}': the stage drew a random number, and its is_random() says that it draws none: a class that uses its Draw "
+       "overrides is_random()",
+       sample.place());
+}
+
+}  // namespace
 
 void SampleTransform::process(int, Packet packet, Output& output) {
   const Batch& batch = static_cast<const Batch&>(*packet.payload);
@@ -43,14 +69,14 @@ void SampleTransform::process(int, Packet packet, Output& output) {
       continue;
     }
     if (sample.fault) continue;
-    if (!any_image_ && !sample.image().shape.is_plain()) refuse_image(sample);
-    Draw draw(seed_, sample.key, name_hash_);
+    if (!site_.any_image && !sample.image().shape.is_plain()) refuse_image(sample);
+    Draw draw(site_.seed, sample.key, site_.name_hash);
     try {
       process(sample, draw);
     } catch (...) {
       Error error = current_error();
       if (error.kind() != ErrorKind::content) throw error.in("sample '" + sample.place() + "'");
-      sample.fault = SampleFault{name_, error.what()};
+      sample.fault = SampleFault{site_.name, error.what()};
     }
     if (watch != nullptr) watch->done();
     if (makes_resident) sample.set_resident();
@@ -61,26 +87,8 @@ void SampleTransform::process(int, Packet packet, Output& output) {
   output.emit(0, std::move(packet));
 }
 
-// A stage before it gave other images than it had said, or the plan would have been refused.
-void SampleTransform::refuse_image(const Sample& sample) {
-  fail(ErrorKind::usage, "sample '{}': an image of {} arrives, and 8-bit images of one frame were announced", sample.place(),
-       to_string(sample.image().shape));
-}
-
-// Caches and recipes believe is_random(): what it hides would come out the same in every epoch, or be missing in a prediction.
-void SampleTransform::refuse_draw(const Sample& sample) {
-  fail(ErrorKind::usage,
-       "sample '{}': the stage drew a random number, and its is_random() says that it draws none: a class that uses its Draw "
-       "overrides is_random()",
-       sample.place());
-}
-
 void StageTypeAccess::place(SampleTransform& transform, const StageAttributes& attributes, const DataContext& context) {
-  transform.input_shape_ = context.image;
-  transform.any_image_ = attributes.any_image_;
-  transform.name_ = context.name;
-  transform.seed_ = context.seed;
-  transform.name_hash_ = hash_text(context.name);
+  transform.site_ = {context.image, attributes.traits_.any_image, context.name, context.seed, hash_text(context.name)};
 }
 
 }  // namespace millrace

@@ -13,44 +13,44 @@ StageAttributes& StageAttributes::text(std::string_view value) {
   return *this;
 }
 StageAttributes& StageAttributes::input(std::string_view payload, std::string_view port) {
-  inputs_.push_back({std::string(port), std::string(payload)});
+  traits_.inputs.push_back({std::string(port), std::string(payload)});
   return *this;
 }
 StageAttributes& StageAttributes::output(std::string_view payload, std::string_view port) {
-  outputs_.push_back({std::string(port), std::string(payload)});
+  traits_.outputs.push_back({std::string(port), std::string(payload)});
   return *this;
 }
 StageAttributes& StageAttributes::serial() {
-  concurrency_ = Concurrency::serial;
+  traits_.concurrency = Concurrency::serial;
   return *this;
 }
 StageAttributes& StageAttributes::per_replica() {
-  per_replica_ = true;
+  traits_.per_replica = true;
   return *this;
 }
 StageAttributes& StageAttributes::stepwise() {
-  stepwise_ = true;
+  traits_.stepwise = true;
   return *this;
 }
 StageAttributes& StageAttributes::any_image() {
-  any_image_ = true;
+  traits_.any_image = true;
   return *this;
 }
 StageAttributes& StageAttributes::in_recipes(RecipeRole role, RecipeEffect effect) {
-  recipe_role_ = role;
-  recipe_effect_ = effect;
+  traits_.recipe_role = role;
+  traits_.recipe_effect = effect;
   return *this;
 }
 StageAttributes& StageAttributes::writes(std::initializer_list<std::string_view> results) {
-  writes_.assign(results.begin(), results.end());
+  traits_.writes.assign(results.begin(), results.end());
   return *this;
 }
 StageAttributes& StageAttributes::example(std::string_view table, ImageShape image) {
-  examples_.push_back({std::string(table), image});
+  traits_.examples.push_back({std::string(table), image});
   return *this;
 }
 StageAttributes& StageAttributes::example(std::string_view table, void (*files)(const std::string& folder)) {
-  examples_.push_back({.table = std::string(table), .files = files});
+  traits_.examples.push_back({.table = std::string(table), .files = files});
   return *this;
 }
 
@@ -72,7 +72,7 @@ const StepContext& AnyContext::step() const {
 }
 
 void StageTypeAccess::check_image(const StageAttributes& attributes, const ImageShape& image) {
-  if (image.is_plain() || attributes.any_image_) return;
+  if (image.is_plain() || attributes.traits_.any_image) return;
   fail(ErrorKind::usage,
        "stage type '{}' takes 8-bit images of one frame, and these are {}: put a stage before it that makes such",
        attributes.name_, to_string(image));
@@ -82,15 +82,7 @@ StageType StageTypeAccess::described(const StageAttributes& attributes, StageTyp
                                      const std::vector<ParamInfo>& params, const void* defaults) {
   StageType type;
   static_cast<TypeDescription&>(type) = {attributes.name_, attributes.text_, {}, params, write_params(params, defaults)};
-  type.inputs = attributes.inputs_;
-  type.outputs = attributes.outputs_;
-  type.concurrency = attributes.concurrency_;
-  type.per_replica = attributes.per_replica_;
-  type.stepwise = attributes.stepwise_;
-  type.recipe_role = attributes.recipe_role_;
-  type.recipe_effect = attributes.recipe_effect_;
-  type.writes = attributes.writes_;
-  type.examples = attributes.examples_;
+  static_cast<StageTraits&>(type) = attributes.traits_;
   type.role = role;
   const bool transforms = role == StageType::Role::sample_transform;
   if (transforms && type.inputs.empty()) type.inputs.push_back({"in", std::string(payload::kImageChunk)});

@@ -9,6 +9,7 @@
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/source.h"
+#include "millrace/util/source_parts.h"
 
 namespace millrace {
 
@@ -36,7 +37,7 @@ SampleOrder::SampleOrder(const Source& source, std::uint64_t seed)
   const bool by_class = sampling_.balance || !sampling_.class_weights.empty();
   if (by_class) {
     group_by_class(source);
-  } else if (!source.parts().empty()) {
+  } else if (!parts_of(source).empty()) {
     group_by_part(source);
   }
 }
@@ -98,7 +99,7 @@ void SampleOrder::limit(std::uint64_t most) {
 void SampleOrder::group_by_class(const Source& source) {
   const std::vector<double>& weights = sampling_.class_weights;
   if (sampling_.balance && !weights.empty()) fail(ErrorKind::usage, "balance and class_weights say the same thing: choose one");
-  if (!source.parts().empty())
+  if (!parts_of(source).empty())
     fail(ErrorKind::usage, "a mixture has weights of its own: no balance or class_weights beside them");
   if (!weights.empty() && weights.size() != classes_.size()) {
     fail(ErrorKind::usage, "class_weights: expected one for each of the {} classes, found {}", classes_.size(), weights.size());
@@ -125,7 +126,7 @@ void SampleOrder::group_by_class(const Source& source) {
 void SampleOrder::group_by_part(const Source& source) {
   std::vector<double> shares;
   std::uint64_t end = 0, at = 0;
-  for (const Source::Part& part : source.parts()) {
+  for (const SourcePart& part : parts_of(source)) {
     end += part.size;
     const std::uint64_t begin = at;
     while (at < listed() && listed(at) < end) ++at;

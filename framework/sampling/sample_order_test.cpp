@@ -11,14 +11,15 @@
 
 #include "millrace/error.h"
 #include "millrace/source.h"
+#include "millrace/util/source_parts.h"
 
 namespace millrace {
 namespace {
 
 // A source that is nothing but its labels.
-class Labels : public Source {
+class Labels : public Source, public MadeOfParts {
  public:
-  Labels(std::vector<std::int32_t> labels, SourceParams sampling, std::vector<Part> parts = {})
+  Labels(std::vector<std::int32_t> labels, SourceParams sampling, std::vector<SourcePart> parts = {})
       : Source(std::move(sampling)), labels_(std::move(labels)), parts_(std::move(parts)) {}
 
   void open() override {}
@@ -26,12 +27,12 @@ class Labels : public Source {
   std::vector<std::string> classes() const override { return {"cat", "dog", "owl"}; }
   std::int32_t label(std::uint64_t index) const override { return labels_[index]; }
   std::size_t largest_encoded() const override { return 0; }
-  std::vector<Part> parts() const override { return parts_; }
+  std::vector<SourcePart> parts() const override { return parts_; }
   void read(Sample&) override {}
 
  private:
   std::vector<std::int32_t> labels_;
-  std::vector<Part> parts_;
+  std::vector<SourcePart> parts_;
 };
 
 // cat, dog, owl, cat, dog, ...
@@ -329,7 +330,7 @@ TEST(SampleOrder, RefusesBalanceWhereLabelsAreNotKnown) {
 }
 
 TEST(SampleOrder, PartsOfAMixtureComeAsOftenAsTheirWeightsSay) {
-  const std::vector<Source::Part> parts = {{900, 1}, {0, 5}, {100, 3}};
+  const std::vector<SourcePart> parts = {{900, 1}, {0, 5}, {100, 3}};
   for (const char* shuffle : {"never", "once", "every-epoch"}) {
     const Labels source(in_turns(1000), shuffled(shuffle), parts);
     const SampleOrder order(source, 7);

@@ -14,6 +14,7 @@
 #include "millrace/stage.h"
 #include "millrace/util/data_names.h"
 #include "millrace/util/sample_cache.h"
+#include "millrace/util/source_parts.h"
 #include "millrace/util/text.h"
 #include "sampling/sample_order.h"
 #include "stages/median_weights.h"
@@ -348,10 +349,10 @@ void GraphBuild::refuse_changes_behind_device_cache() const {
 
 void GraphBuild::require_each_once() const {
   const SourceParams& sampling = data_.source->sampling();
-  if (!data_.predicts || (!sampling.balance && sampling.class_weights.empty() && data_.source->parts().empty())) return;
+  if (!data_.predicts || (!sampling.balance && sampling.class_weights.empty() && parts_of(*data_.source).empty())) return;
   fail(ErrorKind::usage,
        "predictions are made of each sample once, and {} some more often than others: take them out of this graph",
-       data_.source->parts().empty() ? "`balance` and `class_weights` read" : "a mixture's weights read");
+       parts_of(*data_.source).empty() ? "`balance` and `class_weights` read" : "a mixture's weights read");
 }
 
 std::string GraphBuild::place(std::size_t index) const { return place_of(plan_->stages[index], *plan_); }

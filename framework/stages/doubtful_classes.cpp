@@ -12,6 +12,7 @@
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/util/data_names.h"
+#include "millrace/util/source_parts.h"
 #include "millrace/util/text.h"
 #include "sampling/sample_order.h"
 
@@ -149,7 +150,7 @@ void add_rare_classes(const GraphBuild& build, std::vector<std::string>& said) {
 // In a listing by classes, each batch has one class, and the network forgets the others.
 std::string samples_in_order(const GraphBuild& build) {
   const SourceParams& sampling = build.data().source->sampling();
-  const bool weighted = sampling.balance || !sampling.class_weights.empty() || !build.data().source->parts().empty();
+  const bool weighted = sampling.balance || !sampling.class_weights.empty() || !parts_of(*build.data().source).empty();
   if (sampling.shuffle != "never" || weighted || build.data().class_counts.size() < 2 || build.data().steps_per_epoch() < 2)
     return {};
   const SampleOrder order(*build.data().source, 0);

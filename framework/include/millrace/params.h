@@ -16,7 +16,7 @@
 //   int, std::uint32_t, std::(u)int64_t           an integer; what does not fit is refused
 //   float, double                                 a number
 //   an enum                                       one of its names: add("mode", &Params::mode, {{"fast", Mode::fast}, ...})
-//   Range, Size                                   [low, high] or one number; [height, width] or one integer
+//   Range, Size                                   [low, high], [height, width] of integers; or one number for both
 //   std::vector, std::array of all but these two  a list; of an array, with as many values as it has
 //   std::optional of any of these                 it need not be written
 //   a struct with describe(ParamSet<T>&)          a table: add(), or add_table() with a `describe` from elsewhere
@@ -27,45 +27,23 @@
 // meaningful default is marked required().
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
-#include "millrace/detail/diagnostics.h"
-#include "millrace/detail/param_fields.h"
 #include "millrace/detail/param_info.h"
-#include "millrace/detail/value.h"
+#include "millrace/detail/recipes.h"
 
 namespace millrace {
 
-// A closed interval. In TOML: [low, high], or one number for both.
-struct Range {
-  double low = 0;
-  double high = 0;
+struct Range {  // a closed interval
+  double low = 0, high = 0;
 };
-
-// In TOML: [height, width], or one integer for both.
 struct Size {
-  std::int64_t height = 0;
-  std::int64_t width = 0;
-};
-
-// What a stage of role preparation (stage.h, RecipeRole), or a value of its key that is not the default, does to inputs of a
-// network that restores images. Such a network is trained on images that are made of their targets, and cut to one size; a user's
-// photographs are inputs as they are, and have sizes of their own.
-enum class RecipeEffect : std::uint8_t {
-  none,         // photographs get it as well
-  spoils,       // makes an input of its target, such as noise: photographs go without it
-  cuts,         // cuts to the size of training: photographs that keep their size go without it
-  states_size,  // says which size images have: photographs that keep their size have it in place of that
-  resizes,      // makes all images one size, which photographs then get too
+  std::int64_t height = 0, width = 0;
 };
 
 // Refines the parameter just added.
@@ -85,25 +63,20 @@ class ParamRef {
   // The parameter has an effect only where this key is written, or is one of these texts. Called again: or that one.
   ParamRef& only_with(std::string_view key, std::initializer_list<std::string_view> values = {});
   // One of the keys of its table that say the same and exclude each other: two in one file are a mistake; one of a file that
-  // extends another, or of --set, takes the other's place. See require_one_alternative().
+  // extends another, or of --set, takes the other's place.
   ParamRef& alternative(std::string_view says);
   // A list may also be written as one text or number. A table may also be written as the first of its members alone, as
   // `learning_rate = 0.1` stands for `learning_rate = { initial = 0.1 }`.
   ParamRef& or_one();
   // A run that goes on from a checkpoint may have another value and is not asked about it: results do not depend on it.
   ParamRef& may_change();
-  // Recipes in files of weights (stage.h, RecipeRole) may set it. REQUIRES: no value names a file, a folder, a URL, a program or
-  // a variable of the environment. Of a table: neither does any member.
+  // Recipes in files of weights (detail/recipes.h) may set it. REQUIRES: no value, of a table no member, names a file, a folder,
+  // a URL, a program or a variable of the environment.
   ParamRef& in_recipes(RecipeEffect effect = RecipeEffect::none);
 
  private:
   ParamInfo* info_;
 };
-
-namespace detail {
-void require_one_alternative(const std::vector<ParamInfo>& params, const void* object, const void* defaults,
-                             const std::string& owner);
-}
 
 // The parameters of a struct. Each call declares one, and returns what refines it:
 //
@@ -113,22 +86,6 @@ void require_one_alternative(const std::vector<ParamInfo>& params, const void* o
 //   add_list("name", &Params::field, describe, &T::others)  a list of structs T; `others` takes keys that are another reader's
 template <class Struct>
 class ParamSet;
-
-// Reads `table` into a default-constructed Struct.
-template <class Struct>
-Struct read_struct(const ParamSet<Struct>& set, const Value& table, const std::string& owner, Diagnostics& errors) {
-  Struct object{};
-  read_params(set.infos(), table, &object, owner, errors);
-  return object;
-}
-
-// For an object that no table was read into: throws Error(usage) where two of its parameters exclude each other. One that has its
-// default counts as not given.
-template <class Struct>
-void require_one_alternative(const ParamSet<Struct>& set, const Struct& object, const std::string& owner) {
-  const Struct defaults{};
-  detail::require_one_alternative(set.infos(), &object, &defaults, owner);
-}
 
 }  // namespace millrace
 

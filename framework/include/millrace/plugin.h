@@ -9,46 +9,19 @@
 //   MILLRACE_PART { registry.add_optimizer<Sgd>(); }
 // and the library's MILLRACE_PLUGIN says register_parts(registry).
 //
-// A plugin exports one symbol, a versioned descriptor, which MILLRACE_PLUGIN writes; the ABI number and the toolchain tag are
-// compared before anything else of the library is called. A library that has registered its types stays loaded until the program
-// ends, so that objects and exceptions of it may outlive the registry.
+// A library that has registered its types stays loaded until the program ends, so that objects and exceptions of it may outlive
+// the registry.
 #pragma once
 
 #include <concepts>
-#include <cstdint>
 #include <memory>
 
 #include "millrace/detail/catalogue.h"
-#include "millrace/detail/type_description.h"
+#include "millrace/detail/registered_types.h"
 #include "millrace/source.h"
 #include "millrace/stage.h"
 
 namespace millrace {
-
-class Storage;
-
-// What the framework keeps of each kind. The header that declares a kind's base class has it, and makes it of a class.
-struct StageType;
-struct LayerType;
-struct LossType;
-struct OptimizerType;
-struct ObserverType;
-struct BackendType;
-struct CommunicatorType;
-template <class T>
-LayerType layer_type();
-template <class T>
-LossType loss_type();
-template <class T>
-OptimizerType optimizer_type();
-template <class T>
-ObserverType observer_type();
-
-struct StorageType : TypeDescription {  // its name is the scheme of its URLs
-  std::shared_ptr<Storage> storage;
-};
-
-inline constexpr std::uint32_t kAbiVersion = 22;
 
 struct RegistryContent;
 
@@ -64,27 +37,19 @@ class Registry {
   Registry();  // holds the built-in layer types
   Registry(Registry&& other) noexcept = default;
 
+  // All throw Error(usage) for a name that is taken.
   template <class T>
   void add_stage();
   template <class T>
-  void add_layer() {
-    add(layer_type<T>());
-  }
+  void add_layer();
   template <class T>
-  void add_loss() {
-    add(loss_type<T>());
-  }
+  void add_loss();
   template <class T>
-  void add_optimizer() {
-    add(optimizer_type<T>());
-  }
+  void add_optimizer();
   template <class T>
-  void add_observer() {
-    add(observer_type<T>());
-  }
-  // For each of the eight kinds. Throws Error(usage) for a name that is taken.
+  void add_observer();
   template <std::derived_from<TypeDescription> Type>
-  void add(Type type);
+  void add(Type type);  // of any of the eight kinds
 
   const Catalogue<StageType>& stages() const;
   const Catalogue<LayerType>& layers() const;

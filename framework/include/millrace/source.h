@@ -23,45 +23,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "millrace/params.h"
+#include "millrace/detail/source_params.h"
 #include "millrace/stage.h"
 
 namespace millrace {
 
-// Keys that every source takes: which samples, in which order. The framework applies them by index.
-struct SourceParams {
-  std::string shuffle = "never";
-  std::optional<std::int64_t> limit;
-  Range part = {0, 1};
-  std::int64_t part_seed = 0;
-  std::vector<std::string> only;
-  bool balance = false;
-  std::vector<double> class_weights;
-
-  template <class Params>
-  static void describe(ParamSet<Params>& set) {
-    set.add("shuffle", &Params::shuffle)
-        .choices({"never", "once", "every-epoch"})
-        .text("order of samples: as listed, one fixed permutation, or a new permutation each epoch");
-    set.add("limit", &Params::limit).range(1).unit("samples").text("at most so many, spread evenly over the listing");
-    set.add("part", &Params::part)
-        .text(
-            "the part of each class to take: [0, 0.9] here and [0.9, 1] in another graph share no sample. Who belongs where is "
-            "drawn from part_seed");
-    set.add("part_seed", &Params::part_seed).text("draws who belongs to which part; not run.seed, so that a test set stays one");
-    set.add("only", &Params::only).text("only samples of these classes; labels are numbered in this order");
-    set.add("balance", &Params::balance).text("every class equally often in an epoch, which keeps its length");
-    set.add("class_weights", &Params::class_weights)
-        .text("how often each class comes in an epoch, in proportion; instead of balance");
-  }
-};
-
-// Samples with stable indices 0 ... size()-1.
+// Samples with stable indices 0 ... size()-1. The framework applies SourceParams by index: order, shuffling, parts and limits.
 class Source : public Stage {
  public:
   explicit Source(SourceParams sampling) : sampling_(std::move(sampling)) {}
@@ -78,13 +49,6 @@ class Source : public Stage {
   // A hash of names below the root, labels and order: the same where the data have been moved. A run resumes with the same one.
   // The default knows the labels alone.
   virtual std::uint64_t listing_hash() const;
-
-  // A source made of others: their samples come one after the other, each part as often in an epoch as its weight says.
-  struct Part {
-    std::uint64_t size = 0;
-    double weight = 1;
-  };
-  virtual std::vector<Part> parts() const { return {}; }
 
   // Fills url, encoded, label and all else that the source knows of the sample key.index. Runs on several I/O threads at once and
   // may block. ErrorKind::content: a bad sample, as read_sample_file() (files.h) says of a missing file. Others end the run.

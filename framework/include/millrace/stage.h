@@ -34,7 +34,6 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -43,38 +42,17 @@
 
 #include "millrace/detail/packet.h"
 #include "millrace/detail/split.h"
+#include "millrace/detail/stage_traits.h"
+#include "millrace/detail/step_services.h"
 #include "millrace/error.h"
 #include "millrace/params.h"
 #include "millrace/sample.h"
 
 namespace millrace {
 
-class Batch;
-struct CompileRequest;
-class Device;
-class Group;
-class Network;
-class Registry;
-class Replica;
-class RunServices;
-
-struct Port {
-  std::string name;     // "in", "out", "gradients", ...
-  std::string payload;  // a payload type's name
-};
-
-enum class Concurrency {
-  parallel,  // process() may run on several threads at once
-  serial,    // one at a time, in order of arrival
-};
-
-// ---- What a stage is told when it is made ----
-//
-// A constructor takes the least that it needs: a StageSite, which every stage may take; a DataContext, after a source; or a
-// StepContext, after `batch`. One that takes more than is known where the stage stands does not compile or is refused before the
-// run. Contexts may be copied and kept: what their pointers lead to lives as long as the stage.
-
-// Where the stage stands, and the run.
+// Where a stage stands, and the run. A constructor takes the least that it needs: a StageSite, which every stage may take; a
+// DataContext, after a source; or a StepContext, after `batch`. One that takes more than is known where the stage stands does not
+// compile or is refused before the run. They may be copied and kept: what their pointers lead to lives as long as the stage.
 struct StageSite {
   std::string graph;                   // "train"
   std::string name;                    // "augment": the table's name, not the stage's type
@@ -90,7 +68,7 @@ struct StageSite {
   const Registry* registry = nullptr;  // never null while a pipeline runs; for looking up a part by name
 
   bool sends(std::size_t port) const { return port >= taken.size() || taken[port]; }
-  std::string place() const;  // see place_of_stage()
+  std::string place() const;  // for messages: "mine.toml:14:1: [train.augment]"
 };
 
 // Also what the source lists and what arrives here.
@@ -121,90 +99,50 @@ struct StepContext : DataContext {
   Share share_of(const Batch& batch) const;  // the slots that belong to the replica `replica`
 };
 
-// What a running pipeline offers its stages, as StageSite::run. Thread-safe.
-class RunServices {
+// What a running pipeline offers its stages, as StageSite::run. Thread-safe. StepServices holds what few stages tell it.
+class RunServices : public StepServices {
  public:
-  virtual ~RunServices() = default;
-
-  struct StepReport;  // batch.h
-  virtual void report(const StepReport& report) = 0;
-
-  // A figure of one step, such as "learning_rate"; observers are told it with the step (StepEvent::scalars).
-  virtual void scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) = 0;
-  // The StepEvent waits until scalar() brings this figure. REQUIRES: the stage still holds the step's token.
-  virtual void promise_scalar(std::string_view graph, std::uint64_t step, std::string_view name) = 0;
-
-  // As a scalar() that is not finite; `what`: "a gradient".
-  virtual void not_finite(std::string_view graph, std::uint64_t step, std::string_view what) = 0;
-
-  // Tells observers of a bad sample. `action`: "replaced", "skipped", or "fatal", which ends the run.
-  virtual void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) = 0;
-
   virtual std::string output_folder() const = 0;    // of this run; empty when it writes none. See output_path()
   virtual void warn(std::string_view message) = 0;  // tells observers (WarningEvent)
-
-  // The factor of the learning rate (RunControl), known when the step begins and the same for all replicas.
-  virtual double rate_factor(std::uint64_t /*step*/) const { return 1; }
-
+  // A figure of one step, such as "learning_rate"; observers are told it with the step (StepEvent::scalars).
+  virtual void scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) = 0;
   // Before the first epoch, while a graph's first batches are tried: what comes now is not counted, and comes again.
   virtual bool is_dry_run() const { return false; }
 };
-
-// How messages name a stage: "mine.toml:14:1: [train.augment]"; without a position the table alone.
-std::string place_of_stage(const Position& at, std::string_view graph, std::string_view name);
 
 // Where a stage sends packets. Valid while its stage lives, from any thread.
 class Output {
  public:
   virtual ~Output() = default;
   virtual void emit(int port, Packet packet) = 0;  // to every stage at this output port; never blocks
-  // For work that goes on after process() has returned: the graph is not finished while a Hold lives. Errors go to fail().
-  virtual void begin_hold() = 0;
-  virtual void end_hold() = 0;
-  virtual void fail(Error error) = 0;
+  virtual void fail(Error error) = 0;              // ends the run
 
+  // For work that goes on after process() has returned: the graph is not finished while a Hold lives. Its errors go to fail().
   class Hold {
    public:
-    explicit Hold(Output& output) : output_(&output) { output.begin_hold(); }
-    Hold(Hold&& other) noexcept : output_(std::exchange(other.output_, nullptr)) {}
-    Hold(const Hold&) = delete;
-    Hold& operator=(const Hold&) = delete;
-    ~Hold() {
-      if (output_) output_->end_hold();
-    }
+    explicit Hold(Output& output);
+    Hold(Hold&& other) noexcept;
+    ~Hold();
 
    private:
     Output* output_;
   };
   Hold hold() { return Hold(*this); }
+
+ protected:
+  virtual void begin_hold() = 0;
+  virtual void end_hold() = 0;
 };
 
-class Stage {
+class Stage : public StepHooks {  // StepHooks: what only stages that work on devices are asked
  public:
-  virtual ~Stage() = default;
-
   virtual void open() {}                                              // once, before the first packet; may block
   virtual void process(int port, Packet packet, Output& output) = 0;  // `port`: an index of inputs
   virtual void stop() noexcept {}                                     // after the last packet; idempotent
 
-  // A stepwise stage is asked before process() what its replica's share of the coming batch weighs, for each loss. The graph adds
-  // these up, in order of replicas, over all replicas of all processes; the sums come as Packet::weights. Any thread.
-  virtual std::vector<double> weigh(const Batch& /*batch*/) const { return {}; }
-
   virtual ImageShape image_shape() const { return {}; }            // of the images it emits, given DataContext::image
   virtual std::optional<TargetSpec> target() const { return {}; }  // that it emits; none: as it arrives
   virtual std::size_t memory_bound() const { return 0; }           // bytes of the host beyond the circulating batches, at most
-
-  // How long devices have worked on what this stage submitted since it was made; zeros where process() does it all. Any thread.
-  struct DeviceWork {
-    double seconds = 0;
-    std::uint64_t samples = 0;
-  };
-  virtual DeviceWork device_work() const { return {}; }
-
-  // Steps whose gradients are not finite update nothing after this stage: it sets GradientBucket::scale to 0, and reports the
-  // number that is not finite (RunServices::scalar). A run with on_nan = "skip" needs such a stage.
-  virtual bool leaves_out_updates() const { return false; }
 
   // What a checkpoint holds of the stage, besides parameters, their states and the step: text that the stage alone understands.
   // The first of several instances speaks for all. Called between steps; restore() before the first packet, with no empty text.
@@ -218,7 +156,7 @@ class SampleTransform : public Stage {
  public:
   virtual void process(Sample& sample, Draw& draw) = 0;
   void process(int port, Packet packet, Output& output) final;
-  ImageShape image_shape() const override { return input_shape_; }  // keeps the shape unless overridden
+  ImageShape image_shape() const override { return site_.image; }  // keeps the shape unless overridden
 
   // Whether it may draw, with these parameters: then it is refused before a cache. One that draws and says false ends the run
   // (ErrorKind::usage).
@@ -229,13 +167,7 @@ class SampleTransform : public Stage {
 
  private:
   friend struct StageTypeAccess;
-  [[noreturn]] static void refuse_image(const Sample& sample);
-  [[noreturn]] static void refuse_draw(const Sample& sample);
-  ImageShape input_shape_;
-  bool any_image_ = false;
-  std::string name_;
-  std::uint64_t seed_ = 0;
-  std::uint64_t name_hash_ = 0;
+  TransformSite site_;
 };
 
 // One In in, any number of Outs out.
@@ -251,23 +183,6 @@ class Sink : public Stage {
  public:
   virtual void process(In& in, Output& output) = 0;
   void process(int, Packet packet, Output& output) final { process(static_cast<In&>(*packet.payload), output); }
-};
-
-// What a recipe may use a stage type for. A recipe stands in a file of weights and may come from anywhere, so it is data and
-// nothing more: it makes stages of the role that fits their place, with keys that are ParamRef::in_recipes().
-enum class RecipeRole {
-  none,         // no recipe makes the stage
-  preparation,  // makes images, or changes them, before `batch`
-  inference,    // runs the network, after `batch`
-  sink,         // writes predictions, and where to is for the user to say
-};
-
-// A table that the stage can be made from, and what it then works on: for `pipeline-inspect --conformance`.
-struct StageExample {
-  std::string table;             // in TOML: "chance = 1". ${folder}: a folder, see `files`
-  ImageShape image = {8, 8, 3};  // of the images that arrive at a stage after a source
-  void (*files)(const std::string& folder) =
-      nullptr;  // fills ${folder}, which is empty; null: it holds two classes of JPEG files
 };
 
 // What a stage type says about itself, in `static void describe(StageDescription<Params>&)`.
@@ -288,28 +203,18 @@ class StageAttributes {
   // Which results of a network --predict may have a sink write: "classes" of images, a "map" of classes of pixels, an "image" or
   // "numbers".
   StageAttributes& writes(std::initializer_list<std::string_view> results);
-  // An example of a stage after a source: example("chance = 1"); of a source: example("path = '${folder}/data.bin'",
-  // &write_data).
-  StageAttributes& example(std::string_view table, ImageShape image = {8, 8, 3});
-  StageAttributes& example(std::string_view table, void (*files)(const std::string& folder));
+  // A table that checks make the stage from, and the images that then arrive; of a source, what fills its ${folder}.
+  StageAttributes& example(std::string_view table, ImageShape image = {8, 8, 3});              // "chance = 1"
+  StageAttributes& example(std::string_view table, void (*files)(const std::string& folder));  // "path = '${folder}/data.bin'"
 
  private:
   friend struct StageTypeAccess;
   std::string name_, text_;
-  std::vector<Port> inputs_, outputs_;
-  Concurrency concurrency_ = Concurrency::parallel;
-  bool per_replica_ = false;
-  bool stepwise_ = false;
-  bool any_image_ = false;
-  RecipeRole recipe_role_ = RecipeRole::none;
-  RecipeEffect recipe_effect_ = RecipeEffect::none;
-  std::vector<std::string> writes_;
-  std::vector<StageExample> examples_;
+  StageTraits traits_;
 };
 
 template <class Params>
-class StageDescription : public StageAttributes {
- public:
+struct StageDescription : StageAttributes {
   ParamSet<Params> params;
 };
 

@@ -59,7 +59,7 @@ void Mix::open() {
     child.begin = begin;
     child.end = begin += child.source->size();
     child.labels.clear();
-    if (!child.source->parts().empty()) {
+    if (!parts_of(*child.source).empty()) {
       fail(ErrorKind::usage, "{} is a mixture with weights of its own: name its sources here instead", child.name);
     }
     if (child.source->has_rows() != has_rows()) {
@@ -152,9 +152,9 @@ ImageShape Mix::image_shape() const {
   return alike ? first : ImageShape{};
 }
 
-std::vector<Source::Part> Mix::parts() const {
+std::vector<SourcePart> Mix::parts() const {
   if (std::none_of(children_.begin(), children_.end(), [](const Child& child) { return child.weight.has_value(); })) return {};
-  std::vector<Part> parts;
+  std::vector<SourcePart> parts;
   for (const Child& child : children_) parts.push_back({child.end - child.begin, child.weight.value_or(1)});
   return parts;
 }

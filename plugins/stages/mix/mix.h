@@ -8,6 +8,7 @@
 #include "millrace/stage.h"
 #include "millrace/util/file_sizes.h"
 #include "millrace/util/label_values.h"
+#include "millrace/util/source_parts.h"
 
 namespace millrace {
 
@@ -32,7 +33,7 @@ namespace millrace {
 //
 // Ports: out, SampleChunk. Ownership: owns its sources. Threading: as its sources.
 // Errors: theirs, with "sources[1]" added; sources that do not fit together: ErrorKind::usage.
-class Mix : public Source, public NamesLabelValues, public KnowsFileSizes {
+class Mix : public Source, public MadeOfParts, public NamesLabelValues, public KnowsFileSizes {
  public:
   struct Params : SourceParams {
     Value sources = Value(Array());
@@ -52,7 +53,7 @@ class Mix : public Source, public NamesLabelValues, public KnowsFileSizes {
   std::optional<TargetSpec> target() const override { return children_.front().source->target(); }
   bool names(std::uint8_t value) const override;
   ImageShape image_shape() const override;
-  std::vector<Part> parts() const override;
+  std::vector<SourcePart> parts() const override;
   std::size_t largest_encoded() const override;
   std::uint32_t file_bytes(std::uint64_t index) const override;
   bool is_missing(std::uint64_t index) const override;

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/detail/diagnostics.h"
+#include "millrace/detail/param_fields.h"
 #include "millrace/params.h"
 
 namespace millrace {
@@ -41,6 +43,8 @@ void Field<std::optional<T>>::read(const ParamInfo& info, const Value& value, st
   Field<T>::read(info, value, present, errors);
   if (errors.size() == before) field = std::move(present);
 }
+void require_one_alternative(const std::vector<ParamInfo>& params, const void* object, const void* defaults,
+                             const std::string& owner);
 }  // namespace detail
 
 template <class Struct>
@@ -174,5 +178,21 @@ class ParamSet : public detail::ParamList {
     return append_table(name, std::move(type), std::move(members), &defaults, std::move(read), std::move(write));
   }
 };
+
+// Reads `table` into a default-constructed Struct.
+template <class Struct>
+Struct read_struct(const ParamSet<Struct>& set, const Value& table, const std::string& owner, Diagnostics& errors) {
+  Struct object{};
+  read_params(set.infos(), table, &object, owner, errors);
+  return object;
+}
+
+// For an object that no table was read into: throws Error(usage) where two of its parameters exclude each other. One that has its
+// default counts as not given.
+template <class Struct>
+void require_one_alternative(const ParamSet<Struct>& set, const Struct& object, const std::string& owner) {
+  const Struct defaults{};
+  detail::require_one_alternative(set.infos(), &object, &defaults, owner);
+}
 
 }  // namespace millrace

@@ -1,4 +1,8 @@
 // What MILLRACE_PLUGIN and MILLRACE_PART (plugin.h) write, and what the framework reads of a library before it calls anything.
+// Included by plugin.h.
+//
+// A plugin exports one symbol, a versioned descriptor; the ABI number and the toolchain tag are compared before anything else of
+// the library is called.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +12,7 @@
 
 namespace millrace {
 
+inline constexpr std::uint32_t kAbiVersion = 23;
 inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
 
 // Compiler, its ABI-relevant settings and the standard library, as one text.

@@ -38,7 +38,7 @@ class AnyContext {
   const StepContext* step_ = nullptr;
 };
 
-struct StageType : TypeDescription {
+struct StageType : TypeDescription, StageTraits {
   StageType();
   StageType(const StageType&);
   StageType(StageType&&) noexcept;
@@ -46,16 +46,8 @@ struct StageType : TypeDescription {
   StageType& operator=(StageType&&) noexcept;
   ~StageType();
 
-  std::vector<Port> inputs, outputs;
-  Concurrency concurrency = Concurrency::parallel;
-  bool per_replica = false;
-  bool stepwise = false;
   bool takes_optimizer = false;  // its table also holds the parameters of the optimizer that its key `type` names
   bool takes_loss = false;       // its key `loss` is the table of a loss
-  RecipeRole recipe_role = RecipeRole::none;
-  RecipeEffect recipe_effect = RecipeEffect::none;
-  std::vector<std::string> writes;  // of a sink: see StageAttributes::writes()
-  std::vector<StageExample> examples;
   enum class Role { stage, source, sample_transform, batcher } role = Role::stage;
   // Reads the table as create() does and constructs nothing. `owner` names the table in messages: "[train.augment]".
   detail::Function<void(const Value& table, const std::string& owner, Diagnostics& errors)> check;
@@ -169,6 +161,22 @@ struct StageTypeAccess {
 template <class T>
 void Registry::add_stage() {
   add(StageTypeAccess::make<T>());
+}
+template <class T>
+void Registry::add_layer() {
+  add(layer_type<T>());
+}
+template <class T>
+void Registry::add_loss() {
+  add(loss_type<T>());
+}
+template <class T>
+void Registry::add_optimizer() {
+  add(optimizer_type<T>());
+}
+template <class T>
+void Registry::add_observer() {
+  add(observer_type<T>());
 }
 
 }  // namespace millrace

@@ -1,0 +1,29 @@
+// What a source implements that is made of others.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "millrace/source.h"
+
+namespace millrace {
+
+struct SourcePart {
+  std::uint64_t size = 0;  // samples
+  double weight = 1;
+};
+
+// A Source implements this too. The parts' samples come one after the other, as the index counts them; each part comes as often
+// in an epoch as its weight says. No parts: every sample comes once.
+class MadeOfParts {
+ public:
+  virtual ~MadeOfParts() = default;
+  virtual std::vector<SourcePart> parts() const = 0;
+};
+
+inline std::vector<SourcePart> parts_of(const Source& source) {
+  const auto* const made = dynamic_cast<const MadeOfParts*>(&source);
+  return made == nullptr ? std::vector<SourcePart>() : made->parts();
+}
+
+}  // namespace millrace
