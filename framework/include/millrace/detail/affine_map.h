@@ -1,5 +1,7 @@
-// Affine maps of an image's plane.
+// Affine maps of an image's plane, and the way back to the image in a file. Part of sample.h.
 #pragma once
+
+#include <cstdint>
 
 namespace millrace {
 
@@ -19,6 +21,18 @@ struct AffineMap {
   AffineMap inverse() const;                    // REQUIRES: determinant() != 0
   double determinant() const { return xx * yy - xy * yx; }
   friend bool operator==(const AffineMap&, const AffineMap&) = default;
+};
+
+// Where a sample's pixels come from: the image in its file, upright where decode_image turned it, before it was cut or resized.
+// Coordinates are pixels, with centres at whole numbers, as in AffineMap. What lies outside was filled in by a border rule.
+struct SourceMap {
+  std::int32_t height = 0, width = 0;  // of that image; 0: nothing is known, and the map means nothing
+  AffineMap map;                       // from pixels of the sample's image to pixels of that one
+
+  bool is_known() const { return height > 0 && width > 0; }
+  // The map of an image made of this one, whose pixel p shows what this one shows at `to_this`(p). Unknown stays unknown.
+  SourceMap behind(const AffineMap& to_this) const;
+  friend bool operator==(const SourceMap&, const SourceMap&) = default;
 };
 
 }  // namespace millrace
