@@ -29,6 +29,11 @@ void Predictions::Sample::append_place(std::string& to) const {
   if (!member.empty()) to.append(": ").append(member);
 }
 
+std::span<const float> Predictions::Values::row(std::size_t sample) const {
+  const auto elements = static_cast<std::size_t>(shape.elements());
+  return {values + sample * elements, elements};
+}
+
 const Predictions::Values& Predictions::output(LayerPort port) const {
   return *std::find_if(outputs.begin(), outputs.end(),
                        [&](const Values& values) { return values.port == port && !values.score; });

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "millrace/batch.h"
+#include "millrace/util/batch_input.h"
+#include "millrace/util/batcher.h"
 #include "testkit/harness.h"
 
 namespace millrace {
@@ -18,7 +20,7 @@ TEST(Rows, AreGatheredInOrderOfSlotsAndNoneOfASampleWithoutWeight) {
   batch->samples[3].numbers = {7, 8};
   batch->samples[5].numbers = {9, 9};  // of the batch before
   batch->weights[1] = 0;
-  batch->gather_rows();
+  gather_rows(*batch);
   EXPECT_EQ(offsets, (std::vector<std::uint32_t>{0, 2, 2, 2, 3, 3, 3}));
   EXPECT_EQ(std::vector<float>(batch->numbers, batch->numbers + 6), (std::vector<float>{1, 2, 3, 4, 7, 8}));
   const std::uint64_t hash = hash_of_input(*batch);

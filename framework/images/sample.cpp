@@ -10,6 +10,8 @@
 
 #include "base/slot_hash.h"
 #include "millrace/error.h"
+#include "millrace/util/batch_input.h"
+#include "millrace/util/batcher.h"
 #include "millrace/util/centre.h"
 #include "millrace/util/text.h"
 
@@ -248,15 +250,16 @@ SourceMap seen_source(const Sample& sample, ImageShape window) {
   return sample.source_map().behind(record.to_stored());
 }
 
-void Batch::gather_rows() {
-  rows_.clear();
-  std::fill_n(row_offsets, capacity() + 1, 0U);
-  for (std::uint32_t slot = 0; slot < capacity(); ++slot) {
-    const std::vector<float>& numbers_of_sample = samples[slot].numbers;
-    if (slot < count && weights[slot] > 0) rows_.insert(rows_.end(), numbers_of_sample.begin(), numbers_of_sample.end());
-    row_offsets[slot + 1] = static_cast<std::uint32_t>(rows_.size() / numbers_per_sample);
+void gather_rows(Batch& batch) {
+  std::vector<float>& rows = batch.rows;
+  rows.clear();
+  std::fill_n(batch.row_offsets, batch.capacity() + 1, 0U);
+  for (std::uint32_t slot = 0; slot < batch.capacity(); ++slot) {
+    const std::vector<float>& numbers = batch.samples[slot].numbers;
+    if (slot < batch.count && batch.weights[slot] > 0) rows.insert(rows.end(), numbers.begin(), numbers.end());
+    batch.row_offsets[slot + 1] = static_cast<std::uint32_t>(rows.size() / batch.numbers_per_sample);
   }
-  numbers = rows_.data();
+  batch.numbers = rows.data();
 }
 
 SourceMap seen_source(const Batch& batch, std::uint32_t slot) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "millrace/util/batch_input.h"
 #include "millrace/util/centre.h"
 
 namespace millrace {

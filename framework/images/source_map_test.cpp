@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "millrace/batch.h"
+#include "millrace/util/batch_input.h"
 #include "testkit/positions.h"
 
 namespace millrace {

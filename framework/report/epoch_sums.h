@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "millrace/batch.h"
 #include "millrace/observer.h"
+#include "millrace/util/step_result.h"
 
 namespace millrace {
 

@@ -20,6 +20,7 @@
 #include "millrace/batch.h"
 #include "millrace/plugin.h"
 #include "millrace/stage.h"
+#include "millrace/util/step_result.h"
 
 namespace millrace::testkit {
 

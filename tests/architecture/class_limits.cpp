@@ -19,8 +19,6 @@ constexpr std::array kLarge = {
     ClassLimit{.name = "Replica", .public_functions = 25},
     // Its steps plan one set of tensors in turn: parts would hand all of it on.
     ClassLimit{.name = "ExecutablePlan", .public_functions = 20},
-    // Arrays side by side, one for each fact about its samples.
-    ClassLimit{.name = "Batch", .fields = 27},
     // One type of six kinds: each can be made of it, asked for and changed.
     ClassLimit{.name = "Value", .public_functions = 30},
     // One mutex guards what one hand-over needs.

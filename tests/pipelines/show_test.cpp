@@ -10,6 +10,7 @@
 #include "../../tools/pipeline-data/batch_line.h"
 #include "command.h"
 #include "millrace/detail/random.h"
+#include "millrace/util/batch_input.h"
 
 namespace millrace::test {
 namespace {

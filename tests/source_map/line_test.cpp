@@ -5,6 +5,7 @@
 
 #include "millrace/batch.h"
 #include "millrace/plugin.h"
+#include "millrace/util/batch_input.h"
 #include "testkit/graph_fixture.h"
 #include "testkit/stages.h"
 

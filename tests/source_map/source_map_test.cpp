@@ -11,6 +11,7 @@
 
 #include "millrace/batch.h"
 #include "millrace/plugin.h"
+#include "millrace/util/batch_input.h"
 #include "millrace/util/load_plugins.h"
 #include "plugins/stages/decode_image/jpeg_images_fixture.h"
 #include "plugins/stages/decode_image/png_images_fixture.h"

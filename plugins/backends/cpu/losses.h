@@ -11,6 +11,7 @@
 #include "kernels/map.h"
 #include "memory_region.h"
 #include "millrace/backend/loss_plan.h"
+#include "millrace/util/step_result.h"
 
 namespace millrace::cpu {
 

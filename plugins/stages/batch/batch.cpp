@@ -310,7 +310,7 @@ void BatchSamples::blank(Batch& batch, std::uint32_t slot) {
 // Every slot in use has arrived. Sums go in the order of slots, so that timing cannot change them.
 void BatchSamples::complete(Batch& batch) {
   for (std::uint32_t slot = batch.count; slot < batch.capacity(); ++slot) blank(batch, slot);
-  if (batch.row_offsets) batch.gather_rows();
+  if (batch.row_offsets) gather_rows(batch);
   batch.weight = 0;
   batch.stream_hash = 0;
   for (std::uint32_t slot = 0; slot < batch.count; ++slot) {

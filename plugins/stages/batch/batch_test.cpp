@@ -2,6 +2,8 @@
 
 #include <thread>
 
+#include "millrace/util/batch_input.h"
+
 namespace millrace {
 namespace {
 

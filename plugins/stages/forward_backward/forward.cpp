@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "millrace/stage.h"
+#include "millrace/util/batch_input.h"
 #include "submit.h"
 
 namespace millrace {

@@ -12,6 +12,7 @@
 #include "millrace/batch.h"
 #include "millrace/error.h"
 #include "millrace/stage.h"
+#include "millrace/util/batch_input.h"
 
 namespace millrace {
 

@@ -7,6 +7,7 @@
 
 #include "millrace/batch.h"
 #include "millrace/stage.h"
+#include "millrace/util/step_result.h"
 
 namespace millrace {
 

@@ -10,6 +10,7 @@
 #include "beta.h"
 #include "blend.h"
 #include "millrace/error.h"
+#include "millrace/util/batch_input.h"
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
 #include "testkit/plain.h"

@@ -23,6 +23,7 @@
 #include "millrace/detail/type_description.h"
 #include "millrace/kernels/kernel.h"
 #include "millrace/kernels/update_time.h"
+#include "millrace/util/step_result.h"
 
 namespace millrace {
 

@@ -25,4 +25,7 @@ class Batcher : public Stage {
   virtual BatchSpec spec() const = 0;
 };
 
+// Makes `numbers` and `row_offsets` of the samples' rows, when every slot has arrived. REQUIRES: row_offsets.
+void gather_rows(Batch& batch);
+
 }  // namespace millrace

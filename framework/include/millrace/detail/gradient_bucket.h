@@ -1,0 +1,44 @@
+// What a training step sends to stages that work on gradients. Part of batch.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "millrace/detail/packet.h"
+
+namespace millrace {
+
+// A point in a stream's work. Thread-safe.
+class Event : public Payload {
+ public:
+  virtual bool complete() const = 0;
+  virtual void wait() const = 0;  // blocks the host; not on a worker of the graph
+  // Calls `done` once, when complete: at once on this thread, or later on one of the backend's. It is short and must not throw.
+  virtual void then(std::function<void()> done) = 0;
+};
+
+// One per graph, circulating: the next step's forward may be submitted when the last Ref to it is gone. Held by the buckets of
+// a step, and by the run while it validates or saves.
+class StepToken : public Payload {
+ public:
+  std::uint64_t epoch = 0;
+  std::uint64_t step = 0;
+};
+
+// A contiguous slice of one replica's gradients: whole parameters, on the device.
+class GradientBucket : public Payload {
+ public:
+  Ref<StepToken> token;
+  std::uint64_t step = 0;
+  int replica = 0;
+  int bucket = 0;
+  int buckets = 1;        // in this step; their numbers begin at 0
+  float* data = nullptr;  // device memory of the replica
+  std::size_t elements = 0;
+  Ref<Event> ready;  // what must be complete before `data` holds this stage's result; replaced by each stage that writes
+  const float* scale = nullptr;  // a factor of the gradients, in device memory, valid once `ready` is complete. Null means 1;
+                                 // a factor of 0 means that the step updates nothing
+};
+
+}  // namespace millrace

@@ -1,0 +1,61 @@
+// What a training step measured: sent by stages that train or infer, summed by `metrics`, and computed by backends.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "millrace/batch.h"
+#include "millrace/stage.h"
+
+namespace millrace {
+
+class Loss;
+
+// What a loss adds up, in the order of LossInfo::sums, then its class matrix. Empty: nothing was measured.
+struct StepSums {
+  std::vector<double> values;
+
+  double at(std::size_t index) const { return index < values.size() ? values[index] : 0; }
+  double loss() const { return at(0); }  // weighted
+  double weight() const { return at(1); }
+  void add(const StepSums& others);
+};
+
+// What a loss measured in one step on one replica: sums, so that replicas and steps can be added up.
+class StepResult : public Payload {
+ public:
+  std::uint64_t epoch = 0;
+  std::uint64_t step = 0;
+  int replica = 0;
+  int replicas = 1;
+  std::uint64_t stream_hash = 0;     // of the global batch; replica 0's counts
+  Ref<Event> ready;                  // the sums below are written by the device before this
+  std::shared_ptr<const Loss> loss;  // what makes figures of the sums
+  double samples = 0;                // with weight
+  std::vector<StepSums> sums;        // of each piece of the share that was measured
+  // Losses that are minimised beside it.
+  struct Auxiliary {
+    std::string name;            // "aux1.fc2"
+    std::vector<StepSums> sums;  // as above
+  };
+  std::vector<Auxiliary> auxiliary;
+};
+
+// One step's result over all replicas; steps may be reported out of order.
+struct StepServices::StepReport {
+  std::string_view graph;
+  std::uint64_t epoch = 0;
+  std::uint64_t step = 0;
+  std::uint64_t stream_hash = 0;
+  double samples = 0;                // with weight
+  std::shared_ptr<const Loss> loss;  // what makes figures of the sums
+  StepSums sums;
+  std::map<std::string, StepSums> auxiliary = {};  // of losses that are minimised beside it, by name
+};
+
+}  // namespace millrace
