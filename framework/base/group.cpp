@@ -1,4 +1,4 @@
-#include "millrace/communicator.h"
+#include "millrace/util/group.h"
 
 namespace millrace {
 

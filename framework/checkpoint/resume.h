@@ -11,7 +11,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/run_places.h"
 #include "config/plan.h"
-#include "millrace/communicator.h"
+#include "millrace/util/group.h"
 
 namespace millrace {
 
@@ -71,8 +71,8 @@ struct ResumePoint : FoundCheckpoint {
 // Throws what choose_resume() throws, and Error(usage) for a folder that is no run.
 std::optional<ResumePoint> find_resume_point(const ResumeRequest& request, const RunPlaces& places, bool rolls_back,
                                              const std::function<void(std::string)>& warn);
-// All processes of a run read the checkpoint that rank 0 has chosen, or get it from rank 0 where they have no whole copy. All call
-// it; `failed`: rank 0 has thrown.
+// All processes of a run read the checkpoint that rank 0 has chosen, or get it from rank 0 where they have no whole copy. All
+// call it; `failed`: rank 0 has thrown.
 void share_resume_point(std::optional<ResumePoint>& point, bool failed, const RunPlaces& places, Group& group);
 
 }  // namespace millrace

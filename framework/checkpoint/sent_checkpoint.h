@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "checkpoint/checkpoint.h"
-#include "millrace/communicator.h"
+#include "millrace/util/group.h"
 
 namespace millrace {
 

@@ -9,7 +9,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/run_state.h"
 #include "graph/graph.h"
-#include "millrace/communicator.h"
+#include "millrace/util/group.h"
 
 namespace millrace {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "millrace/communicator.h"
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
+#include "millrace/util/group.h"
 #include "stages/build.h"
 
 namespace millrace {

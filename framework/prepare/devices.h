@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "millrace/backend/backend.h"
-#include "millrace/communicator.h"
 #include "millrace/plugin.h"
+#include "millrace/util/group.h"
 
 namespace millrace {
 

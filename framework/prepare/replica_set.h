@@ -11,7 +11,7 @@
 
 #include "config/plan.h"
 #include "millrace/backend/backend.h"
-#include "millrace/communicator.h"
+#include "millrace/util/group.h"
 #include "prepare/devices.h"
 #include "ranks/group_all_gather.h"
 #include "stages/build.h"

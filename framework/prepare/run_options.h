@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "millrace/communicator.h"
 #include "millrace/observer.h"
+#include "millrace/util/group.h"
 #include "prepare/step_range.h"
 #include "report/activity.h"
 

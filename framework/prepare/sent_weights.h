@@ -5,7 +5,7 @@
 #include <string>
 
 #include "files/scratch_folder.h"
-#include "millrace/communicator.h"
+#include "millrace/util/group.h"
 
 namespace millrace {
 

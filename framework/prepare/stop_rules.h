@@ -11,8 +11,8 @@
 #include "checkpoint/best.h"
 #include "checkpoint/run_state.h"
 #include "config/plan.h"
-#include "millrace/communicator.h"
 #include "millrace/observer.h"
+#include "millrace/util/group.h"
 #include "report/requests.h"
 #include "stages/build.h"
 

@@ -8,8 +8,8 @@
 
 #include "base/mutex.h"
 #include "millrace/backend/backend.h"
-#include "millrace/communicator.h"
 #include "millrace/error.h"
+#include "millrace/util/group.h"
 
 namespace millrace {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "millrace/communicator.h"
+#include "millrace/util/group.h"
 
 namespace millrace {
 

@@ -11,9 +11,11 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "millrace/communicator.h"
 #include "millrace/observer.h"
 #include "millrace/stage.h"
+#include "millrace/util/group.h"
+#include "millrace/util/step_result.h"
+#include "millrace/util/telemetry_event.h"
 
 namespace millrace {
 

@@ -11,7 +11,7 @@
 
 #include "base/mutex.h"
 #include "graph/graph.h"
-#include "millrace/communicator.h"
+#include "millrace/util/group.h"
 #include "report/requests.h"
 
 namespace millrace {

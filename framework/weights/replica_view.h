@@ -8,7 +8,7 @@
 
 #include "millrace/backend/backend.h"
 #include "millrace/backend/network.h"
-#include "millrace/communicator.h"
+#include "millrace/util/group.h"
 
 namespace millrace {
 

@@ -10,7 +10,7 @@
 
 #include "millrace/backend/backend.h"
 #include "millrace/backend/network.h"
-#include "millrace/communicator.h"
+#include "millrace/util/group.h"
 #include "tensor_files/tensor_file.h"
 
 namespace millrace {

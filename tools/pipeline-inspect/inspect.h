@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "config/plan.h"
-#include "millrace/communicator.h"
 #include "millrace/detail/types.h"
 #include "millrace/observer.h"
 #include "millrace/optimizer.h"
+#include "millrace/util/group.h"
 #include "millrace/util/load_plugins.h"
 
 namespace millrace {

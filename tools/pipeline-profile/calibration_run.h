@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "calibration.h"
-#include "millrace/communicator.h"
 #include "millrace/plugin.h"
+#include "millrace/util/group.h"
 
 namespace millrace {
 

@@ -8,7 +8,7 @@
 
 #include "common/join_ranks.h"
 #include "common/started_ranks.h"
-#include "millrace/communicator.h"
+#include "millrace/util/group.h"
 #include "ranks/socket_group.h"
 
 namespace millrace {

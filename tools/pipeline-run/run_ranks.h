@@ -2,8 +2,8 @@
 #pragma once
 
 #include "common/join_ranks.h"
-#include "millrace/communicator.h"
 #include "millrace/error.h"
+#include "millrace/util/group.h"
 
 namespace millrace {
 

@@ -8,6 +8,7 @@
 #include "millrace/backend/backend.h"
 #include "millrace/communicator.h"
 #include "millrace/error.h"
+#include "millrace/util/group.h"
 
 namespace millrace {
 

@@ -1,7 +1,7 @@
 // What the plugin opens when a file names it: mpi/mpi_wire.so beside the folder of plugins, which alone is linked to MPI.
 #pragma once
 
-#include "millrace/communicator.h"
+#include "millrace/util/group.h"
 
 namespace millrace {
 

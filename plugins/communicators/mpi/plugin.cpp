@@ -7,6 +7,7 @@
 #include "millrace/communicator.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "millrace/util/group.h"
 #include "mpi_group.h"
 
 namespace millrace {

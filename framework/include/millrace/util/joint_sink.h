@@ -20,8 +20,8 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/communicator.h"
 #include "millrace/stage.h"
+#include "millrace/util/group.h"
 #include "millrace/util/output_file.h"
 #include "millrace/util/wire.h"
 

@@ -9,6 +9,7 @@
 
 #include "group.h"
 #include "millrace/communicator.h"
+#include "millrace/util/group.h"
 
 namespace millrace::cuda {
 
