@@ -11,9 +11,9 @@ import sys
 # Lines that the compiler reads for each, without blank ones, at most: what GCC 12 reads and a thirtieth more. The table is
 # printed: lower a bound when a header has shrunk.
 BOUNDS = {
-    "batch.h": 67000, "communicator.h": 67500, "error.h": 31000, "kernels.h": 23500, "layer.h": 100500, "loss.h": 103500,
-    "observer.h": 66500, "optimizer.h": 68000, "params.h": 44500, "plugin.h": 52500, "sample.h": 41500, "source.h": 49000,
-    "stage.h": 49000, "storage.h": 51000,
+    "batch.h": 63800, "communicator.h": 63900, "error.h": 30600, "kernels.h": 23400, "layer.h": 100100, "loss.h": 103300,
+    "observer.h": 66500, "optimizer.h": 67800, "params.h": 44000, "plugin.h": 52400, "sample.h": 41000, "source.h": 48800,
+    "stage.h": 48700, "storage.h": 50400,
 }
 # Stages that submit work to devices, for which streams and replicas are declared (framework/README.md).
 ON_DEVICES = ("histogram", "top_k")

@@ -16,6 +16,7 @@ import xml.etree.ElementTree as ElementTree
 
 GROUPS = {
     "": "For every plugin",
+    "detail": "What these are made of, and include",
     "backend": "For backends, and stages that submit work to a device",
     "kernels": "How kernels are written and run",
     "util": "Helpers that plugins share",

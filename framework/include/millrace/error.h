@@ -4,8 +4,6 @@
 // (the stage's name, the sample's URL, the pipeline's file) adds it with `in()` and throws on.
 //
 //   catch (Error& error) { error.in("stage 'train.decode_image'"); throw; }
-//
-// Broken invariants of our own are not errors but asserts.
 #pragma once
 
 #include <fmt/core.h>

@@ -20,24 +20,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "millrace/detail/make_from_table.h"
-#include "millrace/detail/type_description.h"
+#include "millrace/detail/request_event.h"
 #include "millrace/params.h"
 
 namespace millrace {
 
 struct TelemetryEvent;  // util/telemetry_event.h
 
-// ---- What is told: plain values ----
-//
-// Epochs and steps are numbered from 1; `elapsed_seconds` is the time since the run began.
+// What is told is plain values. Epochs and steps are numbered from 1; `elapsed_seconds` is the time since the run began.
 
 struct Figure {
   std::string name;  // "loss", "accuracy"
@@ -131,22 +126,6 @@ struct CheckpointEvent {
   bool by_default = false;  // the pipeline did not ask for it
 };
 
-enum class RequestKind { stop, save, validate, rate_factor, checkpoint };
-const char* to_string(RequestKind kind);
-
-// What a RunControl was asked for: once when it was asked, and once when that was completed or refused.
-struct RequestEvent {
-  enum class State { asked, completed, refused };
-  RequestKind kind = RequestKind::stop;
-  State state = State::asked;
-  std::string by;          // "signal 15", "observer page"
-  int signal = 0;          // that asked for it; 0: none did
-  double factor = 1;       // of rate_factor
-  std::uint64_t step = 0;  // steps done when it was completed: the next one is the first that it concerns
-  std::string text;        // completed: what was done, such as the file that was written, or why the run stops; refused: why
-  double elapsed_seconds = 0;
-};
-
 // How far the run is: told about 20 times a second while the main graph runs. A tick that an observer has not taken yet is
 // replaced by the next.
 struct TickEvent {
@@ -174,9 +153,8 @@ struct RunEnd {
 
 std::string duration_text(double seconds);  // "1 h 02 min", "2 min 10 s", "8.4 s"
 
-// ---- What may be asked of a run ----
-
-// Calls return at once. What is asked for happens at the next step's end, or is refused; a RequestEvent says which. Thread-safe.
+// What may be asked of a run. Calls return at once. What is asked for happens at the next step's end, or is refused; a
+// RequestEvent (detail/request_event.h) says which. Thread-safe.
 class RunControl {
  public:
   virtual ~RunControl() = default;
@@ -189,13 +167,10 @@ class RunControl {
   virtual void checkpoint() = 0;                    // writes one; refused where the run writes none
 };
 
-// ---- Who listens ----
-
 enum class Delivery {
   all,     // nothing but ticks is lost: the run waits where the observer is 1,024 events behind, and says so
   latest,  // the run never waits: steps and ticks are dropped where the observer is slow
 };
-const char* to_string(Delivery delivery);
 
 // Each observer is called on a thread of its own, in the order of what happened: start() first and end() last, but warning() may
 // come before and after. With Delivery::all an error in start() ends the run, and one in end() makes it fail; after any other

@@ -21,19 +21,17 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "millrace/detail/type_description.h"
 #include "millrace/kernels/orthogonalise.h"
 #include "millrace/kernels/update_kernel.h"
 #include "millrace/kernels/update_time.h"
 #include "millrace/params.h"
 
 namespace millrace {
-
-struct StageSite;
 
 // What the optimizer needs besides an element's own value, gradient and states: nothing; norms over the whole parameter; or
 // products of matrices, and parameters that are matrices.

@@ -62,8 +62,7 @@ class Storage {
   virtual void list_without(const std::string& url, const std::function<bool(std::string_view name)>& leaves_out,
                             const std::function<void(Object)>& found);
 
-  virtual Object stat(const std::string& url) = 0;  // name: the URL's last part
-
+  virtual Object stat(const std::string& url) = 0;                 // name: the URL's last part
   virtual void read(const std::string& url, ByteBuffer& out) = 0;  // the whole object; fewer bytes when it has shrunk since
   // `size` bytes from `offset` on. ErrorKind::storage when the object ends before.
   virtual void read(const std::string& url, std::uint64_t offset, std::size_t size, std::uint8_t* out) = 0;

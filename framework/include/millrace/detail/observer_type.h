@@ -1,13 +1,17 @@
 // How an observer's class becomes an ObserverType. Included by observer.h.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "millrace/detail/make_from_table.h"
 #include "millrace/detail/type_description.h"
 #include "millrace/observer.h"
 
 namespace millrace {
+
+const char* to_string(Delivery delivery);
 
 struct ObserverType : TypeDescription {
   Delivery delivery = Delivery::all;

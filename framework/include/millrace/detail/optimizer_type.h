@@ -3,10 +3,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "millrace/detail/make_from_table.h"
+#include "millrace/detail/type_description.h"
 #include "millrace/error.h"
 #include "millrace/kernels/host_element.h"
 #include "millrace/optimizer.h"
