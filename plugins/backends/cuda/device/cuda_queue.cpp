@@ -68,7 +68,7 @@ void CudaStream::end_capture() noexcept {
 
 // ---- Recordings ----
 
-CudaRecording::CudaRecording(std::shared_ptr<CudaStream> stream, cudaGraph_t graph, std::vector<Ref<CudaMark>> marks)
+CudaRecording::CudaRecording(std::shared_ptr<CudaStream> stream, cudaGraph_t graph, std::vector<Ref<RecordedMark>> marks)
     : stream_(std::move(stream)), marks_(std::move(marks)) {
   check(cudaGraphInstantiate(&executable_, graph, 0), "cudaGraphInstantiate");
   const cudaError_t uploaded = cudaGraphUpload(executable_, stream_->native());  // or the first launch would
@@ -213,7 +213,7 @@ std::unique_ptr<Recording> CudaQueue::end_recording() {
     if (!recording_) fail(ErrorKind::device, "end_recording() without begin_recording()");
     recording_ = false;
     cudaGraph_t graph = nullptr;
-    std::vector<Ref<CudaMark>> marks;
+    std::vector<Ref<RecordedMark>> marks;
     marks.swap(recorded_);
     const cudaError_t status = cudaStreamEndCapture(stream_->native(), &graph);
     stream_->end_capture();
@@ -226,7 +226,11 @@ std::unique_ptr<Recording> CudaQueue::end_recording() {
 
 void CudaQueue::launch(Recording& recording) {
   submit("launch", [&](cudaStream_t stream) {
-    check(cudaGraphLaunch(static_cast<CudaRecording&>(recording).native(), stream), "cudaGraphLaunch");
+    const auto& ours = static_cast<const CudaRecording&>(recording);
+    check(cudaGraphLaunch(ours.native(), stream), "cudaGraphLaunch");
+    if (ours.marks().empty()) return;
+    const Ref<CudaMark> end = marks_->record(stream);
+    for (const Ref<RecordedMark>& mark : ours.marks()) mark->launched(end);
   });
 }
 

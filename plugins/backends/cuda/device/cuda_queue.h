@@ -55,15 +55,16 @@ class CudaStream {
 // A CUDA graph, and the marks that its launches set. Waits for its last launch before it goes.
 class CudaRecording final : public Recording {
  public:
-  CudaRecording(std::shared_ptr<CudaStream> stream, cudaGraph_t graph, std::vector<Ref<CudaMark>> marks);
+  CudaRecording(std::shared_ptr<CudaStream> stream, cudaGraph_t graph, std::vector<Ref<RecordedMark>> marks);
   ~CudaRecording() override;
   CudaRecording(const CudaRecording&) = delete;
   CudaRecording& operator=(const CudaRecording&) = delete;
   cudaGraphExec_t native() const { return executable_; }
+  const std::vector<Ref<RecordedMark>>& marks() const { return marks_; }
 
  private:
   std::shared_ptr<CudaStream> stream_;
-  std::vector<Ref<CudaMark>> marks_;
+  std::vector<Ref<RecordedMark>> marks_;
   cudaGraphExec_t executable_ = nullptr;
 };
 
@@ -107,7 +108,7 @@ class CudaQueue final : public Queue {
   const Reaches reaches_;
   const std::shared_ptr<Marks> marks_;
   bool recording_ = false;
-  std::vector<Ref<CudaMark>> recorded_;  // by the present recording
+  std::vector<Ref<RecordedMark>> recorded_;  // by the present recording
 };
 
 }  // namespace millrace::cuda

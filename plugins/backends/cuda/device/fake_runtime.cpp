@@ -15,12 +15,15 @@
 struct CUstream_st {
   int number = 0;
   bool capturing = false, broken = false;
+  std::vector<CUevent_st*> external;  // that the present capture records
 };
 struct CUevent_st {
   std::uint64_t ticket = 0;  // of the work that it was recorded after
 };
-struct CUgraph_st {};
-struct CUgraphExec_st {};
+struct CUgraph_st {
+  std::vector<CUevent_st*> external;  // that each launch records again
+};
+struct CUgraphExec_st : CUgraph_st {};
 
 namespace millrace::cuda::fake {
 namespace {
@@ -35,7 +38,7 @@ struct State {
   cudaError_t last = cudaSuccess;
   bool held = false;
   std::uint64_t submitted = 0, finished = 0;
-  int streams = 0, open = 0, device_of_memory = 0;
+  int streams = 0, open = 0, queries = 0, device_of_memory = 0;
   std::map<const void*, int> device_of;
   std::size_t free = 1 << 20, total = 1 << 20, used = 0;
   std::map<void*, std::size_t> memory;
@@ -155,6 +158,16 @@ void release() {
   s.finished = s.submitted;
   s.changed.notify_all();
 }
+void finish_to(std::uint64_t recorded) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  s.finished = recorded;
+  s.changed.notify_all();
+}
+std::uint64_t recorded() {
+  const std::lock_guard lock(state().mutex);
+  return state().submitted;
+}
 void set_memory(std::size_t free, std::size_t total) {
   state().free = free;
   state().total = total;
@@ -164,6 +177,10 @@ void lie_on(int device, const void* memory) {
     state().device_of_memory = device;
   else
     state().device_of[memory] = device;
+}
+int queries() {
+  const std::lock_guard lock(state().mutex);
+  return state().queries;
 }
 int open_things() { return state().open; }
 
@@ -204,6 +221,14 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   (*stream)->number = ++state().streams;
   return cudaSuccess;
 }
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
+  *lowest = 0;
+  *highest = -5;
+  return cudaSuccess;
+}
 cudaError_t cudaStreamDestroy(cudaStream_t stream) { return fake::close(stream); }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   const cudaError_t status = call("synchronise", stream);
@@ -219,6 +244,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   stream->capturing = true;
   stream->broken = false;
+  stream->external.clear();
   return call("begin capture", stream);
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
@@ -227,6 +253,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   *graph = nullptr;
   if (stream->broken || status != cudaSuccess) return status == cudaSuccess ? cudaErrorStreamCaptureInvalidated : status;
   fake::open(graph);
+  (*graph)->external = stream->external;
   return cudaSuccess;
 }
 
@@ -240,11 +267,13 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (status == cudaSuccess) fake::record(event);
   return status;
 }
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t, cudaStream_t stream, unsigned flags) {
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+  stream->external.push_back(event);
   return call(flags == cudaEventRecordExternal ? "record external" : "record", stream);
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::lock_guard lock(state().mutex);
+  ++state().queries;
   if (state().failed != cudaSuccess) return state().failed;
   if (state().finished >= event->ticket) return cudaSuccess;
   state().last = cudaErrorNotReady;
@@ -252,7 +281,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   *milliseconds = static_cast<float>(end->ticket - begin->ticket);
-  return cudaSuccess;
+  return state().failed;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) { return fake::wait_for(event->ticket); }
 
@@ -298,13 +327,20 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   return cudaSuccess;
 }
 
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t, unsigned long long) {
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
   const cudaError_t status = call("instantiate");
-  if (status == cudaSuccess) fake::open(executable);
-  return status;
+  if (status != cudaSuccess) return status;
+  fake::open(executable);
+  (*executable)->external = graph->external;
+  return cudaSuccess;
 }
 cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t stream) { return call("upload", stream); }
-cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t stream) { return call("launch graph", stream); }
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  const cudaError_t status = call("launch graph", stream);
+  if (status != cudaSuccess) return status;
+  for (CUevent_st* const event : executable->external) fake::record(event);
+  return cudaSuccess;
+}
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return fake::close(graph); }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) { return fake::close(executable); }
 

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,10 +19,13 @@ void fail_next(const std::string& call, cudaError_t status);  // the next call w
 void invalidate_next(const std::string& call);                // it succeeds, and has broken the capture that it was part of
 void fail_work(cudaError_t status);                           // of all that waits and asks from now on: the device has failed
 
-void hold();                                           // work that is recorded from now on does not finish ...
-void release();                                        // ... until now
-void set_memory(std::size_t free, std::size_t total);  // allocations beyond fail
+void hold();                                            // work that is recorded from now on does not finish ...
+void release();                                         // ... until now
+std::uint64_t recorded();                               // how many pieces of work
+void finish_to(std::uint64_t recorded);                 // so many of them finish
+void set_memory(std::size_t free, std::size_t total);   // allocations beyond fail
 void lie_on(int device, const void* memory = nullptr);  // that memory; null: all that is asked about
-int open_things();                                     // streams, events, graphs, memory: 0 when everything was given back
+int queries();                                          // of events: whether they are complete
+int open_things();                                      // streams, events, graphs, memory: 0 when everything was given back
 
 }  // namespace millrace::cuda::fake

@@ -149,9 +149,35 @@ TEST_F(OnFakeRuntime, RecordsOnceAndLaunchesOften) {
   queue_->launch(*recording);
   queue_->launch(*recording);
   const std::vector<std::string> expected = {
-      "make pool",        "begin capture on 2", "launch scale on 2", "record external on 2", "launch add on 2",
-      "end capture on 2", "instantiate",        "upload on 2",       "launch graph on 2",    "launch graph on 2"};
+      "make pool",   "begin capture on 2", "launch scale on 2", "record external on 2", "launch add on 2",   "end capture on 2",
+      "instantiate", "upload on 2",        "launch graph on 2", "record on 2",          "launch graph on 2", "record on 2"};
   EXPECT_EQ(fake::calls(), expected);
+}
+
+// As when the host is a step ahead of the device: CUDA's event stands for the second launch from then on.
+TEST_F(OnFakeRuntime, TheHostLearnsOfALaunchThoughTheNextOneIsSubmitted) {
+  queue_->begin_recording();
+  queue_->run(Scale<float>{});
+  const Ref<Mark> mark = queue_->recorded_mark();
+  const std::unique_ptr<Recording> recording = queue_->end_recording();
+  EXPECT_TRUE(mark->complete()) << "it was not launched yet";
+  fake::hold();
+  const Ref<Mark> before = queue_->mark();
+  std::atomic<bool> both_launched{false}, called{false};
+  before->then([&] {  // on the thread that calls what comes next
+    while (!both_launched) std::this_thread::yield();
+  });
+  queue_->launch(*recording);
+  mark->then([&] { called = true; });
+  const std::uint64_t first = fake::recorded();
+  queue_->launch(*recording);
+  both_launched = true;
+  fake::finish_to(first);
+  for (int i = 0; i < 2000 && !called; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(called);
+  EXPECT_FALSE(mark->complete()) << "the second launch runs";
+  fake::release();
+  EXPECT_TRUE(mark->complete());
 }
 
 TEST_F(OnFakeRuntime, ARecordingThatACallFailsIsEndedAndNamesIt) {

@@ -41,6 +41,30 @@ void CudaMark::then(std::function<void()> done) {
   done();
 }
 
+bool RecordedMark::complete() const {
+  const Ref<CudaMark> latest = end();
+  return !latest || latest->complete();
+}
+
+void RecordedMark::wait() const {
+  if (const Ref<CudaMark> latest = end()) latest->wait();
+}
+
+void RecordedMark::then(std::function<void()> done) {
+  if (const Ref<CudaMark> latest = end()) return latest->then(std::move(done));
+  done();
+}
+
+void RecordedMark::launched(Ref<CudaMark> end) {
+  const std::lock_guard lock(mutex_);
+  end_ = std::move(end);
+}
+
+Ref<CudaMark> RecordedMark::end() const {
+  const std::lock_guard lock(mutex_);
+  return end_;
+}
+
 std::shared_ptr<Marks> Marks::make(int device) { return std::shared_ptr<Marks>(new Marks(device)); }
 
 Marks::~Marks() {
@@ -54,8 +78,8 @@ Ref<CudaMark> Marks::record(cudaStream_t stream, bool timed) {
   return mark;
 }
 
-Ref<CudaMark> Marks::record_external(cudaStream_t stream) {
-  auto mark = make_ref<CudaMark>(shared_from_this());
+Ref<RecordedMark> Marks::record_external(cudaStream_t stream) {
+  auto mark = make_ref<RecordedMark>(shared_from_this());
   check(cudaEventRecordWithFlags(mark->native(), stream, cudaEventRecordExternal), "cudaEventRecordWithFlags");
   return mark;
 }

@@ -19,7 +19,7 @@ class Marks;
 
 // Thread-safe. An error of the device completes it, since CUDA keeps such an error and every later call meets it: complete() is
 // then true, wait() throws, and what then() was given is called.
-class CudaMark final : public Event {
+class CudaMark : public Event {
  public:
   explicit CudaMark(std::shared_ptr<Marks> marks, bool timed = false);
   ~CudaMark() override;
@@ -32,6 +32,24 @@ class CudaMark final : public Event {
   std::shared_ptr<Marks> marks_;
   const bool timed_;  // keeps the time; made for itself, since marks are seldom timed
   cudaEvent_t event_ = nullptr;
+};
+
+// A mark in a recording, which each launch sets again. Streams wait for the point where it stands. The host waits for the end of
+// the latest launch at the time of the call: CUDA's event stands for the next launch as soon as that one is submitted, while this
+// one may still run. Complete before the first launch.
+class RecordedMark final : public CudaMark {
+ public:
+  using CudaMark::CudaMark;
+  bool complete() const override;
+  void wait() const override;
+  void then(std::function<void()> done) override;
+  void launched(Ref<CudaMark> end);
+
+ private:
+  Ref<CudaMark> end() const;
+
+  mutable std::mutex mutex_;
+  Ref<CudaMark> end_;  // null: not launched yet
 };
 
 // The marks of one stream: spare events, and a thread that starts with the first then() and waits in the order of those calls.
@@ -47,7 +65,7 @@ class Marks : public std::enable_shared_from_this<Marks> {
   Ref<CudaMark> record(cudaStream_t stream, bool timed = false);
   // In a stream that is being captured: each launch of the graph records the event again. REQUIRES: the mark lives as long as the
   // graph.
-  Ref<CudaMark> record_external(cudaStream_t stream);
+  Ref<RecordedMark> record_external(cudaStream_t stream);
 
   // Calls everything that then() was given, and ends the thread. REQUIRES: the stream is idle or failed; not on that thread.
   // From then on then() waits by itself.

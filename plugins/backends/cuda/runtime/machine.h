@@ -118,7 +118,8 @@ class Queue {
   virtual void wait(const Ref<Event>& mark) = 0;  // null: nothing to wait for
 
   // Between begin and end nothing runs: what is submitted becomes a Recording. mark() is replaced by recorded_mark(): a mark that
-  // each launch sets again, for other queues to wait for after the launch.
+  // each launch sets again, for other queues to wait for after the launch. What the host asks of it is of the latest launch then,
+  // and may be known as late as that launch's end.
   virtual void begin_recording() = 0;
   virtual Ref<Mark> recorded_mark() = 0;
   virtual std::unique_ptr<Recording> end_recording() = 0;
