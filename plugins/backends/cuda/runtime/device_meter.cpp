@@ -9,19 +9,19 @@ DeviceMeter::Piece::~Piece() {
   try {
     Ref<Mark> end = queue_.timed_mark();
     const std::lock_guard lock(meter_->mutex_);
-    meter_->submitted_.push_back({kind_, begin_, std::move(end)});
+    meter_->submitted_[&queue_].push_back({kind_, begin_, std::move(end)});
     meter_->count_complete();
   } catch (const Error&) {  // the device has failed; its next use says so
   }
 }
 
-// Pieces of several queues complete in another order than they were submitted; a device works on few at a time.
+// The host may be many steps ahead: of each queue only the oldest piece that is not complete is asked for.
 void DeviceMeter::count_complete() {
-  std::erase_if(submitted_, [this](const Submitted& piece) {
-    if (!piece.end->complete()) return false;
-    times_.*piece.kind += machine_.seconds_between(*piece.begin, *piece.end);
-    return true;
-  });
+  for (auto& [queue, pieces] : submitted_) {
+    for (; !pieces.empty() && pieces.front().end->complete(); pieces.pop_front()) {
+      times_.*pieces.front().kind += machine_.seconds_between(*pieces.front().begin, *pieces.front().end);
+    }
+  }
 }
 
 DeviceTimes DeviceMeter::times() {

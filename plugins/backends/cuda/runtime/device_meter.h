@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <mutex>
 
 #include "machine.h"
@@ -16,7 +17,7 @@ class DeviceMeter {
   explicit DeviceMeter(Machine& machine) : machine_(machine) {}
 
   // What is submitted to `queue` while this lives adds to a member of DeviceTimes. Not within a recording. `meter`: null: nothing
-  // is measured.
+  // is measured. REQUIRES: the queue lives until the meter is used no more.
   class Piece {
    public:
     Piece(DeviceMeter* meter, Queue& queue, double DeviceTimes::*kind)
@@ -42,8 +43,8 @@ class DeviceMeter {
   void count_complete();  // REQUIRES: mutex_ is held
 
   Machine& machine_;
-  std::mutex mutex_;  // of what follows
-  std::deque<Submitted> submitted_;
+  std::mutex mutex_;                                         // of what follows
+  std::map<const Queue*, std::deque<Submitted>> submitted_;  // a queue's pieces become complete in their order
   DeviceTimes times_;
 };
 

@@ -1,0 +1,42 @@
+// How long a device worked, on a runtime that is acted out: what is asked of the driver meanwhile.
+#include "fake_runtime_fixture.h"
+#include "runtime/device_meter.h"
+
+namespace millrace::cuda {
+namespace {
+
+class MeterOnFakeRuntime : public OnFakeRuntime {
+ protected:
+  void work(Queue& queue, int pieces) {
+    for (int i = 0; i < pieces; ++i) DeviceMeter::Piece(&meter_, queue, &DeviceTimes::training);
+  }
+  DeviceMeter meter_{*machine_};
+};
+
+// Each question is a call of the driver, under a lock.
+TEST_F(MeterOnFakeRuntime, AsksForOnePieceOfAQueueHoweverFarTheHostIsAhead) {
+  const std::unique_ptr<Queue> other = machine_->make_queue("update");
+  fake::hold();
+  work(*queue_, 100);
+  work(*other, 100);
+  const int before = fake::queries();
+  work(*queue_, 1);
+  EXPECT_EQ(fake::queries() - before, 2);
+  EXPECT_EQ(meter_.times().training, 0);
+  fake::release();
+  EXPECT_NEAR(meter_.times().training, 0.201, 1e-6);  // this runtime's marks are a millisecond apart
+}
+
+TEST_F(MeterOnFakeRuntime, KeepsWhatItKnowsWhenTheDeviceFails) {
+  fake::hold();
+  const std::uint64_t before = fake::recorded();
+  work(*queue_, 3);
+  fake::finish_to(before + 2);  // the first piece: two marks
+  EXPECT_NEAR(meter_.times().training, 0.001, 1e-6);
+  fake::fail_work(cudaErrorLaunchFailure);
+  EXPECT_NEAR(meter_.times().training, 0.001, 1e-6);
+  EXPECT_NEAR(meter_.times().training, 0.001, 1e-6) << "asked again";
+}
+
+}  // namespace
+}  // namespace millrace::cuda
