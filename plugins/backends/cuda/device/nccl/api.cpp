@@ -14,7 +14,7 @@ std::string version_text(int version) { return fmt::format("{}.{}.{}", version /
 
 }  // namespace
 
-void set_nccl_environment() { setenv("NCCL_ALGO", "^NVLS", 0); }
+void set_nccl_environment() { setenv("NCCL_ALGO", "^NVLS,NVLSTree", 0); }
 
 NcclApi load_nccl() {
   const Library library({"libnccl.so.2"});

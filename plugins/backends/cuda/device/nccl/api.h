@@ -20,9 +20,9 @@ struct NcclApi {
   cudaError_t (*set_device)(int) = nullptr;  // the CUDA runtime's; in the table so that tests need no runtime
 };
 
-// NCCL may add up in NVLink's switches ("NVLS"), whose order of additions differs from call to call with some drivers. Unless
-// NCCL_ALGO is in the environment, this excludes them, so that two runs give the same bits. REQUIRES: no other thread runs, since
-// it may read the environment.
+// NCCL may add up in NVLink's switches ("NVLS", on several machines "NVLSTree"), whose order of additions differs from call to
+// call with some drivers. Unless NCCL_ALGO is in the environment, this excludes them, so that two runs give the same bits.
+// REQUIRES: no other thread runs, since it may read the environment.
 void set_nccl_environment();
 
 // Opens libnccl.so.2. Throws Error(device) that says where it was looked for, or that it is too old.

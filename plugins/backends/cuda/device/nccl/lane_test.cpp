@@ -77,7 +77,7 @@ TEST(NcclEnvironment, ExcludesSumsInTheSwitchesWhereTheUserHasNotChosen) {
   const std::string restored = before == nullptr ? "" : before;
   unsetenv("NCCL_ALGO");
   set_nccl_environment();
-  EXPECT_STREQ(std::getenv("NCCL_ALGO"), "^NVLS");
+  EXPECT_STREQ(std::getenv("NCCL_ALGO"), "^NVLS,NVLSTree");
   setenv("NCCL_ALGO", "Ring", 1);
   set_nccl_environment();
   EXPECT_STREQ(std::getenv("NCCL_ALGO"), "Ring");
