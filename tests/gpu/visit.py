@@ -59,14 +59,14 @@ STEPS = (
     Step("files", 60, "measure", FILES),
     Step("racecheck", 60, "measure", SANITIZER % "racecheck"),
     Step("replica", 65, "run_tests", "GpuReplica.*"),
-    # max-autotune takes minutes, and times kernels on the device: it comes when nothing else is left to measure.
-    Step("resnet50, max-autotune", 270, "race", BENCH + "--serve"),
     Step("bits", 40, "run_tests", "*TrainToTheSameBitsInBf16/* *TrainToTheSameBitsInEveryWay/*"),
     Step("rest", 60, "run_tests", "*GpuNetworks.AgreeInTf32/* *GpuOperators.AgreeInTf32/* *GpuGradients.*"),
     Step("conformance", 30, "measure", "{tests}/conformance_test --gtest_filter=Discovered/EveryBackend.*/{backend}"),
     Step("recordings off", 60, "run_what_failed", "env MILLRACE_CUDA_WITHOUT=recordings "),
     Step("shortcuts off", 60, "run_what_failed",
          "env MILLRACE_CUDA_WITHOUT=accumulate,two_gradients,sign_bits,last_block,norm_pool "),
+    # max-autotune takes minutes, and times kernels on the device: it comes when nothing else is left.
+    Step("resnet50, max-autotune", 270, "race", BENCH + "--serve"),
     Step("airbench, max-autotune", 200, "race", AIRBENCH))
 # What stands for {NAME} in commands, beside folders of {programs}. --set changes one.
 NAMES = {"backend": "cuda", "network": "resnet50", "sizes": "--tune measure --batch 256 --steps 25", "airbench": "",
@@ -257,9 +257,11 @@ class Visit:
             os.rename(os.path.dirname(images[0]) if images else place + ".part", place)  # a whole folder or none
 
     def start_peers(self, step, until):
-        for name in [name for name in PEERS if not self.done(name)]:
-            self.start_peer(name)
-            self.unpack("cifar10")  # after the first one, which needs no images
+        for name in PEERS:
+            if name == "airbench":  # the first peer compiles meanwhile
+                self.unpack("cifar10")
+            if not self.done(name):
+                self.start_peer(name)
         place = self.names["photographs"]
         if not os.path.exists(place) and self.run(step.command, until)[1] == 0:
             for i, image in enumerate(glob.glob(place + ".part/train/*/*.jpg") * 19):  # each name costs a decoding
@@ -298,10 +300,12 @@ class Visit:
 
     def train(self, command, seed, until):
         lines, status = self.run("%s --set=run.seed=%d" % (command, seed), until)
-        epochs, tests = ([e for e in objects(lines) if e["event"] == kind] for kind in ("epoch", "validate"))
-        if status or not tests:
+        events = [e for e in objects(lines) if e["event"] in ("epoch", "validate")]
+        found = {e["graph"]: e["accuracy"] for e in events if e["event"] == "validate"}
+        if status or not found.keys() >= {"validate", "final"}:
             return {"status": status}
-        return {"seconds": sum(e["seconds"] for e in epochs), "accuracy": tests[-1]["accuracy"]}
+        return {"seconds": sum(e["seconds"] for e in events if e["event"] == "epoch"), "accuracy": found["validate"],
+                "accuracy_tta": found["final"]}
 
     def measure(self, step, until):
         """Of what it prints, epochs of a run are figures; other objects are findings, such as layers and answers."""

@@ -23,7 +23,7 @@ BUILD, WORK = (os.path.abspath(word) for word in sys.argv[1:3])
 GPU = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAMS, FIRST, SECOND, THIRD, FOURTH = (os.path.join(WORK, name) for name in ("programs", "first", "second", "third", "fourth"))
 PEER = """
-import json, sys, time
+import json, os, sys, time
 say = lambda **figures: print(json.dumps(figures), flush=True)
 say(loaded=True)
 {ready}
@@ -86,7 +86,8 @@ def make_programs():
     write(os.path.join(PROGRAMS, "tests/gpu_questions"), QUESTIONS)
     write(NAMES["sanitizer"], SANITIZER)
     write(os.path.join(PROGRAMS, "tests/peers/resnet50.py"), PEER.format(ready="say(ready=True)"))
-    write(os.path.join(PROGRAMS, "tests/peers/airbench.py"), PEER.format(ready="time.sleep(3600)"))
+    write(os.path.join(PROGRAMS, "tests/peers/airbench.py"), PEER.format(
+        ready="os.listdir(sys.argv[sys.argv.index('--data') + 1])\ntime.sleep(3600)"))
     subprocess.run([os.path.join(BUILD, "bin/pipeline-data"), "shapes", os.path.join(WORK, "data"), "--count", "40",
                     "--validation", "20"], check=True, stdout=subprocess.DEVNULL)
     os.makedirs(os.path.join(WORK, "lend"))
@@ -153,7 +154,7 @@ def killed_visit():
     expect(answers == ["question device", "question events", "question dgrad", "question genstats"], "answers: %s" % answers)
     expect(outcomes(events)["memcheck"] == "done" and "2 hazards" in outcomes(events)["racecheck"], "%s" % outcomes(events))
     figures = {(e["part"], e["side"]) for e in events
-               if e["event"] == "figure" and ("accuracy" in e or "images_per_second" in e)}
+               if e["event"] == "figure" and ({"accuracy", "accuracy_tta"} <= e.keys() or "images_per_second" in e)}
     expect({("resnet50", "millrace"), ("resnet50", "pytorch"), ("airbench", "millrace")} <= figures, "figures: %s" % figures)
     expect(("airbench", "pytorch") not in figures, "a peer that never is ready was measured")
     with open(os.path.join(FIRST, "log.txt")) as file:
@@ -162,6 +163,7 @@ def killed_visit():
 
 
 def continued_visit(before):
+    shutil.rmtree(NAMES["cifar10"])  # as on another machine
     process = visit(SECOND, "--continue", os.path.join(FIRST, "journal.jsonl"), "--seconds", "390")
     said = process.communicate(timeout=300)[0]
     print(said)
@@ -179,6 +181,8 @@ def continued_visit(before):
     failed = {test: [result] * 2 for test, result in {**PLANTED, UNDER_WAY: "hung"}.items()
               if result not in ("passed", "skipped")}
     expect(alone == failed, "what failed, alone: %s" % alone)
+    peers = [str(e["ready"]) for e in events if e["event"] == "peer"]
+    expect(not any("Error" in said for said in peers), "a peer began without its images: %s" % peers)
     begun = [e["part"] for e in events[len(before):] if e["event"] == "begin"]
     for step, outcome in outcomes(before).items():
         expect(outcome != "done" or step not in begun, step + " was done, and is done again")
