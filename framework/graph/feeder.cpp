@@ -393,9 +393,10 @@ void Feeder::fetch(Sample& sample) const {
       sample.content = hash_bytes(sample.numbers.data(), sample.numbers.size() * sizeof(float), sample.content);
     }
   }
-  // A cache holds the label that came to it, which was numbered already; its file may be that of a run with another `only`.
-  const bool numbered = sample.cached && order_.numbers_labels();
-  sample.label = order_.label(numbered ? source_.label(sample.key.index) : sample.label);
+  // A cache holds the label that came to it, as `only` numbered it, and its file may be that of a run with another `only` or
+  // none. What the source does not know without reading, no `only` has numbered.
+  const std::int32_t listed = sample.cached ? source_.label(sample.key.index) : -1;
+  sample.label = order_.label(listed >= 0 ? listed : sample.label);
 }
 
 void Feeder::retry(Packet packet) {

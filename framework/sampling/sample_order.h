@@ -24,7 +24,6 @@ class SampleOrder {
   std::uint64_t size() const { return size_; }                             // positions of an epoch
   std::uint64_t index(std::uint64_t epoch, std::uint64_t position) const;  // REQUIRES: position < size()
   std::int32_t label(std::int32_t of_source) const;                        // as `only` numbers it
-  bool numbers_labels() const { return !labels_.empty(); }                 // then the source knows those of all that it gives
   std::vector<std::string> classes() const { return classes_; }
 
   // The chosen samples, each once, in the order of the listing.

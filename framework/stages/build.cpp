@@ -23,9 +23,12 @@ namespace millrace {
 
 namespace {
 
-// What caches hold also depends on what targets are.
-std::uint64_t combined(std::uint64_t fingerprint, const TargetSpec& target) {
-  if (fingerprint == 0 || target.kind == TargetSpec::Kind::none) return fingerprint;
+// What caches hold also depends on what the source makes of its data: labels and numbers, which the listing's hash knows, and
+// targets.
+std::uint64_t combined(std::uint64_t fingerprint, std::uint64_t listing, const TargetSpec& target) {
+  if (fingerprint == 0) return 0;
+  fingerprint = combine(fingerprint, listing);
+  if (target.kind == TargetSpec::Kind::none) return fingerprint;
   const std::uint64_t kind = combine(static_cast<std::uint64_t>(target.kind), static_cast<std::uint64_t>(target.scale));
   return combine(fingerprint, combine(kind, hash_bytes(target.classes.data(), target.classes.size(), target.ignored)));
 }
@@ -236,7 +239,7 @@ void GraphBuild::open_source(std::size_t index) {
   if (auto colours = source.colours(); !colours.empty()) data_.colours = std::move(colours);
   require_each_once();
   data_.is_labelled = source.label(order.listed(0)) >= 0;
-  data_.fingerprint = combined(source.fingerprint(), data_.target);
+  data_.fingerprint = combined(source.fingerprint(), data_.listing_hash, data_.target);
 }
 
 void GraphBuild::count_classes(const SampleOrder& order) {

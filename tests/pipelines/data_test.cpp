@@ -1,4 +1,6 @@
 // pipeline-data as a user meets it, and what a run does with caches and bad samples.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -179,6 +181,33 @@ TEST(Cache, LabelsOfChosenClassesAreNumberedOnce) {
   losses("\"decode_image\", \"cache\"", turned, file);
   ASSERT_TRUE(std::filesystem::exists(folder / "set.cache"));
   EXPECT_EQ(losses("\"decode_image\", \"cache\"", here, file), plain) << "out of a file with the labels of another order";
+}
+
+// Each is followed by a run without it, and by itself again.
+TEST(Cache, AFileGivesTheLabelsThatTheFileOfTheRunAsksFor) {
+  const TemporaryFolder folder;
+  std::vector<std::string> classes;
+  for (const auto& entry : std::filesystem::directory_iterator(shapes() + "/train"))
+    classes.push_back('"' + entry.path().filename().string() + '"');
+  std::sort(classes.rbegin(), classes.rend());
+  const auto stream = [&](bool is_cached, const std::string& setting) {
+    const std::string file = data_file(folder, shapes(), is_cached ? R"("decode_image", "cache")" : R"("decode_image")",
+                                       is_cached ? "[train.cache]\nfile = \"" + folder / "set.cache" + "\"\n" : "");
+    std::vector<std::string> command = {tool("pipeline-run"), file, "--json", "--set", "run.folder="};
+    if (!setting.empty()) command.insert(command.end(), {"--set", setting});
+    const Outcome outcome = run_command(command);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.code == 0 ? events(outcome, "epoch").back().at("stream_hash").get<std::string>() : "";
+  };
+  const std::string all = stream(false, "");
+  for (const std::string& setting :
+       {std::string(R"(train.read.only=["star", "ring"])"), fmt::format("train.read.classes=[{}]", fmt::join(classes, ", "))}) {
+    const std::string plain = stream(false, setting);
+    EXPECT_NE(plain, all);
+    EXPECT_EQ(stream(true, setting), plain);
+    EXPECT_EQ(stream(true, ""), all) << "out of a file that was made with " << setting;
+    EXPECT_EQ(stream(true, setting), plain) << "out of a file that was made without it";
+  }
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ struct DataContext : StageSite {
   std::vector<std::string> classes;     // names by label, of the source or else of the weights
   std::vector<std::string> colours;     // of each class, "#804080", of the source or else of the weights
   std::uint64_t samples_per_epoch = 0;  // of the source
-  std::uint64_t fingerprint = 0;        // of the source's listing, its targets and the tables of all stages so far; 0: none
+  std::uint64_t fingerprint = 0;        // of what the source lists and gives, and of the tables of all stages after it; 0: none
 };
 
 // Also the replicas, the steps and the batch's size.

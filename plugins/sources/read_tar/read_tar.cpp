@@ -261,8 +261,8 @@ void ReadTar::read_indices(std::vector<Shard> shards) {
 
   std::uint64_t end = 0;
   largest_ = memory_ = 0;
-  fingerprint_ = hash_text("read_tar");
-  labelled_ = !settings_.label.empty();  // else by what the shards have
+  fingerprint_ = combine(hash_text("read_tar"), hash_text(settings_.target));  // the listing's hash knows labels and numbers
+  labelled_ = !settings_.label.empty();                                        // else by what the shards have
   for (Indexed& indexed : shards_) {
     const TarIndex& index = indexed.index;
     indexed.end = end += index.size();

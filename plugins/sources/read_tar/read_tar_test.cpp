@@ -280,6 +280,11 @@ TEST_F(ReadTarTest, FingerprintsTellShardsApart) {
   const std::uint64_t first = opened({})->fingerprint();
   EXPECT_NE(first, 0U);
   EXPECT_EQ(opened({})->fingerprint(), first);
+  ReadTar::Params clean, dirty;
+  clean.target = dirty.target = "image";
+  clean.target_name = "clean";
+  dirty.target_name = "dirty";
+  EXPECT_NE(opened(clean)->fingerprint(), opened(dirty)->fingerprint()) << "a cache holds these targets or those";
   const std::filesystem::path again = folder_.write("s.tar", TarWriter().file("a.jpg", "2").end().bytes());
   last_write_time(again, last_write_time(again) + std::chrono::seconds(1));  // of many systems it stands still for milliseconds
   EXPECT_NE(opened({})->fingerprint(), first);
