@@ -201,6 +201,17 @@ void place_window(Sample& sample, ImageShape window) {
   sample.windowed = true;
 }
 
+void execute_pending(Sample& sample, ImageShape window) {
+  const ImageShape shape = sample.image().shape;
+  if (sample.windowed && window.is_static()) {  // from the window's first pixel to the image's
+    AugmentationRecord& record = sample.record;
+    record.x = narrow(record.x - record.step_x * centred(shape.width, window.width));
+    record.y = narrow(record.y - record.step_y * centred(shape.height, window.height));
+  }
+  sample.windowed = false;
+  apply_pending(sample, shape);
+}
+
 void apply_pending(Sample& sample, ImageShape window) {
   const AugmentationRecord& record = sample.record;
   const ImageView image = sample.image();

@@ -245,9 +245,27 @@ TEST_F(SampleTest, AppliesAPendingRecordToTheWholeImageWithoutAWindow) {
   EXPECT_EQ(pixels(), expected);
 }
 
+TEST_F(SampleTest, ExecutesAPendingRecordOnTheWholeImage) {
+  const TestImage source(8, 9, 1);
+  const ImageShape window{4, 5, 1};
+  show(source);
+  place_window(sample_, window);
+  sample_.record.flip_x(5);
+  sample_.record.translate(1, -1);
+  sample_.record.border = Border::edge;
+  const auto expected = apply(sample_.record, source.image, window);
+  execute_pending(sample_, window);
+  EXPECT_EQ(sample_.image().shape, source.image.shape);
+  EXPECT_TRUE(sample_.record.is_identity());
+  place_window(sample_, window);
+  apply_pending(sample_, window);
+  EXPECT_EQ(pixels(), expected) << "the window shows what it would have shown";
+}
+
 TEST_F(SampleTest, LeavesTheImageAloneWhenNothingIsPending) {
   const TestImage source(6, 6, 1);
   show(source);
+  execute_pending(sample_, {4, 4, 1});
   apply_pending(sample_, {4, 4, 1});
   EXPECT_EQ(sample_.image().shape, source.image.shape);
   EXPECT_EQ(pixels(), source.bytes);

@@ -100,9 +100,6 @@ class Line {
   }
 
   Sample& sample() { return batch_->samples[0]; }
-  ImageShape shape() {  // of what the next stage finds
-    return sample().windowed && window_.is_static() ? window_ : sample().image().shape;
-  }
   const std::string& what() const { return what_; }
 
   // Through `batch`, with what the network sees of it.
@@ -214,7 +211,7 @@ void augment_somehow(Line& line, Draw& draw) {
 }
 
 void change_somehow(Line& line, Draw& draw) {
-  const ImageShape shape = line.shape();
+  const ImageShape shape = line.sample().image().shape;
   switch (draw.integer(0, 4)) {
     case 0: return line.add("resize", table({{"size", pair(draw.integer(24, 70), draw.integer(24, 70))}}));
     case 1: return line.add("resize", table({{"short_side", Value(draw.integer(24, 70))}}));

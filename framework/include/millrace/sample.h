@@ -60,7 +60,7 @@ class Sample : public SampleOrigin, public SampleState {
   std::int32_t label = -1;     // class index
   std::vector<float> numbers;  // to be predicted: as many as Source::numbers() says, or rows of as many one after the other
                                // (Source::has_rows()). What is a place (boxes) is meant in the source image: seen_source()
-  AugmentationRecord record;   // pending; executed at ingest or by apply_pending()
+  AugmentationRecord record;   // pending; executed at ingest or by execute_pending()
 
   ImageView image() const { return pixels_.image; }  // the pixels, to be read
   // Mutable access to the pixels, for any change; clears resident() and source_map().
@@ -113,9 +113,11 @@ class Sample : public SampleOrigin, public SampleState {
 
 // Centres the window in the image (centre.h), by the record, once after set_image(). Stages that edit the record call it first.
 void place_window(Sample& sample, ImageShape window);
-// Executes a pending record on the host, for image and target: before pixels are resampled, or changed by where they are. What
-// recolours each pixel alone need not call it; what a shift uncovers then keeps its fill. `window`: what the record yields; one
-// that is not static: the whole image.
+// Executes a pending record on the host, for image and target: before pixels are cut out, resampled, or changed by where they
+// are. The image keeps its size, and the window, seen in its middle, shows what the record yields. What recolours each pixel
+// alone need not call it; what a shift uncovers then keeps its fill. A `window` that is not static: the whole image.
+void execute_pending(Sample& sample, ImageShape window);
+// The same where the window alone is wanted: the image becomes what the record yields.
 void apply_pending(Sample& sample, ImageShape window);
 
 // From pixels of the window to pixels of the source image, the record included; unknown where source_map() is. For masks and

@@ -71,7 +71,7 @@ void Augment::process(Sample& sample, Draw& draw) {
   check_size(window_, target_scale_);
   const Geometry::Placement placement = geometry_.draw(sample, draw);
   if (on_host_) {
-    execute_record(sample, window());
+    execute_pending(sample, window());
     if (crop_) crop_->apply(sample, draw);
     Canvas canvas(sample, geometry_.outside());
     policies_.apply(canvas, draw);
@@ -86,7 +86,7 @@ void Augment::erase(Sample& sample, Draw& draw, ImageShape window) const {
   const ImageShape seen{std::min(shape.height, window.height), std::min(shape.width, window.width), shape.channels};
   const Erasing::Boxes& boxes = erasing_->draw(draw, seen);
   if (!boxes.happens) return;
-  execute_record(sample, window);
+  execute_pending(sample, window);
   erasing_->apply(sample.change_colours(), boxes, seen);
 }
 

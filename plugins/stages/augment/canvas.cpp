@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "millrace/util/centre.h"
-
 namespace millrace {
 
 void Canvas::warp(const AffineMap& from_source) {
@@ -27,17 +25,6 @@ void Canvas::warp_target(const AffineMap& to_source) {
               classes ? Interpolation::nearest : outside_.interpolation, outside_.border, classes ? ignored : outside_.fill, to,
               spec.scale);
   sample_.set_target(to);
-}
-
-void execute_record(Sample& sample, ImageShape window) {
-  const ImageShape shape = sample.image().shape;
-  AugmentationRecord& record = sample.record;
-  if (sample.windowed) {  // from the window's first pixel to the image's
-    record.x = static_cast<std::int16_t>(record.x - record.step_x * centred(shape.width, window.width));
-    record.y = static_cast<std::int16_t>(record.y - record.step_y * centred(shape.height, window.height));
-    sample.windowed = false;
-  }
-  apply_pending(sample, shape);
 }
 
 }  // namespace millrace

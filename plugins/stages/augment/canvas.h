@@ -13,7 +13,7 @@ struct Outside {
 };
 
 // A sample whose pixels are changed on the host. Its size stays. Lives as long as a call of process(); refers to the sample.
-// REQUIRES: no record is pending, see execute_record().
+// REQUIRES: no record is pending, see execute_pending().
 class Canvas {
  public:
   Canvas(Sample& sample, const Outside& outside) : sample_(sample), outside_(outside) {}
@@ -39,9 +39,5 @@ class Canvas {
   Sample& sample_;
   const Outside& outside_;
 };
-
-// Executes a pending record on the whole image: its size stays, and the window, seen in its middle, shows what it would have
-// shown.
-void execute_record(Sample& sample, ImageShape window);
 
 }  // namespace millrace

@@ -50,7 +50,7 @@ void cut_out(const ImageView& from, int top, int left, const Image& piece) {
 }  // namespace
 
 void Crop::process(Sample& sample, Draw& draw) {
-  apply_pending(sample, window_);
+  execute_pending(sample, window_);
   const ImageView from = sample.image();
   const int rows = from.shape.height - piece_.height, columns = from.shape.width - piece_.width;
   if (rows < 0 || columns < 0) {

@@ -12,7 +12,7 @@ namespace millrace {
 //   size     = [224, 224]
 //   position = "random"     # or "centre"
 //
-// Ports: in, out: ImageChunk, uint8. A pending augmentation record is applied first. The same piece is cut out of a target.
+// Ports: in, out: ImageChunk, uint8. A pending record is executed first, on the whole image. A target is cut in the same way.
 // Order of draws: for "random" the row, then the column, each evenly among all that fit. "centre" draws nothing; where the
 // middle of an odd difference is, millrace/util/centre.h says.
 // Threading: parallel.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <vector>
 
 #include "millrace/error.h"
@@ -133,6 +134,23 @@ TEST_F(CropTest, AppliesAPendingRecordFirst) {
   sample_.record.border = Border::edge;
   sample_.record.translate(-1, -1);
   EXPECT_EQ(cut(stage), (std::pair{3, 3}));
+}
+
+// As `augment` leaves it, whose window is the network's input: a random piece would be the middle else.
+TEST_F(CropTest, CutsOutOfTheWholeImageWhateverTheNetworkWillSee) {
+  params_.size = {4, 4};
+  params_.position = "random";
+  context_.window = {4, 4, 2};
+  Crop stage(params_, context_);
+  std::set<std::pair<int, int>> places;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    show({8, 8, 2});
+    place_window(sample_, context_.window);
+    Draw draw(seed, {}, 2);
+    stage.process(sample_, draw);
+    places.emplace(sample_.image().data[0], sample_.image().data[1]);
+  }
+  EXPECT_GT(places.size(), 15U) << "of 25";
 }
 
 TEST_F(CropTest, AnImageThatIsTooSmallIsABadSample) {

@@ -75,7 +75,7 @@ ImageShape Pad::image_shape() const {
 }
 
 void Pad::process(Sample& sample, Draw&) {
-  apply_pending(sample, window_);
+  execute_pending(sample, window_);
   const ImageShape from = sample.image().shape, to = result(from);
   if (to == from) return;
   AugmentationRecord& record = sample.record;  // a window that begins before the image, executed here

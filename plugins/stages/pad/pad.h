@@ -16,7 +16,7 @@ namespace millrace {
 //   margin = 4            # rows above and below, columns on the left and right: [rows, columns] or one number for both
 //   fill   = [124, 116, 104]
 //
-// Ports: in, out: ImageChunk, uint8. A pending augmentation record is applied first. The same margin is put around a target; what
+// Ports: in, out: ImageChunk, uint8. A pending record is executed first, on the whole image. A target gets the same margin; what
 // is filled of one of classes has its ignored id. Of an odd difference to `size` the larger half goes to the bottom and right.
 // Threading: parallel.
 // Errors: not exactly one of `size` and `margin`, images known to be larger than `size`: ErrorKind::usage, in the constructor;

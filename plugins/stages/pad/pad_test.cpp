@@ -130,6 +130,16 @@ TEST_F(PadTest, AppliesAPendingRecordFirst) {
   EXPECT_TRUE(sample_.record.is_identity());
 }
 
+// As `augment` leaves it, whose window is the network's input.
+TEST_F(PadTest, PadsTheWholeImageWhateverTheNetworkWillSee) {
+  params_.size = Size{1, 5};
+  params_.fill = {9};
+  context_.window = {1, 5, 1};
+  show({1, 3, 1}, {1, 2, 3});
+  place_window(sample_, context_.window);
+  EXPECT_EQ(padded(), (Bytes{9, 1, 2, 3, 9}));
+}
+
 TEST_F(PadTest, NamesItsMistakes) {
   show({3, 3, 1}, Bytes(9));
   EXPECT_EQ(mistake(ErrorKind::usage), "expected either `size = [height, width]` or `margin`, found neither");

@@ -61,7 +61,7 @@ ImageShape Resize::image_shape() const {
 
 void Resize::process(Sample& sample, Draw&) {
   thread_local Resampler resampler;
-  apply_pending(sample, window_);
+  execute_pending(sample, window_);
   const ImageView from = sample.image();
   const ImageShape to = result(from.shape);
   if (to == from.shape) return;

@@ -15,8 +15,8 @@ namespace millrace {
 //   short_side = 256      # the shorter side, the other in proportion
 //   filter = "bicubic"    # or "bilinear", "nearest"
 //
-// Ports: in, out: ImageChunk, uint8. A pending augmentation record is applied first. A target goes the same way; one of class
-// indices always by nearest neighbour.
+// Ports: in, out: ImageChunk, uint8. A pending record is executed first, on the whole image. A target goes the same way; one of
+// class indices always by nearest neighbour.
 // Threading: parallel; each thread keeps tables for the sizes it saw last.
 // Errors: not exactly one of the two parameters: ErrorKind::usage. A result beyond kLargest pixels in one direction,
 // or beyond kMostPixels by short_side where images vary: ErrorKind::content.

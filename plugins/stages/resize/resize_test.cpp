@@ -100,6 +100,21 @@ TEST_F(ResizeTest, AppliesAPendingRecordFirst) {
   EXPECT_TRUE(sample_.record.is_identity());
 }
 
+// As `augment` leaves it, whose window is the network's input.
+TEST_F(ResizeTest, ResizesTheWholeImageWhateverTheNetworkWillSee) {
+  for (const ImageShape& shape : {ImageShape{8, 8, 1}, ImageShape{3, 3, 1}}) {
+    params_.size = Size{4, 4};
+    context_.window = {4, 4, 1};
+    Resize stage(params_, context_);
+    show(shape);
+    place_window(sample_, context_.window);
+    Draw draw(1, {}, 0);
+    stage.process(sample_, draw);
+    const std::vector<std::uint8_t> expected = resized(pattern(shape), shape, {4, 4, 1});
+    EXPECT_EQ(std::vector<std::uint8_t>(sample_.image().data, sample_.image().data + 16), expected) << shape.height;
+  }
+}
+
 TEST_F(ResizeTest, TakesTheFilterItIsTold) {
   for (const char* name : {"nearest", "bilinear", "bicubic"}) {
     params_.size = Size{5, 6};

@@ -24,7 +24,7 @@ class Sepia : public SampleTransform {
   bool is_random() const override { return true; }
   void process(Sample& sample, Draw& draw) override {
     if (!draw.chance(params_.chance)) return;
-    apply_pending(sample, window_);
+    execute_pending(sample, window_);
     const Image& image = sample.change_colours();
     for (std::uint8_t* pixel = image.data; pixel != image.data + image.shape.bytes(); pixel += 3) {
       const double grey = 0.299 * pixel[0] + 0.587 * pixel[1] + 0.114 * pixel[2];
