@@ -17,6 +17,7 @@
 #include "config/outputs_of_data.h"
 #include "config/overruled_keys.h"
 #include "config/shipped.h"
+#include "millrace/detail/packet.h"
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
 #include "millrace/optimizer.h"
@@ -141,18 +142,33 @@ std::set<std::string> words_in_files(const Registry& registry) {
 
 bool is_graph(const Member& member) { return !is_known_table(member.key) && member.value.find("flow") != nullptr; }
 
-// Beside the main graph each sample is to count once: one that is bad is left out, and no other takes its place. It is the
-// default of a batcher that has this key and this choice.
-void skip_bad_samples(GraphPlan& graph) {
-  constexpr const char *kKey = "bad_samples", *kSkip = "skip", *kAuto = "auto";
+// Where the stage's type has this key and this choice, and the file leaves it open.
+void choose(StagePlan& stage, const char* key, const char* choice) {
+  const auto info = std::ranges::find(stage.type->params, key, &ParamInfo::name);
+  if (info == stage.type->params.end() || std::ranges::find(info->choices, choice) == info->choices.end()) return;
+  const Value* const written = stage.table.find(key);
+  const bool is_open = written == nullptr || (written->kind() == Value::Kind::text && written->text() == "auto");
+  if (is_open) stage.table.set(key, Value(choice));
+}
+
+// Each sample: those of an incomplete last batch too, and no other in place of one that is bad.
+void count_each_once(GraphPlan& graph) {
   for (StagePlan& stage : graph.stages) {
     if (stage.type == nullptr || stage.type->role != StageType::Role::batcher) continue;
-    const auto info = std::ranges::find(stage.type->params, kKey, &ParamInfo::name);
-    if (info == stage.type->params.end() || std::ranges::find(info->choices, kSkip) == info->choices.end()) continue;
-    const Value* const written = stage.table.find(kKey);
-    if (written == nullptr || (written->kind() == Value::Kind::text && written->text() == kAuto))
-      stage.table.set(kKey, Value(kSkip));
+    choose(stage, "last", "keep");
+    choose(stage, "bad_samples", "skip");
   }
+}
+
+// Whether figures are made of a network, and nothing is trained.
+bool only_measures(const GraphPlan& graph) {
+  const auto has = [&graph](std::vector<Port> StageType::*ports, std::string_view payload) {
+    return std::ranges::any_of(graph.stages, [&](const StagePlan& stage) {
+      return stage.type != nullptr &&
+             std::ranges::find(stage.type->*ports, payload, &Port::payload) != (stage.type->*ports).end();
+    });
+  };
+  return has(&StageType::inputs, payload::kStepResult) && !has(&StageType::outputs, payload::kGradientBucket);
 }
 
 // A graph that names no loss measures the one of the main graph. Of the loss that is the default everywhere it takes no keys:
@@ -340,8 +356,9 @@ class PipelineReader {
     }
     // The graph without `every` is the run itself; in the file it may stand anywhere.
     std::stable_partition(pipeline_.graphs.begin(), pipeline_.graphs.end(), [this](const GraphPlan& g) { return !has_every(g); });
+    if (!pipeline_.graphs.empty() && only_measures(pipeline_.graphs.front())) count_each_once(pipeline_.graphs.front());
     for (std::size_t i = 1; i < pipeline_.graphs.size(); ++i) {
-      skip_bad_samples(pipeline_.graphs[i]);
+      count_each_once(pipeline_.graphs[i]);
       measure_the_same_loss(pipeline_.graphs.front(), pipeline_.graphs[i]);
     }
     if (pipeline_.graphs.empty()) {

@@ -239,6 +239,23 @@ TEST(Validation, ThatWritesAnEvaluationIsTriedBeforeTheFirstStepAndSkipsBadSampl
   EXPECT_NE(read_file(find_file(folder.path() / "done", "figures.csv")).find("images,117\r\n"), std::string::npos);
 }
 
+// 130 are two batches of 50, and 30 more.
+TEST(Validation, CountsEachImageOnceWhateverTheBatch) {
+  const TemporaryFolder folder;
+  const Outcome outcome = run_command(
+      quick(folder / "runs", {"--epochs", "1", "--set", "validate.batch.size=50", "--set", "validate.batch.last=unset"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(events(outcome, "validate").at(0).at("samples"), 130);
+  const std::string file = folder / "evaluate.toml", weights = find_file(folder.path() / "runs", "weights.safetensors");
+  std::ofstream(file) << "[run]\nname = \"e\"\nfolder = \"\"\ndevices = \"cpu\"\n[network]\nuse = \"quickstart\"\n[evaluate]\n"
+                         "flow = [\"read\", \"decode_image\", \"batch\", \"forward\", \"metrics\"]\n[evaluate.read]\n"
+                         "stage = \"read_folder\"\npath = \""
+                      << shapes() << "/test\"\n[evaluate.decode_image]\nsize = [32, 32]\n[evaluate.batch]\nsize = 50\n";
+  const Outcome measured = run_command({tool("pipeline-run"), file, "--json", "--weights", weights});
+  ASSERT_EQ(measured.code, 0) << measured.err;
+  EXPECT_EQ(events(measured, "epoch").at(0).at("step"), 3) << "of a run that trains nothing";
+}
+
 std::map<std::string, std::string> files_in(const fs::path& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::directory_iterator(folder)) files[entry.path().filename()] = read_file(entry.path());

@@ -102,13 +102,13 @@ void BatchSamples::describe(StageDescription<Params>& d) {
       .choices({"auto", "drop", "keep", "wrap"})
       .text(
           "an epoch's last, incomplete batch: left out (other samples each time when every epoch is shuffled); or smaller; or "
-          "filled up with the epoch's first samples; auto: drop, or keep in a graph that makes predictions");
+          "filled up with the epoch's first samples; auto: drop, or keep in a graph beside the main one and where figures or "
+          "predictions are made of a network that is not trained");
   d.params.add("bad_samples", &Params::bad_samples)
       .choices({"auto", "replace", "skip", "fail"})
       .text(
           "a sample that cannot be read or decoded: take another one, continue without it, or end the run; auto: replace, or "
-          "skip "
-          "in a graph beside the main one and where predictions are made");
+          "skip in a graph beside the main one and where figures or predictions are made of a network that is not trained");
   d.params.add("bad_sample_budget", &Params::bad_sample_budget)
       .range(0)
       .text(
