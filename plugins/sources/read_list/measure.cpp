@@ -61,8 +61,8 @@ class Measurer {
     ask(first);
     if (measure_.missing.size() == kManyEnough && first.back() + 1 == kManyEnough) fail_without_any();
     ask(asked.subspan(first.size()));
-    if (!remote.empty()) look_up(remote);
-    if (local.size() + remote.size() < list_.paths.size()) measure_.fingerprint = 0;
+    const bool is_listed = remote.empty() || look_up(remote);
+    if (!is_listed || local.size() + remote.size() < list_.paths.size()) measure_.fingerprint = 0;
     if (measure_.missing.size() == list_.paths.size()) fail_without_any();
     std::ranges::sort(measure_.missing);
     return measure_;
@@ -183,8 +183,9 @@ class Measurer {
     }
   }
 
-  // Walks through the rows, sorted by path, and the listing, which is, side by side.
-  void look_up(const Rows& rows) {
+  // Walks through the rows, sorted by path, and the listing, which is, side by side. False: the storage lists no folders, as a
+  // web server, and the files are taken as they come.
+  bool look_up(const Rows& rows) {
     std::vector<std::string> paths;
     for (const std::uint32_t row : rows) paths.push_back(list_.paths[row]);
     std::vector<std::size_t> order(rows.size());
@@ -192,14 +193,20 @@ class Measurer {
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return paths[a] < paths[b]; });
     Rows missing;  // such as "./a.jpg", which a listing names "a.jpg"
     auto next = order.begin();
-    storage_of(registry_, root_).list(root_, [&](const Storage::Object& object) {
-      for (; next != order.end() && paths[*next] < object.name; ++next) missing.push_back(rows[*next]);
-      for (; next != order.end() && paths[*next] == object.name; ++next) {
-        take(rows[*next], {object.bytes, fingerprint_of(object), false});
-      }
-    });
+    try {
+      storage_of(registry_, root_).list(root_, [&](const Storage::Object& object) {
+        for (; next != order.end() && paths[*next] < object.name; ++next) missing.push_back(rows[*next]);
+        for (; next != order.end() && paths[*next] == object.name; ++next) {
+          take(rows[*next], {object.bytes, fingerprint_of(object), false});
+        }
+      });
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::usage) throw;
+      return false;
+    }
     for (; next != order.end(); ++next) missing.push_back(rows[*next]);
     ask(missing);
+    return true;
   }
 
   const FileList& list_;

@@ -26,8 +26,8 @@ struct Measure {
 
 // Local files are asked for one by one, on kAskingThreads: a million take some seconds on a disk of this machine, and as many
 // round trips, divided by the threads, on one behind a network. Of another storage the folder `root` is listed, once; URLs that
-// lead elsewhere are taken as they come. Throws ErrorKind::data when no file is there, with the first one's error. `name`: the
-// list's, for messages.
+// lead elsewhere are taken as they come, and so are all where the storage has no folders that it could list, as a web server.
+// Throws ErrorKind::data when no file is there, with the first one's error. `name`: the list's, for messages.
 inline constexpr std::size_t kAskingThreads = 16;
 Measure measure(const FileList& list, const std::string& root, const Registry& registry, const std::string& name);
 

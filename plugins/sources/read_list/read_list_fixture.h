@@ -24,8 +24,10 @@ class Remote : public Storage {
  public:
   std::map<std::string, std::string> objects;
   int lists = 0, stats = 0;
+  bool has_folders = true;  // unlike a web server
 
   void list(const std::string& url, const std::function<void(Object)>& found) override {
+    if (!has_folders) fail(ErrorKind::usage, "cannot list '{}'", url);
     ++lists;
     for (const auto& [name, bytes] : objects) {
       if (name.starts_with(url)) found({name.substr(url.size()), bytes.size(), "1"});

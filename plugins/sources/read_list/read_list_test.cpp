@@ -272,6 +272,21 @@ TEST_F(ReadListTest, AsksARemoteStorageOnceForAllSizes) {
             "'net://b/x/c/1.jpg' does not exist");
 }
 
+// As a web server: its message says that lists name files one by one.
+TEST_F(ReadListTest, TakesFilesAsTheyComeWhereFoldersCannotBeListed) {
+  remote_->objects = {{"net://b/x/list.csv", "file_name,label\nc/2.jpg,b\nc/1.jpg,a\n"}, {"net://b/x/c/1.jpg", "one"}};
+  remote_->has_folders = false;
+  ReadList::Params params;
+  params.path = "net://b/x/list.csv";
+  const auto source = opened(params);
+  EXPECT_EQ(source->fingerprint(), 0U);
+  Sample sample;
+  testkit::read(*source, 1, sample);
+  EXPECT_EQ(testkit::text(sample.encoded), "one");
+  EXPECT_EQ(sample.label, 0);
+  EXPECT_EQ(testkit::error_of([&] { testkit::read(*source, 0, sample); }).kind(), ErrorKind::content);
+}
+
 TEST_F(ReadListTest, ALocalListMayNameRemoteFiles) {
   remote_->objects = {{"net://b/1.jpg", "one"}};
   const auto source = opened(list("file_name,label\nnet://b/1.jpg,a\n"));
