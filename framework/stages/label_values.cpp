@@ -9,6 +9,7 @@
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/util/label_values.h"
+#include "millrace/util/sample_cache.h"
 #include "millrace/util/text.h"
 #include "sampling/sample_order.h"
 
@@ -26,10 +27,11 @@ struct Look {
   std::string first_cause;                  // of the first one of these
 };
 
-// The stage that decodes, of the graph's beginning; null: none does.
+// The stage that decodes, of the graph's beginning; null: none does. A cache of files may stand before it.
 SampleTransform* decoder_of(const GraphBuild& build) {
   for (const auto& instances : build.stages()) {
     if (instances.empty()) break;
+    if (dynamic_cast<SampleCache*>(instances.front().get()) != nullptr) continue;
     if (auto* transform = dynamic_cast<SampleTransform*>(instances.front().get())) return transform;
   }
   return nullptr;

@@ -99,6 +99,14 @@ TEST_F(WrongLabels, ValuesWithoutAClassAreNamedBeforeTrainingBegins) {
   EXPECT_EQ(run({"--check"}).err, "");
 }
 
+TEST_F(WrongLabels, ValuesWithoutAClassAreNamedBehindACacheOfFilesToo) {
+  draw_masks(255);
+  const Outcome checked = run(
+      {"--check", "--set", R"(train.flow=["read", "cache_encoded", "decode_image", "batch", "forward_backward", "optimizer"])"});
+  EXPECT_EQ(checked.code, 0) << checked.err;
+  EXPECT_TRUE(contains(checked.err, "4 label images were looked at: no class has the value 255 (50 %)")) << checked.err;
+}
+
 // An accent after its letter, as macOS writes it, and a blank that does not break, as spreadsheets do.
 TEST_F(WrongLabels, ClassesThatAreWrittenInTwoWaysAreNamedOnce) {
   for (const auto& [first, second] :
