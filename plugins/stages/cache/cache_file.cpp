@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -49,6 +51,30 @@ bool begins_as_cache(int file) {
   char magic[sizeof kMagic - 1] = {};  // of any version
   const ssize_t got = pread(file, magic, sizeof magic, 0);
   return got > 0 && std::memcmp(magic, kMagic, static_cast<std::size_t>(got)) == 0;
+}
+
+// Two graphs of one run may write the same file.
+std::string temporary_name(const std::string& path) {
+  static std::atomic<unsigned> number{0};
+  return fmt::format("{}.{}-{}.part", path, getpid(), number++);
+}
+
+// Nobody writes what nobody has locked.
+void remove_abandoned(const std::filesystem::path& path) {
+  const std::string begin = path.filename().string() + ".";
+  std::vector<std::filesystem::path> parts;
+  std::error_code ignored;
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(begin) && name.ends_with(".part")) parts.push_back(entry.path());
+  }
+  for (const std::filesystem::path& part : parts) {
+    const int file = ::open(part.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) continue;
+    if (::flock(file, LOCK_EX | LOCK_NB) == 0) ::unlink(part.c_str());
+    ::close(file);
+  }
 }
 
 }  // namespace
@@ -131,12 +157,14 @@ CacheReader::Found CacheReader::find(std::uint64_t index) const {
 }
 
 CacheWriter::CacheWriter(std::string path, std::uint64_t fingerprint)
-    : path_(std::move(path)), temporary_(fmt::format("{}.{}.part", path_, getpid())), fingerprint_(fingerprint) {
+    : path_(std::move(path)), temporary_(temporary_name(path_)), fingerprint_(fingerprint) {
   const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  remove_abandoned(path_);
   file_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file_ < 0) fail(ErrorKind::storage, "file: '{}' cannot be written: {}", temporary_, std::strerror(errno));
+  ::flock(file_, LOCK_EX | LOCK_NB);
 }
 
 CacheWriter::~CacheWriter() {

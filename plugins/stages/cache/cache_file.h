@@ -55,11 +55,12 @@ class CacheReader {
   std::vector<std::uint64_t> begins_;  // of the entries, which lie one after the other; then the end of the last one
 };
 
-// A file being written under a temporary name. Thread-safe: one entry at a time. ErrorKind::storage for what the disk refuses.
+// A file being written under a temporary name, which is locked as long as somebody writes it. Thread-safe: one entry at a time.
+// ErrorKind::storage for what the disk refuses.
 class CacheWriter {
  public:
-  CacheWriter(std::string path, std::uint64_t fingerprint);
-  ~CacheWriter();  // an unfinished file is removed
+  CacheWriter(std::string path, std::uint64_t fingerprint);  // removes what writers that were killed have left of this file
+  ~CacheWriter();                                            // an unfinished file is removed
   CacheWriter(const CacheWriter&) = delete;
   CacheWriter& operator=(const CacheWriter&) = delete;
 

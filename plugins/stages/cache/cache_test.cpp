@@ -273,6 +273,42 @@ TEST_F(CacheFileTest, AnUnfinishedFileIsRemoved) {
   EXPECT_TRUE(fs::is_empty(folder_ / "deep"));
 }
 
+// As after SIGKILL. A file that somebody writes is locked.
+TEST_F(CacheFileTest, WhatKilledRunsHaveLeftOfAFileGoesWhenItIsWrittenAgain) {
+  fs::create_directories(folder_ / "deep");
+  const fs::path left = params_.file + ".4711-0.part", other = folder_ / "deep" / "other.cache.4711-0.part";
+  std::ofstream(left) << "MRCACHE4";
+  std::ofstream(other) << "MRCACHE4";
+  ImageCache one(params_, context_), another(params_, context_);
+  one.open();
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_TRUE(fs::exists(other));
+  another.open();
+  pass(one, 5);
+  EXPECT_TRUE(fetch(one, 4)) << "it was still there";
+}
+
+// Such as those of training and validation, where a table was copied.
+TEST_F(CacheFileTest, TwoGraphsWithOneFileDoNotDisturbEachOther) {
+  ImageCache one(params_, context_);
+  context_.fingerprint = 43;
+  ImageCache another(params_, context_);
+  one.open();
+  another.open();
+  Draw draw(1, {}, 0);
+  for (std::uint64_t index = 0; index < 5; ++index) {
+    for (ImageCache* cache : {&one, &another}) {
+      fill(index);
+      static_cast<SampleTransform&>(*cache).process(sample_, draw);
+    }
+  }
+  for (std::uint64_t index = 0; index < 5; ++index) {
+    EXPECT_TRUE(fetch(one, index));
+    EXPECT_TRUE(fetch(another, index));
+  }
+  EXPECT_TRUE(run_.warnings().empty());
+}
+
 TEST_F(CacheFileTest, SourcesThatCannotTellAreRefused) {
   context_.fingerprint = 0;
   ImageCache cache(params_, context_);
