@@ -116,8 +116,9 @@ HttpReply Client::send(Call call) {
 
 Client::Attempt Client::try_once(const Call& call, const Credentials& used, Milliseconds left) {
   Attempt attempt;
-  const Asked asked{call.object.bucket,  endpoint_.host_of(call.object.bucket), settings_.region, used.id, call.ranged,
-                    !call.method.empty()};
+  const Asked asked{
+      call.object.bucket,     endpoint_.host_of(call.object.bucket), settings_.region, used.id, call.ranged, !call.method.empty(),
+      call.method == "DELETE"};
   try {
     attempt.reply = http_.perform(prepare(call, used, left));
     attempt.verdict = judge(attempt.reply, asked);

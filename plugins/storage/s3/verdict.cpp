@@ -60,6 +60,7 @@ Verdict judge(const HttpReply& reply, const Asked& asked) {
   if (error.code == "ExpiredToken" || error.code == "TokenRefreshRequired") {
     return {What::never, ErrorKind::data, text + " (the temporary credentials have run out)", true};
   }
+  if (asked.removes && status == 404 && error.code == "NoSuchKey") return {};
   const bool redirected = status == 301 || status == 302 || status == 307 || status == 308;
   if (redirected || status == 400 || status == 403) {
     const std::string region = other_region(reply, error, asked);

@@ -10,8 +10,9 @@ namespace millrace::s3 {
 
 struct Asked {
   std::string bucket, host, region, key_id;
-  bool ranged = false;  // 416 is an answer then
-  bool writes = false;  // 204 is an answer then
+  bool ranged = false;   // 416 is an answer then
+  bool writes = false;   // 204 is an answer then
+  bool removes = false;  // that there is no such object is an answer then, as some servers have it
 };
 
 struct Verdict {

@@ -34,6 +34,15 @@ TEST(Verdicts, AreGoodWithoutABodyForWhatWrites) {
   EXPECT_NE(judge(reply(404, "NoSuchUpload"), writes).cause.find("there is no such upload"), std::string::npos);
 }
 
+// S3 says 204 then, and Google's server 404: also where the reply to the first attempt was lost.
+TEST(Verdicts, AreGoodWhereWhatIsToBeRemovedIsNotThere) {
+  Asked removes = kAsked;
+  removes.writes = removes.removes = true;
+  EXPECT_EQ(judge(reply(404, "NoSuchKey"), removes).what, What::good);
+  EXPECT_EQ(judge(reply(404, "NoSuchBucket"), removes).what, What::never);
+  EXPECT_EQ(judge(reply(403, "AccessDenied"), removes).what, What::never);
+}
+
 TEST(Verdicts, TryAgainWhatPasses) {
   for (const int status : {408, 429, 500, 502, 503, 504}) EXPECT_EQ(judge(reply(status), kAsked).what, What::again) << status;
   EXPECT_EQ(judge(reply(400, "RequestTimeout"), kAsked).what, What::again);
