@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <functional>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -236,6 +237,28 @@ TEST_F(S3Faults, EndInTheSameBytesOrAnErrorThatNamesObjectAndCause) {
   // Faults that pass are survived; a busy machine may make an exception of some.
   EXPECT_LE(passed_and_failed, static_cast<int>(all / 20));
   std::printf("%d of the faults that passed in time ended in an error all the same\n", passed_and_failed);
+}
+
+// Nothing else would tell that they are of one version.
+TEST_F(S3Faults, NoETagIsNamedWhereAReadTakesSeveralRequests) {
+  Variables setting = variables(server_->url() + "/fault/no_etag/0/no_etag");
+  setting["MILLRACE_S3_PART"] = std::to_string(kPart);
+  S3 storage(environment(setting));
+  std::vector<std::uint8_t> bytes(2 * kPart);
+  const auto refusal = [&](const std::function<void()>& read) -> std::string {
+    try {
+      read();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing was thrown";
+  };
+  storage.read("s3://data/large", 1000, kPart, bytes.data());
+  EXPECT_EQ(std::string(bytes.begin(), bytes.begin() + kPart), large_.substr(1000, kPart));
+  for (const std::string& said : {refusal([&] { storage.read("s3://data/large", 1000, bytes.size(), bytes.data()); }),
+                                  refusal([&] { read_all(storage, "s3://data/large"); })}) {
+    EXPECT_EQ(said, "cannot read 's3://data/large': the server gives no ETag, so its parts might not belong together");
+  }
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ import time
 
 PATIENCE = 60  # seconds a stalled connection is kept
 
-OBJECT = {"wrong_content_range", "huge_total", "large_total", "short_chunked", "wrong_length", "changed_etag", "replaced"}
+OBJECT = {"wrong_content_range", "huge_total", "large_total", "short_chunked", "wrong_length", "changed_etag", "replaced", "no_etag"}
 LIST = {"garbage_xml", "truncated_xml", "looping_list", "huge_size"}
 
 
@@ -159,6 +159,8 @@ def send(kind, connection, status, headers, body):
         connection.sendall(head_of(status, chunked) + chunk(body)[:half])
     elif kind == "changed_etag":
         connection.sendall(head_of(status, whole | {"ETag": '"another"'}) + bytes(len(body)))
+    elif kind == "no_etag":
+        connection.sendall(head_of(status, {name: value for name, value in whole.items() if name != "ETag"}) + body)
     elif kind == "replaced":
         connection.sendall(error(412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold"))
     elif kind == "garbage_xml":

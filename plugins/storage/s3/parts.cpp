@@ -18,6 +18,12 @@ namespace {
   fail(ErrorKind::storage, "cannot read '{}': it has {} bytes, and its bytes up to {} are asked for", url, total, end);
 }
 
+// Parts of several requests are of one version by their ETag alone.
+void require_etag(const std::string& url, const Part& first) {
+  if (!first.etag.empty()) return;
+  fail(ErrorKind::storage, "cannot read '{}': the server gives no ETag, so its parts might not belong together", url);
+}
+
 // The bytes [offset, end) of an object known to have them, in parts, on several threads.
 class ParallelRead {
  public:
@@ -78,8 +84,7 @@ Part read_whole(Client& client, const std::string& url, ByteBuffer& out) {
   const Part first = client.read(url, 0, size, "", room);
   if (first.total == 0) out.resize(0);
   if (first.bytes < first.total) {
-    if (first.etag.empty())
-      fail(ErrorKind::storage, "cannot read '{}': the server gives no ETag, so its parts might not belong together", url);
+    require_etag(url, first);
     ParallelRead(client, url, first.etag, first.bytes, first.total, out.data() + first.bytes).run();
   }
   return first;
@@ -90,7 +95,9 @@ Part read_range(Client& client, const std::string& url, std::uint64_t offset, st
   const auto room = [&](const Part& part) { return std::span(out, part.bytes); };
   const Part first = client.read(url, offset, wanted, "", room);
   if (first.total < offset + size) ends_before(url, first.total, offset + size);
-  if (wanted < size) ParallelRead(client, url, first.etag, offset + wanted, offset + size, out + wanted).run();
+  if (wanted == size) return first;
+  require_etag(url, first);
+  ParallelRead(client, url, first.etag, offset + wanted, offset + size, out + wanted).run();
   return first;
 }
 
