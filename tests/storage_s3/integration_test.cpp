@@ -149,15 +149,16 @@ TEST_F(S3Server, ExplainsWhatIsNotThere) {
 }
 
 TEST_F(S3Server, RefusesWrongKeysAndSaysWhy) {
-  const auto said = [&](const Variables& more) {
+  const auto said = [&](const Variables& more, ErrorKind kind = ErrorKind::data) {
     S3 storage(environment(settings(more)));
-    return complaint(ErrorKind::data, [&] { read_all(storage, "s3://images/empty"); });
+    return complaint(kind, [&] { read_all(storage, "s3://images/empty"); });
   };
   EXPECT_SAYS(said({{"AWS_SECRET_ACCESS_KEY", "wrong"}}), "HTTP 403 SignatureDoesNotMatch");
-  EXPECT_SAYS(said({{"AWS_ACCESS_KEY_ID", "NOBODY"}}), "does not know the key id 'NOBODY'");
+  EXPECT_SAYS(said({{"AWS_ACCESS_KEY_ID", "NOBODY"}}, ErrorKind::storage), "does not know the key id 'NOBODY'");
   EXPECT_SAYS(said({{"AWS_REGION", "eu-west-1"}}),
               "lies in the region 'us-east-1' and was looked for in 'eu-west-1': set AWS_REGION=us-east-1");
-  EXPECT_SAYS(said({{"AWS_ACCESS_KEY_ID", "AKIDOLD"}, {"AWS_SESSION_TOKEN", "expired"}}), "credentials have run out");
+  EXPECT_SAYS(said({{"AWS_ACCESS_KEY_ID", "AKIDOLD"}, {"AWS_SESSION_TOKEN", "expired"}}, ErrorKind::storage),
+              "credentials have run out");
   S3 nobody(environment({{"HOME", "/nowhere"}}));
   EXPECT_SAYS(complaint(ErrorKind::data, [&] { read_all(nobody, "s3://images/empty"); }),
               "'s3://images/empty': no credentials for S3");
@@ -186,7 +187,10 @@ TEST_F(S3Server, ReadsTheCredentialsFileAgainWhenTheyHaveRunOut) {
   setting.erase("AWS_SECRET_ACCESS_KEY");
   std::ofstream(file) << "[default]\naws_access_key_id=AKIDOLD\naws_secret_access_key=secret/+key\naws_session_token=expired\n";
   S3 storage(environment(setting));
-  EXPECT_SAYS(complaint(ErrorKind::data, [&] { read_all(storage, "s3://images/set/cat.txt"); }), "ExpiredToken");
+  EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read_all(storage, "s3://images/set/cat.txt"); }), "ExpiredToken");
+  std::ofstream(file) << "[default]\naws_access_key_id=AKIDTEMP\n";  // not written to its end yet
+  EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read_all(storage, "s3://images/set/cat.txt"); }),
+              "has no aws_secret_access_key");
   std::ofstream(file) << "[default]\naws_access_key_id=AKIDTEMP\naws_secret_access_key=secret/+key\naws_session_token=token+/=\n";
   EXPECT_EQ(read_all(storage, "s3://images/set/cat.txt"), "text");
 }

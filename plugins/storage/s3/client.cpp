@@ -172,7 +172,11 @@ Credentials Client::credentials() {
 bool Client::renew(const Credentials& used) {
   const std::lock_guard lock(mutex_);
   if (credentials_ != used) return true;  // by another thread
-  credentials_ = find_credentials(environment_);
+  try {
+    credentials_ = find_credentials(environment_);
+  } catch (const Error& error) {
+    refuse(error.what());  // the object that is asked for is not to blame
+  }
   return credentials_ != used;
 }
 

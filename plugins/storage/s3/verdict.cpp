@@ -33,6 +33,9 @@ std::string other_region(const HttpReply& reply, const ServerError& error, const
   return region == asked.region ? std::string() : region;
 }
 
+// Whether it refuses the credentials or the clock, and so every request, whatever is asked for.
+bool refuses_all(const std::string& code) { return code == "InvalidAccessKeyId" || code == "RequestTimeTooSkewed"; }
+
 std::string forbidden_hint(const HttpReply& reply, const ServerError& error, const Asked& asked) {
   if (error.code == "SignatureDoesNotMatch") {
     return fmt::format("the server computes another signature for the key id '{}': is the secret key right?", asked.key_id);
@@ -41,6 +44,7 @@ std::string forbidden_hint(const HttpReply& reply, const ServerError& error, con
   if (error.code == "RequestTimeTooSkewed") {
     return fmt::format("this machine's clock is wrong; the server's says {}", shown(reply.head.header("date")));
   }
+  if (error.code == "InvalidObjectState") return "it lies in an archive, from where it has to be restored first";
   if (asked.writes) return fmt::format("the key id '{}' may not write there", asked.key_id);
   return fmt::format("the key id '{}' may not read it, or it does not exist and the key may not list the bucket", asked.key_id);
 }
@@ -56,11 +60,11 @@ Verdict judge(const HttpReply& reply, const Asked& asked) {
 
   const ServerError error = parse_server_error(reply.text);
   const std::string text = described(status, error);
+  if (asked.removes && status == 404 && error.code == "NoSuchKey") return {};
   if (may_pass(status, error.code)) return {What::again, ErrorKind::storage, text, false};
   if (error.code == "ExpiredToken" || error.code == "TokenRefreshRequired") {
-    return {What::never, ErrorKind::data, text + " (the temporary credentials have run out)", true};
+    return {What::never, ErrorKind::storage, text + " (the temporary credentials have run out)", true};
   }
-  if (asked.removes && status == 404 && error.code == "NoSuchKey") return {};
   const bool redirected = status == 301 || status == 302 || status == 307 || status == 308;
   if (redirected || status == 400 || status == 403) {
     const std::string region = other_region(reply, error, asked);
@@ -75,7 +79,10 @@ Verdict judge(const HttpReply& reply, const Asked& asked) {
     return never(ErrorKind::data, fmt::format("{} ({} sends elsewhere{}: is AWS_REGION or AWS_ENDPOINT_URL right?)", text,
                                               asked.host, where.empty() ? "" : ", to " + where));
   }
-  if (status == 401 || status == 403) return never(ErrorKind::data, text + " (" + forbidden_hint(reply, error, asked) + ")");
+  if (status == 401 || status == 403) {
+    return never(refuses_all(error.code) ? ErrorKind::storage : ErrorKind::data,
+                 text + " (" + forbidden_hint(reply, error, asked) + ")");
+  }
   if (status == 404 || status == 410) {
     const char* what = error.code == "NoSuchBucket"   ? "there is no such bucket"
                        : error.code == "NoSuchUpload" ? "there is no such upload"

@@ -66,6 +66,19 @@ TEST(Verdicts, ExplainRefusals) {
   EXPECT_NE(said(reply(404, "NoSuchBucket")).find("no such bucket"), std::string::npos);
   EXPECT_NE(said(reply(403, "AccessDenied")).find("'KEYID' may not read it"), std::string::npos);
   EXPECT_NE(said(reply(403, "SignatureDoesNotMatch")).find("is the secret key right?"), std::string::npos);
+  EXPECT_NE(said(reply(403, "InvalidObjectState")).find("it has to be restored first"), std::string::npos);
+}
+
+// Not data, which would make a bad sample of each object from then on.
+TEST(Verdicts, BlameNoObjectForTheCredentialsOrTheClock) {
+  const auto said = [](const HttpReply& answer) {
+    const Verdict verdict = judge(answer, kAsked);
+    EXPECT_EQ(verdict.what, What::never);
+    EXPECT_EQ(verdict.kind, ErrorKind::storage);
+    return verdict.cause;
+  };
+  EXPECT_NE(said(reply(400, "ExpiredToken")).find("credentials have run out"), std::string::npos);
+  EXPECT_NE(said(reply(400, "TokenRefreshRequired")).find("credentials have run out"), std::string::npos);
   EXPECT_NE(said(reply(403, "InvalidAccessKeyId")).find("does not know the key id 'KEYID'"), std::string::npos);
   HttpReply skewed = reply(403, "RequestTimeTooSkewed");
   skewed.head.headers["date"] = "Sat, 21 Nov 2026";
