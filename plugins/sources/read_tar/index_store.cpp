@@ -61,6 +61,7 @@ IndexStore::IndexStore(IndexSettings settings, std::function<void(const std::str
 
 std::vector<fs::path> IndexStore::places(const Shard& shard) const {
   std::vector<fs::path> paths;
+  if (shard.version.empty()) return paths;  // another shard may have as many bytes, which are a multiple of 10,240
   std::string name = shard.url;
   if (url_scheme(shard.url) == "file") {
     if (name.starts_with("file://")) name.erase(0, 7);
@@ -90,7 +91,9 @@ TarIndex IndexStore::open(const Shard& shard) const {
       [&](std::uint64_t offset, std::size_t size, std::uint8_t* out) { shard.storage->read(shard.url, offset, size, out); },
       shard.bytes);
   TarIndex index = build_index(window, key, settings_);
-  std::string why = "there is no cache folder: none of MILLRACE_CACHE, XDG_CACHE_HOME and HOME is set";
+  std::string why = shard.version.empty()
+                        ? fmt::format("'{}' has no version (ETag, Last-Modified) by which a change shows", shard.url)
+                        : "there is no cache folder: none of MILLRACE_CACHE, XDG_CACHE_HOME and HOME is set";
   for (const fs::path& path : paths) {
     std::error_code ignored;
     fs::create_directories(path.parent_path(), ignored);

@@ -12,8 +12,9 @@
 namespace millrace {
 
 // The index of a shard lies beside it, as <shard>.index; where that cannot be written, or the shard is no local file, in the
-// folder "tar" of the user's cache (millrace/util/cache_folder.h). It is made when there is none, or one that is damaged, of
-// another version of the shard or of other settings. Thread-safe: files appear whole, under their names, or not at all.
+// folder "tar" of the user's cache (millrace/util/cache_folder.h). That of a shard without a version is not kept. It is made when
+// there is none, or one that is damaged, of another version of the shard or of other settings. Thread-safe: files appear whole,
+// under their names, or not at all.
 class IndexStore {
  public:
   // `cannot_keep` is told why an index is neither here nor there, and has to be made again by the next run.

@@ -226,6 +226,20 @@ TEST_F(KeepIndex, LiesBesideTheShardAndSparesReadingItAgain) {
   EXPECT_EQ(storage_.read_bytes, before);
 }
 
+// As some web servers have it. Another archive of as many bytes would be read by the index of this one.
+TEST_F(KeepIndex, OfAShardWithoutAVersionIsMadeEachTime) {
+  const auto opened = [&](const std::string& archive) {
+    Shard without = shard(folder_.write("x.tar", archive));
+    without.version.clear();
+    return IndexStore({}, [this](const std::string& why) { complaints_.push_back(why); }).open(without);
+  };
+  EXPECT_EQ(opened(archive_).name(0), "a.jpg");
+  EXPECT_EQ(folder_.names(), (std::vector<std::string>{"x.tar"}));
+  EXPECT_EQ(opened(TarWriter().file("b.jpg", "1").end().bytes()).name(0), "b.jpg");
+  ASSERT_EQ(complaints_.size(), 2U);
+  EXPECT_EQ(complaints_[0], "'" + folder_ / "x.tar" + "' has no version (ETag, Last-Modified) by which a change shows");
+}
+
 TEST_F(KeepIndex, IsMadeAnewWhenTheShardHasChanged) {
   const std::string url = folder_.write("x.tar", archive_);
   open(url);
