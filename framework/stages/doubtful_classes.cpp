@@ -147,16 +147,15 @@ void add_rare_classes(const GraphBuild& build, std::vector<std::string>& said) {
                                  : "a network learns by heart: add images, or leave the class out"));
 }
 
-// In a listing by classes, each batch has one class, and the network forgets the others.
+// In a listing by classes, each batch has one class, and the network forgets the others. Balanced classes come so from any
+// listing.
 std::string samples_in_order(const GraphBuild& build) {
-  const SourceParams& sampling = build.data().source->sampling();
-  const bool weighted = sampling.balance || !sampling.class_weights.empty() || !parts_of(*build.data().source).empty();
-  if (sampling.shuffle != "never" || weighted || build.data().class_counts.size() < 2 || build.data().steps_per_epoch() < 2)
-    return {};
+  if (build.data().source->sampling().shuffle != "never") return {};
+  if (build.data().class_counts.size() < 2 || build.data().steps_per_epoch() < 2) return {};
   const SampleOrder order(*build.data().source, 0);
   std::int32_t last = -1;
-  for (std::uint64_t at = 0; at < order.listed(); ++at) {
-    const std::int32_t label = order.label(build.data().source->label(order.listed(at)));
+  for (std::uint64_t at = 0; at < order.size(); ++at) {
+    const std::int32_t label = order.label(build.data().source->label(order.index(0, at)));
     if (label < last) return {};
     last = label;
   }

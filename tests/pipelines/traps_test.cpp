@@ -259,6 +259,11 @@ const std::vector<Trap>& traps() {
        },
        0,
        "class 'cedar' has 2 samples and 'birch' 50: the accuracy says little of the rare one. balance = true"},
+      {"BalancedClassesThatNothingShuffles",
+       {{"shuffle = \"every-epoch\"", "balance = true"}},
+       {},
+       0,
+       "samples come class by class, so that a batch has images of one or two: shuffle = \"every-epoch\" mixes them"},
       {"AFolderOfImagesAndMasks",
        {{"classes = 3", "classes = 2"}},
        [](const fs::path& root) {
