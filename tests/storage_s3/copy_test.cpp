@@ -1,8 +1,10 @@
 // pipeline-data copy: to a bucket and back, and on where it was stopped.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "pipelines/command.h"
 #include "pipelines/running_program.h"
@@ -54,6 +56,36 @@ TEST(Copy, BringsAFolderToABucketAndBackAndGoesOn) {
   std::ofstream(fs::path(back) / "none") << "of another size";
   EXPECT_EQ(copy("s3://photos/set", back), "2 objects copied, 0.0 MB; 2 there already\n");
   EXPECT_EQ(files_in(back), files_in(data));
+}
+
+// Two files of one size take turns under one name: what is copied is one of them, or nothing.
+TEST(Copy, NeverMixesTwoVersionsOfAFile) {
+  const TemporaryFolder folder;
+  const fs::path data = folder.path() / "data", name = data / "weights.bin", to = folder.path() / "to";
+  const std::string one(std::size_t{40} << 20, '1'), other(one.size(), '2');
+  fs::create_directories(data);
+  std::ofstream(name) << one;
+  std::atomic<bool> is_over = false;
+  std::thread replacing([&] {
+    for (int i = 0; !is_over; ++i) {
+      std::ofstream(folder / "next") << (i % 2 == 0 ? other : one);
+      fs::rename(folder / "next", name);
+    }
+  });
+  for (int i = 0; i < 5; ++i) {
+    fs::remove_all(to);
+    const Outcome outcome = run_command({tool("pipeline-data"), "copy", data, to});
+    if (outcome.code != 0) {
+      EXPECT_NE(outcome.err.find("weights.bin' was replaced while it was copied: copy it again"), std::string::npos)
+          << outcome.err;
+      EXPECT_TRUE(!fs::exists(to) || files_in(to).empty());
+      continue;
+    }
+    const std::string copied = read_file(to / "weights.bin");
+    EXPECT_TRUE(copied == one || copied == other) << "it is mixed";
+  }
+  is_over = true;
+  replacing.join();
 }
 
 }  // namespace

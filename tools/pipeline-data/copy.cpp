@@ -30,17 +30,19 @@ struct Folder {
   Storage* storage = nullptr;
 };
 
-// Bytes by name. What lies below a name with a leading '.' is left out.
-std::map<std::string, std::uint64_t> objects_in(const Folder& folder) {
-  std::map<std::string, std::uint64_t> objects;
+using Objects = std::map<std::string, Storage::Object>;  // by name
+
+// What lies below a name with a leading '.' is left out.
+Objects objects_in(const Folder& folder) {
+  Objects objects;
   folder.storage->list(folder.url, [&](const Storage::Object& object) {
-    if (!object.name.ends_with('/') && !object.is_dangling) objects[object.name] = object.bytes;
+    if (!object.name.ends_with('/') && !object.is_dangling) objects[object.name] = object;
   });
   return objects;
 }
 
 // Those that an earlier copy has brought; none where there is no folder yet.
-std::map<std::string, std::uint64_t> objects_there(const Folder& folder) {
+Objects objects_there(const Folder& folder) {
   try {
     return objects_in(folder);
   } catch (const Error& error) {
@@ -49,18 +51,21 @@ std::map<std::string, std::uint64_t> objects_there(const Folder& folder) {
   }
 }
 
-// An object is there, whole, or not at all.
-void copy_object(const Folder& from, const Folder& to, const std::string& name, std::uint64_t bytes,
-                 std::vector<std::uint8_t>& memory) {
-  const std::string source = join_url(from.url, name);
-  const auto writer = to.storage->write(join_url(to.url, name));
-  for (std::uint64_t at = 0; at < bytes;) {
+// An object is there, whole and of one version, or not at all: each piece is read by itself.
+void copy_object(const Folder& from, const Folder& to, const Storage::Object& object, std::vector<std::uint8_t>& memory) {
+  const std::string source = join_url(from.url, object.name);
+  const auto writer = to.storage->write(join_url(to.url, object.name));
+  for (std::uint64_t at = 0; at < object.bytes;) {
     if (stop_signal != 0) return;  // without commit() nothing is left of it
-    const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, bytes - at));
+    const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, object.bytes - at));
     memory.resize(std::max(memory.size(), piece));
     from.storage->read(source, at, piece, memory.data());
     writer->write(memory.data(), piece);
     at += piece;
+  }
+  const Storage::Object now = from.storage->stat(source);
+  if (now.bytes != object.bytes || now.version != object.version) {
+    fail(ErrorKind::storage, "'{}' was replaced while it was copied: copy it again", without_secrets(source));
   }
   writer->commit();
 }
@@ -71,13 +76,13 @@ class Copy {
 
   // Those whose names and sizes are there are left as they are.
   void plan() {
-    const auto there = objects_there(to_);
-    for (const auto& [name, bytes] : objects_in(from_)) {
+    const Objects there = objects_there(to_);
+    for (auto& [name, object] : objects_in(from_)) {
       const auto found = there.find(name);
-      if (found != there.end() && found->second == bytes) {
+      if (found != there.end() && found->second.bytes == object.bytes) {
         ++left_;
       } else {
-        objects_.emplace_back(name, bytes);
+        objects_.push_back(std::move(object));
       }
     }
     if (objects_.empty() && left_ == 0) fail(ErrorKind::data, "there is nothing in '{}'", without_secrets(from_.url));
@@ -100,9 +105,8 @@ class Copy {
   void work(Counter& counter) {
     std::vector<std::uint8_t> memory;
     for (std::size_t i = next_++; i < objects_.size() && stop_signal == 0 && !failed_; i = next_++) {
-      const auto& [name, bytes] = objects_[i];
       try {
-        copy_object(from_, to_, name, bytes, memory);
+        copy_object(from_, to_, objects_[i], memory);
       } catch (...) {
         const std::lock_guard lock(mutex_);
         if (!error_) error_ = current_error();
@@ -112,12 +116,12 @@ class Copy {
       if (stop_signal != 0) return;
       counter.add();
       ++done_;
-      bytes_ += bytes;
+      bytes_ += objects_[i].bytes;
     }
   }
 
   const Folder from_, to_;
-  std::vector<std::pair<std::string, std::uint64_t>> objects_;
+  std::vector<Storage::Object> objects_;
   std::uint64_t left_ = 0;
   std::atomic<std::size_t> next_{0};
   std::atomic<std::uint64_t> done_{0}, bytes_{0};
