@@ -26,9 +26,10 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 constexpr seconds kSaysEach{10}, kAttempt{5};
-// All have come; nobody needs longer to connect to the others. Of two that say they are one rank, the older one may have been cut
-// off, which is known after about ten seconds.
-constexpr seconds kMeeting{15}, kDuplicate{15};
+// All have come; nobody needs longer to connect to the others. Who cannot reach a rank of lower number says so first, then who
+// has waited for one of higher number: rank 0 knows only who is not ready, and many may wait for one. Of two that say they are
+// one rank, the older one may have been cut off, which is known after about ten seconds.
+constexpr seconds kReaching{10}, kReached{12}, kMeeting{15}, kDuplicate{15};
 constexpr std::size_t kLongestTable = 64U << 20U;
 
 enum class MessageKind : std::uint32_t { table, lost, mistake, ready, go };
@@ -204,9 +205,11 @@ class Rendezvous {
   bool find_master(const Introduction& mine);
   std::string last_failure() const;
   std::string master_text() const { return address_file_ ? '\'' + address_file_->path().string() + '\'' : place_.master; }
-  void connect_to_lower(const Introduction& mine);
-  void receive_higher(Reception& reception);
+  void connect_to_lower(const Introduction& mine, steady_clock::time_point end);
+  bool reach(Rank& other, const Introduction& mine, steady_clock::time_point end, std::string& why) const;
+  void receive_higher(Reception& reception, steady_clock::time_point end);
   void require_master(milliseconds patience);
+  [[noreturn]] void tell_master(const std::string& lost);
 
   Introduction introduction(int to, std::uint32_t port) const;
   Socket listen(int port) const {
@@ -406,8 +409,9 @@ void Rendezvous::join() {
     for (auto count = table.get<std::size_t>(); count > 0; --count) each.at.addresses.push_back(table.get<std::string>());
   }
   Reception reception(std::move(listener), key(), place_.rank);
-  connect_to_lower(mine);
-  receive_higher(reception);
+  const auto now = steady_clock::now();
+  connect_to_lower(mine, now + kReaching);
+  receive_higher(reception, now + kReached);
   send_message(ranks_[0].socket, MessageKind::ready);
   require_master(2 * kMeeting);
 }
@@ -466,37 +470,49 @@ void Rendezvous::require_master(milliseconds patience) {
   require_no_error(*received);
 }
 
-void Rendezvous::connect_to_lower(const Introduction& mine) {
+void Rendezvous::tell_master(const std::string& lost) {
+  send_message(ranks_[0].socket, MessageKind::lost, lost);
+  fail(ErrorKind::peer, "{}", lost);
+}
+
+void Rendezvous::connect_to_lower(const Introduction& mine, steady_clock::time_point end) {
   for (int rank = 1; rank < place_.rank; ++rank) {
     Rank& other = ranks_[static_cast<std::size_t>(rank)];
     Introduction to_it = mine;
     to_it.to = rank;
     std::string why = "it has no address";
-    for (const std::string& address : other.at.addresses) {
-      const Endpoint at = numeric_endpoint(address, static_cast<int>(other.at.port));
-      if (at.length == 0) continue;
-      other.socket = introduce(at, key(), to_it, kAttempt, why);
-      if (other.socket) break;
-      why = fmt::format("{}: {}", at.text(), why);
-    }
-    if (other.socket) continue;
-    const std::string text =
-        fmt::format("rank {} does not reach rank {} of {} on {}: {}", place_.rank, rank, ranks_.size(), other.at.host, why);
-    send_message(ranks_[0].socket, MessageKind::lost, text);
-    fail(ErrorKind::peer, "{}", text);
+    if (reach(other, to_it, end, why)) continue;
+    tell_master(
+        fmt::format("rank {} does not reach rank {} of {} on {}: {}", place_.rank, rank, ranks_.size(), other.at.host, why));
   }
 }
 
-void Rendezvous::receive_higher(Reception& reception) {
-  const auto is_missing = [&] {
-    return std::any_of(ranks_.begin() + place_.rank + 1, ranks_.end(), [](const Rank& each) { return !each.socket; });
+bool Rendezvous::reach(Rank& other, const Introduction& mine, steady_clock::time_point end, std::string& why) const {
+  for (const std::string& address : other.at.addresses) {
+    const Endpoint at = numeric_endpoint(address, static_cast<int>(other.at.port));
+    const auto left = std::chrono::duration_cast<milliseconds>(end - steady_clock::now());
+    if (at.length == 0 || left.count() <= 0) continue;
+    other.socket = introduce(at, key(), mine, std::min<milliseconds>(kAttempt, left), why);
+    if (other.socket) return true;
+    why = fmt::format("{}: {}", at.text(), why);
+  }
+  return false;
+}
+
+void Rendezvous::receive_higher(Reception& reception, steady_clock::time_point end) {
+  const auto missing = [&] {
+    return std::find_if(ranks_.begin() + place_.rank + 1, ranks_.end(), [](const Rank& each) { return !each.socket; });
   };
-  while (is_missing()) {
+  while (missing() != ranks_.end()) {
     for (Reception::Guest& guest : reception.receive(milliseconds(50))) {
       const int rank = guest.introduction.rank;
       if (rank > place_.rank && rank < place_.ranks) ranks_[static_cast<std::size_t>(rank)].socket = std::move(guest.socket);
     }
-    if (is_missing() && is_readable(ranks_[0].socket, milliseconds(0))) require_master(kAttempt);
+    const auto absent = missing();
+    if (absent != ranks_.end() && is_readable(ranks_[0].socket, milliseconds(0))) require_master(kAttempt);
+    if (absent == ranks_.end() || steady_clock::now() < end) continue;
+    tell_master(fmt::format("rank {} of {} on {} is lost: it has not connected to rank {} within {} s", absent - ranks_.begin(),
+                            ranks_.size(), absent->at.host, place_.rank, kReached.count()));
   }
 }
 

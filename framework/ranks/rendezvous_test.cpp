@@ -256,6 +256,26 @@ TEST_F(RendezvousTest, ALossWhileRanksAreConnectedEndsAll) {
   }
 }
 
+// Rank 2 freezes when all have come: it still takes connections, as its system does for it, at each of its addresses. Rank 1
+// waits for it, and rank 3 gets no answer from it.
+TEST_F(RendezvousTest, WhoFreezesWhileRanksAreConnectedIsNamedAndNobodyElseIs) {
+  for (const int rank : {0, 1, 3}) start(setting(rank, 4));
+  const Socket listener = listen_at("", 0);
+  Introduction mine;
+  mine.rank = 2;
+  mine.ranks = 4;
+  mine.port = static_cast<std::uint32_t>(local_endpoint(listener).port());
+  for (std::size_t i = 0; i < 4; ++i) fmt::format_to(mine.addresses[i].data(), "127.0.0.{}", i + 2);
+  std::string why;
+  Socket frozen;
+  while (!frozen) frozen = introduce(numeric_endpoint("127.0.0.1", port_), job_key("a key\n"), mine, seconds(5), why);
+  for (const Met* each : wait()) {
+    EXPECT_EQ(each->kind, ErrorKind::peer);
+    const bool is_named = each->error.starts_with("rank 2 of 4 on ") || each->error.find("does not reach rank 2 of 4") < 20;
+    EXPECT_TRUE(is_named) << each->error;
+  }
+}
+
 TEST(Hmac, AgreesWithRfc4231) {
   JobKey key{};  // case 1's is 20 bytes of 0x0b: shorter keys end in zeros
   std::fill_n(key.begin(), 20, std::uint8_t{0x0b});
