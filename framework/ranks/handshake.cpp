@@ -104,9 +104,8 @@ std::vector<Reception::Guest> Reception::receive(std::chrono::milliseconds patie
   std::deque<Visitor> stay;
   for (std::size_t i = 0; i < visitors_.size(); ++i) {
     Visitor& visitor = visitors_[i];
-    const Progress progress = waits[i + 1].revents != 0           ? advance(visitor)
-                              : visitor.end < steady_clock::now() ? Progress::wrong
-                                                                  : Progress::waits;
+    Progress progress = waits[i + 1].revents != 0 ? advance(visitor) : Progress::waits;
+    if (progress == Progress::waits && visitor.end < steady_clock::now()) progress = Progress::wrong;  // one that dawdles too
     if (progress == Progress::waits) stay.push_back(std::move(visitor));
     if (progress == Progress::done) guests.push_back(std::move(visitor.guest));
     if (progress == Progress::wrong) turn_away(visitor);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
@@ -24,6 +25,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using std::chrono::steady_clock;
 
 int free_port() { return local_endpoint(listen_at("127.0.0.1", 0)).port(); }
 
@@ -274,6 +276,23 @@ TEST_F(RendezvousTest, WhoFreezesWhileRanksAreConnectedIsNamedAndNobodyElseIs) {
     const bool is_named = each->error.starts_with("rank 2 of 4 on ") || each->error.find("does not reach rank 2 of 4") < 20;
     EXPECT_TRUE(is_named) << each->error;
   }
+}
+
+// A byte now and then is no reason to keep a place.
+TEST(Reception, TurnsAwayWhoDawdles) {
+  Socket listener = listen_at("127.0.0.1", 0);
+  const Endpoint at = local_endpoint(listener);
+  Reception reception(std::move(listener), job_key("a key"), 0);
+  std::string why;
+  const Socket visitor = connect_to(at, seconds(5), why);
+  char byte = 'M';
+  bool is_open = true;
+  for (const auto began = steady_clock::now(); is_open && steady_clock::now() - began < seconds(9);) {
+    ::send(visitor.get(), &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    reception.receive(milliseconds(50));
+    is_open = ::recv(visitor.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+  }
+  EXPECT_FALSE(is_open) << "after nine seconds";
 }
 
 TEST(Hmac, AgreesWithRfc4231) {
