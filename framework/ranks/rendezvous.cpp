@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -516,10 +517,24 @@ void Rendezvous::receive_higher(Reception& reception, steady_clock::time_point e
   }
 }
 
+// A connection to each rank is an open file of this process, and shells allow 1,024 of them where the system allows more.
+void make_room_for(int ranks) {
+  constexpr rlim_t kOthers = 1024, kFewest = 64;  // strangers for a moment, and then what the run opens
+  rlimit limit{};
+  const rlim_t wanted = static_cast<rlim_t>(ranks) + kOthers;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min(wanted, limit.rlim_max);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur >= static_cast<rlim_t>(ranks) + kFewest) return;
+  fail(ErrorKind::usage, "{} ranks take as many open files of each, and the system allows {}: raise that (ulimit -Hn)", ranks,
+       limit.rlim_cur);
+}
+
 }  // namespace
 
 Connections connect_ranks(const RendezvousSetting& setting) {
   if (!has_sha256()) fail(ErrorKind::usage, "several processes need a build with OpenSSL, whose SHA-256 keeps strangers out");
+  make_room_for(setting.place.ranks);
   return Rendezvous(setting).connect();
 }
 

@@ -1,8 +1,10 @@
 // Ranks that find each other over real connections of this host, each on a thread of its own.
 #include "ranks/rendezvous.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -293,6 +295,19 @@ TEST(Reception, TurnsAwayWhoDawdles) {
     is_open = ::recv(visitor.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
   }
   EXPECT_FALSE(is_open) << "after nine seconds";
+}
+
+// Shells allow fewer than a large job takes.
+TEST_F(RendezvousTest, MayHaveMoreOpenFilesThanTheShellAllows) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const Socket next(::open("/dev/null", O_RDONLY | O_CLOEXEC));  // the lowest number that is free
+  const rlimit few{static_cast<rlim_t>(next.get()) + 8, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  for (const int rank : {0, 1, 2, 3, 4}) start(setting(rank, 5));
+  const std::vector<Met*> all = wait();
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  expect_connected(all);
 }
 
 TEST(Hmac, AgreesWithRfc4231) {
