@@ -64,19 +64,30 @@ SocketGroup::SocketGroup(Setting setting) : setting_(std::move(setting)) {
     peer->rank = rank;
     peer->socket = setting_.sockets[static_cast<std::size_t>(rank)];
   }
-  for (const auto& peer : peers_) {
-    if (peer) peer->listener = std::thread([this, &peer = *peer] { listen(peer); });
+  try {
+    for (const auto& peer : peers_) {
+      if (peer) peer->listener = std::thread([this, &peer = *peer] { listen(peer); });
+    }
+    alive_ = std::thread([this] { keep_alive(); });
+  } catch (...) {
+    const Error error = current_error();
+    leave(&error);
+    end();
+    throw Error(error);
   }
-  alive_ = std::thread([this] { keep_alive(); });
 }
 
 SocketGroup::~SocketGroup() {
   leave(nullptr);
-  alive_.join();
+  end();
+}
+
+void SocketGroup::end() {
+  if (alive_.joinable()) alive_.join();
   for (const auto& peer : peers_) {
     if (!peer) continue;
     ::shutdown(peer->socket, SHUT_RDWR);
-    peer->listener.join();
+    if (peer->listener.joinable()) peer->listener.join();
     ::close(peer->socket);
   }
 }
@@ -232,11 +243,13 @@ void SocketGroup::await_last_words(Peer& peer) {
 
 // A mistake that a new start would find again is this process's end too.
 void SocketGroup::end_with(Peer& peer, const Error& why) {
-  if (why.kind() != ErrorKind::usage && why.kind() != ErrorKind::data) {
+  const bool is_of_sample = why.kind() == ErrorKind::content;  // a bad one, which was to end the run
+  if (why.kind() != ErrorKind::usage && why.kind() != ErrorKind::data && !is_of_sample) {
     return lose(peer, std::string("it has ended: ") + why.what());
   }
   const Lock lock(mutex_);
-  if (!lost_ && !peer.ended) lost_ = Error(why.kind(), fmt::format("{} has ended: {}", name_of(peer), why.what()));
+  const ErrorKind kind = is_of_sample ? ErrorKind::data : why.kind();
+  if (!lost_ && !peer.ended) lost_ = Error(kind, fmt::format("{} has ended: {}", name_of(peer), why.what()));
   arrived_.notify_all();
 }
 

@@ -30,8 +30,8 @@ class SocketGroup final : public Group {
     std::vector<std::string> hosts;           // by rank, for messages
     std::function<std::string()> doing = {};  // what this process does now: "step 120: train"; thread-safe
   };
-  explicit SocketGroup(Setting setting);
-  ~SocketGroup() override;  // leaves, if that was not done
+  explicit SocketGroup(Setting setting);  // throws Error(run) where the system starts no more threads
+  ~SocketGroup() override;                // leaves, if that was not done
 
   int rank() const override { return setting_.rank; }
   int size() const override { return static_cast<int>(setting_.sockets.size()); }
@@ -41,6 +41,7 @@ class SocketGroup final : public Group {
 
  private:
   struct Peer;
+  void end();  // REQUIRES: the group was left
   void listen(Peer& peer);
   void keep_alive();
   bool read(Peer& peer, void* bytes, std::size_t count);

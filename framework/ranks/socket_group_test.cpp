@@ -11,6 +11,7 @@
 
 #include "millrace/error.h"
 #include "ranks/group_all_gather.h"
+#include "testkit/few_addresses.h"
 
 namespace millrace {
 namespace {
@@ -145,6 +146,20 @@ TEST_F(SocketGroupTest, AMistakeOfOneIsTheMistakeOfAll) {
   expect_mistake([&] { group(0).receive(1, 5, got); });
 }
 
+// A new start would meet it again.
+TEST_F(SocketGroupTest, ABadSampleThatEndsOneEndsAllAsAMistakeOfTheData) {
+  const Error bad(ErrorKind::content, "sample 'a.jpg': it is no JPEG file");
+  group(2).leave(&bad);
+  std::vector<std::byte> got;
+  try {
+    group(0).receive(2, 5, got);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::data);
+    EXPECT_STREQ(error.what(), "rank 2 of 3 on c has ended: sample 'a.jpg': it is no JPEG file");
+  }
+}
+
 TEST_F(SocketGroupTest, AllNameTheOneThatWasLostFirst) {
   const Error broken(ErrorKind::run, "no data"), lost(ErrorKind::peer, "rank 2 of 3 on c is lost, as it says outside");
   group(2).leave(&broken);
@@ -265,6 +280,31 @@ TEST(SocketGroup, DoesNotTakeAPauseForAProcessThatIsSilent) {
   EXPECT_EQ(status, 0);
   ::close(pair[1]);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(SocketGroup, OfMoreThreadsThanTheSystemStartsIsAnErrorAndNoCrash) {
+  SocketGroup::Setting setting{.sockets = {-1}, .hosts = {"a"}};
+  std::vector<int> others;
+  for (int rank = 1; rank < 200; ++rank) {
+    std::array<int, 2> pair{};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+    setting.sockets.push_back(pair[0]);
+    setting.hosts.emplace_back("b");
+    others.push_back(pair[1]);
+  }
+  std::string said;
+  {
+    const testkit::FewAddresses few(rlim_t{64} << 20);
+    try {
+      const SocketGroup group(setting);
+    } catch (...) {
+      said = current_error().message();
+    }
+  }
+  EXPECT_TRUE(said.starts_with("the system starts no more threads") || said == "out of memory") << said;
+  for (const int each : others) ::close(each);
+}
+#endif
 
 TEST(SocketGroup, LosesAProcessThatAnnouncesMoreThanThereIsRoomFor) {
   for (const std::uint64_t bytes : {std::uint64_t{1} << 40U, std::uint64_t{1} << 63U, ~std::uint64_t{0}}) {
