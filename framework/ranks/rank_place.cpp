@@ -104,6 +104,9 @@ std::vector<Claim> claims(const Reader& read) {
   Claim mpi = read.claim("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
   mpi.job = read.text("PMIX_NAMESPACE");
   all.push_back(std::move(mpi));
+  Claim mpich = read.claim("MPICH", "PMI_RANK", "PMI_SIZE");
+  if (!mpich.ranks) mpich.rank.reset();  // other programs have a PMI_RANK too
+  all.push_back(std::move(mpich));
   Claim kubeflow = read.claim("Kubeflow", "PET_NODE_RANK", "PET_NNODES");
   kubeflow.master = read.address("PET_MASTER_ADDR", "PET_MASTER_PORT");
   kubeflow.starts_nodes = true;
@@ -199,8 +202,12 @@ RankPlace find_rank(const RankOptions& options, const Environment& environment) 
     }
     if (chosen) {
       require_agreement(*chosen, claim);
+      const bool is_the_same = claim.is_complete() && *claim.ranks == *chosen->ranks;
+      if (chosen->by == "MPICH" && is_the_same) chosen->job = claim.job;  // of Slurm, which has set the variables of both
       continue;
     }
+    const bool is_shell = claim.is_complete() && *claim.ranks == 1;  // in which somebody starts ranks, as in that of srun --pty
+    if (is_shell && given.is_complete() && *given.ranks > 1) continue;
     complete(claim, given);
     if (!claim.is_complete()) fail(ErrorKind::usage, "{}: give --rank and --ranks, both of them", claim.text());
     chosen = std::move(claim);

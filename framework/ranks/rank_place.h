@@ -22,10 +22,11 @@ struct RankOptions {
   std::string rank = {}, ranks = {}, master = {};
 };
 
-// Launchers that are known: torchrun and all that set RANK and WORLD_SIZE, Open MPI, Kubeflow Trainer (PET_*), Volcano, an
-// indexed Job or JobSet of Kubernetes, other launchers with PMIx (both with --ranks), Slurm. One that starts others, as srun
-// starts mpirun's daemons, may count fewer processes than they do. Throws Error(usage) where two that must agree do not, naming
-// both, where one is incomplete, and for a number that is none.
+// Launchers that are known: torchrun and all that set RANK and WORLD_SIZE, Open MPI, MPICH and Intel MPI, Kubeflow Trainer
+// (PET_*), Volcano, an indexed Job or JobSet of Kubernetes, other launchers with PMIx (both with --ranks), Slurm. One that starts
+// others, as srun starts mpirun's daemons, may count fewer processes than they do; in the shell of one that has started a single
+// process, options may say that this is one of several. Throws Error(usage) where two that must agree do not, naming both, where
+// one is incomplete, and for a number that is none.
 RankPlace find_rank(const RankOptions& options, const Environment& environment);
 
 }  // namespace millrace
