@@ -47,7 +47,8 @@ std::vector<RequestEvent> Requests::take_outside() {
 
 void Requests::enter(RequestEvent request, std::uint64_t from) {
   const Lock lock(mutex_);
-  waiting_.push_back({std::move(request), from});
+  // Two graphs may agree at the same time, and then not in the same order in all processes.
+  waiting_.insert(std::ranges::upper_bound(waiting_, from, {}, &Waiting::from), Waiting{std::move(request), from});
 }
 
 std::optional<RequestEvent> Requests::take(RequestKind kind, std::uint64_t done) {

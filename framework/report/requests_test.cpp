@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <vector>
 
 namespace millrace {
 namespace {
@@ -24,6 +25,23 @@ TEST(RateFactors, OfTheNewestStepsAreKeptAndOfTheOthersForgotten) {
   std::uint64_t kept = 0;
   for (std::uint64_t step = 1; step <= kChanges; ++step) kept += requests.factor(step) == 1 ? 0 : 1;
   EXPECT_LT(kept, kMostKept);
+}
+
+// The page may ask twice while a batch of training is late: once before that batch is agreed upon, once in validation.
+TEST(RateFactors, AreTheSameInAllProcessesInWhateverOrderTheirGraphsAgree) {
+  std::vector<double> factors;
+  for (const bool trains_first : {true, false}) {
+    Requests requests{[](const RunEvent&) {}};
+    const auto enter = [&](double factor, std::uint64_t from) {
+      requests.enter({.kind = RequestKind::rate_factor, .by = "observer page", .factor = factor, .text = {}}, from);
+    };
+    if (trains_first) enter(0.5, 9);
+    enter(0.25, Requests::kAtOnce);
+    if (!trains_first) enter(0.5, 9);
+    requests.complete_factors(9);
+    factors.push_back(requests.factor(9));
+  }
+  EXPECT_EQ(factors[0], factors[1]);
 }
 
 }  // namespace
