@@ -1,5 +1,7 @@
 #include "run/step_barrier.h"
 
+#include <utility>
+
 #include "base/thread_name.h"
 #include "millrace/error.h"
 #include "millrace/util/wire.h"
@@ -42,6 +44,7 @@ void StepBarrier::start(std::uint64_t first) {
   const Lock lock(mutex_);
   waiting_.clear();
   next_ = first;
+  stops_ = false;  // what has ended an earlier pass is over: some graphs run once more when a run ends
 }
 
 void StepBarrier::step_is_ready(Graph::StepReady ready, std::function<void(Graph::StepAgreed)> answer) {
@@ -61,9 +64,10 @@ void StepBarrier::loop() {
     if (ending_) return;
     Waiting waiting = std::move(waiting_.extract(next_).mapped());
     ++next_;
+    const bool stops = stops_;
     lock.unlock();
     Graph::StepAgreed agreed{.go_on = false};
-    if (!stops_) {
+    if (!stops) {
       try {
         agreed = gather(waiting.ready);
       } catch (...) {
@@ -86,6 +90,8 @@ Graph::StepAgreed StepBarrier::gather(const Graph::StepReady& ready) {
   for (const RequestEvent& request : asked) put(writer, request);
 
   Graph::StepAgreed agreed;
+  std::vector<RequestEvent> all;
+  bool stops = false;
   for (const std::vector<std::byte>& message : group_.all_gather(channel_, writer.bytes())) {
     WireReader reader(message);
     const auto step = reader.get<std::uint64_t>();
@@ -99,12 +105,21 @@ Graph::StepAgreed StepBarrier::gather(const Graph::StepReady& ready) {
     }
     for (auto left = reader.get<std::size_t>(); left > 0; --left) {
       RequestEvent request = get_request(reader);
-      if (request.kind == RequestKind::stop && std::exchange(stops_, true))
-        continue;  // a terminal's signal comes to each process
-      requests_.enter(std::move(request), counts_ ? ready.step + 1 : Requests::kAtOnce);
+      if (request.kind == RequestKind::stop && std::exchange(stops, true)) continue;  // a terminal's signal comes to each process
+      all.push_back(std::move(request));
     }
   }
+  enter(std::move(all), stops, counts_ ? ready.step + 1 : Requests::kAtOnce);
   return agreed;
+}
+
+// Once a request to stop is in force, the graph may be started again.
+void StepBarrier::enter(std::vector<RequestEvent> requests, bool stops, std::uint64_t from) {
+  if (stops) {
+    const Lock lock(mutex_);
+    stops_ = true;
+  }
+  for (RequestEvent& request : requests) requests_.enter(std::move(request), from);
 }
 
 }  // namespace millrace

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <thread>
+#include <vector>
 
 #include "base/mutex.h"
 #include "graph/graph.h"
@@ -36,17 +37,18 @@ class StepBarrier {
   };
   void loop();
   Graph::StepAgreed gather(const Graph::StepReady& ready);
+  void enter(std::vector<RequestEvent> requests, bool stops, std::uint64_t from);
 
   Group& group_;
   const std::uint32_t channel_;
   Requests& requests_;
   const bool counts_;
-  bool stops_ = false;  // a process was asked to stop: no later step begins. Of the thread alone
 
   Mutex mutex_;
   std::condition_variable changed_;
   std::map<std::uint64_t, Waiting> waiting_ MILLRACE_GUARDED_BY(mutex_);  // by step
   std::uint64_t next_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  bool stops_ MILLRACE_GUARDED_BY(mutex_) = false;  // a process was asked to stop: no later step of this pass begins
   bool ending_ MILLRACE_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

@@ -1,0 +1,79 @@
+// Two ranks, on threads of this process.
+#include "run/step_barrier.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <future>
+#include <memory>
+
+#include "ranks/socket_group.h"
+
+namespace millrace {
+namespace {
+
+struct Rank {
+  Rank(int rank, std::vector<int> sockets)
+      : group({.rank = rank, .sockets = std::move(sockets), .hosts = {"a", "b"}}),
+        requests([](const RunEvent&) {}),
+        barrier(group, Group::kSteps, requests, false) {
+    requests.share();
+  }
+  ~Rank() { group.leave(nullptr); }  // for which the barrier waits
+
+  std::future<Graph::StepAgreed> ready(std::uint64_t step) {
+    auto answer = std::make_shared<std::promise<Graph::StepAgreed>>();
+    barrier.step_is_ready({.step = step, .weights = {}}, [answer](Graph::StepAgreed agreed) { answer->set_value(agreed); });
+    return answer->get_future();
+  }
+
+  SocketGroup group;
+  Requests requests;
+  StepBarrier barrier;
+};
+
+class StepBarrierTest : public testing::Test {
+ protected:
+  StepBarrierTest() {
+    std::array<int, 2> pair{};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+    ranks_ = {std::make_unique<Rank>(0, std::vector{-1, pair[0]}), std::make_unique<Rank>(1, std::vector{pair[1], -1})};
+  }
+  void start() {
+    for (const auto& rank : ranks_) rank->barrier.start(0);
+  }
+  // Whether both begin it.
+  std::array<bool, 2> begin(std::uint64_t step) {
+    std::array<std::future<Graph::StepAgreed>, 2> answers = {ranks_[0]->ready(step), ranks_[1]->ready(step)};
+    return {answers[0].get().go_on, answers[1].get().go_on};
+  }
+  std::array<std::unique_ptr<Rank>, 2> ranks_;
+};
+
+constexpr std::array kBoth = {true, true}, kNeither = {false, false};
+
+// As [stop] max_time does in a pass that is made once more for the end of the run.
+TEST_F(StepBarrierTest, AGraphThatWasStoppedMayRunAgain) {
+  start();
+  EXPECT_EQ(begin(0), kBoth);
+  ranks_[1]->requests.ask({.kind = RequestKind::stop, .by = "[stop]", .text = {}});
+  EXPECT_EQ(begin(1), kBoth) << "the request is told with this step";
+  EXPECT_EQ(begin(2), kNeither);
+  for (const auto& rank : ranks_) EXPECT_TRUE(rank->requests.take(RequestKind::stop, 0));
+  start();
+  EXPECT_EQ(begin(0), kBoth);
+}
+
+TEST_F(StepBarrierTest, ASignalToBothIsOneRequest) {
+  start();
+  for (const auto& rank : ranks_) rank->requests.ask({.kind = RequestKind::stop, .by = "signal 2", .signal = 2, .text = {}});
+  EXPECT_EQ(begin(0), kBoth);
+  for (const auto& rank : ranks_) {
+    EXPECT_TRUE(rank->requests.take(RequestKind::stop, 0));
+    EXPECT_FALSE(rank->requests.take(RequestKind::stop, 0));
+  }
+}
+
+}  // namespace
+}  // namespace millrace
