@@ -61,7 +61,7 @@ void OtherGraphs::try_one(std::size_t graph) {
     run_.found().bad_samples.tell_held();
     throw current_error().in(fmt::format("before the first step, [{}] was tried", name));
   }
-  if (!run_.barriers.empty() && has_reports(build.plan()) && !stop_.found()) meter_.await_others(name, 0, steps);
+  if (!run_.barriers.empty() && has_reports(build.plan()) && !is_stopped()) meter_.await_others(name, 0, steps);
   run_.found().epochs.forget(name, 0);
 }
 
@@ -179,6 +179,9 @@ void OtherGraphs::run_main() {
   meter_.telemetry(true);
 }
 
+// Of several processes all say the same: with the last step of a pass they may have agreed to stop, and some have not looked yet.
+bool OtherGraphs::is_stopped() { return run_.barriers.empty() ? stop_.found().has_value() : stop_.look(); }
+
 bool OtherGraphs::run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last) {
   const GraphBuild& build = *run_.builds()[graph];
   const std::string& name = build.plan().name;
@@ -186,7 +189,7 @@ bool OtherGraphs::run_pass(std::size_t graph, std::uint64_t first, std::uint64_t
   const auto start = std::chrono::steady_clock::now();
   run_.doing(fmt::format("[{}]", name));
   drive(graph, first, last);
-  if (stop_.found()) return false;  // half a pass is no figure
+  if (is_stopped()) return false;  // half a pass is no figure
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const bool joint = !run_.barriers.empty() && has_reports(build.plan());
   if (joint) meter_.await_others(name, first / build.data().steps_per_epoch(), last - first);

@@ -51,6 +51,7 @@ class OtherGraphs {
   std::vector<std::size_t> writing() const;  // graphs that write files about predictions, and have run before the end
   void run(const std::vector<std::size_t>& graphs, bool exchanges = true);
   bool run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last);  // false: it was stopped
+  bool is_stopped();
   void try_one(std::size_t graph);
   void drive(std::size_t graph, std::uint64_t first, std::uint64_t last);  // until it is drained
   bool is_due(std::size_t graph, std::uint64_t done) const;

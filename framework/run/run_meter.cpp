@@ -68,7 +68,7 @@ void RunMeter::stands_still() {
 RunState::Epoch RunMeter::epoch_so_far(std::uint64_t done) {
   const std::string& name = run_.main().plan().name;
   const std::uint64_t epoch = done / steps_per_epoch_, steps = done - first_step_of(epoch);
-  if (!run_.barriers.empty() && reported_) await_others(name, epoch, steps);
+  if (!run_.barriers.empty() && has_reports(run_.main().plan())) await_others(name, epoch, reported_ ? steps : 0);
   const GraphSums sums = await_reports(name, epoch, steps);
   return {training_.seconds(), sums.samples, sums.steps, sums.stream_hash, sums.sums};
 }
@@ -191,10 +191,16 @@ void RunMeter::await_steps(std::uint64_t done) {
 }
 
 void RunMeter::await_others(const std::string& graph, std::uint64_t epoch, std::uint64_t steps) {
-  WaitedTime waited;
-  while (run_.found().epochs.of(graph, epoch).steps < steps && waited.look() < run_.options().report_patience) {
-    std::this_thread::sleep_for(kPause);
-  }
+  const auto await_here = [&] {
+    WaitedTime waited;
+    while (run_.found().epochs.of(graph, epoch).steps < steps && waited.look() < run_.options().report_patience) {
+      std::this_thread::sleep_for(kPause);
+    }
+  };
+  const bool is_first = run_.options().is_first();
+  if (!is_first) await_here();                 // then its reports are on their way
+  run_.options().group->barrier(Group::kRun);  // the others may be steps behind, however long a step of theirs takes
+  if (is_first) await_here();
 }
 
 GraphSums RunMeter::take_sums(const std::string& graph, std::uint64_t first_epoch, std::uint64_t last_epoch) {

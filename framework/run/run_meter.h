@@ -49,7 +49,8 @@ class RunMeter {
   void await_steps(std::uint64_t done);
   void end_epoch(std::uint64_t epoch, std::uint64_t done);
   void end_pass(const DonePass& pass);
-  // Until other processes' reports of a pass that this one has done are there, for a while.
+  // Until all processes have done the steps that this one has done, and their reports are there. All processes call it. Throws
+  // what another process did to the group.
   void await_others(const std::string& graph, std::uint64_t epoch, std::uint64_t steps);
   void tick(const std::string& waits_for);  // "": what the stages wait for
   bool telemetry(bool now = false);         // tells it, now or where it is time to; returns whether
