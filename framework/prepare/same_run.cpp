@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "checkpoint/changes.h"
 #include "config/document.h"
@@ -28,7 +29,7 @@ std::string options_text(const PreparedRun& run) {
 
 std::vector<std::byte> packed(const RunRecord& record, const std::string& options) {
   WireWriter writer;
-  for (const std::string* text : {&record.pipeline, &record.network, &record.precision, &options})
+  for (const std::string* text : {&record.pipeline, &record.network, &record.precision, &record.backend, &options})
     writer.put(std::string_view(*text));
   writer.put(record.data.size());
   for (const auto& [source, data] : record.data) {
@@ -46,6 +47,7 @@ FoundCheckpoint unpacked(const std::vector<std::byte>& bytes, std::string& optio
   RunState& state = found.checkpoint.state;
   state.network = reader.get<std::string>();
   state.precision = reader.get<std::string>();
+  state.backend = reader.get<std::string>();
   options = reader.get<std::string>();
   for (auto sources = reader.get<std::size_t>(); sources > 0; --sources) {
     RunState::Data& data = state.data[reader.get<std::string>()];
@@ -97,12 +99,13 @@ std::string difference(const RunRecord& mine, const std::string& my_options, con
                        const Pipeline& pipeline, int rank, bool& is_data) {
   std::string options;
   FoundCheckpoint theirs = unpacked(first, options);
-  theirs.checkpoint.state.backend = mine.backend;
+  const std::string backend = std::exchange(theirs.checkpoint.state.backend, mine.backend);
   theirs.checkpoint.state.replicas = mine.replicas;
   std::vector<Difference> found = compare_with_checkpoint(theirs, mine, pipeline).differences;
   std::ranges::move(differences_of_boundaries(theirs.checkpoint.pipeline, mine.pipeline), std::back_inserter(found));
   std::erase_if(found, [&](const Difference& each) { return is_path(mine, each); });
   if (options != my_options) found.push_back({"the command line", options, my_options});
+  if (backend != mine.backend) found.push_back({"the backend of the devices", backend, mine.backend});
   is_data = std::ranges::all_of(found, [&](const Difference& each) {
     return std::ranges::any_of(mine.data, [&](const auto& source) { return each.key.starts_with(source.first + '.'); });
   });

@@ -1,16 +1,21 @@
 // Whole runs, from a pipeline file through the graph, on backend "cpu" and on the recording backend over it.
 #include <gtest/gtest.h>
 
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "millrace/batch.h"
 #include "millrace/error.h"
 #include "millrace/stage.h"
 #include "millrace/util/load_plugins.h"
+#include "ranks/socket_group.h"
 #include "run/run.h"
 #include "testkit/recording.h"
 #include "testkit/stages.h"
@@ -101,14 +106,35 @@ class PromisesInVain : public Stage {
   const StepContext context_;
 };
 
+// Takes its time over the last results of a pass, on rank 1.
+class Dawdles : public Stage {
+ public:
+  struct Params {};
+  static void describe(StageDescription<Params>& d) {
+    d.name("dawdles").text("Takes its time.");
+    d.input(payload::kStepResult).output(payload::kStepResult).serial();
+  }
+  Dawdles(const Params&, const StepContext& context) : context_(context) {}
+  void process(int, Packet packet, Output& output) override {
+    const bool is_last = packet.sequence + 1 == static_cast<std::uint64_t>(context_.steps_per_epoch);
+    if (is_last && context_.group != nullptr && context_.group->rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(2));
+    output.emit(0, std::move(packet));
+  }
+
+ private:
+  const StepContext context_;
+};
+
 // Notes what it is told.
 class Told : public RunObserver {
  public:
   void warning(const WarningEvent& e) override { warnings.push_back(e.text); }
   void step(const StepEvent& e) override { steps.push_back(e.step); }
   void epoch(const EpochEvent& e) override { epochs.push_back(e.epoch); }
+  void pass(const PassEvent& e) override { samples.push_back(e.samples); }
   std::vector<std::string> warnings;
   std::vector<std::uint64_t> steps, epochs;
+  std::vector<double> samples;  // of passes
 };
 
 class WholeRun : public testing::Test {
@@ -127,6 +153,7 @@ class WholeRun : public testing::Test {
     }
     add_stages(registry_);
     registry_.add_stage<PromisesInVain>();
+    registry_.add_stage<Dawdles>();
     registry_.add(BackendType{{"recording"}, [this] { return recording_; }});
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
@@ -146,6 +173,32 @@ class WholeRun : public testing::Test {
       }
     }
     return values;
+  }
+  // Two ranks on threads of this process. What each ends with; "": nothing.
+  std::array<std::string, 2> run_ranks(const std::array<std::string, 2>& devices, const std::vector<std::string>& overrides,
+                                       const RunOptions& asked) {
+    std::array<int, 2> pair{};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+    std::array<std::string, 2> said;
+    const auto join = [&](std::size_t rank) {
+      SocketGroup group({.rank = static_cast<int>(rank),
+                         .sockets = rank == 0 ? std::vector{-1, pair[0]} : std::vector{pair[1], -1},
+                         .hosts = {"a", "b"}});
+      try {
+        const Pipeline pipeline = load_pipeline((folder_ / "pipeline.toml").string(), overrides, registry_);
+        RunOptions options = asked;
+        options.devices = devices[rank];
+        options.group = &group;
+        millrace::Run(*prepare(pipeline, registry_, options)).go();
+      } catch (const Error& error) {
+        group.leave(&error);
+        said[rank] = error.what();
+      }
+    };
+    std::thread other(join, 1);
+    join(0);
+    other.join();
+    return said;
   }
   std::vector<std::vector<float>> run_recording(const RecordingOptions& options, const std::vector<std::string>& overrides = {}) {
     recording_ = std::make_shared<RecordingBackend>(registry_.backends().find("cpu")->create(), options);
@@ -203,6 +256,26 @@ TEST_F(WholeRun, AFigureThatIsPromisedAndNeverToldHoldsTheRunUpOnce) {
   EXPECT_EQ(told->warnings, expected);
   EXPECT_EQ(told->steps, (std::vector<std::uint64_t>{1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
   EXPECT_EQ(told->epochs, (std::vector<std::uint64_t>{1, 2, 3}));
+}
+
+// However long the last steps take on one of them, and though rank 0 may be ahead.
+TEST_F(WholeRun, APassOfTwoRanksIsMeasuredToItsLastSample) {
+  const auto told = std::make_shared<Told>();
+  RunOptions options;
+  options.hooks.observer = told;
+  options.report_patience = 0.5;
+  const auto said =
+      run_ranks({"cpu*2", "cpu*2"}, {R"(validate.flow=["read", "paint", "batch", "forward", "dawdles", "metrics"])"}, options);
+  EXPECT_EQ(said, (std::array<std::string, 2>{}));
+  EXPECT_EQ(told->samples, (std::vector<double>{20, 20, 20}));
+}
+
+// As where "auto" finds a GPU on all machines but one.
+TEST_F(WholeRun, RanksWhoseDevicesAreOfTwoBackendsAreRefused) {
+  recording_ = std::make_shared<RecordingBackend>(registry_.backends().find("cpu")->create(), RecordingOptions{});
+  for (const std::string& said : run_ranks({"cpu*2", "recording*2"}, {}, {})) {
+    EXPECT_NE(said.find("the backend of the devices is cpu on rank 0, recording on rank 1"), std::string::npos) << said;
+  }
 }
 
 // Between the choice of a checkpoint and the first step samples are listed and networks compiled, which may take minutes.
