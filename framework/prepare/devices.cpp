@@ -13,6 +13,7 @@
 #include "millrace/error.h"
 #include "millrace/util/host_cores.h"
 #include "millrace/util/load_plugins.h"
+#include "millrace/util/wire.h"
 #include "ranks/endpoint.h"
 
 namespace millrace {
@@ -126,7 +127,7 @@ std::shared_ptr<Backend> backend_of_gpus(std::string_view text, const Registry& 
        text, fmt::join(names, " and "));
 }
 
-// Equal for processes that have the same devices to share.
+// Equal for processes of one machine, or of one container.
 std::string host_identity() {
   std::string identity = host_name();
   std::error_code ignored;
@@ -134,10 +135,18 @@ std::string host_identity() {
   std::ifstream boot("/proc/sys/kernel/random/boot_id");
   std::string line;
   if (std::getline(boot, line)) identity += '\n' + line;
+  return identity;
+}
+
+// Equal for processes of one machine that see the same devices. In a control group of its own a task counts its devices from 0,
+// as its neighbours do, so the variables of both say the same: Slurm does so.
+std::string devices_identity(const std::vector<DeviceInfo>& present) {
+  std::string identity;
   for (const char* variable : {"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}) {
     const char* const value = std::getenv(variable);
-    identity += fmt::format("\n{}", value == nullptr ? "" : value);
+    identity += fmt::format("{}\n", value == nullptr ? "" : value);
   }
+  for (const DeviceInfo& device : present) identity += fmt::format("{}\n", device.uuid);
   return identity;
 }
 
@@ -262,16 +271,20 @@ CoreShares share_cores(const std::vector<int>& cores, std::size_t replicas, cons
   return shares;
 }
 
-HostShare share_of_host(Group* group) {
+HostShare share_of_host(Group* group, const std::vector<DeviceInfo>& present) {
   if (group == nullptr) return {};
-  const std::string identity = host_identity(), cores = fmt::format("\n{}", fmt::join(available_cores(), " "));
-  const std::string mine = identity + cores;
-  const auto all = group->all_gather(Group::kRun, std::as_bytes(std::span(mine)));
-  HostShare share{.ranks = {}};
+  const std::string host = host_identity(), devices = devices_identity(present);
+  const std::string cores = fmt::format("{}", fmt::join(available_cores(), " "));
+  WireWriter mine;
+  for (const std::string* text : {&host, &devices, &cores}) mine.put(std::string_view(*text));
+  const auto all = group->all_gather(Group::kRun, mine.bytes());
+  HostShare share{.ranks = {}, .processes = 0};
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    const std::string_view its(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
-    if (!its.starts_with(identity) || its.rfind('\n') != identity.size()) continue;
-    if (its.substr(identity.size()) != cores) share.has_own_cores = true;
+    WireReader its(all[rank]);
+    if (its.get<std::string>() != host) continue;
+    ++share.processes;
+    if (its.get<std::string>() != devices) continue;
+    if (its.get<std::string>() != cores) share.has_own_cores = true;
     if (rank == static_cast<std::size_t>(group->rank())) share.place = share.ranks.size();
     share.ranks.push_back(rank);
   }
@@ -309,14 +322,14 @@ OpenDevices open_devices(std::string_view text, const std::vector<double>& load,
   }
   const std::vector<int> indices = resolve_devices(request, present, text);
   warn_of_turns(text, request, indices, warn);
-  const HostShare share = share_of_host(group);
+  const HostShare share = share_of_host(group, present);
   check_replicas(text, indices.size(), share.ranks.size());
   const Part part = part_of(indices.size(), share.place, share.ranks.size());
   const std::vector<std::size_t> first = first_replicas(group, part.count);
   const auto rank = static_cast<std::size_t>(group ? group->rank() : 0);
   open.first_replica = first[rank];
   open.all_replicas = first.back();
-  open.processes_here = share.ranks.size();
+  open.processes_here = share.processes;
   if (!load.empty() && load.size() != open.all_replicas) {
     fail(ErrorKind::usage, "load has {} shares, devices = \"{}\" makes {} replica{}", load.size(), text, open.all_replicas,
          open.all_replicas == 1 ? "" : "s");

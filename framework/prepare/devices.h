@@ -63,8 +63,10 @@ struct HostShare {
   std::size_t place = 0;              // of this process among them
   std::vector<std::size_t> ranks{0};  // theirs, ascending
   bool has_own_cores = false;         // the launcher has bound each to cores of its own, or some
+  std::size_t processes = 1;          // of the run on this machine, whatever devices they see
 };
-HostShare share_of_host(Group* group);  // null: this process is alone. All processes call it
+// `present`: the backend's devices that this process sees. `group`: null: it is alone. All processes call it.
+HostShare share_of_host(Group* group, const std::vector<DeviceInfo>& present);
 
 // Throws Error(usage) when no plugin brings the backend, Error(device) with the backend's reason when it has no device. A run is
 // of one backend: "all" and "gpu" throw Error(usage) where several have devices.

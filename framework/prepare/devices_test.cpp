@@ -1,6 +1,12 @@
 #include "prepare/devices.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <thread>
+
+#include "ranks/socket_group.h"
 
 namespace millrace {
 namespace {
@@ -192,6 +198,32 @@ TEST(OpenDevices, SaysHowToGetABackendThatWasNotBuilt) {
   EXPECT_EQ(kind_of_refusal("cuda", registry, what), ErrorKind::usage);
   EXPECT_EQ(what.find("no backend 'cuda' for devices; there is cpu; backend 'cuda' is built where a CUDA 13 toolkit "), 0U)
       << what;
+}
+
+// Slurm may put each task into a control group, where its one device is number 0.
+TEST(HostShare, IsOfTasksThatSeeTheSameDevicesWhateverTheyCallThem) {
+  for (const bool same : {true, false}) {
+    std::array<int, 2> pair{};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+    std::array<HostShare, 2> shares;
+    const auto join = [&](std::size_t rank) {
+      SocketGroup group({.rank = static_cast<int>(rank),
+                         .sockets = rank == 0 ? std::vector{-1, pair[0]} : std::vector{pair[1], -1},
+                         .hosts = {"a", "a"}});
+      DeviceInfo device;
+      device.uuid = same || rank == 0 ? "GPU-1" : "GPU-2";
+      shares[rank] = share_of_host(&group, {device});
+      group.barrier(Group::kRun);
+    };
+    std::thread other(join, 1);
+    join(0);
+    other.join();
+    for (const std::size_t rank : {std::size_t{0}, std::size_t{1}}) {
+      EXPECT_EQ(shares[rank].ranks, same ? (std::vector<std::size_t>{0, 1}) : std::vector<std::size_t>{rank});
+      EXPECT_EQ(shares[rank].place, same ? rank : 0);
+      EXPECT_EQ(shares[rank].processes, 2U) << "they share the memory";
+    }
+  }
 }
 
 TEST(Cores, AreSharedWithTheDataStagesWhereTheyAreFew) {
