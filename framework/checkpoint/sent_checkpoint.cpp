@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "files/crc64.h"
 #include "files/scratch_folder.h"
 #include "millrace/error.h"
 #include "millrace/util/wire.h"
@@ -19,6 +20,18 @@ std::string bytes_of_file(const fs::path& path) {
   std::string bytes(std::istreambuf_iterator<char>(file), {});
   if (!file) fail(ErrorKind::run, "'{}' cannot be read: {}", path.string(), std::strerror(errno));
   return bytes;
+}
+
+std::string checksum_of(const Checkpoint& checkpoint) {
+  Crc64 sum;
+  const auto add = [&sum](const std::string& text) { sum.add(text.data(), text.size()); };
+  add(to_json(checkpoint.state));
+  add(checkpoint.pipeline);
+  for (const NamedTensor& tensor : checkpoint.tensors) {
+    add(tensor.name);
+    sum.add(tensor.values.data(), tensor.values.size() * sizeof(float));
+  }
+  return sum.text();
 }
 
 std::vector<std::byte> packed(const Checkpoint& checkpoint) {
@@ -49,13 +62,13 @@ Checkpoint unpacked(const std::vector<std::byte>& bytes) {
 }  // namespace
 
 void send_where_missing(std::optional<Checkpoint>& checkpoint, Group& group) {
-  const auto mine = checkpoint ? std::byte{1} : std::byte{0};
-  const auto all = group.all_gather(Group::kRun, std::span(&mine, 1));
-  if (std::ranges::all_of(all, [](const auto& each) { return each.size() == 1 && each[0] == std::byte{1}; })) return;
+  const std::string mine = checkpoint ? checksum_of(*checkpoint) : std::string();
+  const auto all = group.all_gather(Group::kRun, std::as_bytes(std::span(mine)));
+  if (std::ranges::all_of(all, [&](const auto& each) { return each == all[0]; })) return;
   std::vector<std::byte> bytes;
   if (group.rank() == 0) bytes = packed(*checkpoint);
   group.broadcast(Group::kRun, 0, bytes);
-  if (!checkpoint) checkpoint = unpacked(bytes);
+  if (all[static_cast<std::size_t>(group.rank())] != all[0]) checkpoint = unpacked(bytes);
 }
 
 }  // namespace millrace
