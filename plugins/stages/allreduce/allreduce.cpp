@@ -84,6 +84,11 @@ void Allreduce::process(int, Packet packet, Output& output) {
   }
 }
 
+std::string Allreduce::save() const {
+  if (communicator_) communicator_->check();
+  return {};
+}
+
 // What fails after it was submitted is met by the next call; the last step has none, and would end with wrong weights.
 void Allreduce::check_when(const Ref<Event>& sum, Output& output) {
   if (!sum) return;

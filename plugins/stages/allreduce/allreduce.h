@@ -32,6 +32,7 @@ class Allreduce : public Stage {
   void process(int port, Packet packet, Output& output) override;
   DeviceWork device_work() const override { return clock_.work(); }  // from the last replica's gradients to their sum
   void stop() noexcept override { open_.clear(); }                   // of a run that ended in the middle of a step
+  std::string save() const override;  // throws where a sum has failed: no checkpoint is to hold what came of it
 
  private:
   struct Joint {

@@ -124,6 +124,7 @@ TEST_F(AllreduceTest, ASumThatFailsAfterTheLastStepWasSubmittedEndsTheRun) {
   ASSERT_EQ(errors.size(), 2U) << "each replica's sum is looked at when it is there";
   EXPECT_STREQ(errors[0].what(), "the link is down");
   EXPECT_EQ(harness_->output().holds(), 0);
+  EXPECT_THROW(harness_->stage().save(), Error) << "the run may be at a checkpoint before it hears of that";
 }
 
 TEST_F(AllreduceTest, AnUnknownCommunicatorIsAnsweredWithTheNearest) {
