@@ -78,18 +78,22 @@ TEST_F(Ranks, TrainToTheSameBitsAsOneProcess) {
   }
 }
 
+constexpr const char* kMpirun = "/usr/bin/mpirun";
+bool has_mpi() {
+  const std::filesystem::path build = std::filesystem::path(tool("pipeline-run")).parent_path().parent_path();
+  return std::filesystem::exists(build / "lib/millrace/plugins/communicator_mpi.so") && std::filesystem::exists(kMpirun);
+}
+constexpr const char* kNoMpi = "there is no MPI (Debian: openmpi-bin, libopenmpi-dev)";
+
 // Over MPI, and in half precision, the bits do not depend on how replicas are spread either.
 TEST_F(Ranks, AddUpOverMpiToTheSameBits) {
-  const bool is_built = std::filesystem::exists(std::filesystem::path(tool("pipeline-run")).parent_path().parent_path() /
-                                                "lib/millrace/plugins/communicator_mpi.so");
-  const std::string mpirun = "/usr/bin/mpirun";
-  if (!is_built || !std::filesystem::exists(mpirun)) GTEST_SKIP() << "there is no MPI (Debian: openmpi-bin, libopenmpi-dev)";
+  if (!has_mpi()) GTEST_SKIP() << kNoMpi;
   for (const std::string name : {"local", "local_bf16"}) {
     const Words set = {"--devices", "cpu*4", "--set", "train.allreduce.communicator="};
     Words alone = command(name, set), over_mpi = command(name + "-mpi", set);
     alone.back() += name;
     over_mpi.back() += name == "local" ? "mpi" : "mpi_bf16";
-    Words words = {mpirun, "--allow-run-as-root", "--oversubscribe", "-n", "2"};
+    Words words = {kMpirun, "--allow-run-as-root", "--oversubscribe", "-n", "2"};
     words.insert(words.end(), over_mpi.begin(), over_mpi.end());
     const Outcome one = run_command(alone), two = run_command(words);
     ASSERT_EQ(one.code, 0) << one.err;
@@ -97,6 +101,20 @@ TEST_F(Ranks, AddUpOverMpiToTheSameBits) {
     EXPECT_TRUE(weights(name) == weights(name + "-mpi") && !weights(name).empty()) << name;
   }
   EXPECT_FALSE(weights("local") == weights("local_bf16")) << "half precision rounds";
+}
+
+// MPI itself would wait for it for ever.
+TEST_F(Ranks, OverMpiOneThatIsFrozenIsNamedAndNotWaitedFor) {
+  if (!has_mpi()) GTEST_SKIP() << kNoMpi;
+  Words words = {kMpirun, "--allow-run-as-root", "--oversubscribe", "-n", "2"};
+  const Words run = command("frozen-mpi", {"--devices", "cpu*4", "--patience", "2", "--set", "run.epochs=100000", "--set",
+                                           "train.allreduce.communicator=mpi"});
+  words.insert(words.end(), run.begin(), run.end());
+  RunningProgram all(words);
+  ASSERT_TRUE(all.reports("train: epoch 1", kLimit)) << all.err();
+  ::kill(all.children().at(0), SIGSTOP);
+  EXPECT_TRUE(all.ends(30)) << all.err();
+  EXPECT_NE(all.err().find("is lost: it has been silent for 2 s"), std::string::npos) << all.err();
 }
 
 // "": there is none.
@@ -417,7 +435,8 @@ TEST_F(Ranks, WeightsComeToRanksThatHaveNone) {
   const std::string file = find_file(folder_ / "before", "weights.safetensors"), nowhere = folder_ / "nowhere/w.safetensors";
   const Outcome one = run_command(command("one", {"--devices", "cpu*4", "--weights", file}));
   ASSERT_EQ(one.code, 0) << one.err;
-  const std::tuple<bool, int> ways[] = {{false, 0}, {false, 1}, {true, 0}, {false, -1}};  // by --weights; the rank that has the file
+  const std::tuple<bool, int> ways[] = {
+      {false, 0}, {false, 1}, {true, 0}, {false, -1}};  // by --weights; the rank that has the file
   for (const auto& [by_option, owner] : ways) {
     const std::string runs = fmt::format("sent{}{}", by_option, owner);
     std::vector<std::unique_ptr<RunningProgram>> all;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <climits>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <list>
 #include <mutex>
@@ -18,7 +19,8 @@ namespace millrace {
 namespace {
 
 constexpr std::uint32_t kNever = Group::kFirstFree + 31;  // a channel on which nobody sends: to wait on it is to wait for a loss
-constexpr std::chrono::seconds kEnd{60};                  // for all processes to come to the end: rank 0's observers take their time
+// For all processes to come to the end: rank 0's observers take their time. Of a run that has failed some may never come.
+constexpr std::chrono::seconds kEnd{60}, kEndOfFailed{2};
 
 void check(int code, const char* call) {
   if (code == MPI_SUCCESS) return;
@@ -82,7 +84,7 @@ class MpiGroup final : public Group {
       throw Error(error);
     }
   }
-  ~MpiGroup() override { end(); }
+  ~MpiGroup() override { end(std::uncaught_exceptions() > 0 ? kEndOfFailed : kEnd); }
 
   int rank() const override { return group_.rank(); }
   int size() const override { return group_.size(); }
@@ -96,7 +98,7 @@ class MpiGroup final : public Group {
     MPI_Request request = MPI_REQUEST_NULL;
   };
   void start();
-  void end() noexcept;
+  void end(std::chrono::seconds limit) noexcept;
   void forget_sent();
   void await(const std::function<bool()>& is_done);
   int at(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
@@ -136,11 +138,11 @@ void MpiGroup::start() {
 }
 
 // MPI_Finalize waits for all processes. Where one is gone, it is left out.
-void MpiGroup::end() noexcept {
+void MpiGroup::end(std::chrono::seconds limit) noexcept {
   MPI_Request all_here = MPI_REQUEST_NULL;
   if (world_ == MPI_COMM_NULL || MPI_Ibarrier(world_, &all_here) != MPI_SUCCESS) return;
   Patience patience;
-  const auto last = std::chrono::steady_clock::now() + kEnd;
+  const auto last = std::chrono::steady_clock::now() + limit;
   for (int is_done = 0; is_done == 0; patience.wait()) {
     if (MPI_Test(&all_here, &is_done, MPI_STATUS_IGNORE) != MPI_SUCCESS || std::chrono::steady_clock::now() > last) return;
   }
