@@ -68,8 +68,8 @@ TEST(Copy, NeverMixesTwoVersionsOfAFile) {
   std::atomic<bool> is_over = false;
   std::thread replacing([&] {
     for (int i = 0; !is_over; ++i) {
-      std::ofstream(folder / "next") << (i % 2 == 0 ? other : one);
-      fs::rename(folder / "next", name);
+      std::ofstream(folder.path() / "next") << (i % 2 == 0 ? other : one);
+      fs::rename(folder.path() / "next", name);
     }
   });
   for (int i = 0; i < 5; ++i) {

@@ -39,11 +39,13 @@ struct AverageParams {
   // Params derives from this.
   template <class Params>
   static void describe(ParamSet<Params>& set) {
-    set.add_table("lookahead", &Params::lookahead, &describe_lookahead)
-        .text("slow weights that follow the fast ones and replace them");
-    set.add_table("ema", &Params::ema, &describe_ema)
+    Lookahead Params::*const slow = &Params::lookahead;
+    Ema Params::*const moving = &Params::ema;
+    std::optional<Mean> Params::*const mean = &Params::average;
+    set.add_table("lookahead", slow, &describe_lookahead).text("slow weights that follow the fast ones and replace them");
+    set.add_table("ema", moving, &describe_ema)
         .text("exponential moving average of the weights, used in validation and saved instead of them");
-    set.add_table("average", &Params::average, &describe_mean)
+    set.add_table("average", mean, &describe_mean)
         .text("mean of the weights at several places of the run's end (SWA), used in validation and saved instead of them");
   }
   void request(CompileRequest& request) const;  // throws Error(usage) for two averages
