@@ -64,6 +64,8 @@ class Reference:
         return element.find("location").get("file")
 
     def add_home(self, member, header):
+        if not is_public(member) or not is_told(member):
+            return
         self.homes[member.get("id")] = (header, member.get("id").rsplit("_1", 1)[-1])
         for value in member.findall("enumvalue"):
             self.homes[value.get("id")] = (header, member.get("id").rsplit("_1", 1)[-1])
