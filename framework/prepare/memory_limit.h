@@ -1,4 +1,4 @@
-// How much of the host's memory a run may plan with.
+// What the host and its devices have for a run. How much of it run.memory allows, and whether a run fits: memory_budget.h.
 #pragma once
 
 #include <cstddef>

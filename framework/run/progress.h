@@ -1,4 +1,5 @@
-// How far the main graph of a run is: its threads say it, and the thread of the run waits for it.
+// How far the main graph of a run is: its threads say it, and the thread of the run waits for it. What people
+// see of it is printed by plugins/observers/console.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// The request to stop that ends a run early.
+// The request to stop that ends a run early: of a signal (tools/pipeline-run/signal_watch.h), a clock, a rule or an observer.
 #pragma once
 
 #include <optional>

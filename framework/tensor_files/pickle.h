@@ -1,7 +1,7 @@
-// Python's pickles as data. A pickle is a program for a stack machine that may call any function of Python; here nothing is
-// called. Opcodes of protocols 2 to 5 that tables, lists, numbers and texts are written with are followed. A call is kept as what
-// it would be: the function's name and its arguments. A function that the reader does not expect is refused by name. Source:
-// Python's Lib/pickletools.py describes every opcode.
+// Python's pickles as data, for torch_file.h and torch_stream.h. A pickle is a program for a stack machine that may call any
+// function of Python; here nothing is called. Opcodes of protocols 2 to 5 that tables, lists, numbers and texts are written with
+// are followed. A call is kept as what it would be: the function's name and its arguments. A function that the reader does not
+// expect is refused by name. Source: Python's Lib/pickletools.py describes every opcode.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // A convolution that we compute in a way of our own, with a bias and an activation after. Whether and how is what each kind
-// adds.
+// adds: depthwise, winograd, phased and side_by_side.
 #pragma once
 
 #include "weighted.h"

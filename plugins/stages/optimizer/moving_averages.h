@@ -1,4 +1,5 @@
-// Copies of the weights that follow them: lookahead's slow weights, and the average that is validated and saved.
+// Copies of the weights that follow them: lookahead's slow weights, and the average that is validated and saved. Backends blend,
+// by Replica::lerp_into().
 #pragma once
 
 #include <cstdint>
