@@ -75,11 +75,19 @@ def check_menu(root, site):
             if (site / page.relative_to(root)).with_suffix(".html") not in menu]
 
 
+def check_reference(site):
+    """The index of the API reference leads to each page of it."""
+    index = site / "api/index.html"
+    led = {(index.parent / address.partition("#")[0]).resolve() for address in Links(index).leads}
+    return [f"{page.relative_to(site)}: the API's index does not lead to it" for page in sorted(index.parent.rglob("*.html"))
+            if page.resolve() not in led | {index.resolve()}]
+
+
 def check(root, site):
     run = subprocess.run([root / "tools/docs.sh", site], capture_output=True, text=True, check=False)
     if run.returncode != 0:
         return [f"docs.sh ended with {run.returncode}:\n{run.stdout}{run.stderr}"]
-    return check_links(site) + check_styles(site) + check_menu(root, site)
+    return check_links(site) + check_styles(site) + check_menu(root, site) + check_reference(site)
 
 
 if __name__ == "__main__":

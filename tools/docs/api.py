@@ -19,6 +19,7 @@ GROUPS = {
     "detail": "What these are made of, and include",
     "backend": "For backends, and stages that submit work to a device",
     "kernels": "How kernels are written and run",
+    "metrics": "What losses and sinks measure",
     "util": "Helpers that plugins share",
 }
 SHOWN = ("class", "struct", "union")
