@@ -163,18 +163,19 @@ TEST_F(OnFakeRuntime, TheHostLearnsOfALaunchThoughTheNextOneIsSubmitted) {
   EXPECT_TRUE(mark->complete()) << "it was not launched yet";
   fake::hold();
   const Ref<Mark> before = queue_->mark();
-  std::atomic<bool> both_launched{false}, called{false};
-  before->then([&] {  // on the thread that calls what comes next
+  std::atomic<bool> both_launched{false};
+  const auto called = std::make_shared<std::atomic<bool>>(false);  // the thread may outlive a test that fails
+  before->then([&] {                                               // on the thread that calls what comes next
     while (!both_launched) std::this_thread::yield();
   });
   queue_->launch(*recording);
-  mark->then([&] { called = true; });
+  mark->then([called] { *called = true; });
   const std::uint64_t first = fake::recorded();
   queue_->launch(*recording);
   both_launched = true;
   fake::finish_to(first);
-  for (int i = 0; i < 2000 && !called; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  EXPECT_TRUE(called);
+  for (int i = 0; i < 2000 && !*called; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(*called);
   EXPECT_FALSE(mark->complete()) << "the second launch runs";
   fake::release();
   EXPECT_TRUE(mark->complete());
