@@ -260,13 +260,18 @@ TEST_F(RendezvousTest, ALossWhileRanksAreConnectedEndsAll) {
   }
 }
 
-// Rank 2 freezes when all have come: it still takes connections, as its system does for it, at each of its addresses. Rank 1
-// waits for it, and rank 3 gets no answer from it.
-TEST_F(RendezvousTest, WhoFreezesWhileRanksAreConnectedIsNamedAndNobodyElseIs) {
-  for (const int rank : {0, 1, 3}) start(setting(rank, 4));
+class AFrozenRank : public RendezvousTest, public testing::WithParamInterface<int> {};
+
+// It freezes when all have come: it still takes connections, as its system does for it, at each of its addresses. Ranks of lower
+// number wait for it, and those of higher number get no answer from it.
+TEST_P(AFrozenRank, IsNamedAndNobodyElseIs) {
+  const int lost = GetParam();
+  for (const int rank : {0, 1, 2, 3}) {
+    if (rank != lost) start(setting(rank, 4));
+  }
   const Socket listener = listen_at("", 0);
   Introduction mine;
-  mine.rank = 2;
+  mine.rank = lost;
   mine.ranks = 4;
   mine.port = static_cast<std::uint32_t>(local_endpoint(listener).port());
   for (std::size_t i = 0; i < 4; ++i) fmt::format_to(mine.addresses[i].data(), "127.0.0.{}", i + 2);
@@ -275,21 +280,26 @@ TEST_F(RendezvousTest, WhoFreezesWhileRanksAreConnectedIsNamedAndNobodyElseIs) {
   while (!frozen) frozen = introduce(numeric_endpoint("127.0.0.1", port_), job_key("a key\n"), mine, seconds(5), why);
   for (const Met* each : wait()) {
     EXPECT_EQ(each->kind, ErrorKind::peer);
-    const bool is_named = each->error.starts_with("rank 2 of 4 on ") || each->error.find("does not reach rank 2 of 4") < 20;
+    const bool is_named = each->error.starts_with(fmt::format("rank {} of 4 on ", lost)) ||
+                          each->error.find(fmt::format("does not reach rank {} of 4", lost)) < 20;
     EXPECT_TRUE(is_named) << each->error;
   }
 }
 
-// A byte now and then is no reason to keep a place.
+INSTANTIATE_TEST_SUITE_P(WhileRanksAreConnected, AFrozenRank, testing::Range(1, 4));
+
+// A byte now and then is no reason to keep a place: at this pace an introduction would take ten seconds.
 TEST(Reception, TurnsAwayWhoDawdles) {
   Socket listener = listen_at("127.0.0.1", 0);
   const Endpoint at = local_endpoint(listener);
   Reception reception(std::move(listener), job_key("a key"), 0);
   std::string why;
   const Socket visitor = connect_to(at, seconds(5), why);
+  constexpr milliseconds kPause = milliseconds(10'000) / sizeof(Introduction);
   char byte = 'M';
   bool is_open = true;
   for (const auto began = steady_clock::now(); is_open && steady_clock::now() - began < seconds(9);) {
+    std::this_thread::sleep_for(kPause);
     ::send(visitor.get(), &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     reception.receive(milliseconds(50));
     is_open = ::recv(visitor.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
