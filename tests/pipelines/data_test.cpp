@@ -183,6 +183,21 @@ TEST(Cache, LabelsOfChosenClassesAreNumberedOnce) {
   EXPECT_EQ(losses("\"decode_image\", \"cache\"", here, file), plain) << "out of a file with the labels of another order";
 }
 
+// Those with a cache have one file.
+std::string stream(const TemporaryFolder& folder, bool is_cached, const std::vector<std::string>& settings) {
+  const std::string file = folder / "q.toml";
+  std::ofstream(file) << "extends = \"" << pipeline("quickstart.toml") << "\"\n[train]\nflow = [\"read\", \"decode_image\", "
+                      << (is_cached ? "\"cache\", " : "")
+                      << "\"batch\", \"forward_backward\", \"allreduce\", \"optimizer\", \"metrics\"]\n"
+                      << (is_cached ? "[train.cache]\nfile = \"" + folder / "set.cache" + "\"\n" : "");
+  std::vector<std::string> command = {tool("pipeline-run"), file, "--json", "--graph", "train", "--set", "data.path=" + shapes()};
+  for (const char* set : {"run.folder=", "run.epochs=1", "train.batch.size=20"}) command.insert(command.end(), {"--set", set});
+  for (const std::string& setting : settings) command.insert(command.end(), {"--set", setting});
+  const Outcome outcome = run_command(command);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  return outcome.code == 0 ? events(outcome, "epoch").at(0).at("stream_hash").get<std::string>() : "";
+}
+
 // Each is followed by a run without it, and by itself again.
 TEST(Cache, AFileGivesTheLabelsThatTheFileOfTheRunAsksFor) {
   const TemporaryFolder folder;
@@ -190,29 +205,35 @@ TEST(Cache, AFileGivesTheLabelsThatTheFileOfTheRunAsksFor) {
   for (const auto& entry : std::filesystem::directory_iterator(shapes() + "/train"))
     classes.push_back('"' + entry.path().filename().string() + '"');
   std::sort(classes.rbegin(), classes.rend());
-  const auto stream = [&](bool is_cached, const std::string& setting) {
-    const std::string file = folder / "q.toml";
-    std::ofstream(file) << "extends = \"" << pipeline("quickstart.toml") << "\"\n[train]\nflow = [\"read\", \"decode_image\", "
-                        << (is_cached ? "\"cache\", " : "")
-                        << "\"batch\", \"forward_backward\", \"allreduce\", \"optimizer\", \"metrics\"]\n"
-                        << (is_cached ? "[train.cache]\nfile = \"" + folder / "set.cache" + "\"\n" : "");
-    std::vector<std::string> command = {tool("pipeline-run"),   file, "--json", "--graph", "train", "--set",
-                                        "data.path=" + shapes()};
-    for (const char* set : {"run.folder=", "run.epochs=1", "train.batch.size=20"}) command.insert(command.end(), {"--set", set});
-    if (!setting.empty()) command.insert(command.end(), {"--set", setting});
-    const Outcome outcome = run_command(command);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    return outcome.code == 0 ? events(outcome, "epoch").at(0).at("stream_hash").get<std::string>() : "";
-  };
-  const std::string all = stream(false, "");
+  const std::string all = stream(folder, false, {});
   for (const std::string& setting :
        {std::string(R"(train.read.only=["star", "ring"])"), fmt::format("train.read.classes=[{}]", fmt::join(classes, ", "))}) {
-    const std::string plain = stream(false, setting);
+    const std::string plain = stream(folder, false, {setting});
     EXPECT_NE(plain, all);
-    EXPECT_EQ(stream(true, setting), plain);
-    EXPECT_EQ(stream(true, ""), all) << "out of a file that was made with " << setting;
-    EXPECT_EQ(stream(true, setting), plain) << "out of a file that was made without it";
+    EXPECT_EQ(stream(folder, true, {setting}), plain);
+    EXPECT_EQ(stream(folder, true, {}), all) << "out of a file that was made with " << setting;
+    EXPECT_EQ(stream(folder, true, {setting}), plain) << "out of a file that was made without it";
   }
+}
+
+TEST(Cache, AFileGivesTheNumbersOfTheColumnsThatAreAskedFor) {
+  const TemporaryFolder folder;
+  {
+    std::ofstream list(folder / "list.csv");
+    list << "file_name,angle,speed\n";
+    for (int i = 0; const auto& entry : std::filesystem::directory_iterator(shapes() + "/train/star"))
+      list << entry.path().string() << ',' << i++ % 2 << ",0.5\n";
+  }
+  const auto of = [&](bool is_cached, const std::string& column) {
+    return stream(
+        folder, is_cached,
+        {"train.read.stage=read_list", "train.read.path=" + folder / "list.csv", "train.read.numbers=[\"" + column + "\"]",
+         "network.classes=1", "train.forward_backward.loss=mean_squared_error", "train.optimizer.learning_rate=1e-6"});
+  };
+  const std::string angle = of(false, "angle"), speed = of(false, "speed");
+  EXPECT_NE(angle, speed);
+  EXPECT_EQ(of(true, "angle"), angle);
+  EXPECT_EQ(of(true, "speed"), speed) << "out of a file with the numbers of another column";
 }
 
 }  // namespace
