@@ -297,9 +297,10 @@ TEST_F(ShortFiles, LearnSeveralLabelsAndNumbers) {
     EXPECT_EQ(events(outcome, "validate")[0].contains("psnr"), false) << "which images have";
     expect_written(
         {numbers ? "scatter.svg" : "labels.png", numbers ? "numbers.csv" : "labels.csv", "predictions.png", "mistakes.png"});
-    const std::string kept = read_file(find_file(runs(), "pipeline.toml"));
+    const std::string kept = read_file(find_file(fs::path(runs()) / base, "pipeline.toml"));
     EXPECT_NE(kept.find("classes = 2"), std::string::npos) << "an output for each column: " << kept;
     EXPECT_EQ(kept.find("crop"), std::string::npos) << "what is labelled may be at the edge: " << kept;
+    EXPECT_EQ(kept.find("flip_x = 0.5") == std::string::npos, numbers) << "a number may be a place or an angle: " << kept;
 
     const fs::path out = folder_ / (std::string("out-") + base);
     const Outcome predicted = run_command({tool("pipeline-run"), "--predict", shapes() + "/test", "--weights",
