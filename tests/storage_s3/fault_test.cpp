@@ -239,6 +239,13 @@ TEST_F(S3Faults, EndInTheSameBytesOrAnErrorThatNamesObjectAndCause) {
   std::printf("%d of the faults that passed in time ended in an error all the same\n", passed_and_failed);
 }
 
+// As Google's server says it, and S3 does not.
+TEST_F(S3Faults, WhatIsNotThereCountsAsRemoved) {
+  S3 storage(environment(variables(server_->url() + "/fault/not_found/0/remove")));
+  EXPECT_NO_THROW(storage.remove("s3://data/large"));
+  EXPECT_THROW(read_all(storage, "s3://data/large"), Error) << "which is not to be taken as empty";
+}
+
 // Nothing else would tell that they are of one version.
 TEST_F(S3Faults, NoETagIsNamedWhereAReadTakesSeveralRequests) {
   Variables setting = variables(server_->url() + "/fault/no_etag/0/no_etag");
