@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +15,7 @@
 
 #include "millrace/batch.h"
 #include "millrace/error.h"
+#include "millrace/sample.h"
 #include "millrace/stage.h"
 #include "millrace/util/load_plugins.h"
 #include "ranks/socket_group.h"
@@ -125,6 +128,20 @@ class Dawdles : public Stage {
   const StepContext context_;
 };
 
+// A signal comes just before the last sample of validation, so that the ranks agree upon it with the last step.
+class Signals : public SampleTransform {
+ public:
+  struct Params {};
+  static inline std::atomic<int> signal{0};
+  static void describe(StageDescription<Params>& d) { d.name("signals").text("Lets a signal come."); }
+  Signals(const Params&, const StageSite&) {}
+  void process(Sample& sample, Draw&) override {
+    if (sample.key.index != 19) return;
+    signal = SIGTERM;
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+};
+
 // Notes what it is told.
 class Told : public RunObserver {
  public:
@@ -154,6 +171,7 @@ class WholeRun : public testing::Test {
     add_stages(registry_);
     registry_.add_stage<PromisesInVain>();
     registry_.add_stage<Dawdles>();
+    registry_.add_stage<Signals>();
     registry_.add(BackendType{{"recording"}, [this] { return recording_; }});
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
@@ -268,6 +286,22 @@ TEST_F(WholeRun, APassOfTwoRanksIsMeasuredToItsLastSample) {
       run_ranks({"cpu*2", "cpu*2"}, {R"(validate.flow=["read", "paint", "batch", "forward", "dawdles", "metrics"])"}, options);
   EXPECT_EQ(said, (std::array<std::string, 2>{}));
   EXPECT_EQ(told->samples, (std::vector<double>{20, 20, 20}));
+}
+
+// Rank 0 is done with the pass before it looks for a stop again, and rank 1 looks while it does the last step.
+TEST_F(WholeRun, AStopThatIsAgreedUponWithTheLastStepOfAPassEndsAllRanks) {
+  const auto told = std::make_shared<Told>();
+  RunOptions options;
+  options.hooks.observer = told;
+  Signals::signal = 0;
+  options.hooks.stop_signal = &Signals::signal;
+  const auto said = run_ranks({"cpu*2", "cpu*2"},
+                              {R"(validate.flow=["read", "paint", "signals", "batch", "forward", "dawdles", "metrics"])",
+                               "validate.batch.buffers=1", "validate.forward.test_time=unset"},
+                              options);
+  EXPECT_EQ(said, (std::array<std::string, 2>{}));
+  EXPECT_EQ(told->epochs, (std::vector<std::uint64_t>{1}));
+  EXPECT_EQ(told->samples, (std::vector<double>{})) << "a pass that was stopped is no figure";
 }
 
 // As where "auto" finds a GPU on all machines but one.
