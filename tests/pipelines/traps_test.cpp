@@ -260,8 +260,15 @@ const std::vector<Trap>& traps() {
        0,
        "class 'cedar' has 2 samples and 'birch' 50: the accuracy says little of the rare one. balance = true"},
       {"BalancedClassesThatNothingShuffles",
-       {{"shuffle = \"every-epoch\"", "balance = true"}},
-       {},
+       {{"read_folder\"\npath    = \"ROOT/train", "read_list\"\npath    = \"ROOT/train.csv"},
+        {"shuffle = \"every-epoch\"", "balance = true"}},
+       [](const fs::path& root) {
+         std::ofstream rows(root / "train.csv");  // whose classes take turns
+         rows << "file_name,label\n";
+         for (int i = 0; i < 8; ++i) {
+           for (const std::string name : {"ash", "birch", "cedar"}) rows << fmt::format("train/{0}/train-{1}.png,{0}\n", name, i);
+         }
+       },
        0,
        "samples come class by class, so that a batch has images of one or two: shuffle = \"every-epoch\" mixes them"},
       {"AFolderOfImagesAndMasks",
