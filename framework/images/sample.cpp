@@ -201,12 +201,19 @@ void place_window(Sample& sample, ImageShape window) {
   sample.windowed = true;
 }
 
+// Where a record of a window in the middle of the image begins that is to yield the whole image. A window that is an odd number
+// of pixels smaller or larger is half a pixel off the middle: what it mirrors would lose a line of the image at an edge.
+static std::int16_t of_whole(int at, int step, int extent, int window) {
+  const int first = centred(extent, window);
+  return narrow(at - step * first + (step < 0 ? extent - window - 2 * first : 0));
+}
+
 void execute_pending(Sample& sample, ImageShape window) {
   const ImageShape shape = sample.image().shape;
-  if (sample.windowed && window.is_static()) {  // from the window's first pixel to the image's
+  if (sample.windowed && window.is_static()) {
     AugmentationRecord& record = sample.record;
-    record.x = narrow(record.x - record.step_x * centred(shape.width, window.width));
-    record.y = narrow(record.y - record.step_y * centred(shape.height, window.height));
+    record.x = of_whole(record.x, record.step_x, shape.width, window.width);
+    record.y = of_whole(record.y, record.step_y, shape.height, window.height);
   }
   sample.windowed = false;
   apply_pending(sample, shape);

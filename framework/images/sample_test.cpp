@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <vector>
@@ -260,6 +261,19 @@ TEST_F(SampleTest, ExecutesAPendingRecordOnTheWholeImage) {
   place_window(sample_, window);
   apply_pending(sample_, window);
   EXPECT_EQ(pixels(), expected) << "the window shows what it would have shown";
+}
+
+TEST_F(SampleTest, MirrorsTheWholeImageAboutItsMiddle) {
+  const TestImage source(7, 9, 1);
+  for (const ImageShape window : {ImageShape{4, 6, 1}, ImageShape{4, 4, 1}, ImageShape{8, 12, 1}, ImageShape{7, 9, 1}}) {
+    show(source);
+    place_window(sample_, window);
+    sample_.record.flip_x(window.width);
+    execute_pending(sample_, window);
+    std::vector<std::uint8_t> expected = source.bytes;
+    for (int row = 0; row < 7; ++row) std::reverse(expected.begin() + 9 * row, expected.begin() + 9 * (row + 1));
+    EXPECT_EQ(pixels(), expected) << "window of " << window.width;
+  }
 }
 
 TEST_F(SampleTest, LeavesTheImageAloneWhenNothingIsPending) {
