@@ -114,8 +114,9 @@ class Sample : public SampleOrigin, public SampleState {
 // Centres the window in the image (centre.h), by the record, once after set_image(). Stages that edit the record call it first.
 void place_window(Sample& sample, ImageShape window);
 // Executes a pending record on the host, for image and target: before pixels are cut out, resampled, or changed by where they
-// are. The image keeps its size, and the window, seen in its middle, shows what the record yields. What recolours each pixel
-// alone need not call it; what a shift uncovers then keeps its fill. A `window` that is not static: the whole image.
+// are. The image keeps its size and is mirrored about its own middle; the window, seen in its middle, shows what the record
+// yields, but for the pixel by which a window may miss the middle. What recolours each pixel alone need not call it; what a shift
+// uncovers then keeps its fill. A `window` that is not static: the whole image.
 void execute_pending(Sample& sample, ImageShape window);
 // The same where the window alone is wanted: the image becomes what the record yields.
 void apply_pending(Sample& sample, ImageShape window);
