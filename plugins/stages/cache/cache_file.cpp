@@ -59,7 +59,7 @@ std::string temporary_name(const std::string& path) {
   return fmt::format("{}.{}-{}.part", path, getpid(), number++);
 }
 
-// Nobody writes what nobody has locked.
+// Removes files of temporary_name() that no writer holds a lock on. Files of other names are a user's.
 void remove_abandoned(const std::filesystem::path& path) {
   const std::string begin = path.filename().string() + ".";
   std::vector<std::filesystem::path> parts;
@@ -67,7 +67,9 @@ void remove_abandoned(const std::filesystem::path& path) {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with(begin) && name.ends_with(".part")) parts.push_back(entry.path());
+    if (!name.starts_with(begin) || !name.ends_with(".part")) continue;
+    const std::size_t end = name.find_first_not_of("0123456789-", begin.size());
+    if (end != begin.size() && end == name.size() - std::string_view(".part").size()) parts.push_back(entry.path());
   }
   for (const std::filesystem::path& part : parts) {
     const int file = ::open(part.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);

@@ -279,10 +279,13 @@ TEST_F(CacheFileTest, WhatKilledRunsHaveLeftOfAFileGoesWhenItIsWrittenAgain) {
   const fs::path left = params_.file + ".4711-0.part", other = folder_ / "deep" / "other.cache.4711-0.part";
   std::ofstream(left) << "MRCACHE4";
   std::ofstream(other) << "MRCACHE4";
+  const fs::path owns[] = {params_.file + ".part", params_.file + ".copy.part", params_.file + ".4711-0.part.txt"};
+  for (const fs::path& own : owns) std::ofstream(own) << "a user's";
   ImageCache one(params_, context_), another(params_, context_);
   one.open();
   EXPECT_FALSE(fs::exists(left));
   EXPECT_TRUE(fs::exists(other));
+  for (const fs::path& own : owns) EXPECT_TRUE(fs::exists(own)) << own;
   another.open();
   pass(one, 5);
   EXPECT_TRUE(fetch(one, 4)) << "it was still there";
