@@ -24,6 +24,13 @@ std::int16_t narrow(int coordinate) {
   return static_cast<std::int16_t>(coordinate);
 }
 
+// Where a record of a window in the middle of the image begins that is to yield the whole image. A window that is an odd number
+// of pixels smaller or larger is half a pixel off the middle: what it mirrors would lose a line of the image at an edge.
+std::int16_t of_whole(int at, int step, int extent, int window) {
+  const int first = centred(extent, window);
+  return narrow(at - step * first + (step < 0 ? extent - window - 2 * first : 0));
+}
+
 constexpr int kOutside = -1;
 
 // Buffers that no sample needs at the moment. They stay with the thread: a chunk mostly stays on one from stage to stage, so that
@@ -199,13 +206,6 @@ void place_window(Sample& sample, ImageShape window) {
   if (sample.windowed) return;
   centre(sample.record, sample.image().shape, window);
   sample.windowed = true;
-}
-
-// Where a record of a window in the middle of the image begins that is to yield the whole image. A window that is an odd number
-// of pixels smaller or larger is half a pixel off the middle: what it mirrors would lose a line of the image at an edge.
-static std::int16_t of_whole(int at, int step, int extent, int window) {
-  const int first = centred(extent, window);
-  return narrow(at - step * first + (step < 0 ? extent - window - 2 * first : 0));
 }
 
 void execute_pending(Sample& sample, ImageShape window) {

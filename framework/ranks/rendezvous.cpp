@@ -27,9 +27,10 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 constexpr seconds kSaysEach{10}, kAttempt{5};
-// All have come; nobody needs longer to connect to the others. Who cannot reach a rank of lower number says so first, then who
-// has waited for one of higher number: rank 0 knows only who is not ready, and many may wait for one. Of two that say they are
-// one rank, the older one may have been cut off, which is known after about ten seconds.
+// How long ranks may take to connect to each other once all have come. A rank that cannot reach one of lower number says so after
+// kReaching, a rank that has waited for one of higher number after kReached. Rank 0 itself ends the wait last, since it knows
+// only which ranks are not ready. Of two processes that say they are one rank, the older one may have been cut off; that is known
+// after about ten seconds.
 constexpr seconds kReaching{10}, kReached{12}, kMeeting{15}, kDuplicate{15};
 constexpr std::size_t kLongestTable = 64U << 20U;
 
