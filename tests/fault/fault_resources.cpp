@@ -6,8 +6,10 @@
 //   FAULT_RESOURCES_COUNT  a file for the number of requests, written at the end of each process
 // clang-format on
 //
-// Requests of the C library to itself are not seen. Those of oneDNN are not refused: it crashes then in any program.
+// Requests of the C library to itself are not seen. Those of oneDNN, of fontconfig, of the C++ library's directory_iterator and
+// of a library that is being loaded (the CUDA runtime's constructors) are not refused: each crashes then in any program.
 #include <dlfcn.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -30,8 +32,6 @@ void* __libc_memalign(std::size_t alignment, std::size_t bytes);  // NOLINT(bugp
 
 namespace {
 
-#define CALLER __builtin_return_address(0)
-
 enum class Kind { none, memory, thread, file, map };
 
 Kind watched = Kind::none;
@@ -42,6 +42,8 @@ __attribute__((constructor)) void read_environment() {
   const char* const kind = std::getenv("FAULT_RESOURCES");
   const char* const at = std::getenv("FAULT_RESOURCES_AT");
   if (kind == nullptr) return;
+  void* frame = nullptr;
+  ::backtrace(&frame, 1);  // loads what it needs
   refused = at == nullptr ? 0 : std::strtol(at, nullptr, 10);
   if (std::strcmp(kind, "memory") == 0) watched = Kind::memory;
   if (std::strcmp(kind, "thread") == 0) watched = Kind::thread;
@@ -60,13 +62,22 @@ __attribute__((destructor)) void write_count() {
   ::close(file);
 }
 
-bool is_of_onednn(const void* caller) {
-  Dl_info info{};
-  return ::dladdr(caller, &info) != 0 && info.dli_fname != nullptr && std::strstr(info.dli_fname, "libdnnl") != nullptr;
+// Whether a function on the stack belongs to one of them: they ask through the C and C++ libraries too.
+bool crashes_without() {
+  void* frames[64];
+  const int depth = ::backtrace(frames, 64);
+  for (int i = 0; i < depth; ++i) {
+    Dl_info info{};
+    if (::dladdr(frames[i], &info) == 0 || info.dli_fname == nullptr) continue;
+    for (const char* const name : {"libdnnl", "libfontconfig", "ld-linux"}) {
+      if (std::strstr(info.dli_fname, name) != nullptr) return true;
+    }
+    if (info.dli_sname != nullptr && std::strstr(info.dli_sname, "directory_iterator") != nullptr) return true;
+  }
+  return false;
 }
 
-// The caller of the function that asks.
-bool refuses(Kind kind, const void* caller) { return kind == watched && ++count == refused && !is_of_onednn(caller); }
+bool refuses(Kind kind) { return kind == watched && ++count == refused && !crashes_without(); }
 
 template <class Function>
 Function* real(const char* name) {
@@ -91,57 +102,55 @@ mode_t mode_of(int flags, va_list arguments) {
 
 extern "C" {
 
-void* malloc(std::size_t bytes) { return refuses(Kind::memory, CALLER) ? no_memory() : __libc_malloc(bytes); }
-void* calloc(std::size_t of, std::size_t bytes) { return refuses(Kind::memory, CALLER) ? no_memory() : __libc_calloc(of, bytes); }
-void* realloc(void* memory, std::size_t bytes) {
-  return refuses(Kind::memory, CALLER) ? no_memory() : __libc_realloc(memory, bytes);
-}
+void* malloc(std::size_t bytes) { return refuses(Kind::memory) ? no_memory() : __libc_malloc(bytes); }
+void* calloc(std::size_t of, std::size_t bytes) { return refuses(Kind::memory) ? no_memory() : __libc_calloc(of, bytes); }
+void* realloc(void* memory, std::size_t bytes) { return refuses(Kind::memory) ? no_memory() : __libc_realloc(memory, bytes); }
 void* memalign(std::size_t alignment, std::size_t bytes) {
-  return refuses(Kind::memory, CALLER) ? no_memory() : __libc_memalign(alignment, bytes);
+  return refuses(Kind::memory) ? no_memory() : __libc_memalign(alignment, bytes);
 }
 void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
-  return refuses(Kind::memory, CALLER) ? no_memory() : __libc_memalign(alignment, bytes);
+  return refuses(Kind::memory) ? no_memory() : __libc_memalign(alignment, bytes);
 }
 int posix_memalign(void** memory, std::size_t alignment, std::size_t bytes) {
-  if (refuses(Kind::memory, CALLER)) return ENOMEM;
+  if (refuses(Kind::memory)) return ENOMEM;
   *memory = __libc_memalign(alignment, bytes);
   return *memory == nullptr ? ENOMEM : 0;
 }
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) {
-  if (refuses(Kind::thread, CALLER)) return EAGAIN;
+  if (refuses(Kind::thread)) return EAGAIN;
   static auto* const create = real<decltype(pthread_create)>("pthread_create");
   return create(thread, attributes, start, argument);
 }
 
-#define FAULT_OPEN(name)                                                           \
-  int name(const char* path, int flags, ...) {                                     \
-    va_list arguments;                                                             \
-    va_start(arguments, flags);                                                    \
-    const mode_t mode = mode_of(flags, arguments);                                 \
-    va_end(arguments);                                                             \
-    static auto* const open_file = real<int(const char*, int, ...)>(#name);        \
-    return refuses(Kind::file, CALLER) ? no_file() : open_file(path, flags, mode); \
+#define FAULT_OPEN(name)                                                    \
+  int name(const char* path, int flags, ...) {                              \
+    va_list arguments;                                                      \
+    va_start(arguments, flags);                                             \
+    const mode_t mode = mode_of(flags, arguments);                          \
+    va_end(arguments);                                                      \
+    static auto* const open_file = real<int(const char*, int, ...)>(#name); \
+    return refuses(Kind::file) ? no_file() : open_file(path, flags, mode);  \
   }
 FAULT_OPEN(open)
 FAULT_OPEN(open64)
 
-#define FAULT_OPENAT(name)                                                                 \
-  int name(int folder, const char* path, int flags, ...) {                                 \
-    va_list arguments;                                                                     \
-    va_start(arguments, flags);                                                            \
-    const mode_t mode = mode_of(flags, arguments);                                         \
-    va_end(arguments);                                                                     \
-    static auto* const open_file = real<int(int, const char*, int, ...)>(#name);           \
-    return refuses(Kind::file, CALLER) ? no_file() : open_file(folder, path, flags, mode); \
+#define FAULT_OPENAT(name)                                                         \
+  int name(int folder, const char* path, int flags, ...) {                         \
+    va_list arguments;                                                             \
+    va_start(arguments, flags);                                                    \
+    const mode_t mode = mode_of(flags, arguments);                                 \
+    va_end(arguments);                                                             \
+    static auto* const open_file = real<int(int, const char*, int, ...)>(#name);   \
+    return refuses(Kind::file) ? no_file() : open_file(folder, path, flags, mode); \
   }
 FAULT_OPENAT(openat)
 FAULT_OPENAT(openat64)
 
-#define FAULT_FOPEN(name)                                                            \
-  FILE* name(const char* path, const char* mode) {                                   \
-    static auto* const open_file = real<FILE*(const char*, const char*)>(#name);     \
-    return refuses(Kind::file, CALLER) ? no_file(), nullptr : open_file(path, mode); \
+#define FAULT_FOPEN(name)                                                        \
+  FILE* name(const char* path, const char* mode) {                               \
+    static auto* const open_file = real<FILE*(const char*, const char*)>(#name); \
+    return refuses(Kind::file) ? no_file(), nullptr : open_file(path, mode);     \
   }
 FAULT_FOPEN(fopen)
 FAULT_FOPEN(fopen64)
@@ -149,7 +158,7 @@ FAULT_FOPEN(fopen64)
 #define FAULT_MMAP(name, offset_type)                                                                     \
   void* name(void* address, std::size_t bytes, int protection, int flags, int file, offset_type offset) { \
     static auto* const map = real<void*(void*, std::size_t, int, int, int, offset_type)>(#name);          \
-    if (refuses(Kind::map, CALLER)) {                                                                     \
+    if (refuses(Kind::map)) {                                                                             \
       errno = ENOMEM;                                                                                     \
       return MAP_FAILED;                                                                                  \
     }                                                                                                     \
