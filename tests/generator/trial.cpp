@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <memory>
 #include <regex>
 #include <set>
+#include <sstream>
 
 #include "config/plan.h"
 #include "places.h"
@@ -23,6 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr double kPatience = 120;  // seconds, on machines that do much else
 constexpr int kMostRepairs = 30, kMostRemovals = 150;
+constexpr char kBetweenRuns = '\x1e';  // a separator of records
 
 class Streams final : public RunObserver {
  public:
@@ -75,6 +78,14 @@ std::string run_here(const std::vector<std::string>& overrides, const Registry& 
     return fmt::format("{}\n{}", accepted && !is_of_the_data(error) ? "failed" : "refused", error.what());
   }
   return "passed\n" + streams->text();
+}
+
+// What run_here() says.
+Outcome outcome_of(const std::string& text) {
+  const std::size_t end = text.find('\n');
+  const std::string how = text.substr(0, end), rest = text.substr(end + 1);
+  if (how == "passed") return {Outcome::Kind::passed, {}, rest};
+  return {how == "failed" ? Outcome::Kind::failed : Outcome::Kind::refused, rest, {}};
 }
 
 // The lines of a report that say what happened.
@@ -144,27 +155,30 @@ void mend(Value& document, const Place& place) {
 }  // namespace
 
 Outcome Trials::run(const DrawnPipeline& drawn, const std::vector<std::string>& overrides) const {
+  return outcomes_of([&] { return std::vector{run_inside(drawn, overrides)}; }).back();
+}
+
+std::vector<Outcome> Trials::outcomes_of(const std::function<std::vector<std::string>()>& runs) const {
   fs::remove_all(folder_);
   fs::create_directories(folder_);
-  std::ofstream(folder_ / "pipeline.toml") << to_toml(drawn.pipeline);
-  std::ofstream(folder_ / "network.toml") << to_toml(drawn.network);
   const testkit::Ended ended = testkit::run_apart(
       [&] {
         fs::current_path(folder_);
-        return run_here(overrides, registry_);
+        return fmt::format("{}", fmt::join(runs(), std::string(1, kBetweenRuns)));
       },
       kPatience);
-  Outcome outcome;
-  if (!ended.fate.empty()) {
-    outcome.kind = Outcome::Kind::fault;
-    outcome.said = ended.fate + "\n" + report_in(folder_ / "said.txt");
-    return outcome;
-  }
-  const std::size_t end = ended.result.find('\n');
-  const std::string how = ended.result.substr(0, end), rest = ended.result.substr(end + 1);
-  outcome.kind = how == "passed" ? Outcome::Kind::passed : how == "failed" ? Outcome::Kind::failed : Outcome::Kind::refused;
-  (outcome.kind == Outcome::Kind::passed ? outcome.streams : outcome.said) = rest;
-  return outcome;
+  if (!ended.fate.empty()) return {{Outcome::Kind::fault, ended.fate + "\n" + report_in(folder_ / "said.txt"), {}}};
+  std::vector<Outcome> outcomes;
+  std::istringstream all(ended.result);
+  for (std::string text; std::getline(all, text, kBetweenRuns);) outcomes.push_back(outcome_of(text));
+  return outcomes;
+}
+
+std::string Trials::run_inside(const DrawnPipeline& drawn, const std::vector<std::string>& overrides) const {
+  for (const fs::directory_entry& entry : fs::directory_iterator(".")) fs::remove_all(entry);
+  std::ofstream("pipeline.toml") << to_toml(drawn.pipeline);
+  std::ofstream("network.toml") << to_toml(drawn.network);
+  return run_here(overrides, registry_);
 }
 
 bool Trials::take_out_what_is_wrong(DrawnPipeline& drawn, const std::string& said, Draw& draw) const {
@@ -186,14 +200,28 @@ bool Trials::take_out_what_is_wrong(DrawnPipeline& drawn, const std::string& sai
   return true;
 }
 
+// One process for all of its runs: a new one costs more than most of them. It takes out what it is told to, and so does this one.
 Outcome Trials::run_valid(DrawnPipeline& drawn) const {
-  Draw draw(drawn.seed, {.position = drawn.number}, hash_text("repairs"));
-  Outcome outcome = run(drawn);
-  for (int i = 0; i < kMostRepairs && outcome.kind == Outcome::Kind::refused; ++i) {
-    if (!take_out_what_is_wrong(drawn, outcome.said, draw)) break;
-    outcome = run(drawn);
-  }
-  return outcome;
+  const Draw draw(drawn.seed, {.position = drawn.number}, hash_text("repairs"));
+  const auto repair = [&](DrawnPipeline& repaired, Draw& from, const std::function<Outcome()>& next) {
+    Outcome outcome = next();
+    for (int i = 0; i < kMostRepairs && outcome.kind == Outcome::Kind::refused; ++i) {
+      if (!take_out_what_is_wrong(repaired, outcome.said, from)) break;
+      outcome = next();
+    }
+    return outcome;
+  };
+  const std::vector<Outcome> outcomes = outcomes_of([&] {
+    std::vector<std::string> texts;
+    DrawnPipeline there = drawn;
+    Draw from = draw;
+    repair(there, from, [&] { return outcome_of(texts.emplace_back(run_inside(there, {}))); });
+    return texts;
+  });
+  Draw from = draw;
+  std::size_t known = 0;
+  const bool ended = outcomes.front().kind != Outcome::Kind::fault;
+  return repair(drawn, from, [&] { return ended ? outcomes.at(known++) : run(drawn); });
 }
 
 void Trials::minimise(DrawnPipeline& drawn, const std::function<bool(const DrawnPipeline&)>& still_fails) const {

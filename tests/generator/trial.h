@@ -1,4 +1,4 @@
-// A drawn pipeline, run as pipeline-run does, in a process of its own.
+// A drawn pipeline, run as pipeline-run does, in a process apart.
 #pragma once
 
 #include <filesystem>
@@ -37,6 +37,9 @@ class Trials {
   void minimise(DrawnPipeline& drawn, const std::function<bool(const DrawnPipeline&)>& still_fails) const;
 
  private:
+  // In a process apart: what `runs` returns, an outcome for each; or one, a fault.
+  std::vector<Outcome> outcomes_of(const std::function<std::vector<std::string>()>& runs) const;
+  std::string run_inside(const DrawnPipeline& drawn, const std::vector<std::string>& overrides) const;
   bool take_out_what_is_wrong(DrawnPipeline& drawn, const std::string& said, Draw& draw) const;
 
   const Registry& registry_;
