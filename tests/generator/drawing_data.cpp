@@ -47,6 +47,9 @@ Meanings sampling_meanings() {
   meanings["*.part"] = [](Draw& draw) -> Maybe {
     return draw.chance(0.5) ? Value(Array{Value(0), Value(0.7)}) : Value(Array{Value(0.3), Value(1)});
   };
+  meanings["*.leave_out"] = [](Draw& draw) -> Maybe {
+    return draw.chance(0.5) ? list_of({"*/00.*", "01.*"}) : list_of({"bee/03.*", "thumbs"});
+  };
   meanings["*.limit"] = [](Draw& draw) -> Maybe { return Value(draw.integer(1, 20)); };
   meanings["*.classes"] = shuffled_classes;
   return meanings;
@@ -269,7 +272,8 @@ void add_data_stages(Drawing& drawing, GraphTable& graph, bool trains) {
   Draw& draw = drawing.draw;
   Meanings cache;
   cache["*.memory"] = one_of({"1 MiB", "20 KB", "1 GiB"});
-  cache["*.file"] = kNever;
+  cache["cache.file"] = one_of({"pixels.bin"});
+  cache["cache_encoded.file"] = one_of({"encoded.bin"});
   if (draw.chance(0.1)) graph.add("cache_encoded", drawing.table("cache_encoded", cache));
   add_decoding(drawing, graph, trains);
   bool on_device = false;  // then no stage after it may change pixels

@@ -88,6 +88,7 @@ Value drawn_loss(Drawing& drawing) {
 void add_training(Drawing& drawing, GraphTable& graph) {
   Draw& draw = drawing.draw;
   Meanings meanings;
+  if (draw.chance(0.1)) graph.add("write_batches", drawing.table("write_batches"));
   if (drawing.task == Task::classes && draw.chance(0.2)) graph.add("mix_images", drawing.table("mix_images", meanings));
   meanings["forward_backward.loss"] =
       meanings["forward_backward.auxiliary.loss"] = [&](Draw&) -> Maybe { return drawn_loss(drawing); };
@@ -95,7 +96,9 @@ void add_training(Drawing& drawing, GraphTable& graph) {
   Value table = drawing.table("forward_backward", meanings);
   if (table.find("loss") == nullptr) table.set("loss", drawn_loss(drawing));
   graph.add("forward_backward", std::move(table));
-  graph.add("allreduce", {});
+  meanings["allreduce.communicator"] = [](Draw& d) -> Maybe { return Value(d.chance(0.5) ? "auto" : "local"); };
+  graph.add("allreduce", drawing.table("allreduce", meanings));
+  if (draw.chance(0.1)) graph.add("write_gradients", drawing.table("write_gradients"));
   if (draw.chance(0.2)) graph.add("clip_gradients", drawing.table("clip_gradients"));
   add_optimizer(drawing, graph);
   if (draw.chance(0.9)) graph.add("metrics", {});
@@ -113,6 +116,12 @@ void add_sinks(Drawing& drawing, GraphTable& graph) {
   meanings["write_features.layer"] = meanings["write_grad_cam.features"] = layer;
   meanings["write_features.file"] = [](Draw& d) -> Maybe { return Value(d.chance(0.5) ? "f.npy" : "f.safetensors"); };
   meanings["write_classes.file"] = [](Draw& d) -> Maybe { return Value(d.chance(0.5) ? "p.csv" : "p.jsonl"); };
+  meanings["*.folder"] = [](Draw& d) -> Maybe { return Value(d.chance(0.5) ? "drawn" : "drawn/deep"); };
+  meanings["*.columns"] = [&](Draw&) -> Maybe {
+    std::vector<std::string> names;
+    for (int i = 0; i < drawing.network.outputs; ++i) names.push_back("c" + std::to_string(i));
+    return list_of(names);
+  };
   meanings["write_grad_cam.classes"] = [](Draw& d) -> Maybe { return Value(d.chance(0.5) ? "label" : "predicted"); };
   meanings["*.below"] = [&](Draw&) -> Maybe { return Value(drawing.data.folder.string()); };
   meanings["write_masks.labels"] = [](Draw&) -> Maybe { return Value(Array{Value(3), Value(7), Value(9)}); };
