@@ -32,7 +32,7 @@ cmake --build --preset develop --target all benchmarks
 cmake --preset release -DMILLRACE_CUDA=OFF -DBUILD_TESTING=OFF >/dev/null
 cmake --build --preset release --target kernels ${options[0]+programs}
 failed=0
-ctest --preset develop --parallel 2 "${select[@]}" || failed=$?
+ctest --preset develop --parallel $(($(nproc) + 1)) "${select[@]}" || failed=$?  # many tests wait for what they time
 
 echo "skipped, tests and why:"
 awk '/: Skipped$/ { getline reason; ++count[substr(reason, 1, 120)] }
