@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
 
 #include "graph/chunk_size.h"
+#include "prepare/devices.h"
 
 namespace millrace {
 namespace {
@@ -29,7 +32,7 @@ double data_spread(const std::vector<Window>& windows) {
   std::vector<double> busy, samples;
   for (const Window& window : windows) {
     double seconds = 0;
-    for (std::size_t s = 1; s < window.stages.size(); ++s) seconds += window.stages[s].busy;
+    for (std::size_t s = 1; s < window.stages.size(); ++s) seconds += window.stages[s].computing;
     busy.push_back(seconds);
     samples.push_back(static_cast<double>(window.stages.back().samples));
   }
@@ -45,43 +48,48 @@ double step_spread(const std::vector<Window>& windows) {
   return std::min(spread_of(seconds, steps), kMostSpread);
 }
 
-double data_busy(const Window& sum) {
-  double busy = 0;
-  for (std::size_t s = 1; s < sum.stages.size(); ++s) busy += sum.stages[s].busy;
-  return busy;
+// What data threads did in stages: time in them, and of cores. Of short stages only some packets are looked at, so the sum lies
+// between what these threads had of the cores, and what is left when all that they waited for a core is taken off.
+struct DataTime {
+  double busy = 0, looked = 0;  // `looked`: of cores, as packets were looked at
+  double computing = 0;
+};
+DataTime data_time(const Window& sum) {
+  DataTime time;
+  for (std::size_t s = 1; s < sum.stages.size(); ++s) time.busy += sum.stages[s].busy, time.looked += sum.stages[s].computing;
+  const double most = sum.data.seconds > 0 ? std::min(time.busy, sum.data.seconds) : time.busy;
+  time.computing = std::clamp(time.looked, std::clamp(time.busy - sum.data.waited, 0.0, most), most);
+  return time;
 }
 
-// How our threads that wanted cores got them, and how many did on average.
-struct CoreShare {
-  double share = 1;
-  double wanted = 0;
-};
-CoreShare core_share(const RunFacts& facts, const Window& sum) {
+// The part of the time in which our threads could have computed that they did compute in. Data threads without work look for
+// some, on a core that they would leave: only what they do in stages counts.
+double share_of_cores(const RunFacts& facts, const Window& sum) {
+  const DataTime data = data_time(sum);
   CoreTime ours = sum.io;
   if (facts.devices.threads > 0) ours += sum.device;
-  // Data threads without work look for some, on a core that they would leave: only what they do in stages counts.
-  const double busy = data_busy(sum), computing = sum.data.seconds > 0 ? std::min(sum.data.seconds, busy) : busy;
-  ours += {computing, busy - computing};
-  return {ours.share(), ratio(ours.seconds + ours.waited, sum.seconds)};
+  ours += {data.computing, data.busy - data.computing};
+  return ours.share();
 }
 
-// How many threads of other programs must want a core on average, for our threads to get the share of the cores that they got.
-double other_threads(const RunFacts& facts, const CoreShare& cores) {
-  constexpr double kUnseen = 0.97;  // a share that is as good as all
-  return cores.share > kUnseen ? 0 : std::max(0.0, facts.cores / cores.share - cores.wanted);
+// How many threads of other programs want a core on average: as many as would get what they got, if they waited as ours did.
+// Other ranks of this run are none of them.
+double other_threads(const RunFacts& facts, const Window& sum) {
+  if (facts.devices.here < facts.devices.replicas) return 0;
+  return ratio(sum.other_seconds, sum.seconds * share_of_cores(facts, sum));
 }
 
-SimulatedData data_of(const RunFacts& facts, const std::vector<Window>& windows, const Window& sum, double share) {
+SimulatedData data_of(const RunFacts& facts, const std::vector<Window>& windows, const Window& sum) {
   SimulatedData data{.io_threads = facts.io_threads, .threads = facts.threads, .batch = facts.batch, .buffers = facts.buffers};
   const Window::Stage& read = sum.stages.front();
   const auto samples = static_cast<double>(read.samples);
-  const double runnable = std::min(sum.io.seconds + sum.io.waited, read.busy);
-  data.read_seconds = share * ratio(runnable, samples);
-  data.storage_seconds = ratio(read.busy - runnable, samples);
+  data.read_seconds = ratio(read.computing, samples);
+  data.storage_seconds = ratio(std::max(0.0, read.busy - read.computing - sum.io.waited), samples);
+  const DataTime time = data_time(sum);
   for (std::size_t s = 1; s < sum.stages.size(); ++s) {
     const Window::Stage& stage = sum.stages[s];
-    data.stages.push_back(
-        {facts.stages[s].name, share * ratio(stage.busy, static_cast<double>(stage.samples)), facts.stages[s].serial});
+    const double seconds = time.computing * ratio(stage.computing, time.looked);
+    data.stages.push_back({facts.stages[s].name, ratio(seconds, static_cast<double>(stage.samples)), facts.stages[s].serial});
   }
   data.spread = data_spread(windows);
   data.chunk = chunk_for(facts, data);
@@ -104,6 +112,7 @@ Window& Window::operator+=(const Window& other) {
     stages[s].busy += other.stages[s].busy;
     stages[s].packets += other.stages[s].packets;
     stages[s].samples += other.stages[s].samples;
+    stages[s].computing += other.stages[s].computing;
   }
   submit_seconds += other.submit_seconds;
   device_seconds += other.device_seconds;
@@ -114,6 +123,7 @@ Window& Window::operator+=(const Window& other) {
   io += other.io;
   data += other.data;
   device += other.device;
+  other_seconds += other.other_seconds;
   return *this;
 }
 
@@ -154,28 +164,38 @@ double fixed_share_of(const Calibration& whole, const Calibration& smaller) {
   return std::clamp(of_none / seconds, 0.0, 0.9);
 }
 
+void share_cores_of(SimulatedGraph& graph) {
+  graph.data.cores.clear(), graph.step.cores.clear();
+  if (graph.step.replicas == 0) return;
+  std::vector<int> all(static_cast<std::size_t>(graph.cores));
+  std::iota(all.begin(), all.end(), 0);
+  CoreShares shares = share_cores(all, static_cast<std::size_t>(graph.step.replicas), graph.step.load);
+  graph.data.cores = std::move(shares.data), graph.step.cores = std::move(shares.replicas);
+}
+
 SimulatedGraph graph_of(const RunFacts& facts, const std::vector<Window>& windows) {
   const Window sum = Calibration::sum_of(windows);
-  const CoreShare cores = core_share(facts, sum);
   SimulatedGraph graph;
   graph.cores = facts.cores;
-  graph.other_threads = other_threads(facts, cores);
-  graph.data = data_of(facts, windows, sum, cores.share);
+  graph.other_threads = other_threads(facts, sum);
+  graph.data = data_of(facts, windows, sum);
   graph.step.replicas = facts.devices.replicas;
   if (facts.devices.replicas == 0) return graph;
   graph.step.load = facts.devices.load;
+  share_cores_of(graph);
   graph.step.submits_ahead = facts.devices.submits_ahead;
-  graph.step.sample_seconds = ratio(sum.device_seconds, static_cast<double>(sum.device_samples));
+  const auto samples = static_cast<double>(sum.device_samples);
+  graph.step.sample_seconds = ratio(sum.device_seconds, samples);
   if (facts.devices.threads > 0) {
-    const double runnable = ratio(sum.device.seconds + sum.device.waited, sum.device_seconds);
     // Some of a replica's threads sleep where the others compute alone.
+    const double runnable = ratio(sum.device.seconds + sum.device.waited, sum.device_seconds);
     graph.step.device_threads = runnable > 0 ? std::clamp<double>(runnable, 0.5, facts.devices.threads) : facts.devices.threads;
-    graph.step.sample_seconds *= cores.share;
+    if (runnable > 0) graph.step.sample_seconds = ratio(sum.device.seconds, graph.step.device_threads * samples);
   }
   const double share = static_cast<double>(facts.batch) / facts.devices.replicas;
   graph.step.fixed_seconds = facts.devices.fixed_share * graph.step.sample_seconds * share;
   graph.step.sample_seconds *= 1 - facts.devices.fixed_share;
-  graph.step.submit_seconds = cores.share * ratio(sum.submit_seconds, sum.steps * facts.devices.here);
+  graph.step.submit_seconds = ratio(sum.submit_seconds, sum.steps * facts.devices.here);
   graph.step.spread = step_spread(windows);
   return graph;
 }

@@ -29,28 +29,30 @@ struct Window {
   struct Stage {
     double busy = 0;  // seconds of threads
     std::uint64_t packets = 0, samples = 0;
+    double computing = 0;  // seconds of cores
   };
   std::vector<Stage> stages = {};    // as RunFacts::stages
-  double submit_seconds = 0;         // of threads, in the stages after the batch
+  double submit_seconds = 0;         // of cores, in the stages after the batch
   double device_seconds = 0;         // of computing and copying, over the replicas of this process
   std::uint64_t device_samples = 0;  // over the replicas of this process
   double reduce_seconds = 0;         // of sums of gradients; 0 where they are not measured
   double exposed_seconds = 0;        // of replicas that waited for sums alone, over the replicas of this process
   double waited_for_data = 0;
   CoreTime io = {}, data = {}, device = {};  // threads of this process; `device`: all but those of I/O and of data stages
+  double other_seconds = 0;                  // of this process's cores, in other programs
 
   Window& operator+=(const Window& other);
 };
 
-// What a replica on the host's cores has: so many of them, and so many images of a step.
-struct ReplicaShare {
-  int threads = 1;
-  std::uint32_t images = 1;
-  friend bool operator==(const ReplicaShare&, const ReplicaShare&) = default;
+// How steps share the host's cores.
+struct StepShare {
+  int cores = 1, replicas = 1;
+  std::uint32_t batch = 1;  // of all replicas
+  friend bool operator==(const StepShare&, const StepShare&) = default;
 };
-// Its steps, where nothing else of the run has a core.
-struct ReplicaAlone {
-  ReplicaShare share;
+// What a replica then needs, where nothing but steps has a core.
+struct StepsAlone {
+  StepShare share;
   double sample_seconds = 0, runnable = 1;  // `runnable`: threads that want a core, on average
 };
 
@@ -65,7 +67,7 @@ struct DeviceFacts {
   std::vector<double> load = {};
   std::vector<double> bucket_bytes = {};     // in the order in which they are filled
   std::vector<double> bucket_ready = {};     // the part of forward and backward after which each is filled
-  std::vector<ReplicaAlone> alone = {};      // what questions ask for was measured
+  std::vector<StepsAlone> alone = {};        // what questions ask for was measured
   std::optional<NetworkModel> network = {};  // between replicas, each of which has a process; none: they share this one
 };
 
@@ -102,6 +104,9 @@ struct Calibration {
 // The graph as these windows measured it. Times are those of a thread that has a core to itself: what threads waited for cores is
 // taken out, and comes back where the simulated threads are too many.
 SimulatedGraph graph_of(const RunFacts& facts, const std::vector<Window>& windows);
+
+// Gives threads of the graph the cores that a run would.
+void share_cores_of(SimulatedGraph& graph);
 
 // By a second measurement, with a smaller batch.
 double fixed_share_of(const Calibration& whole, const Calibration& smaller);

@@ -8,7 +8,7 @@ namespace millrace::profile_test {
 inline constexpr double kDecode = 2e-3;  // seconds of a core for an image
 
 inline RunFacts facts() {
-  RunFacts facts{.graph = "train", .cores = 8, .threads = 2, .io_threads = 2, .batch = 64, .buffers = 3};
+  RunFacts facts{.graph = "train", .cores = 7, .threads = 2, .io_threads = 2, .batch = 64, .buffers = 3};
   facts.stages = {{"read"}, {"decode_image"}, {"augment"}, {"batch"}};
   facts.devices = {.replicas = 1, .here = 1, .backend = "cuda", .submits_ahead = true};
   facts.image_side = 224;
@@ -22,8 +22,10 @@ inline Calibration calibration(double share_of_cores = 1) {
   constexpr auto kCount = static_cast<std::uint64_t>(kSamples);
   const double busy = kSamples * kDecode / share_of_cores;
   Window window{.seconds = busy / 2, .steps = kSteps};
-  window.stages = {
-      {kSamples * 1e-5, kCount / 8, kCount}, {busy, kCount / 8, kCount}, {0, kCount / 8, kCount}, {0, kCount / 8, kCount}};
+  window.stages = {{kSamples * 1e-5, kCount / 8, kCount, kSamples * 1e-5},
+                   {busy, kCount / 8, kCount, kSamples * kDecode},
+                   {0, kCount / 8, kCount},
+                   {0, kCount / 8, kCount}};
   window.device_seconds = kSamples * 0.4e-3;
   window.device_samples = kCount;
   window.data = {kSamples * kDecode, busy - kSamples * kDecode};

@@ -59,6 +59,7 @@ class Watch : public RunObserver {
       Window& window = windows_.emplace_back(window_of(between(before_, event)));
       window.io = times.io, window.data = times.data, window.device = times.device;
       window.io -= times_.io, window.data -= times_.data, window.device -= times_.device;
+      window.other_seconds = std::max(0.0, times.others - times_.others);
       seconds_ += window.seconds;
       measured_steps_ += window.steps;
     }
@@ -81,10 +82,10 @@ class Watch : public RunObserver {
       const auto found = std::ranges::find(facts_.stages, stage.name, &RunFacts::Stage::name);
       if (found != facts_.stages.end()) {
         window.stages[static_cast<std::size_t>(found - facts_.stages.begin())] = {stage.busy_seconds, stage.packets,
-                                                                                  stage.samples};
+                                                                                  stage.samples, stage.computing_seconds};
         continue;
       }
-      window.submit_seconds += stage.busy_seconds;
+      window.submit_seconds += stage.computing_seconds;
       if (stage.on_device) window.device_samples += stage.samples;
       const bool sums = stage.replica < 0 && stage.samples == 0;  // it joins what replicas have computed
       if (sums) window.reduce_seconds += stage.device_seconds;
@@ -238,23 +239,36 @@ Calibration calibrate(const ProfiledFile& what, const Registry& registry, const 
   return measured;
 }
 
-std::optional<ReplicaAlone> calibrate_replica(const ProfiledFile& what, const Registry& registry, CalibrationOptions options,
-                                              const RunFacts& facts, const ReplicaShare& share) {
+namespace {
+
+StepsAlone steps_alone(const ProfiledFile& what, const Registry& registry, CalibrationOptions options, const RunFacts& facts,
+                       const StepShare& share) {
   const std::vector<int> all = available_cores();
-  const auto wanted = static_cast<std::size_t>(share.threads);
-  std::size_t cores = wanted;  // data stages have some to themselves, where there are many
-  while (cores < all.size() &&
-         share_cores({all.begin(), all.begin() + static_cast<std::ptrdiff_t>(cores)}, 1, {}).replicas.front().size() < wanted)
-    ++cores;
-  if (facts.devices.threads == 0 || cores > all.size() || share.images == 0) return std::nullopt;
   ProfiledFile alone = what;
-  alone.devices = facts.devices.backend;
-  alone.overrides.push_back(fmt::format("{}.{}.size={}", facts.graph, facts.stages.back().name, share.images));
+  alone.devices = fmt::format("{}*{}", facts.devices.backend, share.replicas);
+  alone.overrides.push_back(fmt::format("{}.{}.size={}", facts.graph, facts.stages.back().name, share.batch));
   options.only_steps = true;
-  const OnCores bound({all.begin(), all.begin() + static_cast<std::ptrdiff_t>(cores)});
+  const OnCores bound({all.begin(), all.begin() + share.cores});
   const Calibration measured = calibrate(alone, registry, options);
   const SimulatedStep step = graph_of(measured.facts, measured.windows).step;
-  return ReplicaAlone{share, step.sample_seconds, step.device_threads};
+  return {share, step.sample_seconds, step.device_threads};
+}
+
+}  // namespace
+
+std::vector<StepsAlone> calibrate_steps(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options,
+                                        const RunFacts& facts, const std::vector<StepShare>& asked) {
+  std::vector<StepsAlone> found;
+  if (facts.devices.threads == 0 || asked.empty()) return found;
+  std::vector<StepShare> wanted = asked;
+  wanted.push_back({facts.cores, facts.devices.replicas, facts.batch});
+  for (const StepShare& share : wanted) {
+    const bool is_known = std::ranges::find(found, share, &StepsAlone::share) != found.end();
+    const bool has_images = share.batch >= static_cast<std::uint32_t>(share.replicas);
+    if (is_known || !has_images || share.cores > static_cast<int>(available_cores().size())) continue;
+    found.push_back(steps_alone(what, registry, options, facts, share));
+  }
+  return found;
 }
 
 }  // namespace millrace

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,9 +38,9 @@ double part_of_batch(const PreparedRun& prepared);
 // Nothing is written. Throws Error where the pipeline is wrong or fails, and where it ended before anything was measured.
 Calibration calibrate(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options = {});
 
-// One replica with this share, on as many cores of this machine. Nothing where there are not so many, and where replicas do not
-// compute on the host's cores. `facts`: of the file.
-std::optional<ReplicaAlone> calibrate_replica(const ProfiledFile& what, const Registry& registry, CalibrationOptions options,
-                                              const RunFacts& facts, const ReplicaShare& share);
+// Steps alone, as they are asked for and as they are: replicas that compute at once disturb each other in caches. Without those
+// that want more cores than this machine has, and with none where replicas do not compute on the host's. `facts`: of the file.
+std::vector<StepsAlone> calibrate_steps(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options,
+                                        const RunFacts& facts, const std::vector<StepShare>& asked);
 
 }  // namespace millrace

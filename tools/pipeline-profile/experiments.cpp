@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 
@@ -130,7 +131,7 @@ void Experiments::run(const ProfiledFile& what, const Registry& registry, std::u
 
 void Experiments::answer(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options) const {
   const RunFacts facts = facts_of(what, registry);
-  std::vector<ReplicaShare> shares;  // that were not measured
+  std::vector<StepShare> shares;  // that are asked for
   bool divides = false;
   for (const std::string& text : questions_) {  // before the work: they may be mistaken
     const Question question = parse_question(text, facts);
@@ -140,11 +141,11 @@ void Experiments::answer(const ProfiledFile& what, const Registry& registry, con
   }
   Calibration measured = calibrate(what, registry, options);
   DeviceFacts& devices = measured.facts.devices;
-  for (const ReplicaShare& share : shares) {
-    if (const auto alone = calibrate_replica(what, registry, options, facts, share)) devices.alone.push_back(*alone);
-  }
+  devices.alone = calibrate_steps(what, registry, options, facts, shares);
   const auto half = half_of(what, facts);
-  const bool all_are_known = devices.threads > 0 && devices.alone.size() == shares.size();
+  const bool all_are_known = devices.threads > 0 && std::ranges::all_of(shares, [&](const StepShare& share) {
+                               return std::ranges::find(devices.alone, share, &StepsAlone::share) != devices.alone.end();
+                             });
   if (divides && half && !all_are_known) devices.fixed_share = fixed_share_of(measured, calibrate(*half, registry, options));
   fmt::print("{}", what_if_text(measured, questions_, suggests_));
 }

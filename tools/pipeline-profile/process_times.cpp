@@ -1,11 +1,17 @@
 #include "process_times.h"
 
+#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <system_error>
+#include <vector>
+
+#include "millrace/util/host_cores.h"
 
 namespace millrace {
 namespace {
@@ -27,6 +33,26 @@ CoreTime core_time(const std::filesystem::path& task) {
   return time;
 }
 
+// For which these cores had nothing to do. "cpu0 user nice system idle iowait ...", in parts of a second: proc_stat(5) of Linux.
+double idle_seconds(const std::vector<int>& cores) {
+  double idle = 0;
+  std::ifstream stream("/proc/stat");
+  for (std::string line; std::getline(stream, line) && line.starts_with("cpu");) {
+    std::istringstream words(line.substr(3));
+    int core = -1;
+    double user = 0, nice = 0, system = 0, sleeps = 0, waits = 0;
+    if (line[3] == ' ' || !(words >> core >> user >> nice >> system >> sleeps >> waits)) continue;
+    if (std::ranges::find(cores, core) != cores.end()) idle += (sleeps + waits) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  }
+  return idle;
+}
+
+double seconds_of(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 }  // namespace
 
 ProcessTimes process_times() {
@@ -39,6 +65,9 @@ ProcessTimes process_times() {
     const std::string name = first_line(task.path() / "comm");  // oneTBB's workers have the program's
     (name == "io" ? times.io : name == program ? times.data : times.device) += core_time(task);
   }
+  const std::vector<int> cores = available_cores();
+  const double all = static_cast<double>(cores.size()) * seconds_of(CLOCK_MONOTONIC), idle = idle_seconds(cores);
+  if (idle > 0) times.others = all - idle - seconds_of(CLOCK_PROCESS_CPUTIME_ID);
   return times;
 }
 

@@ -104,7 +104,7 @@ class ScalingRuns {
       Calibration first = run(all.front(), group);
       if (group != nullptr && group->rank() > 0) return std::string();
       if (question_.over_ranks) first.facts.devices.network = question_.network;
-      first.facts.devices.alone = replicas_alone(all, first.facts);
+      first.facts.devices.alone = steps_alone(all, first.facts);
       const ScalingPoint measured = point_of(first);
       const Predictor predictor(first);
       std::vector<ScalingPoint> points;
@@ -143,15 +143,13 @@ class ScalingRuns {
 
  private:
   static std::string question_of(const RunSize& size) { return fmt::format("replicas={},batch={}", size.replicas, size.batch); }
-  std::vector<ReplicaAlone> replicas_alone(const std::vector<RunSize>& all, const RunFacts& facts) const {
-    std::vector<ReplicaAlone> found;
+  std::vector<StepsAlone> steps_alone(const std::vector<RunSize>& all, const RunFacts& facts) const {
+    std::vector<StepShare> asked;
     for (const RunSize& size : all) {
       const auto share = asked_share(parse_question(question_of(size), facts), facts);
-      const bool is_known = share && std::ranges::find(found, *share, &ReplicaAlone::share) != found.end();
-      if (!share || is_known || size.replicas == all.front().replicas) continue;
-      if (const auto alone = calibrate_replica(what_, registry_, options_, facts, *share)) found.push_back(*alone);
+      if (share && size.replicas != all.front().replicas) asked.push_back(*share);
     }
-    return found;
+    return calibrate_steps(what_, registry_, options_, facts, asked);
   }
   int ranks_of(const RunSize& size) const { return question_.over_ranks ? size.replicas : 1; }
   ProfiledFile changed(const RunSize& size) const {

@@ -16,35 +16,46 @@ namespace {
 
 using Then = std::function<void()>;
 
-// What happens when. Waiting ends at a time. Work ends when it has got as much of a core as it needs: `progress_` is how much
-// each runnable thread has got so far, so that work of all threads ends in the order of one number.
+// Threads that compute together: one on each of these cores. A single one may be free to move.
+struct Runner {
+  std::vector<int> cores = {};                // where it runs, or ran last
+  const std::vector<int>* may_run = nullptr;  // rising; null: it stays
+  double first = 1, rest = 0;                 // how many threads want the first core, and each other one, on average
+  double ended = -1;                          // its last work
+};
+
+// What happens when. Waiting ends at a time. Work ends when its threads have got as much of their cores as they need.
+//
+// A thread that wakes goes to an idle core, or else to its last one, and stays there while it has work. A core that falls idle
+// takes one that waits on another core, and none that computes at this moment. So does Linux.
 class Clock {
  public:
-  Clock(double cores, double other_threads) : cores_(cores), other_threads_(other_threads) {}
+  Clock(int cores, double other_threads, std::uint64_t seed)
+      : load_(static_cast<std::size_t>(cores)), others_(other_threads), random_(seed) {}
 
   double now() const { return now_; }
-  double busy_cores() const { return busy_; }  // summed over time
+  double busy() const { return busy_; }  // cores, summed over time
 
-  void wait(double seconds, Then then) { push(waiting_, {now_ + seconds, next_++, 0, std::move(then)}); }
-  void work(double seconds, double threads, Then then) {
-    runnable_ += threads;
-    push(working_, {progress_ + seconds, next_++, threads, std::move(then)});
+  void wait(double seconds, Then then) { push(waiting_, {now_ + seconds, next_++, std::move(then)}); }
+  // REQUIRES: the runner outlives its work, and has no other.
+  void work(double seconds, Runner& runner, Then then) {
+    const bool slept = runner.ended < now_;
+    if (slept && runner.may_run != nullptr) runner.cores = {core_for(runner)};
+    add_load(runner, 1);
+    working_.push_back({seconds, &runner, std::move(then)});
   }
 
   // To what happens next. False: nothing does.
   bool advance() {
     if (waiting_.empty() && working_.empty()) return false;
-    static constexpr double kNever = std::numeric_limits<double>::infinity();
-    const double wanted = runnable_ + other_threads_, speed = wanted <= cores_ ? 1 : cores_ / wanted;
-    const double wait_ends = waiting_.empty() ? kNever : waiting_.front().at;
-    const double work_ends = working_.empty() ? kNever : now_ + (working_.front().at - progress_) / speed;
-    const double then = std::max(now_, std::min(wait_ends, work_ends));
-    busy_ += (then - now_) * runnable_ * speed;
-    progress_ = work_ends <= wait_ends ? working_.front().at : progress_ + (then - now_) * speed;
-    now_ = then;
-    const Event event = pop(work_ends <= wait_ends ? working_ : waiting_);
-    runnable_ -= event.threads;
-    event.then();
+    Next next = find_next();
+    if (next.at > now_ && give_to_idle_cores()) next = find_next();
+    pass_until(next.at);
+    if (next.work < working_.size()) {
+      end_work(next.work);
+    } else {
+      pop(waiting_).then();
+    }
     return true;
   }
 
@@ -52,9 +63,13 @@ class Clock {
   struct Event {
     double at;
     std::uint64_t number;  // what was asked for first comes first
-    double threads;
     Then then;
     friend bool operator<(const Event& a, const Event& b) { return a.at != b.at ? a.at > b.at : a.number > b.number; }
+  };
+  struct Work {
+    double left;  // seconds, with cores of its own
+    Runner* runner;
+    Then then;
   };
   static void push(std::vector<Event>& heap, Event event) {
     heap.push_back(std::move(event));
@@ -67,10 +82,123 @@ class Clock {
     return event;
   }
 
-  const double cores_, other_threads_;
-  double now_ = 0, progress_ = 0, runnable_ = 0, busy_ = 0;
+  double load(int core) const { return load_[static_cast<std::size_t>(core)]; }
+  void add_load(const Runner& runner, double sign) {
+    for (std::size_t i = 0; i < runner.cores.size(); ++i) {
+      double& load = load_[static_cast<std::size_t>(runner.cores[i])];
+      const bool was_busy = load > kNothing;
+      load += sign * (i == 0 ? runner.first : runner.rest);
+      const bool is_busy = load > kNothing;
+      busy_cores_ += is_busy - was_busy;
+      if (was_busy && !is_busy) emptied_.push_back(runner.cores[i]);
+    }
+  }
+  int core_for(const Runner& runner) const {
+    const auto is_idle = [this](int core) { return load(core) <= kNothing; };
+    if (!runner.cores.empty() && is_idle(runner.cores.front())) return runner.cores.front();
+    const auto idle = std::ranges::find_if(*runner.may_run, is_idle);
+    if (idle != runner.may_run->end()) return *idle;
+    return runner.cores.empty() ? *std::ranges::min_element(*runner.may_run, {}, [this](int core) { return load(core); })
+                                : runner.cores.front();
+  }
+  struct Next {
+    double at;
+    std::size_t work;  // which ends; as many as there are: waiting ends
+  };
+  Next find_next() {
+    find_level();
+    Next next{std::numeric_limits<double>::infinity(), working_.size()};
+    for (std::size_t i = 0; i < working_.size(); ++i) {
+      const double end = std::max(now_, now_ + working_[i].left * slowness(*working_[i].runner));
+      if (end < next.at) next = {end, i};
+    }
+    return waiting_.empty() || next.at <= waiting_.front().at ? next : Next{waiting_.front().at, working_.size()};
+  }
+
+  // True: a thread has moved.
+  bool give_to_idle_cores() {
+    bool has_moved = false;
+    for (const int core : std::exchange(emptied_, {})) {
+      if (load(core) <= kNothing && level_ < 1) has_moved = take_for(core) || has_moved;
+    }
+    return has_moved;
+  }
+  // From the core that has most to do. One of its threads computes, and is not taken.
+  bool take_for(int idle) {
+    std::vector<Runner*> there;
+    for (const Work& work : working_) {
+      Runner& runner = *work.runner;
+      if (runner.may_run == nullptr || !std::ranges::binary_search(*runner.may_run, idle)) continue;
+      const double more = load(runner.cores.front()) - (there.empty() ? 1 : load(there.front()->cores.front()));
+      if (more > kNothing) there.clear();
+      if (more > kNothing || (!there.empty() && runner.cores == there.front()->cores)) there.push_back(&runner);
+    }
+    if (there.empty()) return false;
+    const auto computes = static_cast<std::size_t>(chance_(random_) * load(there.front()->cores.front()));
+    if (computes == 0 && there.size() == 1) return false;
+    Runner& taken = *there[computes == 0 ? 1 : 0];
+    add_load(taken, -1);
+    taken.cores = {idle};
+    add_load(taken, 1);
+    return true;
+  }
+
+  // Other programs take the cores that have least to do: up to this many threads on each.
+  void find_level() {
+    level_ = 0;
+    if (others_ <= static_cast<double>(load_.size()) - busy_cores_) return;  // there is an idle core for each
+    double sum = others_;
+    std::size_t count = load_.size();
+    for (const double load : load_) sum += load;
+    for (std::size_t before = 0; before != count;) {
+      before = count;
+      level_ = sum / static_cast<double>(count);
+      sum = others_, count = 0;
+      for (const double load : load_) {
+        if (load <= level_) sum += load, ++count;
+      }
+    }
+  }
+  double threads_on(int core) const { return std::max({1.0, load(core), level_}); }
+  // How much longer it takes: for a part of its time the first thread computes alone, and for the rest all wait for the slowest.
+  double slowness(const Runner& runner) const {
+    const double alone = threads_on(runner.cores.front());
+    double slowest = alone;
+    for (const int core : runner.cores) slowest = std::max(slowest, threads_on(core));
+    return runner.rest * slowest + (1 - runner.rest) * alone;
+  }
+
+  void pass_until(double then) {
+    const double passed = then - now_;
+    for (Work& work : working_) {
+      const Runner& runner = *work.runner;
+      work.left -= passed / slowness(runner);
+      for (const int core : runner.cores) {
+        busy_ += passed * (core == runner.cores.front() ? runner.first : runner.rest) / threads_on(core);
+      }
+    }
+    now_ = then;
+  }
+  void end_work(std::size_t which) {
+    const Then then = std::move(working_[which].then);
+    Runner& runner = *working_[which].runner;
+    working_.erase(working_.begin() + static_cast<std::ptrdiff_t>(which));
+    add_load(runner, -1);
+    runner.ended = now_;
+    then();
+  }
+
+  static constexpr double kNothing = 1e-9;  // threads, by which sums are rounded
+  std::vector<double> load_;                // threads of ours that want each core
+  std::vector<int> emptied_;                // cores, since time last passed
+  int busy_cores_ = 0;
+  const double others_;
+  double now_ = 0, busy_ = 0, level_ = 0;
   std::uint64_t next_ = 0;
-  std::vector<Event> waiting_, working_;
+  std::vector<Event> waiting_;
+  std::vector<Work> working_;
+  std::mt19937_64 random_;
+  std::uniform_real_distribution<double> chance_;
 };
 
 // Factors around 1 that are never negative: logarithms are normal.
@@ -88,6 +216,22 @@ class Spread {
   std::normal_distribution<double> normal_;
 };
 
+// Threads of one kind, which may move between these cores.
+struct Threads {
+  Threads(int count, const std::vector<int>& cores) : all(static_cast<std::size_t>(count), Runner{.may_run = &cores}) {
+    for (Runner& each : all) idle.push_back(&each);
+  }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+  Runner& take() {  // the one that has slept for the shortest time
+    Runner& taken = *idle.back();
+    idle.pop_back();
+    return taken;
+  }
+  std::vector<Runner> all;
+  std::vector<Runner*> idle;
+};
+
 struct Chunk {
   std::uint64_t step = 0;
   std::uint32_t count = 0;
@@ -97,7 +241,7 @@ struct Chunk {
 class Feed {
  public:
   Feed(const SimulatedData& data, std::uint64_t steps, Clock& clock, Spread& spread)
-      : data_(data), steps_(steps), clock_(clock), spread_(spread), free_(data.buffers), idle_(data.io_threads) {}
+      : data_(data), steps_(steps), clock_(clock), spread_(spread), free_(data.buffers), threads_(data.io_threads, data.cores) {}
 
   std::function<void(Chunk)> emit;
 
@@ -121,27 +265,26 @@ class Feed {
     std::uint32_t left;
   };
   void start() {
-    while (idle_ > 0 && !jobs_.empty()) {
+    while (!threads_.idle.empty() && !jobs_.empty()) {
       const std::shared_ptr<Filling> filling = std::move(jobs_.front());
       jobs_.pop_front();
-      --idle_;
-      read(filling);
+      read(filling, threads_.take());
     }
   }
-  void read(const std::shared_ptr<Filling>& filling) {
+  void read(const std::shared_ptr<Filling>& filling, Runner& thread) {
     if (filling->left == 0) {
-      ++idle_;
+      threads_.idle.push_back(&thread);
       return start();
     }
     const Chunk chunk{filling->step, std::min(filling->left, data_.chunk)};
     filling->left -= chunk.count;
     const double began = clock_.now();
-    const auto work = [this, filling, chunk, began] {
+    const auto work = [this, filling, chunk, began, &thread] {
       const double factor = spread_.factor(data_.spread / std::sqrt(chunk.count));
-      clock_.work(data_.read_seconds * chunk.count * factor, 1, [this, filling, chunk, began] {
+      clock_.work(data_.read_seconds * chunk.count * factor, thread, [this, filling, chunk, began, &thread] {
         busy_ += clock_.now() - began;
         emit(chunk);
-        read(filling);
+        read(filling, thread);
       });
     };
     if (data_.storage_seconds <= 0) return work();
@@ -153,7 +296,7 @@ class Feed {
   Clock& clock_;
   Spread& spread_;
   std::uint32_t free_;
-  int idle_;
+  Threads threads_;
   std::uint64_t next_ = 0;
   std::deque<std::shared_ptr<Filling>> jobs_;
   double busy_ = 0;
@@ -163,21 +306,21 @@ class Feed {
 class DataThreads {
  public:
   DataThreads(const SimulatedData& data, Clock& clock, Spread& spread)
-      : data_(data), clock_(clock), spread_(spread), idle_(data.threads), serial_(data.stages.size()) {}
+      : data_(data), clock_(clock), spread_(spread), threads_(data.threads, data.cores), serial_(data.stages.size()) {}
 
   std::function<void(Chunk)> arrived;  // at the end of its batch's stages
 
   void add(Chunk chunk) {
-    post([this, chunk] { run(chunk, 0); });
+    post([this, chunk](Runner& thread) { run(chunk, 0, thread); });
   }
   // Work of a step, which the next thread takes that is free. `then` follows.
   void add_first(double seconds, Then then) {
-    ready_.push_front([this, seconds, then = std::move(then)] {
+    ready_.push_front([this, seconds, then = std::move(then)](Runner& thread) {
       const double began = clock_.now();
-      clock_.work(seconds, 1, [this, then, began] {
+      clock_.work(seconds, thread, [this, then, began, &thread] {
         busy_ += clock_.now() - began;
         then();
-        release();
+        release(thread);
       });
     });
     start();
@@ -190,57 +333,56 @@ class DataThreads {
     std::deque<Chunk> waiting;
   };
 
-  void post(Then task) {
+  using Task = std::function<void(Runner&)>;
+  void post(Task task) {
     ready_.push_back(std::move(task));
     start();
   }
   void start() {
-    while (idle_ > 0 && !ready_.empty()) {
-      const Then task = std::move(ready_.front());
+    while (!threads_.idle.empty() && !ready_.empty()) {
+      const Task task = std::move(ready_.front());
       ready_.pop_front();
-      --idle_;
-      task();
+      task(threads_.take());
     }
   }
-  void release() {
-    ++idle_;
+  void release(Runner& thread) {
+    threads_.idle.push_back(&thread);
     start();
   }
 
-  // On a thread that is taken.
-  void run(Chunk chunk, std::size_t stage) {
+  void run(Chunk chunk, std::size_t stage, Runner& thread) {
     if (stage == data_.stages.size()) {
       arrived(chunk);
-      return release();
+      return release(thread);
     }
     if (!data_.stages[stage].serial) {
       double seconds = 0;
       while (stage < data_.stages.size() && !data_.stages[stage].serial) seconds += data_.stages[stage++].seconds;
-      return work(chunk, seconds, [this, chunk, stage] { run(chunk, stage); });
+      return work(chunk, seconds, thread, [this, chunk, stage, &thread] { run(chunk, stage, thread); });
     }
     Serial& serial = serial_[stage];
     if (std::exchange(serial.taken, true)) {
       serial.waiting.push_back(chunk);
-      return release();
+      return release(thread);
     }
-    run_serial(chunk, stage);
+    run_serial(chunk, stage, thread);
   }
   // REQUIRES: the stage is taken for this chunk.
-  void run_serial(Chunk chunk, std::size_t stage) {
-    work(chunk, data_.stages[stage].seconds, [this, chunk, stage] {
+  void run_serial(Chunk chunk, std::size_t stage, Runner& thread) {
+    work(chunk, data_.stages[stage].seconds, thread, [this, chunk, stage, &thread] {
       Serial& serial = serial_[stage];
       serial.taken = !serial.waiting.empty();
       if (serial.taken) {
         const Chunk next = serial.waiting.front();
         serial.waiting.pop_front();
-        post([this, next, stage] { run_serial(next, stage); });
+        post([this, next, stage](Runner& other) { run_serial(next, stage, other); });
       }
-      run(chunk, stage + 1);
+      run(chunk, stage + 1, thread);
     });
   }
-  void work(Chunk chunk, double seconds, Then then) {
+  void work(Chunk chunk, double seconds, Runner& thread, Then then) {
     const double began = clock_.now(), factor = spread_.factor(data_.spread / std::sqrt(chunk.count));
-    clock_.work(seconds * chunk.count * factor, 1, [this, then = std::move(then), began] {
+    clock_.work(seconds * chunk.count * factor, thread, [this, then = std::move(then), began] {
       busy_ += clock_.now() - began;
       then();
     });
@@ -249,9 +391,9 @@ class DataThreads {
   const SimulatedData& data_;
   Clock& clock_;
   Spread& spread_;
-  int idle_;
+  Threads threads_;
   std::vector<Serial> serial_;  // by stage
-  std::deque<Then> ready_;
+  std::deque<Task> ready_;
   double busy_ = 0;
 };
 
@@ -266,12 +408,14 @@ class Steps {
         feed_(feed),
         threads_(threads),
         buckets_(graph.step.buckets),
-        devices_(static_cast<std::size_t>(graph.step.replicas)) {
+        devices_(static_cast<std::size_t>(graph.step.replicas)),
+        adder_{.may_run = &graph.data.cores} {
     if (buckets_.empty()) buckets_.emplace_back();
     const double all = std::accumulate(step_.load.begin(), step_.load.end(), 0.0);
     for (std::size_t r = 0; r < devices_.size(); ++r) {
       const double share = step_.load.empty() ? 1 / static_cast<double>(devices_.size()) : step_.load[r] / all;
       devices_[r].seconds = step_.fixed_seconds + step_.sample_seconds * share * batch_;
+      if (step_.device_threads > 0) devices_[r].team = team_of(r);
     }
   }
 
@@ -294,6 +438,7 @@ class Steps {
   };
   struct Device {
     double seconds = 0;  // for its share
+    Runner team;         // where it computes on the host's cores
     bool busy = false;
     double began = 0, factor = 1;
     std::deque<std::uint64_t> submitted;
@@ -337,14 +482,20 @@ class Steps {
     if (++states_[step].begun == devices_.size()) feed_.home();  // all have taken in their shares
     compute(replica, step, 0);
   }
-  void on_device(double seconds, Then then) {
+  // All of its threads compute for as much of the time as keeps as many busy on average as were.
+  Runner team_of(std::size_t replica) const {
+    const auto most = static_cast<double>(step_.cores.front().size());
+    const double together = most > 1 ? std::clamp((step_.device_threads - 1) / (most - 1), 0.0, 1.0) : 1;
+    return {.cores = step_.cores[replica], .first = std::min(1.0, step_.device_threads), .rest = together};
+  }
+  void on_device(Device& device, double seconds, Then then) {
     if (step_.device_threads <= 0) return clock_.wait(seconds, std::move(then));
-    clock_.work(seconds, step_.device_threads, std::move(then));
+    clock_.work(seconds, device.team, std::move(then));
   }
   void compute(std::size_t replica, std::uint64_t step, std::size_t bucket) {
     const double part = buckets_[bucket].ready - (bucket == 0 ? 0 : buckets_[bucket - 1].ready);
-    const Device& device = devices_[replica];
-    on_device(device.seconds * device.factor * part, [this, replica, step, bucket] {
+    Device& device = devices_[replica];
+    on_device(device, device.seconds * device.factor * part, [this, replica, step, bucket] {
       const bool is_last = bucket + 1 == buckets_.size();
       if (!is_last) compute(replica, step, bucket + 1);
       fill(step, bucket);
@@ -367,11 +518,11 @@ class Steps {
     };
     const double seconds = buckets_[sums_.front().bucket].reduce_seconds;
     if (seconds <= 0 || step_.device_threads <= 0 || step_.sums_wait) return clock_.wait(seconds, then);
-    clock_.work(seconds, 1, then);
+    clock_.work(seconds, adder_, then);
   }
   void update(std::uint64_t step) {
     for (std::size_t r = 0; r < devices_.size(); ++r) {
-      on_device(step_.update_seconds, [this, r, step] {
+      on_device(devices_[r], step_.update_seconds, [this, r, step] {
         Device& device = devices_[r];
         device.busy = false;
         busy_ += clock_.now() - device.began;
@@ -393,6 +544,7 @@ class Steps {
   DataThreads& threads_;
   std::vector<SimulatedBucket> buckets_;
   std::vector<Device> devices_;
+  Runner adder_;                           // of gradients, on the host's cores
   std::map<std::uint64_t, State> states_;  // of steps that are under way
   std::deque<Sum> sums_;                   // the first one is being made
   std::uint64_t next_ = 0;
@@ -403,8 +555,12 @@ class Steps {
 
 }  // namespace
 
-Simulated simulate(const SimulatedGraph& graph, std::uint64_t seed, std::uint64_t steps) {
-  Clock clock(graph.cores, graph.other_threads);
+Simulated simulate(SimulatedGraph graph, std::uint64_t seed, std::uint64_t steps) {
+  if (graph.data.cores.empty()) {
+    graph.data.cores.resize(static_cast<std::size_t>(graph.cores));
+    std::iota(graph.data.cores.begin(), graph.data.cores.end(), 0);
+  }
+  Clock clock(graph.cores, graph.other_threads, seed);
   Spread spread(seed);
   Feed feed(graph.data, steps, clock, spread);
   DataThreads threads(graph.data, clock, spread);
@@ -422,7 +578,7 @@ Simulated simulate(const SimulatedGraph& graph, std::uint64_t seed, std::uint64_
   result.images_per_second = graph.data.batch * static_cast<double>(ends.size() - 1 - first) / (seconds - ends[first]);
   result.io_busy = feed.busy() / (seconds * graph.data.io_threads);
   result.data_busy = threads.busy() / (seconds * graph.data.threads);
-  result.core_busy = clock.busy_cores() / (seconds * graph.cores);
+  result.core_busy = clock.busy() / (seconds * graph.cores);
   result.device_busy = graph.step.replicas > 0 ? stepping.busy() / (seconds * graph.step.replicas) : 0;
   return result;
 }

@@ -58,11 +58,58 @@ TEST(Simulation, SharesTheCoresAmongAllThatCompute) {
   graph.cores = 2;
   graph.data.threads = 2;
   graph.data.stages.front().seconds = 1e-3;
-  graph.step = {.replicas = 1, .device_threads = 2, .sample_seconds = 1e-3};
+  graph.step = {.replicas = 1, .device_threads = 2, .cores = {{0, 1}}, .sample_seconds = 1e-3};
   EXPECT_RATE(graph, 2 / (1e-3 + 2 * 1e-3));  // seconds of cores for a sample: of a data thread, of two of the device
   EXPECT_NEAR(simulate(graph).core_busy, 1, 0.02);
   graph.other_threads = 4;  // other programs take their part
   EXPECT_LT(rate(graph), 0.55 * 2 / 3e-3);
+}
+
+// Two cores, batches of 32 images with 1 ms of data stages each, and replicas whose threads stay on their cores.
+SimulatedGraph two_cores(int data_threads, double step_seconds) {
+  SimulatedGraph graph;
+  graph.cores = 2;
+  graph.data = {.threads = data_threads, .batch = 32, .chunk = 1, .buffers = 3, .stages = {{"decode", 1e-3}}};
+  graph.step = {.replicas = 2, .device_threads = 1, .cores = {{0}, {1}}, .sample_seconds = step_seconds / 16};
+  return graph;
+}
+
+// The other replica ends first. Then its core takes the data thread if that waits at this moment, which it does every second
+// time: so the data thread has half a core for 1.5 times a step's time.
+TEST(Simulation, OfOneDataThreadLeavesACoreIdleBesideAReplicaThatStays) {
+  EXPECT_RATE(two_cores(1, 20e-3), 32 / (32e-3 + 0.75 * 20e-3));
+  EXPECT_RATE(two_cores(1, 10e-3), 32 / (32e-3 + 0.75 * 10e-3));
+}
+
+TEST(Simulation, OfAThreadForEachCoreLeavesNoneIdle) {
+  EXPECT_RATE(two_cores(2, 20e-3), 32 / (16e-3 + 20e-3));
+  EXPECT_NEAR(simulate(two_cores(2, 20e-3)).core_busy, 1, 0.02);
+}
+
+TEST(Simulation, OfATeamWaitsForItsSlowestThread) {
+  SimulatedGraph graph = two_cores(1, 20e-3);
+  graph.step = {.replicas = 1, .device_threads = 2, .cores = {{0, 1}}, .sample_seconds = 20e-3 / 32};
+  EXPECT_RATE(graph, 32 / (32e-3 + 20e-3));  // the data thread has half a core for twice a step's time
+  graph.step.device_threads = 1;             // the other thread of the team sleeps
+  EXPECT_GT(rate(graph), 32 / (32e-3 + 1e-3));
+}
+
+TEST(Simulation, OfMoreReplicasThanCoresHasThemTakeTurns) {
+  SimulatedGraph graph = two_cores(2, 20e-3);
+  graph.step.replicas = 4;
+  graph.step.cores = {{0}, {1}, {0}, {1}};
+  EXPECT_RATE(graph, 32 / (16e-3 + 20e-3));
+}
+
+TEST(Simulation, KeepsDataThreadsOnTheCoresThatTheyHave) {
+  SimulatedGraph graph = free_graph();
+  graph.data.stages.front().seconds = 2e-3;
+  graph.data.cores = {3, 7};
+  EXPECT_RATE(graph, 2 / 2e-3);
+  graph.other_threads = 14;  // other programs have the other cores
+  EXPECT_RATE(graph, 2 / 2e-3);
+  graph.other_threads = 32;
+  EXPECT_RATE(graph, 4 / 2e-3 / (36.0 / 16));  // four threads of ours, and as many on each core
 }
 
 // With one batch, the data stages stand still while the device takes it in, and the device while it is filled.

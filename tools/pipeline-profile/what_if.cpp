@@ -6,14 +6,12 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <numeric>
 #include <random>
 #include <utility>
 
 #include "forecast.h"
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
-#include "prepare/devices.h"
 #include "values.h"
 
 namespace millrace {
@@ -23,6 +21,7 @@ constexpr int kResamples = 20;
 constexpr double kNineOfTen = 1.645;  // standard deviations of a normal distribution to both sides
 constexpr double kUnrest = 0.5;       // of what other programs take of the cores, by which they may take more or less
 constexpr double kLeastBand = 0.03;   // of a prediction: what runs of one file differ by
+constexpr int kMostCores = 4096;       // that are simulated
 
 constexpr std::array kCounts = {"threads", "io_threads", "buffers", "chunk", "batch", "cores", "replicas", "image", "pack"};
 constexpr std::array kSpeeds = {"device", "storage"};
@@ -62,6 +61,8 @@ Change parse_change(std::string_view text, const RunFacts& facts) {
   } else {
     change.value = factor_value(what, value);
   }
+  if (change.key == "cores" && change.value > kMostCores)
+    fail(ErrorKind::usage, "{}: {} at most are simulated", what, kMostCores);
   if (change.key == "image" && facts.image_side == 0) fail(ErrorKind::usage, "{}: the graph has no network", what);
   if (change.key == "pack" && facts.source_pixels == 0) fail(ErrorKind::usage, "{}: the files are no JPEG or PNG images", what);
   if ((change.key == "device" || change.key == "replicas") && facts.devices.replicas == 0) {
@@ -81,25 +82,33 @@ void divide_replica(SimulatedStep& step, double threads_before, double threads) 
   step.device_threads /= longer;  // the work stays
 }
 
-CoreShares share_out(double cores, int replicas, const std::vector<double>& load) {
-  std::vector<int> all(static_cast<std::size_t>(std::lround(cores)));
-  std::iota(all.begin(), all.end(), 0);
-  return share_cores(all, static_cast<std::size_t>(replicas), load);
-}
-
 // On cores of the host: how many of them each replica and the data stages have, as a run shares them out. `is_known`: how fast a
 // replica is there was measured.
 void share_host(ChangedGraph& to, const RunFacts& facts, bool is_known) {
   SimulatedGraph& graph = to.graph;
-  const CoreShares shares = share_out(graph.cores, graph.step.replicas, graph.step.load);
-  const auto threads = static_cast<double>(shares.replicas.front().size());
-  if (facts.threads_are_chosen) {
-    graph.data.threads = static_cast<int>(shares.data.empty() ? std::lround(graph.cores) : static_cast<long>(shares.data.size()));
-  }
+  share_cores_of(graph);
+  if (facts.threads_are_chosen)
+    graph.data.threads = graph.data.cores.empty() ? graph.cores : static_cast<int>(graph.data.cores.size());
   const double before = facts.devices.threads;
   if (before == 0 || is_known) return;
+  const auto threads = static_cast<double>(graph.step.cores.front().size());
   divide_replica(graph.step, before, threads);
   to.doubt *= std::pow(std::max(threads / before, before / threads), 0.2);
+}
+
+// Steps were measured alone, as they are asked for and as they are: by what they become slower or faster, they do in a run as
+// well. False: they were not measured.
+bool take_measured_steps(SimulatedGraph& graph, const std::optional<StepShare>& asked, const RunFacts& facts) {
+  const std::vector<StepsAlone>& all = facts.devices.alone;
+  const auto found = std::ranges::find_if(all, [&](const StepsAlone& each) { return asked && each.share == *asked; });
+  const auto now = std::ranges::find(all, share_of(facts), &StepsAlone::share);
+  if (found == all.end() || now == all.end()) return false;
+  SimulatedStep& step = graph.step;
+  const double fixed = step.fixed_seconds * step.replicas / graph.data.batch;
+  step.sample_seconds = (step.sample_seconds + fixed) * found->sample_seconds / now->sample_seconds;
+  step.fixed_seconds = 0;
+  step.device_threads = found->runnable;
+  return true;
 }
 
 // Sums over more replicas than were measured: their cost is in no step that was. On the host's processor a thread reads and
@@ -210,34 +219,22 @@ bool divides_steps(const Question& question) {
   return std::ranges::any_of(question.changes, [](const Change& c) { return c.key == "batch" || c.key == "replicas"; });
 }
 
-std::optional<ReplicaShare> asked_share(const Question& question, const RunFacts& facts) {
-  double cores = facts.cores, batch = facts.batch;
-  int replicas = facts.devices.replicas;
-  bool changes = false;
+StepShare share_of(const RunFacts& facts) { return {facts.cores, facts.devices.replicas, facts.batch}; }
+
+std::optional<StepShare> asked_share(const Question& question, const RunFacts& facts) {
+  StepShare share = share_of(facts);
   for (const Change& change : question.changes) {
-    if (change.key == "cores") cores = change.value;
-    if (change.key == "batch") batch = change.value;
-    if (change.key == "replicas") replicas = static_cast<int>(change.value);
-    changes = changes || change.key == "cores" || change.key == "batch" || change.key == "replicas";
+    if (change.key == "cores") share.cores = static_cast<int>(change.value);
+    if (change.key == "batch") share.batch = static_cast<std::uint32_t>(change.value);
+    if (change.key == "replicas") share.replicas = static_cast<int>(change.value);
   }
-  if (!changes || facts.devices.threads == 0) return std::nullopt;
-  const CoreShares shares = share_out(cores, replicas, {});
-  return ReplicaShare{static_cast<int>(shares.replicas.front().size()),
-                      static_cast<std::uint32_t>(batch) / static_cast<std::uint32_t>(replicas)};
+  return share != share_of(facts) && facts.devices.threads > 0 ? std::optional(share) : std::nullopt;
 }
 
 ChangedGraph changed(const Question& question, const RunFacts& facts, SimulatedGraph graph) {
   ChangedGraph to{std::move(graph)};
   RunFacts asked = facts;
-  const auto share = asked_share(question, facts);
-  const auto alone =
-      std::ranges::find_if(facts.devices.alone, [&](const ReplicaAlone& each) { return share && each.share == *share; });
-  const bool is_known = alone != facts.devices.alone.end();
-  if (is_known) {
-    to.graph.step.sample_seconds = alone->sample_seconds;
-    to.graph.step.fixed_seconds = 0;
-    to.graph.step.device_threads = alone->runnable;
-  }
+  const bool is_known = take_measured_steps(to.graph, asked_share(question, facts), facts);
   for (const Change& change : question.changes) {
     if (change.key == "chunk") asked.chunk = static_cast<std::uint32_t>(change.value);
     if (change.key == "threads") asked.threads_are_chosen = false;

@@ -30,9 +30,9 @@ struct Question {
 // Whether a change divides a step otherwise, so that it matters what of its time does not depend on its batch.
 bool divides_steps(const Question& question);
 
-// What a replica on the host's cores has where the question changes how they are shared out or how large a step is; else nothing.
-// calibrate_replica() measures it, for DeviceFacts::alone.
-std::optional<ReplicaShare> asked_share(const Question& question, const RunFacts& facts);
+// How steps share the host's cores, and as the question has it where it changes that; else nothing.
+StepShare share_of(const RunFacts& facts);  // as it was measured
+std::optional<StepShare> asked_share(const Question& question, const RunFacts& facts);
 
 // Throws Error(usage) for a key or a value that it does not know, with the nearest key. A stage may be called by the beginning of
 // its name where no other begins so.

@@ -39,6 +39,7 @@ TEST(Question, IsRefusedWithTheNearestKeyAndWhatWasExpected) {
   EXPECT_EQ(mistake_of("threads=2x"), "--what-if: threads = '2x': expected a whole number of at least 1");
   EXPECT_EQ(mistake_of("device=fast"), "--what-if: device = 'fast': expected how many times as fast it is, such as 2x or 0.5x");
   EXPECT_EQ(mistake_of("threads"), "--what-if: 'threads' has no value: write key=value");
+  EXPECT_EQ(mistake_of("cores=5000"), "--what-if: cores: 4096 at most are simulated");
   EXPECT_EQ(mistake_of("pack=256"), "--what-if: pack: the files are no JPEG or PNG images");
 }
 
@@ -57,7 +58,7 @@ TEST(WhatIf, GainsWhereTheBoundIsMovedAndNowhereElse) {
   const Prediction bounded = answer(measured, "threads=8");  // the device computes 2500 images a second
   EXPECT_NEAR(bounded.images_per_second, 2500, 75);
   EXPECT_EQ(bounded.bound_by, "the device");
-  EXPECT_NEAR(answer(measured, "threads=8,replicas=2").images_per_second, 4000, 120);
+  EXPECT_NEAR(answer(measured, "threads=7,replicas=2").images_per_second, 3500, 105);
   EXPECT_NEAR(answer(measured, "storage_latency=20ms").images_per_second, 100, 5);
 }
 
@@ -82,15 +83,60 @@ TEST(WhatIf, DividesAReplicaByTheThreadsThatItKeptBusy) {
   measured.facts.devices = {.replicas = 1, .here = 1, .backend = "cpu", .threads = 2};
   for (Window& window : measured.windows) {
     window.seconds = window.device_seconds = 64 * window.steps * 1e-3;
-    for (Window::Stage& stage : window.stages) stage.busy *= 1e-3;
+    for (Window::Stage& stage : window.stages) stage.busy *= 1e-3, stage.computing *= 1e-3;
     window.data = window.io = {1e-6, 0};
     window.device = {1.2 * window.device_seconds, 0};  // two threads, of which one sleeps for most of the time
   }
   EXPECT_NEAR(answer(measured, "replicas=2").images_per_second, 1000 * 2 / 1.2, 40);
-  EXPECT_EQ(asked_share(parse_question("replicas=2", measured.facts), measured.facts), (ReplicaShare{1, 32}));
-  measured.facts.devices.alone = {
-      {{1, 32}, 0.5e-3, 1}};  // it was measured: threads that wait for each other may compute while they do
+  EXPECT_EQ(asked_share(parse_question("replicas=2", measured.facts), measured.facts), (StepShare{2, 2, 64}));
+  // Both were measured alone: threads that wait for each other may compute while they do.
+  measured.facts.devices.alone = {{{2, 1, 64}, 0.8e-3, 1.2}, {{2, 2, 64}, 0.4e-3, 1}};
   EXPECT_NEAR(answer(measured, "replicas=2").images_per_second, 4000, 120);
+}
+
+// What one data thread of 1 ms an image and two replicas of 1.44 ms measure on two cores. They wait for each other, and for
+// nobody else.
+Calibration one_thread_beside_two_replicas() {
+  Calibration measured{facts(), {}};
+  measured.facts.cores = 2, measured.facts.threads = 1, measured.facts.batch = 32, measured.facts.chunk = 1;
+  measured.facts.devices = {.replicas = 2, .here = 2, .backend = "cpu", .threads = 1};
+  constexpr double kSteps = 5, kImages = 32 * kSteps, kData = kImages * 1e-3, kStep = kImages * 1.44e-3;
+  constexpr auto kCount = static_cast<std::uint64_t>(kImages);
+  Window window{.seconds = kData + 0.75 * kStep / 2, .steps = kSteps};
+  window.stages = {{}, {window.seconds, kCount, kCount, kData}, {0, kCount, kCount, 0}, {0, kCount, kCount, 0}};
+  window.data = {kData, window.seconds - kData};
+  window.device = {kStep, 0.75 * kStep / 2};
+  window.device_seconds = window.device.seconds + window.device.waited;
+  window.device_samples = kCount;
+  measured.windows.assign(20, window);
+  return measured;
+}
+
+TEST(WhatIf, TakesThreadsOfOursThatWaitForEachOtherForNoOtherPrograms) {
+  const Calibration measured = one_thread_beside_two_replicas();
+  const SimulatedGraph graph = graph_of(measured.facts, measured.windows);
+  EXPECT_EQ(graph.other_threads, 0);
+  EXPECT_NEAR(graph.step.sample_seconds, 1.44e-3, 1e-6);
+  EXPECT_NEAR(Predictor(measured).simulation_error(), 0, 0.03);
+  EXPECT_NEAR(answer(measured, "threads=2").images_per_second, 2 / 2.44e-3, 25);  // both cores, all the time
+}
+
+TEST(WhatIf, TakesNoMoreOfTheCoresForStagesThanDataThreadsHad) {
+  Calibration measured = calibration(0.5);
+  for (Window& window : measured.windows) window.stages[1].computing = window.stages[1].busy;  // one packet in many was looked at
+  EXPECT_NEAR(graph_of(measured.facts, measured.windows).data.stages.front().seconds, kDecode, 1e-5);
+  for (Window& window : measured.windows) window.stages[1].computing = 0.1 * window.stages[1].busy;
+  EXPECT_NEAR(graph_of(measured.facts, measured.windows).data.stages.front().seconds, kDecode, 1e-5);
+}
+
+TEST(WhatIf, MeasuresOtherProgramsByWhatTheyTookOfTheCores) {
+  Calibration measured = one_thread_beside_two_replicas();
+  for (Window& window : measured.windows) window.other_seconds = 0.5 * window.seconds;
+  const Window& window = measured.windows.front();
+  const double ours = window.data.seconds + window.device.seconds, waited = window.data.waited + window.device.waited;
+  EXPECT_NEAR(graph_of(measured.facts, measured.windows).other_threads, 0.5 * (ours + waited) / ours, 1e-6);
+  measured.facts.devices.here = 1;  // another rank computes here
+  EXPECT_EQ(graph_of(measured.facts, measured.windows).other_threads, 0);
 }
 
 TEST(WhatIf, HasABandThatHoldsWhatItSaysAndGrowsWithItsDoubt) {
