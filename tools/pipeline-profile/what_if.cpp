@@ -6,7 +6,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <random>
 #include <utility>
 
 #include "forecast.h"
@@ -17,10 +16,10 @@
 namespace millrace {
 namespace {
 
-constexpr int kResamples = 20;
-constexpr double kNineOfTen = 1.645;  // standard deviations of a normal distribution to both sides
-constexpr double kUnrest = 0.5;       // of what other programs take of the cores, by which they may take more or less
-constexpr double kLeastBand = 0.03;   // of a prediction: what runs of one file differ by
+constexpr std::size_t kParts = 5;      // of a measurement: the machine's unrest lasts longer than a window
+constexpr double kNineOfTen = 1.645;   // standard deviations of a normal distribution to both sides
+constexpr double kRunToRun = 0.043;    // standard deviation of runs of one file: tools/bench/README.md
+constexpr double kPerDoubling = 0.03;  // of the band, for each doubling or halving of the rate
 constexpr int kMostCores = 4096;       // that are simulated
 
 constexpr std::array kCounts = {"threads", "io_threads", "buffers", "chunk", "batch", "cores", "replicas", "image", "pack"};
@@ -172,12 +171,14 @@ std::uint64_t steps_for(const SimulatedGraph& graph) {
   return std::clamp<std::uint64_t>(kChunks / chunks, 40, 200);
 }
 
-double deviation_of(const std::vector<double>& values) {
+// In which their true mean lies nine times of ten, to both sides of theirs: Student's distribution. REQUIRES: 2 to kParts values.
+double band_of_mean(const std::vector<double>& values) {
+  static constexpr std::array<double, kParts - 1> kStudent = {6.31, 2.92, 2.35, 2.13};
   double sum = 0, squares = 0;
   for (const double value : values) sum += value;
-  const double mean = sum / static_cast<double>(values.size());
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  return std::sqrt(squares / static_cast<double>(values.size() - 1));
+  const auto count = static_cast<double>(values.size());
+  for (const double value : values) squares += std::pow(value - sum / count, 2);
+  return kStudent[values.size() - 2] * std::sqrt(squares / (count - 1) / count);
 }
 
 std::string percent(double gain, double band) { return fmt::format("{:+.0f} % +- {:.0f}", 100 * gain, std::ceil(100 * band)); }
@@ -265,26 +266,25 @@ std::string bound_of(const SimulatedGraph& graph, const Simulated& result) {
 
 Predictor::Predictor(const Calibration& measured)
     : facts_(measured.facts), today_(graph_of(measured.facts, measured.windows)), steps_(steps_for(today_)) {
-  const std::vector<Window>& windows = measured.windows;
   const Simulated today = simulate(today_, 1, steps_);
   measured_ = measured.images_per_second();
   simulated_ = today.images_per_second;
   bound_by_ = bound_of(today_, today);
-  std::mt19937_64 random(1);
+  const auto count = static_cast<std::ptrdiff_t>(measured.windows.size()), parts = std::min<std::ptrdiff_t>(kParts, count);
   std::vector<double> rates;
-  for (int i = 0; i < kResamples; ++i) {
-    std::vector<Window> drawn;
-    for (std::size_t w = 0; w < windows.size(); ++w) drawn.push_back(windows[random() % windows.size()]);
-    const Window sum = Calibration::sum_of(drawn);
+  for (std::ptrdiff_t i = 0; i < parts; ++i) {
+    const auto begin = measured.windows.begin();
+    const std::vector<Window> windows(begin + count * i / parts, begin + count * (i + 1) / parts);
+    const Window sum = Calibration::sum_of(windows);
     if (sum.steps <= 0) continue;
-    Resampled& each = resampled_.emplace_back();
-    each.graph = graph_of(facts_, drawn);
-    each.measured = facts_.batch * sum.steps / sum.seconds;
-    each.simulated = simulate(each.graph, static_cast<std::uint64_t>(i), steps_).images_per_second;
-    rates.push_back(each.measured);
+    Part& part = parts_.emplace_back();
+    part.graph = graph_of(facts_, windows);
+    part.measured = facts_.batch * sum.steps / sum.seconds;
+    part.simulated = simulate(part.graph, 1, steps_).images_per_second;
+    rates.push_back(part.measured);
   }
   if (rates.size() < 2 || simulated_ <= 0) fail(ErrorKind::usage, "too few steps were measured to predict anything of them");
-  band_ = kNineOfTen * deviation_of(rates);
+  band_ = band_of_mean(rates);
 }
 
 double Predictor::rate(const Question& question) const {
@@ -294,18 +294,20 @@ double Predictor::rate(const Question& question) const {
 Prediction Predictor::predict(const Question& question) const {
   const ChangedGraph asked = changed(question, facts_, today_);
   const Simulated answer = simulate(asked.graph, 1, steps_);
-  std::vector<double> gains;
-  for (std::size_t i = 0; i < resampled_.size(); ++i) {
-    const Resampled& each = resampled_[i];
-    const ChangedGraph again = changed(question, facts_, each.graph);
-    gains.push_back(each.measured * simulate(again.graph, i, steps_).images_per_second / each.simulated);
+  std::vector<double> answers;
+  double errors = 0;  // of the simulation, squared
+  for (const Part& part : parts_) {
+    const ChangedGraph again = changed(question, facts_, part.graph);
+    answers.push_back(part.measured * simulate(again.graph, 1, steps_).images_per_second / part.simulated);
+    errors += std::pow(part.simulated / part.measured - 1, 2) / static_cast<double>(parts_.size());
   }
   Prediction found;
-  found.images_per_second = measured_ * answer.images_per_second / simulated_;
-  const double noise = kNineOfTen * deviation_of(gains) / std::max(found.images_per_second, 1e-9);
-  const double taken = asked.graph.other_threads / (asked.graph.other_threads + asked.graph.cores);
-  const double band =
-      std::hypot(std::hypot(noise, simulation_error()), std::hypot(kLeastBand, kUnrest * taken)) + (asked.doubt - 1);
+  const double gain = answer.images_per_second / simulated_;
+  found.images_per_second = measured_ * gain;
+  // The run that is asked about has as much unrest as the one that was measured.
+  const double noise = std::sqrt(2) * band_of_mean(answers) / std::max(found.images_per_second, 1e-9);
+  const double known = std::hypot(noise, kNineOfTen * std::sqrt(errors), kNineOfTen * kRunToRun);
+  const double band = known + kPerDoubling * std::abs(std::log2(std::max(gain, 1e-9))) + (asked.doubt - 1);
   found.low = found.images_per_second * std::max(0.0, 1 - band);
   found.high = found.images_per_second * (1 + band);
   found.bound_by = bound_of(asked.graph, answer);

@@ -52,8 +52,8 @@ struct Prediction {
   std::string bound_by;
 };
 
-// Answers of one measurement. The simulation of today is compared with what was measured, and what it is off by widens the band
-// of every answer; answers are the measured rate times the simulated gain.
+// Answers of one measurement: the measured rate times the simulated gain. The measurement is divided into some parts, one after
+// the other. What answers of parts differ by, and what the simulation of each is off by, widen the band.
 class Predictor {
  public:
   explicit Predictor(const Calibration& measured);
@@ -68,7 +68,7 @@ class Predictor {
   double rate(const Question& question) const;  // of predict(), sooner
 
  private:
-  struct Resampled {
+  struct Part {
     SimulatedGraph graph;
     double measured = 0, simulated = 0;
   };
@@ -77,7 +77,7 @@ class Predictor {
   std::uint64_t steps_;
   double measured_ = 0, band_ = 0, simulated_ = 0;
   std::string bound_by_;
-  std::vector<Resampled> resampled_;  // the measurement's windows, drawn with replacement
+  std::vector<Part> parts_;
 };
 
 struct Suggestion {

@@ -139,12 +139,26 @@ TEST(WhatIf, MeasuresOtherProgramsByWhatTheyTookOfTheCores) {
   EXPECT_EQ(graph_of(measured.facts, measured.windows).other_threads, 0);
 }
 
+double width(const Prediction& found) { return (found.high - found.low) / found.images_per_second; }
+
+TEST(WhatIf, HasAWiderBandWhereTheMachineDriftsThanWhereWindowsDifferByTurns) {
+  Calibration drifts = calibration(), turns = calibration();
+  for (std::size_t w = 0; w < 20; ++w)
+    drifts.windows[w].seconds *= w < 10 ? 0.9 : 1.1, turns.windows[w].seconds *= w % 2 ? 0.9 : 1.1;
+  EXPECT_GT(width(answer(drifts, "buffers=4")), 2 * width(answer(turns, "buffers=4")));
+}
+
+TEST(WhatIf, HasAWiderBandTheFurtherItsAnswerIsFromTheMeasurement) {
+  const Calibration measured = calibration();
+  EXPECT_GT(width(answer(measured, "storage_latency=20ms")), 2 * width(answer(measured, "buffers=4")));
+}
+
 TEST(WhatIf, HasABandThatHoldsWhatItSaysAndGrowsWithItsDoubt) {
   const Calibration measured = calibration();
   const Prediction threads = answer(measured, "threads=4"), image = answer(measured, "image=448,threads=4");
   EXPECT_LT(threads.low, 2000);
   EXPECT_GT(threads.high, 2000);
-  EXPECT_GT((image.high - image.low) / image.images_per_second, (threads.high - threads.low) / threads.images_per_second);
+  EXPECT_GT(width(image), width(threads));
 }
 
 TEST(WhatIf, SuggestsWhatHelpsMostFirst) {
