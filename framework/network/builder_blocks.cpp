@@ -125,7 +125,9 @@ void Builder::require_references(const Entry& entry, const BlockDefinition& bloc
     if (std::all_of(instances.begin(), instances.end(), has) || !missing.insert(name).second) continue;
     std::vector<std::string> names;
     for (const Value* table : std::initializer_list<const Value*>{&entry.table, &block.defaults, &variables_}) {
-      for (const Member& member : table->table()) names.push_back(member.key);
+      for (const Member& member : table->table()) {
+        if (table != &entry.table || !contains(kBlockKeys, member.key)) names.push_back(member.key);
+      }
     }
     if (const auto nearest = nearest_name(name, names)) {
       entry.errors.add(reference.at,

@@ -63,10 +63,12 @@ std::vector<Reference> references_to_variables(const NetworkDocument& document) 
   return all;
 }
 
-// Names that a pipeline may set: those that only blocks give each other are none.
-std::vector<std::string> variables_of(const NetworkDocument& document) {
+// Names that a pipeline may set, of those that something refers to: those that only blocks give each other are none.
+std::vector<std::string> variables_of(const NetworkDocument& document, const std::vector<std::string>& referred) {
   std::set<std::string> names;
-  for (const Member& member : document.defaults.table()) names.insert(member.key);
+  for (const Member& member : document.defaults.table()) {
+    if (std::binary_search(referred.begin(), referred.end(), member.key)) names.insert(member.key);
+  }
   for (const Reference& reference : references_to_variables(document)) names.insert(reference.name);
   return {names.begin(), names.end()};
 }
@@ -85,7 +87,7 @@ void check_defaults(const NetworkDocument& document, const std::string& name, co
 // What ${...} stands for in the network: `given` over the document's defaults.
 Value network_variables(const NetworkDocument& document, const std::string& name, const Value& given, Diagnostics& errors) {
   const std::size_t before = errors.size();
-  const std::vector<std::string> referred = referred_names(document), known = variables_of(document);
+  const std::vector<std::string> referred = referred_names(document), known = variables_of(document, referred);
   check_defaults(document, name, referred, errors);
   for (const Member& member : given.table()) {
     if (std::binary_search(referred.begin(), referred.end(), member.key)) continue;

@@ -179,6 +179,17 @@ TEST_F(NetworkLanguage, VariablesComeFromThePipelineOrTheDefaults) {
             "net.toml:2:35: network 'net' needs 'classes': set it in the pipeline's [network] or in the network's defaults");
 }
 
+TEST_F(NetworkLanguage, NeverProposesTheNameThatIsWrong) {
+  const std::string unused = mistakes("defaults = { width = 8 }\nlayers = [ { op = \"linear\", out = \"${widht}\" } ]",
+                                      table({{"width", Value(std::int64_t{4})}, {"widht", Value(std::int64_t{4})}}));
+  EXPECT_NE(unused.find("refers to its default 'width'; nearest is 'widht'"), std::string::npos) << unused;
+  EXPECT_NE(unused.find("has no variable 'width'; nearest is 'widht'"), std::string::npos) << unused;
+  const std::string reserved = mistakes(R"(layers = [ { name = "x", block = "b", repeat = 2 } ]
+    [block.b]
+    layers = [ { op = "linear", out = "${repeat}" } ])");
+  EXPECT_NE(reserved.find("'x' does not say 'repeat', which block 'b' needs"), std::string::npos) << reserved;
+}
+
 TEST_F(NetworkLanguage, NamesTheVariablesOfTheNetworkAndNoneThatBlocksGiveEachOther) {
   const char* const toml = R"(defaults = { classes = 10, rate = 0.5 }
     layers = [ { block = "b", inline = true, out = 4, rate = "${rate}" }, { op = "linear", out = "${classes}" } ]
