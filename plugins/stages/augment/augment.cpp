@@ -24,6 +24,17 @@ std::string warning_of_constant(const char* key, const std::optional<Range>& ran
                      key, low, high);
 }
 
+// Whether every image stays as it is.
+bool leaves_all(const AugmentParams& p) {
+  const auto is_zero = [](const Range& shift) { return shift.low == 0 && shift.high == 0; };
+  const auto none_set = [](const auto&... values) { return (!values && ...); };
+  const auto none_happens = [](const auto&... tables) { return ((!tables || tables->chance == 0) && ...); };
+  return none_set(p.flip_x, p.flip_y, p.alternating_flip, p.rotate, p.scale, p.scale_x, p.scale_y, p.shear_x, p.shear_y) &&
+         is_zero(p.translate.x) && is_zero(p.translate.y) && none_set(p.random_resized_crop, p.rand_augment, p.trivial_augment) &&
+         none_set(p.brightness, p.contrast, p.saturation, p.hue, p.greyscale, p.equalise, p.autocontrast, p.invert) &&
+         none_happens(p.solarise, p.posterise, p.sharpness, p.blur, p.noise, p.erase);
+}
+
 // One number means a range in other tools.
 void warn_of_constants(const Augment::Params& params, const StageSite& site) {
   if (site.run == nullptr) return;
@@ -48,7 +59,8 @@ void Augment::describe(StageDescription<Params>& d) {
 }
 
 Augment::Augment(const Params& params, const DataContext& context)
-    : geometry_(params, context.image.channels, combine(context.seed, hash_text(context.name + " alternating flip")),
+    : is_idle_(leaves_all(params)),
+      geometry_(params, context.image.channels, combine(context.seed, hash_text(context.name + " alternating flip")),
                 context.target.scale),
       policies_(params),
       jitter_(params),
@@ -62,6 +74,7 @@ Augment::Augment(const Params& params, const DataContext& context)
   }
   changes_pixels_ = geometry_.may_warp() || crop_ || policies_.any() || jitter_.any() || (erasing_ && params.erase->chance > 0);
   on_host_ = changes_pixels_ || erasing_;  // which draws all the same
+  if (is_idle_) changes_pixels_ = on_host_ = false;
   warn_of_constants(params, context);
 }
 
@@ -69,7 +82,7 @@ void Augment::process(Sample& sample, Draw& draw) {
   const auto window = [&] { return window_.is_static() ? window_ : sample.image().shape; };
   check_size(sample.image().shape, target_scale_);
   check_size(window_, target_scale_);
-  const Geometry::Placement placement = geometry_.draw(sample, draw);
+  const Geometry::Placement placement = is_idle_ ? Geometry::Placement{} : geometry_.draw(sample, draw);
   if (on_host_) {
     execute_pending(sample, window());
     if (crop_) crop_->apply(sample, draw);
@@ -78,7 +91,7 @@ void Augment::process(Sample& sample, Draw& draw) {
     jitter_.apply(canvas, draw);
   }
   geometry_.place(sample, placement, window());
-  if (erasing_) erase(sample, draw, window());
+  if (erasing_ && !is_idle_) erase(sample, draw, window());
 }
 
 void Augment::erase(Sample& sample, Draw& draw, ImageShape window) const {

@@ -35,8 +35,8 @@ namespace millrace {
 // Targets take part in every change of place: those of classes by nearest neighbour, filled with their ignored id; those of
 // TargetSpec::scale times the size in their own pixels. Nothing else changes them.
 //
-// Order of draws: flip_x, flip_y, translate.x, translate.y, each always made; then rotate, scale, scale_x, scale_y, shear_x,
-// shear_y; RandomCrop; Policies; Jitter; Erasing. What is not set draws nothing.
+// Order of draws: flip_x, flip_y, translate.x, translate.y, each always made but where nothing may happen at all; then rotate,
+// scale, scale_x, scale_y, shear_x, shear_y; RandomCrop; Policies; Jitter; Erasing. What is not set draws nothing.
 // alternating_flip (Jordan, arXiv 2404.00498): a fixed half of the indices, chosen by a hash of (seed, stage, index), is flipped
 // in even epochs, the other half in odd ones, so that two epochs in a row see every image both ways. It is no draw of this epoch;
 // the sample's hash takes it in as a word of its own, kFlipped or kUnflipped. flip_x is still drawn, and not used.
@@ -57,13 +57,14 @@ class Augment : public SampleTransform {
 
   Augment(const Params& params, const DataContext& context);
   void process(Sample& sample, Draw& draw) override;
-  bool is_random() const override { return true; }
+  bool is_random() const override { return !is_idle_; }
   bool changes_pixels() const override { return changes_pixels_; }
   ImageShape image_shape() const override { return crop_ ? crop_->image_shape() : SampleTransform::image_shape(); }
 
  private:
   void erase(Sample& sample, Draw& draw, ImageShape window) const;
 
+  const bool is_idle_;  // nothing may happen
   Geometry geometry_;
   std::optional<RandomCrop> crop_;
   Policies policies_;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 
 #include "millrace/batch.h"
@@ -49,6 +50,30 @@ class AugmentTest : public testing::Test {
 TEST_F(AugmentTest, ChangesNothingUnlessAsked) {
   const Augment stage(params_, context_);
   for (std::uint64_t index = 0; index < 50; ++index) EXPECT_TRUE(run(stage, index).record.is_identity());
+}
+
+// Then it may stand before a cache, as each of these settings alone may not.
+TEST_F(AugmentTest, IsRandomOnlyIfSomethingMayHappen) {
+  const auto is_random = [&](const std::function<void(Augment::Params&)>& set) {
+    Augment::Params params;
+    set(params);
+    const Augment stage(params, context_);
+    const bool draws = run(stage, 3).hash != combine(0, 0);
+    EXPECT_EQ(stage.is_random(), draws);
+    EXPECT_TRUE(draws || !stage.changes_pixels());
+    return draws;
+  };
+  EXPECT_FALSE(is_random([](auto&) {}));
+  EXPECT_FALSE(is_random([](auto& p) { p.border = "edge", p.translate.subpixel = true; }));
+  EXPECT_FALSE(is_random([](auto& p) { p.erase.emplace().chance = 0; }));
+  EXPECT_FALSE(is_random([](auto& p) { p.blur.emplace().chance = p.noise.emplace().chance = 0; }));
+  EXPECT_TRUE(is_random([](auto& p) { p.erase.emplace().chance = 0.1; }));
+  EXPECT_TRUE(is_random([](auto& p) { p.translate.y = {0, 1}; }));
+  EXPECT_TRUE(is_random([](auto& p) { p.alternating_flip = true; }));
+  EXPECT_TRUE(is_random([](auto& p) { p.rotate = {0, 0}; }));
+  EXPECT_TRUE(is_random([](auto& p) { p.posterise.emplace(); }));
+  EXPECT_TRUE(is_random([](auto& p) { p.invert = 0.5; }));
+  EXPECT_TRUE(is_random([](auto& p) { p.trivial_augment = true; }));
 }
 
 TEST_F(AugmentTest, KeepsImagesResidentUnlessItChangesPixels) {
