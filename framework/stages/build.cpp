@@ -8,11 +8,13 @@
 #include <map>
 #include <type_traits>
 
+#include "checkpoint/versions.h"
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/stage.h"
 #include "millrace/util/data_names.h"
+#include "millrace/util/load_plugins.h"
 #include "millrace/util/sample_cache.h"
 #include "millrace/util/source_parts.h"
 #include "millrace/util/text.h"
@@ -31,6 +33,18 @@ std::uint64_t combined(std::uint64_t fingerprint, std::uint64_t listing, const T
   if (target.kind == TargetSpec::Kind::none) return fingerprint;
   const std::uint64_t kind = combine(static_cast<std::uint64_t>(target.kind), static_cast<std::uint64_t>(target.scale));
   return combine(fingerprint, combine(kind, hash_bytes(target.classes.data(), target.classes.size(), target.ignored)));
+}
+
+// What a stage makes of samples also depends on its plugin's version and on ours: the framework resamples for all stages.
+std::uint64_t hash_of(const StageType& type, const Value& table, const Registry* registry) {
+  std::string text = type.name + to_toml(table);
+  for (const auto& [name, version] : versions_of({})) text += fmt::format("\n{} {}", name, version);
+  if (registry != nullptr) {
+    for (const PluginInfo& plugin : loaded_plugins(*registry)) {
+      if (plugin.name == type.plugin) text += fmt::format("\n{} {}", plugin.name, plugin.version);
+    }
+  }
+  return hash_text(text);
 }
 
 bool takes(const GraphPlan& plan, std::string_view payload) {
@@ -203,7 +217,7 @@ GraphBuild::GraphBuild(const GraphPlan& plan, DataContext context, std::size_t r
     if (const auto target = stage.target()) data_.target = *target;
     if (data_.fingerprint != 0 && role != StageType::Role::batcher) {
       const StagePlan& made = plan.stages[made_ - 1];
-      data_.fingerprint = combine(data_.fingerprint, hash_text(made.type->name + to_toml(made.table)));
+      data_.fingerprint = combine(data_.fingerprint, hash_of(*made.type, made.table, data_.registry));
     }
     if (role == StageType::Role::source) {
       try {
@@ -240,6 +254,9 @@ void GraphBuild::open_source(std::size_t index) {
   require_each_once();
   data_.is_labelled = source.label(order.listed(0)) >= 0;
   data_.fingerprint = combined(source.fingerprint(), data_.listing_hash, data_.target);
+  if (data_.fingerprint == 0) return;
+  // Without its table: the listing says what that makes of the data, and keys such as `shuffle` change no sample.
+  data_.fingerprint = combine(data_.fingerprint, hash_of(*data_.source_plan->type, {}, data_.registry));
 }
 
 void GraphBuild::count_classes(const SampleOrder& order) {
