@@ -59,6 +59,28 @@ std::string temporary_name(const std::string& path) {
   return fmt::format("{}.{}-{}.part", path, getpid(), number++);
 }
 
+// Whether the path still leads to the open file: between open() and flock() somebody else may have removed or renamed it.
+bool is_at(int file, const std::string& path) {
+  struct stat opened {};
+  struct stat named {};
+  return ::fstat(file, &opened) == 0 && ::stat(path.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
+         opened.st_ino == named.st_ino;
+}
+
+// Makes and locks a file that is nobody else's. Before it is locked, others take it for abandoned. In containers that share the
+// folder, processes may have the same number. Where the file system knows no locks, nothing is taken for abandoned.
+int make_locked(const std::string& path, std::string& temporary) {
+  for (;;) {
+    temporary = temporary_name(path);
+    const int file = ::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file < 0 && errno == EEXIST) continue;
+    if (file < 0) fail(ErrorKind::storage, "file: '{}' cannot be written: {}", temporary, std::strerror(errno));
+    const bool is_taken = ::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (!is_taken && is_at(file, temporary)) return file;
+    ::close(file);
+  }
+}
+
 // Removes files of temporary_name() that no writer holds a lock on. Files of other names are a user's.
 void remove_abandoned(const std::filesystem::path& path) {
   const std::string begin = path.filename().string() + ".";
@@ -74,7 +96,7 @@ void remove_abandoned(const std::filesystem::path& path) {
   for (const std::filesystem::path& part : parts) {
     const int file = ::open(part.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) continue;
-    if (::flock(file, LOCK_EX | LOCK_NB) == 0) ::unlink(part.c_str());
+    if (::flock(file, LOCK_EX | LOCK_NB) == 0 && is_at(file, part)) ::unlink(part.c_str());
     ::close(file);
   }
 }
@@ -158,21 +180,18 @@ CacheReader::Found CacheReader::find(std::uint64_t index) const {
   return {{entry.data(), content}, false};
 }
 
-CacheWriter::CacheWriter(std::string path, std::uint64_t fingerprint)
-    : path_(std::move(path)), temporary_(temporary_name(path_)), fingerprint_(fingerprint) {
+CacheWriter::CacheWriter(std::string path, std::uint64_t fingerprint) : path_(std::move(path)), fingerprint_(fingerprint) {
   const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
   remove_abandoned(path_);
-  file_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file_ < 0) fail(ErrorKind::storage, "file: '{}' cannot be written: {}", temporary_, std::strerror(errno));
-  ::flock(file_, LOCK_EX | LOCK_NB);
+  file_ = make_locked(path_, temporary_);
 }
 
 CacheWriter::~CacheWriter() {
   if (file_ < 0) return;
+  ::unlink(temporary_.c_str());  // while it is locked: afterwards the name may be another's
   ::close(file_);
-  ::unlink(temporary_.c_str());
 }
 
 void CacheWriter::put(const void* data, std::size_t bytes, std::uint64_t at) {
@@ -216,9 +235,9 @@ bool CacheWriter::finish() {
   put(&header, sizeof header, 0);
   const bool done = fsync(file_) == 0 && ::rename(temporary_.c_str(), path_.c_str()) == 0;
   const int reason = errno;
+  if (!done) ::unlink(temporary_.c_str());
   ::close(std::exchange(file_, -1));
   if (!done) {
-    ::unlink(temporary_.c_str());
     fail(ErrorKind::storage, "the cache file '{}' cannot be finished: {}", path_, std::strerror(reason));
   }
   return true;

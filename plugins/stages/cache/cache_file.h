@@ -72,7 +72,8 @@ class CacheWriter {
  private:
   void put(const void* data, std::size_t bytes, std::uint64_t at);
 
-  const std::string path_, temporary_;
+  const std::string path_;
+  std::string temporary_;
   const std::uint64_t fingerprint_;
   std::mutex mutex_;
   int file_ = -1;

@@ -1,12 +1,19 @@
 #include "cache.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <thread>
+#include <vector>
 
 #include "cache_file_fixture.h"
 #include "millrace/plugin.h"
@@ -289,6 +296,44 @@ TEST_F(CacheFileTest, WhatKilledRunsHaveLeftOfAFileGoesWhenItIsWrittenAgain) {
   another.open();
   pass(one, 5);
   EXPECT_TRUE(fetch(one, 4)) << "it was still there";
+}
+
+// Each looks for abandoned files before it makes its own, which is not locked yet for a moment.
+TEST_F(CacheFileTest, WritersThatBeginTogetherLoseNoFile) {
+  constexpr int kThreads = 8, kWriters = 50;
+  std::atomic<int> finished{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&] {
+        for (int k = 0; k < kWriters; ++k) {
+          try {
+            finished += CacheWriter(params_.file, 42).finish() ? 1 : 0;
+          } catch (const Error& error) {
+            ADD_FAILURE() << error.message();
+            return;
+          }
+        }
+      });
+    }
+  }
+  EXPECT_EQ(finished, kThreads * kWriters);
+}
+
+// In two containers with one folder, processes have the same numbers.
+TEST_F(CacheFileTest, AFileThatSomebodyElseWritesUnderTheNextNameStaysWhole) {
+  const auto name = [&](int number) { return fmt::format("{}.{}-{}.part", params_.file, getpid(), number); };
+  std::optional<CacheWriter> one(std::in_place, params_.file, 42);
+  int number = 0;
+  while (!fs::exists(name(number))) ++number;
+  one.reset();
+  std::ofstream(name(number + 1)) << "another's";
+  const int file = ::open(name(number + 1).c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(::flock(file, LOCK_EX | LOCK_NB), 0);
+  CacheWriter another(params_.file, 42);
+  EXPECT_EQ(fs::file_size(name(number + 1)), 9U);
+  EXPECT_TRUE(fs::exists(name(number + 2)));
+  ::close(file);
 }
 
 // Such as those of training and validation, where a table was copied.
