@@ -42,6 +42,7 @@ void EncodedCache::describe(StageDescription<Params>& d) {
 Cache::Cache(const Params& params, const DataContext& context)
     : samples_(context.samples_per_epoch),
       fingerprint_(context.fingerprint),
+      window_(context.window),
       on_device_(params.device),
       run_(context.run),
       alone_(context.group == nullptr),
@@ -92,6 +93,7 @@ void Cache::process(Sample& sample, Draw&) {
          "a stage before the cache changes images at random: that would be the same change in every epoch; move the "
          "cache before it");
   }
+  if (sample.image().data != nullptr) execute_pending(sample, window_);  // entries have pixels and no record
   if (memory_ && !memory_->full() && !memory_->has(sample.key.index)) {
     if (std::uint8_t* place = memory_->reserve(entry_bytes(sample))) {
       write_entry(sample, place);

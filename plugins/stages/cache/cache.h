@@ -36,9 +36,9 @@ namespace millrace {
 // Memory fills up to its budget and then stays as it is: under shuffling every sample is as likely to be wanted as any other, so
 // nothing is thrown out for another. What does not fit is read as if there were no cache.
 // The file is written while the first epoch runs, under a temporary name, and gets its own when every sample is in it or a second
-// epoch begins; a later run with the same listing (sizes and modification times) and the same stages before the cache reads it
-// instead. Of anything else in its place a new one is made. What a file lacks (samples that were bad) is read as ever, and so is
-// what is damaged in it or cannot be read of it, which a warning names once: each entry has a checksum.
+// epoch begins; a later run with the same listing (sizes and modification times) and the same stages before the cache, of the
+// same versions, reads it instead. Of anything else in its place a new one is made. What a file lacks (samples that were bad) is
+// read as ever, and so is what is damaged in it or cannot be read of it, which a warning names once: each entry has a checksum.
 // Samples are kept by index, with the hash of their encoded bytes: an epoch's stream hash is the same with and without a cache.
 // Bad samples are not kept: they are read, and counted, again. Threading: parallel; finding a sample takes no lock, and
 // keeping one takes none but when a block of memory is full. Errors: random changes before a cache would be frozen:
@@ -67,6 +67,7 @@ class Cache : public SampleTransform, public SampleCache {
   std::size_t budget_;
   std::uint64_t samples_;  // of an epoch; a file is whole when it has so many
   std::uint64_t fingerprint_;
+  ImageShape window_;
   bool on_device_;
   RunServices* run_;
   const bool alone_;  // no other process takes part in the run

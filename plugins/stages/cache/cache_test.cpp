@@ -181,6 +181,31 @@ TEST(Cache, RefusesABudgetThatIsNone) {
             "memory: expected a number of bytes such as \"512 MiB\" or \"4 GB\", found \"much\"");
 }
 
+// A stage that draws nothing may mirror every image by its record, which is executed on the device.
+TEST_F(CacheFileTest, KeepsImagesAsAPendingRecordLeavesThem) {
+  context_.window = {2, 3, 3};
+  params_.file.clear();
+  ImageCache cache(params_, context_);
+  cache.open();
+  fill(4);
+  std::uint8_t* const pixels = sample_.change_colours().data;
+  for (std::uint8_t i = 0; i < 30; ++i) pixels[i] = i;
+  place_window(sample_, context_.window);
+  sample_.record.flip_x(3);
+  const auto seen = [&] {
+    std::vector<std::uint8_t> out(context_.window.bytes());
+    place_window(sample_, context_.window);
+    apply_record(sample_.record, sample_.image(), context_.window, out.data());
+    return out;
+  };
+  const std::vector<std::uint8_t> mirrored = seen();
+  Draw draw(1, {}, 0);
+  static_cast<SampleTransform&>(cache).process(sample_, draw);
+  EXPECT_EQ(seen(), mirrored);
+  ASSERT_TRUE(fetch(cache, 4));
+  EXPECT_EQ(seen(), mirrored);
+}
+
 TEST_F(CacheFileTest, AnotherRunReadsWhatOneWrote) {
   write_file();
   ImageCache cache(params_, context_);
