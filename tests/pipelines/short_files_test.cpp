@@ -290,6 +290,7 @@ TEST_F(ShortFiles, LearnSeveralLabelsAndNumbers) {
   const std::string path = list("round,odd", false);
   for (const char* base : {"labels", "regress"}) {
     SCOPED_TRACE(base);
+    fs::remove_all(runs());  // both draw pictures of the same names
     const Outcome outcome = run(base, {"data.path=" + path, R"(data.columns=["round", "odd"])", "data.held_out=0.5",
                                        "network.use=quickstart", "image.side=32"});
     expect_trained(outcome, 30);

@@ -34,6 +34,7 @@ struct State {
   std::vector<std::string> calls;
   std::map<std::string, cudaError_t> failures;
   std::set<std::string> invalidations;
+  std::map<int, cudaError_t> failing_queries;  // by their number
   cudaError_t failed = cudaSuccess;
   cudaError_t last = cudaSuccess;
   bool held = false;
@@ -127,6 +128,7 @@ void reset() {
   s.failures.clear();
   s.device_of.clear();
   s.invalidations.clear();
+  s.failing_queries.clear();
   s.failed = s.last = cudaSuccess;
   s.held = false;
   s.finished = s.submitted;
@@ -145,6 +147,10 @@ bool called(const std::string& text) {
 }
 void fail_next(const std::string& text, cudaError_t status) { state().failures[text] = status; }
 void invalidate_next(const std::string& text) { state().invalidations.insert(text); }
+void fail_query(int number, cudaError_t status) {
+  const std::lock_guard lock(state().mutex);
+  state().failing_queries[state().queries + number] = status;
+}
 void fail_work(cudaError_t status) {
   const std::lock_guard lock(state().mutex);
   state().failed = status;
@@ -273,7 +279,8 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::lock_guard lock(state().mutex);
-  ++state().queries;
+  if (const auto failing = state().failing_queries.find(++state().queries); failing != state().failing_queries.end())
+    return failing->second;
   if (state().failed != cudaSuccess) return state().failed;
   if (state().finished >= event->ticket) return cudaSuccess;
   state().last = cudaErrorNotReady;
@@ -281,7 +288,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   *milliseconds = static_cast<float>(end->ticket - begin->ticket);
-  return state().failed;
+  const std::lock_guard lock(state().mutex);
+  return state().failed == cudaSuccess && state().finished < end->ticket ? cudaErrorNotReady : state().failed;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) { return fake::wait_for(event->ticket); }
 

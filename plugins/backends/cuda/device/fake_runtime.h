@@ -17,6 +17,7 @@ bool called(const std::string& call);
 
 void fail_next(const std::string& call, cudaError_t status);  // the next call whose text starts so
 void invalidate_next(const std::string& call);                // it succeeds, and has broken the capture that it was part of
+void fail_query(int number, cudaError_t status);              // the n-th question from now on whether an event is complete, once
 void fail_work(cudaError_t status);                           // of all that waits and asks from now on: the device has failed
 
 void hold();                                            // work that is recorded from now on does not finish ...

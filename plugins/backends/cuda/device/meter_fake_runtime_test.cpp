@@ -38,5 +38,17 @@ TEST_F(MeterOnFakeRuntime, KeepsWhatItKnowsWhenTheDeviceFails) {
   EXPECT_NEAR(meter_.times().training, 0.001, 1e-6) << "asked again";
 }
 
+// The error comes between a piece that is complete and others that are not.
+TEST_F(MeterOnFakeRuntime, CountsEachPieceOnceAlthoughAQuestionFails) {
+  fake::hold();
+  const std::uint64_t before = fake::recorded();
+  work(*queue_, 3);
+  fake::finish_to(before + 2);
+  fake::fail_query(3, cudaErrorLaunchFailure);
+  for (int question = 0; question < 3; ++question) EXPECT_NEAR(meter_.times().training, 0.001, 1e-6) << question;
+  fake::release();
+  EXPECT_NEAR(meter_.times().training, 0.003, 1e-6);
+}
+
 }  // namespace
 }  // namespace millrace::cuda
