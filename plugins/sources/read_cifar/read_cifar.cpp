@@ -148,9 +148,13 @@ void ReadCifar::read(Sample& sample) {
   sample.label = labels_[index];
   if (sample.label < 0)
     fail(ErrorKind::content, "the label of the record at byte {} is none of the {} classes", sample.offset, format_.classes);
-  std::uint8_t planes[kCifarImage.bytes()];
-  storage_.read(sample.url, sample.offset + format_.label_bytes, sizeof(planes), planes);
-  interleave_planes(planes, sample.encoded.resize(sizeof(planes)));
+  std::uint8_t record[CifarFormat::kMostRecord];
+  storage_.read(sample.url, sample.offset, format_.record(), record);
+  if (record[format_.label_at] != sample.label) {
+    fail(ErrorKind::data, "'{}' has changed since it was listed: the label of the record at byte {} was {}, and is {}; run again",
+         sample.url, sample.offset, sample.label, record[format_.label_at]);
+  }
+  interleave_planes(record + format_.label_bytes, sample.encoded.resize(kCifarImage.bytes()));
   sample.decoded = kCifarImage;
 }
 

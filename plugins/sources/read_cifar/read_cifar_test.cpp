@@ -128,6 +128,22 @@ TEST_F(ReadCifarTest, TheListingsHashFollowsLabelsInTheirOrderWhereverTheFilesLi
   EXPECT_NE(opened("here")->listing_hash(), first) << "labels are swapped";
 }
 
+TEST_F(ReadCifarTest, AFileThatIsReplacedWhileItIsReadEndsTheRun) {
+  write("data_batch_1.bin", record({3}, 0) + record({9}, 1));
+  const auto source = opened();
+  write("data_batch_1.bin", record({3}, 0) + record({4}, 1));
+  EXPECT_EQ(read(*source, 0).label, 3);
+  Sample sample;
+  sample.key.index = 1;
+  try {
+    source->read(sample);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::data);
+    EXPECT_NE(error.message().find("the label of the record at byte 3073 was 9, and is 4"), std::string::npos) << error.message();
+  }
+}
+
 TEST_F(ReadCifarTest, GivesPixelsWithTheirColoursTogether) {
   write("data_batch_1.bin", record({3}, 7));
   const Sample sample = read(*opened(), 0);

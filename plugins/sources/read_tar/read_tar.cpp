@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -46,6 +47,22 @@ TargetSpec target_spec(const std::string& kind, const std::vector<std::string>& 
     fail(ErrorKind::usage, "classes: label images can hold {}, found {}", target.ignored, classes.size());
   for (std::size_t number = 0; number < classes.size(); ++number) target.classes[number] = static_cast<std::uint8_t>(number);
   return target;
+}
+
+// With the header before it: where there is another one, the shard has been replaced, and its bytes belong to other labels.
+void read_member(const Shard& shard, const TarIndex::Member& member, ByteBuffer& out) {
+  const std::size_t size = kTarBlock + member.bytes;
+  std::uint8_t* const bytes = out.resize(size);
+  shard.storage->read(shard.url, member.offset - kTarBlock, size, bytes);
+  if (!is_header_of({bytes, kTarBlock}, member.bytes)) {
+    fail(
+        ErrorKind::data,
+        "shard '{}' has changed since it was listed: no member of {} bytes begins at byte {} any more; run again with the shards "
+        "as they are now",
+        shard.url, member.bytes, member.offset);
+  }
+  std::memmove(bytes, bytes + kTarBlock, member.bytes);
+  out.resize(member.bytes);
 }
 
 bool has_unreadable_label(const TarIndex& index) {
@@ -266,7 +283,7 @@ void ReadTar::read_indices(std::vector<Shard> shards) {
   for (Indexed& indexed : shards_) {
     const TarIndex& index = indexed.index;
     indexed.end = end += index.size();
-    largest_ = std::max(largest_, index.largest());
+    largest_ = std::max(largest_, kTarBlock + index.largest());
     memory_ += index.bytes().size();
     labelled_ = labelled_ || index.largest_label() >= 0 || !index.class_names().empty() || has_unreadable_label(index);
     fingerprint_ = combine(combine(combine(fingerprint_, hash_text(indexed.shard.url)), indexed.shard.bytes),
@@ -373,10 +390,8 @@ void ReadTar::read(Sample& sample) {
          settings_.target);
   }
   if (index.numbers() > 0) index.numbers(place, sample.numbers);
-  indexed.shard.storage->read(indexed.shard.url, image.offset, image.bytes, sample.encoded.resize(image.bytes));
-  if (target.bytes > 0) {
-    indexed.shard.storage->read(indexed.shard.url, target.offset, target.bytes, sample.encoded_target.resize(target.bytes));
-  }
+  read_member(indexed.shard, image, sample.encoded);
+  if (target.bytes > 0) read_member(indexed.shard, target, sample.encoded_target);
 }
 
 }  // namespace millrace

@@ -37,7 +37,8 @@ class RunServices;
 // images have dots in them, key_ends = "last-dot" reads them up to the last one.
 //
 // Ports: out, SampleChunk. Indices count samples as they lie in the shards, shards in the order that `path` gives.
-// Threading: read() may run on any number of threads; one range of the shard is read for each member. Memory: the indices.
+// Threading: read() may run on any number of threads; one range of the shard is read for each member, with its header, by which a
+// shard that was replaced since open() is noticed: ErrorKind::data. Memory: the indices.
 // Errors: no shard, a shard that is no whole tar archive, samples whose members lie apart or are there twice, labels that are
 // none of the classes: ErrorKind::data, from open(). A sample without an image or its target, or without a label that
 // can be read while others have one: ErrorKind::content. What the storage throws. A shard of 0 bytes: ErrorKind::data. Warnings:

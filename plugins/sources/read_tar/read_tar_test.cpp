@@ -21,7 +21,7 @@ TEST_F(ReadTarTest, CountsSamplesThroughAllShards) {
   EXPECT_EQ(read(*source, 1), "b.jpg=two:2");
   EXPECT_EQ(read(*source, 2), "a.png=three:1");
   EXPECT_EQ(source->classes(), (std::vector<std::string>{"0", "1", "2"}));
-  EXPECT_EQ(source->largest_encoded(), 5U);
+  EXPECT_EQ(source->largest_encoded(), 512U + 5U) << "an image is read with its header";
 }
 
 TEST_F(ReadTarTest, SaysWhereASampleLies) {
@@ -272,6 +272,33 @@ TEST_F(ReadTarTest, AShardThatShrankIsAStorageFault) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::storage);
+  }
+}
+
+// The labels are those of the shard that was listed.
+TEST_F(ReadTarTest, AShardThatIsReplacedWhileItIsReadEndsTheRun) {
+  const auto pack = [&](const std::vector<std::string>& names) {
+    TarWriter shard;
+    for (const std::string& name : names) shard.file(name + ".cls", name).file(name + ".jpg", "image of " + name);
+    folder_.write("s.tar", shard.end().bytes());
+  };
+  pack({"cat", "dog", "fox"});
+  const auto source = opened({});
+  EXPECT_EQ(read(*source, 2), "fox.jpg=image of fox:2");
+  folder_.write("s.tar",
+                TarWriter().file("ape.jpg", std::string(3000, 'x')).file("bee.jpg", std::string(3000, 'x')).end().bytes());
+  for (const std::uint64_t index : {0U, 1U, 2U}) {
+    Sample sample;
+    sample.key.index = index;
+    try {
+      source->read(sample);
+      ADD_FAILURE() << index;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::data);
+      EXPECT_NE(error.message().find("s.tar' has changed since it was listed: no member of 12 bytes begins at byte "),
+                std::string::npos)
+          << error.message();
+    }
   }
 }
 

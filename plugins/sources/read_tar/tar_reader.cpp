@@ -12,7 +12,7 @@ namespace millrace {
 
 namespace {
 
-constexpr std::uint64_t kBlock = 512;
+constexpr std::uint64_t kBlock = kTarBlock;
 constexpr std::uint64_t kLongestExtension = std::uint64_t{1} << 20;  // of names and pax records
 constexpr std::size_t kLongestName = 4096;
 
@@ -101,6 +101,12 @@ TarMember::Kind kind_of(char type) {
 std::uint64_t padded(std::uint64_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
 
 }  // namespace
+
+// Where a pax header says the size, the header may say 0.
+bool is_header_of(std::span<const std::uint8_t> block, std::uint64_t bytes) {
+  const auto size = number_of(bytes_of(block, kSize));
+  return checksum_fits(block) && size && (*size == bytes || *size == 0);
+}
 
 bool TarReader::next(TarMember& member) {
   Extension own;

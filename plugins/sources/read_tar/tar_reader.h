@@ -1,7 +1,9 @@
 // The headers of a tar archive, one member after the other.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -18,6 +20,12 @@ struct TarMember {
   std::uint64_t bytes = 0;
   Kind kind = Kind::file;
 };
+
+// Headers and the beginnings of members lie at multiples of it. A member's own header stands right before its bytes.
+inline constexpr std::size_t kTarBlock = 512;
+
+// Whether the block is the header of a member of so many bytes. REQUIRES: block.size() == kTarBlock.
+bool is_header_of(std::span<const std::uint8_t> block, std::uint64_t bytes);
 
 // Reads ustar, GNU tar and pax archives, and those of the seventh edition of Unix. Blocks of zeros are passed over, so that
 // archives put one after the other count as one.
