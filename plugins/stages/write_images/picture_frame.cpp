@@ -1,12 +1,46 @@
 #include "picture_frame.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "millrace/backend/network.h"
 #include "millrace/error.h"
 #include "millrace/util/affine.h"
 
 namespace millrace {
+
+namespace {
+
+// Pixels of the network's input, one after the other: rows or columns.
+struct Part {
+  int begin = 0, end = 0;
+};
+
+// Those of `extent` pixels that show one of `size` pixels of the picture, by place = scale * pixel + origin.
+Part shown_part(double scale, double origin, int size, int extent) {
+  constexpr double kRounding = 1e-6;
+  const double one = (-0.5 - origin) / scale, other = (size - 0.5 - origin) / scale;
+  const int begin = std::clamp(static_cast<int>(std::ceil(std::min(one, other) - kRounding)), 0, extent - 1);
+  return {begin, std::clamp(static_cast<int>(std::floor(std::max(one, other) + kRounding)) + 1, begin + 1, extent)};
+}
+
+// Puts the image's edge pixels into the margin, so that no pixel of the picture is mixed with it.
+void cover_margin(std::vector<std::uint8_t>& pixels, ImageShape window, const PictureFrame& frame) {
+  const AffineMap& map = frame.from_input;
+  if (map.xy != 0 || map.yx != 0) return;
+  const Part rows = shown_part(map.yy, map.y0, frame.height, window.height);
+  const Part columns = shown_part(map.xx, map.x0, frame.width, window.width);
+  const auto at = [&](int row, int column) { return pixels.data() + (row * window.width + column) * window.channels; };
+  for (int row = 0; row < window.height; ++row) {
+    for (int column = 0; column < window.width; ++column) {
+      const int from_row = std::clamp(row, rows.begin, rows.end - 1);
+      const int from_column = std::clamp(column, columns.begin, columns.end - 1);
+      if (from_row != row || from_column != column) std::copy_n(at(from_row, from_column), window.channels, at(row, column));
+    }
+  }
+}
+
+}  // namespace
 
 AffineMap PictureFrame::from_map(int map_height, int map_width, ImageShape window) const {
   const double x = double(window.width) / map_width, y = double(window.height) / map_height;
@@ -35,6 +69,7 @@ void SeenImage::draw(const Predictions& share, std::size_t sample, const Picture
   const ImageShape window = share.batch->window;
   seen_.resize(window.bytes());
   share.copy_image(sample, seen_.data());
+  cover_margin(seen_, window, frame);
   const std::size_t places = frame.places();
   picture.resize(places * static_cast<std::size_t>(std::max(window.channels, 3)));
   constexpr std::uint8_t kFill[4] = {0, 0, 0, 0};

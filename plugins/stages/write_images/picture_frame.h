@@ -28,7 +28,8 @@ PictureFrame frame_of(const StageSite& site, const std::string& size, const Pred
 // Throws Error(usage) for a network whose images cannot be drawn in colours.
 void require_colours(const StageSite& site);
 
-// Draws images as the network saw them, in R, G, B: black where it saw nothing. REQUIRES: the predictions' batch.
+// Draws images as the network saw them, in R, G, B: black where it saw nothing of them. What was put around an image shows
+// nowhere in a picture at its size. REQUIRES: the predictions' batch.
 class SeenImage {
  public:
   void draw(const Predictions& share, std::size_t sample, const PictureFrame& frame, std::vector<std::uint8_t>& picture);

@@ -123,6 +123,25 @@ TEST_F(WriteMasksTest, AMapOfAnotherSizeCoversTheInput) {
   EXPECT_EQ(written(), (Pixels{2, 2, 0, 0, 1, 1, 2, 2, 0, 0, 1, 1}));
 }
 
+// A margin of one pixel around an image of half its height and width.
+TEST_F(WriteMasksTest, AMarginAroundTheImageShowsNowhere) {
+  network_.layers.back().output = {3, 4, 4};
+  context_.window = network_.input = {4, 4, 3};
+  const Pixels classes = {2, 2, 2, 2, 2, 0, 1, 2, 2, 1, 0, 2, 2, 2, 2, 2};
+  const auto pictures = [&](const char* picture) {
+    const auto harness = made<WriteMasks>({{"size", text("source")}, {"picture", text(picture)}, {"opacity", Value(0.0)}});
+    const Ref<Predictions> one = share({outputs(classes)});
+    one->samples[0].source = {4, 4, {2, 0, -1.5, 0, 2, -1.5}};
+    one->batch = testkit::make_batch(1, {4, 4, 3});
+    std::uint8_t* const pixels = one->batch->change_pixels();
+    for (std::size_t i = 0; i < 16; ++i) std::fill_n(pixels + 3 * i, 3, static_cast<std::uint8_t>(classes[i] == 2 ? 0 : 200));
+    EXPECT_TRUE(write(*harness, one).empty());
+    return written();
+  };
+  EXPECT_EQ(pictures("ids"), (Pixels{0, 0, 1, 1, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 0, 0}));
+  EXPECT_EQ(pictures("overlay"), Pixels(48, 200));
+}
+
 // The first slot belongs to another replica, and the record mirrors the image.
 TEST_F(WriteMasksTest, LaysColoursOverTheImageAsTheNetworkSawIt) {
   CompileRequest request;
