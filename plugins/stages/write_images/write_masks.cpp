@@ -9,6 +9,20 @@
 #include "millrace/util/affine.h"
 
 namespace millrace {
+namespace {
+
+// A map that is larger, and no whole number of times, shows also what a layer has put around the input: it would be squeezed into
+// the picture, each class beside its place.
+void refuse_margin(const Shape& output, ImageShape window) {
+  const auto has_margin = [](std::int64_t map, std::int64_t input) { return map > input && map % input != 0; };
+  if (!has_margin(output[1], window.height) && !has_margin(output[2], window.width)) return;
+  fail(ErrorKind::usage,
+       "the network's output is {}, and its input {} x {}: what its layers put around the input is in the map, too. A last layer "
+       "{{ op = \"crop_like\", from = [..., \"@input\"] }} cuts it off",
+       to_string(output), window.height, window.width);
+}
+
+}  // namespace
 
 void WriteMasks::describe(StageDescription<Params>& d) {
   d.name("write_masks").text("Writes the most probable class of each pixel, a PNG file for each image.");
@@ -47,6 +61,7 @@ WriteMasks::WriteMasks(const Params& params, const DataContext& context) : param
     fail(ErrorKind::usage, "the network's output is {}: a mask is made of a map of 2 to {} classes", to_string(output),
          kUnknownClass);
   }
+  refuse_margin(output, context.window);
   if (params.picture == "overlay") require_colours(context);
   const std::vector<std::string>& colours = params.colours.empty() ? context.colours : params.colours;
   colours_ = class_colours(colours, static_cast<std::size_t>(output[0]));

@@ -34,9 +34,10 @@ namespace millrace {
 //
 // Ports: in, Predictions of (C, H, W) float32, 2 <= C <= 255. Skipped samples are left out; quarantine.jsonl names them. An
 // overlay asks for images: a batch is then in use until its pictures are written. Threading: pictures are made and written on a
-// thread of its own (PredictionLine), in order of the source. Errors: an output that is no map of classes: ErrorKind::usage, in
-// the constructor. A folder where nothing can be written, in open(), or a full disk: ErrorKind::storage. Two samples of one name,
-// or a sample whose place in its source image is not known: ErrorKind::usage. Each file appears under its name when it is whole.
+// thread of its own (PredictionLine), in order of the source. Errors: an output that is no map of classes, or one that shows more
+// than the input: ErrorKind::usage, in the constructor. A folder where nothing can be written, in open(), or a full disk:
+// ErrorKind::storage. Two samples of one name, or a sample whose place in its source image is not known: ErrorKind::usage. Each
+// file appears under its name when it is whole.
 class WriteMasks : public Stage {
  public:
   struct Params : PictureParams {

@@ -142,6 +142,18 @@ TEST_F(WriteMasksTest, AMarginAroundTheImageShowsNowhere) {
   EXPECT_EQ(pictures("overlay"), Pixels(48, 200));
 }
 
+TEST_F(WriteMasksTest, RefusesAMapThatShowsMoreThanTheInput) {
+  const auto mistake = [&](Shape map) {
+    network_.layers.back().output = std::move(map);
+    return testkit::error_of([&] { made<WriteMasks>(); }).message();
+  };
+  EXPECT_EQ(mistake({3, 2, 5}),
+            "the network's output is 3 x 2 x 5, and its input 2 x 3: what its layers put around the input is in the map, too. A "
+            "last layer { op = \"crop_like\", from = [..., \"@input\"] } cuts it off");
+  network_.layers.back().output = {3, 4, 6};
+  made<WriteMasks>();  // twice the size
+}
+
 // The first slot belongs to another replica, and the record mirrors the image.
 TEST_F(WriteMasksTest, LaysColoursOverTheImageAsTheNetworkSawIt) {
   CompileRequest request;
