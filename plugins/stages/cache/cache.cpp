@@ -105,9 +105,10 @@ void Cache::process(Sample& sample, Draw&) {
 }
 
 void Cache::write(const Sample& sample) {
+  const bool is_replacement = sample.key.attempt > 0;  // of a sample that may be bad in each pass
   std::uint64_t first = kNone;
-  const bool begins = first_position_.compare_exchange_strong(first, sample.key.position);
-  const bool second_pass = !begins && first == sample.key.position && sample.key.attempt == 0;
+  const bool begins = !is_replacement && first_position_.compare_exchange_strong(first, sample.key.position);
+  const bool second_pass = !begins && !is_replacement && first == sample.key.position;
   if (!second_pass && writer_->write(sample) < samples_) return;
   if (!writer_->finish()) return;  // somebody else does
   std::string why;

@@ -246,6 +246,25 @@ TEST_F(CacheFileTest, IsFinishedWithoutBadSamplesWhenASecondPassBegins) {
   EXPECT_FALSE(fetch(cache, 4));
 }
 
+// In a pass without shuffling its place is bad in each pass, and no first attempt for it ever comes.
+TEST_F(CacheFileTest, IsFinishedInASecondPassAlthoughTheFirstToComeWasAReplacement) {
+  ImageCache cache(params_, context_);
+  cache.open();
+  Draw draw(1, {}, 0);
+  const auto come = [&](std::uint64_t index, std::uint64_t position, std::uint32_t attempt) {
+    fill(index);
+    sample_.key.position = position;
+    sample_.key.attempt = attempt;
+    static_cast<SampleTransform&>(cache).process(sample_, draw);
+  };
+  for (int times = 0; times < 2; ++times) {
+    come(3, 0, 1);
+    for (std::uint64_t index = 1; index < 5; ++index) come(index, index, 0);
+  }
+  EXPECT_TRUE(fs::exists(params_.file));
+  EXPECT_TRUE(fetch(cache, 4));
+}
+
 TEST_F(CacheFileTest, IsMadeAnewWhenTheDataChanged) {
   write_file();
   context_.fingerprint = 43;
