@@ -187,6 +187,14 @@ void BatchSamples::check_pixels(Batch& batch, std::uint32_t slot) const {
     std::memcpy(place, image.data, batch.image.bytes());
   }
   if (batch.targets && !sample.fault) check_target(batch, slot);
+  if (!sample.fault) check_numbers(batch, sample);
+}
+
+void BatchSamples::check_numbers(const Batch& batch, Sample& sample) const {
+  const std::size_t each = batch.numbers_per_sample, have = sample.numbers.size();
+  if (each == 0 || (batch.row_offsets ? have % each == 0 : have == each)) return;
+  sample.fault = SampleFault{name_, fmt::format("the sample has {} number{}, and its source announces {}{}", have,
+                                                have == 1 ? "" : "s", batch.row_offsets ? "rows of " : "", each)};
 }
 
 void BatchSamples::check_target(Batch& batch, std::uint32_t slot) const {
@@ -211,8 +219,7 @@ void BatchSamples::take(Batch& batch, std::uint32_t slot) const {
   if (batch.source_maps) batch.source_maps[slot] = sample.source_map();
   batch.weights[slot] = 1;
   if (batch.row_offsets) return;  // complete() gathers them
-  std::copy_n(sample.numbers.begin(), std::min<std::size_t>(sample.numbers.size(), batch.numbers_per_sample),
-              batch.numbers + slot * batch.numbers_per_sample);
+  std::copy_n(sample.numbers.begin(), batch.numbers_per_sample, batch.numbers + slot * batch.numbers_per_sample);
 }
 
 void BatchSamples::refuse_change() const {

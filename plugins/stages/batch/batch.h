@@ -65,6 +65,7 @@ class BatchSamples : public Batcher, public HasBadSampleBudget {
   void take(Batch& batch, std::uint32_t slot) const;
   void check_pixels(Batch& batch, std::uint32_t slot) const;
   void check_target(Batch& batch, std::uint32_t slot) const;
+  void check_numbers(const Batch& batch, Sample& sample) const;
   [[noreturn]] void refuse_change() const;
   bool refuse(Batch& batch, std::uint32_t slot);  // whether the slot is done with, at weight 0
   void count_bad(const Batch& batch, const Sample& sample);

@@ -76,6 +76,30 @@ TEST_F(BatchTest, EmitsOnceWhenEverySlotHasArrived) {
   }
 }
 
+// Else those that the slot had before would count, and of rows the next sample's.
+TEST_F(BatchTest, ASampleWithOtherNumbersThanItsSourceAnnouncedIsBad) {
+  params_.bad_samples = "skip";
+  for (const bool rows : {false, true}) {
+    BatchSamples stage(params_, context_);
+    const auto batch = filled();
+    std::vector<float> numbers(16, 7);
+    std::vector<std::uint32_t> offsets(9);
+    batch->numbers = numbers.data();
+    batch->numbers_per_sample = 2;
+    batch->row_offsets = rows ? offsets.data() : nullptr;
+    for (Sample& sample : batch->samples) sample.numbers = {1, 2};
+    batch->samples[3].numbers = {1, 2, 3};
+    if (!rows) batch->samples[4].numbers = {1};
+    feed(stage, testkit::whole(batch));
+    EXPECT_EQ(batch->weights[3], 0);
+    EXPECT_EQ(batch->weights[4], rows ? 1 : 0);
+    EXPECT_EQ(batch->weight, rows ? 7 : 6);
+  }
+  ASSERT_EQ(run_.bad_samples().size(), 3U);
+  EXPECT_EQ(run_.bad_samples()[1].cause, "the sample has 1 number, and its source announces 2");
+  EXPECT_EQ(run_.bad_samples()[2].cause, "the sample has 3 numbers, and its source announces rows of 2");
+}
+
 TEST_F(BatchTest, PutsNoiseIntoRecords) {
   BatchSamples stage(params_, context_);
   const auto batch = filled();
