@@ -43,6 +43,8 @@ Choice parse_choice(std::string_view word, std::string_view whole) {
 }
 
 // Every GPU, or those with the numbers that follow.
+constexpr const char* kHost = "cpu";  // the one backend that computes on the host's cores
+
 bool means_gpus(const DeviceRequest& request) { return request.backend == "all" || request.backend == "gpu"; }
 
 // Appended where a message says that no plugin brings a backend for GPUs.
@@ -94,7 +96,7 @@ std::shared_ptr<Backend> make_backend(const std::string& name, const Registry& r
 std::vector<std::shared_ptr<Backend>> usable_backends(const Registry& registry, std::vector<std::string>& why_not) {
   std::vector<std::shared_ptr<Backend>> usable;
   for (const auto& [name, type] : registry.backends()) {
-    if (name == "cpu") continue;
+    if (name == kHost) continue;
     auto backend = type.create();
     if (!backend->devices().empty())
       usable.push_back(std::move(backend));
@@ -108,7 +110,7 @@ std::vector<std::shared_ptr<Backend>> usable_backends(const Registry& registry, 
 std::shared_ptr<Backend> choose_backend(const Registry& registry) {
   std::vector<std::string> why_not;
   const auto usable = usable_backends(registry, why_not);
-  return usable.empty() ? make_backend("cpu", registry) : usable.front();
+  return usable.empty() ? make_backend(kHost, registry) : usable.front();
 }
 
 // "all", "gpu", "0,1": the one backend whose devices are meant.
@@ -238,9 +240,9 @@ std::vector<int> resolve_devices(const DeviceRequest& request, const std::vector
   return indices;
 }
 
-CoreShares share_cores(const std::vector<int>& cores, std::size_t replicas, const std::vector<double>& load) {
+CoreShares share_cores(const std::vector<int>& cores, std::size_t replicas, const std::vector<double>& load, bool computes_here) {
   CoreShares shares;
-  const std::size_t for_data = cores.size() >= 8 ? cores.size() / 8 : 0;
+  const std::size_t for_data = computes_here && cores.size() >= 8 ? cores.size() / 8 : 0;
   const std::size_t usable = cores.size() - for_data;
   shares.data.assign(cores.end() - static_cast<std::ptrdiff_t>(for_data), cores.end());
   shares.replicas.resize(replicas);
@@ -271,6 +273,21 @@ CoreShares share_cores(const std::vector<int>& cores, std::size_t replicas, cons
   return shares;
 }
 
+std::vector<int> cores_of_data(const CoreShares& shares, std::size_t threads) {
+  return threads <= shares.data.size() ? shares.data : std::vector<int>();
+}
+
+DataShare share_of_data(const std::vector<int>& kept, std::size_t cores, const HostShare& host, bool computes_here) {
+  const std::size_t place = host.has_own_cores ? 0 : host.place, count = host.has_own_cores ? 1 : host.ranks.size();
+  if (!kept.empty()) {
+    const std::size_t begin = place * kept.size() / count, end = std::max(begin + 1, (place + 1) * kept.size() / count);
+    const auto at = [&](std::size_t i) { return kept.begin() + static_cast<std::ptrdiff_t>(i); };
+    return {{at(begin), at(end)}, end - begin};
+  }
+  const std::size_t sharing = computes_here || host.has_own_cores ? 1 : host.processes;
+  return {{}, std::max<std::size_t>(1, cores / sharing)};
+}
+
 HostShare share_of_host(Group* group, const std::vector<DeviceInfo>& present) {
   if (group == nullptr) return {};
   const std::string host = host_identity(), devices = devices_identity(present);
@@ -298,7 +315,7 @@ void warn_of_turns(std::string_view text, const DeviceRequest& request, const st
                    const std::function<void(std::string_view)>& warn) {
   constexpr std::size_t kMany = 2;  // for each core; fewer may be meant, for the same bits as elsewhere
   const std::size_t cores = available_cores().size();
-  const bool are_copies = request.backend == "cpu" && indices.size() > kMany * cores;
+  const bool are_copies = request.backend == kHost && indices.size() > kMany * cores;
   if (!are_copies || !warn) return;
   warn(fmt::format(
       "devices = \"{}\" makes {} replicas for {} core{}: they take turns, which takes memory and makes nothing faster; "
@@ -334,10 +351,13 @@ OpenDevices open_devices(std::string_view text, const std::vector<double>& load,
     fail(ErrorKind::usage, "load has {} shares, devices = \"{}\" makes {} replica{}", load.size(), text, open.all_replicas,
          open.all_replicas == 1 ? "" : "s");
   }
+  const bool computes_here = open.backend->name() == kHost;
   const CoreShares cores = share.has_own_cores
-                               ? share_cores(available_cores(), part.count, load_of(load, first, {rank}))
-                               : share_cores(available_cores(), indices.size(), load_of(load, first, share.ranks));
-  open.cores.data = cores.data;
+                               ? share_cores(available_cores(), part.count, load_of(load, first, {rank}), computes_here)
+                               : share_cores(available_cores(), indices.size(), load_of(load, first, share.ranks), computes_here);
+  DataShare data = share_of_data(cores.data, available_cores().size(), share, computes_here);
+  open.cores.data = std::move(data.cores);
+  open.data_threads = data.threads;
   for (std::size_t r = 0; r < part.count; ++r) {
     open.cores.replicas.push_back(cores.replicas[share.has_own_cores ? r : part.first + r]);
     open.devices.push_back(

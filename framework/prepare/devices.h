@@ -36,14 +36,18 @@ DeviceRequest parse_devices(std::string_view text);
 // REQUIRES: `present` is not empty.
 std::vector<int> resolve_devices(const DeviceRequest& request, const std::vector<DeviceInfo>& present, std::string_view text);
 
-// Who runs on which processors. Replicas that compute on the CPU get disjoint cores. From eight cores on, the data stages have an
-// eighth of them to themselves; below that they share all cores with the replicas, because a whole core would cost more than
-// they need. A replica without a share of the batch takes none from the others.
+// Who runs on which processors. Replicas that compute on the CPU get disjoint cores. From eight cores on, an eighth of them is
+// kept for the data stages; below that they share all cores with the replicas, because a whole core would cost more than they
+// need. Replicas that compute elsewhere leave all cores to the data stages. One without a share of the batch takes none from the
+// others.
 struct CoreShares {
   std::vector<std::vector<int>> replicas;
-  std::vector<int> data;  // empty: anywhere
+  std::vector<int> data;  // kept for them; empty: they run anywhere
 };
-CoreShares share_cores(const std::vector<int>& cores, std::size_t replicas, const std::vector<double>& load);
+CoreShares share_cores(const std::vector<int>& cores, std::size_t replicas, const std::vector<double>& load, bool computes_here);
+// Where `threads` data threads run: on those that are kept, but anywhere if they are more than these. Replicas keep theirs, on
+// which the bits of sums depend.
+std::vector<int> cores_of_data(const CoreShares& shares, std::size_t threads);
 
 using Replicas = std::vector<std::unique_ptr<Replica>>;
 
@@ -55,6 +59,7 @@ struct OpenDevices {
   std::size_t first_replica = 0;                 // the number of devices[0] among the devices of all processes
   std::size_t all_replicas = 0;                  // of all processes
   std::size_t processes_here = 1;                // that share the machine
+  std::size_t data_threads = 1;                  // that `threads = "auto"` means: as many as have a core
 };
 
 // The processes of a run that share this machine's devices: those with the same host name, network and visible devices.
@@ -67,6 +72,15 @@ struct HostShare {
 };
 // `present`: the backend's devices that this process sees. `group`: null: it is alone. All processes call it.
 HostShare share_of_host(Group* group, const std::vector<DeviceInfo>& present);
+
+// The data threads of one process.
+struct DataShare {
+  std::vector<int> cores;   // kept for them; empty: they run anywhere
+  std::size_t threads = 1;  // that `threads = "auto"` means
+};
+// `kept`: for the data stages of all processes on this machine; one of several gets a part. `cores`: that this process may use.
+// Processes whose devices compute elsewhere divide the cores; those that compute here get as many threads as there are cores.
+DataShare share_of_data(const std::vector<int>& kept, std::size_t cores, const HostShare& host, bool computes_here);
 
 // Throws Error(usage) when no plugin brings the backend, Error(device) with the backend's reason when it has no device. A run is
 // of one backend: "all" and "gpu" throw Error(usage) where several have devices.

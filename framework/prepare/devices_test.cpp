@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <numeric>
 #include <thread>
 
 #include "ranks/socket_group.h"
@@ -227,10 +228,10 @@ TEST(HostShare, IsOfTasksThatSeeTheSameDevicesWhateverTheyCallThem) {
 }
 
 TEST(Cores, AreSharedWithTheDataStagesWhereTheyAreFew) {
-  const CoreShares one = share_cores({0, 1}, 1, {});
+  const CoreShares one = share_cores({0, 1}, 1, {}, true);
   EXPECT_EQ(one.replicas[0], (Cores{0, 1}));
   EXPECT_TRUE(one.data.empty());
-  const CoreShares two = share_cores({0, 1}, 2, {});
+  const CoreShares two = share_cores({0, 1}, 2, {}, true);
   EXPECT_EQ(two.replicas[0], Cores{0});
   EXPECT_EQ(two.replicas[1], Cores{1});
 }
@@ -238,21 +239,45 @@ TEST(Cores, AreSharedWithTheDataStagesWhereTheyAreFew) {
 TEST(Cores, AreDisjointAndLeaveAnEighthToTheDataStages) {
   Cores all(16);
   for (int i = 0; i < 16; ++i) all[static_cast<std::size_t>(i)] = i;
-  const CoreShares shares = share_cores(all, 3, {1, 1, 0.5});
+  const CoreShares shares = share_cores(all, 3, {1, 1, 0.5}, true);
   EXPECT_EQ(shares.data, (Cores{14, 15}));
   EXPECT_EQ(shares.replicas[0].size() + shares.replicas[1].size() + shares.replicas[2].size(), 14U);
   EXPECT_EQ(shares.replicas[0].front(), 0);
   EXPECT_EQ(shares.replicas[2].back(), 13);
   EXPECT_LT(shares.replicas[2].size(), shares.replicas[0].size());
+  EXPECT_EQ(cores_of_data(shares, 2), (Cores{14, 15}));
+  EXPECT_EQ(cores_of_data(shares, 3), Cores{}) << "more threads than cores that are kept run anywhere";
+}
+
+TEST(Cores, AreAllLeftToTheDataStagesByDevicesOfTheirOwn) {
+  Cores all(16);
+  std::iota(all.begin(), all.end(), 0);
+  const CoreShares shares = share_cores(all, 2, {}, false);
+  EXPECT_EQ(shares.data, Cores{});
+  EXPECT_EQ(shares.replicas[0].size() + shares.replicas[1].size(), 16U);
+}
+
+TEST(Cores, OfDataStagesAreDividedAmongTheProcessesOfAMachine) {
+  const HostShare alone, second{.place = 1, .ranks = {4, 5, 6}, .has_own_cores = false, .processes = 3};
+  EXPECT_EQ(share_of_data({14, 15}, 16, alone, true).cores, (Cores{14, 15}));
+  EXPECT_EQ(share_of_data({14, 15}, 16, alone, true).threads, 2U);
+  EXPECT_EQ(share_of_data({10, 11, 12, 13, 14, 15}, 48, second, true).cores, (Cores{12, 13}));
+  EXPECT_EQ(share_of_data({14, 15}, 16, second, true).cores, Cores{14}) << "fewer cores than processes";
+  EXPECT_EQ(share_of_data({}, 4, second, true).threads, 4U);
+  EXPECT_EQ(share_of_data({}, 16, alone, false).threads, 16U) << "a GPU leaves all to them";
+  EXPECT_EQ(share_of_data({}, 16, second, false).threads, 5U);
+  EXPECT_EQ(share_of_data({}, 2, second, false).threads, 1U);
+  const HostShare bound{.place = 1, .ranks = {4, 5, 6}, .has_own_cores = true, .processes = 3};
+  EXPECT_EQ(share_of_data({}, 16, bound, false).threads, 16U) << "they were divided before";
 }
 
 TEST(Cores, EveryReplicaHasOneEvenWhenTheyAreTooFew) {
-  const CoreShares shares = share_cores({4, 5}, 3, {});
+  const CoreShares shares = share_cores({4, 5}, 3, {}, true);
   EXPECT_EQ(shares.replicas[2], Cores{4});
-  const CoreShares idle = share_cores({0, 1, 2}, 3, {1, 0, 1});
+  const CoreShares idle = share_cores({0, 1, 2}, 3, {1, 0, 1}, true);
   EXPECT_EQ(idle.replicas[0].size() + idle.replicas[2].size(), 3U) << "one without a share takes none from the others";
   EXPECT_EQ(idle.replicas[1].size(), 1U);
-  const CoreShares uneven = share_cores({0, 1, 2}, 2, {1, 0.001});
+  const CoreShares uneven = share_cores({0, 1, 2}, 2, {1, 0.001}, true);
   EXPECT_EQ(uneven.replicas[0], (Cores{0, 1}));
   EXPECT_EQ(uneven.replicas[1], Cores{2});
 }

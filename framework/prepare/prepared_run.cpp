@@ -73,9 +73,8 @@ void PreparedRun::leave(const Error* why) {
 }
 
 int PreparedRun::data_threads() const {
-  if (pipeline.run.threads > 0) return static_cast<int>(pipeline.run.threads);
-  const std::vector<int>& apart = replicas.devices().cores.data;
-  return static_cast<int>(apart.empty() ? available_cores().size() : apart.size());
+  return static_cast<int>(pipeline.run.threads > 0 ? pipeline.run.threads
+                                                   : static_cast<std::int64_t>(replicas.devices().data_threads));
 }
 
 bool PreparedRun::saves_checkpoints() const {
@@ -210,7 +209,8 @@ void PreparedRun::open_graphs() {
   require_memory_of(*this);
   RunLog& log = audience.log();
   if (log.output_folder().empty() && !options.only_main) log.set_folder(pipeline.run.folder);
-  workers = std::make_unique<Workers>(data_threads(), static_cast<int>(pipeline.run.io_threads), replicas.devices().cores.data);
+  workers = std::make_unique<Workers>(data_threads(), static_cast<int>(pipeline.run.io_threads),
+                                      cores_of_data(replicas.devices().cores, static_cast<std::size_t>(data_threads())));
   for (std::size_t g = 0; g < builds.size(); ++g) {
     GraphBuild& build = *builds[g];
     options.doing(fmt::format("opening the stages of [{}]", build.plan().name));

@@ -164,13 +164,19 @@ double fixed_share_of(const Calibration& whole, const Calibration& smaller) {
   return std::clamp(of_none / seconds, 0.0, 0.9);
 }
 
-void share_cores_of(SimulatedGraph& graph) {
+void share_cores_of(SimulatedGraph& graph, bool threads_are_chosen) {
   graph.data.cores.clear(), graph.step.cores.clear();
-  if (graph.step.replicas == 0) return;
+  if (graph.step.replicas == 0) {
+    if (threads_are_chosen) graph.data.threads = graph.cores;
+    return;
+  }
   std::vector<int> all(static_cast<std::size_t>(graph.cores));
   std::iota(all.begin(), all.end(), 0);
-  CoreShares shares = share_cores(all, static_cast<std::size_t>(graph.step.replicas), graph.step.load);
-  graph.data.cores = std::move(shares.data), graph.step.cores = std::move(shares.replicas);
+  CoreShares shares =
+      share_cores(all, static_cast<std::size_t>(graph.step.replicas), graph.step.load, graph.step.device_threads > 0);
+  if (threads_are_chosen) graph.data.threads = shares.data.empty() ? graph.cores : static_cast<int>(shares.data.size());
+  graph.data.cores = cores_of_data(shares, static_cast<std::size_t>(graph.data.threads));
+  graph.step.cores = std::move(shares.replicas);
 }
 
 SimulatedGraph graph_of(const RunFacts& facts, const std::vector<Window>& windows) {
@@ -182,7 +188,6 @@ SimulatedGraph graph_of(const RunFacts& facts, const std::vector<Window>& window
   graph.step.replicas = facts.devices.replicas;
   if (facts.devices.replicas == 0) return graph;
   graph.step.load = facts.devices.load;
-  share_cores_of(graph);
   graph.step.submits_ahead = facts.devices.submits_ahead;
   const auto samples = static_cast<double>(sum.device_samples);
   graph.step.sample_seconds = ratio(sum.device_seconds, samples);
@@ -197,6 +202,7 @@ SimulatedGraph graph_of(const RunFacts& facts, const std::vector<Window>& window
   graph.step.sample_seconds *= 1 - facts.devices.fixed_share;
   graph.step.submit_seconds = ratio(sum.submit_seconds, sum.steps * facts.devices.here);
   graph.step.spread = step_spread(windows);
+  share_cores_of(graph, false);
   return graph;
 }
 

@@ -105,8 +105,8 @@ struct Calibration {
 // taken out, and comes back where the simulated threads are too many.
 SimulatedGraph graph_of(const RunFacts& facts, const std::vector<Window>& windows);
 
-// Gives threads of the graph the cores that a run would.
-void share_cores_of(SimulatedGraph& graph);
+// Gives threads of the graph the cores that a run would, and makes as many data threads as it would if it may choose.
+void share_cores_of(SimulatedGraph& graph, bool threads_are_chosen);
 
 // By a second measurement, with a smaller batch.
 double fixed_share_of(const Calibration& whole, const Calibration& smaller);

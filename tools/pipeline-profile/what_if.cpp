@@ -85,9 +85,7 @@ void divide_replica(SimulatedStep& step, double threads_before, double threads) 
 // replica is there was measured.
 void share_host(ChangedGraph& to, const RunFacts& facts, bool is_known) {
   SimulatedGraph& graph = to.graph;
-  share_cores_of(graph);
-  if (facts.threads_are_chosen)
-    graph.data.threads = graph.data.cores.empty() ? graph.cores : static_cast<int>(graph.data.cores.size());
+  share_cores_of(graph, facts.threads_are_chosen);
   const double before = facts.devices.threads;
   if (before == 0 || is_known) return;
   const auto threads = static_cast<double>(graph.step.cores.front().size());
@@ -241,8 +239,8 @@ ChangedGraph changed(const Question& question, const RunFacts& facts, SimulatedG
     if (change.key == "threads") asked.threads_are_chosen = false;
     apply(change, facts, to);
   }
-  const bool is_shared_anew =
-      std::ranges::any_of(question.changes, [](const Change& c) { return c.key == "cores" || c.key == "replicas"; });
+  const bool is_shared_anew = std::ranges::any_of(
+      question.changes, [](const Change& c) { return c.key == "cores" || c.key == "replicas" || c.key == "threads"; });
   if (is_shared_anew) share_host(to, asked, is_known);
   add_sums(to.graph, facts.devices);
   to.graph.data.chunk = chunk_for(asked, to.graph.data);
