@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,7 @@ class Audience {
   RunLog& log() const { return *log_; }       // REQUIRES: open_log()
   void open_log(const GraphPlan& stepping_graph);
   void warn(std::string text) { observers_.warn(std::move(text)); }
-  std::size_t warnings() const { return observers_.warnings(); }
+  std::set<std::string> warnings() const { return observers_.warnings(); }  // of this process
   void warn_once(std::string text);  // rank 0 says what all processes find; "": nothing is said
 
   // Called where there are several processes, before anything is reported: their reports are added up, and requests are in force

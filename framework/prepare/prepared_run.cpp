@@ -72,6 +72,11 @@ void PreparedRun::leave(const Error* why) {
   audience.stop_listening();
 }
 
+void PreparedRun::leave_together() {
+  if (options.group != nullptr) options.group->barrier(Group::kRun);
+  leave(nullptr);
+}
+
 int PreparedRun::data_threads() const {
   return static_cast<int>(pipeline.run.threads > 0 ? pipeline.run.threads
                                                    : static_cast<std::int64_t>(replicas.devices().data_threads));
@@ -189,6 +194,16 @@ MemoryNeeds PreparedRun::memory_needs(const Replicas& candidates) const {
 
 std::vector<MemoryItem> PreparedRun::memory_with(const Replicas& candidates) const {
   return memory_budget(memory_needs(candidates));
+}
+
+void telling_others(PreparedRun& run, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (...) {
+    const Error error = current_error();
+    run.leave(&error);
+    throw;
+  }
 }
 
 void warn_of_memory(PreparedRun& run) {

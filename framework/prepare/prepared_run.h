@@ -71,8 +71,9 @@ struct PreparedRun {
   // Opens the stages and makes the graphs, where that is not done. Starts nothing. With only_check no batch gets memory, and a
   // run that needs more than there is opens nothing: its plan says what it needs.
   void open_graphs();
-  // What other processes wait for fails, and so does what waits for them here. `why`: "" where no process is lost by it.
+  // What other processes wait for fails, and so does what waits for them here. `why`: null where no process is lost by it.
   void leave(const Error* why);
+  void leave_together();  // in good order, when all processes have come to this call
 
  private:
   GraphOptions graph_options(std::size_t graph) const;
@@ -84,6 +85,9 @@ struct PreparedRun {
 // loss asks for numbers that depend on the data (stages/median_weights.h). `pipeline` and `registry` outlive what is returned.
 // Throws Error.
 std::unique_ptr<PreparedRun> prepare(const Pipeline& pipeline, const Registry& registry, RunOptions options);
+
+// Does `work` on what prepare() has returned. Other processes are told what it throws.
+void telling_others(PreparedRun& run, const std::function<void()>& work);
 
 void warn_of_memory(PreparedRun& run);  // where the plan exceeds what it may take
 // Throws Error(usage) where the plan needs several times what there is, or, with keeps_to_memory, more than it may take.

@@ -322,9 +322,9 @@ bool Observers::was_warned(const std::string& text) {
   return !warned_.insert(text).second;
 }
 
-std::size_t Observers::warnings() const {
+std::set<std::string> Observers::warnings() const {
   const Lock lock(warned_mutex_);
-  return warned_.size();
+  return warned_;
 }
 
 void Observers::tell(RunEvent event) {

@@ -43,7 +43,7 @@ class Observers {
   // Stamps it with the seconds since the run began. A warning with the text of an earlier one is dropped.
   void tell(RunEvent event);
   void warn(std::string message) { tell(WarningEvent{std::move(message)}); }
-  std::size_t warnings() const;  // how many were told
+  std::set<std::string> warnings() const;  // the texts of those that were told
   double elapsed_seconds() const;
   // `seconds`: that the run has taken before, in other processes.
   void restart_clock(double seconds = 0) {

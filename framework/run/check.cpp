@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <vector>
 
 #include "base/secrets.h"
 #include "millrace/storage.h"
+#include "millrace/util/wire.h"
 #include "prepare/memory_budget.h"
 #include "prepare/memory_limit.h"
 #include "ranks/endpoint.h"
@@ -66,9 +69,26 @@ std::string replicas_text(const PreparedRun& run) {
 
 }  // namespace
 
-// All processes of the run call it.
+void gather_warnings(PreparedRun& run) {
+  Group* const group = run.options.group;
+  if (group == nullptr) return;
+  const std::set<std::string> mine = run.audience.warnings();
+  WireWriter writer;
+  for (const std::string& text : mine) writer.put(std::string_view(text));
+  const auto all = group->all_gather(Group::kRun, writer.bytes());
+  if (!run.options.is_first()) return;
+  std::map<std::string, std::vector<std::size_t>> others;  // by text, the ranks that found it
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    for (WireReader reader(all[rank]); !reader.is_done();) others[reader.get<std::string>()].push_back(rank);
+  }
+  for (const auto& [text, ranks] : others) {
+    if (mine.contains(text)) continue;
+    run.audience.warn(fmt::format("{} {}: {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "), text));
+  }
+}
+
 std::string check_report(const PreparedRun& run) {
-  const std::size_t warnings = run.audience.warnings();
+  const std::size_t warnings = run.audience.warnings().size();
   std::string text = fmt::format("{}: no mistakes found{}\n", run.pipeline.title(),
                                  warnings > 0 ? fmt::format(", {} warning{}", warnings, warnings == 1 ? "" : "s") : "");
   for (const auto& build : run.builds) {

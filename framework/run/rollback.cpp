@@ -13,7 +13,7 @@ RunResult run_with_rollbacks(const Pipeline& pipeline, const Registry& registry,
                              const std::function<void(PreparedRun&)>& prepared) {
   for (std::int64_t times = 0;; ++times) {
     const std::unique_ptr<PreparedRun> ready = prepare(pipeline, registry, options);
-    if (prepared) prepared(*ready);
+    if (prepared) telling_others(*ready, [&] { prepared(*ready); });
     Run run(*ready);
     try {
       return run.go();

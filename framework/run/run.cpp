@@ -51,11 +51,8 @@ RunResult Run::go() {
   RunResult result;
   try {
     result = train();
-    if (run_.options.group != nullptr) {
-      run_.audience.observers().flush({});  // has sent what this process has to tell
-      run_.options.group->barrier(Group::kRun);
-    }
-    run_.leave(nullptr);
+    if (run_.options.group != nullptr) run_.audience.observers().flush({});  // has sent what this process has to tell
+    run_.leave_together();
   } catch (...) {
     end_with(current_error());
   }

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 #include "millrace/batch.h"
@@ -19,6 +20,7 @@
 #include "millrace/stage.h"
 #include "millrace/util/load_plugins.h"
 #include "ranks/socket_group.h"
+#include "run/rollback.h"
 #include "run/run.h"
 #include "testkit/recording.h"
 #include "testkit/stages.h"
@@ -192,9 +194,11 @@ class WholeRun : public testing::Test {
     }
     return values;
   }
-  // Two ranks on threads of this process. What each ends with; "": nothing.
+  // Two ranks on threads of this process. What each ends with; "": nothing. `special`: what else each is asked for.
   std::array<std::string, 2> run_ranks(const std::array<std::string, 2>& devices, const std::vector<std::string>& overrides,
-                                       const RunOptions& asked) {
+                                       const RunOptions& asked,
+                                       const std::function<void(std::size_t rank, RunOptions&)>& special = {},
+                                       const std::function<void(PreparedRun&)>& prepared = {}) {
     std::array<int, 2> pair{};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
     std::array<std::string, 2> said;
@@ -207,7 +211,8 @@ class WholeRun : public testing::Test {
         RunOptions options = asked;
         options.devices = devices[rank];
         options.group = &group;
-        millrace::Run(*prepare(pipeline, registry_, options)).go();
+        if (special) special(rank, options);
+        run_with_rollbacks(pipeline, registry_, options, prepared);
       } catch (const Error& error) {
         group.leave(&error);
         said[rank] = error.what();
@@ -302,6 +307,13 @@ TEST_F(WholeRun, AStopThatIsAgreedUponWithTheLastStepOfAPassEndsAllRanks) {
   EXPECT_EQ(said, (std::array<std::string, 2>{}));
   EXPECT_EQ(told->epochs, (std::vector<std::uint64_t>{1}));
   EXPECT_EQ(told->samples, (std::vector<double>{})) << "a pass that was stopped is no figure";
+}
+
+TEST_F(WholeRun, WhatFailsBeforeARunBeginsIsToldToTheOtherRanks) {
+  const auto said = run_ranks({"cpu*2", "cpu*2"}, {}, {}, {}, [](PreparedRun& prepared) {
+    if (!prepared.options.is_first()) fail(ErrorKind::usage, "something is wrong here");
+  });
+  EXPECT_EQ(said, (std::array<std::string, 2>{"rank 1 of 2 on b has ended: something is wrong here", "something is wrong here"}));
 }
 
 // As where "auto" finds a GPU on all machines but one.

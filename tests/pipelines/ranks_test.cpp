@@ -536,6 +536,32 @@ TEST_F(Ranks, AreStartedTheSameWay) {
   }
 }
 
+// None waits for one that has ended.
+TEST_F(Ranks, ACheckTellsTheWarningsOfAllOnceAndEndsAllInGoodOrder) {
+  keep_to_two_cores();  // so that the ranks need the same
+  const std::pair<int, std::string> ways[] = {
+      {0, "warning: the run needs "}, {1, "warning: ranks 1, 2: the run needs "}, {2, "warning: rank 2: the run needs "}};
+  for (const auto& [first, said] : ways) {  // the first rank that is short of memory
+    std::vector<std::unique_ptr<RunningProgram>> all;
+    for (const int rank : {0, 1, 2}) {
+      const Words shares = {"--set", "train.batch.size=42", "--set", "validate.batch.size=51"};  // of one size
+      Words words = ranked("check", rank, 3, {"--check", "--devices", "cpu*3"});
+      words.insert(words.end(), shares.begin(), shares.end());
+      if (rank >= first) words.insert(words.end(), {"--set", "run.memory=1MiB"});
+      all.push_back(std::make_unique<RunningProgram>(words));
+    }
+    for (const auto& each : all) {
+      ASSERT_TRUE(each->ends(kLimit)) << each->err();
+      EXPECT_EQ(each->code(), 0) << each->err();
+    }
+    const std::string told = all[0]->err();
+    EXPECT_TRUE(told.starts_with(said)) << told;
+    EXPECT_EQ(told.find("the run needs "), told.rfind("the run needs ")) << told;
+    EXPECT_NE(all[0]->out().find("no mistakes found, 1 warning\n"), std::string::npos) << all[0]->out();
+    EXPECT_EQ(all[1]->err() + all[2]->err(), "");
+  }
+}
+
 TEST_F(Ranks, DevicesOfAllHostsAreOneTable) {
   const std::string port = std::to_string(20'000 + ::getpid() % 12'000);  // below those that the system gives out
   std::vector<std::unique_ptr<RunningProgram>> all;

@@ -123,17 +123,27 @@ int conclude(const CommandLine& line, const Trial& trial, const RunResult& resul
   return trial.succeeded() ? 0 : 1;
 }
 
-// The exit code. `speaks`: this process prints what all of them would. `begins`: called before the pipeline runs.
-int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry, const std::shared_ptr<Trial>& trial, bool speaks,
-          const std::function<void(PreparedRun&)>& begins = {}) {
-  if (line.check) {
-    const std::unique_ptr<PreparedRun> prepared = prepare(pipeline, registry, line.options);
+// `speaks`: this process prints what all of them would.
+void check_run(const CommandLine& line, const Pipeline& pipeline, const Registry& registry, const std::shared_ptr<Trial>& trial,
+               bool speaks) {
+  const std::unique_ptr<PreparedRun> prepared = prepare(pipeline, registry, line.options);
+  telling_others(*prepared, [&] {
     if (trial) trial->check(*prepared);
     prepared->open_graphs();
     warn_of_memory(*prepared);
+    gather_warnings(*prepared);
     const std::string report = check_report(*prepared);
     if (speaks) fmt::print("{}", terminal_text(report));
     require_memory_of(*prepared);
+    prepared->leave_together();
+  });
+}
+
+// The exit code. `begins`: called before the pipeline runs.
+int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry, const std::shared_ptr<Trial>& trial, bool speaks,
+          const std::function<void(PreparedRun&)>& begins = {}) {
+  if (line.check) {
+    check_run(line, pipeline, registry, trial, speaks);
     return 0;
   }
   if (!line.explain.empty()) {
