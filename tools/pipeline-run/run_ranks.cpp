@@ -3,14 +3,32 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "command_line.h"
 #include "common/arguments.h"
+#include "config/document.h"
 #include "config/plan.h"
 #include "millrace/error.h"
 #include "millrace/util/standard_error.h"
 
 namespace millrace {
+namespace {
+
+// Where the other ranks may look for this one, though something is wrong with the file: as far as it can be read.
+std::string folder_of_runs(const CommandLine& line) {
+  Diagnostics ignored;
+  Value document = read_document(line.file, {}, ignored).value_or(Value(Table{}));
+  for (const std::string& set : line.overrides) apply_override(set, document, ignored);
+  std::set<std::string> referred;
+  const Value resolved = resolve_document(document, referred, ignored);
+  const Value* const run = resolved.find("run");
+  const Value* const folder = run != nullptr && run->kind() == Value::Kind::table ? run->find("folder") : nullptr;
+  return folder != nullptr && folder->kind() == Value::Kind::text ? folder->text() : RunParams().folder;
+}
+
+}  // namespace
 
 RankPlace rank_place(const CommandLine& line) {
   RankPlace place = find_rank(line.ranks.options, current_environment());
@@ -30,7 +48,7 @@ void tell_other_ranks(const RankPlace& place, CommandLine line, const Error& mis
   constexpr std::int64_t kWait = 20;  // seconds; launchers start ranks together
   try {
     line.ranks.wait = std::to_string(std::min(kWait, integer("--wait", line.ranks.wait, 1, 1'000'000)));
-    SocketGroup group(join_ranks(place, line.ranks, RunParams().folder, true));
+    SocketGroup group(join_ranks(place, line.ranks, folder_of_runs(line), true));
     group.leave(&mistake);
   } catch (const Error&) {  // they are not there, or end because of another mistake
   }
