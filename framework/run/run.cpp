@@ -13,6 +13,7 @@
 #include "prepare/stop_rules.h"
 #include "run/card.h"
 #include "run/training.h"
+#include "stages/missing_files.h"
 #include "weights/weights.h"
 
 namespace millrace {
@@ -169,7 +170,8 @@ void Run::make_barriers() {
   for (std::size_t g = 0; g < run_.graphs.size(); ++g) {
     const bool counts = g == 0 && run_.main().trains();
     const auto channel = Group::kSteps + static_cast<std::uint32_t>(g);
-    barriers_.push_back(std::make_unique<StepBarrier>(*group, channel, run_.audience.requests(), counts));
+    barriers_.push_back(
+        std::make_unique<StepBarrier>(*group, channel, run_.audience.requests(), counts, budget_of(*run_.builds[g])));
   }
 }
 

@@ -25,8 +25,8 @@ RequestEvent get_request(WireReader& reader) {
 
 }  // namespace
 
-StepBarrier::StepBarrier(Group& group, std::uint32_t channel, Requests& requests, bool counts)
-    : group_(group), channel_(channel), requests_(requests), counts_(counts), thread_([this] {
+StepBarrier::StepBarrier(Group& group, std::uint32_t channel, Requests& requests, bool counts, HasBadSampleBudget* bad_samples)
+    : group_(group), channel_(channel), requests_(requests), counts_(counts), bad_samples_(bad_samples), thread_([this] {
         name_this_thread("barrier");
         loop();
       }) {}
@@ -85,6 +85,7 @@ Graph::StepAgreed StepBarrier::gather(const Graph::StepReady& ready) {
   writer.put(ready.step).put(ready.stream_hash);
   writer.put(ready.weights.size());
   for (const std::vector<std::vector<double>>& of_entry : ready.weights) writer.put(of_entry);
+  writer.put(std::string_view(bad_samples_ != nullptr ? bad_samples_->take_found() : ""));
   const std::vector<RequestEvent> asked = requests_.take_outside();
   writer.put(asked.size());
   for (const RequestEvent& request : asked) put(writer, request);
@@ -103,6 +104,8 @@ Graph::StepAgreed StepBarrier::gather(const Graph::StepReady& ready) {
     for (std::size_t entry = 0; entry < ready.weights.size(); ++entry) {
       for (auto left = reader.get<std::size_t>(); left > 0; --left) agreed.add(entry, reader.list<double>());
     }
+    const auto found = reader.get<std::string>();
+    if (!found.empty() && bad_samples_ != nullptr) bad_samples_->count_found(found);
     for (auto left = reader.get<std::size_t>(); left > 0; --left) {
       RequestEvent request = get_request(reader);
       if (request.kind == RequestKind::stop && std::exchange(stops, true)) continue;  // a terminal's signal comes to each process

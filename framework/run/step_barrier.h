@@ -1,6 +1,6 @@
 // What the processes of a run tell each other before each step of a graph: that their part of the batch is there, what it weighs,
-// and what they were asked for. A step begins when all have answered; so all do the same steps, and stop, save and validate at
-// the same ones.
+// which samples were bad, and what they were asked for. A step begins when all have answered; so all do the same steps, and stop,
+// save and validate at the same ones.
 #pragma once
 
 #include <condition_variable>
@@ -12,6 +12,7 @@
 
 #include "base/mutex.h"
 #include "graph/graph.h"
+#include "millrace/util/bad_sample_budget.h"
 #include "millrace/util/group.h"
 #include "report/requests.h"
 
@@ -21,8 +22,8 @@ namespace millrace {
 class StepBarrier {
  public:
   // A request that was told with step s is in force when step s is done, if `counts` (the main graph of a run that trains); else
-  // at once. `channel`: of this graph alone.
-  StepBarrier(Group& group, std::uint32_t channel, Requests& requests, bool counts);
+  // at once. `channel`: of this graph alone. `bad_samples`: counts those of all processes; null: nothing does.
+  StepBarrier(Group& group, std::uint32_t channel, Requests& requests, bool counts, HasBadSampleBudget* bad_samples);
   ~StepBarrier();
 
   // Before Graph::start() of these steps.
@@ -43,6 +44,7 @@ class StepBarrier {
   const std::uint32_t channel_;
   Requests& requests_;
   const bool counts_;
+  HasBadSampleBudget* const bad_samples_;
 
   Mutex mutex_;
   std::condition_variable changed_;

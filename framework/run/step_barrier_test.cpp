@@ -17,7 +17,7 @@ struct Rank {
   Rank(int rank, std::vector<int> sockets)
       : group({.rank = rank, .sockets = std::move(sockets), .hosts = {"a", "b"}}),
         requests([](const RunEvent&) {}),
-        barrier(group, Group::kSteps, requests, false) {
+        barrier(group, Group::kSteps, requests, false, nullptr) {
     requests.share();
   }
   ~Rank() { group.leave(nullptr); }  // for which the barrier waits

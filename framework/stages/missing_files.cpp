@@ -18,16 +18,15 @@ std::string fault_of(const GraphBuild& build, std::uint64_t index) {
   return fault.empty() ? fmt::format("'{}' is there now", sample.place()) : fault;
 }
 
-// Null: the batches know no budget.
-const HasBadSampleBudget* budget_of(const GraphBuild& build) {
+}  // namespace
+
+HasBadSampleBudget* budget_of(const GraphBuild& build) {
   for (const auto& instances : build.stages()) {
-    const Stage* const stage = instances.empty() ? nullptr : instances.front().get();
-    if (const auto* budget = dynamic_cast<const HasBadSampleBudget*>(stage)) return budget;
+    Stage* const stage = instances.empty() ? nullptr : instances.front().get();
+    if (auto* const budget = dynamic_cast<HasBadSampleBudget*>(stage)) return budget;
   }
   return nullptr;
 }
-
-}  // namespace
 
 void require_files(const GraphBuild& build) {
   const auto* const files = dynamic_cast<const KnowsFileSizes*>(build.data().source);

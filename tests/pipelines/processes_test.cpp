@@ -93,8 +93,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{"micro_batches", "", kDropout, "cpu*2", {"train.forward_backward.micro_batches=3"}}),
     [](const auto& test) { return std::string(test.param.name); });
 
-TEST_F(Processes, LeaveOutTheSameBadSamplesAndNameThemAll) {
-  const std::string data = folder_ / "data";
+// The shapes, with a few images that are none. How many these are.
+std::size_t copy_with_broken_images(const std::string& data) {
   std::filesystem::copy(shapes(), data, std::filesystem::copy_options::recursive);
   std::size_t broken = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(data + "/train")) {
@@ -103,7 +103,13 @@ TEST_F(Processes, LeaveOutTheSameBadSamplesAndNameThemAll) {
       ++broken;
     }
   }
-  ASSERT_GT(broken, 3U);
+  EXPECT_GT(broken, 3U);
+  return broken;
+}
+
+TEST_F(Processes, LeaveOutTheSameBadSamplesAndNameThemAll) {
+  const std::string data = folder_ / "data";
+  const std::size_t broken = copy_with_broken_images(data);
   write(data, kNorm, "");
   std::vector<std::string> weights;
   for (const int processes : {1, 2}) {
@@ -119,6 +125,23 @@ TEST_F(Processes, LeaveOutTheSameBadSamplesAndNameThemAll) {
     EXPECT_EQ(events(outcome, "end").at(0).at("bad_samples"), broken);
   }
   EXPECT_TRUE(weights[0] == weights[1]);
+}
+
+// Each of two meets about half of the bad samples.
+TEST_F(Processes, ShareOneBudgetOfBadSamples) {
+  const std::string data = folder_ / "data";
+  const std::size_t broken = copy_with_broken_images(data);
+  write(data, "", "");
+  for (const std::size_t budget : {broken - 1, broken}) {
+    std::vector<std::string> words =
+        command(fmt::format("{}", budget), 2,
+                {"train.batch.bad_samples=skip", fmt::format("train.batch.bad_sample_budget={}", budget), "run.epochs=2"});
+    words.insert(words.end(), {"--devices", "cpu*2"});
+    const Outcome outcome = run_command(words, {});
+    EXPECT_EQ(outcome.code, budget < broken ? 3 : 0) << outcome.err;
+    const std::string said = fmt::format("are more than `bad_sample_budget` allows ({})", budget);
+    EXPECT_EQ(outcome.err.find(said) != std::string::npos, budget < broken) << outcome.err;
+  }
 }
 
 constexpr double kPatience = 60;  // seconds, for machines that do much else

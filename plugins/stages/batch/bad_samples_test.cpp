@@ -170,6 +170,46 @@ TEST_F(BatchTest, TheBudgetCountsEachBadSampleOnceWhenARunGoesOn) {
   EXPECT_EQ(error_of(resumed, too_many).kind(), ErrorKind::data);
 }
 
+// Each rank reads its part of an epoch, and a run that goes on may have other parts.
+TEST_F(BatchTest, TheBudgetIsOneForAllRanks) {
+  params_.bad_samples = "skip";
+  params_.bad_sample_budget = 3;
+  BatchSamples first(params_, context_), second(params_, context_);
+  const auto spoilt = [&](std::initializer_list<std::uint32_t> slots) {
+    const auto batch = filled();
+    for (const std::uint32_t slot : slots) spoil(*batch, slot);
+    return batch;
+  };
+  feed(first, testkit::whole(spoilt({0, 1})));
+  feed(second, testkit::whole(spoilt({2})));
+  for (BatchSamples* rank : {&second, &first}) {
+    const std::string found = rank->take_found();
+    EXPECT_EQ(rank->take_found(), "") << "it was taken";
+    for (BatchSamples* each : {&first, &second}) each->count_found(found);
+  }
+  EXPECT_EQ(first.save(), "0 3 0 0 1 0 2 0");
+  EXPECT_EQ(second.save(), first.save());
+
+  BatchSamples resumed(params_, context_);
+  resumed.restore(first.save());
+  feed(resumed, testkit::whole(spoilt({2})));
+  EXPECT_EQ(resumed.take_found(), "") << "all know it from the checkpoint";
+
+  BatchSamples other(params_, context_);
+  feed(other, testkit::whole(spoilt({4})));
+  try {
+    second.count_found(other.take_found());
+    ADD_FAILURE() << "4 of 3";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::data);
+    EXPECT_EQ(
+        error.message(),
+        "4 bad samples of all ranks in an epoch are more than `bad_sample_budget` allows (3). quarantine.jsonl in the run's "
+        "folder names them all");
+  }
+  EXPECT_EQ(error_of(first, spoilt({5})).kind(), ErrorKind::data) << "those of all count against its own too";
+}
+
 TEST_F(BatchTest, RefusesABrokenStateByName) {
   BatchSamples stage(params_, context_);
   for (const char* text : {"x", "0", "0 1", "0 1 7", "0 1 7 0 x"}) {

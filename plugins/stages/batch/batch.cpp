@@ -261,11 +261,14 @@ void BatchSamples::count_bad(const Batch& batch, const Sample& sample) {
   {
     const std::lock_guard lock(mutex_);
     if (!is_dry_run) bad_in_rehearsal_.clear();
-    auto& epochs = is_dry_run ? bad_in_rehearsal_ : bad_;
-    Places& places = epochs[sample.key.epoch + batch.pass];
-    places.emplace(sample.key.position, sample.key.attempt);
+    Epochs& epochs = is_dry_run ? bad_in_rehearsal_ : bad_;
+    const std::uint64_t epoch = sample.key.epoch + batch.pass;
+    Places& places = epochs[epoch];
+    const bool is_new = places.emplace(sample.key.position, sample.key.attempt).second;
+    if (is_new && !is_dry_run) found_[epoch].emplace(sample.key.position, sample.key.attempt);
     bad = places.size();
-    while (epochs.size() > kEpochsCounted) epochs.erase(epochs.begin());
+    forget_old(epochs);
+    forget_old(found_);
   }
   if (bad <= budget_) return;
   fail(ErrorKind::data, "{} bad sample{} in epoch {} {} more than `bad_sample_budget` allows ({}); the last is '{}': {}{}", bad,
@@ -273,20 +276,23 @@ void BatchSamples::count_bad(const Batch& batch, const Sample& sample) {
        is_dry_run ? "" : ". quarantine.jsonl in the run's folder names them all");
 }
 
+void BatchSamples::forget_old(Epochs& epochs) {
+  while (epochs.size() > kEpochsCounted) epochs.erase(epochs.begin());
+}
+
 // For each epoch its number, how many places follow, and these: "3 2 17 0 17 1".
-std::string BatchSamples::save() const {
-  const std::lock_guard lock(mutex_);
+std::string BatchSamples::text_of(const Epochs& epochs) {
   std::vector<std::uint64_t> numbers;
-  for (const auto& [epoch, places] : bad_) {
+  for (const auto& [epoch, places] : epochs) {
     numbers.insert(numbers.end(), {epoch, places.size()});
     for (const auto& [position, attempt] : places) numbers.insert(numbers.end(), {position, attempt});
   }
   return fmt::format("{}", fmt::join(numbers, " "));
 }
 
-void BatchSamples::restore(std::string_view saved) {
-  std::istringstream words{std::string(saved)};
-  std::map<std::uint64_t, Places> bad;
+BatchSamples::Epochs BatchSamples::epochs_in(std::string_view text) {
+  std::istringstream words{std::string(text)};
+  Epochs epochs;
   bool whole = true;
   std::uint64_t epoch = 0, count = 0, position = 0;
   std::uint32_t attempt = 0;
@@ -294,12 +300,44 @@ void BatchSamples::restore(std::string_view saved) {
     whole = static_cast<bool>(words >> count);
     for (; whole && count > 0; --count) {
       whole = static_cast<bool>(words >> position >> attempt);
-      if (whole) bad[epoch].emplace(position, attempt);
+      if (whole) epochs[epoch].emplace(position, attempt);
     }
   }
-  if (!whole || !words.eof()) fail(ErrorKind::data, "bad samples of epochs cannot be '{}'", saved);
+  if (!whole || !words.eof()) fail(ErrorKind::data, "bad samples of epochs cannot be '{}'", text);
+  return epochs;
+}
+
+std::string BatchSamples::save() const {
+  const std::lock_guard lock(mutex_);
+  return text_of(bad_);
+}
+
+void BatchSamples::restore(std::string_view saved) {
+  Epochs bad = epochs_in(saved);
   const std::lock_guard lock(mutex_);
   bad_ = std::move(bad);
+}
+
+std::string BatchSamples::take_found() {
+  const std::lock_guard lock(mutex_);
+  return text_of(std::exchange(found_, {}));
+}
+
+void BatchSamples::count_found(std::string_view found) {
+  std::size_t most = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [epoch, places] : epochs_in(found)) {
+      bad_[epoch].merge(places);
+      most = std::max(most, bad_[epoch].size());
+    }
+    forget_old(bad_);
+  }
+  if (most <= budget_) return;
+  fail(ErrorKind::data,
+       "{} bad samples of all ranks in an epoch are more than `bad_sample_budget` allows ({}). quarantine.jsonl in the run's "
+       "folder names them all",
+       most, budget_);
 }
 
 void BatchSamples::blank(Batch& batch, std::uint32_t slot) {

@@ -30,7 +30,7 @@ namespace millrace {
 // A skipped sample keeps its slot with weight 0, black pixels and a target that counts nowhere, as do the slots that an epoch's
 // last batch leaves over. A target (of segmentation) is kept beside its image.
 // An image larger than the network's input is seen through a window in its middle, unless an `augment` placed it.
-// State: which places of the newest epochs had a bad sample, so that a run that goes on counts each of them once.
+// State: which places of the newest epochs had a bad sample, of all ranks, so that a run that goes on counts each of them once.
 // Threading: parallel; samples are counted down in the batch without a lock, bad ones are noted under one.
 // Errors: images of varying size, or too small for the network (in the constructor), or changed after a cache whose images
 // devices keep: ErrorKind::usage. More bad samples than `bad_sample_budget` allows, or kMostAttempts bad ones in a row for one
@@ -52,6 +52,8 @@ class BatchSamples : public Batcher, public HasBadSampleBudget {
   BatchSamples(const Params& params, const DataContext& context);
   BatchSpec spec() const override { return spec_; }
   std::uint64_t bad_sample_budget() const override { return policy_ == Policy::fail ? 0 : budget_; }
+  std::string take_found() override;
+  void count_found(std::string_view found) override;
   void process(int port, Packet packet, Output& output) override;
   ImageShape image_shape() const override { return image_; }
   std::string save() const override;
@@ -59,6 +61,8 @@ class BatchSamples : public Batcher, public HasBadSampleBudget {
 
  private:
   enum class Policy { replace, skip, fail };
+  using Places = std::set<std::pair<std::uint64_t, std::uint32_t>>;  // position and attempt
+  using Epochs = std::map<std::uint64_t, Places>;                    // or passes
 
   static BatchSpec::Last last_of(const Params& params, const DataContext& context);
   static Policy policy_of(const Params& params, const DataContext& context);
@@ -69,6 +73,9 @@ class BatchSamples : public Batcher, public HasBadSampleBudget {
   [[noreturn]] void refuse_change() const;
   bool refuse(Batch& batch, std::uint32_t slot);  // whether the slot is done with, at weight 0
   void count_bad(const Batch& batch, const Sample& sample);
+  static void forget_old(Epochs& epochs);
+  static std::string text_of(const Epochs& epochs);
+  static Epochs epochs_in(std::string_view text);
   static void blank(Batch& batch, std::uint32_t slot);
   static void complete(Batch& batch);
 
@@ -79,10 +86,10 @@ class BatchSamples : public Batcher, public HasBadSampleBudget {
   RunServices* run_;
   std::uint64_t budget_;  // bad samples of an epoch, or of a pass of another graph
 
-  using Places = std::set<std::pair<std::uint64_t, std::uint32_t>>;  // position and attempt
   mutable std::mutex mutex_;
-  std::map<std::uint64_t, Places> bad_;  // of the newest epochs or passes
-  std::map<std::uint64_t, Places> bad_in_rehearsal_;
+  Epochs bad_;    // of the newest epochs or passes
+  Epochs found_;  // the part of it that other ranks do not know yet
+  Epochs bad_in_rehearsal_;
 };
 
 }  // namespace millrace
