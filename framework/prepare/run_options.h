@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -61,8 +62,9 @@ struct RunOptions {
   bool only_steps = false;       // of the main graph: GraphOptions::keeps_batches; for profiling
   bool keeps_to_memory = false;  // a run whose plan is larger than the host's memory is refused, not warned
   double report_patience = 10;   // seconds for what stages tell of steps that devices have done
-  std::string rescue;            // a folder for what the run's own does not take at the end; "": none
-  Group* group = nullptr;        // the processes that run this pipeline together; null: this one alone
+  std::chrono::milliseconds look_period{50};  // at which the thread of the run looks at its graphs
+  std::string rescue;                         // a folder for what the run's own does not take at the end; "": none
+  Group* group = nullptr;                     // the processes that run this pipeline together; null: this one alone
   ResumeWishes resume;
   RunCommands commands;
   RunHooks hooks;

@@ -206,7 +206,7 @@ void OtherGraphs::drive(std::size_t g, std::uint64_t first, std::uint64_t last) 
   std::future<void> drained;
   start_beside(graph, [&] { drained = std::async(std::launch::async, [&graph] { graph.wait(); }); });
   try {
-    while (drained.wait_for(Progress::kPolling) != std::future_status::ready) {
+    while (drained.wait_for(run_.options().look_period) != std::future_status::ready) {
       if (stop_.look()) graph.stop();
       watch_graph(run_, g, stall, stop_.found().has_value());
       if (g != 0) continue;

@@ -17,8 +17,6 @@ namespace millrace {
 // Thread-safe.
 class Progress {
  public:
-  static constexpr std::chrono::milliseconds kPolling{50};  // at which the thread of a run looks at its graphs
-
   explicit Progress(std::uint64_t done) : done_(done) {}
 
   // What becomes of the gate after a step. It stays open, or the run is to look: the step is a boundary, an observer is too far

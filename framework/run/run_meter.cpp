@@ -68,7 +68,7 @@ void RunMeter::stands_still() {
 RunState::Epoch RunMeter::epoch_so_far(std::uint64_t done) {
   const std::string& name = run_.main().plan().name;
   const std::uint64_t epoch = done / steps_per_epoch_, steps = done - first_step_of(epoch);
-  if (!run_.barriers.empty() && has_reports(run_.main().plan())) await_others(name, epoch, reported_ ? steps : 0);
+  if (!run_.barriers.empty()) await_others(name, epoch, reported_ ? steps : 0);
   const GraphSums sums = await_reports(name, epoch, steps);
   return {training_.seconds(), sums.samples, sums.steps, sums.stream_hash, sums.sums};
 }

@@ -168,7 +168,7 @@ void Training::wait_for_main_graph() {
 void Training::loop() {
   Graph& graph = run_.graph(0);
   while (true) {
-    Progress::News news = progress_.wait(Progress::kPolling, [this] { return in_trouble(); });
+    Progress::News news = progress_.wait(run_.options().look_period, [this] { return in_trouble(); });
     const bool released = !news.held_by.empty() && run_.observers().behind(Observers::kMostBehind / 2).empty();
     if (released) {
       progress_.release();

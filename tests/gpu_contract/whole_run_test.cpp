@@ -111,23 +111,43 @@ class PromisesInVain : public Stage {
   const StepContext context_;
 };
 
-// Takes its time over the last results of a pass, on rank 1.
+// Takes its time over the results of a step, on rank 1.
 class Dawdles : public Stage {
  public:
-  struct Params {};
+  struct Params {
+    std::int64_t step = 0;  // from 1; 0: the last one of a pass
+    double seconds = 2;
+  };
   static void describe(StageDescription<Params>& d) {
     d.name("dawdles").text("Takes its time.");
     d.input(payload::kStepResult).output(payload::kStepResult).serial();
+    d.params.add("step", &Params::step).text("whose results take time");
+    d.params.add("seconds", &Params::seconds).text("how much");
   }
-  Dawdles(const Params&, const StepContext& context) : context_(context) {}
+  Dawdles(const Params& params, const StepContext& context) : params_(params), context_(context) {}
   void process(int, Packet packet, Output& output) override {
-    const bool is_last = packet.sequence + 1 == static_cast<std::uint64_t>(context_.steps_per_epoch);
-    if (is_last && context_.group != nullptr && context_.group->rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(2));
+    const std::int64_t step = params_.step > 0 ? params_.step : static_cast<std::int64_t>(context_.steps_per_epoch);
+    const bool is_meant = packet.sequence + 1 == static_cast<std::uint64_t>(step);
+    if (is_meant && context_.group != nullptr && context_.group->rank() == 1)
+      std::this_thread::sleep_for(std::chrono::duration<double>(params_.seconds));
     output.emit(0, std::move(packet));
   }
 
  private:
+  const Params params_;
   const StepContext context_;
+};
+
+// Takes the results of all steps, and reports none.
+class KeepsSilent : public Stage {
+ public:
+  struct Params {};
+  static void describe(StageDescription<Params>& d) {
+    d.name("keeps_silent").text("Says nothing.");
+    d.input(payload::kStepResult);
+  }
+  KeepsSilent(const Params&, const StepContext&) {}
+  void process(int, Packet, Output&) override {}
 };
 
 // A signal comes just before the last sample of validation, so that the ranks agree upon it with the last step.
@@ -173,6 +193,7 @@ class WholeRun : public testing::Test {
     add_stages(registry_);
     registry_.add_stage<PromisesInVain>();
     registry_.add_stage<Dawdles>();
+    registry_.add_stage<KeepsSilent>();
     registry_.add_stage<Signals>();
     registry_.add(BackendType{{"recording"}, [this] { return recording_; }});
   }
@@ -293,7 +314,7 @@ TEST_F(WholeRun, APassOfTwoRanksIsMeasuredToItsLastSample) {
   EXPECT_EQ(told->samples, (std::vector<double>{20, 20, 20}));
 }
 
-// Rank 0 is done with the pass before it looks for a stop again, and rank 1 looks while it does the last step.
+// The pass is over for rank 0 before it looks for a stop again, and rank 1 looks while it does the last step.
 TEST_F(WholeRun, AStopThatIsAgreedUponWithTheLastStepOfAPassEndsAllRanks) {
   const auto told = std::make_shared<Told>();
   RunOptions options;
@@ -303,10 +324,43 @@ TEST_F(WholeRun, AStopThatIsAgreedUponWithTheLastStepOfAPassEndsAllRanks) {
   const auto said = run_ranks({"cpu*2", "cpu*2"},
                               {R"(validate.flow=["read", "paint", "signals", "batch", "forward", "dawdles", "metrics"])",
                                "validate.batch.buffers=1", "validate.forward.test_time=unset"},
-                              options);
+                              options, [](std::size_t rank, RunOptions& special) {
+                                if (rank == 0) special.look_period = std::chrono::minutes(10);
+                              });
   EXPECT_EQ(said, (std::array<std::string, 2>{}));
   EXPECT_EQ(told->epochs, (std::vector<std::uint64_t>{1}));
   EXPECT_EQ(told->samples, (std::vector<double>{})) << "a pass that was stopped is no figure";
+}
+
+// The first results of rank 1 come when rank 0 would have ceased to wait for them, were it not for rank 1 itself.
+TEST_F(WholeRun, ACheckpointWithinAnEpochHasTheFiguresOfAllRanks) {
+  const auto told = std::make_shared<Told>();
+  RunOptions options;
+  options.hooks.observer = told;
+  options.report_patience = 1;
+  const auto said = run_ranks({"cpu*2", "cpu*2"},
+                              {R"(train.flow=["read", "paint", "batch", "forward_backward", "allreduce", "optimizer", "dawdles",
+                                  "metrics"])",
+                               "train.dawdles.step=2", "train.dawdles.seconds=2.6", "checkpoint.every=\"2 steps\"",
+                               "run.epochs=1", "run.folder=" + (folder_ / "runs").string()},
+                              options);
+  EXPECT_EQ(said, (std::array<std::string, 2>{}));
+  for (const std::string& warning : told->warnings) EXPECT_EQ(warning.find("were reported within"), std::string::npos) << warning;
+}
+
+// It waits for them once.
+TEST_F(WholeRun, CheckpointsDoNotWaitForFiguresThatNeverCome) {
+  RunOptions options;
+  options.report_patience = 0.5;
+  const auto start = std::chrono::steady_clock::now();
+  const auto said = run_ranks({"cpu*2", "cpu*2"},
+                              {R"(train.flow=["read", "paint", "batch", "forward_backward", "allreduce", "optimizer",
+                                  "keeps_silent"])",
+                               "checkpoint.every=\"1 step\"", "run.folder=" + (folder_ / "runs").string()},
+                              options);
+  EXPECT_EQ(said, (std::array<std::string, 2>{}));
+  // 9 of 12 checkpoints lie within an epoch, and two ranks would wait one after the other.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(5500));
 }
 
 TEST_F(WholeRun, WhatFailsBeforeARunBeginsIsToldToTheOtherRanks) {
