@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "base/thread_name.h"
 #include "millrace/error.h"
@@ -107,7 +108,18 @@ void SocketGroup::receive(int from, std::uint32_t channel, std::vector<std::byte
   Peer& peer = *peers_[static_cast<std::size_t>(from)];
   Lock lock(mutex_);
   auto& messages = peer.messages[channel];
-  while (!lost_ && !peer.ended && messages.empty()) lock.wait(arrived_);
+  auto waited = setting_.say_each;
+  const auto began = std::chrono::steady_clock::now();
+  while (!lost_ && !peer.ended && messages.empty()) {
+    if (channel != kRun || !setting_.say) {
+      lock.wait(arrived_);
+    } else if (!lock.wait_until(arrived_, began + waited)) {
+      const std::string text = waiting_text(peer, std::exchange(waited, waited + setting_.say_each));
+      lock.unlock();
+      setting_.say(text);
+      lock.lock();
+    }
+  }
   if (messages.empty()) throw lost_ ? *lost_ : Error(ErrorKind::peer, lost_text(peer, "it has ended before the others"));
   std::swap(into, messages.front());
   peer.spare.push_back(std::move(messages.front()));
@@ -269,6 +281,12 @@ std::string SocketGroup::name_of(const Peer& peer) const {
 // REQUIRES: the caller holds mutex_.
 std::string SocketGroup::lost_text(const Peer& peer, const std::string& why) const {
   return fmt::format("{} is lost: {}{}{}", name_of(peer), why, peer.doing.empty() ? "" : "; what it did last: ", peer.doing);
+}
+
+// REQUIRES: the caller holds mutex_.
+std::string SocketGroup::waiting_text(const Peer& peer, std::chrono::milliseconds waited) const {
+  return fmt::format("rank {} waits for {}, {:g} s{}{}", setting_.rank, name_of(peer), static_cast<double>(waited.count()) / 1e3,
+                     peer.doing.empty() ? "" : "; what that one does: ", peer.doing);
 }
 
 void SocketGroup::keep_alive() {

@@ -29,6 +29,10 @@ class SocketGroup final : public Group {
     std::chrono::milliseconds patience = std::chrono::seconds(10);
     std::vector<std::string> hosts;           // by rank, for messages
     std::function<std::string()> doing = {};  // what this process does now: "step 120: train"; thread-safe
+    // Is told, on any thread, of a wait for a process that lives, on channel kRun, where nothing else says why a run stands
+    // still.
+    std::function<void(const std::string& text)> say = {};
+    std::chrono::milliseconds say_each = std::chrono::minutes(1);
   };
   explicit SocketGroup(Setting setting);  // throws Error(run) where the system starts no more threads
   ~SocketGroup() override;                // leaves, if that was not done
@@ -53,6 +57,7 @@ class SocketGroup final : public Group {
   void end_with(Peer& peer, const Error& why);
   void lose_other(Peer& by, const Error& why);
   std::string name_of(const Peer& peer) const;
+  std::string waiting_text(const Peer& peer, std::chrono::milliseconds waited) const;
   std::string lost_text(const Peer& peer, const std::string& why) const;
 
   const Setting setting_;

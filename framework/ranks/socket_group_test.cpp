@@ -217,6 +217,33 @@ TEST(SocketGroup, NamesAProcessThatIsSilent) {
   ::close(pair[1]);
 }
 
+// As where one lists its files on a disk that does not answer.
+TEST(SocketGroup, AWaitForAProcessThatLivesIsSaidWithWhatItDoes) {
+  std::array<int, 2> pair{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+  SocketGroup::Setting setting;
+  setting.rank = 1;
+  setting.sockets = {pair[1], -1};
+  setting.hosts = {"a", "b"};
+  setting.doing = [] { return std::string("listing the samples"); };
+  SocketGroup other(std::move(setting));
+  std::vector<std::string> said;
+  SocketGroup group({.rank = 0,
+                     .sockets = {-1, pair[0]},
+                     .hosts = {"a", "b"},
+                     .say =
+                         [&](const std::string& text) {
+                           said.push_back(text);
+                           if (said.size() == 2) other.send(0, Group::kRun, bytes_of("now"));
+                         },
+                     .say_each = std::chrono::seconds(1)});
+  std::vector<std::byte> got;
+  group.receive(1, Group::kRun, got);
+  EXPECT_EQ(text_of(got), "now");
+  EXPECT_EQ(said, (std::vector<std::string>{"rank 0 waits for rank 1 of 2 on b, 1 s; what that one does: listing the samples",
+                                            "rank 0 waits for rank 1 of 2 on b, 2 s; what that one does: listing the samples"}));
+}
+
 // A frozen one takes no bytes: who writes to it waits no longer than the patience, and shows life to the others meanwhile.
 TEST(SocketGroup, AFrozenProcessIsNamedByAllAndNobodyElseIs) {
   std::array<std::array<int, 2>, 3> pairs{};  // 0-1, 0-2, 1-2

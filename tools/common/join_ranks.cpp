@@ -65,11 +65,13 @@ SocketGroup::Setting join_ranks(const RankPlace& place, const RankWishes& wishes
         "warning: this job has no key, so whoever reaches {} could join it: give --job-key FILE, or set MILLRACE_JOB_KEY\n",
         place.master);
   }
+  const std::chrono::seconds patience(integer("--patience", wishes.patience, 1, 100'000));
   Connections connections = connect_ranks(setting);
   return {.rank = place.rank,
           .sockets = std::move(connections.sockets),
-          .patience = std::chrono::seconds(integer("--patience", wishes.patience, 1, 100'000)),
-          .hosts = std::move(connections.hosts)};
+          .patience = patience,
+          .hosts = std::move(connections.hosts),
+          .say = setting.say};
 }
 
 }  // namespace millrace
