@@ -72,11 +72,6 @@ void PreparedRun::leave(const Error* why) {
   audience.stop_listening();
 }
 
-void PreparedRun::leave_together() {
-  if (options.group != nullptr) options.group->barrier(Group::kRun);
-  leave(nullptr);
-}
-
 int PreparedRun::data_threads() const {
   return static_cast<int>(pipeline.run.threads > 0 ? pipeline.run.threads
                                                    : static_cast<std::int64_t>(replicas.devices().data_threads));
@@ -204,6 +199,11 @@ void telling_others(PreparedRun& run, const std::function<void()>& work) {
     run.leave(&error);
     throw;
   }
+}
+
+void leave_together(PreparedRun& run) {
+  if (run.options.group != nullptr) run.options.group->barrier(Group::kRun);
+  run.leave(nullptr);
 }
 
 void warn_of_memory(PreparedRun& run) {

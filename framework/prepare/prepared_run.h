@@ -73,7 +73,6 @@ struct PreparedRun {
   void open_graphs();
   // What other processes wait for fails, and so does what waits for them here. `why`: null where no process is lost by it.
   void leave(const Error* why);
-  void leave_together();  // in good order, when all processes have come to this call
 
  private:
   GraphOptions graph_options(std::size_t graph) const;
@@ -88,6 +87,7 @@ std::unique_ptr<PreparedRun> prepare(const Pipeline& pipeline, const Registry& r
 
 // Does `work` on what prepare() has returned. Other processes are told what it throws.
 void telling_others(PreparedRun& run, const std::function<void()>& work);
+void leave_together(PreparedRun& run);  // in good order, when all processes have come to this call
 
 void warn_of_memory(PreparedRun& run);  // where the plan exceeds what it may take
 // Throws Error(usage) where the plan needs several times what there is, or, with keeps_to_memory, more than it may take.

@@ -53,7 +53,7 @@ RunResult Run::go() {
   try {
     result = train();
     if (run_.options.group != nullptr) run_.audience.observers().flush({});  // has sent what this process has to tell
-    run_.leave_together();
+    leave_together(run_);
   } catch (...) {
     end_with(current_error());
   }

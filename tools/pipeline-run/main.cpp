@@ -135,7 +135,7 @@ void check_run(const CommandLine& line, const Pipeline& pipeline, const Registry
     const std::string report = check_report(*prepared);
     if (speaks) fmt::print("{}", terminal_text(report));
     require_memory_of(*prepared);
-    prepared->leave_together();
+    leave_together(*prepared);
   });
 }
 
