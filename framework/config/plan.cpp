@@ -33,7 +33,11 @@ void RunParams::describe(ParamSet<RunParams>& set) {
   set.add("name", &RunParams::name).text("of the run's folder; default: the file's name").may_change();
   set.add("epochs", &RunParams::epochs).range(0, 1e9).text("passes over the data; may have a fraction");
   set.add("seed", &RunParams::seed).text("of every random decision");
-  set.add("threads", &RunParams::threads).range(0, 4096).choices({"auto"}).text("of the stages that prepare data").may_change();
+  set.add("threads", &RunParams::threads)
+      .range(0, 4096)
+      .choices({"auto"})
+      .text("of the stages that prepare data; auto: as many as there are cores for them")
+      .may_change();
   set.add("io_threads", &RunParams::io_threads).range(1, 4096).text("that wait for disks and sockets").may_change();
   set.add("chunk", &RunParams::chunk).range(0, 1 << 20).choices({"auto"}).unit("samples").text("in one packet").may_change();
   set.add("devices", &RunParams::devices)
