@@ -140,6 +140,25 @@ TEST_P(Outputs, OfVectorsAreThePlainBackends) {
   for (std::size_t i = 0; i < ports.size(); ++i) EXPECT_LT(difference(found[i], expected[i]), tolerance()) << i;
 }
 
+// Sinks compare samples with rows of numbers, as many as each has. No loss takes them.
+TEST_P(Outputs, LeaveRowsOfNumbersAlone) {
+  const Network network = testkit::small_network(kImage, 21, 5);
+  Made made = compile(backend(), network, precision(), false, {testkit::make_loss("mean_squared_error")});
+  const Ref<Batch> batch = batch_of(network);
+  const auto logits = [&] {
+    StepSums sums;
+    const View plain;
+    made.replica->infer(batch, 0, kBatch, std::span(&plain, 1), nullptr, sums)->wait();
+    return made.replica->logits();
+  };
+  const std::vector<float> expected = logits();
+  std::vector<std::uint32_t> offsets(batch->capacity() + 1);  // no sample has one
+  batch->numbers_per_sample = 5;
+  batch->numbers = nullptr;
+  batch->row_offsets = offsets.data();
+  EXPECT_EQ(logits(), expected);
+}
+
 TEST_P(Outputs, OfSeveralViewsAreTheirSum) {
   const Network network = testkit::small_network(kImage, 21, 5);
   Made made = compile_for(backend(), network, precision(), {network.result()});
