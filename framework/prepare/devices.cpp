@@ -42,9 +42,9 @@ Choice parse_choice(std::string_view word, std::string_view whole) {
   return {.index = 0, .uuid = std::string(word)};
 }
 
-// Every GPU, or those with the numbers that follow.
 constexpr const char* kHost = "cpu";  // the one backend that computes on the host's cores
 
+// Every GPU, or those with the numbers that follow.
 bool means_gpus(const DeviceRequest& request) { return request.backend == "all" || request.backend == "gpu"; }
 
 // Appended where a message says that no plugin brings a backend for GPUs.

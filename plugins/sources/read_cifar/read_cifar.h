@@ -24,8 +24,7 @@ namespace millrace {
 // beside the files; where these are missing, they are numbers.
 // Threading: read() may run on any number of threads; each reads one record. Memory: a byte for each image.
 // Errors: missing files, files that are cut off, coarse labels of CIFAR-10, which has none, a record that has another label than
-// when the files were listed: ErrorKind::data. A label that is no
-// class: ErrorKind::content.
+// when the files were listed: ErrorKind::data. A label that is no class: ErrorKind::content.
 class ReadCifar : public Source {
  public:
   struct Params : SourceParams {

@@ -59,7 +59,7 @@ std::string temporary_name(const std::string& path) {
   return fmt::format("{}.{}-{}.part", path, getpid(), number++);
 }
 
-// Whether the path still leads to the open file: between open() and flock() somebody else may have removed or renamed it.
+// Whether the path still leads to the open file: between open() and flock() another writer may have removed or renamed it.
 bool is_at(int file, const std::string& path) {
   struct stat opened {};
   struct stat named {};
@@ -67,8 +67,9 @@ bool is_at(int file, const std::string& path) {
          opened.st_ino == named.st_ino;
 }
 
-// Makes and locks a file that is nobody else's. Before it is locked, others take it for abandoned. In containers that share the
-// folder, processes may have the same number. Where the file system knows no locks, nothing is taken for abandoned.
+// Makes and locks a file for this writer alone. Other writers take a file that is not locked yet for abandoned, and remove it:
+// then another one is made. Processes in two containers that share the folder may have the same number, and so want the same
+// name. On a file system without locks no file is taken for abandoned.
 int make_locked(const std::string& path, std::string& temporary) {
   for (;;) {
     temporary = temporary_name(path);
