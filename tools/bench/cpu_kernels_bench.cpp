@@ -1,7 +1,7 @@
 // GB/s of each kernel at the shapes of the airbench network, batch 256: bytes that must move, over the best time of several.
 // Then convolutions: depthwise ones of ConvNeXt, MobileNet and EfficientNet, and in bf16 those of 3x3 windows by Winograd's
 // algorithm, of U-Net and ResNet. Ours beside oneDNN's; which layers take ours is said in takes_own_depthwise() and
-// takes_winograd() (plugins/backends/cpu/depthwise.cpp, winograd.cpp).
+// takes_winograd() (plugins/backends/cpu/convolution).
 //   cpu_kernels_bench [threads] [batch] [depthwise | winograd]    `depthwise`, `winograd`: nothing else
 #include <fmt/format.h>
 #include <omp.h>

@@ -1,8 +1,8 @@
 // A convolution that oneDNN computes on copies of its maps, arranged otherwise than the network's. How is what each kind adds.
 #pragma once
 
+#include "convolution/own_convolution.h"
 #include "operand.h"
-#include "own_convolution.h"
 #include "step.h"
 
 namespace millrace::cpu {

@@ -1,4 +1,4 @@
-#include "images/resample_kernels.h"
+#include "pixels/resample_kernels.h"
 
 #include <algorithm>
 #include <array>

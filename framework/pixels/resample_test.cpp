@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "images/resample_kernels.h"
 #include "millrace/detail/random.h"
+#include "pixels/resample_kernels.h"
 
 namespace millrace {
 namespace {

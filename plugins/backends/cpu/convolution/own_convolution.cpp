@@ -1,4 +1,4 @@
-#include "own_convolution.h"
+#include "convolution/own_convolution.h"
 
 #include <fmt/format.h>
 #include <omp.h>

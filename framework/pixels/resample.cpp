@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "images/resample_kernels.h"
+#include "pixels/resample_kernels.h"
 
 namespace millrace {
 

@@ -2,7 +2,7 @@
 
 #include <immintrin.h>
 
-#include "images/resample_kernels.h"
+#include "pixels/resample_kernels.h"
 
 #define TARGET [[gnu::target("avx2,avx512f,avx512vl,avx512vnni")]]
 
@@ -51,7 +51,7 @@ struct Sums {
   }
 };
 
-#include "images/resample_simd.inc"
+#include "pixels/resample_simd.inc"
 
 }  // namespace
 

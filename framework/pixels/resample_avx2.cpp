@@ -2,7 +2,7 @@
 
 #include <immintrin.h>
 
-#include "images/resample_kernels.h"
+#include "pixels/resample_kernels.h"
 
 #define TARGET [[gnu::target("avx2")]]
 
@@ -49,7 +49,7 @@ struct Sums {
   }
 };
 
-#include "images/resample_simd.inc"
+#include "pixels/resample_simd.inc"
 
 }  // namespace
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "own_convolution.h"
+#include "convolution/own_convolution.h"
 
 namespace millrace::cpu {
 namespace {
@@ -49,7 +49,7 @@ class Depthwise final : public OwnConvolution {
   PoolWindow window_;
 };
 
-bool computes_rightly(const CompileContext& compile_context, const Node& node, WindowOperand result) {
+bool depthwise_is_right(const CompileContext& compile_context, const Node& node, WindowOperand result) {
   OwnTrial trial = own_trial(compile_context, node, result);
   const ConvAttributes& conv = compile_context.layer(node.layer).as<ConvAttributes>();
   const memory::data_type type = result == WindowOperand::w ? memory::data_type::f32 : to_dnnl(compile_context.type());
@@ -78,7 +78,7 @@ bool takes_own_depthwise(const CompileContext& compile_context, const Node& node
   const bool pays = window.kernel_height >= 5 && window.kernel_width >= 5;
   if (!depthwise || !dense || !inside || !pays || !fits_depthwise(window) || node.inputs.front() == Network::kInput) return false;
   return std::ranges::all_of(kPassesOfTrials,
-                             [&](WindowOperand result) { return computes_rightly(compile_context, node, result); });
+                             [&](WindowOperand result) { return depthwise_is_right(compile_context, node, result); });
 }
 
 std::unique_ptr<Operation> make_own_depthwise(CompileContext& compile_context, const Node& node) {

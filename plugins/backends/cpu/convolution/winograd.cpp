@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "convolution/own_convolution.h"
 #include "device_info.h"
-#include "own_convolution.h"
 
 namespace millrace::cpu {
 namespace {
@@ -65,7 +65,7 @@ bool is_fastest(const CompileContext& compile_context) {
 }
 
 // The numbers of a trial are such that bf16 holds transformed weights and pixels, too: nothing is rounded before the result is.
-bool computes_rightly(const CompileContext& compile_context, const Node& node, WindowOperand result) {
+bool winograd_is_right(const CompileContext& compile_context, const Node& node, WindowOperand result) {
   OwnTrial trial = own_trial(compile_context, node, result);
   const WinogradKernels& own = *kernels().winograd(compile_context.type());
   const WinogradShape shape{trial.shape.c, trial.shape.k, trial.shape.rows.before, trial.shape.columns.before};
@@ -99,7 +99,7 @@ bool takes_winograd(const CompileContext& compile_context, const Node& node) {
   const bool pays = in * out >= 1024 && tiles >= 16 && 2 * 4 * tiles <= 3 * height * width;
   if (in % Map::kLanes != 0 || out % Map::kLanes != 0 || !pays) return false;
   return std::ranges::all_of(kPassesOfTrials,
-                             [&](WindowOperand result) { return computes_rightly(compile_context, node, result); });
+                             [&](WindowOperand result) { return winograd_is_right(compile_context, node, result); });
 }
 
 std::unique_ptr<Operation> make_winograd(CompileContext& compile_context, const Node& node) {

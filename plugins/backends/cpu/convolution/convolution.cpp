@@ -2,7 +2,7 @@
 // F(4 x 4, 3 x 3) (Lavin and Gray, arXiv 1509.09308), which needs a quarter of the multiplications and rounds a little more,
 // where that pays. Transposed convolution through oneDNN's deconvolution, which is fast by the data gradients of its
 // convolutions.
-#include "own_convolution.h"
+#include "convolution/own_convolution.h"
 #include "primitives.h"
 
 namespace millrace::cpu {
