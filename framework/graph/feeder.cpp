@@ -341,11 +341,10 @@ bool Feeder::read_chunk(Batch& batch, std::uint32_t begin, std::uint32_t end) {
   });
 }
 
-// A read is long beside what is counted of it.
 template <class KeyOf>
 bool Feeder::read_slots(Batch& batch, std::uint32_t begin, std::uint32_t count, KeyOf key_of) {
   const int line = Counters::this_line();
-  const std::uint64_t started = now_ticks(), computed = thread_nanoseconds();
+  const std::uint64_t computed = plan_.node->is_looked_at() ? thread_nanoseconds() : 0, started = now_ticks();
   core_.work.begin(line, plan_.node, started, batch.step, begin, count);
   SampleWatch watch(&plan_.node->service, line, started, core_.work.at(line).sample);
   std::uint64_t bytes = 0;
@@ -357,7 +356,8 @@ bool Feeder::read_slots(Batch& batch, std::uint32_t begin, std::uint32_t count, 
     watch.done();
   }
   core_.work.end(line);
-  if (goes_on) plan_.node->count(line, now_ticks() - started, count, bytes, thread_nanoseconds() - computed);
+  const std::uint64_t ended = now_ticks();
+  if (goes_on) plan_.node->count(line, ended - started, count, bytes, computed > 0 ? thread_nanoseconds() - computed : 0);
   return goes_on;
 }
 

@@ -213,7 +213,7 @@ void Node::count(int line, std::uint64_t ticks, std::uint64_t samples, std::uint
     std::uint64_t sample, packet;  // ticks
   };
   static const Slow slow{static_cast<std::uint64_t>(5e-6 / seconds_per_tick()),
-                         static_cast<std::uint64_t>(300e-6 / seconds_per_tick())};
+                         static_cast<std::uint64_t>(1e-3 / seconds_per_tick())};
   const auto remember = [](std::atomic<bool>& flag, bool value) {
     if (flag.load(std::memory_order_relaxed) != value) flag.store(value, std::memory_order_relaxed);
   };

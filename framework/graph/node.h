@@ -86,6 +86,7 @@ class Node final : public Output {
   Kind kind() const { return kind_; }
   // One packet was worked on, by this thread. `nanoseconds`: thread_nanoseconds() that it took; 0: not looked at.
   void count(int line, std::uint64_t ticks, std::uint64_t samples, std::uint64_t bytes, std::uint64_t nanoseconds);
+  bool is_looked_at() const;       // whether to ask for this thread's processor time, which costs more than counting
   double computing_share() const;  // of the time in process(), that threads computed and did not wait; by packets looked at
   Counters counters;
   ServiceTimes service;
@@ -100,7 +101,6 @@ class Node final : public Output {
                                                             int line) noexcept;
   std::uint64_t samples_of(const Link& link, const Packet& packet) const;
   static std::uint64_t bytes_of(const Link& link, const Packet& packet);  // of samples
-  bool is_looked_at() const;            // whether to ask for this thread's processor time, which costs more than counting
   bool is_whole(const Packet& packet);  // otherwise the graph fails: the stage wrote outside its slots
 
   Core& core_;
