@@ -143,6 +143,7 @@ class Server::Loop {
   std::uint64_t state_change_ = 0;
   Clock::time_point state_time_;
   Clock::time_point told_ = Clock::now(), changed_ = Clock::now();
+  bool ended_ = false;  // no change comes any more
   std::atomic<bool> closing_{false};
   std::thread thread_;  // last: it uses all of the above
 };
@@ -225,7 +226,7 @@ void Server::Loop::run() {
       return true;
     });
   }
-  closing_ = true;  // a listener that has read all is not suspended any more
+  ended_ = true;  // a listener that has read all is not suspended any more
   leave();
 }
 
@@ -238,6 +239,7 @@ void Server::Loop::serve() {
       told_ = Clock::time_point();
       tell_changes();
       append(event("end", "{}"));
+      ended_ = true;
     } else if (!until && Clock::now() - told_ >= kChangePeriod) {
       tell_changes();
     }
@@ -323,7 +325,7 @@ ssize_t Server::Loop::read(Listener& listener, char* to, std::size_t most) {
     listener.offset = 0;
   }
   if (!listener.text) {
-    if (closing_) return MHD_CONTENT_READER_END_OF_STREAM;
+    if (ended_) return MHD_CONTENT_READER_END_OF_STREAM;
     listener.suspended = true;
     MHD_suspend_connection(listener.connection);
     return 0;
