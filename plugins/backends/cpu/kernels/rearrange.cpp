@@ -57,6 +57,25 @@ void for_each_row_side_by_side(const Map& map, const SideBySide& how, const Map&
   }
 }
 
+// f(T{}): T is as large as an element.
+template <class F>
+void with_elements(DataType type, const F& f) {
+  type == DataType::bf16 ? f(std::uint16_t{}) : f(float{});
+}
+// body(place in the map, place among plain values) for the values of a sample, pixel by pixel.
+template <class Body>
+void for_each_place(const Map& map, std::int64_t n, const Body& body) {
+  for (std::int64_t c = 0; c < map.channels; c += Map::kLanes) {
+    const std::int64_t lanes = std::min(Map::kLanes, map.channels - c);
+    const std::int64_t first = offset(map, n, c, 0), plain = (n * map.channels + c) * map.pixels();
+    for (std::int64_t pixel = 0; pixel < map.pixels(); ++pixel) {
+      for (std::int64_t lane = 0; lane < lanes; ++lane) {
+        body(first + pixel * map.stride_pixel + lane, plain + lane * map.pixels() + pixel);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void copy_channels(const Map& from, std::int64_t from_channel, const Map& to, std::int64_t to_channel, std::int64_t count) {
@@ -115,27 +134,25 @@ void from_side_by_side(const Map& from, const SideBySide& how, const Map& to) {
 }
 
 void to_plain(const Map& from, void* to) {
-  Map plain = from;
-  plain.data = to;
-  for_each_sample(from, [&](std::int64_t n) {
-    for (std::int64_t c = 0; c < from.channels; ++c) {
-      for (std::int64_t pixel = 0; pixel < from.pixels(); ++pixel) {
-        put(plain, (n * from.channels + c) * from.pixels() + pixel, get(from, offset(from, n, c, pixel)));
-      }
-    }
+  with_elements(from.type, [&](auto element) {
+    using T = decltype(element);
+    for_each_sample(from, [&](std::int64_t n) {
+      for_each_place(from, n, [held = static_cast<const T*>(from.data), plain = static_cast<T*>(to)](auto at, auto plain_at) {
+        plain[plain_at] = held[at];
+      });
+    });
   });
 }
 
 void from_plain(const void* from, const Map& to) {
-  Map plain = to;
-  plain.data = const_cast<void*>(from);  // only read
-  for_each_sample(to, [&](std::int64_t n) {
-    for (std::int64_t c = 0; c < to.channels; ++c) {
-      for (std::int64_t pixel = 0; pixel < to.pixels(); ++pixel) {
-        put(to, offset(to, n, c, pixel), get(plain, (n * to.channels + c) * to.pixels() + pixel));
-      }
-    }
-    zero_padding(to, n);
+  with_elements(to.type, [&](auto element) {
+    using T = decltype(element);
+    for_each_sample(to, [&](std::int64_t n) {
+      for_each_place(to, n, [plain = static_cast<const T*>(from), held = static_cast<T*>(to.data)](auto at, auto plain_at) {
+        held[at] = plain[plain_at];
+      });
+      zero_padding(to, n);
+    });
   });
 }
 
