@@ -126,7 +126,7 @@ void Builder::require_references(const Entry& entry, const BlockDefinition& bloc
     std::vector<std::string> names;
     for (const Value* table : std::initializer_list<const Value*>{&entry.table, &block.defaults, &variables_}) {
       for (const Member& member : table->table()) {
-        if (table != &entry.table || !contains(kBlockKeys, member.key)) names.push_back(member.key);
+        if (table != &entry.table || std::ranges::find(kBlockKeys, member.key) == kBlockKeys.end()) names.push_back(member.key);
       }
     }
     if (const auto nearest = nearest_name(name, names)) {
