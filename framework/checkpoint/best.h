@@ -13,7 +13,7 @@
 
 #include "checkpoint/checkpoint_place.h"
 #include "config/plan.h"
-#include "weights/best_weights.h"
+#include "weight_files/best_weights.h"
 
 namespace millrace {
 

@@ -11,7 +11,7 @@
 #include "checkpoint/verify.h"
 #include "checkpoint/versions.h"
 #include "millrace/error.h"
-#include "weights/weights.h"
+#include "weight_files/weights.h"
 
 namespace millrace {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "weights/replica_view.h"
-#include "weights/weights.h"
+#include "weight_files/replica_view.h"
+#include "weight_files/weights.h"
 
 namespace millrace {
 

@@ -8,7 +8,7 @@
 #include "files/folder_names.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
-#include "weights/fetched_weights.h"
+#include "weight_files/fetched_weights.h"
 
 namespace millrace {
 

@@ -13,7 +13,7 @@
 #include "millrace/storage.h"
 #include "stages/probe.h"
 #include "tensor_files/tensor_file.h"
-#include "weights/fetched_weights.h"
+#include "weight_files/fetched_weights.h"
 
 namespace millrace {
 

@@ -10,7 +10,7 @@
 #include "config/plan.h"
 #include "network/transfer.h"
 #include "stages/build.h"
-#include "weights/weights.h"
+#include "weight_files/weights.h"
 
 namespace millrace {
 

@@ -28,7 +28,7 @@
 #include "stages/missing_files.h"
 #include "stages/same_files.h"
 #include "stages/seen_images.h"
-#include "weights/fetched_weights.h"
+#include "weight_files/fetched_weights.h"
 
 namespace millrace {
 

@@ -16,7 +16,7 @@
 #include "prepare/batch_choice.h"
 #include "prepare/load_choice.h"
 #include "stages/median_weights.h"
-#include "weights/weights.h"
+#include "weight_files/weights.h"
 
 namespace millrace {
 namespace {

@@ -25,7 +25,7 @@
 #include "prepare/step_range.h"
 #include "recipe/inference_recipe.h"
 #include "stages/build.h"
-#include "weights/replica_view.h"
+#include "weight_files/replica_view.h"
 
 namespace millrace {
 

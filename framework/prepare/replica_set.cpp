@@ -8,7 +8,7 @@
 #include "millrace/detail/split.h"
 #include "millrace/error.h"
 #include "prepare/batch_statistics.h"
-#include "weights/weights.h"
+#include "weight_files/weights.h"
 
 namespace millrace {
 

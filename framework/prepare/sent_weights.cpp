@@ -8,7 +8,7 @@
 
 #include "files/crc64.h"
 #include "millrace/error.h"
-#include "weights/fetched_weights.h"
+#include "weight_files/fetched_weights.h"
 
 namespace millrace {
 namespace {

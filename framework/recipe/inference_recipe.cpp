@@ -7,7 +7,7 @@
 #include "millrace/util/label_values.h"
 #include "millrace/util/sample_cache.h"
 #include "plugin/loss_params.h"
-#include "weights/weights.h"
+#include "weight_files/weights.h"
 
 namespace millrace {
 namespace {

@@ -8,7 +8,7 @@
 #include "millrace/error.h"
 #include "millrace/util/text.h"
 #include "recipe/inference_recipe.h"
-#include "weights/weights.h"
+#include "weight_files/weights.h"
 
 namespace millrace {
 namespace {

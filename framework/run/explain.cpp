@@ -15,7 +15,7 @@
 #include "report/run_log.h"
 #include "run/replay.h"
 #include "stages/build.h"
-#include "weights/fetched_weights.h"
+#include "weight_files/fetched_weights.h"
 
 namespace millrace {
 namespace {

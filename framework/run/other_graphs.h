@@ -13,7 +13,7 @@
 #include "run/run_meter.h"
 #include "run/stall.h"
 #include "run/stop_request.h"
-#include "weights/best_weights.h"
+#include "weight_files/best_weights.h"
 
 namespace millrace {
 

@@ -14,7 +14,7 @@
 #include "run/card.h"
 #include "run/training.h"
 #include "stages/missing_files.h"
-#include "weights/weights.h"
+#include "weight_files/weights.h"
 
 namespace millrace {
 

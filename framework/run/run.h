@@ -12,7 +12,7 @@
 #include "prepare/prepared_run.h"
 #include "run/run_result.h"
 #include "run/step_barrier.h"
-#include "weights/weights_writer.h"
+#include "weight_files/weights_writer.h"
 
 namespace millrace {
 

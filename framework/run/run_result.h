@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "millrace/observer.h"
-#include "weights/best_weights.h"
+#include "weight_files/best_weights.h"
 
 namespace millrace {
 

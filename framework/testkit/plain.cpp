@@ -269,7 +269,7 @@ class PlainReplica : public Replica {
       shares_.assign(batch.shares + begin, batch.shares + begin + count);
     }
     numbers_.clear();
-    const std::size_t each = batch.row_offsets == nullptr ? batch.numbers_per_sample : 0;  // rows are for sinks
+    const std::size_t each = batch.numbers_for_loss();
     if (each > 0) numbers_.assign(batch.numbers + begin * each, batch.numbers + (begin + count) * each);
     activations_.assign(network_.layers.size() + 1, {});
     activations_[0] = normalised_images(network_, batch, begin, count, view);

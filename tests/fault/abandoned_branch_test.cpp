@@ -5,7 +5,7 @@
 
 #include "fault_runner.h"
 #include "tensor_files/safetensors.h"
-#include "weights/best_weights.h"
+#include "weight_files/best_weights.h"
 
 namespace millrace::test {
 namespace {

@@ -11,7 +11,7 @@
 #include "pipelines/command.h"
 #include "run/run.h"
 #include "testkit/files.h"
-#include "weights/weights.h"
+#include "weight_files/weights.h"
 
 namespace millrace::test {
 namespace {

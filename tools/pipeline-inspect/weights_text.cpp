@@ -5,7 +5,7 @@
 #include "millrace/util/text.h"
 #include "recipe/inference_recipe.h"
 #include "tensor_files/tensor_file.h"
-#include "weights/weights.h"
+#include "weight_files/weights.h"
 
 namespace millrace {
 namespace {

@@ -36,7 +36,7 @@
 #include "signal_watch.h"
 #include "talk.h"
 #include "trace_file.h"
-#include "weights/best_weights.h"
+#include "weight_files/best_weights.h"
 
 namespace millrace {
 namespace {

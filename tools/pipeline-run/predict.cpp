@@ -19,7 +19,7 @@
 #include "prediction_folder.h"
 #include "recipe/inference_recipe.h"
 #include "tensor_files/tensor_file.h"
-#include "weights/fetched_weights.h"
+#include "weight_files/fetched_weights.h"
 
 namespace millrace {
 

@@ -76,6 +76,9 @@ struct BatchTruth {
   float* numbers = nullptr;
   std::uint32_t* row_offsets = nullptr;  // (capacity + 1), or null
   std::vector<float> rows;               // what `numbers` points to where there are row_offsets
+
+  // How many of each sample a loss can take: rows are for sinks.
+  std::uint32_t numbers_for_loss() const { return row_offsets == nullptr ? numbers_per_sample : 0; }
 };
 
 // One global step's samples. Owned by the graph, which makes a fixed number of them ("credits"); a batch whose last Ref is gone

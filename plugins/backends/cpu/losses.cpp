@@ -21,7 +21,7 @@ void LossInputs::take(const Batch& batch, std::uint32_t begin, std::uint32_t cou
   targets_.clear();
   if (batch.target.kind != TargetSpec::Kind::none) return take_target_images(batch, begin, count, table);
   pixels_ = 1;
-  channels_ = batch.row_offsets == nullptr ? batch.numbers_per_sample : 0;  // rows are for sinks
+  channels_ = batch.numbers_for_loss();
   if (channels_ > 0) targets_.assign(batch.numbers + begin * channels_, batch.numbers + end * channels_);
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "millrace/kernels/labelled_row.h"
 #include "millrace/kernels/loss_elements.h"
 #include "millrace/kernels/portable.h"
+#include "millrace/metrics/labelled_row.h"
 
 namespace millrace::losses {
 

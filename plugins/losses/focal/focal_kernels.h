@@ -1,9 +1,9 @@
 #pragma once
 
 #include "focal_term.h"
-#include "millrace/kernels/labelled_row.h"
 #include "millrace/kernels/loss_elements.h"
 #include "millrace/kernels/portable.h"
+#include "millrace/metrics/labelled_row.h"
 
 namespace millrace::losses {
 

@@ -1,5 +1,5 @@
 // accuracy and top5 of images with one class each: figures of a loss, whose kernel counts what they are made of
-// (millrace/kernels/labelled_row.h).
+// (millrace/metrics/labelled_row.h).
 #pragma once
 
 #include <vector>

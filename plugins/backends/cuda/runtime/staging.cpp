@@ -117,8 +117,7 @@ StagedBatch Staging::load(Queue& compute, const Ref<Batch>& batch, std::uint32_t
       needs_.channels > 0 && target.scale == needs_.scale && target.channels(batch->image.channels) == needs_.channels;
   const std::uint8_t* const targets = images ? batch->targets + begin * batch->target_bytes() : nullptr;
   const std::size_t target_bytes = images ? count * batch->target_bytes() : 0;
-  const bool has_rows = batch->row_offsets != nullptr;  // for sinks
-  const bool numbers = needs_.numbers > 0 && batch->numbers_per_sample == needs_.numbers && !has_rows;
+  const bool numbers = needs_.numbers > 0 && batch->numbers_for_loss() == needs_.numbers;
   const SideLayout layout(count, needs_.numbers);
   Side& side = free_side(SideLayout(samples_, needs_.numbers).bytes);
   std::byte* const host = side.memory->data();

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "millrace/error.h"
-#include "weights/best_weights.h"
-#include "weights/replica_view.h"
-#include "weights/weights.h"
+#include "weight_files/best_weights.h"
+#include "weight_files/replica_view.h"
+#include "weight_files/weights.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "weights/fetched_weights.h"
+#include "weight_files/fetched_weights.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "weights/weights_writer.h"
+#include "weight_files/weights_writer.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "weights/best_weights.h"
+#include "weight_files/best_weights.h"
 
 #include <fmt/format.h>
 

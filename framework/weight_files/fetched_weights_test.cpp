@@ -1,5 +1,5 @@
 // What is fetched from where is asked of a storage that counts; tests/storage_http has a server.
-#include "weights/fetched_weights.h"
+#include "weight_files/fetched_weights.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "weights/weights.h"
+#include "weight_files/weights.h"
 
 #include <gtest/gtest.h>
 
