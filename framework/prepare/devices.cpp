@@ -42,8 +42,6 @@ Choice parse_choice(std::string_view word, std::string_view whole) {
   return {.index = 0, .uuid = std::string(word)};
 }
 
-constexpr const char* kHost = "cpu";  // the one backend that computes on the host's cores
-
 // Every GPU, or those with the numbers that follow.
 bool means_gpus(const DeviceRequest& request) { return request.backend == "all" || request.backend == "gpu"; }
 
@@ -96,7 +94,7 @@ std::shared_ptr<Backend> make_backend(const std::string& name, const Registry& r
 std::vector<std::shared_ptr<Backend>> usable_backends(const Registry& registry, std::vector<std::string>& why_not) {
   std::vector<std::shared_ptr<Backend>> usable;
   for (const auto& [name, type] : registry.backends()) {
-    if (name == kHost) continue;
+    if (name == kHostBackend) continue;
     auto backend = type.create();
     if (!backend->devices().empty())
       usable.push_back(std::move(backend));
@@ -110,7 +108,7 @@ std::vector<std::shared_ptr<Backend>> usable_backends(const Registry& registry, 
 std::shared_ptr<Backend> choose_backend(const Registry& registry) {
   std::vector<std::string> why_not;
   const auto usable = usable_backends(registry, why_not);
-  return usable.empty() ? make_backend(kHost, registry) : usable.front();
+  return usable.empty() ? make_backend(kHostBackend, registry) : usable.front();
 }
 
 // "all", "gpu", "0,1": the one backend whose devices are meant.
@@ -315,7 +313,7 @@ void warn_of_turns(std::string_view text, const DeviceRequest& request, const st
                    const std::function<void(std::string_view)>& warn) {
   constexpr std::size_t kMany = 2;  // for each core; fewer may be meant, for the same bits as elsewhere
   const std::size_t cores = available_cores().size();
-  const bool are_copies = request.backend == kHost && indices.size() > kMany * cores;
+  const bool are_copies = request.backend == kHostBackend && indices.size() > kMany * cores;
   if (!are_copies || !warn) return;
   warn(fmt::format(
       "devices = \"{}\" makes {} replicas for {} core{}: they take turns, which takes memory and makes nothing faster; "
@@ -351,7 +349,7 @@ OpenDevices open_devices(std::string_view text, const std::vector<double>& load,
     fail(ErrorKind::usage, "load has {} shares, devices = \"{}\" makes {} replica{}", load.size(), text, open.all_replicas,
          open.all_replicas == 1 ? "" : "s");
   }
-  const bool computes_here = open.backend->name() == kHost;
+  const bool computes_here = open.backend->name() == kHostBackend;
   const CoreShares cores = share.has_own_cores
                                ? share_cores(available_cores(), part.count, load_of(load, first, {rank}), computes_here)
                                : share_cores(available_cores(), indices.size(), load_of(load, first, share.ranks), computes_here);

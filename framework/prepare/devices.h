@@ -14,6 +14,9 @@
 
 namespace millrace {
 
+// The one backend that computes on the host's cores. Replicas of all others wait for their devices.
+inline constexpr const char* kHostBackend = "cpu";
+
 // The text taken apart. Throws Error(usage) on what cannot be read.
 //
 //   "cpu*2"            {"cpu", {{0}, {0}}}

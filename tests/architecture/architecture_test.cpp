@@ -69,6 +69,7 @@ TEST(Walls, StandInTheLinkLines) {
 TEST(Walls, ClassesAreSmall) { EXPECT_EQ(text(check_classes(kRoot)), ""); }
 TEST(Walls, AClassLivesInOneSourceOfAtMost700Lines) { EXPECT_EQ(text(check_sizes(kRoot)), ""); }
 TEST(Walls, TheFrameworkNamesNoTypeOfAPlugin) { EXPECT_EQ(text(check_names(kRoot)), ""); }
+TEST(Walls, OneFileNamesTheHostsBackend) { EXPECT_EQ(text(check_host_backend(kRoot)), ""); }
 TEST(Walls, OnlyMainExits) { EXPECT_EQ(text(check_exits(kRoot)), ""); }
 TEST(Walls, WarningsGoThroughTheRun) { EXPECT_EQ(text(check_streams(kRoot)), ""); }
 
@@ -226,6 +227,16 @@ TEST(WallsCheck, SeesATypeOfAPluginThatTheFrameworkNames) {
             "framework/run/a.cpp:2: knows 'crop', which a plugin registers: have its type declare what is asked here\n");
   tree.write("framework/run/a.cpp", "");
   EXPECT_EQ(text(check_names(tree.root(), known)), "framework/run/a.cpp: does not name 'crop', as type_names.cpp says\n");
+}
+
+TEST(WallsCheck, SeesASecondPlaceThatNamesTheHostsBackend) {
+  PlantedTree tree;
+  tree.write("framework/prepare/devices.h", "constexpr const char* kHostBackend = \"cpu\";\n");
+  tree.write("tools/pipeline-run/a.cpp", "line.starts_with(\"cpu\");  // == \"cpu\"\n");
+  EXPECT_EQ(text(check_host_backend(tree.root())), "");
+  tree.write("tools/pipeline-run/a.cpp", "\nif (info.backend == \"cpu\") {}\n");
+  EXPECT_EQ(text(check_host_backend(tree.root())),
+            "tools/pipeline-run/a.cpp:2: names the host's backend: write kHostBackend (prepare/devices.h)\n");
 }
 
 TEST(WallsCheck, SeesALibraryThatEndsTheProcess) {

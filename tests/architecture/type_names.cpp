@@ -87,4 +87,23 @@ Findings check_names(const fs::path& root, std::span<const KnownName> known) {
   return findings;
 }
 
+Findings check_host_backend(const fs::path& root) {
+  static const std::regex name(R"re((=\s*"cpu"))re");  // compared with, or given
+  Findings findings;
+  for (const char* part : {"framework", "tools"}) {
+    for (const fs::path& file : cpp_files(root / part)) {
+      const std::string path = fs::relative(file, root).string();
+      if (is_test(file) || path == "framework/prepare/devices.h") continue;
+      int number = 0;
+      for (const std::string& line : read_lines(file)) {
+        ++number;
+        if (texts_in(name, line).empty()) continue;
+        findings.push_back(path + ":" + std::to_string(number) +
+                           ": names the host's backend: write kHostBackend (prepare/devices.h)");
+      }
+    }
+  }
+  return findings;
+}
+
 }  // namespace millrace::architecture

@@ -38,6 +38,9 @@ struct KnownName {
 std::span<const KnownName> known_names();
 Findings check_names(const std::filesystem::path& root, std::span<const KnownName> known = known_names());
 
+// One file of the framework says which backend computes on the host (kHostBackend); the others and the tools ask that.
+Findings check_host_backend(const std::filesystem::path& root);
+
 // Only a tool's main.cpp ends the process.
 Findings check_exits(const std::filesystem::path& root);
 

@@ -12,12 +12,11 @@
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/optimizer.h"
+#include "prepare/devices.h"
 #include "prepare/memory_limit.h"
 
 namespace millrace {
 namespace {
-
-constexpr const char* kBackend = "cpu";
 
 std::shared_ptr<const Loss> usual_loss(const Network& network, const Registry& registry) {
   const LossType* type = registry.losses().find(network.output().rank() == 1 ? "cross_entropy" : "pixel_cross_entropy");
@@ -67,8 +66,8 @@ std::string text_of(const MemoryPlan& plan, const std::string& what) {
 }  // namespace
 
 std::string describe_memory(const Network& network, const Registry& registry, std::uint32_t batch) {
-  const BackendType* type = registry.backends().find(kBackend);
-  if (type == nullptr) return fmt::format("memory: not planned, there is no backend '{}'\n", kBackend);
+  const BackendType* type = registry.backends().find(kHostBackend);
+  if (type == nullptr) return fmt::format("memory: not planned, there is no backend '{}'\n", kHostBackend);
   try {
     const std::unique_ptr<Device> device = type->create()->open(0, {});
     const auto planned = [&](bool trains) {
@@ -80,10 +79,11 @@ std::string describe_memory(const Network& network, const Registry& registry, st
       table.row({item.what, text_of(training, item.what), text_of(inference, item.what)});
     }
     table.row({"in all", bytes_text(training.total()), bytes_text(inference.total())});
-    return fmt::format("\nmemory on backend {}, in float32, for a batch of {}; trained by sgd with momentum\n", kBackend, batch) +
+    return fmt::format("\nmemory on backend {}, in float32, for a batch of {}; trained by sgd with momentum\n", kHostBackend,
+                       batch) +
            table.text();
   } catch (const Error& error) {
-    return fmt::format("memory: not planned by backend '{}': {}\n", kBackend, error.message());
+    return fmt::format("memory: not planned by backend '{}': {}\n", kHostBackend, error.message());
   }
 }
 

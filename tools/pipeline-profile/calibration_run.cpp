@@ -15,6 +15,7 @@
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "millrace/util/host_cores.h"
+#include "prepare/devices.h"
 #include "prepare/prepared_run.h"
 #include "process_times.h"
 #include "run/bottleneck.h"
@@ -138,8 +139,7 @@ DeviceFacts devices_of(const PreparedRun& prepared) {
   if (facts.replicas == 0) return facts;
   const DeviceInfo& info = open.devices.front()->info();
   facts.backend = info.backend;
-  // The one backend that computes on the host; replicas of all others wait for their devices.
-  if (info.backend == "cpu") facts.threads = static_cast<int>(open.cores.replicas.front().size());
+  if (info.backend == kHostBackend) facts.threads = static_cast<int>(open.cores.replicas.front().size());
   facts.submits_ahead = facts.threads == 0;
   facts.may_use_bf16 = prepared.replicas.precision() == Precision::fp32 && info.native_bf16;
   facts.load = prepared.pipeline.run.load;

@@ -8,6 +8,7 @@
 #include "config/document.h"
 #include "millrace/error.h"
 #include "network/load.h"
+#include "prepare/devices.h"
 
 namespace millrace {
 namespace {
@@ -118,7 +119,7 @@ double triad_of_device(Device& device) {
 Peaks measure_peaks(Device& device, Precision precision, const Registry& registry) {
   Peaks peaks;
   peaks.operations = multiply(device, precision, registry);
-  const bool of_host = device.info().backend == "cpu";
+  const bool of_host = device.info().backend == kHostBackend;
   peaks.bytes = of_host ? triad_of_host() : triad_of_device(device);
   return peaks;
 }

@@ -7,6 +7,7 @@
 
 #include "common/text_table.h"
 #include "millrace/error.h"
+#include "prepare/devices.h"
 #include "rows.h"
 #include "training_run.h"
 #include "values.h"
@@ -233,7 +234,7 @@ std::vector<int> parse_replicas(std::string_view text) {
 }
 
 std::string devices_text(const std::string& backend, int replicas) {
-  if (backend == "cpu") return fmt::format("cpu*{}", replicas);
+  if (backend == kHostBackend) return fmt::format("{}*{}", backend, replicas);
   std::string text = backend + ":0";
   for (int i = 1; i < replicas; ++i) text += fmt::format(",{}", i);
   return text;
