@@ -502,24 +502,29 @@ TEST_F(Ranks, AMistakeOfOneEndsAllWithItsKind) {
   }
 }
 
-// Where the launcher says who is there, and the file where the ranks meet. What is wrong with the file is elsewhere in it.
+// Where the launcher says who is there, and the file where the ranks meet. What is wrong with the file is elsewhere in it: a key
+// that there is not, or a line that is no TOML.
 TEST_F(Ranks, AMistakeIsToldInTheFolderOfRunsThatTheFileNames) {
-  for (const int wrong : {0, 1}) {
+  const std::pair<const char*, const char*> mistakes[] = {{"epoch = 3\n", "has no key 'epoch'"},
+                                                          {"log_every = 1,5\n", "a number has a point"}};
+  for (int way = 0; way < 4; ++way) {
+    const int wrong = way % 2;
+    const auto& [mistake, said] = mistakes[way / 2];
     std::vector<std::unique_ptr<RunningProgram>> all;
     for (const int rank : {0, 1}) {
       std::string text = fmt::format(kSmallPipeline, shapes());
-      text.insert(text.find("[network]"), fmt::format("folder = \"${{env.RUNS}}\"\n{}", rank == wrong ? "epoch = 3\n" : ""));
+      text.insert(text.find("[network]"), fmt::format("{}folder = \"${{env.RUNS}}\"\n", rank == wrong ? mistake : ""));
       const std::string file = folder_ / fmt::format("of-{}.toml", rank);
       std::ofstream(file) << text;
       all.push_back(
           std::make_unique<RunningProgram>(Words{tool("pipeline-run"), file, "--devices", "cpu*2"},
                                            Words{fmt::format("OMPI_COMM_WORLD_RANK={}", rank), "OMPI_COMM_WORLD_SIZE=2",
-                                                 fmt::format("PMIX_NAMESPACE=job-{}", wrong), "RUNS=" + (folder_ / "named")}));
+                                                 fmt::format("PMIX_NAMESPACE=job-{}", way), "RUNS=" + (folder_ / "named")}));
     }
     for (const auto& each : all) {
       ASSERT_TRUE(each->ends(kLimit)) << each->err();
       EXPECT_EQ(each->code(), 2) << each->err();
-      EXPECT_NE(each->err().find("has no key 'epoch'"), std::string::npos) << each->err();
+      EXPECT_NE(each->err().find(said), std::string::npos) << each->err();
     }
   }
 }

@@ -1,10 +1,14 @@
 #include "run_ranks.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <fstream>
+#include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "command_line.h"
 #include "common/arguments.h"
@@ -16,10 +20,28 @@
 namespace millrace {
 namespace {
 
+// A file without the lines at which it stops to be TOML, and without what it extends.
+Value readable_lines(const std::string& file) {
+  constexpr int kMostLeftOut = 100;
+  std::ifstream stream(file, std::ios::binary);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  for (int left_out = 0; left_out <= kMostLeftOut; ++left_out) {
+    Diagnostics errors;
+    if (auto document = parse_toml(fmt::format("{}\n", fmt::join(lines, "\n")), file, errors)) return *document;
+    std::size_t at = std::min(static_cast<std::size_t>(std::max(errors.entries().front().at.line, 1)), lines.size());
+    while (at > 0 && lines[at - 1].empty()) --at;  // what is open at the end of the file began before
+    if (at == 0) break;
+    lines[at - 1].clear();
+  }
+  return Value(Table{});
+}
+
 // Where the other ranks may look for this one, though something is wrong with the file: as far as it can be read.
 std::string folder_of_runs(const CommandLine& line) {
   Diagnostics ignored;
-  Value document = read_document(line.file, {}, ignored).value_or(Value(Table{}));
+  std::optional<Value> read = read_document(line.file, {}, ignored);
+  Value document = read ? *std::move(read) : readable_lines(line.file);
   for (const std::string& set : line.overrides) apply_override(set, document, ignored);
   std::set<std::string> referred;
   const Value resolved = resolve_document(document, referred, ignored);
