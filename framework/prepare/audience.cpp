@@ -1,5 +1,7 @@
 #include "prepare/audience.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "millrace/error.h"
@@ -65,7 +67,9 @@ void Audience::listen() {
       *options_.group,
       ReportReceiver::Take{[this](int rank, const RunServices::StepReport& report) { log_->report(rank, report); },
                            [this](BadSampleEvent event) { log_->found().bad_samples.add(std::move(event)); },
-                           [this](WarningEvent event) { observers_.tell(std::move(event)); },
+                           [this](const std::set<int>& ranks, const std::string& text) {
+                             if (!warnings().contains(text)) warn(fmt::format("{}: {}", ranks_text(ranks), text));
+                           },
                            [this](int rank, std::vector<DeviceTelemetry> devices) {
                              const Lock lock(mutex_);
                              others_[rank] = std::move(devices);

@@ -1,6 +1,11 @@
 #include "report/relay.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "base/out_of_memory.h"
 #include "base/thread_name.h"
@@ -73,8 +78,59 @@ void Reporter::send(std::span<const std::byte> message) {
   group_.send(0, Group::kReports, message);
 }
 
+std::string ranks_text(const std::set<int>& ranks) {
+  constexpr std::size_t kAll = 8, kSome = 4;
+  if (ranks.size() <= kAll) return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+  return fmt::format("{} ranks ({}, ...)", ranks.size(), fmt::join(ranks.begin(), std::next(ranks.begin(), kSome), ", "));
+}
+
+JointWarnings::JointWarnings(Tell tell, const Patience& patience) : tell_(std::move(tell)), patience_(patience) {
+  thread_ = std::jthread([this] { run(); });
+}
+
+JointWarnings::~JointWarnings() {
+  const Lock lock(mutex_);
+  ends_ = true;
+  changed_.notify_all();
+}
+
+void JointWarnings::add(int rank, const std::string& text) {
+  const Lock lock(mutex_);
+  Held& held = held_[text];
+  if (held.ranks.empty()) {
+    held.due = Clock::now() + std::chrono::duration_cast<Clock::duration>(held.was_told ? patience_.later : patience_.first);
+  }
+  held.ranks.insert(rank);
+  changed_.notify_all();
+}
+
+void JointWarnings::run() {
+  name_this_thread("warnings");
+  Lock lock(mutex_);
+  while (true) {
+    const auto next = std::ranges::min_element(
+        held_, {}, [](const auto& each) { return each.second.ranks.empty() ? Clock::time_point::max() : each.second.due; });
+    const bool holds = next != held_.end() && !next->second.ranks.empty();
+    if (holds && (ends_ || next->second.due <= Clock::now())) {
+      const std::string text = next->first;
+      const std::set<int> ranks = std::exchange(next->second.ranks, {});
+      next->second.was_told = true;
+      lock.unlock();
+      tell_(ranks, text);
+      lock.lock();
+    } else if (holds) {
+      lock.wait_until(changed_, next->second.due);
+    } else if (ends_) {
+      return;
+    } else {
+      lock.wait(changed_);
+    }
+  }
+}
+
 ReportReceiver::ReportReceiver(Group& group, Take take) : group_(group), take_(std::move(take)) {
   try {
+    warnings_ = std::make_unique<JointWarnings>(take_.warning, JointWarnings::Patience());
     for (int rank = 1; rank < group.size(); ++rank) threads_.emplace_back([this, rank] { listen(rank); });
   } catch (...) {
     const Error error(ErrorKind::run, kNoThread);
@@ -121,11 +177,11 @@ void ReportReceiver::listen(int rank) {
         std::vector<DeviceTelemetry> devices = devices_in(reader);
         if (take_.devices) take_.devices(rank, std::move(devices));
       } else {
-        take_.warning({fmt::format("rank {}: {}", rank, reader.get<std::string>())});
+        warnings_->add(rank, reader.get<std::string>());
       }
     }
   } catch (...) {
-    take_.warning({fmt::format("what process {} reports cannot be taken any more: {}", rank, current_error().what())});
+    warnings_->add(rank, fmt::format("what it reports cannot be taken any more: {}", current_error().what()));
   }
 }
 

@@ -2,9 +2,12 @@
 // their devices do.
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -48,13 +51,50 @@ class RelayObserver final : public RunObserver {
   double sent_ = -kPeriod;  // TelemetryEvent::elapsed_seconds of the last one
 };
 
+std::string ranks_text(const std::set<int>& ranks);  // "rank 2", "ranks 1, 2", "511 ranks (1, 2, 3, 4, ...)"
+
+// Warnings of several ranks, each text told once: it is held for a moment, in which other ranks may say the same, and then for
+// longer. Thread-safe.
+class JointWarnings {
+ public:
+  using Seconds = std::chrono::duration<double>;
+  struct Patience {
+    Seconds first{5}, later{60};
+  };
+  using Tell = std::function<void(const std::set<int>& ranks, const std::string& text)>;  // on a thread of its own
+
+  JointWarnings(Tell tell, const Patience& patience);
+  JointWarnings(const JointWarnings&) = delete;
+  JointWarnings& operator=(const JointWarnings&) = delete;
+  ~JointWarnings();  // tells what is held
+
+  void add(int rank, const std::string& text);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Held {
+    std::set<int> ranks = {};  // not told yet
+    Clock::time_point due = {};
+    bool was_told = false;
+  };
+  void run();
+
+  const Tell tell_;
+  const Patience patience_;
+  Mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, Held> held_ MILLRACE_GUARDED_BY(mutex_);  // by text
+  bool ends_ MILLRACE_GUARDED_BY(mutex_) = false;
+  std::jthread thread_;  // last: it uses all of the above
+};
+
 // Rank 0's end: a thread for each other process. They end, and are joined, when the group was left or all others have ended.
 class ReportReceiver {
  public:
   struct Take {
     std::function<void(int rank, const RunServices::StepReport& report)> report;  // its `graph` lives during the call
     std::function<void(BadSampleEvent event)> bad_sample;
-    std::function<void(WarningEvent event)> warning;
+    JointWarnings::Tell warning;
     std::function<void(int rank, std::vector<DeviceTelemetry> devices)> devices = {};
   };
   ReportReceiver(Group& group, Take take);  // leaves the group where it throws: the threads that have begun end
@@ -65,6 +105,7 @@ class ReportReceiver {
   void listen(int rank);
   Group& group_;
   const Take take_;
+  std::unique_ptr<JointWarnings> warnings_;
   std::vector<std::jthread> threads_;
 };
 

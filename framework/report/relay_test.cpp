@@ -1,9 +1,12 @@
 #include "report/relay.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "millrace/error.h"
 #include "testkit/few_addresses.h"
@@ -59,6 +62,57 @@ TEST(ReportReceiver, OfMoreThreadsThanTheSystemStartsIsAnErrorAndNoCrash) {
   EXPECT_TRUE(group.why().starts_with("the system starts no more threads")) << group.why();
 }
 #endif
+
+using Seconds = JointWarnings::Seconds;
+
+// What was told.
+struct Told {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::string> texts;
+
+  JointWarnings::Tell tell() {
+    return [this](const std::set<int>& ranks, const std::string& text) {
+      const std::lock_guard lock(mutex);
+      texts.push_back(fmt::format("{}: {}", ranks_text(ranks), text));
+      changed.notify_all();
+    };
+  }
+  void wait_for(std::size_t count) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return texts.size() >= count; });
+  }
+};
+
+TEST(JointWarnings, OfSeveralRanksAreToldOnceWithTheRanks) {
+  Told told;
+  {
+    JointWarnings warnings(told.tell(), {Seconds(3600), Seconds(3600)});
+    for (const int rank : {3, 1, 3}) warnings.add(rank, "the disk is full");
+    warnings.add(2, "the disk is slow");
+  }
+  EXPECT_EQ(told.texts, (std::vector<std::string>{"ranks 1, 3: the disk is full", "rank 2: the disk is slow"}));
+}
+
+TEST(JointWarnings, AreToldWithoutWaitingForTheEndAndThenHeldForLonger) {
+  Told told;
+  {
+    JointWarnings warnings(told.tell(), {Seconds(0), Seconds(3600)});
+    warnings.add(1, "the disk is full");
+    told.wait_for(1);
+    for (const int rank : {2, 3}) warnings.add(rank, "the disk is full");
+    warnings.add(2, "the disk is slow");
+    told.wait_for(2);
+  }
+  EXPECT_EQ(told.texts,
+            (std::vector<std::string>{"rank 1: the disk is full", "rank 2: the disk is slow", "ranks 2, 3: the disk is full"}));
+}
+
+TEST(JointWarnings, OfManyRanksSayHowMany) {
+  std::set<int> ranks;
+  for (int rank = 1; rank < 512; ++rank) ranks.insert(rank);
+  EXPECT_EQ(ranks_text(ranks), "511 ranks (1, 2, 3, 4, ...)");
+}
 
 }  // namespace
 }  // namespace millrace

@@ -77,13 +77,12 @@ void gather_warnings(PreparedRun& run) {
   for (const std::string& text : mine) writer.put(std::string_view(text));
   const auto all = group->all_gather(Group::kRun, writer.bytes());
   if (!run.options.is_first()) return;
-  std::map<std::string, std::vector<std::size_t>> others;  // by text, the ranks that found it
+  std::map<std::string, std::set<int>> others;  // by text, the ranks that found it
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    for (WireReader reader(all[rank]); !reader.is_done();) others[reader.get<std::string>()].push_back(rank);
+    for (WireReader reader(all[rank]); !reader.is_done();) others[reader.get<std::string>()].insert(static_cast<int>(rank));
   }
   for (const auto& [text, ranks] : others) {
-    if (mine.contains(text)) continue;
-    run.audience.warn(fmt::format("{} {}: {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "), text));
+    if (!mine.contains(text)) run.audience.warn(fmt::format("{}: {}", ranks_text(ranks), text));
   }
 }
 

@@ -51,6 +51,19 @@ class Ranks : public testing::Test {
     for (int rank = 0; rank < ranks; ++rank) all.push_back(std::make_unique<RunningProgram>(ranked(runs, rank, ranks, more)));
     return all;
   }
+  // Three ranks of one size, of which those from `first` on say run.memory = `memory`.
+  std::vector<std::unique_ptr<RunningProgram>> started_with_memory(const std::string& runs, int first, const char* memory,
+                                                                   const Words& more = {}) const {
+    std::vector<std::unique_ptr<RunningProgram>> all;
+    for (const int rank : {0, 1, 2}) {
+      Words words = ranked(runs, rank, 3, {"--devices", "cpu*3"});
+      words.insert(words.end(), {"--set", "train.batch.size=42", "--set", "validate.batch.size=51"});
+      if (rank >= first) words.insert(words.end(), {"--set", fmt::format("run.memory={}", memory)});
+      words.insert(words.end(), more.begin(), more.end());
+      all.push_back(std::make_unique<RunningProgram>(words));
+    }
+    return all;
+  }
   // "": there are none, as after a fault before there was a folder of runs.
   std::string weights(const std::string& runs) const {
     const std::string folder = folder_ / runs;
@@ -569,14 +582,7 @@ TEST_F(Ranks, ACheckTellsTheWarningsOfAllOnceAndEndsAllInGoodOrder) {
   const std::pair<int, std::string> ways[] = {
       {0, "warning: the run needs "}, {1, "warning: ranks 1, 2: the run needs "}, {2, "warning: rank 2: the run needs "}};
   for (const auto& [first, said] : ways) {  // the first rank that is short of memory
-    std::vector<std::unique_ptr<RunningProgram>> all;
-    for (const int rank : {0, 1, 2}) {
-      const Words shares = {"--set", "train.batch.size=42", "--set", "validate.batch.size=51"};  // of one size
-      Words words = ranked("check", rank, 3, {"--check", "--devices", "cpu*3"});
-      words.insert(words.end(), shares.begin(), shares.end());
-      if (rank >= first) words.insert(words.end(), {"--set", "run.memory=1MiB"});
-      all.push_back(std::make_unique<RunningProgram>(words));
-    }
+    const auto all = started_with_memory("check", first, "1MiB", {"--check"});
     for (const auto& each : all) {
       ASSERT_TRUE(each->ends(kLimit)) << each->err();
       EXPECT_EQ(each->code(), 0) << each->err();
@@ -587,6 +593,18 @@ TEST_F(Ranks, ACheckTellsTheWarningsOfAllOnceAndEndsAllInGoodOrder) {
     EXPECT_NE(all[0]->out().find("no mistakes found, 1 warning\n"), std::string::npos) << all[0]->out();
     EXPECT_EQ(all[1]->err() + all[2]->err(), "");
   }
+}
+
+TEST_F(Ranks, ARunTellsTheWarningsOfAllOnce) {
+  keep_to_two_cores();
+  const auto all = started_with_memory("warns", 1, "1MiB");
+  for (const auto& each : all) {
+    ASSERT_TRUE(each->ends(kLimit)) << each->err();
+    EXPECT_EQ(each->code(), 0) << each->err();
+  }
+  const std::string told = all[0]->err();
+  EXPECT_NE(told.find("warning: ranks 1, 2: the run needs "), std::string::npos) << told;
+  EXPECT_EQ(told.find("the run needs "), told.rfind("the run needs ")) << told;
 }
 
 TEST_F(Ranks, DevicesOfAllHostsAreOneTable) {
