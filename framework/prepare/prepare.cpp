@@ -446,7 +446,7 @@ void prepare_all(PreparedRun& run) {
     require_allowed(compare_with_checkpoint(*run.resume_point, run.record(), pipeline), run.options.resume.allow_change,
                     pipeline.title(), run.resume_point->path.string());
   }
-  run.audience.warn_once(warning_of_limit(pipeline.run.memory));
+  if (std::string text = warning_of_limit(pipeline.run.memory); !text.empty()) run.audience.warn(std::move(text));
   compile(run, kept);
   for (const auto& figure : {best_figure(pipeline), pipeline.stop.figure, pipeline.plateau.figure}) {
     if (figure) require_figure(*figure, run.builds);

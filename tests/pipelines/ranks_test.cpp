@@ -607,6 +607,17 @@ TEST_F(Ranks, ARunTellsTheWarningsOfAllOnce) {
   EXPECT_EQ(told.find("the run needs "), told.rfind("the run needs ")) << told;
 }
 
+// Machines may have different amounts.
+TEST_F(Ranks, EachSaysThatItsMachineHasLessMemoryThanTheRunMayTake) {
+  const auto all = started_with_memory("less", 1, "4096 TiB", {"--check"});
+  for (const auto& each : all) {
+    ASSERT_TRUE(each->ends(kLimit)) << each->err();
+    EXPECT_EQ(each->code(), 0) << each->err();
+  }
+  const std::string told = all[0]->err();
+  EXPECT_TRUE(told.starts_with("warning: ranks 1, 2: run.memory = \"4096 TiB\" is more than the ")) << told;
+}
+
 TEST_F(Ranks, DevicesOfAllHostsAreOneTable) {
   const std::string port = std::to_string(20'000 + ::getpid() % 12'000);  // below those that the system gives out
   std::vector<std::unique_ptr<RunningProgram>> all;
