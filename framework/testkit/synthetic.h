@@ -19,8 +19,9 @@ namespace millrace::conformance {
 inline constexpr ImageShape kImage{8, 8, 3};
 inline constexpr std::uint32_t kSamples = 24;
 
-// A grey JPEG file, 8 x 8 blocks of one level each (baseline, written by hand: no library is at hand that knows JPEG).
-std::vector<std::uint8_t> grey_jpeg(int height, int width, std::uint8_t level);
+// A grey JPEG file, 8 x 8 blocks of one level each (baseline, written by hand: no library is at hand that knows JPEG). The first
+// has `level`, and each next one `step` more.
+std::vector<std::uint8_t> grey_jpeg(int height, int width, std::uint8_t level, int step = 0);
 
 // A folder with two classes of images, made once: first/0.jpg ...; beside the classes lies what write_archives() writes.
 // It goes with the process that made it; processes forked from that one may use it.

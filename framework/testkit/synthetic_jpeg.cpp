@@ -57,11 +57,11 @@ void write_difference(Writer& writer, int difference) {
 
 }  // namespace
 
-std::vector<std::uint8_t> grey_jpeg(int height, int width, std::uint8_t level) {
+std::vector<std::uint8_t> grey_jpeg(int height, int width, std::uint8_t level, int step) {
   Writer writer;
   write_header(writer, height, width);
   const int blocks = ((height + 7) / 8) * ((width + 7) / 8);
-  for (int block = 0; block < blocks; ++block) write_difference(writer, block == 0 ? level - 128 : 0);
+  for (int block = 0; block < blocks; ++block) write_difference(writer, block == 0 ? level - 128 : step);
   writer.pad();
   writer.bytes({0xff, 0xd9});  // end of image
   return writer.take();
