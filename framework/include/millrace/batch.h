@@ -49,8 +49,7 @@ struct BatchImages {
   // keeps the set reads only those `pixels` that it does not have yet. -1: none.
   std::int32_t resident_set = -1;
 
-  // For a stage after `batch` that changes pixels in their slots: devices read them from then on, and where they come from is
-  // not known any more, in any slot.
+  // For a stage after `batch` that changes pixels: devices read them again, and no slot knows its source any more.
   std::uint8_t* change_pixels() {
     source_maps = nullptr;
     return change_colours();
@@ -89,8 +88,7 @@ class Batch : public Payload, public BatchImages, public BatchTruth {
   std::uint64_t step = 0;   // global, from 0; Packet::sequence of its chunks
   std::uint64_t pass = 0;   // how often the graph has begun again from a step that it had done, as validation does
   std::uint32_t count = 0;  // slots in use, <= capacity; less only in an epoch's last batch
-  // This process has slots first_slot ... first_slot + count - 1 of the global batch's global_count. In a run of one process: 0
-  // and count.
+  // This process has slots first_slot ... first_slot + count - 1 of the global batch's global_count; alone: 0 and count.
   std::uint32_t first_slot = 0, global_count = 0;
   std::span<Sample> samples;  // capacity
   double weight = 0;          // sum of weights[0 ... count); valid when complete
@@ -157,8 +155,8 @@ class Predictions : public Payload {
 // REQUIRES: the site has a network.
 LayerPort find_output(const StageSite& site, std::string_view key, std::string_view name);
 
-// Hands predictions to a sink in order of the source, each when its values are there, on a thread of its own, which may block:
-// `forward` waits for predictions to come back. After stop() or an error, which ends the run, nothing is handed over.
+// Hands predictions to a sink in order of the source, each when its values are there, on a thread of its own. That may block:
+// `forward` waits for predictions to come back. An error ends the run. After it, and after stop(), nothing is handed over.
 class PredictionLine {
  public:
   using Write = std::function<void(const Predictions& share)>;

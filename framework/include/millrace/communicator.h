@@ -38,9 +38,8 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  // Sums one bucket over all replicas of all processes, in place, to the same bits everywhere. `buckets`: that bucket of every
-  // local replica, in replica order. Waits on its streams for each `ready`, and replaces it by the event after which the sum is
-  // there.
+  // Sums one bucket over all replicas of all processes, in place, to the same bits everywhere. `buckets`: that of every local
+  // replica, in their order. Its streams wait for each `ready`; then that is the event after which the sum is there.
   virtual void all_reduce(std::span<const Ref<GradientBucket>> buckets) = 0;
 
   // Throws Error(device) if a sum has failed; one whose event is complete can no longer fail. Thread-safe.

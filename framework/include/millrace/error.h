@@ -1,7 +1,7 @@
 // Errors: what a library below `main` throws, and how a message gains its context on the way up.
 //
-// Only `main` ends the process. Everything else throws `Error`; each level that knows something the level below did not
-// (the stage's name, the sample's URL, the pipeline's file) adds it with `in()` and throws on.
+// Only `main` ends the process. Everything else throws `Error`; each level adds by `in()` what the one below did not know, such
+// as the stage's name or the pipeline's file, and throws on.
 //
 //   catch (Error& error) { error.in("stage 'train.decode_image'"); throw; }
 #pragma once

@@ -67,9 +67,8 @@ class PortableLayer {
  public:
   virtual ~PortableLayer() = default;
 
-  // The output's shape and the parameters; unless overridden, a shape inferred from the first input's and no parameters. Both
-  // throw Error(usage) about shapes; name and position are added by the caller. A layer that computes differently for some shapes
-  // gives back another one in LayerPlan::portable.
+  // The output's shape and the parameters; by default infer() of the first input, and none. Both throw Error(usage) for shapes
+  // that do not fit; the caller adds name and position. For some shapes LayerPlan::portable may be another layer.
   virtual LayerPlan plan(const std::vector<Shape>& inputs) const;
   virtual Shape infer(const Shape& input) const { return input; }
   virtual void forward(Pass& pass) const = 0;
@@ -84,8 +83,7 @@ class LayerAttributes {
   // Another name that the field has for it, "swish": a mistake is answered with name(), and the text says it too. After text().
   LayerAttributes& also_called(std::string_view value);
   LayerAttributes& inputs(int least, int most);  // how many it takes; one and one unless said
-  // Names in the order of ports: the first is LayerPlan::output, the others are LayerPlan::more_outputs. One called "out" unless
-  // said. All of them carry values.
+  // Names of the ports: LayerPlan::output, then LayerPlan::more_outputs. One, "out", unless said. All of them carry values.
   LayerAttributes& outputs(const std::vector<std::string>& names);
   LayerAttributes& example(std::string_view table, std::vector<Shape> inputs);  // see LayerExample
 

@@ -33,9 +33,9 @@
 // weights: their quotient is what is reported as loss. The gradient is that of loss / divisor, where the divisor is the weight of
 // the global batch, or 1 where gradients are to be added up.
 //
-// A loss of a whole image takes several calls, with tensors of its own between them. So Dice: a row writes a map(), a sum adds it
-// up over an image's places to a total(), a row reads the total. A row without a tensor that has places is computed once an
-// image: a figure that it writes stands at the image's first place, and a call before it has written the figure at every place.
+// A loss of a whole image takes several calls with tensors between them. Dice: a row writes a map(), a sum adds it up over an
+// image's places to a total(), a row reads that. A row without a tensor of places is computed once an image and writes a figure
+// at the image's first place alone, so a call before it has to write the figure at every place.
 #pragma once
 
 #include <memory>

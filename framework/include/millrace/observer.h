@@ -49,8 +49,7 @@ struct RunStart {
   double epochs = 0;
   std::uint64_t first_step = 1, steps = 0, steps_per_epoch = 0;  // the first and the last step of this run
   std::size_t replicas = 0;
-  // The run resumes from a checkpoint: `folder` has the files that it has written before. What they say of steps from
-  // first_step on is superseded.
+  // From a checkpoint: what the files in `folder` say of steps from first_step on is superseded.
   bool resumed = false;
   std::filesystem::path checkpoint;  // that the run resumes from; empty: it begins
   double elapsed_seconds = 0;
@@ -172,9 +171,9 @@ enum class Delivery {
   latest,  // the run never waits: steps and ticks are dropped where the observer is slow
 };
 
-// Each observer is called on a thread of its own, in the order of what happened: start() first and end() last, but warning() may
-// come before and after. With Delivery::all an error in start() ends the run, and one in end() makes it fail; after any other
-// error the run warns once and tells the observer nothing more.
+// Each observer is called on a thread of its own, in the order of what happened: start() first and end() last, but for warning(),
+// which may come before and after. With Delivery::all an error in start() ends the run, and one in end() makes it fail. After any
+// other error the run warns, and tells the observer nothing more.
 class RunObserver {
  public:
   virtual ~RunObserver() = default;

@@ -15,9 +15,8 @@
 //   };
 //   MILLRACE_PLUGIN("heavy_ball", "1.0", "Momentum.") { registry.add_optimizer<HeavyBall>(); }
 //
-// An optimizer of scope `matrix` also has `NewtonSchulz newton_schulz() const`.
-//
 // kernel() gives the numbers of one update; bias corrections and whatever else depends on the step are computed here, in double.
+// An optimizer of scope `matrix` also has `NewtonSchulz newton_schulz() const`.
 #pragma once
 
 #include <functional>
@@ -61,8 +60,7 @@ class OptimizerDescription {
     kept_.push_back(std::move(kept));
     return *this;
   }
-  // The parameter that a schedule may replace from step to step (UpdateTime::momentum): the optimizer is made again with a value
-  // above 0 and below 1.
+  // The parameter that a schedule may set (UpdateTime::momentum): the optimizer is made again, with a value above 0 and below 1.
   OptimizerDescription& momentum(double Params::*value) { return momentum_ = value, *this; }
   ParamSet<Params> params;
 

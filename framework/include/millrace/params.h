@@ -23,8 +23,7 @@
 //   std::vector of such a struct                  a list of tables: add(), or add_list()
 //   Value                                         anything, which only the reader of the field understands
 //
-// Another type does not compile, and one line says why. Defaults are the struct's own initialisers. A parameter without a
-// meaningful default is marked required().
+// Another type does not compile, and one line says why. The struct's initialisers are the defaults; or say required().
 #pragma once
 
 #include <cstdint>
@@ -53,8 +52,8 @@ class ParamRef {
   ParamRef& text(std::string_view text);
   ParamRef& unit(std::string_view unit);
   ParamRef& range(double low, double high = std::numeric_limits<double>::infinity());  // both included
-  // A text may be one of these alone. An integer may be one of these words as well, such as "auto", which is read as 0. In a
-  // list of numbers these are words that become numbers before it is read.
+  // What a text may be. An integer may also be one of these words, such as "auto", which is read as 0; so may a list of numbers,
+  // such as "median-frequency", in whose place numbers stand before it is read.
   ParamRef& choices(std::initializer_list<std::string_view> names);
   ParamRef& choices(std::vector<std::string> names);
   // For a text with choices: what the message says of a wrong one that holds `word`, in any case, instead of the nearest choice.
@@ -62,13 +61,13 @@ class ParamRef {
   ParamRef& required();
   // The parameter has an effect only where this key is written, or is one of these texts. Called again: or that one.
   ParamRef& only_with(std::string_view key, std::initializer_list<std::string_view> values = {});
-  // One of the keys of its table that say the same and exclude each other: two in one file are a mistake; one of a file that
-  // extends another, or of --set, takes the other's place.
+  // Keys of a table that say the same exclude each other: two in one file are a mistake; one of --set, or of a file that extends
+  // another, takes the other's place.
   ParamRef& alternative(std::string_view says);
   // A list may also be written as one text or number. A table may also be written as the first of its members alone, as
   // `learning_rate = 0.1` stands for `learning_rate = { initial = 0.1 }`.
   ParamRef& or_one();
-  // A run that goes on from a checkpoint may have another value and is not asked about it: results do not depend on it.
+  // Results do not depend on it: a run that resumes may have another value.
   ParamRef& may_change();
   // Recipes in files of weights (detail/recipes.h) may set it. REQUIRES: no value, of a table no member, names a file, a folder,
   // a URL, a program or a variable of the environment.

@@ -2,15 +2,11 @@
 //
 //   MILLRACE_PLUGIN("invert", "1.0", "Inverts colours.") { registry.add_stage<Invert>(); }  // a stage, see stage.h
 //
-// What a plugin registers stands in a header of its own: stage.h and source.h come with this one, layer.h, loss.h, optimizer.h,
-// observer.h, storage.h and communicator.h are included beside it.
+// stage.h and source.h come with this header; include layer.h, loss.h, optimizer.h, observer.h, storage.h or communicator.h for
+// other types. In a library of several folders a source of each says MILLRACE_PART { registry.add_optimizer<Sgd>(); }, and
+// MILLRACE_PLUGIN says register_parts(registry).
 //
-// A library that is made from several folders: each says, in one source,
-//   MILLRACE_PART { registry.add_optimizer<Sgd>(); }
-// and the library's MILLRACE_PLUGIN says register_parts(registry).
-//
-// A library that has registered its types stays loaded until the program ends, so that objects and exceptions of it may outlive
-// the registry.
+// A library that has registered types stays loaded until the program ends: its objects and exceptions may outlive the registry.
 #pragma once
 
 #include <concepts>
@@ -25,11 +21,9 @@ namespace millrace {
 
 struct RegistryContent;
 
-// Everything that can be named in a pipeline: a catalogue of each kind. Filled by plugins (util/load_plugins.h) and, for the
-// built-in layers, by the framework; read-only and thread-safe from then on. There is no global registry; each program makes its
-// own.
+// Everything that a pipeline can name: a catalogue of each kind. Plugins fill it (util/load_plugins.h); from then on it is
+// read-only and thread-safe. There is no global registry; each program makes its own.
 //
-//   registry.add_stage<Invert>();
 //   registry.add(StorageType{{"s3", "Objects of S3"}, std::make_shared<S3>()});
 //   if (const StageType* type = registry.stages().find("invert")) use(*type);
 class Registry {

@@ -1,6 +1,5 @@
 // Samples: images with labels, numbers or targets, on their way from the source to the network. All memory of a sample belongs to
-// its slot in a circulating Batch (batch.h) and is reused: in steady state nothing is allocated for a sample, nothing is
-// gathered, and no lock is taken. What a sample is made of has headers in detail/.
+// its slot in a circulating Batch (batch.h) and is reused: in steady state nothing is allocated, and no lock is taken.
 //
 //   void process(millrace::Sample& sample, millrace::Draw& draw) override {  // of a SampleTransform that is_random() (stage.h)
 //     if (!draw.chance(0.5)) return;
@@ -79,8 +78,7 @@ class Sample : public SampleOrigin, public SampleState {
 
   // A buffer for an image of this shape, other than that of image(); the batch's own slot where the shape is the batch's.
   Image new_image(ImageShape shape);
-  // Makes a buffer from new_image() the sample's image. Drops a pending record and clears resident(). A decoder, which makes the
-  // first image, knows its source.
+  // Makes a buffer from new_image() the sample's image. Drops a pending record; clears resident(). A decoder knows the source.
   void set_image(const Image& image, const SourceMap& source = {});
   // An image made of the one before: its pixel p shows what that one showed at to_before(p), borders apart. source_map() follows.
   void set_image(const Image& image, const AffineMap& to_before);
@@ -113,10 +111,10 @@ class Sample : public SampleOrigin, public SampleState {
 
 // Centres the window in the image (centre.h), by the record, once after set_image(). Stages that edit the record call it first.
 void place_window(Sample& sample, ImageShape window);
-// Executes a pending record on the host, for image and target: before pixels are cut out, resampled, or changed by where they
-// are. The image keeps its size and is mirrored about its own middle; the window, seen in its middle, shows what the record
-// yields, but for the pixel by which a window may miss the middle. What recolours each pixel alone need not call it; what a shift
-// uncovers then keeps its fill. A `window` that is not static: the whole image.
+// Executes a pending record on the host, for image and target. Stages call it that cut out or resample pixels, or change them by
+// their position; those that recolour each pixel alone need not, and what a shift uncovers keeps its fill. The image keeps its
+// size and is mirrored about its own middle. The window in its middle then shows what the record yields, or a pixel beside that
+// where it cannot lie in the middle. A `window` that is not static: the whole image.
 void execute_pending(Sample& sample, ImageShape window);
 // The same where the window alone is wanted: the image becomes what the record yields.
 void apply_pending(Sample& sample, ImageShape window);

@@ -46,12 +46,12 @@ class Source : public Stage {
   virtual std::uint32_t numbers() const { return 0; }              // that each sample has to be predicted
   virtual bool has_rows() const { return false; }          // a sample has any number of rows of numbers() each, such as boxes
   virtual std::uint64_t fingerprint() const { return 0; }  // another one when a sample may have changed; 0: it cannot tell
-  // A hash of names below the root, labels and order: the same where the data have been moved. A run resumes with the same one.
-  // The default knows the labels alone.
+  // A hash of names below the root, labels and order, which a run must have again to resume; moving the data keeps it. The
+  // default knows the labels alone.
   virtual std::uint64_t listing_hash() const;
 
-  // Fills url, encoded, label and all else that the source knows of the sample key.index. Runs on several I/O threads at once and
-  // may block. ErrorKind::content: a bad sample, as read_sample_file() (files.h) says of a missing file. Others end the run.
+  // Fills url, encoded, label and all else that is known of the sample key.index. On several I/O threads at once; may block.
+  // Throws ErrorKind::content for a bad sample, as read_sample_file() (files.h) does for a missing file; others end the run.
   virtual void read(Sample& sample) = 0;
 
   const SourceParams& sampling() const { return sampling_; }

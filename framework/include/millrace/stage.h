@@ -26,10 +26,9 @@
 //   };
 //   MILLRACE_PLUGIN("invert", "1.0", "Inverts colours.") { registry.add_stage<Invert>(); }
 //
-// Life of a stage: the constructor validates everything and is cheap; open() may touch data; then process() as often as
-// packets arrive; then stop(), which may be called twice and without open(). Constructors, open() and process() throw Error;
-// the framework adds pipeline, stage and sample. Nothing here may block a worker for long: waiting belongs into Source::read
-// (which has threads of its own) or after Output::hold().
+// Life of a stage: the constructor checks everything and is cheap; open() may touch data; process() is called for each packet;
+// stop() ends it, also twice or without open(). All but stop() may throw Error; the framework adds pipeline, stage and sample. No
+// call may block a worker for long: wait in Source::read(), which has threads of its own, or after Output::hold().
 #pragma once
 
 #include <cstdint>
@@ -50,9 +49,9 @@
 
 namespace millrace {
 
-// Where a stage stands, and the run. A constructor takes the least that it needs: a StageSite, which every stage may take; a
-// DataContext, after a source; or a StepContext, after `batch`. One that takes more than is known where the stage stands does not
-// compile or is refused before the run. They may be copied and kept: what their pointers lead to lives as long as the stage.
+// Where a stage stands, and the run. A constructor may take a StageSite; after a source also a DataContext, after `batch` also a
+// StepContext. One that takes more than is known there does not compile, or is refused before the run. Copies may be kept: what
+// their pointers lead to lives as long as the stage.
 struct StageSite {
   std::string graph;                   // "train"
   std::string name;                    // "augment": the table's name, not the stage's type
@@ -144,8 +143,8 @@ class Stage : public StepHooks {  // StepHooks: what only stages that work on de
   virtual std::optional<TargetSpec> target() const { return {}; }  // that it emits; none: as it arrives
   virtual std::size_t memory_bound() const { return 0; }           // bytes of the host beyond the circulating batches, at most
 
-  // What a checkpoint holds of the stage, besides parameters, their states and the step: text that the stage alone understands.
-  // The first of several instances speaks for all. Called between steps; restore() before the first packet, with no empty text.
+  // What a checkpoint holds of the stage, beside parameters, states and step: text that the stage alone reads; "": nothing. The
+  // first of several instances speaks for all. save() is called between steps; restore() before the first packet, with no "".
   virtual std::string save() const { return {}; }
   virtual void restore(std::string_view /*saved*/) {}
 };
@@ -158,11 +157,9 @@ class SampleTransform : public Stage {
   void process(int port, Packet packet, Output& output) final;
   ImageShape image_shape() const override { return site_.image; }  // keeps the shape unless overridden
 
-  // Whether it may draw, with these parameters: then it is refused before a cache. One that draws and says false ends the run
-  // (ErrorKind::usage).
+  // Whether it may draw, with these parameters; then it is refused before a cache. Drawing without it is ErrorKind::usage.
   virtual bool is_random() const { return false; }
-  // Whether it may change pixels, with these parameters, and not by the record alone: then it is refused after a cache that is
-  // on_device().
+  // Whether it may change pixels other than by the record; then it is refused after a cache that is on_device().
   virtual bool changes_pixels() const { return false; }
 
  private:
@@ -200,8 +197,7 @@ class StageAttributes {
   // The stage may stand in a recipe. REQUIRES: with any values of its keys in_recipes(), it reads and writes nothing but packets,
   // or, of a sink, the file or folder that another key names.
   StageAttributes& in_recipes(RecipeRole role, RecipeEffect effect = RecipeEffect::none);
-  // Which results of a network --predict may have a sink write: "classes" of images, a "map" of classes of pixels, an "image" or
-  // "numbers".
+  // The results that --predict may have this sink write: "classes" of images, a "map" of classes, an "image", "numbers".
   StageAttributes& writes(std::initializer_list<std::string_view> results);
   // A table that checks make the stage from, and the images that then arrive; of a source, what fills its ${folder}.
   StageAttributes& example(std::string_view table, ImageShape image = {8, 8, 3});              // "chance = 1"

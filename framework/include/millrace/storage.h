@@ -1,5 +1,5 @@
-// Where bytes come from, and where some storages take them: one Storage for each URL scheme ("file", "s3", "https"). Sources name
-// what they read by URL and never open files themselves. A URL without "://" is a path of the scheme "file".
+// Where bytes come from, and where some go: one Storage for each URL scheme ("file", "s3", "https"). Sources name what they read
+// by URL and never open files themselves. A URL without "://" is a path of the scheme "file".
 //
 //   class Hello : public millrace::Storage {  // the URL hello://anything holds one object of five bytes
 //    public:
