@@ -64,16 +64,18 @@ void Audience::share() {
 void Audience::listen() {
   if (options_.group == nullptr || !options_.is_first()) return;
   receiver_ = std::make_unique<ReportReceiver>(
-      *options_.group,
-      ReportReceiver::Take{[this](int rank, const RunServices::StepReport& report) { log_->report(rank, report); },
-                           [this](BadSampleEvent event) { log_->found().bad_samples.add(std::move(event)); },
-                           [this](const std::set<int>& ranks, const std::string& text) {
-                             if (!warnings().contains(text)) warn(fmt::format("{}: {}", ranks_text(ranks), text));
-                           },
-                           [this](int rank, std::vector<DeviceTelemetry> devices) {
-                             const Lock lock(mutex_);
-                             others_[rank] = std::move(devices);
-                           }});
+      *options_.group, ReportReceiver::Take{[this](int rank, std::uint64_t pass, const RunServices::StepReport& report) {
+                                              log_->report(rank, pass, report);
+                                            },
+                                            [this](BadSampleEvent event) { log_->found().bad_samples.add(std::move(event)); },
+                                            [this](const std::set<int>& ranks, const std::string& text) {
+                                              if (!warnings().contains(text))
+                                                warn(fmt::format("{}: {}", ranks_text(ranks), text));
+                                            },
+                                            [this](int rank, std::vector<DeviceTelemetry> devices) {
+                                              const Lock lock(mutex_);
+                                              others_[rank] = std::move(devices);
+                                            }});
 }
 
 std::vector<DeviceTelemetry> Audience::devices_of_others() const {

@@ -26,7 +26,7 @@ void BadSamples::add(BadSampleEvent event) {
   const RunState::BadSample sample{event.graph, event.epoch, event.position, event.attempt};
   ahead_.insert(sample);
   if (event.action == "skipped") ++skipped_[event.graph];
-  if (told_before_.erase(sample) > 0) return;
+  if (told_.erase(sample) > 0) return;
   event.count = ++count_;
   observers_.tell(std::move(event));
 }
@@ -71,7 +71,14 @@ void BadSamples::restore(const RunState& state) {
   const Lock lock(mutex_);
   count_ = state.bad_samples;
   ahead_.insert(state.bad_and_ahead.begin(), state.bad_and_ahead.end());
-  told_before_ = ahead_;
+  told_ = ahead_;
+}
+
+void BadSamples::comes_again(std::string_view graph) {
+  const Lock lock(mutex_);
+  for (const RunState::BadSample& sample : ahead_) {
+    if (sample.graph == graph) told_.insert(sample);
+  }
 }
 
 void BadSamples::done(std::string_view graph, std::uint64_t epoch, std::uint64_t position) {
@@ -80,7 +87,7 @@ void BadSamples::done(std::string_view graph, std::uint64_t epoch, std::uint64_t
     return sample.graph == graph && std::pair(sample.epoch - 1, sample.position) < std::pair(epoch, position);
   };
   std::erase_if(ahead_, is_done);
-  std::erase_if(told_before_, is_done);
+  std::erase_if(told_, is_done);
 }
 
 }  // namespace millrace

@@ -59,4 +59,16 @@ void EpochSums::forget(std::string_view graph, std::uint64_t epoch) {
   epochs_.erase({std::string(graph), epoch});
 }
 
+void EpochSums::begin_pass(std::string_view graph) {
+  const Lock lock(mutex_);
+  ++passes_[std::string(graph)];
+  std::erase_if(epochs_, [&](const auto& each) { return each.first.first == graph; });
+}
+
+std::uint64_t EpochSums::passes(std::string_view graph) const {
+  const Lock lock(mutex_);
+  const auto found = passes_.find(graph);
+  return found == passes_.end() ? 0 : found->second;
+}
+
 }  // namespace millrace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -42,10 +43,16 @@ class EpochSums {
   void restore(std::string_view graph, std::uint64_t epoch, GraphSums sums);  // of a run that goes on
   void forget(std::string_view graph, std::uint64_t epoch);
 
+  // What an earlier pass of the graph has measured, which was stopped or tried, is forgotten. All processes call it, and in none
+  // of them the graph runs.
+  void begin_pass(std::string_view graph);
+  std::uint64_t passes(std::string_view graph) const;  // that have begun
+
  private:
   const std::optional<Shape> output_;
   mutable Mutex mutex_;
   std::map<std::pair<std::string, std::uint64_t>, GraphSums> epochs_ MILLRACE_GUARDED_BY(mutex_);
+  std::map<std::string, std::uint64_t, std::less<>> passes_ MILLRACE_GUARDED_BY(mutex_);  // by graph
 };
 
 }  // namespace millrace

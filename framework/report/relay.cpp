@@ -34,9 +34,15 @@ std::vector<DeviceTelemetry> devices_in(WireReader& reader) {
 
 }  // namespace
 
-void Reporter::send(const RunServices::StepReport& report) {
+void Reporter::send(const RunServices::StepReport& report, std::uint64_t pass) {
   WireWriter writer;
-  writer.put(Kind::report).put(report.graph).put(report.epoch).put(report.step).put(report.stream_hash).put(report.samples);
+  writer.put(Kind::report)
+      .put(pass)
+      .put(report.graph)
+      .put(report.epoch)
+      .put(report.step)
+      .put(report.stream_hash)
+      .put(report.samples);
   writer.put(report.sums.values);
   writer.put(report.auxiliary.size());
   for (const auto& [name, sums] : report.auxiliary) writer.put(name).put(sums.values);
@@ -152,6 +158,7 @@ void ReportReceiver::listen(int rank) {
       WireReader reader(message);
       const auto kind = reader.get<Kind>();
       if (kind == Kind::report) {
+        const auto pass = reader.get<std::uint64_t>();
         const auto graph = reader.get<std::string>();
         RunServices::StepReport report{.graph = graph, .loss = nullptr, .sums = {}};
         report.epoch = reader.get<std::uint64_t>();
@@ -163,7 +170,7 @@ void ReportReceiver::listen(int rank) {
           StepSums& sums = report.auxiliary[reader.get<std::string>()];
           sums.values = reader.list<double>();
         }
-        take_.report(rank, report);
+        take_.report(rank, pass, report);
       } else if (kind == Kind::bad_sample) {
         BadSampleEvent event;
         for (std::string* text : {&event.graph, &event.place, &event.path, &event.member}) *text = reader.get<std::string>();
@@ -185,10 +192,10 @@ void ReportReceiver::listen(int rank) {
   }
 }
 
-std::unique_ptr<JointReports::Report> JointReports::add(int rank, const RunServices::StepReport& report) {
-  const std::pair key(std::string(report.graph), report.step);
+std::unique_ptr<JointReports::Report> JointReports::add(int rank, std::uint64_t pass, const RunServices::StepReport& report) {
+  const Step key{std::string(report.graph), pass, report.step};
   std::map<int, Report>& reports = open_[key];
-  reports[rank] = {key.first, report};
+  reports[rank] = {key.graph, report};
   if (reports.size() < processes_) return nullptr;
   auto whole = std::make_unique<Report>(std::move(reports.begin()->second));
   for (auto next = std::next(reports.begin()); next != reports.end(); ++next) {

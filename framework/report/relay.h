@@ -3,7 +3,9 @@
 #pragma once
 
 #include <chrono>
+#include <compare>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -26,7 +28,7 @@ namespace millrace {
 class Reporter {
  public:
   explicit Reporter(Group& group) : group_(group) {}
-  void send(const RunServices::StepReport& report);
+  void send(const RunServices::StepReport& report, std::uint64_t pass);  // see JointReports
   void send(const BadSampleEvent& event);
   void send(const WarningEvent& event);
   void send(std::span<const DeviceTelemetry> devices);
@@ -92,7 +94,8 @@ class JointWarnings {
 class ReportReceiver {
  public:
   struct Take {
-    std::function<void(int rank, const RunServices::StepReport& report)> report;  // its `graph` lives during the call
+    // The report's `graph` lives during the call.
+    std::function<void(int rank, std::uint64_t pass, const RunServices::StepReport& report)> report;
     std::function<void(BadSampleEvent event)> bad_sample;
     JointWarnings::Tell warning;
     std::function<void(int rank, std::vector<DeviceTelemetry> devices)> devices = {};
@@ -109,7 +112,8 @@ class ReportReceiver {
   std::vector<std::jthread> threads_;
 };
 
-// Adds up what the processes measured of a step, in order of rank. Not thread-safe.
+// Adds up what the processes measured of a step, in order of rank. Each counts the passes of a graph: of one that is stopped,
+// some have done steps that others have not, and the next one has steps of the same numbers. Not thread-safe.
 class JointReports {
  public:
   explicit JointReports(int processes) : processes_(static_cast<std::size_t>(processes)) {}
@@ -118,11 +122,16 @@ class JointReports {
     std::string graph;
     RunServices::StepReport report;
   };
-  std::unique_ptr<Report> add(int rank, const RunServices::StepReport& report);
+  std::unique_ptr<Report> add(int rank, std::uint64_t pass, const RunServices::StepReport& report);
 
  private:
+  struct Step {
+    std::string graph;
+    std::uint64_t pass = 0, step = 0;
+    auto operator<=>(const Step&) const = default;
+  };
   const std::size_t processes_;
-  std::map<std::pair<std::string, std::uint64_t>, std::map<int, Report>> open_;  // by graph and step, by rank
+  std::map<Step, std::map<int, Report>> open_;  // by rank
 };
 
 }  // namespace millrace

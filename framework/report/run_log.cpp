@@ -51,14 +51,16 @@ void keep_pipeline(const Value& pipeline, bool goes_on, RunServices& run) {
 }
 
 void RunLog::report(const StepReport& report) {
-  if (reporter_ != nullptr) reporter_->send(report);
-  this->report(0, report);
+  const std::uint64_t pass = found_.epochs.passes(report.graph);
+  if (reporter_ != nullptr) reporter_->send(report, pass);
+  this->report(0, pass, report);
 }
 
-void RunLog::report(int rank, const StepReport& report) {
+void RunLog::report(int rank, std::uint64_t pass, const StepReport& report) {
   const Lock lock(mutex_);
   if (!joint_) return take(report);
-  if (const auto whole = joint_->add(rank, report)) take(whole->report);
+  if (pass < found_.epochs.passes(report.graph)) return;  // of one that was stopped
+  if (const auto whole = joint_->add(rank, pass, report)) take(whole->report);
 }
 
 void RunLog::take(const StepReport& report) {

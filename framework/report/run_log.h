@@ -50,7 +50,7 @@ class RunLog final : public RunServices {
     reporter_ = reporter;
     if (reporter == nullptr) joint_ = std::make_unique<JointReports>(processes);
   }
-  void report(int rank, const StepReport& report);  // of one process
+  void report(int rank, std::uint64_t pass, const StepReport& report);  // of one process; `pass`: EpochSums::passes()
 
   // The run's folder; where it would be made, for a pipeline that is checked and not run. Empty: nothing is written.
   void set_folder(const std::filesystem::path& folder) { folder_ = folder; }

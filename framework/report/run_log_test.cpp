@@ -129,6 +129,56 @@ TEST(RunLog, OfAnEvaluationKeepsNoStep) {
   EXPECT_EQ(run.log.found().epochs.of("validate", 0).steps, 1U);
 }
 
+RunServices::StepReport validated(std::uint64_t step, double loss) {
+  RunServices::StepReport report;
+  report.graph = "validate";
+  report.step = step;
+  report.sums.values = {loss, 1};
+  report.samples = 1;
+  return report;
+}
+
+// As an observer may ask, or as the time is over, while the last evaluation goes on.
+TEST(RunLog, APassThatWasStoppedLeavesNothingToTheNext) {
+  Log run;
+  EpochSums& epochs = run.log.found().epochs;
+  epochs.begin_pass("validate");
+  run.log.report(validated(0, 5));
+  epochs.begin_pass("validate");
+  for (const std::uint64_t step : {0, 1}) run.log.report(validated(step, 2));
+  EXPECT_EQ(epochs.of("validate", 0).samples, 2);
+  EXPECT_EQ(epochs.of("validate", 0).sums.loss(), 4);
+}
+
+// Rank 0 has done a step of the first pass before it stopped, and rank 1 has not.
+TEST(RunLog, StepsOfTwoPassesAreNotAddedUp) {
+  Log run;
+  run.log.share_reports(2, nullptr);
+  EpochSums& epochs = run.log.found().epochs;
+  epochs.begin_pass("validate");
+  run.log.report(validated(0, 5));
+  run.log.report(1, 2, validated(0, 2));  // rank 1 is ahead
+  EXPECT_EQ(epochs.of("validate", 0).steps, 0U);
+  epochs.begin_pass("validate");
+  run.log.report(1, 1, validated(0, 5));  // it comes late
+  EXPECT_EQ(epochs.of("validate", 0).steps, 0U);
+  run.log.report(validated(0, 2));
+  EXPECT_EQ(epochs.of("validate", 0).steps, 1U);
+  EXPECT_EQ(epochs.of("validate", 0).sums.loss(), 4);
+}
+
+TEST(RunLog, APassThatIsMadeAgainTellsEachBadSampleOnce) {
+  Log run;
+  run.bad("validate", 1, 5);
+  run.bad("train", 1, 5);
+  run.log.found().bad_samples.comes_again("validate");
+  for (const std::uint64_t position : {5, 6}) run.bad("validate", 1, position);
+  EXPECT_EQ(run.counts(), (std::vector<std::uint64_t>{1, 2, 3}));
+  run.log.found().bad_samples.done("validate", UINT64_MAX, 0);
+  run.bad("validate", 1, 5);  // of the next pass
+  EXPECT_EQ(run.counts(), (std::vector<std::uint64_t>{1, 2, 3, 4}));
+}
+
 // The copy of the pipeline is for people to read.
 TEST(RunLog, ARunThatGoesOnNeedsNoNewCopyOfItsPipeline) {
   const testkit::TestFolder folder;

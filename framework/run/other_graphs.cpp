@@ -62,7 +62,6 @@ void OtherGraphs::try_one(std::size_t graph) {
     throw current_error().in(fmt::format("before the first step, [{}] was tried", name));
   }
   if (!run_.barriers.empty() && has_reports(build.plan()) && !is_stopped()) meter_.await_others(name, 0, steps);
-  run_.found().epochs.forget(name, 0);
 }
 
 bool OtherGraphs::is_due(std::size_t graph, std::uint64_t done) const {
@@ -189,7 +188,10 @@ bool OtherGraphs::run_pass(std::size_t graph, std::uint64_t first, std::uint64_t
   const auto start = std::chrono::steady_clock::now();
   run_.doing(fmt::format("[{}]", name));
   drive(graph, first, last);
-  if (is_stopped()) return false;  // half a pass is no figure
+  if (is_stopped()) {  // half a pass is no figure
+    run_.found().bad_samples.comes_again(name);
+    return false;
+  }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const bool joint = !run_.barriers.empty() && has_reports(build.plan());
   if (joint) meter_.await_others(name, first / build.data().steps_per_epoch(), last - first);
@@ -201,6 +203,7 @@ bool OtherGraphs::run_pass(std::size_t graph, std::uint64_t first, std::uint64_t
 void OtherGraphs::drive(std::size_t g, std::uint64_t first, std::uint64_t last) {
   Graph& graph = run_.graph(g);
   StallWatch stall;
+  run_.found().epochs.begin_pass(run_.builds()[g]->plan().name);
   start_graph(run_, g, first, last);
   const Activity::Status status(run_.options().hooks.activity, [this, g] { return status_of(run_, g); });
   std::future<void> drained;

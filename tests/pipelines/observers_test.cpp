@@ -225,6 +225,31 @@ TEST(RunControl, AStopEndsTheRunInGoodOrder) {
       << outcome.err;
 }
 
+// An observer asks for it at the fifth of 400 images, which is broken.
+TEST(RunControl, AnEvaluationThatAStopCutsShortIsMadeAgainAndCountsNothingTwice) {
+  const TemporaryFolder folder;
+  fs::copy(shapes() + "/train", folder / "test", fs::copy_options::recursive);
+  const auto first = [](const fs::path& in, std::size_t number) {
+    std::vector<fs::path> all;
+    for (const auto& entry : fs::directory_iterator(in)) all.push_back(entry);
+    std::ranges::sort(all);
+    return all.at(number);
+  };
+  std::ofstream(first(first(folder / "test", 0), 4)) << "no image";
+  std::vector<std::string> set = {"run.epochs=1", "validate.every=end", "validate.batch.size=1",
+                                  "validate.batch.bad_samples=skip", "validate.read.path=" + (folder / "test")};
+  const Outcome whole = quickstart(folder / "whole", set);
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  set.emplace_back("observe.asker={ask=\"stop\", at_bad_sample=true}");
+  const Outcome stopped = quickstart(folder / "stopped", set);
+  ASSERT_EQ(stopped.code, 0) << stopped.err;
+  const Lines lines = metrics_in(folder / "stopped"), passes = of(lines, "validate");
+  const Lines expected = of(metrics_in(folder / "whole"), "validate");
+  ASSERT_EQ(passes.size(), 1U);
+  for (const char* key : {"samples", "loss", "stream_hash"}) EXPECT_EQ(passes[0].at(key), expected.at(0).at(key)) << key;
+  EXPECT_EQ(lines.back().at("bad_samples"), 1);
+}
+
 TEST(RunControl, SaveWritesTheWeightsOfItsStep) {
   const TemporaryFolder folder;
   const Outcome outcome = quickstart(folder / "runs", {"run.epochs=2", "observe.asker={ask=\"save\", at=4}"});

@@ -59,17 +59,22 @@ class Asker : public RunObserver {
     std::int64_t at = 0;
     std::string ask;
     double factor = 0.5;
+    bool at_bad_sample = false;
   };
   static void describe(ObserverDescription<Params>& d) {
     d.name("asker").text("Asks the run for something.");
     d.params.add("at", &Params::at).range(0).text("the step after which it asks; 0: before the first");
     d.params.add("ask", &Params::ask).required().choices({"stop", "save", "validate", "checkpoint", "rate_factor", "fail"});
     d.params.add("factor", &Params::factor).text("of the learning rate");
+    d.params.add("at_bad_sample", &Params::at_bad_sample).text("it asks once, at the first bad sample");
   }
   explicit Asker(const Params& params) : params_(params) {}
   void start(const RunStart&, RunControl& control) override {
     control_ = &control;
-    if (params_.at == 0) ask();
+    if (params_.at == 0 && !params_.at_bad_sample) ask();
+  }
+  void bad_sample(const BadSampleEvent& e) override {
+    if (params_.at_bad_sample && e.count == 1) ask();
   }
   void step(const StepEvent& e) override {
     if (e.step == static_cast<std::uint64_t>(params_.at)) ask();
