@@ -111,7 +111,8 @@ RunResult Run::train() {
   Training training({run_, barriers_, weights_.get(), checkpointer_.get()});
   RunResult result = training.run();
   result.folder = folder.string();
-  run_.graphs.clear();  // stages stop, and may warn of what they could not finish
+  for (const auto& barrier : barriers_) barrier->end();  // a rank may have read ahead of one that has stopped
+  run_.graphs.clear();                                   // stages stop, and may warn of what they could not finish
   result.not_finite = !run_.main().trains() && log.found().numbers.steps() > 0;
   if (!run_.main().trains()) return result;
   if (run_.options.hooks.activity) run_.options.hooks.activity->set("the weights to be written", true);

@@ -32,12 +32,15 @@ StepBarrier::StepBarrier(Group& group, std::uint32_t channel, Requests& requests
       }) {}
 
 StepBarrier::~StepBarrier() {
-  {
-    const Lock lock(mutex_);
-    ending_ = true;
-  }
-  changed_.notify_all();
+  end();
   thread_.join();
+}
+
+void StepBarrier::end() {
+  Lock lock(mutex_);
+  ending_ = true;
+  changed_.notify_all();
+  while (answering_) lock.wait(changed_);
 }
 
 void StepBarrier::start(std::uint64_t first) {
@@ -74,9 +77,15 @@ void StepBarrier::loop() {
         agreed.error = current_error();
       }
     }
+    lock.lock();
+    if (ending_) return;
+    answering_ = true;
+    lock.unlock();
     waiting.answer(std::move(agreed));
     waiting = {};
     lock.lock();
+    answering_ = false;
+    changed_.notify_all();
   }
 }
 

@@ -25,6 +25,8 @@ class StepBarrier {
   // at once. `channel`: of this graph alone. `bad_samples`: counts those of all processes; null: nothing does.
   StepBarrier(Group& group, std::uint32_t channel, Requests& requests, bool counts, HasBadSampleBudget* bad_samples);
   ~StepBarrier();
+  // No answer is given from here on, whatever the other processes say: the graph may go.
+  void end();
 
   // Before Graph::start() of these steps.
   void start(std::uint64_t first);
@@ -51,7 +53,7 @@ class StepBarrier {
   std::map<std::uint64_t, Waiting> waiting_ MILLRACE_GUARDED_BY(mutex_);  // by step
   std::uint64_t next_ MILLRACE_GUARDED_BY(mutex_) = 0;
   bool stops_ MILLRACE_GUARDED_BY(mutex_) = false;  // a process was asked to stop: no later step of this pass begins
-  bool ending_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool ending_ MILLRACE_GUARDED_BY(mutex_) = false, answering_ MILLRACE_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

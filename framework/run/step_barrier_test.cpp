@@ -75,5 +75,15 @@ TEST_F(StepBarrierTest, ASignalToBothIsOneRequest) {
   }
 }
 
+// Rank 0 has read ahead of rank 1, which has stopped, and its graph is gone when the group is left.
+TEST_F(StepBarrierTest, ThatHasEndedGivesNoAnswerWhenTheOthersGo) {
+  start();
+  std::future<Graph::StepAgreed> answer = ranks_[0]->ready(0);
+  ranks_[0]->barrier.end();
+  for (const auto& rank : ranks_) rank->group.leave(nullptr);
+  ranks_[0].reset();  // its thread ends
+  EXPECT_THROW(answer.get(), std::future_error) << "nobody has answered";
+}
+
 }  // namespace
 }  // namespace millrace
