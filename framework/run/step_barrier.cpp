@@ -1,5 +1,6 @@
 #include "run/step_barrier.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/thread_name.h"
@@ -117,7 +118,10 @@ Graph::StepAgreed StepBarrier::gather(const Graph::StepReady& ready) {
     if (!found.empty() && bad_samples_ != nullptr) bad_samples_->count_found(found);
     for (auto left = reader.get<std::size_t>(); left > 0; --left) {
       RequestEvent request = get_request(reader);
-      if (request.kind == RequestKind::stop && std::exchange(stops, true)) continue;  // a terminal's signal comes to each process
+      const bool is_stop = request.kind == RequestKind::stop;
+      stops = stops || is_stop;
+      const auto is_same = [&](const RequestEvent& each) { return each.kind == request.kind && each.signal == request.signal; };
+      if (is_stop && std::ranges::any_of(all, is_same)) continue;  // a terminal's signal comes to each process
       all.push_back(std::move(request));
     }
   }

@@ -75,6 +75,19 @@ TEST_F(StepBarrierTest, ASignalToBothIsOneRequest) {
   }
 }
 
+TEST_F(StepBarrierTest, ASignalIsNotTakenForAnotherRequestToStop) {
+  start();
+  ranks_[0]->requests.ask({.kind = RequestKind::stop, .by = "observer page", .text = {}});
+  ranks_[1]->requests.ask({.kind = RequestKind::stop, .by = "signal 15", .signal = 15, .text = {}});
+  EXPECT_EQ(begin(0), kBoth);
+  for (const auto& rank : ranks_) {
+    EXPECT_EQ(rank->requests.take(RequestKind::stop, 0)->signal, 0);
+    const auto second = rank->requests.take(RequestKind::stop, 0);
+    ASSERT_TRUE(second);
+    EXPECT_EQ(second->signal, 15);
+  }
+}
+
 // Rank 0 has read ahead of rank 1, which has stopped, and its graph is gone when the group is left.
 TEST_F(StepBarrierTest, ThatHasEndedGivesNoAnswerWhenTheOthersGo) {
   start();
