@@ -95,14 +95,13 @@ void Training::train() {
     throw;
   }
   waiter.join();
+  meter_.stands_still();
   if (const std::optional<Error> error = progress_.error()) throw *error;
   look_at_numbers();
   const std::uint64_t done = progress_.done();
   if (!stop_.found()) return;
   close(done);
-  if (saves_.has_checkpoint(done)) return;
-  meter_.stands_still();
-  checkpoint(done, false);
+  if (!saves_.has_checkpoint(done)) checkpoint(done, false);
 }
 
 // What [stop] or an observer ends is over, so it is evaluated as at its last step. What a signal ends will go on.

@@ -250,6 +250,22 @@ TEST(RunControl, AnEvaluationThatAStopCutsShortIsMadeAgainAndCountsNothingTwice)
   EXPECT_EQ(lines.back().at("bad_samples"), 1);
 }
 
+// It is of 400 images, one by one.
+TEST(RunControl, TheSecondsOfAnEpochThatIsStoppedAreWithoutTheEvaluationAfterIt) {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      quickstart(folder / "runs", {"run.epochs=2", "train.batch.size=1", "validate.every=end", "validate.batch.size=1",
+                                   "validate.read.path=" + shapes() + "/train", "observe.asker={ask=\"stop\", at=2}"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Lines lines = metrics_in(folder / "runs"), passes = of(lines, "validate");
+  ASSERT_EQ(passes.size(), 1U);
+  const std::uint64_t step = lines.back().at("step");
+  ASSERT_LT(step, 400U);
+  const RunState state = read_checkpoint(run_in(folder / "runs") / "checkpoints" / checkpoint_name(step)).state;
+  const double before = passes[0].at("elapsed_seconds"), seconds = passes[0].at("seconds");
+  EXPECT_LT(state.so_far.seconds, before - seconds);
+}
+
 TEST(RunControl, SaveWritesTheWeightsOfItsStep) {
   const TemporaryFolder folder;
   const Outcome outcome = quickstart(folder / "runs", {"run.epochs=2", "observe.asker={ask=\"save\", at=4}"});
