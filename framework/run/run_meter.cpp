@@ -47,12 +47,13 @@ bool RunMeter::restore(const RunState& state) {
   const RunState::Epoch& epoch = state.so_far;
   const std::uint64_t steps = run_.steps().first - first_step_of(state.epoch);  // as batches of today's size count them
   const bool is_over = steps > 0 && run_.steps().first % steps_per_epoch_ == 0;
-  if (epoch.steps == 0 || steps == 0) return is_over;
-  std::shared_ptr<const Loss> loss;  // of the steps that the epoch still has, if there are any
-  if (is_over) loss = main.loss();
-  if (!are_sums_of(loss.get(), epoch.sums)) loss = nullptr;
+  if (steps == 0) return is_over;
   seconds_before_ = epoch.seconds;
   training_.set(epoch.seconds);
+  if (epoch.steps == 0) return is_over;  // no stage reports them
+  std::shared_ptr<const Loss> loss;      // of the steps that the epoch still has, if there are any
+  if (is_over) loss = main.loss();
+  if (!are_sums_of(loss.get(), epoch.sums)) loss = nullptr;
   samples_before_ = epoch.samples;
   run_.found().epochs.restore(
       main.plan().name, state.epoch,

@@ -187,6 +187,31 @@ TEST(Observers, TheTimeLeftOfARunThatGoesOnComesFromItsOwnSteps) {
   EXPECT_GT(fastest, 0.1) << "images/s; some tick must have come";
 }
 
+// As above; no stage of the graph reports its loss.
+TEST(Observers, TheRateOfAnEpochThatGoesOnIsThatOfItsWholeTime) {
+  const TemporaryFolder folder;
+  std::vector<std::string> set = {"run.epochs=1",
+                                  "train.batch.size=10",
+                                  "checkpoint.every=5 steps",
+                                  "checkpoint.keep=10",
+                                  "checkpoint.resume=auto",
+                                  R"(train.flow=["read", "decode_image", "augment", "batch", "forward_backward", "allreduce",)"
+                                  R"( "optimizer"])"};
+  const Outcome whole = quickstart(folder / "runs", set);
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  copy_back_to(5, folder.path() / "runs", folder.path() / "stopped");
+  const fs::path checkpoints = newest_run(folder.path() / "stopped") / "checkpoints";
+  Checkpoint checkpoint = read_checkpoint(checkpoints / checkpoint_name(5));
+  checkpoint.state.so_far.seconds = 86400;
+  write_checkpoint(checkpoints, checkpoint);
+  const Outcome resumed = quickstart(folder / "stopped", set);
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  const Lines epochs = of(metrics_in(folder / "stopped"), "epoch");
+  ASSERT_EQ(epochs.size(), 2U);
+  EXPECT_GT(epochs[1].at("seconds"), 86400);
+  EXPECT_LT(epochs[1].at("images_per_second"), 1);
+}
+
 TEST(Observers, OneThatFailsIsNamedOnceAndTheRunGoesOn) {
   const Outcome outcome = quickstart("", {"run.epochs=2", "observe.asker={ask=\"fail\", at=2}"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
