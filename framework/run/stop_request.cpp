@@ -15,4 +15,17 @@ bool StopRequest::look() {
   return found_.has_value();
 }
 
+// Whoever asked before has what was asked for, but for a signal, after which nothing more is evaluated.
+void StopRequest::begin_closing() {
+  ends_ = std::exchange(found_, std::nullopt);
+  while (auto again = run_.requests().take(RequestKind::stop, progress_.done())) {
+    if (again->signal != 0) {
+      found_ = std::move(again);
+      return;
+    }
+    const std::string why = again->text;
+    run_.requests().complete(std::move(*again), progress_.done(), why);
+  }
+}
+
 }  // namespace millrace

@@ -24,7 +24,7 @@ class StopRequest {
   const std::optional<RequestEvent>& found() const { return found_; }
 
   // While what was found ends the run, and what closes it is under way: only another request stops that.
-  void begin_closing() { ends_ = std::exchange(found_, std::nullopt); }
+  void begin_closing();
   void end_closing() {
     if (!found_) found_ = std::exchange(ends_, std::nullopt);
   }

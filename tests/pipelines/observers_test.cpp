@@ -275,6 +275,23 @@ TEST(RunControl, AnEvaluationThatAStopCutsShortIsMadeAgainAndCountsNothingTwice)
   EXPECT_EQ(lines.back().at("bad_samples"), 1);
 }
 
+// [stop] and an observer both ask after the second epoch.
+TEST(RunControl, TwoWhoAskForTheEndHaveItEvaluated) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "plain.toml") << R"(input  = { channels = 3, height = 32, width = 32 }
+layers = [ { op = "global_average_pool" }, { op = "linear", out = "${classes}" } ]
+)";
+  const Outcome outcome =
+      quickstart(folder / "runs", {"run.epochs=50", "network.use=" + (folder / "plain.toml"), "train.optimizer.learning_rate=0",
+                                   "train.optimizer.weight_decay=0", "stop.figure=train.loss", "stop.patience=1",
+                                   "stop.threshold=0.5", "validate.every=end", "observe.asker={ask=\"stop\", at=8}"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Lines lines = metrics_in(folder / "runs"), asked = of(lines, "request");
+  EXPECT_EQ(lines.back().at("step"), 8);
+  EXPECT_EQ(asked.size(), 1U) << "the observer gives no reason";
+  EXPECT_EQ(of(lines, "validate").size(), 1U) << outcome.err;
+}
+
 // It is of 400 images, one by one.
 TEST(RunControl, TheSecondsOfAnEpochThatIsStoppedAreWithoutTheEvaluationAfterIt) {
   const TemporaryFolder folder;
