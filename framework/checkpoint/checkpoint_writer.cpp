@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "files/durable.h"
 #include "base/thread_name.h"
+#include "files/durable.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -109,18 +109,25 @@ void CheckpointWriter::write(Checkpoint checkpoint, bool best, Clock::time_point
 
 void CheckpointWriter::finish() {
   wait_until_written();
-  if (best_left_) try_best_again();
+  const bool is_last_one_best = best_left_ && lost_ == best_left_->checkpoint.state.step;
+  if (is_last_one_best) try_best_again();
   std::string text;
   if (lost_) {
     text = fmt::format("the last checkpoint is not written: {}", failure_);
     if (refused_) text += rescue("latest", refused_->checkpoint);
   }
-  if (best_left_ && lost_ != best_left_->checkpoint.state.step) {
-    text += fmt::format("{}the best checkpoint, after step {}, is not written: {}", text.empty() ? "" : "; ",
-                        best_left_->checkpoint.state.step, failure_);
-    if (!setting_.rescue.empty()) text += rescue("best", best_left_->checkpoint);
-  }
+  if (is_last_one_best) best_left_ = nullptr;
+  if (const std::string best = finish_best(); !best.empty()) text += (text.empty() ? "" : "; ") + best;
   if (!text.empty()) fail(ErrorKind::run, "{}", text);
+}
+
+std::string CheckpointWriter::finish_best() {
+  wait_until_written();
+  if (!best_left_ || try_best_again()) return {};
+  const SharedJob best = std::exchange(best_left_, nullptr);
+  std::string text = fmt::format("the best checkpoint, after step {}, is not written: {}", best->checkpoint.state.step, failure_);
+  if (!setting_.rescue.empty()) text += rescue("best", best->checkpoint);
+  return text;
 }
 
 // Returns what became of it.

@@ -61,6 +61,8 @@ class CheckpointWriter {
   // Waits, tries once more what waits, and throws Error(run) when the last one or the best one is not written. What the disk or
   // the storage did not take is then written for its rescue.
   void finish();
+  // The same for the best one alone, of a run that fails. Returns why it is not written, and where it is instead; "": none waits.
+  std::string finish_best();
   // Where finish() has written the last one for its rescue; "": nowhere.
   const std::filesystem::path& rescued() const { return rescued_; }
 

@@ -218,6 +218,21 @@ TEST_F(CheckpointWriterTest, ABestOneThatIsNeverWrittenIsAnErrorAndRescued) {
   EXPECT_EQ(checkpoints.rescued(), "") << "it is not the last one";
 }
 
+TEST_F(CheckpointWriterTest, ABestOneThatWaitsIsTriedOnceMoreWhenTheRunFails) {
+  CheckpointWriter checkpoints(setting());
+  {
+    const testkit::SmallFiles small(100);
+    checkpoints.write(checkpoint_at(1), true, CheckpointWriter::Clock::now());
+    checkpoints.wait();
+    EXPECT_TRUE(checkpoints.finish_best().starts_with("the best checkpoint, after step 1, is not written: "));
+    checkpoints.write(checkpoint_at(2), true, CheckpointWriter::Clock::now());
+    checkpoints.wait();
+  }
+  EXPECT_EQ(checkpoints.finish_best(), "");
+  EXPECT_EQ(pointed_to(folder_.path() / "made", "best"), checkpoint_name(2));
+  EXPECT_EQ(checkpoints.finish_best(), "");
+}
+
 TEST_F(CheckpointWriterTest, WhatOneStandsBehindIsOnTheDiskBeforeItIsTheNewest) {
   CheckpointWriter::Setting watched = setting();
   std::vector<std::string> seen;

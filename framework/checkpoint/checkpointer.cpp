@@ -171,6 +171,12 @@ void Checkpointer::finish() {
   }
 }
 
+std::string Checkpointer::stop() {
+  const std::string lost = writer_ ? writer_->finish_best() : std::string();
+  writer_ = nullptr;
+  return lost;
+}
+
 std::string Checkpointer::newest() const {
   if (folder_.empty()) return {};
   try {

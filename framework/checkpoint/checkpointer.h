@@ -77,7 +77,9 @@ class Checkpointer {
   }
   // As wait(), at the end of the run. Throws Error(run) when the last one or the best one is not, and says where it is instead.
   void finish();
-  void stop() { writer_ = nullptr; }  // what is being written is told before this returns
+  // What is being written is told before this returns, and a best one that waits is tried once more. Returns why that is not
+  // written, and where it is instead; "": it is, or none waits.
+  std::string stop();
   bool writes() const { return writer_ != nullptr; }
 
   // The newest checkpoint; where its storage does not answer, the newest that is known. "": the run has none, or this is not rank

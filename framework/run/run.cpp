@@ -75,11 +75,11 @@ RunResult Run::go() {
 void Run::end_with(Error error) {
   if (lacks_memory(error)) error = with_memory(error, "", run_.memory(), run_.host_memory());
   run_.leave(&error);
-  if (checkpointer_) checkpointer_->stop();  // what it still writes is told before the end
-  if (weights_) {
-    if (const std::string lost = weights_->finish_best(); !lost.empty())
-      error = {error.kind(), fmt::format("{}; {}", error.what(), lost)};
-  }
+  const auto add = [&error](const std::string& lost) {
+    if (!lost.empty()) error = {error.kind(), fmt::format("{}; {}", error.what(), lost)};
+  };
+  if (checkpointer_) add(checkpointer_->stop());  // what it still writes is told before the end
+  if (weights_) add(weights_->finish_best());
   error = wrong_number() && error.kind() == ErrorKind::run ? with_advice(error) : with_checkpoint(error);
   RunEnd end;
   end.error = error.what();
