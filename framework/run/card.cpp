@@ -217,8 +217,11 @@ std::string figures_table(const RunResult& result, const std::string& best_file)
   };
   bool has_best = false;
   const auto add_all = [&](const std::string& graph, const Measured& pass) {
-    has_best = has_best || pass.step == best;
-    for (const Figure& figure : pass.figures) add(fmt::format("{}.{}", graph, figure.name), figure_text(figure), pass.step);
+    for (const Figure& figure : pass.figures) {
+      const std::string name = fmt::format("{}.{}", graph, figure.name);
+      has_best = has_best || (best > 0 && pass.step == best && name == result.best_found->figure);
+      add(name, figure_text(figure), pass.step);
+    }
   };
   for (const auto& [graph, pass] : result.measured.last) add_all(graph, pass);
   for (const auto& [graph, pass] : result.measured.best) {

@@ -37,6 +37,16 @@ TEST(Card, SaysWhichWeightsAFigureIsOf) {
             std::string::npos);
 }
 
+// No pass has it.
+TEST(Card, NamesABestFigureOfTheTraining) {
+  RunResult result;
+  result.step = 48;
+  result.measured.last["validate"] = {48, {{"loss", 0.5, false, false}}};
+  result.best_found = Best{"train.loss", 48, 0.25};
+  EXPECT_NE(figures_table(result, "best.safetensors").find("| train\\.loss | 0.25 | of step 48, "), std::string::npos)
+      << figures_table(result, "best.safetensors");
+}
+
 TEST(Card, SaysSinceWhenAnotherValueHolds) {
   EXPECT_EQ(changes_table({}, 16), "");
   EXPECT_EQ(changes_table({{"run.epochs", "3", "8"}, {"stop.after", "", "9"}}, 16),
