@@ -417,7 +417,7 @@ TEST_F(Ranks, ACheckpointComesToRanksThatHaveNone) {
   const auto start = [&] {
     std::vector<std::unique_ptr<RunningProgram>> all;
     for (const int rank : {0, 1}) {
-      const Words own = {"--set", fmt::format("run.folder={}{}", folder_ / "own", rank), "--set", "run.epochs=20"};
+      const Words own = {"--set", fmt::format("run.folder={}{}", folder_ / "own", rank), "--set", "run.epochs=10"};
       all.push_back(std::make_unique<RunningProgram>(ranked("apart", rank, 2, own)));
     }
     return all;
@@ -431,7 +431,7 @@ TEST_F(Ranks, ACheckpointComesToRanksThatHaveNone) {
     ASSERT_TRUE(each->ends(kLimit));
     EXPECT_EQ(each->code(), 0) << each->err();
   }
-  const Outcome whole = run_command(command("whole", {"--devices", "cpu*4", "--set", "run.epochs=20"}));
+  const Outcome whole = run_command(command("whole", {"--devices", "cpu*4", "--set", "run.epochs=10"}));
   ASSERT_EQ(whole.code, 0) << whole.err;
   std::string last;
   for (const auto& entry : std::filesystem::directory_iterator(folder_ / "own0/small")) {
