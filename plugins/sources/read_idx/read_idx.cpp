@@ -55,7 +55,8 @@ ReadIdx::ReadIdx(const Params& params, const StageSite& site)
 void ReadIdx::open() {
   fingerprint_ = hash_text("read_idx");
   images_ = is_file_ ? path_ : find_file("images-idx3");
-  const IdxHeader header = read_header(images_);
+  listed_ = storage_.stat(images_);
+  const IdxHeader header = read_header(images_, listed_);
   const std::vector<std::uint32_t>& extents = header.extents;
   const bool sane = (extents.size() == 3 || extents.size() == 4) &&
                     *std::max_element(extents.begin() + 1, extents.end()) <= kLargestExtent &&
@@ -69,6 +70,7 @@ void ReadIdx::open() {
   read_labels(!labels_path_.empty() ? labels_path_ : is_file_ ? find_labels_beside() : find_file("labels-idx1"));
   if (labels_.size() != extents[0])
     fail(ErrorKind::data, "'{}' has {} images, and there are {} labels", images_, extents[0], labels_.size());
+  watch_ = ChangeWatch(labels_.size());
   const std::uint8_t largest = *std::max_element(labels_.begin(), labels_.end());
   if (classes_.empty()) {
     for (int label = 0; label <= largest; ++label) classes_.push_back(std::to_string(label));
@@ -112,8 +114,7 @@ std::string ReadIdx::find_labels_beside() const {
   return url;
 }
 
-IdxHeader ReadIdx::read_header(const std::string& url) {
-  const Storage::Object object = storage_.stat(url);
+IdxHeader ReadIdx::read_header(const std::string& url, const Storage::Object& object) {
   std::uint8_t bytes[IdxHeader::kMost];
   const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(object.bytes, sizeof(bytes)));
   storage_.read(url, 0, size, bytes);
@@ -126,7 +127,7 @@ IdxHeader ReadIdx::read_header(const std::string& url) {
 }
 
 void ReadIdx::read_labels(const std::string& url) {
-  const IdxHeader header = read_header(url);
+  const IdxHeader header = read_header(url, storage_.stat(url));
   if (header.extents.size() != 1)
     fail(ErrorKind::data, "'{}' holds no labels: it has {} extents, expected 1", url, header.extents.size());
   labels_.resize(header.extents[0]);
@@ -137,6 +138,7 @@ void ReadIdx::read(Sample& sample) {
   sample.url.assign(images_);
   sample.offset = header_bytes_ + sample.key.index * shape_.bytes();
   sample.label = labels_[sample.key.index];
+  watch_.look(storage_, images_, listed_.bytes, listed_.version);
   storage_.read(images_, sample.offset, shape_.bytes(), sample.encoded.resize(shape_.bytes()));
   sample.decoded = shape_;
 }

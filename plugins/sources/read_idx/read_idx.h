@@ -8,6 +8,7 @@
 #include "millrace/source.h"
 #include "millrace/stage.h"
 #include "millrace/storage.h"
+#include "millrace/util/change_watch.h"
 
 namespace millrace {
 
@@ -25,8 +26,8 @@ namespace millrace {
 // Ports: out, SampleChunk: pixels, (height, width, 1) uint8, or (height, width, channels) of a file with four extents, which
 // decode_image passes on as they are.
 // Threading: read() may run on any number of threads; each reads one image. Memory: a byte for each label.
-// Errors: missing, compressed or cut off files, different numbers of images and labels, labels that are none of `classes`:
-// ErrorKind::data.
+// Errors: missing, compressed or cut off files, different numbers of images and labels, labels that are none of `classes`, a file
+// of images that is replaced during a run: ErrorKind::data.
 class ReadIdx : public Source {
  public:
   struct Params : SourceParams {
@@ -51,7 +52,7 @@ class ReadIdx : public Source {
  private:
   std::string find_file(const std::string& kind) const;  // "images-idx3", "labels-idx1"
   std::string find_labels_beside() const;                // of a file of images
-  IdxHeader read_header(const std::string& url);
+  IdxHeader read_header(const std::string& url, const Storage::Object& object);
   void read_labels(const std::string& url);
 
   const std::string path_;
@@ -61,6 +62,8 @@ class ReadIdx : public Source {
   Storage& storage_;
   const bool is_file_;  // path_ is the file of images itself
   std::string images_;
+  Storage::Object listed_;  // of images_
+  ChangeWatch watch_;
   std::uint64_t header_bytes_ = 0;
   ImageShape shape_;
   std::vector<std::uint8_t> labels_;

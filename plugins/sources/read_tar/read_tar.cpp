@@ -283,6 +283,7 @@ void ReadTar::read_indices(std::vector<Shard> shards) {
   for (Indexed& indexed : shards_) {
     const TarIndex& index = indexed.index;
     indexed.end = end += index.size();
+    indexed.watch = ChangeWatch(index.size());
     largest_ = std::max(largest_, kTarBlock + index.largest());
     memory_ += index.bytes().size();
     labelled_ = labelled_ || index.largest_label() >= 0 || !index.class_names().empty() || has_unreadable_label(index);
@@ -392,6 +393,7 @@ void ReadTar::read(Sample& sample) {
   if (index.numbers() > 0) index.numbers(place, sample.numbers);
   read_member(indexed.shard, image, sample.encoded);
   if (target.bytes > 0) read_member(indexed.shard, target, sample.encoded_target);
+  indexed.watch.look(*indexed.shard.storage, indexed.shard.url, indexed.shard.bytes, indexed.shard.version);
 }
 
 }  // namespace millrace

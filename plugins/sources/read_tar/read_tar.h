@@ -8,6 +8,7 @@
 #include "millrace/plugin.h"
 #include "millrace/source.h"
 #include "millrace/stage.h"
+#include "millrace/util/change_watch.h"
 #include "millrace/util/file_sizes.h"
 
 namespace millrace {
@@ -37,13 +38,12 @@ class RunServices;
 // images have dots in them, key_ends = "last-dot" reads them up to the last one.
 //
 // Ports: out, SampleChunk. Indices count samples as they lie in the shards, shards in the order that `path` gives.
-// Threading: read() may run on any number of threads; one range of the shard is read for each member, with its header, by which a
-// shard that was replaced since open() is noticed: ErrorKind::data. Memory: the indices.
-// Errors: no shard, a shard that is no whole tar archive, samples whose members lie apart or are there twice, labels that are
-// none of the classes: ErrorKind::data, from open(). A sample without an image or its target, or without a label that
-// can be read while others have one: ErrorKind::content. What the storage throws. A shard of 0 bytes: ErrorKind::data. Warnings:
-// images in shards that are no samples, counted by reason; shards without an end, or with much too long a one; classes without
-// samples.
+// Threading: read() may run on any number of threads; one range of the shard is read for each member, with its header. By that,
+// or by a ChangeWatch, a shard that was replaced since open() is noticed: ErrorKind::data. Memory: the indices. Errors: no shard,
+// a shard that is no whole tar archive, samples whose members lie apart or are there twice, labels that are none of the classes:
+// ErrorKind::data, from open(). A sample without an image or its target, or without a label that can be read while others have
+// one: ErrorKind::content. What the storage throws. A shard of 0 bytes: ErrorKind::data. Warnings: images in shards that are no
+// samples, counted by reason; shards without an end, or with much too long a one; classes without samples.
 class ReadTar : public Source, public KnowsFileSizes {
  public:
   struct Params : SourceParams {
@@ -81,6 +81,7 @@ class ReadTar : public Source, public KnowsFileSizes {
     TarIndex index;
     std::vector<std::int32_t> labels;  // of the index's class names
     std::uint64_t end = 0;             // samples in this shard and those before
+    mutable ChangeWatch watch = ChangeWatch();
   };
 
   std::vector<Shard> find(LeftOut& left_out) const;
