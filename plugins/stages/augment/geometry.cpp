@@ -20,6 +20,19 @@ Outside make_outside(const GeometryParams& params, int channels) {
   return outside;
 }
 
+// Whether some of the window is filled by the record's border rule.
+bool shows_outside(const Sample& sample, ImageShape window) {
+  if (!sample.windowed) return false;
+  const AugmentationRecord& record = sample.record;
+  const ImageShape image = sample.image().shape;
+  const auto leaves = [](int first, int step, int count, int extent) {
+    const int last = first + step * (count - 1);
+    return std::min(first, last) < 0 || std::max(first, last) >= extent;
+  };
+  return leaves(record.x, record.step_x, window.width, image.width) ||
+         leaves(record.y, record.step_y, window.height, image.height);
+}
+
 }  // namespace
 
 Geometry::Geometry(const GeometryParams& params, int channels, std::uint64_t halves, int target_scale)
@@ -91,6 +104,8 @@ void Geometry::place(Sample& sample, const Placement& placement, ImageShape wind
     return;
   }
   AugmentationRecord& record = sample.record;
+  const bool is_other = record.border != outside_.border || !std::equal(outside_.fill, outside_.fill + 4, record.fill);
+  if (is_other && shows_outside(sample, window)) execute_pending(sample, window);  // what is filled already stays as it is
   place_window(sample, window);
   record.border = outside_.border;
   std::copy(std::begin(outside_.fill), std::end(outside_.fill), std::begin(record.fill));

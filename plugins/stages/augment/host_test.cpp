@@ -250,6 +250,23 @@ TEST_F(HostTest, ARecordFromAnEarlierStageIsExecutedFirst) {
   EXPECT_EQ(seen(sample.image(), sample.record, context_.window), expected);
 }
 
+TEST_F(HostTest, WhatAnEarlierStageHasFilledKeepsItsBorder) {
+  Augment::Params first, second;
+  first.translate.x = {5, 5};
+  first.border = "edge";
+  second.flip_x = 1;
+  second.fill = {200};
+  Sample sample;
+  show(sample, 0, pattern(kShape));
+  process(Augment(first, context_), sample);
+  const Bytes shifted = seen(sample.image(), sample.record, kShape);
+  process(Augment(second, context_), sample);
+  place_window(sample, kShape);
+  AugmentationRecord mirror;
+  mirror.flip_x(kShape.width);
+  EXPECT_EQ(seen(sample.image(), sample.record, kShape), seen({shifted.data(), kShape}, mirror, kShape));
+}
+
 TEST_F(HostTest, ErasesTheAreaItWasAskedTo) {
   params_.erase = {1, 1, {0.25, 0.25}, {1, 1}, "constant"};
   params_.fill = {251};
