@@ -412,7 +412,8 @@ void Feeder::retry(Packet packet) {
 SampleKey Feeder::replacement(SampleKey key) const {
   ++key.attempt;
   Draw draw(plan_.options.seed, key, name_hash_);
-  key.index = order_.listed(static_cast<std::uint64_t>(draw.integer(0, static_cast<std::int64_t>(order_.listed()) - 1)));
+  key.index =
+      order_.replacement(key.epoch, static_cast<std::uint64_t>(draw.integer(0, static_cast<std::int64_t>(order_.size()) - 1)));
   return key;
 }
 

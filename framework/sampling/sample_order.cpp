@@ -179,6 +179,10 @@ std::uint64_t SampleOrder::index(std::uint64_t epoch, std::uint64_t position) co
   return members_.empty() ? group->begin + member : members_[group->begin + member];
 }
 
+std::uint64_t SampleOrder::replacement(std::uint64_t epoch, std::uint64_t drawn) const {
+  return groups_.empty() ? listed(drawn) : index(epoch, drawn);
+}
+
 std::int32_t SampleOrder::label(std::int32_t of_source) const {
   if (labels_.empty()) return of_source;
   return of_source >= 0 && static_cast<std::size_t>(of_source) < labels_.size() ? labels_[static_cast<std::size_t>(of_source)]

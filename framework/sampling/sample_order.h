@@ -23,7 +23,10 @@ class SampleOrder {
 
   std::uint64_t size() const { return size_; }                             // positions of an epoch
   std::uint64_t index(std::uint64_t epoch, std::uint64_t position) const;  // REQUIRES: position < size()
-  std::int32_t label(std::int32_t of_source) const;                        // as `only` numbers it
+  // What stands in for a bad sample of this epoch, by a number evenly drawn from 0 ... size() - 1: as likely a sample of each
+  // group as its weight says.
+  std::uint64_t replacement(std::uint64_t epoch, std::uint64_t drawn) const;
+  std::int32_t label(std::int32_t of_source) const;  // as `only` numbers it
   std::vector<std::string> classes() const { return classes_; }
 
   // The chosen samples, each once, in the order of the listing.

@@ -293,6 +293,16 @@ TEST(SampleOrder, AClassOfWeightZeroNeverComes) {
   }
 }
 
+TEST(SampleOrder, AClassOfWeightZeroStandsInForNoBadSample) {
+  SourceParams sampling = shuffled();
+  sampling.class_weights = {0, 1, 3};
+  const Labels source(in_turns(300), sampling);
+  const SampleOrder order(source, 7);
+  std::map<std::int32_t, int> found;
+  for (std::uint64_t drawn = 0; drawn < order.size(); ++drawn) ++found[source.label(order.replacement(2, drawn))];
+  EXPECT_EQ(found, (std::map<std::int32_t, int>{{1, 75}, {2, 225}}));
+}
+
 TEST(SampleOrder, ClassesWithoutSamplesTakeNoShare) {
   SourceParams sampling = shuffled();
   sampling.class_weights = {1, 5, 1};
