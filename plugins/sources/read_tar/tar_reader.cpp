@@ -98,6 +98,10 @@ TarMember::Kind kind_of(char type) {
   }
 }
 
+// No bytes follow the header of a link, a device, a folder or a pipe, whatever it says: there it may be what the link leads to
+// has, or what the folder may grow to.
+bool has_content(char type) { return type < '1' || type > '6'; }
+
 std::uint64_t padded(std::uint64_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
 
 }  // namespace
@@ -144,6 +148,7 @@ bool TarReader::next(TarMember& member) {
     if (member.name.size() > kLongestName)
       fail(ErrorKind::data, "the name of the member at byte {} has {} bytes, at most {} are allowed", first, member.name.size(),
            kLongestName);
+    if (!has_content(type)) bytes = 0;
     member.kind = kind_of(type);
     member.offset = at_;
     member.bytes = bytes;

@@ -54,6 +54,17 @@ TEST(TarReader, FoldersLinksAndDevicesAreNoFiles) {
   EXPECT_EQ(files(tar.bytes()), (Names{"a@2560+1"}));
 }
 
+// POSIX.1-2017, pax, "ustar Interchange Format", `typeflag`. A folder's size is what it may grow to, a link's that of its file.
+TEST(TarReader, NothingFollowsAFolderOrALinkWhateverItsSizeSays) {
+  for (const char type : {'1', '2', '3', '4', '5', '6'}) {
+    TarWriter tar;
+    tar.file("a", "1").member("b", "", type);
+    std::memcpy(tar.header() + 124, "00000002000", 11);  // as long as the next member and its header
+    tar.seal().file("c", "3").file("d", "4").end();
+    EXPECT_EQ(files(tar.bytes()), (Names{"a@512+1", "c@2048+1", "d@3072+1"})) << type;
+  }
+}
+
 TEST(TarReader, JoinsThePrefixOfUstar) {
   TarWriter tar;
   tar.file("name.jpg", "1");
