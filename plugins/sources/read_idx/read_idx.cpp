@@ -55,8 +55,8 @@ ReadIdx::ReadIdx(const Params& params, const StageSite& site)
 void ReadIdx::open() {
   fingerprint_ = hash_text("read_idx");
   images_ = is_file_ ? path_ : find_file("images-idx3");
-  listed_ = storage_.stat(images_);
-  const IdxHeader header = read_header(images_, listed_);
+  const Storage::Object object = storage_.stat(images_);
+  const IdxHeader header = read_header(images_, object);
   const std::vector<std::uint32_t>& extents = header.extents;
   const bool sane = (extents.size() == 3 || extents.size() == 4) &&
                     *std::max_element(extents.begin() + 1, extents.end()) <= kLargestExtent &&
@@ -70,7 +70,8 @@ void ReadIdx::open() {
   read_labels(!labels_path_.empty() ? labels_path_ : is_file_ ? find_labels_beside() : find_file("labels-idx1"));
   if (labels_.size() != extents[0])
     fail(ErrorKind::data, "'{}' has {} images, and there are {} labels", images_, extents[0], labels_.size());
-  watch_ = ChangeWatch(labels_.size());
+  first_bytes_ = hash_of_first_bytes(object.bytes);
+  watch_ = std::make_unique<ChangeWatch>(object, labels_.size());
   const std::uint8_t largest = *std::max_element(labels_.begin(), labels_.end());
   if (classes_.empty()) {
     for (int label = 0; label <= largest; ++label) classes_.push_back(std::to_string(label));
@@ -134,12 +135,21 @@ void ReadIdx::read_labels(const std::string& url) {
   storage_.read(url, header.bytes(), labels_.size(), labels_.data());
 }
 
+// Of two files of as many images, these tell.
+std::uint64_t ReadIdx::hash_of_first_bytes(std::uint64_t bytes) const {
+  constexpr std::uint64_t kEnough = 1 << 16;
+  std::vector<std::uint8_t> first(static_cast<std::size_t>(std::min(bytes, kEnough)));
+  storage_.read(images_, 0, first.size(), first.data());
+  return hash_bytes(first.data(), first.size());
+}
+
 void ReadIdx::read(Sample& sample) {
   sample.url.assign(images_);
   sample.offset = header_bytes_ + sample.key.index * shape_.bytes();
   sample.label = labels_[sample.key.index];
-  watch_.look(storage_, images_, listed_.bytes, listed_.version);
   storage_.read(images_, sample.offset, shape_.bytes(), sample.encoded.resize(shape_.bytes()));
+  watch_->look(storage_, images_,
+               [this] { return hash_of_first_bytes(header_bytes_ + labels_.size() * shape_.bytes()) == first_bytes_; });
   sample.decoded = shape_;
 }
 

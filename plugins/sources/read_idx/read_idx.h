@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,6 +55,7 @@ class ReadIdx : public Source {
   std::string find_labels_beside() const;                // of a file of images
   IdxHeader read_header(const std::string& url, const Storage::Object& object);
   void read_labels(const std::string& url);
+  std::uint64_t hash_of_first_bytes(std::uint64_t bytes) const;  // of the file of images, which has so many
 
   const std::string path_;
   RunServices* const run_;
@@ -62,8 +64,8 @@ class ReadIdx : public Source {
   Storage& storage_;
   const bool is_file_;  // path_ is the file of images itself
   std::string images_;
-  Storage::Object listed_;  // of images_
-  ChangeWatch watch_;
+  std::uint64_t first_bytes_ = 0;  // hash, of the file of images
+  std::unique_ptr<ChangeWatch> watch_;
   std::uint64_t header_bytes_ = 0;
   ImageShape shape_;
   std::vector<std::uint8_t> labels_;

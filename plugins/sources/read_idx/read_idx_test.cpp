@@ -17,9 +17,7 @@ class Objects : public Storage {
   void list(const std::string&, const std::function<void(Object)>& found) override {
     for (const auto& [name, bytes] : contents) found(stat("mnist/" + name));
   }
-  Object stat(const std::string& url) override {
-    return {url.substr(6), content(url).size(), fmt::format("{:x}", hash_text(content(url)))};
-  }
+  Object stat(const std::string& url) override { return {url.substr(6), content(url).size(), version}; }
   void read(const std::string& url, ByteBuffer& out) override {
     read(url, 0, content(url).size(), out.resize(content(url).size()));
   }
@@ -30,6 +28,7 @@ class Objects : public Storage {
   }
 
   std::map<std::string, std::string> contents;
+  std::string version = "1";
 
  private:
   const std::string& content(const std::string& url) {
@@ -122,18 +121,19 @@ class ReadIdxTest : public testing::Test {
 // Its images would get the labels of others.
 TEST_F(ReadIdxTest, AFileThatIsReplacedDuringARunEndsIt) {
   const auto source = opened(params());
-  EXPECT_EQ(read(*source, 0), "mnist/train-images-idx3-ubyte@16 2 x 2 x 1 'abcd' 4");
+  const auto read_twice = [&] {
+    for (const std::uint64_t index : {0U, 1U, 2U, 0U, 1U, 2U}) read(*source, index);
+  };
+  objects_->version = "2";
+  EXPECT_NO_THROW(read_twice()) << "it was touched, or copied once more";
+  objects_->version = "3";
   files()["train-images-idx3-ubyte"] = idx({3, 2, 2}, "lkjihgfedcba");
   std::string error;
-  for (int pass = 0; pass < 2 && error.empty(); ++pass) {
-    for (std::uint64_t index = 0; index < source->size() && error.empty(); ++index) {
-      try {
-        read(*source, index);
-      } catch (const Error& found) {
-        EXPECT_EQ(found.kind(), ErrorKind::data);
-        error = found.message();
-      }
-    }
+  try {
+    read_twice();
+  } catch (const Error& found) {
+    EXPECT_EQ(found.kind(), ErrorKind::data);
+    error = found.message();
   }
   EXPECT_TRUE(error.starts_with("'mnist/train-images-idx3-ubyte' has changed since it was listed")) << error;
 }

@@ -65,6 +65,15 @@ void read_member(const Shard& shard, const TarIndex::Member& member, ByteBuffer&
   out.resize(member.bytes);
 }
 
+// Whether the shard, as it is now, has the same members, labels and numbers.
+bool is_index_of(const TarIndex& index, const Shard& shard, const IndexSettings& settings) {
+  Window window(
+      [&](std::uint64_t offset, std::size_t size, std::uint8_t* out) { shard.storage->read(shard.url, offset, size, out); },
+      shard.bytes);
+  return std::ranges::equal(build_index(window, index_key(shard.bytes, shard.version, settings), settings).bytes(),
+                            index.bytes());
+}
+
 bool has_unreadable_label(const TarIndex& index) {
   for (std::size_t at = 0; at < index.size(); ++at) {
     if (index.label(at) == TarIndex::kUnreadable) return true;
@@ -283,7 +292,10 @@ void ReadTar::read_indices(std::vector<Shard> shards) {
   for (Indexed& indexed : shards_) {
     const TarIndex& index = indexed.index;
     indexed.end = end += index.size();
-    indexed.watch = ChangeWatch(index.size());
+    Storage::Object listed;
+    listed.bytes = indexed.shard.bytes;
+    listed.version = indexed.shard.version;
+    indexed.watch = std::make_unique<ChangeWatch>(std::move(listed), index.size());
     largest_ = std::max(largest_, kTarBlock + index.largest());
     memory_ += index.bytes().size();
     labelled_ = labelled_ || index.largest_label() >= 0 || !index.class_names().empty() || has_unreadable_label(index);
@@ -393,7 +405,7 @@ void ReadTar::read(Sample& sample) {
   if (index.numbers() > 0) index.numbers(place, sample.numbers);
   read_member(indexed.shard, image, sample.encoded);
   if (target.bytes > 0) read_member(indexed.shard, target, sample.encoded_target);
-  indexed.watch.look(*indexed.shard.storage, indexed.shard.url, indexed.shard.bytes, indexed.shard.version);
+  indexed.watch->look(*indexed.shard.storage, indexed.shard.url, [&] { return is_index_of(index, indexed.shard, settings_); });
 }
 
 }  // namespace millrace

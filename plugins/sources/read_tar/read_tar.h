@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -81,7 +82,7 @@ class ReadTar : public Source, public KnowsFileSizes {
     TarIndex index;
     std::vector<std::int32_t> labels;  // of the index's class names
     std::uint64_t end = 0;             // samples in this shard and those before
-    mutable ChangeWatch watch = ChangeWatch();
+    std::unique_ptr<ChangeWatch> watch;
   };
 
   std::vector<Shard> find(LeftOut& left_out) const;
