@@ -70,7 +70,10 @@ void Cache::open() {
 bool Cache::fetch(Sample& sample) {
   if (const CacheReader* reader = reader_.load(std::memory_order_acquire)) {
     const CacheReader::Found found = reader->find(sample.key.index);
-    if (read_entry(found.entry, sample)) return true;
+    if (read_entry(found.entry, sample)) {
+      if (!is_of_use_.load(std::memory_order_relaxed)) is_of_use_ = true;
+      return true;
+    }
     if (found.is_damaged) name_damage(sample.key.index);
   }
   return memory_ && read_entry(memory_->find(sample.key.index), sample);
@@ -87,12 +90,27 @@ void Cache::name_damage(std::uint64_t index) {
                                path_, index));
 }
 
+// As where two graphs read other parts of one listing into a file of one name: the one that ended last has written it.
+void Cache::count_missing() {
+  constexpr int kEnough = 32;
+  if (writer_ || !owned_reader_ || run_ == nullptr || is_of_use_ || ++missing_ != kEnough) return;
+  run_->warn(
+      fmt::format("cache file '{}' has none of the first {} images: it was written by another graph, or for another part of the "
+                  "data, and is of no use here; give each graph a file of its own, or remove it",
+                  path_, kEnough));
+}
+
 void Cache::process(Sample& sample, Draw&) {
   if (sample.hash != sample.first_hash) {
     fail(ErrorKind::usage,
          "a stage before the cache changes images at random: that would be the same change in every epoch; move the "
          "cache before it");
   }
+  if (sample.image().data == nullptr && !sample.decoded.is_plain()) {  // entries do not keep what it is made of
+    fail(ErrorKind::usage, "the source gives pixels of {}, and 8-bit images of one frame are cached: take the cache out of flow",
+         to_string(sample.decoded));
+  }
+  count_missing();
   if (sample.image().data != nullptr) execute_pending(sample, window_);  // entries have pixels and no record
   if (memory_ && !memory_->full() && !memory_->has(sample.key.index)) {
     if (std::uint8_t* place = memory_->reserve(entry_bytes(sample))) {

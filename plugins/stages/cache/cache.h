@@ -39,6 +39,7 @@ namespace millrace {
 // epoch begins; a later run with the same listing (sizes and modification times) and the same stages before the cache, of the
 // same versions, reads it instead. Of anything else in its place a new one is made. What a file lacks (samples that were bad) is
 // read as ever, and so is what is damaged in it or cannot be read of it, which a warning names once: each entry has a checksum.
+// Graphs that read different parts of a listing need a file each: of one, a warning says that it has none of the first samples.
 // Samples are kept by index, with the hash of their encoded bytes: an epoch's stream hash is the same with and without a cache.
 // Bad samples are not kept: they are read, and counted, again. Threading: parallel; finding a sample takes no lock, and
 // keeping one takes none but when a block of memory is full. Errors: random changes before a cache would be frozen:
@@ -72,12 +73,15 @@ class Cache : public SampleTransform, public SampleCache {
   RunServices* run_;
   const bool alone_;  // no other process takes part in the run
   void write(const Sample& sample);
+  void count_missing();
   void name_damage(std::uint64_t index);
 
   std::string path_;
   std::unique_ptr<MemoryStore> memory_;
   std::unique_ptr<CacheReader> owned_reader_;
   std::atomic<CacheReader*> reader_{nullptr};  // of owned_reader_, when that is ready
+  std::atomic<bool> is_of_use_{false};         // the file that open() found has had a sample
+  std::atomic<int> missing_{0};                // samples that it has not had, as long as it had none
   std::unique_ptr<CacheWriter> writer_;
   std::atomic<std::uint64_t> first_position_{kNone};  // of the pass during which the file is written
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};

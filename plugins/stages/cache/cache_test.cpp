@@ -165,6 +165,20 @@ TEST(Cache, TellsDevicesToKeepItsImagesIfAskedTo) {
   }
 }
 
+// An entry does not say of how many frames and bits its pixels are, and would come back as another image.
+TEST(Cache, RefusesPixelsThatItsEntriesCannotTell) {
+  EncodedCache cache({}, DataContext{});
+  Sample sample;
+  sample.reset({}, {});
+  sample.decoded = {.height = 2, .width = 3, .channels = 1, .frames = 1, .type = DataType::u16};
+  sample.encoded.resize(sample.decoded.bytes());
+  Draw draw(1, {}, 0);
+  const std::string error = error_of([&] { static_cast<SampleTransform&>(cache).process(sample, draw); });
+  EXPECT_NE(error.find("the source gives pixels of 2 x 3 x 1, u16, and 8-bit images"), std::string::npos) << error;
+  sample.decoded.type = DataType::u8;
+  static_cast<SampleTransform&>(cache).process(sample, draw);
+}
+
 TEST(Cache, TwoInOneFlowAreRefused) {
   testkit::TestGraph test;
   test.add<CountedSource>("read");
@@ -399,6 +413,27 @@ TEST_F(CacheFileTest, TwoGraphsWithOneFileDoNotDisturbEachOther) {
     EXPECT_TRUE(fetch(another, index));
   }
   EXPECT_TRUE(run_.warnings().empty());
+}
+
+TEST_F(CacheFileTest, AFileOfAnotherGraphsSamplesIsNamed) {
+  write_file();
+  for (const bool has_one : {true, false}) {
+    testkit::RecordedRun run;
+    context_.run = &run;
+    ImageCache cache(params_, context_);
+    cache.open();
+    EXPECT_TRUE(!has_one || fetch(cache, 3));
+    Draw draw(1, {}, 0);
+    for (std::uint64_t index = 10; index < 60; ++index) {
+      EXPECT_FALSE(fetch(cache, index));
+      fill(index);
+      static_cast<SampleTransform&>(cache).process(sample_, draw);
+    }
+    ASSERT_EQ(run.warnings().size(), has_one ? 0U : 1U);
+    const std::string said = has_one ? "" : run.warnings()[0];
+    EXPECT_NE(has_one, said.find("' has none of the first 32 images: it was written by another") != std::string::npos) << said;
+  }
+  context_.run = &run_;
 }
 
 TEST_F(CacheFileTest, SourcesThatCannotTellAreRefused) {
