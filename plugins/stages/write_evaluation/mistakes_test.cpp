@@ -43,6 +43,14 @@ TEST(Verdict, PredictsTheLargestNumberBehindOneThatIsNone) {
   EXPECT_EQ(Verdict::of(outputs, 0, false).predicted, 2U) << "as write_classes has it";
 }
 
+// As those of a few thousand photographs: sums of them once left 64 bits.
+TEST(Calibration, HasRoomForThePixelsOfALargeSet) {
+  Calibration calibration;
+  for (int i = 0; i < 4; ++i) calibration.add(0.75, i > 0);
+  for (int doubled = 2; doubled < 36; ++doubled) calibration.add(Calibration::Bins(calibration.bins()));
+  EXPECT_NEAR(calibration.expected_error(), 0, 1e-6);
+}
+
 class MistakesTest : public WriteEvaluationTest {
  protected:
   // The rows of mistakes.csv without the row of names.
