@@ -61,7 +61,7 @@ void OtherGraphs::try_one(std::size_t graph) {
     run_.found().bad_samples.tell_held();
     throw current_error().in(fmt::format("before the first step, [{}] was tried", name));
   }
-  if (!run_.barriers.empty() && has_reports(build.plan()) && !is_stopped()) meter_.await_others(name, 0, steps);
+  if (!run_.barriers.empty() && has_reports(build.plan()) && !is_broken_off(graph)) meter_.await_others(name, 0, steps);
 }
 
 bool OtherGraphs::is_due(std::size_t graph, std::uint64_t done) const {
@@ -178,8 +178,14 @@ void OtherGraphs::run_main() {
   meter_.telemetry(true);
 }
 
+// The main graph, where it is one that does not train, has nothing after it.
+bool OtherGraphs::breaks_off(std::size_t graph) const { return graph == 0 ? stop_.found().has_value() : stop_.breaks_off(); }
+
 // Of several processes all say the same: with the last step of a pass they may have agreed to stop, and some have not looked yet.
-bool OtherGraphs::is_stopped() { return run_.barriers.empty() ? stop_.found().has_value() : stop_.look(); }
+bool OtherGraphs::is_broken_off(std::size_t graph) {
+  if (!run_.barriers.empty()) stop_.look();
+  return breaks_off(graph);
+}
 
 bool OtherGraphs::run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last) {
   const GraphBuild& build = *run_.builds()[graph];
@@ -188,7 +194,7 @@ bool OtherGraphs::run_pass(std::size_t graph, std::uint64_t first, std::uint64_t
   const auto start = std::chrono::steady_clock::now();
   run_.doing(fmt::format("[{}]", name));
   drive(graph, first, last);
-  if (is_stopped()) {  // half a pass is no figure
+  if (is_broken_off(graph)) {  // half a pass is no figure
     run_.found().bad_samples.comes_again(name);
     return false;
   }
@@ -210,8 +216,9 @@ void OtherGraphs::drive(std::size_t g, std::uint64_t first, std::uint64_t last) 
   start_beside(graph, [&] { drained = std::async(std::launch::async, [&graph] { graph.wait(); }); });
   try {
     while (drained.wait_for(run_.options().look_period) != std::future_status::ready) {
-      if (stop_.look()) graph.stop();
-      watch_graph(run_, g, stall, stop_.found().has_value());
+      stop_.look();
+      if (breaks_off(g)) graph.stop();
+      watch_graph(run_, g, stall, breaks_off(g));
       if (g != 0) continue;
       if (run_.options().hooks.on_tick) run_.options().hooks.on_tick(graph.figures());
       meter_.telemetry();

@@ -50,8 +50,9 @@ class OtherGraphs {
   bool is_closing(std::size_t graph) const;
   std::vector<std::size_t> writing() const;  // graphs that write files about predictions, and have run before the end
   void run(const std::vector<std::size_t>& graphs, bool exchanges = true);
-  bool run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last);  // false: it was stopped
-  bool is_stopped();
+  bool run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last);  // false: it was broken off
+  bool breaks_off(std::size_t graph) const;  // what was asked for ends a pass of this graph in its middle
+  bool is_broken_off(std::size_t graph);
   void try_one(std::size_t graph);
   void drive(std::size_t graph, std::uint64_t first, std::uint64_t last);  // until it is drained
   bool is_due(std::size_t graph, std::uint64_t done) const;

@@ -172,7 +172,7 @@ void Run::make_barriers() {
     const bool counts = g == 0 && run_.main().trains();
     const auto channel = Group::kSteps + static_cast<std::uint32_t>(g);
     barriers_.push_back(
-        std::make_unique<StepBarrier>(*group, channel, run_.audience.requests(), counts, budget_of(*run_.builds[g])));
+        std::make_unique<StepBarrier>(*group, channel, run_.audience.requests(), counts, budget_of(*run_.builds[g]), g != 0));
   }
 }
 

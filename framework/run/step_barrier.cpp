@@ -26,8 +26,15 @@ RequestEvent get_request(WireReader& reader) {
 
 }  // namespace
 
-StepBarrier::StepBarrier(Group& group, std::uint32_t channel, Requests& requests, bool counts, HasBadSampleBudget* bad_samples)
-    : group_(group), channel_(channel), requests_(requests), counts_(counts), bad_samples_(bad_samples), thread_([this] {
+StepBarrier::StepBarrier(Group& group, std::uint32_t channel, Requests& requests, bool counts, HasBadSampleBudget* bad_samples,
+                         bool finishes)
+    : group_(group),
+      channel_(channel),
+      requests_(requests),
+      counts_(counts),
+      finishes_(finishes),
+      bad_samples_(bad_samples),
+      thread_([this] {
         name_this_thread("barrier");
         loop();
       }) {}
@@ -102,7 +109,7 @@ Graph::StepAgreed StepBarrier::gather(const Graph::StepReady& ready) {
 
   Graph::StepAgreed agreed;
   std::vector<RequestEvent> all;
-  bool stops = false;
+  bool breaks_off = false;
   for (const std::vector<std::byte>& message : group_.all_gather(channel_, writer.bytes())) {
     WireReader reader(message);
     const auto step = reader.get<std::uint64_t>();
@@ -119,13 +126,13 @@ Graph::StepAgreed StepBarrier::gather(const Graph::StepReady& ready) {
     for (auto left = reader.get<std::size_t>(); left > 0; --left) {
       RequestEvent request = get_request(reader);
       const bool is_stop = request.kind == RequestKind::stop;
-      stops = stops || is_stop;
       const auto is_same = [&](const RequestEvent& each) { return each.kind == request.kind && each.signal == request.signal; };
       if (is_stop && std::ranges::any_of(all, is_same)) continue;  // a terminal's signal comes to each process
+      breaks_off = breaks_off || (is_stop && (!finishes_ || request.signal != 0));
       all.push_back(std::move(request));
     }
   }
-  enter(std::move(all), stops, counts_ ? ready.step + 1 : Requests::kAtOnce);
+  enter(std::move(all), breaks_off, counts_ ? ready.step + 1 : Requests::kAtOnce);
   return agreed;
 }
 

@@ -22,8 +22,10 @@ namespace millrace {
 class StepBarrier {
  public:
   // A request that was told with step s is in force when step s is done, if `counts` (the main graph of a run that trains); else
-  // at once. `channel`: of this graph alone. `bad_samples`: counts those of all processes; null: nothing does.
-  StepBarrier(Group& group, std::uint32_t channel, Requests& requests, bool counts, HasBadSampleBudget* bad_samples);
+  // at once. `channel`: of this graph alone. `bad_samples`: counts those of all processes; null: nothing does. `finishes`: a
+  // request to stop lets a pass go on to its end, unless it is a signal.
+  StepBarrier(Group& group, std::uint32_t channel, Requests& requests, bool counts, HasBadSampleBudget* bad_samples,
+              bool finishes = false);
   ~StepBarrier();
   // No answer is given from here on, whatever the other processes say: the graph may go.
   void end();
@@ -45,7 +47,7 @@ class StepBarrier {
   Group& group_;
   const std::uint32_t channel_;
   Requests& requests_;
-  const bool counts_;
+  const bool counts_, finishes_;
   HasBadSampleBudget* const bad_samples_;
 
   Mutex mutex_;

@@ -14,10 +14,10 @@ namespace millrace {
 namespace {
 
 struct Rank {
-  Rank(int rank, std::vector<int> sockets)
+  Rank(int rank, std::vector<int> sockets, bool finishes)
       : group({.rank = rank, .sockets = std::move(sockets), .hosts = {"a", "b"}}),
         requests([](const RunEvent&) {}),
-        barrier(group, Group::kSteps, requests, false, nullptr) {
+        barrier(group, Group::kSteps, requests, false, nullptr, finishes) {
     requests.share();
   }
   ~Rank() { group.leave(nullptr); }  // for which the barrier waits
@@ -35,10 +35,11 @@ struct Rank {
 
 class StepBarrierTest : public testing::Test {
  protected:
-  StepBarrierTest() {
+  explicit StepBarrierTest(bool finishes = false) {
     std::array<int, 2> pair{};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
-    ranks_ = {std::make_unique<Rank>(0, std::vector{-1, pair[0]}), std::make_unique<Rank>(1, std::vector{pair[1], -1})};
+    ranks_ = {std::make_unique<Rank>(0, std::vector{-1, pair[0]}, finishes),
+              std::make_unique<Rank>(1, std::vector{pair[1], -1}, finishes)};
   }
   void start() {
     for (const auto& rank : ranks_) rank->barrier.start(0);
@@ -53,7 +54,7 @@ class StepBarrierTest : public testing::Test {
 
 constexpr std::array kBoth = {true, true}, kNeither = {false, false};
 
-// As [stop] max_time does in a pass that is made once more for the end of the run.
+// As one that is asked to stop twice.
 TEST_F(StepBarrierTest, AGraphThatWasStoppedMayRunAgain) {
   start();
   EXPECT_EQ(begin(0), kBoth);
@@ -63,6 +64,22 @@ TEST_F(StepBarrierTest, AGraphThatWasStoppedMayRunAgain) {
   for (const auto& rank : ranks_) EXPECT_TRUE(rank->requests.take(RequestKind::stop, 0));
   start();
   EXPECT_EQ(begin(0), kBoth);
+}
+
+class FinishingBarrierTest : public StepBarrierTest {
+ protected:
+  FinishingBarrierTest() : StepBarrierTest(true) {}
+};
+
+TEST_F(FinishingBarrierTest, OnlyASignalBreaksAPassOff) {
+  start();
+  ranks_[1]->requests.ask({.kind = RequestKind::stop, .by = "[stop]", .text = {}});
+  EXPECT_EQ(begin(0), kBoth) << "the request is told with this step";
+  EXPECT_EQ(begin(1), kBoth);
+  for (const auto& rank : ranks_) EXPECT_TRUE(rank->requests.take(RequestKind::stop, 0));
+  ranks_[0]->requests.ask({.by = "signal 2", .signal = 2, .text = {}});
+  EXPECT_EQ(begin(2), kBoth);
+  EXPECT_EQ(begin(3), kNeither);
 }
 
 TEST_F(StepBarrierTest, ASignalToBothIsOneRequest) {

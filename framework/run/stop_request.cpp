@@ -11,21 +11,21 @@ bool StopRequest::look() {
     signalled_ = signal != 0;
     if (signalled_) run_.requests().ask({.by = fmt::format("signal {}", signal), .signal = signal, .text = {}});
   }
-  if (!found_) found_ = run_.requests().take(RequestKind::stop, progress_.done());
+  while (std::optional<RequestEvent> request = breaks_off() ? std::nullopt : take()) {
+    if (!found_ || request->signal != 0) found_.swap(request);
+    if (!request) continue;  // of two, a signal is the more urgent one
+    const std::string why = request->text;
+    run_.requests().complete(std::move(*request), progress_.done(), why);
+  }
   return found_.has_value();
 }
 
-// Whoever asked before has what was asked for, but for a signal, after which nothing more is evaluated.
+// Whoever has asked meanwhile has what was asked for, but for a signal, after which nothing more is evaluated.
 void StopRequest::begin_closing() {
-  ends_ = std::exchange(found_, std::nullopt);
-  while (auto again = run_.requests().take(RequestKind::stop, progress_.done())) {
-    if (again->signal != 0) {
-      found_ = std::move(again);
-      return;
-    }
-    const std::string why = again->text;
-    run_.requests().complete(std::move(*again), progress_.done(), why);
-  }
+  look();
+  if (!breaks_off()) ends_ = std::exchange(found_, std::nullopt);
 }
+
+std::optional<RequestEvent> StopRequest::take() { return run_.requests().take(RequestKind::stop, progress_.done()); }
 
 }  // namespace millrace

@@ -22,6 +22,9 @@ class StopRequest {
   // Returns whether there is one, now or from an earlier look.
   bool look();
   const std::optional<RequestEvent>& found() const { return found_; }
+  // Whether a pass under way is broken off. What a signal ends resumes later, with this pass. What another request ends is over:
+  // a pass is finished then, as half of one is no figure.
+  bool breaks_off() const { return found_ && found_->signal != 0; }
 
   // While what was found ends the run, and what closes it is under way: only another request stops that.
   void begin_closing();
@@ -30,6 +33,8 @@ class StopRequest {
   }
 
  private:
+  std::optional<RequestEvent> take();
+
   const RunContext& run_;
   StopRules& rules_;
   const Progress& progress_;

@@ -251,7 +251,7 @@ TEST(RunControl, AStopEndsTheRunInGoodOrder) {
 }
 
 // An observer asks for it at the fifth of 400 images, which is broken.
-TEST(RunControl, AnEvaluationThatAStopCutsShortIsMadeAgainAndCountsNothingTwice) {
+TEST(RunControl, AnEvaluationThatAStopMeetsIsFinishedAndCountsNothingTwice) {
   const TemporaryFolder folder;
   fs::copy(shapes() + "/train", folder / "test", fs::copy_options::recursive);
   const auto first = [](const fs::path& in, std::size_t number) {

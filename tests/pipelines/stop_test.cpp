@@ -88,6 +88,29 @@ TEST(Stop, MaxTimeEndsARun) {
   EXPECT_LT(events(outcome, "end").at(0).at("step"), 400000);
 }
 
+// Half a pass was once left in the figures and in the files of the pass that closes the run. The clock strikes in the pass over
+// 80 times the test images, or before it where the machine is busy.
+TEST(Stop, APassThatTheClockMeetsCountsEachImageOnce) {
+  const TemporaryFolder folder;
+  std::string sources;
+  for (int i = 0; i < 80; ++i) sources += R"({ stage = "read_folder", path = "${data.path}/test" }, )";
+  const std::string last = R"(final={ every = "end", read = { stage = "mix", sources = [)" + sources +
+                           R"(] }, flow = ["read", "decode_image", "batch", "forward", "metrics", "write_evaluation"], )"
+                           R"(decode_image = { size = [32, 32] }, batch = { size = 50, last = "keep" }, )"
+                           R"(write_evaluation = { mistakes = 0, predictions = 0 } })";
+  for (const std::string processes : {"1", "2"}) {
+    const std::string runs = folder / ("runs" + processes);
+    const Outcome outcome =
+        run(runs, {"run.epochs=1", "stop.max_time=2 seconds", last}, {"--devices", "cpu*2", "--processes", processes});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const auto pass = events(outcome, "validate").back();
+    EXPECT_EQ(pass.at("graph"), "final");
+    EXPECT_EQ(pass.at("samples"), 80 * 130);
+    const std::string figures = read_file(find_file(runs, "figures.csv"));
+    EXPECT_NE(figures.find("images,10400\r\n"), std::string::npos) << figures;
+  }
+}
+
 TEST(Stop, AFigureThatIsNotReportedIsAMistakeBeforeAnythingRuns) {
   const Outcome outcome = run("", {"run.best=validate.acuracy"}, {"--check"});
   EXPECT_EQ(outcome.code, 2);
