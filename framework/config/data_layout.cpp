@@ -64,6 +64,12 @@ class Parts {
     if (!part || part->part == DataPart::other) return;
     found_.push_back({{part->rank, !is_folder, !part->is_word}, *part, path});
   }
+  bool has_both() const {
+    const auto has = [this](DataPart part) {
+      return std::ranges::any_of(found_, [part](const Found& each) { return each.name.part == part; });
+    };
+    return has(DataPart::train) && has(DataPart::validate);
+  }
   // The training part, and the validation part that belongs to it; "" for what is not there, or not one alone.
   std::pair<std::string, std::string> pair() const {
     const Found* const train = first(DataPart::train, nullptr);
@@ -376,10 +382,21 @@ class Finder {
     if (train) return shared(*train);
     const auto images = named_in(root, kImageFolders), labels = named_in(root, kMaskFolders);
     if (!images || !labels) return std::nullopt;
-    const auto train_images = named_in(*images, kTrain), validate_images = named_in(*images, kValidate);
-    const auto train_labels = named_in(*labels, kTrain), validate_labels = named_in(*labels, kValidate);
-    if (train_images && validate_images && train_labels && validate_labels)
-      return Layout{pairs(*train_images, *train_labels), pairs(*validate_images, *validate_labels), false};
+    return parts_of_pairs(*images, *labels);
+  }
+
+  // images/train and masks/train, images/val and masks/val. Where it is not clear which are meant, nothing is shared out: what is
+  // kept for validation would be trained on.
+  std::optional<Layout> parts_of_pairs(const std::string& images, const std::string& labels) {
+    const Parts of_images = parts_in(images), of_labels = parts_in(labels);
+    if (!of_images.has_both() || !of_labels.has_both()) return std::nullopt;
+    const auto [train_images, validate_images] = of_images.pair();
+    const auto [train_labels, validate_labels] = of_labels.pair();
+    if (is_folder(train_images) && is_folder(validate_images) && is_folder(train_labels) && is_folder(validate_labels))
+      return Layout{pairs(train_images, train_labels), pairs(validate_images, validate_labels), false};
+    errors_.add(position(), fmt::format("'{}' and '{}' hold several parts for training or validation: say which are meant, "
+                                        "[train.read] and [validate.read] with stage = \"read_pairs\", images, labels",
+                                        line_text(images), line_text(labels)));
     return std::nullopt;
   }
 

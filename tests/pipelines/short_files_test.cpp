@@ -279,6 +279,23 @@ TEST_F(ShortFiles, SegmentInTheUsualLayouts) {
   expect_trained(run(segment(streets.string()), {}), 4);
 }
 
+TEST_F(ShortFiles, SegmentPartsOfAnyName) {
+  const fs::path drawn = folder_.path() / "drawn", coco = folder_.path() / "coco";  // images/train2017, masks/train2017
+  draw_pairs((drawn / "train2017").string(), 16, 16, 24, 3);
+  draw_pairs((drawn / "val2017").string(), 4, 16, 24, 3, 16);
+  for (const auto& [from, to] : {std::pair("images", "images"), std::pair("labels", "masks")}) {
+    fs::create_directories(coco / to);
+    for (const char* part : {"train2017", "val2017"}) fs::rename(drawn / part / from, coco / to / part);
+  }
+  expect_trained(run(segment(coco.string()), {}), 4);
+
+  for (const char* kind : {"images", "masks"})
+    fs::copy(coco / kind / "train2017", coco / kind / "train2014", fs::copy_options::recursive);
+  const Outcome two = run(segment(coco.string()), {});
+  EXPECT_EQ(two.code, 2);
+  EXPECT_NE(two.err.find("hold several parts for training or validation"), std::string::npos) << two.err;
+}
+
 TEST_F(ShortFiles, RestoreAFolderOfPhotographs) {
   const std::string file = folder_ / "images";
   draw_pairs(file, 20, 48, 48, 3);
