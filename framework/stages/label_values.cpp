@@ -12,6 +12,7 @@
 #include "millrace/util/sample_cache.h"
 #include "millrace/util/text.h"
 #include "sampling/sample_order.h"
+#include "stages/label_palettes.h"
 
 namespace millrace {
 
@@ -25,6 +26,7 @@ struct Look {
   std::array<std::uint64_t, 256> counts{};  // by value
   std::uint64_t unread = 0;                 // images that could not be decoded
   std::string first_cause;                  // of the first one of these
+  LabelPalettes palettes;
 };
 
 // The stage that decodes, of the graph's beginning; null: none does. A cache of files may stand before it.
@@ -63,6 +65,8 @@ Look look_at(const GraphBuild& build, std::uint64_t seed, std::uint64_t most) {
     for (std::size_t pixel = 0; pixel < target.shape.bytes(); ++pixel) ++look.counts[target.data[pixel]];
     look.pixels += target.shape.bytes();
     ++look.images;
+    look.palettes.add({sample.encoded_target.data(), sample.encoded_target.size()}, target,
+                      sample.target_url.empty() ? sample.place() : sample.target_url);
   }
   return look;
 }
@@ -133,6 +137,28 @@ bool has_class(const TargetSpec& spec, const Look& look) {
        unnamed_values(build, look).empty() ? "`ignored` names" : "no class has");
 }
 
+// What is doubtful of the values; "": nothing.
+std::string text_of_values(const GraphBuild& build, const Look& look) {
+  const std::vector<std::uint8_t> unnamed = unnamed_values(build, look);
+  const std::vector<std::string> lacking = lacking_classes(build.data().classes, build.data().target, look);
+  if (unnamed.empty()) {
+    // A rare class may well be in none of a few images, but not all classes but one; and what is predicted may be of one class.
+    const bool is_no_chance = look.images >= build.data().samples_per_epoch || lacking.size() + 1 >= build.data().classes.size();
+    return lacking.empty() || !is_no_chance || only_predicts(build.plan()) ? "" : lacking_text(lacking);
+  }
+  return fmt::format(
+      "no class has the value{} {}, and such pixels count nowhere{}; `ids` of a class names its values, and `ignored` "
+      "those that are meant to count nowhere",
+      unnamed.size() == 1 ? "" : "s", values_text(unnamed, look), lacking.empty() ? "" : "; " + lacking_text(lacking));
+}
+
+// The same of the colours that palettes give to values.
+std::string text_of_palettes(const Look& look) {
+  if (look.palettes.difference().empty()) return {};
+  return look.palettes.difference() +
+         ", and values tell classes apart, not colours: where colours are meant, save all label images with one palette";
+}
+
 }  // namespace
 
 std::string warning_of_label_values(const GraphBuild& build, std::uint64_t seed, std::uint64_t most) {
@@ -154,19 +180,11 @@ std::string warning_of_label_values(const GraphBuild& build, std::uint64_t seed,
     look = look_at(build, seed, std::max(most, kLeastBeforeRefusal));
     if (!has_class(build.data().target, look)) refuse_without_class(build, look);
   }
-  const std::string begin = fmt::format("{}: {} label image{} {} looked at: ", place_of_source(build), look.images,
-                                        look.images == 1 ? "" : "s", look.images == 1 ? "was" : "were");
-  const std::vector<std::uint8_t> unnamed = unnamed_values(build, look);
-  const std::vector<std::string> lacking = lacking_classes(build.data().classes, build.data().target, look);
-  if (unnamed.empty()) {
-    // A rare class may well be in none of a few images, but not all classes but one; and what is predicted may be of one class.
-    const bool is_no_chance = look.images >= build.data().samples_per_epoch || lacking.size() + 1 >= build.data().classes.size();
-    return lacking.empty() || !is_no_chance || only_predicts(build.plan()) ? "" : begin + lacking_text(lacking);
-  }
-  return fmt::format(
-      "{}no class has the value{} {}, and such pixels count nowhere{}; `ids` of a class names its values, and `ignored` "
-      "those that are meant to count nowhere",
-      begin, unnamed.size() == 1 ? "" : "s", values_text(unnamed, look), lacking.empty() ? "" : "; " + lacking_text(lacking));
+  const std::string values = text_of_values(build, look), palettes = text_of_palettes(look);
+  if (values.empty() && palettes.empty()) return {};
+  return fmt::format("{}: {} label image{} {} looked at: {}{}{}", place_of_source(build), look.images,
+                     look.images == 1 ? "" : "s", look.images == 1 ? "was" : "were", palettes,
+                     palettes.empty() || values.empty() ? "" : "; ", values);
 }
 
 }  // namespace millrace

@@ -1,5 +1,6 @@
-// What a few label images hold, looked at before training begins: a value that no class has counts nowhere, and a class whose
-// values are in no image is never learned. Both pass in silence otherwise, as where masks are 0 and 255 and classes are 0 and 1.
+// What a few label images hold, looked at before training begins: a value that no class has counts nowhere, a class whose values
+// are in no image is never learned, and a value to which palettes give two colours means two classes. All pass in silence
+// otherwise, as where masks are 0 and 255 and classes are 0 and 1.
 #pragma once
 
 #include <cstdint>

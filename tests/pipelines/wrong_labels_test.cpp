@@ -108,6 +108,28 @@ TEST_F(WrongLabels, ValuesWithoutAClassAreNamedBehindACacheOfFilesToo) {
 }
 
 // An accent after its letter, as macOS writes it, and a blank that does not break, as spreadsheets do.
+// Programs that sort or shorten palettes give a colour another index in each file.
+TEST_F(WrongLabels, AValueOfTwoColoursIsNamed) {
+  draw_masks(1);
+  const std::vector<std::uint8_t> labels(kSide * kSide, 1);
+  const auto write_palette = [&](const char* name, std::uint8_t red_of_1, std::uint8_t red_of_2) {
+    std::vector<std::uint8_t> palette(3 * 256);
+    palette[3] = red_of_1;
+    palette[6] = red_of_2;
+    std::ofstream(folder_ / name, std::ios::binary) << png_bytes({labels.data(), {kSide, kSide, 1}}, palette.data());
+  };
+  write_palette("labels/1.png", 128, 0);
+  write_palette("labels/2.png", 128, 9);
+  EXPECT_EQ(run({"--check"}).err, "") << "no pixel is 2";
+  write_palette("labels/2.png", 200, 0);
+  const Outcome checked = run({"--check"});
+  EXPECT_EQ(checked.code, 0);
+  EXPECT_TRUE(contains(checked.err,
+                       fmt::format("4 label images were looked at: value 1 is #800000 in '{0}1.png' and #c80000 in '{0}2.png'",
+                                   folder_ / "labels/")))
+      << checked.err;
+}
+
 TEST_F(WrongLabels, ClassesThatAreWrittenInTwoWaysAreNamedOnce) {
   for (const auto& [first, second] :
        {std::pair("Cat", "cat"), std::pair("cafe\u0301", "caf\u00e9"), std::pair("red cat", "red\u00a0cat")}) {
