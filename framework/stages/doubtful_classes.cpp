@@ -48,11 +48,14 @@ bool learns_by(const GraphBuild& build, const Network* network, LossTarget targe
   return std::ranges::any_of(request.losses, [target](const auto& each) { return each.loss->info().target == target; });
 }
 
+// Whether the file names the classes.
+bool are_meant(const GraphBuild& build) {
+  return build.data().source_plan->table.find("classes") != nullptr || !build.data().source->sampling().only.empty();
+}
+
 void refuse_parts(const GraphBuild& build, const Network* network) {
   const std::vector<std::string>& classes = build.data().classes;
-  const bool is_meant =
-      build.data().source_plan->table.find("classes") != nullptr || !build.data().source->sampling().only.empty();
-  if (build.data().class_counts.empty() || is_meant || !learns_by(build, network, LossTarget::labels)) return;
+  if (build.data().class_counts.empty() || are_meant(build) || !learns_by(build, network, LossTarget::labels)) return;
   if (classes.size() == 2 && std::ranges::all_of(classes, is_name_of_pairs)) {
     fail(ErrorKind::data,
          "{}: its classes are '{}', which are folders of images and of their label images: extends = \"segment\" trains on such, "
@@ -88,6 +91,19 @@ std::string outputs_without_class(const GraphBuild& build, const Network* networ
       "number "
       "of classes, in most networks --set network.classes={}",
       place_of_source(build), classes, outputs, classes);
+}
+
+// The images of a test set, among the folders of the classes, have no class of their own. A class `train` may well be a vehicle.
+std::string part_among_classes(const GraphBuild& build) {
+  for (const std::string& name : build.data().classes) {
+    const auto part = part_name(name);
+    if (!part || part->part != DataPart::validate || !part->is_word || are_meant(build)) continue;
+    return fmt::format(
+        "{}: class '{}' is named as a part of a data set, and its images are learned as a class like any other: move them "
+        "elsewhere, or name all classes in `classes` if it is one",
+        place_of_source(build), line_text(name));
+  }
+  return {};
 }
 
 // "class 'cat' has", "3 of the 10 classes ('cat', 'cow', 'dog') have"
@@ -205,6 +221,7 @@ std::vector<std::string> warnings_of_classes(const GraphBuild& training, const N
   if (training.data().source == nullptr) return said;
   said.push_back(outputs_without_class(training, network));
   if (learns_by(training, network, LossTarget::labels)) {
+    said.push_back(part_among_classes(training));
     add_rare_classes(training, said);
     said.push_back(samples_in_order(training));
   }

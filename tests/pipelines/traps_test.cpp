@@ -229,6 +229,13 @@ const std::vector<Trap>& traps() {
        },
        3,
        "all 8 samples are of class 'ash': a network learns to tell classes apart"},
+      {"ATestSetAmongTheClasses",
+       {},
+       [](const fs::path& root) {
+         for (const char* part : {"train", "val"}) fs::rename(root / part / "cedar", root / part / "test");
+       },
+       0,
+       "class 'test' is named as a part of a data set"},
       {"AClassOfOneImage",
        {},
        [](const fs::path& root) {
