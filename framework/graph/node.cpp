@@ -227,7 +227,7 @@ void Node::count(int line, std::uint64_t ticks, std::uint64_t samples, std::uint
 
 // All slow packets, and few of the others. A prime number, so that a thread that goes round the same stages looks at each.
 bool Node::is_looked_at() const {
-  constexpr unsigned kEvery = 61;
+  constexpr unsigned kEvery = 509;
   __attribute__((tls_model("initial-exec"))) thread_local constinit unsigned packets = 0;
   return slow_packets_.load(std::memory_order_relaxed) || ++packets % kEvery == 0;
 }
