@@ -63,6 +63,42 @@ TEST_F(ReadListTest, LabelsWithLineEndsAndEmptyRowsAreOfSpreadsheets) {
   EXPECT_NE(error_of(list("filename,label\n1.jpg,a\n")).message().find("file = \"filename\" chooses it"), std::string::npos);
 }
 
+TEST_F(ReadListTest, AColumnThatTellsPartsApartIsWarnedOf) {
+  for (const char* name : {"1.jpg", "2.jpg"}) folder_.write(name, name);
+  const auto warned = [this](const std::string& column, const char* first, const char* second) {
+    const std::size_t before = run_.warnings().size();
+    const auto params = list(fmt::format("file_name,label,{}\n1.jpg,a,{}\n2.jpg,b,{}\n", column, first, second));
+    opened(params);
+    const bool is_said = run_.warnings().size() == before + 1 &&
+                         run_.warnings().back().starts_with(fmt::format("'{}' has a column '{}'", params.path, column));
+    EXPECT_TRUE(is_said || run_.warnings().size() == before);
+    return is_said;
+  };
+  for (const char* column : {"split", "Set", "data set", "dataset", "subset", "partition"})
+    EXPECT_TRUE(warned(column, "train", "test"));
+  for (const char* column : {"is_valid", "is_test"}) EXPECT_TRUE(warned(column, "False", "True"));
+  EXPECT_TRUE(warned("fold", "0", "1"));
+  EXPECT_FALSE(warned("split", "train", "train")) << "a list of one part";
+  EXPECT_FALSE(warned("dataset", "vienna", "rosendahl")) << "where images are from";
+  EXPECT_FALSE(warned("settings", "train", "test"));
+}
+
+TEST_F(ReadListTest, AColumnOfPartsThatIsUsedIsNotWarnedOf) {
+  for (const char* name : {"1.jpg", "2.jpg"}) folder_.write(name, name);
+  auto params = list("file_name,label,fold\n1.jpg,a,0\n2.jpg,b,1\n");
+  params.numbers = {"fold"};
+  opened(params);
+  params.labels = "none";
+  params.numbers = {};
+  opened(params);
+  EXPECT_EQ(run_.warnings(), Texts{});
+  opened(
+      list("{\"file_name\": \"1.jpg\", \"label\": 0, \"split\": \"train\"}\n"
+           "{\"file_name\": \"2.jpg\", \"label\": 1, \"split\": \"val\"}\n",
+           "list.jsonl"));
+  EXPECT_EQ(run_.warnings().size(), 1U);
+}
+
 TEST_F(ReadListTest, LabelsThatSeemValuesAreWarnedOf) {
   for (const char* name : {"1.jpg", "2.jpg"}) folder_.write(name, name);
   opened(list("file_name,label\n1.jpg,10115\n2.jpg,80331\n"));

@@ -10,6 +10,7 @@
 #include "millrace/error.h"
 #include "millrace/sample.h"
 #include "millrace/util/text.h"
+#include "part_column.h"
 
 namespace millrace {
 
@@ -186,8 +187,11 @@ FileList read_list(std::string_view text, const TableFormat& format, const std::
   if (columns.label) wanted.push_back(*columns.label);
   wanted.insert(wanted.end(), columns.numbers.begin(), columns.numbers.end());
   ListBuilder builder(name, columns, classes);
-  read_table(text, format, name, wanted, [&builder](std::span<const Cell> cells) { builder.add(cells); });
-  return builder.finish();
+  const std::vector<std::string> all =
+      read_table(text, format, name, wanted, [&builder](std::span<const Cell> cells) { builder.add(cells); });
+  FileList list = builder.finish();
+  list.part_column = part_column(text, format, name, all, wanted);
+  return list;
 }
 
 }  // namespace millrace

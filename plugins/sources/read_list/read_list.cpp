@@ -134,7 +134,18 @@ void ReadList::open() {
     run_->warn(fmt::format("{} of the {} files in '{}' cannot be read, and are bad samples; the first: {}",
                            measure_.missing.size(), size(), url, measure_.first_missing));
   }
-  if (run_ == nullptr || !columns_.label) return;
+  if (run_ == nullptr) return;
+  if (!list_.part_column.empty() && (columns_.label || !columns_.numbers.empty())) {
+    run_->warn(fmt::format(
+        "'{}' has a column '{}' that says to which part of the data a file belongs, and all files are read: where it is "
+        "meant, give each part a list of its own, as data.train and data.validate",
+        url, line_text(list_.part_column)));
+  }
+  if (columns_.label) warn_of_labels(url);
+}
+
+// Where labels are probably not as they are meant.
+void ReadList::warn_of_labels(const std::string& url) const {
   if (!list_.contradictions.empty()) run_->warn(list_.contradictions);
   if (const std::string word = no_value_of(list_.classes); !word.empty() && given_classes_.empty()) {
     run_->warn(

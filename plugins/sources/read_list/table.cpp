@@ -83,8 +83,8 @@ char separator_of(std::string_view text, char usual, const TableFormat& format, 
   return usual;
 }
 
-void read_columns(std::string_view text, char usual, const TableFormat& format, const std::string& name,
-                  const std::vector<std::string>& wanted, const OnRow& row) {
+std::vector<std::string> read_columns(std::string_view text, char usual, const TableFormat& format, const std::string& name,
+                                      const std::vector<std::string>& wanted, const OnRow& row) {
   const char said = take_separator_line(text);
   CsvReader reader(text, said != 0 ? said : separator_of(text, usual, format, wanted), name);
   std::vector<CsvReader::Field> fields;
@@ -108,6 +108,7 @@ void read_columns(std::string_view text, char usual, const TableFormat& format, 
     }
     row(cells);
   }
+  return header;
 }
 
 Json parse_line(std::string_view line, const std::string& name, std::size_t number) {
@@ -128,12 +129,16 @@ Json parse_line(std::string_view line, const std::string& name, std::size_t numb
   fail(ErrorKind::data, "{}:{}: expected an object such as {{\"file_name\": \"a.jpg\", \"label\": \"cat\"}}", name, number);
 }
 
+std::vector<std::string> keys_of(const Json& object) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.push_back(key);
+  return keys;
+}
+
 std::string cell_text(const Json& object, const std::string& key, const std::string& place) {
   const auto found = object.find(key);
   if (found == object.end()) {
-    std::vector<std::string> keys;
-    for (const auto& [other, value] : object.items()) keys.push_back(other);
-    const auto nearest = nearest_name(key, keys);
+    const auto nearest = nearest_name(key, keys_of(object));
     fail(ErrorKind::data, "{}: there is no '{}'{}", place, key, nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : "");
   }
   if (found->is_string()) return found->get<std::string>();
@@ -145,17 +150,21 @@ std::string cell_text(const Json& object, const std::string& key, const std::str
                              : "an object");
 }
 
-void read_json_lines(std::string_view text, const std::string& name, const std::vector<std::string>& wanted, const OnRow& row) {
+std::vector<std::string> read_json_lines(std::string_view text, const std::string& name, const std::vector<std::string>& wanted,
+                                         const OnRow& row) {
+  std::vector<std::string> keys;
   std::vector<Cell> cells(wanted.size());
   for (std::size_t number = 1; !text.empty(); ++number) {
     const std::string_view line = next_line(text);
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     const Json object = parse_line(line, name, number);
+    if (keys.empty()) keys = keys_of(object);
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       cells[i] = {cell_text(object, wanted[i], fmt::format("{}:{}", name, number)), number, 0};
     }
     row(cells);
   }
+  return keys;
 }
 
 // Other programs' files by the name of a list. UTF-16 without its mark has a zero in each letter of English.
@@ -177,8 +186,8 @@ std::string Cell::place(std::string_view file) const {
   return column > 0 ? fmt::format("{}:{}:{}", file, line, column) : fmt::format("{}:{}", file, line);
 }
 
-void read_table(std::string_view text, const TableFormat& format, const std::string& name, const std::vector<std::string>& wanted,
-                const OnRow& row) {
+std::vector<std::string> read_table(std::string_view text, const TableFormat& format, const std::string& name,
+                                    const std::vector<std::string>& wanted, const OnRow& row) {
   require_text(text, name);
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   switch (format.kind) {
@@ -186,6 +195,7 @@ void read_table(std::string_view text, const TableFormat& format, const std::str
     case TableFormat::Kind::tsv: return read_columns(text, '\t', format, name, wanted, row);
     case TableFormat::Kind::json_lines: return read_json_lines(text, name, wanted, row);
   }
+  return {};
 }
 
 }  // namespace millrace

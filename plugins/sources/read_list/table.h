@@ -24,8 +24,10 @@ struct Cell {
 };
 
 // Calls `row` with the cells of the columns `wanted`, in that order, for each row. `text` is the whole file, `name` its name for
-// messages. Throws ErrorKind::data, with file, line and column, for whatever is not as it should be.
-void read_table(std::string_view text, const TableFormat& format, const std::string& name, const std::vector<std::string>& wanted,
-                const std::function<void(std::span<const Cell>)>& row);
+// messages. Returns the names of all columns; of JSON, the keys of the first line. Throws ErrorKind::data, with file, line and
+// column, for whatever is not as it should be.
+std::vector<std::string> read_table(std::string_view text, const TableFormat& format, const std::string& name,
+                                    const std::vector<std::string>& wanted,
+                                    const std::function<void(std::span<const Cell>)>& row);
 
 }  // namespace millrace
