@@ -16,6 +16,7 @@ void check_size(const ImageShape& shape, int target_scale, ErrorKind kind = Erro
        largest, target_scale == 1 ? "" : fmt::format(" with targets of {} times the size", target_scale));
 }
 
+// A value further from 0 than `most` is meant for all images.
 std::string warning_of_constant(const char* key, const std::optional<Range>& range, double neutral, double most) {
   if (!range || range->low != range->high || range->low == neutral || std::abs(range->low) > most) return {};
   const double value = range->low, low = neutral == 0 ? -std::abs(value) : neutral - value,
@@ -38,13 +39,30 @@ bool leaves_all(const AugmentParams& p) {
 // One number means a range in other tools.
 void warn_of_constants(const Augment::Params& params, const StageSite& site) {
   if (site.run == nullptr) return;
-  constexpr double kSmallTurn = 45, kBelowOne = 0.999;
-  for (const std::string& text : {warning_of_constant("rotate", params.rotate, 0, kSmallTurn),
-                                  warning_of_constant("brightness", params.brightness, 1, kBelowOne),
-                                  warning_of_constant("contrast", params.contrast, 1, kBelowOne),
-                                  warning_of_constant("saturation", params.saturation, 1, kBelowOne)}) {
+  constexpr double kSmallTurn = 45, kBelowOne = 0.999, kHalf = 0.5;
+  const auto warn_of = [&site](const char* key, const std::optional<Range>& range, double neutral, double most) {
+    const std::string text = warning_of_constant(key, range, neutral, most);
     if (!text.empty()) site.run->warn(fmt::format("{}: {}", site.place(), text));
-  }
+  };
+  warn_of("translate.x", params.translate.x, 0, Augment::kLargest);
+  warn_of("translate.y", params.translate.y, 0, Augment::kLargest);
+  warn_of("rotate", params.rotate, 0, kSmallTurn);
+  warn_of("scale", params.scale, 1, kHalf);
+  warn_of("scale_x", params.scale_x, 1, kHalf);
+  warn_of("scale_y", params.scale_y, 1, kHalf);
+  warn_of("shear_x", params.shear_x, 0, kSmallTurn);
+  warn_of("shear_y", params.shear_y, 0, kSmallTurn);
+  warn_of("brightness", params.brightness, 1, kBelowOne);
+  warn_of("contrast", params.contrast, 1, kBelowOne);
+  warn_of("saturation", params.saturation, 1, kBelowOne);
+  warn_of("hue", params.hue, 0, 1);
+}
+
+// Noise for pixels of 0 ... 1.
+void warn_of_little_noise(const Augment::Params& params, const StageSite& site) {
+  if (site.run == nullptr || !params.noise || params.noise->chance == 0 || params.noise->deviation.high >= 1) return;
+  site.run->warn(fmt::format("{}: noise.deviation is at most {:g} of 255 grey levels, which changes hardly a pixel", site.place(),
+                             params.noise->deviation.high));
 }
 
 }  // namespace
@@ -76,6 +94,7 @@ Augment::Augment(const Params& params, const DataContext& context)
   on_host_ = changes_pixels_ || erasing_;  // which draws all the same
   if (is_idle_) changes_pixels_ = on_host_ = false;
   warn_of_constants(params, context);
+  warn_of_little_noise(params, context);
 }
 
 void Augment::process(Sample& sample, Draw& draw) {

@@ -1,5 +1,7 @@
 #include "augment.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -237,6 +239,44 @@ TEST_F(AugmentTest, ReadsItsTable) {
     EXPECT_EQ(sample.record.step_x, -1);
     EXPECT_NE(sample.hash, 0U);
   }
+}
+
+// ColorJitter(hue=0.1) and RandomRotation(15) of torchvision are ranges; here one number is that number.
+TEST_F(AugmentTest, OneNumberForAllImagesIsWarnedOf) {
+  testkit::RecordedRun run;
+  context_.run = &run;
+  params_ = {};
+  params_.rotate = params_.shear_x = params_.shear_y = Range{15, 15};
+  params_.scale = params_.scale_x = params_.scale_y = Range{0.25, 0.25};
+  params_.brightness = params_.contrast = params_.saturation = Range{0.25, 0.25};
+  params_.hue = Range{0.125, 0.125};
+  params_.translate.x = params_.translate.y = {2, 2};
+  const Augment stage(params_, context_);
+  const std::string said = fmt::format("{}", fmt::join(run.warnings(), "\n"));
+  EXPECT_EQ(run.warnings().size(), 12U) << said;
+  for (const char* range :
+       {"rotate = [-15, 15]", "shear_x = [-15, 15]", "shear_y = [-15, 15]", "scale = [0.75, 1.25]", "scale_x = [0.75, 1.25]",
+        "scale_y = [0.75, 1.25]", "brightness = [0.75, 1.25]", "contrast = [0.75, 1.25]", "saturation = [0.75, 1.25]",
+        "hue = [-0.125, 0.125]", "translate.x = [-2, 2]", "translate.y = [-2, 2]"})
+    EXPECT_NE(said.find(range), std::string::npos) << said;
+  params_ = {};
+  params_.rotate = Range{90, 90};
+  params_.scale = Range{0.9, 0.9};
+  params_.hue = Range{0, 0};
+  const Augment meant(params_, context_);
+  EXPECT_EQ(run.warnings().size(), 12U);
+}
+
+TEST_F(AugmentTest, NoiseOfAnotherScaleIsWarnedOf) {
+  testkit::RecordedRun run;
+  context_.run = &run;
+  params_.noise.emplace().deviation = {0, 0.1};
+  const Augment stage(params_, context_);
+  ASSERT_EQ(run.warnings().size(), 1U);
+  EXPECT_NE(run.warnings()[0].find("noise.deviation is at most 0.1 of 255 grey levels"), std::string::npos) << run.warnings()[0];
+  params_.noise->deviation = {0, 10};
+  const Augment usual(params_, context_);
+  EXPECT_EQ(run.warnings().size(), 1U);
 }
 
 TEST_F(AugmentTest, NamesItsMistakes) {

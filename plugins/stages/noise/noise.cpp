@@ -1,5 +1,7 @@
 #include "noise.h"
 
+#include <fmt/format.h>
+
 #include "millrace/plugin.h"
 
 namespace millrace {
@@ -29,7 +31,11 @@ void Noise::describe(StageDescription<Params>& d) {
       .in_recipes();
 }
 
-Noise::Noise(const Params& params, const StageSite& site) : params_(params), seed_(site.seed), name_hash_(hash_text(site.name)) {}
+Noise::Noise(const Params& params, const StageSite& site) : params_(params), seed_(site.seed), name_hash_(hash_text(site.name)) {
+  if (site.run == nullptr || params.deviation.high >= 1) return;  // meant for pixels of 0 ... 1
+  site.run->warn(fmt::format("{}: deviation is at most {:g} of 255 grey levels: images stay as good as clean", site.place(),
+                             params.deviation.high));
+}
 
 void Noise::process(Sample& sample, Draw& draw) {
   if (params_.every_epoch) return add_noise(sample, params_.deviation, draw);

@@ -67,6 +67,18 @@ TEST_F(NoiseTest, IsTheSameInAllEpochsWhereThatIsAskedFor) {
   EXPECT_NE(seed_of(stage, 0, 8), seed);
 }
 
+TEST_F(NoiseTest, HardlyAnyNoiseIsWarnedOf) {
+  testkit::RecordedRun run;
+  context_.run = &run;
+  for (const double most : {25.0, 1.0, 0.1, 0.0}) {
+    params_.deviation = {0, most};
+    const Noise stage(params_, context_);
+  }
+  ASSERT_EQ(run.warnings().size(), 2U);
+  EXPECT_NE(run.warnings()[0].find("deviation is at most 0.1 of 255 grey levels"), std::string::npos) << run.warnings()[0];
+  EXPECT_NE(run.warnings()[1].find("deviation is at most 0 of 255 grey levels"), std::string::npos) << run.warnings()[1];
+}
+
 TEST_F(NoiseTest, SurvivesStagesBehindIt) {
   params_.deviation = {25, 25};
   Noise stage(params_, context_);
