@@ -14,6 +14,11 @@ void append_name(std::string& csv, const std::vector<std::string>& names, std::s
   c < names.size() ? append_csv(csv, names[c]) : append_csv(csv, std::to_string(c));
 }
 
+// ",0.5"; what is a share of nothing is not defined, and empty.
+void append_share(std::string& csv, double share, double of) {
+  of > 0 ? fmt::format_to(std::back_inserter(csv), ",{}", share) : fmt::format_to(std::back_inserter(csv), ",");
+}
+
 }  // namespace
 
 ClassMatrix::ClassMatrix(std::span<const double> counts)
@@ -74,7 +79,9 @@ void append_confusion(std::string& csv, std::string_view begin, const ClassMatri
       csv += ',';
       append_name(csv, names, as);
       const double count = matrix.count(of, as);
-      fmt::format_to(std::back_inserter(csv), ",{},{}\r\n", count, quotient(count, all));
+      fmt::format_to(std::back_inserter(csv), ",{}", count);
+      append_share(csv, quotient(count, all), all);
+      csv += "\r\n";
     }
   }
 }
@@ -83,8 +90,13 @@ void append_classes(std::string& csv, std::string_view begin, const ClassMatrix&
   for (std::size_t c = 0; c < matrix.classes(); ++c) {
     csv += begin;
     append_name(csv, names, c);
-    fmt::format_to(std::back_inserter(csv), ",{},{},{},{},{}\r\n", matrix.occurring(c), matrix.accuracy(c), matrix.precision(c),
-                   matrix.f1(c), matrix.iou(c));
+    const double occurring = matrix.occurring(c), predicted = matrix.predicted(c);
+    fmt::format_to(std::back_inserter(csv), ",{}", occurring);
+    append_share(csv, matrix.accuracy(c), occurring);
+    append_share(csv, matrix.precision(c), predicted);
+    append_share(csv, matrix.f1(c), occurring + predicted);
+    append_share(csv, matrix.iou(c), occurring + predicted);
+    csv += "\r\n";
   }
 }
 

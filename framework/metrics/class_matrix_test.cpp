@@ -44,5 +44,17 @@ TEST(ClassMatrix, WritesRowsAsCsv) {
   EXPECT_EQ(classes, "cat,4,0.75,1,0.8571428571428571,0.75\r\ndog,4,1,0.8,0.8888888888888888,0.8\r\n");
 }
 
+TEST(ClassMatrix, WritesNothingForWhatIsNotDefined) {
+  std::string confusion, classes;
+  append_classes(classes, "", ClassMatrix(kCounts), {"a", "b", "c"});
+  EXPECT_NE(classes.find("c,0,,,,\r\n"), std::string::npos) << classes;
+  const std::vector<double> counts = {3, 0, 1, 0, 0, 0, 2, 0, 0};  // 1 neither occurs nor is predicted
+  classes.clear();
+  append_classes(classes, "", ClassMatrix(counts), {});
+  append_confusion(confusion, "", ClassMatrix(counts), {});
+  EXPECT_NE(classes.find("1,0,,,,\r\n2,2,0,0,0,0\r\n"), std::string::npos) << classes;
+  EXPECT_NE(confusion.find("1,0,0,\r\n1,1,0,\r\n1,2,0,\r\n2,0,2,1\r\n"), std::string::npos) << confusion;
+}
+
 }  // namespace
 }  // namespace millrace

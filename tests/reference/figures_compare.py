@@ -123,12 +123,12 @@ def check_matrix(comparison, prefix, confusion, classes, truth, predicted, names
         for j in numbers:
             row = found.get((names[i], names[j]), {})
             comparison.check(f"{prefix}confusion.csv", f"count of {names[i]}, {names[j]}", row.get("count"), matrix[i, j], EXACT)
-            comparison.check(f"{prefix}confusion.csv", f"share of {names[i]}, {names[j]}", row.get("share"), shares[i, j], EXACT)
+            comparison.check(f"{prefix}confusion.csv", f"share of {names[i]}, {names[j]}", row.get("share") or 0, shares[i, j], EXACT)
     precision, recall, f1, support = metrics.precision_recall_fscore_support(truth, predicted, labels=numbers, zero_division=0)
     iou = metrics.jaccard_score(truth, predicted, labels=numbers, average=None, zero_division=0)
     for i, row in zip(numbers, classes, strict=True):
         for key, theirs in dict(count=support, accuracy=recall, precision=precision, f1=f1, iou=iou).items():
-            comparison.check(f"{prefix}classes.csv", f"{key} of {names[i]}", row[key] if row["class"] == names[i] else None,
+            comparison.check(f"{prefix}classes.csv", f"{key} of {names[i]}", row[key] or 0 if row["class"] == names[i] else None,
                              theirs[i], EXACT)
 
 

@@ -18,7 +18,7 @@ TEST_F(WriteEvaluationTest, CountsClassesOverAPass) {
   EXPECT_TRUE(write(*harness, second).empty());
   EXPECT_EQ(text_of("evaluation/classes.csv"),
             "class,count,accuracy,precision,f1,iou\r\ncat,4,0.75,0.75,0.75,0.6\r\ndog,2,0.5,0.5,0.5,0.3333333333333333\r\n"
-            "owl,0,0,0,0,0\r\n");
+            "owl,0,,,,\r\n");
   EXPECT_NE(text_of("evaluation/confusion.csv").find("class,predicted,count,share\r\ncat,cat,3,0.75\r\ncat,dog,1,0.25\r\n"),
             std::string::npos)
       << text_of("evaluation/confusion.csv");
