@@ -76,6 +76,15 @@ class Parts {
     const Found* const validate = first(DataPart::validate, train);
     return {train == nullptr ? "" : train->path, validate == nullptr ? "" : validate->path};
   }
+  // Folders for training beside the one that is read: train2.
+  std::vector<std::string> beside(const std::string& train) const {
+    std::vector<std::string> others;
+    for (const Found& each : found_) {
+      if (each.name.part == DataPart::train && is_folder(each.path) && each.path != train) others.push_back(each.path);
+    }
+    std::ranges::sort(others);
+    return others;
+  }
 
  private:
   struct Found {
@@ -172,8 +181,13 @@ struct Layout {
 
 class Finder {
  public:
-  Finder(const Value& root, std::set<std::string>& referred, Diagnostics& errors)
-      : data_(*root.find("data")), file_(root.at()), referred_(referred), errors_(errors), holds_(text("holds")) {}
+  Finder(const Value& root, std::set<std::string>& referred, Diagnostics& errors, std::vector<std::string>& warnings)
+      : data_(*root.find("data")),
+        file_(root.at()),
+        referred_(referred),
+        errors_(errors),
+        warnings_(warnings),
+        holds_(text("holds")) {}
 
   // Nothing, once the mistake is in errors_.
   std::optional<Layout> find() {
@@ -260,14 +274,27 @@ class Finder {
   // Parts with folders, or lists, of their own.
   std::optional<Layout> in_folder(const std::string& path) {
     if (holds_ == "masks") return masks_in(path);
-    const auto [train, validate] = parts_in(path).pair();
+    const Parts parts = parts_in(path);
+    const auto [train, validate] = parts.pair();
     if (!train.empty() && is_list_of_a_folder(train)) return std::nullopt;
-    if (!train.empty() && !validate.empty()) return apart(train, validate);
+    if (!train.empty() && !validate.empty()) {
+      warn_of_folders_beside(train, parts);
+      return apart(train, validate);
+    }
     const Contents contents(path);
     // A folder beside others may be a class: bus, car, train.
     if (!train.empty() && contents.folders <= 1) return shared(train);
     if (contents.folders == 0 && contents.files.contains(".tar")) return shards_of_parts(path);
     return std::nullopt;
+  }
+
+  void warn_of_folders_beside(const std::string& train, const Parts& parts) {
+    const std::vector<std::string> others = parts.beside(train);
+    if (others.empty() || !is_folder(train)) return;
+    warnings_.push_back(
+        fmt::format("{}: '{}' alone is trained on, and '{}' {} left out: move images into it that are to be trained on as well",
+                    to_string(position()), line_text(train), line_text(fmt::format("{}", fmt::join(others, "', '"))),
+                    others.size() == 1 ? "is" : "are"));
   }
 
   // Kaggle's train.csv beside the folder train, which holds images and no folders of classes.
@@ -377,9 +404,11 @@ class Finder {
         if (!is_folder(*train + ending) || !is_folder(*validate + ending)) continue;
         return Layout{pairs(*train, *train + ending), pairs(*validate, *validate + ending), false};
       }
-      return apart(*train, *validate);
     }
-    if (train) return shared(*train);
+    if (train) {
+      warn_of_folders_beside(*train, parts_in(root));
+      return validate ? apart(*train, *validate) : shared(*train);
+    }
     const auto images = named_in(root, kImageFolders), labels = named_in(root, kMaskFolders);
     if (!images || !labels) return std::nullopt;
     return parts_of_pairs(*images, *labels);
@@ -438,6 +467,7 @@ class Finder {
   const Position file_;  // the user's, and not the one that it extends
   std::set<std::string>& referred_;
   Diagnostics& errors_;
+  std::vector<std::string>& warnings_;
   const std::string holds_;
 };
 
@@ -475,12 +505,13 @@ void complete(Value& graph, const Layout& layout, double held_out, const Positio
 
 }  // namespace
 
-bool place_data(Value& root, const Registry& registry, bool whole, std::set<std::string>& referred, Diagnostics& errors) {
+bool place_data(Value& root, const Registry& registry, bool whole, std::set<std::string>& referred, Diagnostics& errors,
+                std::vector<std::string>& warnings) {
   const std::size_t before = errors.size();
   const Value* const data = root.find("data");
   if (data == nullptr || (data->find("path") == nullptr && data->find("holds") == nullptr)) return true;
   if (std::ranges::none_of(root.table(), [&](const Member& member) { return is_open(member, registry); })) return true;
-  Finder finder(root, referred, errors);
+  Finder finder(root, referred, errors, warnings);
   std::optional<Layout> layout = finder.find();
   const double held_out = finder.held_out();
   if (!layout || errors.size() != before) return false;

@@ -13,6 +13,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "millrace/detail/value.h"
 #include "millrace/plugin.h"
@@ -22,7 +23,8 @@ namespace millrace {
 // Completes the table of stage `read` of each graph whose table names no type of stage: that of the run itself reads what is
 // trained on, the others what is held out. What a file says in these tables stays. Looks at folders of this machine alone.
 // `whole`: each graph reads all of what has no parts. `referred`: gets the keys of [data] that are used. False: a mistake, which
-// is in `errors`.
-bool place_data(Value& root, const Registry& registry, bool whole, std::set<std::string>& referred, Diagnostics& errors);
+// is in `errors`. `warnings`: gets folders that seem meant and are left out.
+bool place_data(Value& root, const Registry& registry, bool whole, std::set<std::string>& referred, Diagnostics& errors,
+                std::vector<std::string>& warnings);
 
 }  // namespace millrace

@@ -232,7 +232,7 @@ class PipelineReader {
     }
     Origins origins(later_texts(sources_.files));
     pipeline_.resolved = resolve_document(*document, referred_, errors_, &origins);
-    if (!place_data(root(), registry_, options_.whole_data, referred_, errors_)) return;
+    if (!place_data(root(), registry_, options_.whole_data, referred_, errors_, pipeline_.warnings)) return;
     rename_old_keys(root(), registry_, sources_.files, pipeline_.warnings);
     report_misplaced_keys(root(), registry_, errors_);
     drop_what_is_overruled();

@@ -176,6 +176,21 @@ TEST_F(Plan, WhatIsResolvedHasNoTablesOfVariablesThatWereUsed) {
   EXPECT_EQ(mistakes(text, {"augment.flip=1"}).find("--set augment.flip: "), 0U) << "it would change nothing";
 }
 
+TEST_F(Plan, FoldersForTrainingThatAreLeftOutAreWarnedOf) {
+  const auto add = [](const char* folder) { std::filesystem::create_directories(folder); };
+  std::string text = train("[data]\npath = \"d\"\n");
+  const std::string named = "stage = \"read_folder\"\npath = \"x\"\n";
+  text.replace(text.find(named), named.size(), "");
+  for (const char* folder : {"d/train/a", "d/val/a", "d/test/a", "d/tools"}) add(folder);
+  EXPECT_EQ(load(text).warnings, std::vector<std::string>{});
+  add("d/train2");
+  add("d/train_extra");
+  const std::vector<std::string> warnings = load(text).warnings;
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_NE(warnings[0].find("'d/train' alone is trained on, and 'd/train2', 'd/train_extra' are left out"), std::string::npos)
+      << warnings[0];
+}
+
 TEST_F(Plan, AValueThatNothingRefersToIsWarnedOf) {
   const auto warned = [&](const std::string& text, const std::vector<std::string>& overrides = {}) {
     return fmt::format("{}", fmt::join(load(text, overrides).warnings, "\n"));
