@@ -106,5 +106,15 @@ TEST_F(ReadListTest, LabelsThatSeemValuesAreWarnedOf) {
   EXPECT_NE(run_.warnings()[0].find("2 different integers among its 2 labels, up to 80331"), std::string::npos);
 }
 
+TEST_F(ReadListTest, OneNumberWrittenInTwoWaysIsWarnedOf) {
+  for (const char* name : {"1.jpg", "2.jpg"}) folder_.write(name, name);
+  opened(list("file_name,label\n1.jpg,3\n2.jpg,3.0\n1.jpg,3\n"));
+  ASSERT_EQ(run_.warnings().size(), 1U);
+  EXPECT_NE(run_.warnings()[0].find("'3' and '3.0' are two classes"), std::string::npos) << run_.warnings()[0];
+  opened(list("file_name,label\n1.jpg,3.0\n2.jpg,4.0\n"));
+  opened(list("file_name,label\n1.jpg,v3\n2.jpg,v3.0\n"));
+  EXPECT_EQ(run_.warnings().size(), 1U);
+}
+
 }  // namespace
 }  // namespace millrace

@@ -25,6 +25,16 @@ std::string no_value_of(const std::vector<std::string>& classes) {
   return {};
 }
 
+// A class that is a number, and of which another class is "3.0" to its "3"; "": there is none.
+std::string number_in_two_ways(const std::vector<std::string>& classes) {
+  for (const std::string& name : classes) {  // bytewise sorted, unless all are integers
+    if (!name.ends_with(".0")) continue;
+    const std::string number = name.substr(0, name.size() - 2);
+    if (number.find_first_not_of("0123456789-") == number.npos && std::ranges::binary_search(classes, number)) return number;
+  }
+  return {};
+}
+
 bool ends_in(std::string_view path, std::initializer_list<std::string_view> extensions) {
   const std::string name = lower_case(path);
   return std::any_of(extensions.begin(), extensions.end(), [&](std::string_view end) { return name.ends_with(end); });
@@ -152,6 +162,10 @@ void ReadList::warn_of_labels(const std::string& url) const {
         fmt::format("'{}' has '{}' among its labels, which is a class here, and which tools write where a label is missing: take "
                     "such lines out, or say `classes` if it is one",
                     url, word));
+  }
+  if (const std::string number = number_in_two_ways(list_.classes); !number.empty() && given_classes_.empty()) {
+    run_->warn(fmt::format("'{0}' has labels with and without a point: '{1}' and '{1}.0' are two classes: write all alike", url,
+                           number));
   }
   if (const std::size_t used = classes_used(list_.counts); given_classes_.empty() && seem_values(list_, used)) {
     run_->warn(
