@@ -39,6 +39,13 @@ std::optional<std::int64_t> parse_integer(std::string_view text) {
   return number && std::to_string(*number) == text ? number : std::nullopt;
 }
 
+// "+1.5" and "True" as well, as other programs write numbers.
+std::optional<double> parse_number(std::string_view text) {
+  const std::string word = lower_case(text);
+  if (word == "true" || word == "false") return word == "true" ? 1 : 0;
+  return parse<double>(text.starts_with('+') && !text.starts_with("+-") ? text.substr(1) : text);
+}
+
 class ListBuilder {
  public:
   ListBuilder(const std::string& name, const ListColumns& columns, const std::vector<std::string>& classes)
@@ -103,7 +110,7 @@ class ListBuilder {
   }
 
   float number(const Cell& cell, const std::string& column) const {
-    const auto number = parse<double>(trimmed(cell.text));
+    const auto number = parse_number(trimmed(cell.text));
     if (!number || !std::isfinite(static_cast<float>(*number))) {
       fail(ErrorKind::data, "{}: column '{}': expected a number{}, found '{}'", cell.place(name_), column,
            cell.text.find(',') == std::string::npos ? "" : " with a point", line_text(cell.text));

@@ -340,5 +340,21 @@ TEST_F(ReadListTest, TheListingsHashIsTheSameUnderAnotherRoot) {
   EXPECT_EQ(opened(list(text, "here/list.csv"))->listing_hash(), opened(list(text, "there/other.csv"))->listing_hash());
 }
 
+// As pandas (get_dummies), and %+e of C, write them.
+TEST_F(ReadListTest, NumbersMayHaveASignAndBeTrueOrFalse) {
+  for (const char* name : {"1.jpg", "2.jpg"}) folder_.write(name, name);
+  auto params = list("file_name,x,y\n1.jpg,+2.5E+00,True\n2.jpg,+.5,FALSE\n");
+  params.numbers = {"x", "y"};
+  EXPECT_EQ(samples(params), (std::vector<std::string>{"1.jpg:-1:2.5,1", "2.jpg:-1:0.5,0"}));
+  params = list("{\"file_name\": \"1.jpg\", \"x\": true}\n{\"file_name\": \"2.jpg\", \"x\": false}\n", "list.jsonl");
+  params.numbers = {"x"};
+  EXPECT_EQ(samples(params), (std::vector<std::string>{"1.jpg:-1:1", "2.jpg:-1:0"}));
+  for (const char* other : {"+", "++1", "+-1", "yes", "+inf"}) {
+    params = list(fmt::format("file_name,x\n1.jpg,{}\n", other));
+    params.numbers = {"x"};
+    EXPECT_NE(error_of(params).message().find("expected a number"), std::string::npos) << other;
+  }
+}
+
 }  // namespace
 }  // namespace millrace

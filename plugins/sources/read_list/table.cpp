@@ -142,12 +142,11 @@ std::string cell_text(const Json& object, const std::string& key, const std::str
     fail(ErrorKind::data, "{}: there is no '{}'{}", place, key, nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : "");
   }
   if (found->is_string()) return found->get<std::string>();
-  if (found->is_number()) return found->dump();
+  if (found->is_number() || found->is_boolean()) return found->dump();
   fail(ErrorKind::data, "{}: '{}' must be a text or a number, found {}", place, key,
-       found->is_null()      ? "null"
-       : found->is_boolean() ? "true or false"
-       : found->is_array()   ? "a list"
-                             : "an object");
+       found->is_null()    ? "null"
+       : found->is_array() ? "a list"
+                           : "an object");
 }
 
 std::vector<std::string> read_json_lines(std::string_view text, const std::string& name, const std::vector<std::string>& wanted,

@@ -16,7 +16,7 @@ struct TableFormat {
 };
 
 struct Cell {
-  std::string text;        // a number of JSON as it is written
+  std::string text;        // numbers, true and false of JSON as they are written
   std::size_t line = 0;    // from 1
   std::size_t column = 0;  // in bytes, from 1; 0: not known
 
