@@ -116,5 +116,28 @@ TEST_F(ReadListTest, OneNumberWrittenInTwoWaysIsWarnedOf) {
   EXPECT_EQ(run_.warnings().size(), 1U);
 }
 
+TEST_F(ReadListTest, AColumnOfOneNumberIsWarnedOf) {
+  for (const char* name : {"1.jpg", "2.jpg"}) folder_.write(name, name);
+  auto params = list("file_name,x,y\n1.jpg,7,0\n2.jpg,8,0\n");
+  params.numbers = {"x", "y"};
+  opened(params);
+  EXPECT_EQ(run_.warnings(), Texts{fmt::format("column 'y' of '{}' is 0 in all 2 rows, and tells nothing apart", params.path)});
+  params.join = true;
+  opened(params);
+  EXPECT_EQ(run_.warnings().size(), 1U) << "boxes";
+  params = list("file_name,x,y\n1.jpg,7,0\n");
+  params.numbers = {"x", "y"};
+  opened(params);
+  EXPECT_EQ(run_.warnings().size(), 1U) << "one file";
+}
+
+TEST_F(ReadListTest, AColumnOfNumbersThatIsListedTwiceIsAMistake) {
+  auto params = list("file_name,x,y\n1.jpg,7,0\n");
+  params.numbers = {"x", "y", "x"};
+  const Error error = error_of(params);
+  EXPECT_EQ(error.kind(), ErrorKind::usage);
+  EXPECT_EQ(error.message(), "numbers: column 'x' is listed twice");
+}
+
 }  // namespace
 }  // namespace millrace

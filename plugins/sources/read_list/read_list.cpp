@@ -47,6 +47,14 @@ TableFormat::Kind kind_of(const std::string& format, const std::string& path) {
   fail(ErrorKind::usage, "path: the name '{}' does not tell the format: say `format`, one of \"csv\", \"tsv\", \"jsonl\"", path);
 }
 
+// "": no column is listed twice.
+std::string listed_twice(const std::vector<std::string>& columns) {
+  for (auto each = columns.begin(); each != columns.end(); ++each) {
+    if (std::find(columns.begin(), each, *each) != each) return *each;
+  }
+  return {};
+}
+
 std::size_t classes_used(const std::vector<std::uint64_t>& counts) {
   return static_cast<std::size_t>(std::ranges::count_if(counts, [](std::uint64_t count) { return count > 0; }));
 }
@@ -106,6 +114,8 @@ ReadList::ReadList(const Params& params, const StageSite& site)
     fail(ErrorKind::usage, "classes: there are none without `label`, the column that tells them");
   }
   const ClassNumbers twice(given_classes_);  // throws
+  if (const std::string column = listed_twice(columns_.numbers); !column.empty())
+    fail(ErrorKind::usage, "numbers: column '{}' is listed twice", column);
   if (params.root) storage_for(site, "root", *params.root, Storage::Kind::folder);
   if (storage_.look(path_) == Storage::Kind::object) kind_of(format_, path_);
 }
@@ -152,6 +162,19 @@ void ReadList::open() {
         url, line_text(list_.part_column)));
   }
   if (columns_.label) warn_of_labels(url);
+  if (!columns_.join) warn_of_numbers(url);
+}
+
+// A number that is the same for all files. One file says nothing of that.
+void ReadList::warn_of_numbers(const std::string& url) const {
+  const std::size_t width = columns_.numbers.size(), all = list_.numbers.size();
+  for (std::size_t column = 0; column < width && all > width; ++column) {
+    std::size_t at = column;
+    while (at < all && list_.numbers[at] == list_.numbers[column]) at += width;
+    if (at < all) continue;
+    run_->warn(fmt::format("column '{}' of '{}' is {} in all {} rows, and tells nothing apart",
+                           line_text(columns_.numbers[column]), url, list_.numbers[column], size()));
+  }
 }
 
 // Where labels are probably not as they are meant.

@@ -75,6 +75,7 @@ class ReadList : public Source, public KnowsFileSizes {
  private:
   std::string find_list() const;
   void warn_of_labels(const std::string& url) const;
+  void warn_of_numbers(const std::string& url) const;
 
   const Registry* registry_;
   RunServices* run_;
