@@ -94,8 +94,8 @@ void FileStorage::list_without(const std::string& url, const std::function<bool(
 Storage::Object FileStorage::stat(const std::string& url) {
   const char* path = path_of(url);
   struct stat status {};
-  const std::filesystem::path name = path;
   if (::stat(path, &status) != 0) {
+    const std::filesystem::path name = path;
     // Thousands of a list's files may be missing: only for a missing folder it is worth while to look what there is instead.
     std::error_code ignored;
     const int error = std::exchange(errno, 0);
@@ -104,7 +104,8 @@ Storage::Object FileStorage::stat(const std::string& url) {
     folder_is_there ? refuse("look at", path) : refuse_path("look at", path);
   }
   require_file(status, path);
-  return {name.filename().string(), static_cast<std::uint64_t>(status.st_size), version_of(status), false};
+  const std::string_view name = path;
+  return {std::string(name.substr(name.rfind('/') + 1)), static_cast<std::uint64_t>(status.st_size), version_of(status), false};
 }
 
 void FileStorage::read(const std::string& url, ByteBuffer& out) {
