@@ -112,7 +112,7 @@ TEST_F(StepBarrierTest, ThatHasEndedGivesNoAnswerWhenTheOthersGo) {
   ranks_[0]->barrier.end();
   for (const auto& rank : ranks_) rank->group.leave(nullptr);
   ranks_[0].reset();  // its thread ends
-  EXPECT_THROW(answer.get(), std::future_error) << "nobody has answered";
+  EXPECT_THROW(answer.get(), std::future_error) << "the barrier has ended";
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ bool StopRequest::look() {
   return found_.has_value();
 }
 
-// Whoever has asked meanwhile has what was asked for, but for a signal, after which nothing more is evaluated.
+// Another request that came meanwhile is completed: the run ends. After a signal nothing more is evaluated.
 void StopRequest::begin_closing() {
   look();
   if (!breaks_off()) ends_ = std::exchange(found_, std::nullopt);

@@ -36,7 +36,7 @@ namespace millrace {
 // Threading: read() may run on any number of threads. The list is read-only after open().
 // Errors: what is wrong in the list: ErrorKind::data with list, line and column; the same when none of its files is there. A file
 // that is missing, empty, or may not be read: a warning when the list is opened, ErrorKind::content when the file is read. A
-// class without files, a file that stands there as two classes, and a column that tells parts apart (split): a warning.
+// class without files, a file with two classes, and a column that tells parts apart (split): a warning.
 class ReadList : public Source, public KnowsFileSizes {
  public:
   struct Params : SourceParams {

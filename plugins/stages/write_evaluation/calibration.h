@@ -12,7 +12,7 @@ namespace millrace {
 // predicted class: bin m holds those above m / 15 and up to (m + 1) / 15. The expected calibration error is the mean over images
 // of |accuracy - confidence| of their bin. A confidence that is no number counts as 0. Guo, Pleiss, Sun and Weinberger, "On
 // calibration of modern neural networks", arXiv 1706.04599, equation 3. Sums are the same in any order: confidence is counted in
-// units of 2^-24, for which 1e12 images or pixels of a bin have room.
+// units of 2^-28, for which 6e10 images or pixels of a bin have room.
 class Calibration {
  public:
   static constexpr std::size_t kBins = 15;
@@ -49,7 +49,7 @@ class Calibration {
   const Bins& bins() const { return bins_; }
 
  private:
-  static constexpr int kUnitBits = 24;
+  static constexpr int kUnitBits = 28;
   Bins bins_{};
 };
 
