@@ -74,13 +74,6 @@ void BadSamples::restore(const RunState& state) {
   told_ = ahead_;
 }
 
-void BadSamples::comes_again(std::string_view graph) {
-  const Lock lock(mutex_);
-  for (const RunState::BadSample& sample : ahead_) {
-    if (sample.graph == graph) told_.insert(sample);
-  }
-}
-
 void BadSamples::done(std::string_view graph, std::uint64_t epoch, std::uint64_t position) {
   const Lock lock(mutex_);
   const auto is_done = [&](const RunState::BadSample& sample) {

@@ -36,8 +36,6 @@ class BadSamples {
   // What a checkpoint has of them: their number, and which of them come again, since what they belong to is not done.
   void save(RunState& state) const;
   void restore(const RunState& state);
-  // A pass of the graph was stopped, and is made once more: what was told of it comes again.
-  void comes_again(std::string_view graph);
   // No sample of the graph before this position of this epoch, both from 0, comes again.
   void done(std::string_view graph, std::uint64_t epoch, std::uint64_t position);
 
@@ -46,7 +44,7 @@ class BadSamples {
   mutable Mutex mutex_;
   std::uint64_t count_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::set<RunState::BadSample> ahead_ MILLRACE_GUARDED_BY(mutex_);  // of steps and passes that are not done
-  std::set<RunState::BadSample> told_ MILLRACE_GUARDED_BY(mutex_);   // of them; they come again, after a resume or a stop
+  std::set<RunState::BadSample> told_ MILLRACE_GUARDED_BY(mutex_);   // of them; they come again, after a resume
   std::vector<BadSampleEvent> held_ MILLRACE_GUARDED_BY(mutex_);     // of the rehearsal under way
   std::map<std::string, std::uint64_t, std::less<>> skipped_ MILLRACE_GUARDED_BY(mutex_);  // by graph
 };

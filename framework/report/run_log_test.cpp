@@ -167,18 +167,6 @@ TEST(RunLog, StepsOfTwoPassesAreNotAddedUp) {
   EXPECT_EQ(epochs.of("validate", 0).sums.loss(), 4);
 }
 
-TEST(RunLog, APassThatIsMadeAgainTellsEachBadSampleOnce) {
-  Log run;
-  run.bad("validate", 1, 5);
-  run.bad("train", 1, 5);
-  run.log.found().bad_samples.comes_again("validate");
-  for (const std::uint64_t position : {5, 6}) run.bad("validate", 1, position);
-  EXPECT_EQ(run.counts(), (std::vector<std::uint64_t>{1, 2, 3}));
-  run.log.found().bad_samples.done("validate", UINT64_MAX, 0);
-  run.bad("validate", 1, 5);  // of the next pass
-  EXPECT_EQ(run.counts(), (std::vector<std::uint64_t>{1, 2, 3, 4}));
-}
-
 // The copy of the pipeline is for people to read.
 TEST(RunLog, ARunThatGoesOnNeedsNoNewCopyOfItsPipeline) {
   const testkit::TestFolder folder;

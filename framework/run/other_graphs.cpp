@@ -194,10 +194,7 @@ bool OtherGraphs::run_pass(std::size_t graph, std::uint64_t first, std::uint64_t
   const auto start = std::chrono::steady_clock::now();
   run_.doing(fmt::format("[{}]", name));
   drive(graph, first, last);
-  if (is_broken_off(graph)) {  // half a pass is no figure
-    run_.found().bad_samples.comes_again(name);
-    return false;
-  }
+  if (is_broken_off(graph)) return false;  // half a pass is no figure
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const bool joint = !run_.barriers.empty() && has_reports(build.plan());
   if (joint) meter_.await_others(name, first / build.data().steps_per_epoch(), last - first);
