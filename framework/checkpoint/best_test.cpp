@@ -7,7 +7,7 @@
 
 #include "checkpoint/checkpoint_fixture.h"
 #include "millrace/error.h"
-#include "tensor_files/safetensors.h"
+#include "weight_formats/safetensors.h"
 
 namespace millrace::checkpoint_test {
 namespace {

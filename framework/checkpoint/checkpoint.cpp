@@ -14,13 +14,13 @@
 #include <memory>
 #include <utility>
 
+#include "checkpoint/checkpoint_format.h"
 #include "files/crc64.h"
 #include "files/durable.h"
 #include "files/folder_names.h"
-#include "checkpoint/checkpoint_format.h"
 #include "millrace/error.h"
 #include "millrace/util/output_file.h"
-#include "tensor_files/safetensors.h"
+#include "weight_formats/safetensors.h"
 
 namespace millrace {
 

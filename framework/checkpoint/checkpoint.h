@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "checkpoint/run_state.h"
-#include "tensor_files/tensor_file.h"
+#include "weight_formats/tensor_file.h"
 
 namespace millrace {
 

@@ -6,12 +6,12 @@
 #include <cstdlib>
 #include <utility>
 
-#include "files/crc64.h"
 #include "base/json.h"
+#include "files/crc64.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
 #include "millrace/util/text.h"
-#include "tensor_files/safetensors.h"
+#include "weight_formats/safetensors.h"
 
 namespace millrace {
 

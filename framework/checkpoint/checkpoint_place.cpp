@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "files/crc64.h"
 #include "checkpoint/checkpoint_format.h"
+#include "files/crc64.h"
 #include "millrace/error.h"
 #include "millrace/sample.h"
-#include "tensor_files/safetensors.h"
+#include "weight_formats/safetensors.h"
 
 namespace millrace {
 

@@ -8,8 +8,8 @@
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
 #include "millrace/layer.h"
-#include "network/input.h"
 #include "network/variables.h"
+#include "normalisation/input.h"
 
 namespace millrace {
 namespace {

@@ -10,7 +10,7 @@
 #include "millrace/error.h"
 #include "millrace/util/pattern.h"
 #include "millrace/util/text.h"
-#include "tensor_files/tensor_file.h"
+#include "weight_formats/tensor_file.h"
 
 namespace millrace {
 

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "millrace/error.h"
-#include "tensor_files/safetensors.h"
+#include "weight_formats/safetensors.h"
 
 namespace millrace {
 namespace {

@@ -12,8 +12,8 @@
 #include "millrace/error.h"
 #include "millrace/storage.h"
 #include "stages/probe.h"
-#include "tensor_files/tensor_file.h"
 #include "weight_files/fetched_weights.h"
+#include "weight_formats/tensor_file.h"
 
 namespace millrace {
 

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "millrace/error.h"
 #include "millrace/util/text.h"
-#include "tensor_files/tensor_file.h"
+#include "weight_formats/tensor_file.h"
 
 namespace millrace {
 

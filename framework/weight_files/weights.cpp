@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "millrace/error.h"
-#include "tensor_files/safetensors.h"
+#include "weight_formats/safetensors.h"
 
 namespace millrace {
 

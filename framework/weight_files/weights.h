@@ -11,7 +11,7 @@
 #include "millrace/backend/backend.h"
 #include "millrace/backend/network.h"
 #include "millrace/util/group.h"
-#include "tensor_files/tensor_file.h"
+#include "weight_formats/tensor_file.h"
 
 namespace millrace {
 

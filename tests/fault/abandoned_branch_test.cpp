@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "fault_runner.h"
-#include "tensor_files/safetensors.h"
 #include "weight_files/best_weights.h"
+#include "weight_formats/safetensors.h"
 
 namespace millrace::test {
 namespace {

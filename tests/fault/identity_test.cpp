@@ -9,7 +9,7 @@
 #include <cstdlib>
 
 #include "fault_runner.h"
-#include "tensor_files/safetensors.h"
+#include "weight_formats/safetensors.h"
 
 namespace millrace::test {
 namespace {

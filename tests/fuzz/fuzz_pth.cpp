@@ -5,8 +5,8 @@
 
 #include "fuzz.h"
 #include "millrace/error.h"
-#include "tensor_files/torch_file.h"
-#include "tensor_files/torch_file_fixture.h"
+#include "weight_formats/torch_file.h"
+#include "weight_formats/torch_file_fixture.h"
 
 namespace millrace::fuzz {
 

@@ -5,8 +5,8 @@
 
 #include "fuzz.h"
 #include "millrace/error.h"
-#include "tensor_files/safetensors.h"
-#include "tensor_files/safetensors_fixture.h"
+#include "weight_formats/safetensors.h"
+#include "weight_formats/safetensors_fixture.h"
 
 namespace millrace::fuzz {
 

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "command.h"
-#include "tensor_files/safetensors.h"
+#include "weight_formats/safetensors.h"
 
 namespace millrace::test {
 namespace {

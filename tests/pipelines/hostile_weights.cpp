@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/detail/random.h"
-#include "tensor_files/torch_file_fixture.h"
+#include "weight_formats/torch_file_fixture.h"
 
 namespace millrace::test {
 namespace {

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "command.h"
-#include "tensor_files/safetensors.h"
+#include "weight_formats/safetensors.h"
 
 namespace millrace::test {
 namespace {
@@ -176,7 +176,8 @@ TEST_F(WeightsUsage, RefusesToPrepareImagesOtherwise) {
   for (const auto& [change, said] : changes) {
     const Outcome predicted = predict("o", {"--check", "--set", "predict." + change});
     EXPECT_EQ(predicted.code, 2) << change;
-    EXPECT_NE(predicted.err.find("--set predict." + change.substr(0, change.find('=')) + ": [predict."), std::string::npos) << predicted.err;
+    EXPECT_NE(predicted.err.find("--set predict." + change.substr(0, change.find('=')) + ": [predict."), std::string::npos)
+        << predicted.err;
     EXPECT_NE(predicted.err.find(said), std::string::npos) << predicted.err;
     EXPECT_NE(predicted.err.find("--set network.preprocessing=mine"), std::string::npos) << predicted.err;
     EXPECT_EQ(predicted.err.find("pipeline.toml"), std::string::npos) << "a file that is not there: " << predicted.err;

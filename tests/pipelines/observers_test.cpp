@@ -11,7 +11,7 @@
 #include "command.h"
 #include "millrace/observer.h"
 #include "running_program.h"
-#include "tensor_files/safetensors.h"
+#include "weight_formats/safetensors.h"
 
 namespace millrace::test {
 namespace {

@@ -12,9 +12,9 @@
 #include <sstream>
 
 #include "command.h"
-#include "tensor_files/safetensors.h"
 #include "pairs_fixture.h"
 #include "running_program.h"
+#include "weight_formats/safetensors.h"
 
 namespace millrace::test {
 namespace {

@@ -6,8 +6,8 @@
 #include <map>
 
 #include "command.h"
-#include "tensor_files/safetensors.h"
 #include "running_program.h"
+#include "weight_formats/safetensors.h"
 
 namespace millrace::test {
 namespace {

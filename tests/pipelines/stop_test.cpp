@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "command.h"
-#include "tensor_files/safetensors.h"
+#include "weight_formats/safetensors.h"
 
 namespace millrace::test {
 namespace {

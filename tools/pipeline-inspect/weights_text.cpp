@@ -4,8 +4,8 @@
 #include "millrace/util/json_lines.h"
 #include "millrace/util/text.h"
 #include "recipe/inference_recipe.h"
-#include "tensor_files/tensor_file.h"
 #include "weight_files/weights.h"
+#include "weight_formats/tensor_file.h"
 
 namespace millrace {
 namespace {

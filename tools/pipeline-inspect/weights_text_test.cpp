@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "inspect.h"
-#include "tensor_files/safetensors.h"
+#include "weight_formats/safetensors.h"
 
 namespace millrace {
 namespace {

@@ -18,8 +18,8 @@
 #include "predict_source.h"
 #include "prediction_folder.h"
 #include "recipe/inference_recipe.h"
-#include "tensor_files/tensor_file.h"
 #include "weight_files/fetched_weights.h"
+#include "weight_formats/tensor_file.h"
 
 namespace millrace {
 

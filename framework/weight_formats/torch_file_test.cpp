@@ -1,4 +1,4 @@
-#include "tensor_files/torch_file.h"
+#include "weight_formats/torch_file.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "tensor_files/safetensors.h"
-#include "tensor_files/torch_file_fixture.h"
+#include "weight_formats/safetensors.h"
+#include "weight_formats/torch_file_fixture.h"
 
 namespace millrace {
 namespace {

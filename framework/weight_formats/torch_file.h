@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "tensor_files/tensor_file.h"
+#include "weight_formats/tensor_file.h"
 
 namespace millrace {
 

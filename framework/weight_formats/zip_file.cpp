@@ -1,4 +1,4 @@
-#include "tensor_files/zip_file.h"
+#include "weight_formats/zip_file.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -8,8 +8,8 @@
 
 #include "millrace/error.h"
 #include "millrace/util/text.h"
-#include "tensor_files/byte_cursor.h"
-#include "tensor_files/tensor_file.h"
+#include "weight_formats/byte_cursor.h"
+#include "weight_formats/tensor_file.h"
 
 namespace millrace {
 namespace {

@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
-#include "tensor_files/pickle.h"
-#include "tensor_files/tensor_file.h"
+#include "weight_formats/pickle.h"
+#include "weight_formats/tensor_file.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "tensor_files/torch_file.h"
+#include "weight_formats/torch_file.h"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,9 @@
 
 #include "millrace/error.h"
 #include "millrace/util/text.h"
-#include "tensor_files/torch_stream.h"
-#include "tensor_files/torch_tensors.h"
-#include "tensor_files/zip_file.h"
+#include "weight_formats/torch_stream.h"
+#include "weight_formats/torch_tensors.h"
+#include "weight_formats/zip_file.h"
 
 namespace millrace {
 namespace {

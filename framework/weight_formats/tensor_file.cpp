@@ -1,4 +1,4 @@
-#include "tensor_files/tensor_file.h"
+#include "weight_formats/tensor_file.h"
 
 #include <fmt/format.h>
 
@@ -13,8 +13,8 @@
 
 #include "millrace/error.h"
 #include "millrace/util/text.h"
-#include "tensor_files/safetensors.h"
-#include "tensor_files/torch_file.h"
+#include "weight_formats/safetensors.h"
+#include "weight_formats/torch_file.h"
 
 namespace millrace {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "tensor_files/pickle.h"
+#include "weight_formats/pickle.h"
 
 namespace millrace {
 

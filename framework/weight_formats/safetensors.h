@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "tensor_files/tensor_file.h"
+#include "weight_formats/tensor_file.h"
 
 namespace millrace {
 

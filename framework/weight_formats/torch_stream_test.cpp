@@ -1,4 +1,4 @@
-#include "tensor_files/torch_stream.h"
+#include "weight_formats/torch_stream.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "millrace/error.h"
-#include "tensor_files/torch_file.h"
-#include "tensor_files/torch_file_fixture.h"
+#include "weight_formats/torch_file.h"
+#include "weight_formats/torch_file_fixture.h"
 
 namespace millrace {
 namespace {

@@ -17,7 +17,7 @@
 
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
-#include "tensor_files/tensor_file.h"
+#include "weight_formats/tensor_file.h"
 
 namespace millrace::hostile {
 

@@ -1,4 +1,4 @@
-#include "tensor_files/torch_stream.h"
+#include "weight_formats/torch_stream.h"
 
 #include <fmt/format.h>
 
@@ -13,8 +13,8 @@
 
 #include "millrace/error.h"
 #include "millrace/util/text.h"
-#include "tensor_files/byte_cursor.h"
-#include "tensor_files/torch_tensors.h"
+#include "weight_formats/byte_cursor.h"
+#include "weight_formats/torch_tensors.h"
 
 namespace millrace {
 namespace {

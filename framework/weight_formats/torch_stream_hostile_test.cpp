@@ -1,6 +1,6 @@
-#include "tensor_files/hostile_fixture.h"
-#include "tensor_files/torch_file.h"
-#include "tensor_files/torch_file_fixture.h"
+#include "weight_formats/hostile_fixture.h"
+#include "weight_formats/torch_file.h"
+#include "weight_formats/torch_file_fixture.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "network/input.h"
+#include "normalisation/input.h"
 
 #include <fmt/format.h>
 

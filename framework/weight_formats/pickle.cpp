@@ -1,4 +1,4 @@
-#include "tensor_files/pickle.h"
+#include "weight_formats/pickle.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 
 #include "millrace/error.h"
 #include "millrace/util/text.h"
-#include "tensor_files/byte_cursor.h"
-#include "tensor_files/tensor_file.h"
+#include "weight_formats/byte_cursor.h"
+#include "weight_formats/tensor_file.h"
 
 namespace millrace {
 namespace {

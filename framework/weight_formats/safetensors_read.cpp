@@ -12,7 +12,7 @@
 #include "millrace/error.h"
 #include "millrace/util/tensor_values.h"
 #include "millrace/util/text.h"
-#include "tensor_files/safetensors.h"
+#include "weight_formats/safetensors.h"
 
 namespace millrace {
 namespace {

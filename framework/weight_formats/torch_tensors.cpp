@@ -1,4 +1,4 @@
-#include "tensor_files/torch_tensors.h"
+#include "weight_formats/torch_tensors.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 #include "millrace/error.h"
 #include "millrace/util/text.h"
-#include "tensor_files/torch_tables.h"
+#include "weight_formats/torch_tables.h"
 
 namespace millrace {
 namespace {

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "tensor_files/hostile_fixture.h"
-#include "tensor_files/safetensors.h"
-#include "tensor_files/safetensors_fixture.h"
+#include "weight_formats/hostile_fixture.h"
+#include "weight_formats/safetensors.h"
+#include "weight_formats/safetensors_fixture.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "tensor_files/safetensors.h"
+#include "weight_formats/safetensors.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tensor_files/torch_tables.h"
+#include "weight_formats/torch_tables.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "millrace/error.h"
 #include "millrace/util/text.h"
-#include "tensor_files/tensor_file.h"
+#include "weight_formats/tensor_file.h"
 
 namespace millrace {
 namespace {

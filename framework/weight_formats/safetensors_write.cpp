@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "millrace/util/output_file.h"
-#include "tensor_files/safetensors.h"
+#include "weight_formats/safetensors.h"
 
 namespace millrace {
 namespace {
