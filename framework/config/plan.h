@@ -34,7 +34,7 @@ struct RunParams {
   bool deterministic = true;
   bool graphs = true;
   bool recompute = false;
-  std::string memory;           // of the host, that a batch of size "auto" may count on; "": see prepare/memory_limit.h
+  std::string memory;           // of the host, that a batch of size "auto" may count on; "": see memory_limits/limit.h
   std::string folder = "runs";  // where run folders are made; "" writes none
   std::string best;             // "validate.accuracy": the weights at its best value are kept; "": they are not
   std::int64_t log_every = 1;   // from one StepEvent to the next

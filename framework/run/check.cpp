@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/secrets.h"
+#include "memory_limits/budget.h"
+#include "memory_limits/limit.h"
 #include "millrace/storage.h"
 #include "millrace/util/wire.h"
-#include "prepare/memory_budget.h"
-#include "prepare/memory_limit.h"
 #include "ranks/endpoint.h"
 
 namespace millrace {

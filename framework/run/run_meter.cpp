@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "base/waited_time.h"
+#include "memory_limits/limit.h"
 #include "millrace/loss.h"
-#include "prepare/memory_limit.h"
 
 namespace millrace {
 namespace {

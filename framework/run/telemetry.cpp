@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "memory_limits/limit.h"
 #include "millrace/backend/device_clock.h"
-#include "prepare/memory_limit.h"
 #include "run/bottleneck.h"
 
 namespace millrace {

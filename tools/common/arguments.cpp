@@ -13,10 +13,10 @@
 
 #include "base/out_of_memory.h"
 #include "config/shipped.h"
+#include "memory_limits/limit.h"
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
 #include "millrace/util/standard_error.h"
-#include "prepare/memory_limit.h"
 
 namespace millrace {
 

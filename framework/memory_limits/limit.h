@@ -1,4 +1,4 @@
-// What the host and its devices have for a run. How much of it run.memory allows, and whether a run fits: memory_budget.h.
+// What the host and its devices have for a run. How much of it run.memory allows, and whether a run fits: budget.h.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "prepare/memory_limit.h"
+#include "memory_limits/limit.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-#include "prepare/memory_limit.h"
+#include "memory_limits/limit.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-#include "prepare/memory_budget.h"
+#include "memory_limits/budget.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <iterator>
 #include <ranges>
 
+#include "memory_limits/limit.h"
 #include "millrace/util/bytes.h"
-#include "prepare/memory_limit.h"
 
 namespace millrace {
 namespace {

@@ -1,11 +1,11 @@
-#include "prepare/memory_budget.h"
+#include "memory_limits/budget.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 
-#include "prepare/memory_limit.h"
+#include "memory_limits/limit.h"
 
 namespace millrace {
 namespace {
