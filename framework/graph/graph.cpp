@@ -7,6 +7,7 @@
 #include "graph/feeder.h"
 #include "graph/gate.h"
 #include "graph/node.h"
+#include "graph/tsan.h"
 #include "graph/workers.h"
 #include "millrace/detail/split.h"
 #include "millrace/plugin.h"
@@ -53,6 +54,7 @@ struct Graph::State {
         Workers::State& workers);
   ~State();
 
+  void make_core();
   void add_nodes(const GraphPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages);
   void add_links(const GraphPlan& plan);
   void add_retry(const GraphPlan& plan);
@@ -78,7 +80,7 @@ struct Graph::State {
 Graph::State::State(const GraphPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages,
                     const GraphOptions& options, Workers::State& the_workers)
     : name(plan.name), workers(the_workers) {
-  workers.arena.execute([this] { core = std::make_unique<Core>(); });  // a graph belongs to the arena it was made in
+  make_core();
   core->guarded = options.guard;
   credits = std::make_shared<Credits>(core->graph);
   gate = std::make_shared<Gate>(*core, credits, std::max<std::uint64_t>(options.steps_per_epoch, 1));
@@ -103,6 +105,17 @@ Graph::State::State(const GraphPlan& plan, const std::vector<std::vector<std::sh
   for (const auto& instances : nodes) {
     for (const auto& node : instances) memory_bound += node->stage().memory_bound();
   }
+}
+
+// A graph belongs to the arena it was made in, where one of the workers makes it.
+void Graph::State::make_core() {
+  flow::released(this);
+  workers.arena.execute([this]() MILLRACE_UNSEEN_BY_TSAN {
+    flow::acquired(this);
+    core = std::make_unique<Core>();
+    flow::released(this);
+  });
+  flow::acquired(this);
 }
 
 Graph::State::~State() {

@@ -83,7 +83,7 @@ TEST(Trace, FollowsSamplesFromTheirFileToTheirStep) {
   const auto tracks = slices_of(trace);
   std::map<int, std::vector<Json>> flows;
   for (const Json& event : trace["traceEvents"]) {
-    if (event["cat"] == "flow") flows[event["id"].get<int>()].push_back(event);
+    if (event.value("cat", "") == "flow") flows[event["id"].get<int>()].push_back(event);
   }
   int samples = 0;
   for (const auto& [id, flow] : flows) {
