@@ -58,14 +58,6 @@ void Course::halve() {
   changed_ = 0;
 }
 
-void Course::forget_after(std::uint64_t step) {
-  while (!points_.empty() && points_.back().step > step) points_.pop_back();
-  changed_ = std::min(changed_, points_.size());
-  weight_ = points_.empty() ? 0 : 1;  // what is smoothed goes on from there
-  mean_ = points_.empty() ? 0 : points_.back().smooth;
-  last_step_ = step;
-}
-
 std::string Course::json(std::size_t first) const {
   std::string text = "[";
   for (std::size_t i = first; i < points_.size(); ++i) {

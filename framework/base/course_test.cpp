@@ -44,8 +44,6 @@ TEST(Course, LeavesAGapWhereALossIsNoNumber) {
   course.add(2, std::numeric_limits<double>::quiet_NaN());
   course.add(3, 4);
   EXPECT_EQ(course.json(), "[[1,2,2,2,2],[2,null,null,null,null],[3,4,4,4,4]]");
-  course.forget_after(1);
-  EXPECT_EQ(course.json(), "[[1,2,2,2,2]]");
 }
 
 TEST(Html, LetsNoTextEndItsElement) {

@@ -118,7 +118,7 @@ Measurements with_earlier(Measurements measured, const RunContext& run, const st
     if (pass.best_step == 0) before.last[pass.graph] = {pass.step, pass.figures};
     if (best && of == best->step) before.best[pass.graph] = {of, pass.figures};
   };
-  retell(folder / "metrics.jsonl", run.steps().first + 1, {.pass = add});
+  retell(folder / "metrics.jsonl", {run.prepared.resume_point->checkpoint.state.step, run.steps().first}, {.pass = add});
   measured.last.merge(before.last);
   measured.best.merge(before.best);
   return measured;

@@ -62,6 +62,7 @@ void Training::tell_start() {
   event.replicas = run_.prepared.replicas.all();
   if (const auto& from = run_.prepared.resume_point) {
     event.resumed = true;
+    event.checkpoint_step = from->checkpoint.state.step;
     event.checkpoint = from->path;
   }
   run_.observers().start(std::move(event), [this](const std::string& observer) { run_.doing("observer " + observer); });

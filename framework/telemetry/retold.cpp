@@ -109,25 +109,63 @@ PassEvent pass_in(const ToldLine& line, FigureKinds& kinds) {
   return event;
 }
 
+bool is_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);  // to read a pipe may take for ever
+}
+
 }  // namespace
 
-void retell(const std::filesystem::path& metrics, std::uint64_t first_step, const RetoldTo& to) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(metrics, ignored)) return;  // to read a pipe may take for ever
+std::optional<std::uint64_t> step_today(std::uint64_t recorded, const ResumedAt& at) {
+  if (recorded > at.recorded) return std::nullopt;
+  if (recorded == 0 || at.recorded == at.today) return recorded;
+  return (recorded * at.today + at.recorded - 1) / at.recorded;
+}
+
+ToldSteps::ToldSteps(const std::filesystem::path& metrics) {
+  if (!is_file(metrics)) return;
+  std::ifstream file(metrics);
+  std::size_t number = 0;
+  for (std::string text; std::getline(file, text); ++number) {
+    if (text.find("\"resume\"") == std::string::npos) continue;
+    const ToldLine line(text);
+    if (line.text("event") != "resume") continue;
+    const std::uint64_t recorded = line.step("step"), first = line.step("first_step");
+    resumes_.push_back({number, {recorded, first > 0 ? first - 1 : recorded}});
+  }
+}
+
+std::optional<std::uint64_t> ToldSteps::today(std::size_t line, std::uint64_t step) const {
+  std::optional<std::uint64_t> today = step;
+  for (const Resume& resume : resumes_) {
+    if (today && resume.line > line) today = step_today(*today, resume.at);
+  }
+  return today;
+}
+
+void retell(const std::filesystem::path& metrics, const ResumedAt& at, const RetoldTo& to) {
+  if (!is_file(metrics)) return;
+  ToldSteps steps(metrics);
+  steps.resume(at);
   std::ifstream file(metrics);
   FigureKinds kinds;
-  const auto told = [](const auto& to_whom, const auto& event) {
+  const auto told = [](const auto& to_whom, auto event, std::uint64_t step) {
+    event.step = step;
     if (to_whom) to_whom(event);
   };
-  for (std::string text; std::getline(file, text);) {
+  std::size_t number = 0;
+  for (std::string text; std::getline(file, text); ++number) {
     const ToldLine line(text);
-    const double step = line.number("step");
-    if (!(step >= 0) || step >= static_cast<double>(first_step)) continue;
+    if (!(line.number("step") >= 0)) continue;
+    const std::optional<std::uint64_t> step = steps.today(number, line.step("step"));
+    if (!step) continue;
     const std::string event = line.text("event");
-    if (event == "resume" && to.resume) to.resume(line.step("step"));
-    if (event == "step") told(to.step, step_in(line, kinds));
-    if (event == "epoch") told(to.epoch, epoch_in(line, kinds));
-    if (event == "validate") told(to.pass, pass_in(line, kinds));
+    if (event == "step") told(to.step, step_in(line, kinds), *step);
+    if (event == "epoch") told(to.epoch, epoch_in(line, kinds), *step);
+    if (event != "validate") continue;
+    PassEvent pass = pass_in(line, kinds);
+    pass.best_step = steps.today(number, pass.best_step).value_or(pass.best_step);
+    told(to.pass, std::move(pass), *step);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "millrace/util/retold.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,7 +23,7 @@ TEST(Retold, TellsAllThatTheFileHolds) {
   std::vector<StepEvent> steps;
   std::vector<EpochEvent> epochs;
   std::vector<PassEvent> passes;
-  retell(folder / "metrics.jsonl", 7,
+  retell(folder / "metrics.jsonl", {6, 6},
          {.step = [&](const StepEvent& event) { steps.push_back(event); },
           .epoch = [&](const EpochEvent& event) { epochs.push_back(event); },
           .pass = [&](const PassEvent& event) { passes.push_back(event); }});
@@ -47,6 +48,25 @@ TEST(Retold, TellsAllThatTheFileHolds) {
   EXPECT_EQ(passes[0].images_per_second, 260);
   EXPECT_EQ(passes[0].stream_hash, 0xdefU);
   EXPECT_FALSE(passes[0].figures.at(0).percent) << "of another graph";
+}
+
+TEST(Retold, CountsStepsAsTodaysBatchesDo) {
+  const testkit::TestFolder folder;
+  std::ofstream(folder.path() / "metrics.jsonl") << R"({"event":"step","step":5,"loss":5}
+{"event":"step","step":15,"loss":4}
+{"event":"step","step":16,"loss":9}
+{"event":"resume","step":15,"first_step":7}
+{"event":"step","step":7,"loss":3}
+{"event":"validate","graph":"validate","step":8,"best_step":15,"loss":2}
+{"event":"step","step":9,"loss":9}
+)";
+  std::string told;
+  retell(folder / "metrics.jsonl", {8, 8},
+         {.step = [&](const StepEvent& event) { told += fmt::format("{}:{} ", event.step, event.figures.at(0).value); },
+          .pass = [&](const PassEvent& event) { told += fmt::format("{}:{} ", event.step, event.figures.at(0).value); }});
+  EXPECT_EQ(told, "2:5 6:4 7:3 8:2 ");
+  EXPECT_EQ(step_today(3, {0, 0}), std::nullopt);
+  EXPECT_EQ(step_today(1, {3, 30}), 10U);
 }
 
 }  // namespace

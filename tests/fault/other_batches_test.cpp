@@ -29,7 +29,8 @@ TEST_F(LargerBatches, AnEpochThatIsOverAtOnceHasItsLineAndItsValidation) {
   const Outcome resumed = go_on_behind(8);
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_EQ(resumed.err.find("a second time"), std::string::npos) << resumed.err;
-  EXPECT_EQ(steps_of(resumed, "resume"), (std::vector<std::uint64_t>{2}));
+  EXPECT_EQ(steps_of(resumed, "resume"), (std::vector<std::uint64_t>{8}));
+  EXPECT_EQ(events(resumed, "resume").at(0).at("first_step"), 3);
   EXPECT_EQ(steps_of(resumed, "step"), (std::vector<std::uint64_t>{3}));
   EXPECT_EQ(steps_of(resumed, "epoch"), (std::vector<std::uint64_t>{2, 3}));
   EXPECT_EQ(steps_of(resumed, "validate"), (std::vector<std::uint64_t>{2, 3}));
@@ -41,6 +42,7 @@ TEST_F(LargerBatches, AnEpochThatIsOverAtOnceHasItsLineAndItsValidation) {
   const auto epoch = events(resumed, "epoch").at(0);
   EXPECT_EQ(epoch.at("epoch"), 2);
   EXPECT_NEAR(epoch.at("loss"), loss, 1e-6) << "of the steps that were done of it";
+  EXPECT_NE(read_file(run_in("runs") / "results.csv").find("\ntrain,1,2,"), std::string::npos) << "the first epoch's row stays";
 }
 
 TEST_F(LargerBatches, TheLastEpochTooThoughNoStepIsLeft) {

@@ -172,7 +172,8 @@ TEST_F(ResumeTest, WithAnotherBatchARunGoesOnBehindTheSameSample) {
           {"--resume", run_in("runs") / "checkpoints" / "step-000000006", "--allow-change", "train.batch.size"});
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_EQ(resumed.err.find("a second time"), std::string::npos) << resumed.err;
-  EXPECT_EQ(events(resumed, "resume").at(0).at("step"), 3);
+  EXPECT_EQ(events(resumed, "resume").at(0).at("step"), 6);
+  EXPECT_EQ(events(resumed, "resume").at(0).at("first_step"), 4);
   std::vector<std::uint64_t> written;
   for (const auto& checkpoint : events(resumed, "checkpoint")) written.push_back(checkpoint.at("step"));
   EXPECT_EQ(written, (std::vector<std::uint64_t>{4, 5, 6})) << "6 again: it is another step";
@@ -188,7 +189,8 @@ TEST_F(ResumeTest, WithAnotherBatchOneThatIsDoneInPartIsMadeAgain) {
   EXPECT_NE(resumed.err.find("batches hold 200 samples now, and 100 before: 100 samples of epoch 2 are trained on a second time"),
             std::string::npos)
       << resumed.err;
-  EXPECT_EQ(events(resumed, "resume").at(0).at("step"), 2);
+  EXPECT_EQ(events(resumed, "resume").at(0).at("step"), 5);
+  EXPECT_EQ(events(resumed, "resume").at(0).at("first_step"), 3);
   EXPECT_EQ(events(resumed, "epoch").at(0).at("step"), 4);
 }
 

@@ -92,6 +92,19 @@ TEST_F(Report, ForgetsWhatWasUndoneByAResume) {
   EXPECT_EQ(run.curves.at("validate.accuracy").json(), "[[3,0.25,0.25,0.25,0.25]]") << "the best weights stand where they were";
 }
 
+TEST_F(Report, CountsStepsAsTheNewestBatchesDo) {
+  write("a", "0.1", 0.25,
+        R"({"event":"validate","graph":"validate","step":20,"accuracy":0.5}
+{"event":"validate","graph":"validate","step":30,"accuracy":1}
+{"event":"resume","step":20,"first_step":9,"steps":12}
+{"event":"validate","graph":"validate","step":12,"accuracy":0.75}
+{"event":"resume","step":12,"first_step":13,"steps":12})");
+  const RunRecord run = runs()[0];
+  EXPECT_EQ(run.step, 12U);
+  EXPECT_EQ(run.figures.at("validate.accuracy"), 0.75);
+  EXPECT_EQ(run.curves.at("validate.accuracy").json(), "[[2,0.25,0.25,0.25,0.25],[8,0.5,0.5,0.5,0.5],[12,0.75,0.75,0.75,0.75]]");
+}
+
 TEST_F(Report, ListsARunOnceHoweverItIsNamed) {
   write("a", "0.1", 0.25, done_);
   const std::string all = own_.path().string(), one = (own_.path() / "a").string();

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "config/document.h"
 #include "millrace/error.h"
+#include "millrace/util/retold.h"
 
 namespace millrace {
 
@@ -40,11 +41,12 @@ class Reader {
  public:
   explicit Reader(RunRecord& run) : run_(run) {}
 
-  // Throws Json::exception for a field of another type than it should have.
-  void read(const Json& line) {
+  // Throws Json::exception for a field of another type than it should have. `step`: of the line, as the run counts it today.
+  void read(const Json& line, std::uint64_t step) {
+    step_ = step;
     const std::string event = line.value("event", "");
-    if (event == "start" || event == "resume") begin(line, event == "resume");
-    if (event == "step") step(line);
+    if (event == "start" || event == "resume") begin(line);
+    if (event == "step") this->step(line);
     if (event == "epoch") take(line, "train", false);
     if (event == "validate") take(line, line.value("graph", "validate"), true);
     if (event == "end") end(line);
@@ -53,21 +55,14 @@ class Reader {
   }
 
  private:
-  void begin(const Json& line, bool resumes) {
+  void begin(const Json& line) {
     run_.epochs = line.value("epochs", 0.0);
     run_.steps = line.value("steps", std::uint64_t{0});
     run_.state = "no end";
     stopped_ = false;
-    if (!resumes) return;
-    const std::uint64_t done = line.value("step", std::uint64_t{0});
-    for (auto& [name, curve] : run_.curves) curve.forget_after(done);
-    run_.step = std::min(run_.step, done);
-    std::erase_if(told_, [&](const Told& each) { return each.step > done; });
-    run_.figures.clear();
-    for (const Told& each : told_) run_.figures[each.figure] = each.value;
   }
   void step(const Json& line) {
-    run_.step = line.value("step", run_.step);
+    run_.step = step_;
     for (const auto& [name, value] : line.items()) {
       const std::optional<double> number = number_of(value);
       if (number && !kNoFigures.contains(name)) plot("train." + name, run_.step, *number, kSmoothing);
@@ -76,27 +71,23 @@ class Reader {
   // Validation is drawn where it was, and the best weights' where these are from, unless a point is there already. An epoch's
   // figures stand in the table alone, since its steps are drawn.
   void take(const Json& line, const std::string& graph, bool draws) {
-    run_.step = line.value("step", run_.step);
+    run_.step = step_;
     const auto best_step = line.value("best_step", std::uint64_t{0});
     for (const auto& [name, value] : line.items()) {
       const std::optional<double> number = number_of(value);
       if (!number || kNoFigures.contains(name)) continue;
       const std::string figure = fmt::format("{}.{}", graph, name);
-      tell(figure, *number);
+      run_.figures[figure] = *number;
       if (!draws || (best_step != 0 && has_curve(figure))) continue;
       plot(figure, best_step != 0 ? best_step : run_.step, *number, 0);
     }
     if (!draws && line.contains("images_per_second")) {
-      if (const auto rate = number_of(line["images_per_second"])) tell("images_per_second", *rate);
+      if (const auto rate = number_of(line["images_per_second"])) run_.figures["images_per_second"] = *rate;
     }
   }
   void end(const Json& line) {
-    run_.step = line.value("step", run_.step);
+    run_.step = step_;
     run_.state = stopped_ || line.contains("signal") || run_.step < run_.steps ? "stopped" : "done";
-  }
-  void tell(const std::string& figure, double value) {
-    told_.push_back({run_.step, figure, value});
-    run_.figures[figure] = value;
   }
   bool has_curve(const std::string& figure) const {
     const auto found = run_.curves.find(figure);
@@ -106,14 +97,8 @@ class Reader {
     run_.curves.try_emplace(name, smoothing).first->second.add(step, value);
   }
 
-  struct Told {
-    std::uint64_t step = 0;
-    std::string figure;
-    double value = 0;
-  };
-
   RunRecord& run_;
-  std::vector<Told> told_;  // in order, for a run that goes back to a checkpoint
+  std::uint64_t step_ = 0;  // of the line that is read
   bool stopped_ = false;
 };
 
@@ -137,10 +122,13 @@ RunRecord read_run(const fs::path& folder) {
   run.state = "no end";
   run.pipeline = pipeline_in(folder);
   Reader reader(run);
-  for (std::string line; std::getline(file, line);) {
+  const ToldSteps steps(folder / "metrics.jsonl");
+  std::size_t number = 0;
+  for (std::string line; std::getline(file, line); ++number) {
     try {
       const Json json = Json::parse(line);
-      json.is_object() ? reader.read(json) : void(++run.unread_lines);
+      const auto step = json.contains("step") ? steps.today(number, json["step"]) : run.step;
+      if (step) reader.read(json, *step);
     } catch (const Json::exception&) {
       ++run.unread_lines;
     }

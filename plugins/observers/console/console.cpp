@@ -93,7 +93,9 @@ class ConsoleObserver final : public RunObserver {
     has_folder_ = !e.folder.empty();
     if (e.checkpoint.empty()) return;
     const std::uint64_t done = e.first_step - 1;
-    say(fmt::format("resumes from step {}: {}{}", done, e.checkpoint.string(), done >= e.steps ? ": the run is complete" : ""));
+    const std::string before = e.checkpoint_step == done ? "" : fmt::format(", {} as batches were before", e.checkpoint_step);
+    say(fmt::format("resumes from step {}{}: {}{}", done, before, e.checkpoint.string(),
+                    done >= e.steps ? ": the run is complete" : ""));
   }
 
   void tick(const TickEvent& e) override {

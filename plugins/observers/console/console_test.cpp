@@ -141,13 +141,14 @@ TEST_F(ConsoleObserverTest, SaysWhereARunGoesOn) {
               RunStart start = start_event();
               start.resumed = true;
               start.checkpoint = "runs/x/checkpoints/step-000000005";
-              start.first_step = 6;
-              observer.start(start, control_);
-              start.first_step = 9;
-              observer.start(start, control_);
+              start.checkpoint_step = 5;
+              for (const std::uint64_t first : {6, 9}) {
+                start.first_step = first;
+                observer.start(start, control_);
+              }
             }),
             "resumes from step 5: runs/x/checkpoints/step-000000005\n"
-            "resumes from step 8: runs/x/checkpoints/step-000000005: the run is complete\n");
+            "resumes from step 8, 5 as batches were before: runs/x/checkpoints/step-000000005: the run is complete\n");
 }
 
 TEST_F(ConsoleObserverTest, SaysWhatNoStageReports) {

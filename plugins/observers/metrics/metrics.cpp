@@ -48,7 +48,7 @@ class MetricsObserver final : public RunObserver {
     }
     JsonLine line;
     line.add("event", e.resumed ? "resume" : "start");
-    if (e.resumed) line.add("step", e.first_step - 1);
+    if (e.resumed) line.add("step", e.checkpoint_step);
     line.add("name", e.name).add("file", e.file).add("seed", e.seed).add("epochs", e.epochs);
     write(line.add("first_step", e.first_step).add("steps", e.steps).add("replicas", e.replicas), e.elapsed_seconds);
   }

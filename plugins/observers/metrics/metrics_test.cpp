@@ -126,6 +126,7 @@ TEST_F(MetricsObserverTest, ARunThatGoesOnAppendsAndSaysWhichLinesCountNoMore) {
   RunStart resumed = start_event();
   resumed.resumed = true;
   resumed.first_step = 3;
+  resumed.checkpoint_step = 2;
   make("metrics")->start(resumed, control_);
   EXPECT_EQ(text_of("metrics.jsonl"),
             kStart + R"({"event":"checkpoint","step":2,"path":"runs/step-000000002","best":false,"stood_still_seconds":0.25,)"

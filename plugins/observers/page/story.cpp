@@ -237,15 +237,12 @@ void Story::begin(const RunStart& start) {
   if (start.resumed) say("run", fmt::format("resumes from step {}", start.first_step - 1), start.elapsed_seconds);
 }
 
-void Story::recall(const std::filesystem::path& metrics, std::uint64_t first_step) {
+void Story::recall(const std::filesystem::path& metrics, const ResumedAt& at) {
   const auto add_step = [this](StepEvent event) {
     event.graph = run_.graph;
     add(event);
   };
-  const auto forget_after = [this](std::uint64_t step) {
-    for (auto& [name, curve] : curves_) curve.course.forget_after(step);
-  };
-  retell(metrics, first_step, {.step = add_step, .pass = [this](const PassEvent& event) { add(event); }, .resume = forget_after});
+  retell(metrics, at, {.step = add_step, .pass = [this](const PassEvent& event) { add(event); }});
 }
 
 void Story::plot(const std::string& graph, std::uint64_t step, const Figure& figure, bool smooth) {

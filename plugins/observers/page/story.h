@@ -14,6 +14,7 @@
 #include "millrace/observer.h"
 #include "millrace/util/course.h"
 #include "millrace/util/recent_rates.h"
+#include "millrace/util/retold.h"
 
 namespace millrace::page {
 
@@ -34,8 +35,8 @@ struct Picture {
 class Story {
  public:
   void begin(const RunStart& start);
-  // What a run that resumes has told of steps before `first_step`, from its metrics.jsonl.
-  void recall(const std::filesystem::path& metrics, std::uint64_t first_step);
+  // What a run that resumes has told of the steps that still count, from its metrics.jsonl.
+  void recall(const std::filesystem::path& metrics, const ResumedAt& at);
   void add(const StepEvent& event);
   void add(const EpochEvent& event);
   void add(const PassEvent& event);

@@ -76,7 +76,7 @@ TEST(Story, BeginsWithWhatAResumedRunHasToldBefore) {
   RunStart start;
   start.graph = "train";
   story.begin(start);
-  story.recall(own / "metrics.jsonl", 3);
+  story.recall(own / "metrics.jsonl", {2, 2});
   const Json page = Json::parse(story.snapshot()), &curves = page["curves"];
   const auto points = [&](const char* name) {
     std::string text;

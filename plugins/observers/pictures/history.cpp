@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "millrace/util/retold.h"
-
 namespace millrace::pictures {
 
 std::vector<Point> smoothed(std::vector<Point> points) {
@@ -79,40 +77,11 @@ void History::pass(const PassEvent& e) {
   }
 }
 
-// What is left of the passes, in place of what was told of those after: they are made again.
-void History::cut(FigureHistory::Passes& passes, std::uint64_t step) const {
-  passes.all.forget_after(step);
-  const std::vector<Point> left = points(passes.all);
-  if (left.empty()) return;
-  passes.last = passes.lowest = passes.highest = left.front();
-  for (const Point& point : left) {
-    passes.last = point;
-    if (point.y < passes.lowest.y || !std::isfinite(passes.lowest.y)) passes.lowest = point;
-    if (point.y > passes.highest.y || !std::isfinite(passes.highest.y)) passes.highest = point;
-  }
-}
-
-void History::cut(std::uint64_t step) {
-  const double x = place(step);
-  for (auto& [name, figure] : figures_) {
-    figure.steps.forget_after(step);
-    figure.epochs.forget_after(step);
-    for (auto& [graph, passes] : figure.passes) cut(passes, step);
-    std::erase_if(figure.passes, [](const auto& each) { return each.second.all.empty(); });
-  }
-  rate_.forget_after(step);
-  speed_.forget_after(step);
-  steps_done_ = std::min(steps_done_, step);
-  epochs_done_ = std::min(epochs_done_, x);
-  if (first_not_finite_ > x) first_not_finite_ = std::numeric_limits<double>::quiet_NaN();
-}
-
-void History::read(const std::filesystem::path& metrics, std::uint64_t first_step) {
-  retell(metrics, first_step,
+void History::read(const std::filesystem::path& metrics, const ResumedAt& at) {
+  retell(metrics, at,
          {.step = [this](const StepEvent& event) { step(event); },
           .epoch = [this](const EpochEvent& event) { epoch(event); },
-          .pass = [this](const PassEvent& event) { pass(event); },
-          .resume = [this](std::uint64_t step) { cut(step); }});
+          .pass = [this](const PassEvent& event) { pass(event); }});
 }
 
 }  // namespace millrace::pictures

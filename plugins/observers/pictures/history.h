@@ -12,6 +12,7 @@
 
 #include "millrace/observer.h"
 #include "millrace/util/course.h"
+#include "millrace/util/retold.h"
 
 namespace millrace::pictures {
 
@@ -37,9 +38,9 @@ class History {
   void step(const StepEvent& e);
   void epoch(const EpochEvent& e);
   void pass(const PassEvent& e);
-  // What metrics.jsonl tells of the steps before `first_step`: a run that resumes goes on with its picture. A file that is not
+  // What metrics.jsonl tells of the steps that still count: a run that resumes goes on with its picture. A file that is not
   // there, or that another version wrote, gives what it gives.
-  void read(const std::filesystem::path& metrics, std::uint64_t first_step);
+  void read(const std::filesystem::path& metrics, const ResumedAt& at);
 
   const RunStart& run() const { return run_; }
   const std::vector<std::string>& names() const { return names_; }  // of the figures, in the order of their coming
@@ -55,8 +56,6 @@ class History {
 
  private:
   FigureHistory& figure_of(const Figure& figure);
-  void cut(std::uint64_t step);
-  void cut(FigureHistory::Passes& passes, std::uint64_t step) const;
 
   RunStart run_;
   std::vector<std::string> names_;

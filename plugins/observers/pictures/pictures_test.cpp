@@ -96,7 +96,7 @@ TEST_F(PicturesTest, GoOnWhereTheRunThatIsResumedHadStopped) {
       << "{\"event\":\"step\",\"st";
   pictures::History history;
   history.start(start_event());
-  history.read(folder_ / "metrics.jsonl", 4);
+  history.read(folder_ / "metrics.jsonl", {3, 3});
   const auto& loss = history.figure("loss");
   const std::vector<drawing::Point> points = history.points(loss.steps);
   ASSERT_EQ(points.size(), 2U) << "the third was made again";
@@ -117,7 +117,7 @@ TEST_F(PicturesTest, TellNothingOfStepsThatWereUndone) {
 )";
   pictures::History history;
   history.start(start_event());
-  history.read(folder_ / "metrics.jsonl", 9);
+  history.read(folder_ / "metrics.jsonl", {8, 8});
   EXPECT_TRUE(std::isnan(history.first_not_finite())) << history.first_not_finite();
   EXPECT_EQ(history.steps_done(), 2U);
   const auto& accuracy = history.figure("accuracy").passes.at("validate");

@@ -19,6 +19,7 @@
 #include "millrace/plugin.h"
 #include "millrace/util/json_lines.h"
 #include "millrace/util/output_file.h"
+#include "millrace/util/retold.h"
 
 namespace millrace {
 namespace {
@@ -74,7 +75,7 @@ class ResultsObserver final : public RunObserver {
     Written before = read_file();
     columns_ = std::move(before.columns);
     rows_ = std::move(before.rows);
-    std::erase_if(rows_, [&](const Row& row) { return row.step >= e.first_step; });
+    count_again({e.checkpoint_step, e.first_step - 1});
   }
 
   void epoch(const EpochEvent& e) override {
@@ -98,8 +99,9 @@ class ResultsObserver final : public RunObserver {
 
  private:
   struct Row {
-    std::string begin;
+    std::string begin;  // graph, epoch
     std::uint64_t step = 0;
+    std::string speed;  // images_per_second, seconds
     std::vector<Figure> figures;
   };
   struct Written {
@@ -111,7 +113,7 @@ class ResultsObserver final : public RunObserver {
            const std::vector<Figure>& figures) {
     if (folder_.empty()) return;
     rows_.push_back(
-        {fmt::format("{},{},{},{},{}", cell(graph), number(epoch), step, number(rate), number(seconds)), step, figures});
+        {fmt::format("{},{}", cell(graph), number(epoch)), step, fmt::format("{},{}", number(rate), number(seconds)), figures});
     bool is_new = !file_;
     for (const Figure& figure : figures) {
       if (std::find(columns_.begin(), columns_.end(), figure.name) != columns_.end()) continue;
@@ -121,6 +123,18 @@ class ResultsObserver final : public RunObserver {
     if (is_new) return write_all();
     file_->write(text(rows_.back()));
     if (file_->has_all()) are_in_file();
+  }
+
+  // Rows of steps that are made again go, and those that stay have their steps of today.
+  void count_again(const ResumedAt& at) {
+    std::erase_if(rows_, [&](Row& row) { return !step_today(row.step, at); });
+    for (Row& row : rows_) {
+      row.step = *step_today(row.step, at);
+      const auto best = std::ranges::find(row.figures, "best_step", &Figure::name);
+      if (best == row.figures.end()) continue;
+      const auto step = step_today(static_cast<std::uint64_t>(best->value), at);
+      if (step) best->value = static_cast<double>(*step);
+    }
   }
 
   void are_in_file() {
@@ -140,8 +154,9 @@ class ResultsObserver final : public RunObserver {
     while (std::getline(file, line)) {
       const std::vector<std::string> found = cells(line);
       if (found.size() != header.size()) continue;
-      Row row{fmt::format("{},{},{},{},{}", cell(found[0]), found[1], found[2], found[3], found[4]),
+      Row row{fmt::format("{},{}", cell(found[0]), found[1]),
               std::strtoull(found[kStep].c_str(), nullptr, 10),
+              fmt::format("{},{}", found[3], found[4]),
               {}};
       for (std::size_t i = kFixed; i < found.size(); ++i) {
         if (!found[i].empty()) row.figures.push_back({header[i], std::strtod(found[i].c_str(), nullptr), false, false});
@@ -225,7 +240,7 @@ class ResultsObserver final : public RunObserver {
   }
 
   std::string text(const Row& row) const {
-    std::string line = row.begin;
+    std::string line = fmt::format("{},{},{}", row.begin, row.step, row.speed);
     for (const std::string& column : columns_) {
       const auto figure =
           std::find_if(row.figures.begin(), row.figures.end(), [&](const Figure& each) { return each.name == column; });

@@ -56,6 +56,7 @@ TEST_F(ResultsObserverTest, ARunThatGoesOnKeepsTheRowsBeforeIt) {
   RunStart resumed = start_event();
   resumed.resumed = true;
   resumed.first_step = 5;
+  resumed.checkpoint_step = 4;
   const auto observer = make("results");
   observer->start(resumed, control_);
   observer->epoch(epoch_event());
@@ -63,6 +64,33 @@ TEST_F(ResultsObserverTest, ARunThatGoesOnKeepsTheRowsBeforeIt) {
             "graph,epoch,step,images_per_second,seconds,loss,mean_iou,accuracy,top5\n"
             "\"a \"\"b\"\", c\",1,4,260,0.5,0.5,0.125,,\n"
             "train,1,4,100,2,0.25,,0.5,0.75\n");
+}
+
+TEST_F(ResultsObserverTest, CountsStepsAnewWhereBatchesHaveGrown) {
+  {
+    const auto observer = make("results");
+    observer->start(start_event(), control_);
+    for (const std::uint64_t step : {5, 10, 15, 20}) {
+      PassEvent pass = pass_event();
+      pass.figures = {{"loss", 0.5, false, false}};
+      pass.step = step;
+      pass.best_step = step == 15 ? 10 : 0;
+      observer->pass(pass);
+    }
+  }
+  RunStart resumed = start_event();
+  resumed.resumed = true;
+  resumed.checkpoint_step = 15;
+  resumed.first_step = 7;
+  const auto observer = make("results");
+  observer->start(resumed, control_);
+  PassEvent pass = pass_event();
+  pass.figures = {{"loss", 0.25, false, false}};
+  pass.step = 8;
+  observer->pass(pass);
+  EXPECT_EQ(text_of("results.csv"),
+            "graph,epoch,step,images_per_second,seconds,loss,best_step\n"
+            "validate,1,2,260,0.5,0.5,\nvalidate,1,4,260,0.5,0.5,\nvalidate,1,6,260,0.5,0.5,4\nvalidate,1,8,260,0.5,0.25,\n");
 }
 
 TEST_F(ResultsObserverTest, KeepsItsRowsOverAFullDiskAndWritesThemWholeLater) {

@@ -71,7 +71,7 @@ class TensorboardObserver final : public RunObserver {
     Event version = event_at(0, e.elapsed_seconds);
     version.set_file_version("brain.Event:2");
     write(version);
-    Event session = event_at(e.resumed ? e.first_step : 0, e.elapsed_seconds);
+    Event session = event_at(e.resumed ? e.checkpoint_step + 1 : 0, e.elapsed_seconds);
     session.mutable_session_log()->set_status(SessionLog::START);
     write(session);
     if (!goes_on) write_settings(e);

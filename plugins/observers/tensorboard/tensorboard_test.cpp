@@ -147,6 +147,7 @@ TEST_F(TensorboardTest, AResumedRunSaysFromWhichStepOnItCountsInALaterFile) {
     RunStart resumed = start_event();
     resumed.resumed = true;
     resumed.first_step = 3;
+    resumed.checkpoint_step = 2;
     const auto observer = make();
     observer->start(resumed, control_);
     observer->step(step_event());

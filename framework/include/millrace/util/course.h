@@ -21,8 +21,6 @@ class Course {
   explicit Course(double memory = 0) : memory_(memory) {}
 
   void add(std::uint64_t step, double value);  // a value that is not finite leaves a gap
-  // Takes back what is of later steps, where it is a point of its own: a run that goes on from a checkpoint makes them again.
-  void forget_after(std::uint64_t step);
 
   struct Point {
     std::uint64_t step = 0;  // the last one in it
