@@ -223,7 +223,8 @@ struct Png {
     for (std::size_t row = 0; row < kSide; ++row) {
       raw.push_back(0);  // no filter
       for (std::size_t i = 0; i < row_bytes; ++i)
-        raw.push_back(channels == 1 ? values[row * row_bytes + i] % 32 : values[row % 40 * row_bytes + i]);
+        raw.push_back(
+            static_cast<std::uint8_t>(channels == 1 ? values[row * row_bytes + i] % 32 : values[row % 40 * row_bytes + i]));
     }
     stream = compressed(raw);
     put_number(header, kSide);
