@@ -116,6 +116,7 @@ DecodeImage::DecodeImage(const Params& params, const DataContext& context)
       shrinks_(params.shrink != "none"),
       shrink_filter_(resample_filter(shrinks_ ? params.shrink : "nearest")),
       limits_{params.max_pixels, params.max_bytes, static_cast<int>(params.max_scans), params.allow_warnings},
+      label_colours_(label_colours(context.colours, context.target)),
       run_(context.run),
       place_(context.place()) {
   if (params.channels == 2) fail(ErrorKind::usage, "channels: expected 1 or 3, found 2");
@@ -154,7 +155,8 @@ void DecodeImage::open_target(Sample& sample, ImageFile& file, const ImageShape&
       const ImageShape stored{pixels.height * scale, pixels.width * scale, spec.channels(pixels.channels)};
       shape = file.open_pixels(bytes, stored, classes ? 1 : channels_);
     } else {
-      shape = classes ? file.open_labels(bytes, limits_, exif_) : file.open(bytes, channels_, limits_, exif_);
+      shape = classes ? file.open_labels(bytes, limits_, exif_, label_colours_ ? &*label_colours_ : nullptr)
+                      : file.open(bytes, channels_, limits_, exif_);
     }
   } catch (Error& error) {
     throw error.in(target_of(sample));

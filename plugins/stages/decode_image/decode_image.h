@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "excerpt.h"
@@ -30,15 +31,15 @@ namespace millrace {
 //
 // Ports: in, SampleChunk; out, ImageChunk: (height, width, channels) uint8, in the batch's slot where the size is the batch's.
 // Samples that hold pixels already (Sample::decoded) go the same way. A target of kind `image` is decoded like the image; one of
-// kind `classes` exactly, by nearest neighbour where the image is resampled, and its values mapped by TargetSpec::classes. Both
-// are of one size, or the target is of TargetSpec::scale times the image's, and the same part is taken of both. With `shrink`
-// both files are of one size, and the image becomes TargetSpec::scale times smaller; odd rows and columns below and on the right
-// are left out of both. Photos are turned upright by their EXIF orientation, and so are targets of both kinds, each by its own;
-// a warning names the first pair of which only one was turned and nothing else tells that this is right. Another one says where
-// the first images of 16 bits hold values of fewer. Sample::source_map() leads to the upright image, or the stored one with
-// `exif = false`. Alpha is dropped. A JPEG is decoded at a half, a quarter or an eighth of its size where that is still as large
-// as `size`. Order of draws: with random_resized_crop 22 of each sample, before anything is looked at: area and aspect ratio of
-// ten attempts in turn, then row and column. Nothing else draws.
+// kind `classes` exactly, by nearest neighbour where the image is resampled, and its values mapped by TargetSpec::classes; in
+// RGB, colours are those of the classes. Both are of one size, or the target is of TargetSpec::scale times the image's, and the
+// same part is taken of both. With `shrink` both files are of one size, and the image becomes TargetSpec::scale times smaller;
+// odd rows and columns below and on the right are left out of both. Photos are turned upright by their EXIF orientation, and so
+// are targets of both kinds, each by its own; a warning names the first pair of which only one was turned and nothing else tells
+// that this is right. Another one says where the first images of 16 bits hold values of fewer. Sample::source_map() leads to the
+// upright image, or the stored one with `exif = false`. Alpha is dropped. A JPEG is decoded at a half, a quarter or an eighth of
+// its size where that is still as large as `size`. Order of draws: with random_resized_crop 22 of each sample, before anything is
+// looked at: area and aspect ratio of ten attempts in turn, then row and column. Nothing else draws.
 // Threading: parallel; each thread has decoders of its own. Errors: parameters that do not go together: ErrorKind::usage.
 // Whatever is wrong with one file (neither JPEG nor PNG, truncated, damaged, too large, of another size than `size` or than its
 // target): ErrorKind::content. A file whose pixels are whole is taken, whatever else is wrong with it; the decoders say more. A
@@ -80,6 +81,7 @@ class DecodeImage : public SampleTransform {
   bool shrinks_;
   ResampleFilter shrink_filter_;
   DecodeLimits limits_;
+  std::optional<LabelColours> label_colours_;
   RunServices* run_;
   std::string place_;
   std::atomic<bool> named_doubtful_turn_ = false, judges_depth_ = true;

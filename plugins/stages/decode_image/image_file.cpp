@@ -90,13 +90,16 @@ ImageShape ImageFile::open(Bytes bytes, int channels, const DecodeLimits& limits
   return upright(shape_, orientation_);
 }
 
-ImageShape ImageFile::open_labels(Bytes bytes, const DecodeLimits& limits, bool exif) {
+ImageShape ImageFile::open_labels(Bytes bytes, const DecodeLimits& limits, bool exif, const LabelColours* colours) {
   check_bytes(bytes, limits);
   if (starts_with(bytes, kJpeg))
-    fail(ErrorKind::content, "the label image is a JPEG, which does not keep values: expected a PNG");
+    fail(
+        ErrorKind::content,
+        "the label image is a JPEG, which is lossy and does not keep values: save it as a PNG where it was drawn; a JPEG that is "
+        "converted has wrong values along edges");
   if (!starts_with(bytes, kPng)) refuse(bytes);
   format_ = Format::png;
-  shape_ = png_.read_label_header(bytes, limits);
+  shape_ = png_.read_label_header(bytes, limits, colours);
   orientation_ = exif ? png_orientation(bytes) : 1;
   return upright(shape_, orientation_);
 }

@@ -23,7 +23,7 @@ class ImageFile {
 
   // Each gives the upright image's shape and allocates no pixels. `bytes` must stay until the image is rendered.
   ImageShape open(Bytes bytes, int channels, const DecodeLimits& limits, bool exif);
-  ImageShape open_labels(Bytes bytes, const DecodeLimits& limits, bool exif = true);
+  ImageShape open_labels(Bytes bytes, const DecodeLimits& limits, bool exif = true, const LabelColours* colours = nullptr);
   ImageShape open_pixels(Bytes bytes, const ImageShape& shape, int channels);
 
   int orientation() const { return orientation_; }  // by which the stored image was turned upright; 1: it was not

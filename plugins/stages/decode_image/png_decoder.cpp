@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <string_view>
 
 #include "millrace/error.h"
@@ -28,6 +29,25 @@ std::string describe(unsigned depth, unsigned colour) {
     case kRgb: return fmt::format("{}-bit RGB", depth);
     default: return fmt::format("{}-bit RGB with alpha", depth);
   }
+}
+
+std::uint8_t value_of_16_bits(std::uint32_t stored) {
+  if (stored > 255)
+    fail(ErrorKind::content, "a label image of 16 bits has the value {}: those of classes are at most 255", stored);
+  return static_cast<std::uint8_t>(stored);
+}
+
+// Without colours of classes, grey that is stored as RGB has a value all the same.
+std::uint8_t value_of_colour(std::uint32_t rgb, const LabelColours* colours) {
+  if (colours != nullptr) return colours->value_of(rgb);
+  if (rgb != (rgb & 0xffU) * 0x010101U) {
+    fail(
+        ErrorKind::content,
+        "a label image in RGB has the colour #{0:06x}: say which class each colour is, as in "
+        "classes = [{{ name = \"road\", colour = \"#{0:06x}\" }}], or save it as a grey or palette PNG, whose values are classes",
+        rgb);
+  }
+  return static_cast<std::uint8_t>(rgb & 0xffU);
 }
 
 }  // namespace
@@ -158,6 +178,7 @@ void PngDecoder::Reading::transform() {
   if (decoder->colour_ == kGrey && decoder->depth_ < 8) png_set_expand_gray_1_2_4_to_8(png);
   if (decoder->labels_) {
     png_set_packing(png);  // of indices
+    if (decoder->colour_ == kRgba) png_set_strip_alpha(png);
   } else {
     if (decoder->colour_ == kPalette) png_set_palette_to_rgb(png);
     if (decoder->depth_ == 16) png_set_scale_16(png);
@@ -225,15 +246,18 @@ ImageShape PngDecoder::read_header(std::span<const std::uint8_t> bytes, int chan
   return shape_;
 }
 
-ImageShape PngDecoder::read_label_header(std::span<const std::uint8_t> bytes, const DecodeLimits& limits) {
+ImageShape PngDecoder::read_label_header(std::span<const std::uint8_t> bytes, const DecodeLimits& limits,
+                                         const LabelColours* colours) {
   read_header(bytes, 1, limits);
-  if (depth_ > 8 || (colour_ != kGrey && colour_ != kPalette)) {
-    fail(ErrorKind::content, "a label image of {}: expected a grey or palette PNG of up to 8 bits, whose values are classes",
+  const bool is_rgb = colour_ == kRgb || colour_ == kRgba;
+  if (colour_ == kGreyAlpha || (is_rgb && depth_ > 8)) {
+    fail(ErrorKind::content, "a label image of {}: save it as a grey or palette PNG, whose values are classes",
          describe(depth_, colour_));
   }
   labels_ = true;
+  label_colours_ = colours;
   limits_.allow_warnings = false;  // black is a class
-  file_channels_ = 1;
+  file_channels_ = is_rgb ? 3 : depth_ > 8 ? 2 : 1;
   return shape_;
 }
 
@@ -274,13 +298,32 @@ PixelRows PngDecoder::decode_part(const Region& region, ByteBuffer& buffer) {
   read(region, pixels, row_bytes);
   PixelRows part{pixels, {region.height, region.width, shape_.channels}, row_bytes};
   if (interlaced_) part.data += static_cast<std::size_t>(region.top) * row_bytes;
-  if (file_channels_ == 3 && shape_.channels == 1) {
-    to_luminance(pixels, static_cast<std::size_t>(rows) * width, pixels);
+  if (file_channels_ > 1 && shape_.channels == 1) {
+    const std::size_t count = static_cast<std::size_t>(rows) * width;
+    if (labels_)
+      to_label_values(pixels, count);
+    else
+      to_luminance(pixels, count, pixels);
     part.stride = width;
     part.data = pixels + (interlaced_ ? static_cast<std::size_t>(region.top) * width : 0);
   }
   part.data += static_cast<std::size_t>(region.left) * static_cast<std::size_t>(shape_.channels);
   return part;
+}
+
+void PngDecoder::to_label_values(std::uint8_t* pixels, std::size_t count) const {
+  const std::uint8_t* from = pixels;
+  std::optional<std::uint32_t> last;  // neighbours are mostly alike
+  std::uint8_t value = 0;
+  for (std::size_t i = 0; i < count; ++i, from += file_channels_) {
+    std::uint32_t stored = 0;
+    for (std::size_t byte = 0; byte < file_channels_; ++byte) stored = stored << 8U | from[byte];
+    if (stored != last) {
+      value = file_channels_ == 2 ? value_of_16_bits(stored) : value_of_colour(stored, label_colours_);
+      last = stored;
+    }
+    pixels[i] = value;
+  }
 }
 
 void to_luminance(const std::uint8_t* rgb, std::size_t pixels, std::uint8_t* grey) {

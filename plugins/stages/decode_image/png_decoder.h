@@ -9,6 +9,7 @@
 
 #include "decode_limits.h"
 #include "excerpt.h"
+#include "label_colours.h"
 #include "millrace/sample.h"
 
 namespace millrace {
@@ -39,16 +40,19 @@ class PngMemory {
 // Any depth and colour. 16 bits are rounded to 8; alpha is dropped, as Pillow's convert("RGB") does; gamma and profiles are not
 // applied. Grey becomes three equal channels, colour becomes luminance by libjpeg's formula.
 // read_label_header(): the pixels are class values: palette indices as they are stored, or grey, of which fewer than 8 bits are
-// scaled to 0 ... 255 as the format has it, and Pillow, OpenCV and torchvision (optimisers store 0 and 255 in one bit). All of
-// them, whatever the limits allow: what is missing has no class.
-// Errors: ErrorKind::content for pixels that are missing or wrong, and for limits; with DecodeLimits::allow_warnings missing
-// pixels are black, if there are any. A fault elsewhere does not matter: in a chunk that no pixel depends on, after the last
-// row, or a window of zlib that is too small. Pixels are right by either of their two checksums, that of their chunks or that of
-// zlib. Damage after the last row that a part needs is not seen. std::bad_alloc. The same longjmp discipline as JpegDecoder's.
+// scaled to 0 ... 255 as the format has it, and Pillow, OpenCV and torchvision (optimisers store 0 and 255 in one bit), and 16
+// are taken as they are. RGB becomes the values of `colours`; without them its three channels must be equal, and are the value.
+// All of them, whatever the limits allow: what is missing has no class. Errors: ErrorKind::content for pixels that are missing or
+// wrong, and for limits; with DecodeLimits::allow_warnings missing pixels are black, if there are any. A fault elsewhere does not
+// matter: in a chunk that no pixel depends on, after the last row, or a window of zlib that is too small. Pixels are right by
+// either of their two checksums, that of their chunks or that of zlib. Damage after the last row that a part needs is not seen.
+// std::bad_alloc. The same longjmp discipline as JpegDecoder's.
 class PngDecoder {
  public:
   ImageShape read_header(std::span<const std::uint8_t> bytes, int channels, const DecodeLimits& limits);
-  ImageShape read_label_header(std::span<const std::uint8_t> bytes, const DecodeLimits& limits);
+  // `colours` must stay until the image is decoded.
+  ImageShape read_label_header(std::span<const std::uint8_t> bytes, const DecodeLimits& limits,
+                               const LabelColours* colours = nullptr);
 
   unsigned depth() const { return depth_; }  // bits of a value in the file
 
@@ -59,12 +63,15 @@ class PngDecoder {
   struct Reading;
 
   void read(const Region& region, std::uint8_t* out, std::size_t row_bytes);
+  void to_label_values(std::uint8_t* pixels, std::size_t count) const;  // in place
+
   std::span<const std::uint8_t> bytes_;
   DecodeLimits limits_;
   ImageShape shape_;               // as given back
   std::size_t file_channels_ = 0;  // of the rows that libpng gives
   unsigned depth_ = 0, colour_ = 0;
   bool interlaced_ = false, labels_ = false;
+  const LabelColours* label_colours_ = nullptr;  // null: there are none
   PngMemory memory_;
   std::vector<std::uint8_t> skipped_;  // a row that is not needed
 };

@@ -54,6 +54,21 @@ TEST_F(TargetTest, ValuesBecomeClassesExactly) {
   for (std::size_t i = 0; i < 256; ++i) ASSERT_EQ(sample_.target().data[i], spec_.classes[i]);
 }
 
+TEST_F(TargetTest, ColoursBecomeClassesWhereClassesHaveColours) {
+  testing_png::Recipe recipe{.height = 1, .width = 3};
+  recipe.values = {128, 0, 0, 0, 0, 255, 1, 2, 3};
+  const Bytes image = encode(Recipe{.height = 1, .width = 3}), labels = encode(recipe);
+  context_.colours = {"#0000ff", "#800000"};
+  context_.target.kind = TargetSpec::Kind::classes;
+  context_.target.classes.fill(255);
+  context_.target.classes[7] = 0;
+  context_.target.classes[0] = 1;
+  read(image, labels);
+  spec_ = context_.target;
+  process({});
+  EXPECT_EQ(std::vector<std::uint8_t>(sample_.target().data, sample_.target().data + 3), (std::vector<std::uint8_t>{1, 0, 255}));
+}
+
 TEST_F(TargetTest, TheSamePartIsTakenOfImageAndTarget) {
   DecodeImage::Params params;
   params.size = Size{24, 24};
@@ -137,7 +152,9 @@ TEST_F(TargetTest, WhatIsWrongWithATargetSaysSo) {
   read(encode(Recipe{}), cut_off);
   EXPECT_EQ(fault(), "target: the PNG is truncated");
   read(encode(Recipe{}), encode(Recipe{}));
-  EXPECT_EQ(fault(), "target: the label image is a JPEG, which does not keep values: expected a PNG");
+  EXPECT_EQ(fault(),
+            "target: the label image is a JPEG, which is lossy and does not keep values: save it as a PNG where it was drawn; a "
+            "JPEG that is converted has wrong values along edges");
 }
 
 TEST_F(TargetTest, AFileOfItsOwnIsNamed) {
@@ -148,7 +165,9 @@ TEST_F(TargetTest, AFileOfItsOwnIsNamed) {
   EXPECT_EQ(fault(), "target 'labels/1.png': the PNG is truncated");
   read(encode(Recipe{}), encode(Recipe{}));
   sample_.target_url = "labels/1.png";
-  EXPECT_EQ(fault(), "target 'labels/1.png': the label image is a JPEG, which does not keep values: expected a PNG");
+  EXPECT_EQ(fault(),
+            "target 'labels/1.png': the label image is a JPEG, which is lossy and does not keep values: save it as a PNG where "
+            "it was drawn; a JPEG that is converted has wrong values along edges");
   read(encode(Recipe{.height = 40, .width = 50}), encode(labels(50, 40)));
   sample_.target_url = "labels/1.png";
   EXPECT_EQ(fault(), "the image is 40 x 50 and its target 'labels/1.png' 50 x 40: they must have one size");

@@ -1,0 +1,24 @@
+// Label images whose classes are colours, in RGB.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "millrace/stage.h"
+
+namespace millrace {
+
+struct LabelColours {
+  std::vector<std::pair<std::uint32_t, std::uint8_t>> values;  // by colour, 0xrrggbb, sorted: a value of its class
+  std::uint8_t other = 255;                                    // a value that counts nowhere, for all other colours
+
+  std::uint8_t value_of(std::uint32_t colour) const;
+};
+
+// Of the classes' colours, "#rrggbb" by class. Nothing where they have none, or where each value is of a class.
+std::optional<LabelColours> label_colours(const std::vector<std::string>& colours, const TargetSpec& spec);
+
+}  // namespace millrace
