@@ -59,6 +59,7 @@ class Lister {
           if (!other_.empty() && stem.ends_with(other_)) return;
           if (!take_suffix(stem, folder_.suffix) || !take_folder(stem, folder_.folder)) return;
           if (rule_.by_name) stem.erase(0, stem.rfind('/') + 1);  // npos + 1 is 0
+          if (!rule_.listed.empty() && !rule_.listed.contains(stem)) return;
           files.push_back({std::move(stem), object});
         });
     if (files.empty()) fail_without_images(not_images);
@@ -75,7 +76,8 @@ class Lister {
     const std::string end =
         folder_.suffix.empty() ? "that end in" : fmt::format("whose names end in '{}' before", folder_.suffix);
     const std::string in = folder_.folder.empty() ? "" : fmt::format(", in folders called '{}',", folder_.folder);
-    fail(ErrorKind::data, "no image in '{}': files {} {}{} are looked for{}", folder_.url, end, rule_.extensions.text(), in,
+    fail(ErrorKind::data, "no image in '{}': files {} {}{} are looked for{}{}", folder_.url, end, rule_.extensions.text(), in,
+         rule_.listed.empty() ? "" : fmt::format(" that `list` names, such as '{}'", line_text(*rule_.listed.begin())),
          not_images.empty() ? "" : ", and there are " + not_images.list());
   }
 
@@ -204,6 +206,9 @@ Pairing pair_files(const PairingFolder& images, const std::optional<PairingFolde
       of_images = by_stem(without(image_files, found.image), images.url);
       of_targets = by_stem(without(target_files, found.target), targets->url);
     }
+  }
+  for (const std::string& name : rule.listed) {
+    if (!of_images.contains(name)) pairs.not_found.push_back(name);
   }
   match(of_images, of_targets, images, targets ? &*targets : nullptr, pairs);
   pairs.images.finish();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,10 @@ struct Pairing {
   std::vector<std::uint32_t> bytes;  // of the images: saturated_size()
   std::size_t largest = 0;           // bytes of the largest pair
   std::uint64_t fingerprint = 1;
-  std::vector<std::string> left_out;  // files without a partner, as URLs, images first
-  LeftOut not_images;                 // files that seem to be images, and whose ending is none of those asked for
-  std::string assumed;                // which endings of names were taken for suffixes that nothing named; empty: none
+  std::vector<std::string> left_out;   // files without a partner, as URLs, images first
+  LeftOut not_images;                  // files that seem to be images, and whose ending is none of those asked for
+  std::vector<std::string> not_found;  // names of the list that no image has
+  std::string assumed;                 // which endings of names were taken for suffixes that nothing named; empty: none
 
   std::size_t memory() const { return images.memory() + targets.memory() + bytes.capacity() * sizeof(std::uint32_t); }
 };
@@ -35,11 +37,13 @@ struct PairingRule {
   std::vector<std::string> leave_out;  // patterns of paths below both folders
   bool by_name = false;                // wherever files lie, their names alone tell who belongs together
   bool finds_suffixes = true;          // where no name pairs as it is written
+  std::set<std::string> listed;        // names, without suffix and extension; empty: all
 };
 
 // An image and its partner have the same path below their folders, but for suffix, extension and `folder`. Where not one image
 // has a partner, and all names of a folder have one ending, such as "_leftImg8bit", that is taken for its suffix, if no suffix is
-// given. Throws ErrorKind::data when there is no image, or when two files of one folder have the same name but for the extension.
+// given. Files that are not among the listed ones are not looked at. Throws ErrorKind::data when there is no image, or when two
+// files of one folder have the same name but for the extension.
 Pairing pair_files(const PairingFolder& images, const std::optional<PairingFolder>& targets, const PairingRule& rule);
 
 }  // namespace millrace

@@ -1,6 +1,7 @@
 #include "read_pairs.h"
 
 #include <cstring>
+#include <sstream>
 
 #include "millrace/error.h"
 #include "millrace/plugin.h"
@@ -96,6 +97,23 @@ void refuse_what_needs_labels(const ReadPairs::Params& params) {
   if (key) fail(ErrorKind::usage, "{}: without `labels` each image is its own target", key);
 }
 
+// The names in the lines of a list, with or without the extension of an image.
+std::set<std::string> listed_names(Storage& storage, const std::string& url, const Extensions& extensions) {
+  constexpr std::string_view kBlanks = " \t\r\v\f";
+  ByteBuffer bytes;
+  storage.read(url, bytes);
+  std::istringstream lines(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  std::set<std::string> names;
+  for (std::string line; std::getline(lines, line);) {
+    line.erase(line.find_last_not_of(kBlanks) + 1);  // npos + 1 is 0
+    line.erase(0, line.find_first_not_of(kBlanks));
+    if (extensions.match(line)) line.resize(line.rfind('.'));
+    if (!line.empty()) names.insert(line);
+  }
+  if (names.empty()) fail(ErrorKind::data, "list: '{}' names no image", url);
+  return names;
+}
+
 void refuse_choices_by_class(const SourceParams& sampling) {
   const char* key = !sampling.only.empty()            ? "only"
                     : sampling.balance                ? "balance"
@@ -125,7 +143,8 @@ void ReadPairs::describe(StageDescription<Params>& d) {
                 [](ParamSet<Class>& c) {
                   c.add("name", &Class::name).required().text("of the class");
                   c.add("ids", &Class::ids).range(0, 255).text("its values in the label images; default: its place in the list");
-                  c.add("colour", &Class::colour).text("its colour in pictures of classes, \"#rrggbb\"; all have one, or none");
+                  c.add("colour", &Class::colour)
+                      .text("its colour in label images in RGB, and in pictures of classes, \"#rrggbb\"; all have one, or none");
                 })
       .text("in the order in which the network numbers them");
   d.params.add("ignored", &Params::ignored)
@@ -140,11 +159,17 @@ void ReadPairs::describe(StageDescription<Params>& d) {
   d.params.add("image_folder", &Params::image_folder)
       .text("a folder in the images' paths that those of their labels do not have: \"rgb\" of day/rgb/1.png");
   d.params.add("label_folder", &Params::label_folder).text("the same of the labels' paths: \"mask\" of day/mask/1.png");
+  d.params.add("list", &Params::list)
+      .text(
+          "a file with a name in each line, as in PASCAL VOC's ImageSets: these images alone are read; names are without suffix, "
+          "and "
+          "with or without extension");
   d.params.add("pair", &Params::pair)
       .choices({"path", "name"})
       .text("what an image and its partner have in common: the path below their folders, or the name alone");
   d.params.add("unpaired", &Params::unpaired).choices({"fail", "skip"}).text("files without a partner: an error, or left out");
-  d.params.add("extensions", &Params::extensions).text("which files are images; upper and lower case are the same");
+  d.params.add("extensions", &Params::extensions)
+      .text("which files are images; upper and lower case are the same, and jpeg is .jpe and .jfif as well");
   d.params.add("leave_out", &Params::leave_out)
       .text("files and folders that are not read, by their path below `images` and `labels`; * and ? as in read_folder");
   SourceParams::describe(d.params);
@@ -156,7 +181,7 @@ ReadPairs::ReadPairs(const Params& params, const StageSite& site)
       table_(fmt::format("{}.{}", site.graph, site.name)),
       images_{storage_for(site, "images", params.images, Storage::Kind::folder), params.images, params.image_suffix,
               params.image_folder},
-      rule_{Extensions(params.extensions), params.leave_out, params.pair == "name", params.image_suffix.empty()},
+      rule_{Extensions(params.extensions), params.leave_out, params.pair == "name", params.image_suffix.empty(), {}},
       skip_unpaired_(params.unpaired == "skip"),
       image_root_(join_url(params.images, "")),
       target_root_(join_url(params.labels.value_or(""), "")),
@@ -169,12 +194,18 @@ ReadPairs::ReadPairs(const Params& params, const StageSite& site)
     targets_.emplace(PairingFolder{storage_for(site, "labels", *params.labels, Storage::Kind::folder), *params.labels,
                                    params.suffix, params.label_folder});
   }
+  if (params.list) {
+    list_ = *params.list;
+    list_storage_ = &storage_for(site, "list", list_, Storage::Kind::object);
+  }
   for (const Class& entry : params.classes) classes_.push_back(entry.name);
   const ClassNumbers twice(classes_);  // throws
 }
 
 void ReadPairs::open() {
+  if (list_storage_ != nullptr) rule_.listed = listed_names(*list_storage_, list_, rule_.extensions);
   pairs_ = pair_files(images_, targets_, rule_);
+  rule_.listed = {};
   const std::vector<std::string>& alone = pairs_.left_out;
   if (size() == 0) {
     fail(ErrorKind::data,
@@ -182,21 +213,49 @@ void ReadPairs::open() {
          "`image_suffix` name the endings, `label_folder` and `image_folder` the folders; pair = \"name\" compares names alone",
          images_.url, targets_->url, line_text(alone.front()), line_text(alone.back()));
   }
-  if (!alone.empty() && !skip_unpaired_) {
-    const std::string others = alone.size() > 1 ? fmt::format(" (nor have others, {} in all)", alone.size()) : "";
-    fail(ErrorKind::data, "'{0}' has no partner{1}; unpaired = \"skip\" in [{2}] leaves such files out, --set {2}.unpaired=skip",
-         line_text(alone.front()), others, table_);
-  }
+  judge_files_without_a_partner();
+  judge_names_without_a_file();
   if (run_ && !pairs_.not_images.empty()) run_->warn(pairs_.not_images.text(images_.url));
   if (run_ && !pairs_.assumed.empty())
     run_->warn(
         fmt::format("names in '{}' and '{}' pair with {}: say so in [{}]", images_.url, targets_->url, pairs_.assumed, table_));
-  if (!alone.empty() && run_) {
-    const std::string what = alone.size() == 1 ? "1 file has no partner and is left out:"
-                                               : fmt::format("{} files have no partner and are left out, such as", alone.size());
-    run_->warn(fmt::format("{} '{}'", what, line_text(alone.front())));
-  }
   pairs_.left_out = {};
+  pairs_.not_found = {};
+}
+
+void ReadPairs::judge_files_without_a_partner() const {
+  const std::vector<std::string>& alone = pairs_.left_out;
+  if (alone.empty()) return;
+  if (!skip_unpaired_) {
+    const std::string others = alone.size() > 1 ? fmt::format(" (nor have others, {} in all)", alone.size()) : "";
+    fail(ErrorKind::data,
+         "'{0}' has no partner{1}; unpaired = \"skip\" in [{2}] leaves such files out, --set {2}.unpaired=skip; with data.path, "
+         "--set "
+         "data.unpaired=skip does so in all parts",
+         line_text(alone.front()), others, table_);
+  }
+  if (run_ == nullptr) return;
+  const std::string what = alone.size() == 1 ? "1 file has no partner and is left out:"
+                                             : fmt::format("{} files have no partner and are left out, such as", alone.size());
+  run_->warn(fmt::format("{} '{}'", what, line_text(alone.front())));
+}
+
+void ReadPairs::judge_names_without_a_file() const {
+  const std::vector<std::string>& names = pairs_.not_found;
+  if (names.empty()) return;
+  const std::string others = names.size() > 1 ? fmt::format(", one of {} such names", names.size()) : "";
+  const std::string found =
+      fmt::format("'{}' names '{}', of which no image is in '{}'{}", list_, line_text(names.front()), images_.url, others);
+  if (!skip_unpaired_)
+    fail(ErrorKind::data, "{0}; unpaired = \"skip\" in [{1}] leaves such out, --set {1}.unpaired=skip", found, table_);
+  if (run_ != nullptr) run_->warn(found);
+}
+
+// Colours tell classes apart in label images in RGB.
+std::uint64_t ReadPairs::fingerprint() const {
+  std::uint64_t fingerprint = pairs_.fingerprint;
+  for (const std::string& colour : colours_) fingerprint = combine(fingerprint, hash_text(colour));
+  return fingerprint;
 }
 
 std::uint64_t ReadPairs::listing_hash() const { return combine(pairs_.images.hash(), pairs_.targets.hash()); }

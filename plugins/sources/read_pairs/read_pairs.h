@@ -42,11 +42,18 @@ namespace millrace {
 //   image_suffix = "_leftImg8bit"
 //   suffix       = "_gtFine_labelIds"
 //
+// PASCAL VOC, whose parts are lists of names:
+//
+//   images = "VOC2012/JPEGImages"
+//   labels = "VOC2012/SegmentationClass"
+//   list   = "VOC2012/ImageSets/Segmentation/train.txt"
+//
 // Ports: out, SampleChunk; fills encoded and encoded_target; `url` is the image's, `target_url` its partner's. Indices count the
 // pairs in bytewise order of the images' paths.
 // Threading: read() may run on any number of threads. The pairs are read-only after open().
-// Errors: a file without a partner (unless `unpaired` is "skip"; then a warning), two files of one name, no image:
-// ErrorKind::data. A file that is empty, gone, or a link that leads nowhere: ErrorKind::content when it is read.
+// Errors: a file without a partner, or a listed name without a file (unless `unpaired` is "skip"; then a warning), two files of
+// one name, no image: ErrorKind::data. A file that is empty, gone, or a link that leads nowhere: ErrorKind::content when it is
+// read.
 class ReadPairs : public Source, public NamesLabelValues, public KnowsFileSizes {
  public:
   struct Class {
@@ -63,6 +70,7 @@ class ReadPairs : public Source, public NamesLabelValues, public KnowsFileSizes 
     std::vector<std::int64_t> ignored;
     std::string suffix, image_suffix;
     std::string image_folder, label_folder;
+    std::optional<std::string> list;
     std::string pair = "path";
     std::string unpaired = "fail";
     std::vector<std::string> extensions = {"jpg", "jpeg", "png"};
@@ -80,17 +88,22 @@ class ReadPairs : public Source, public NamesLabelValues, public KnowsFileSizes 
   std::optional<TargetSpec> target() const override { return target_; }
   std::size_t largest_encoded() const override { return pairs_.largest; }
   std::uint32_t file_bytes(std::uint64_t index) const override { return pairs_.bytes[index]; }
-  std::uint64_t fingerprint() const override { return pairs_.fingerprint; }
+  std::uint64_t fingerprint() const override;
   std::uint64_t listing_hash() const override;
   void read(Sample& sample) override;
   std::size_t memory_bound() const override { return pairs_.memory(); }
 
  private:
+  void judge_files_without_a_partner() const;
+  void judge_names_without_a_file() const;
+
   RunServices* run_;
   std::string table_;  // of its keys: "train.read"
   PairingFolder images_;
   std::optional<PairingFolder> targets_;
   PairingRule rule_;
+  Storage* list_storage_ = nullptr;  // null: there is no list
+  std::string list_;
   bool skip_unpaired_;
   std::string image_root_, target_root_;  // with a '/' at their ends
   std::vector<std::string> classes_, colours_;

@@ -162,7 +162,9 @@ TEST_F(ReadPairsTest, NamesFilesWithoutAPartner) {
   folder_.write("images/c.jpg");
   const Error error = error_of(params());
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  const std::string advice = "unpaired = \"skip\" in [train.read] leaves such files out, --set train.read.unpaired=skip";
+  const std::string advice =
+      "unpaired = \"skip\" in [train.read] leaves such files out, --set train.read.unpaired=skip; with data.path, --set "
+      "data.unpaired=skip does so in all parts";
   EXPECT_EQ(error.message(), fmt::format("'{}' has no partner; {}", folder_ / "images/c.jpg", advice));
   folder_.write("labels/d.png");
   EXPECT_EQ(error_of(params()).message(),
@@ -190,6 +192,37 @@ TEST_F(ReadPairsTest, LeavesFilesWithoutAPartnerOutWhenAsked) {
             folder_ / "images", folder_ / "others", folder_ / "images/a.jpg", folder_ / "others/x.png")),
         0U);
   }
+}
+
+// As PASCAL VOC has it: the folders hold all parts, and images without masks.
+TEST_F(ReadPairsTest, ReadsWhatAListNamesAlone) {
+  for (const char* name : {"images/c.jpg", "images/d.jpg", "labels/d.png"}) folder_.write(name, name);
+  folder_.write("parts/train.txt", "d\r\n\n  b/1  \n");
+  auto listed = params();
+  listed.list = folder_ / "parts/train.txt";
+  EXPECT_EQ(samples(listed), (Texts{"images/b/1.jpg|labels/b/1.png label", "images/d.jpg|labels/d.png"}));
+  EXPECT_TRUE(run_.warnings().empty());
+  folder_.write("parts/train.txt", "d.jpg\n");
+  EXPECT_EQ(samples(listed), Texts{"images/d.jpg|labels/d.png"});
+}
+
+TEST_F(ReadPairsTest, NamesWhatAListHasAndNoFolder) {
+  auto listed = params();
+  listed.list = folder_ / "train.txt";
+  folder_.write("train.txt", "a\nx\ny\n");
+  const std::string found =
+      fmt::format("'{}' names 'x', of which no image is in '{}', one of 2 such names", *listed.list, folder_ / "images");
+  EXPECT_EQ(error_of(listed).message(),
+            found + "; unpaired = \"skip\" in [train.read] leaves such out, --set train.read.unpaired=skip");
+  listed.unpaired = "skip";
+  EXPECT_EQ(samples(listed).size(), 1U);
+  EXPECT_EQ(run_.warnings(), Texts{found});
+  folder_.write("train.txt", "x\n");
+  EXPECT_NE(error_of(listed).message().find("are looked for that `list` names, such as 'x'"), std::string::npos);
+  folder_.write("train.txt", "\n");
+  EXPECT_EQ(error_of(listed).message(), fmt::format("list: '{}' names no image", *listed.list));
+  listed.list = folder_ / "nowhere.txt";
+  EXPECT_NE(std::string(error_of(listed).what()).find("list: '" + *listed.list + "' does not exist"), std::string::npos);
 }
 
 // As Cityscapes has it: both names have an ending, and beside the label images lie others.
