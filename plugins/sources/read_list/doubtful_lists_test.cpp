@@ -104,6 +104,24 @@ TEST_F(ReadListTest, LabelsThatSeemValuesAreWarnedOf) {
   opened(list("file_name,label\n1.jpg,10115\n2.jpg,80331\n"));
   ASSERT_EQ(run_.warnings().size(), 1U);
   EXPECT_NE(run_.warnings()[0].find("2 different integers among its 2 labels, up to 80331"), std::string::npos);
+  EXPECT_NE(run_.warnings()[0].find("if they are names, such as years, classes = [\"10115\", \"80331\"] says so"),
+            std::string::npos);
+}
+
+// The square of a price in cents, which is a loss, and what it makes of weights.
+TEST_F(ReadListTest, NumbersThatAreHugeAreWarnedOf) {
+  for (const char* name : {"1.jpg", "2.jpg"}) folder_.write(name, name);
+  const auto warned = [this](const std::string& second) {
+    auto params = list("file_name,x\n1.jpg,3\n2.jpg," + second + "\n");
+    params.numbers = {"x"};
+    const std::size_t before = run_.warnings().size();
+    opened(params);
+    return run_.warnings().size() - before;
+  };
+  EXPECT_EQ(warned("-9999"), 0U);
+  ASSERT_EQ(warned("-1e9"), 1U);
+  EXPECT_NE(run_.warnings()[0].find("column 'x' of '"), std::string::npos);
+  EXPECT_NE(run_.warnings()[0].find("has numbers as large as -1e+09"), std::string::npos) << run_.warnings()[0];
 }
 
 TEST_F(ReadListTest, OneNumberWrittenInTwoWaysIsWarnedOf) {

@@ -70,6 +70,7 @@ class ListBuilder {
     if (columns_.label && !columns_.join) find_contradictions();
     list_.classes = classes_.names();
     list_.counts = classes_.counts();
+    if (given_.empty() && !first_negative_.empty()) fail_with_negative();
     if (columns_.label && given_.empty() && all_integers_) count_by_integers();
     if (columns_.join) join_rows();
     return std::move(list_);
@@ -97,14 +98,13 @@ class ListBuilder {
     const std::string_view name = trimmed(cell.text);  // even of what is quoted: " cat" and "cat" are no two classes
     if (name.empty()) fail(ErrorKind::data, "{}: column '{}' is empty: expected a class", cell.place(name_), *columns_.label);
     const auto integer = parse_integer(name);
-    if (integer && *integer < 0) {
-      fail(ErrorKind::data, "{}: column '{}': expected a name or an integer from 0 on, found {}", cell.place(name_),
-           *columns_.label, line_text(name));
-    }
+    if (integer && *integer < 0 && first_negative_.empty())
+      first_negative_ = fmt::format("{}: column '{}': {}", cell.place(name_), *columns_.label, *integer);
     all_integers_ = all_integers_ && integer;
     const std::int32_t known = classes_.add(name);
     if (known >= 0) return known;
-    if (integer && *integer < static_cast<std::int64_t>(given_.size())) return static_cast<std::int32_t>(*integer);
+    if (integer && *integer >= 0 && *integer < static_cast<std::int64_t>(given_.size()))
+      return static_cast<std::int32_t>(*integer);
     fail(ErrorKind::data, "{}: column '{}': '{}' is not among the {} `classes`{}", cell.place(name_), *columns_.label, name,
          given_.size(), classes_.hint(name));
   }
@@ -116,6 +116,17 @@ class ListBuilder {
            cell.text.find(',') == std::string::npos ? "" : " with a point", line_text(cell.text));
     }
     return static_cast<float>(*number);
+  }
+
+  // Often such a label stands for one that is missing, but it may well be a class.
+  [[noreturn]] void fail_with_negative() const {
+    std::vector<std::string> names = list_.classes;
+    if (all_integers_) std::ranges::sort(names, {}, [](const std::string& name) { return *parse_integer(name); });
+    fail(
+        ErrorKind::data,
+        "{} is no number of a class, which are counted from 0 on. If it is a class, {}; if it says that a label is missing, take "
+        "such lines out",
+        first_negative_, classes_key(names));
   }
 
   // Labels were numbered by name ("10" before "9"); here they become what they say.
@@ -182,11 +193,19 @@ class ListBuilder {
   ClassNumbers classes_;
   FileList list_;
   bool all_integers_ = true;
+  std::string first_negative_;                                 // where, and which: "list.csv:2:7: column 'label': -1"
   std::unordered_map<std::string, std::uint32_t> path_index_;  // when joined
   std::vector<std::uint32_t> path_of_row_;
 };
 
 }  // namespace
+
+std::string classes_key(const std::vector<std::string>& names) {
+  constexpr std::size_t kMostNamed = 20;
+  if (names.size() > kMostNamed) return "`classes` names them all";
+  const std::string list = line_text(fmt::format("[\"{}\"]", fmt::join(names, "\", \"")));
+  return fmt::format("classes = {0} says so, or with data.path --set 'data.classes={0}'", list);
+}
 
 FileList read_list(std::string_view text, const TableFormat& format, const std::string& name, const ListColumns& columns,
                    const std::vector<std::string>& classes) {

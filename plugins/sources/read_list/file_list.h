@@ -40,6 +40,9 @@ struct FileList {
   }
 };
 
+// What a user says where these are classes, for messages: "classes = ["1990", "2000"] says so, or with data.path ...".
+std::string classes_key(const std::vector<std::string>& names);
+
 // Labels are names, or integers from 0 on when all of them are; with `classes`, names of these or integers that count them.
 // Throws ErrorKind::data, with list, line and column, for what cannot be used.
 FileList read_list(std::string_view text, const TableFormat& format, const std::string& name, const ListColumns& columns,

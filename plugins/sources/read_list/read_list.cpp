@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "millrace/error.h"
 #include "millrace/plugin.h"
@@ -55,8 +56,12 @@ std::string listed_twice(const std::vector<std::string>& columns) {
   return {};
 }
 
-std::size_t classes_used(const std::vector<std::uint64_t>& counts) {
-  return static_cast<std::size_t>(std::ranges::count_if(counts, [](std::uint64_t count) { return count > 0; }));
+std::vector<std::string> classes_used(const FileList& list) {
+  std::vector<std::string> used;
+  for (std::size_t label = 0; label < list.classes.size(); ++label) {
+    if (list.counts[label] > 0) used.push_back(list.classes[label]);
+  }
+  return used;
 }
 
 // Postal codes and years: most of the numbers up to the largest are the label of no file.
@@ -165,15 +170,27 @@ void ReadList::open() {
   if (!columns_.join) warn_of_numbers(url);
 }
 
-// A number that is the same for all files. One file says nothing of that.
+// A number that is the same for all files, of which one file says nothing, and numbers of which a loss becomes huge.
 void ReadList::warn_of_numbers(const std::string& url) const {
+  constexpr float kHuge = 10'000;
   const std::size_t width = columns_.numbers.size(), all = list_.numbers.size();
-  for (std::size_t column = 0; column < width && all > width; ++column) {
-    std::size_t at = column;
-    while (at < all && list_.numbers[at] == list_.numbers[column]) at += width;
-    if (at < all) continue;
-    run_->warn(fmt::format("column '{}' of '{}' is {} in all {} rows, and tells nothing apart",
-                           line_text(columns_.numbers[column]), url, list_.numbers[column], size()));
+  for (std::size_t column = 0; column < width; ++column) {
+    const std::string name = line_text(columns_.numbers[column]);
+    const float first = list_.numbers[column];
+    float largest = first;
+    bool differs = false;
+    for (std::size_t at = column; at < all; at += width) {
+      const float number = list_.numbers[at];
+      differs = differs || number != first;
+      if (std::abs(number) > std::abs(largest)) largest = number;
+    }
+    if (!differs && all > width)
+      run_->warn(fmt::format("column '{}' of '{}' is {} in all {} rows, and tells nothing apart", name, url, first, size()));
+    if (std::abs(largest) >= kHuge)
+      run_->warn(
+          fmt::format("column '{}' of '{}' has numbers as large as {:g}, of which losses and gradients are huge or infinite: "
+                      "subtract the mean in the list, and divide by the deviation",
+                      name, url, largest));
   }
 }
 
@@ -190,11 +207,11 @@ void ReadList::warn_of_labels(const std::string& url) const {
     run_->warn(fmt::format("'{0}' has labels with and without a point: '{1}' and '{1}.0' are two classes: write all alike", url,
                            number));
   }
-  if (const std::size_t used = classes_used(list_.counts); given_classes_.empty() && seem_values(list_, used)) {
+  if (const std::vector<std::string> used = classes_used(list_); given_classes_.empty() && seem_values(list_, used.size())) {
     run_->warn(
         fmt::format("'{}' has {} different integers among its {} labels, up to {}, and each up to it is a class: if they are "
-                    "values, such as prices, `numbers` = [\"{}\"] learns them",
-                    url, used, size(), list_.classes.size() - 1, *columns_.label));
+                    "values, such as prices, `numbers` = [\"{}\"] learns them; if they are names, such as years, {}",
+                    url, used.size(), size(), list_.classes.size() - 1, *columns_.label, classes_key(used)));
     return;
   }
   const std::string lacking = classes_without("file", list_.classes, list_.counts, url);

@@ -141,6 +141,18 @@ TEST_F(ReadListTest, GivenClassesNumberTheLabels) {
   EXPECT_EQ(run_.warnings().back(), fmt::format("class 'owl' has no file in '{}'", params.path));
 }
 
+// As polarities and years are, and as `pipeline-data split` writes folders of such names.
+TEST_F(ReadListTest, IntegersAreNamesWhereClassesNameThem) {
+  folder_.write("1.jpg", "one");
+  auto params = list("file_name,label\n1.jpg,10\n1.jpg,-1\n1.jpg,2\n1.jpg,-1\n");
+  EXPECT_NE(error_of(params).message().find(":3:7: column 'label': -1 is no"), std::string::npos) << error_of(params).message();
+  EXPECT_NE(error_of(params).message().find("classes = [\"-1\", \"2\", \"10\"] says so"), std::string::npos);
+  params.classes = {"-1", "2", "10"};
+  EXPECT_EQ(samples(params), (Texts{"one:2:", "one:0:", "one:1:", "one:0:"}));
+  EXPECT_NE(error_of(list("file_name,label\n1.jpg,cat\n1.jpg,-1\n")).message().find("classes = [\"-1\", \"cat\"]"),
+            std::string::npos);
+}
+
 TEST_F(ReadListTest, SaysWhereALabelIsWrong) {
   folder_.write("1.jpg", "one");
   auto params = list("file_name,label\n1.jpg,dgo\n");
@@ -152,7 +164,11 @@ TEST_F(ReadListTest, SaysWhereALabelIsWrong) {
   params.classes = {"cat", "dog"};
   EXPECT_EQ(error_of(params).message(), params.path + ":2:7: column 'label': '2' is not among the 2 `classes`");
   params = list("file_name,label\n1.jpg,-1\n");
-  EXPECT_EQ(error_of(params).message(), params.path + ":2:7: column 'label': expected a name or an integer from 0 on, found -1");
+  EXPECT_EQ(error_of(params).message(),
+            params.path +
+                ":2:7: column 'label': -1 is no number of a class, which are counted from 0 on. If it is a class, "
+                "classes = [\"-1\"] says so, or with data.path --set 'data.classes=[\"-1\"]'; if it says that a label is "
+                "missing, take such lines out");
   params = list("file_name,label\n1.jpg,\n");
   EXPECT_EQ(error_of(params).message(), params.path + ":2:7: column 'label' is empty: expected a class");
   params = list("file_name,label\n1.jpg,2000000\n");
