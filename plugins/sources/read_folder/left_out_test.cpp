@@ -60,6 +60,28 @@ TEST_F(ReadFolderTest, ClassFoldersThatHoldFoldersAloneAreWarnedAbout) {
   EXPECT_EQ(warnings_.warnings().size(), 2U);
 }
 
+// As the images of BUSI lie: masks would be learned as photographs.
+TEST_F(ReadFolderTest, MasksBesideTheirPhotographsAreWarnedAbout) {
+  for (const char* name : {"benign/1 (1).png", "benign/1 (10).png", "benign/1 (1)_mask.png", "benign/1 (1)_mask_1.png"})
+    write(name);
+  for (const char* name : {"ill/2.jpg", "ill/2_Mask.png", "ill/3_mask.png", "ill/a_mask/4.png"}) write(name);
+  auto given = params();
+  EXPECT_EQ(opened(given)->size(), 8U);
+  const std::string names = R"(["*_Mask.*", "*_mask.*", "*_mask_?.*"])";
+  EXPECT_EQ(warnings_.warnings(),
+            std::vector<std::string>{fmt::format(
+                "'{0}' has files named as masks of photographs beside them, 3 in all, such as 'benign/1 (1)_mask.png', which are "
+                "read as photographs: leave_out = {1} leaves them out, with data.path --set 'data.leave_out={1}'",
+                given.path, names)});
+  given.leave_out = {"*_Mask.*", "*_mask.*", "*_mask_?.*"};
+  EXPECT_EQ(opened(given)->size(), 4U) << "a folder of such a name stays";
+  EXPECT_EQ(warnings_.warnings().size(), 1U);
+  given = params();
+  given.labels = "none";
+  opened(given);
+  EXPECT_EQ(warnings_.warnings().size(), 1U);
+}
+
 // A name in Latin-1, from an old archive: it is stored in files that hold UTF-8 alone, and must be found again in them.
 TEST_F(ReadFolderTest, AClassWhoseNameIsNoUtf8HasOneThatCanBeGiven) {
   write("ni\xf1o/1.jpg");

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,43 @@
 namespace millrace {
 
 namespace {
+
+// The name of a label image: of "1_mask_2.png", "1", and "*_mask_?.*" for all that end so.
+struct MaskName {
+  std::string photograph, pattern;
+};
+std::optional<MaskName> mask_name(std::string_view path) {
+  constexpr std::array<std::string_view, 7> kEndings = {"_mask",  "_masks",  "_seg",        "_segmentation",
+                                                        "_label", "_labels", "_groundtruth"};
+  constexpr std::string_view kDigits = "0123456789";
+  std::string stem(path.substr(0, path.rfind('.'))), number;
+  const std::size_t end = stem.find_last_not_of(kDigits);
+  if (end != stem.npos && end + 1 < stem.size() && stem[end] == '_') {
+    number = "_" + std::string(stem.size() - end - 1, '?');
+    stem.resize(end);
+  }
+  const std::string name = lower_case(stem);
+  for (const std::string_view ending : kEndings) {
+    if (!name.ends_with(ending)) continue;
+    const std::size_t at = stem.size() - ending.size();
+    return MaskName{stem.substr(0, at), fmt::format("*{}{}.*", stem.substr(at), number)};
+  }
+  return std::nullopt;
+}
+
+// Whether the sorted paths have one of this name, whatever its extension.
+bool has_stem(const PathList& paths, const std::string& stem) {
+  const std::string begin = stem + '.';
+  std::size_t low = 0, high = paths.size();
+  while (low < high) {
+    const std::size_t middle = (low + high) / 2;
+    if (paths[middle] < begin)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < paths.size() && paths[low].starts_with(begin);
+}
 
 class Lister {
  public:
@@ -33,16 +72,19 @@ class Lister {
     const bool image = options_.extensions.match(object.name);
     if (by_folder()) enter(object.name, image);
     if (!image) return leave_out(object);
+    if (!image_beside_.empty()) return;
     if (options_.label) match(object.name);
     listing_.paths.add(object.name);
     listing_.labels.push_back(number_);
     listing_.bytes.push_back(saturated_size(object.bytes));
     listing_.fingerprint = combine(listing_.fingerprint, fingerprint_of(object));
     listing_.largest = std::max(listing_.largest, static_cast<std::size_t>(object.bytes));
+    if (options_.labelled && mask_name(object.name)) listing_.masks.push_back(object.name);
   }
 
   ImageListing finish() {
     leave_folder();
+    if (!image_beside_.empty()) fail_with_image_beside();
     if (!unknown_.empty()) fail_with_unknown();
     const std::string& root = options_.root;
     if (by_folder() && class_folders_ == 0 && !beside_.empty()) {
@@ -57,6 +99,7 @@ class Lister {
     }
     if (listing_.labels.empty()) fail_without_images();
     listing_.paths.finish();
+    keep_masks_of_photographs();
     listing_.labels.shrink_to_fit();
     listing_.bytes.shrink_to_fit();
     numbers_.finish(listing_.labels);
@@ -68,12 +111,36 @@ class Lister {
  private:
   bool by_folder() const { return options_.labelled && !options_.label; }
 
+  // A name alone says nothing: faces with and without a mask have such names, too.
+  void keep_masks_of_photographs() {
+    std::erase_if(listing_.masks, [&](const std::string& path) {
+      const auto name = mask_name(path);
+      if (!has_stem(listing_.paths, name->photograph)) return true;
+      listing_.mask_names.insert(name->pattern);
+      return false;
+    });
+  }
+
   [[noreturn]] void fail_without_images() const {
     const std::string where =
         !by_folder() ? "" : fmt::format("the {} class folder{} of ", class_folders_, class_folders_ == 1 ? "" : "s");
     fail(ErrorKind::data, "no image in {}'{}': files that end in {} are looked for{}", where, options_.root,
          options_.extensions.text(),
          listing_.left_out.empty() ? "" : ", and there are " + listing_.left_out.list() + "; `extensions` says otherwise");
+  }
+
+  [[noreturn]] void fail_with_image_beside() const {
+    const std::string remedy =
+        "say with `label` which part of a path names the class; labels = \"none\" reads images that have none";
+    if (class_folders_ > 0) {
+      fail(ErrorKind::data, "image '{}' lies beside the class folders: move it into the folder of its class, or {}",
+           line_text(join_url(options_.root, image_beside_)), remedy);
+    }
+    fail(
+        ErrorKind::data,
+        "'{0}' holds images, such as '{1}', and no folders of classes, so that they have no labels: pipeline-run --predict '{0}' "
+        "--weights RUN_FOLDER says what they are. Or {2}",
+        options_.root, line_text(image_beside_), remedy);
   }
 
   // All at once, so that one answer is enough.
@@ -100,11 +167,8 @@ class Lister {
     if (slash == name.npos) {
       const bool says_more = beside_.empty() || (remedy_for(beside_).empty() && !remedy_for(name).empty());
       if (!image && ++files_beside_ > 0 && says_more) beside_ = name;
-      if (!image) return;
-      fail(ErrorKind::data,
-           "image '{}' lies beside the class folders: move it into the folder of its class, or say with `label` "
-           "which part of a path names the class; labels = \"none\" reads images that have none",
-           line_text(join_url(options_.root, name)));
+      if (image && image_beside_.empty()) image_beside_ = name;
+      return;
     }
     if (name.compare(0, slash, folder_) != 0) {  // all of a folder come in a row
       leave_folder();
@@ -160,6 +224,7 @@ class Lister {
   bool has_images_ = false, has_folders_ = false;  // in the class folder, and images in folders below
   std::size_t class_folders_ = 0, files_beside_ = 0;
   std::vector<std::string> unknown_;               // class folders that are not among the given classes
+  std::string image_beside_;                       // the first image beside class folders
   std::string beside_;                             // one of the files beside class folders, the one that says most
   std::map<std::int32_t, std::string> folder_of_;  // by class: names as text may be equal where their bytes are not
   std::int32_t number_ = -1;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct ImageListing {
   std::size_t folders = 0;             // of classes, with images in them
   std::size_t folders_of_folders = 0;  // of these, those whose images all lie in folders below
   std::string folder_of_folders;       // one of these: "train/cat"
+  std::vector<std::string> masks;      // named as label images of photographs beside them: "cat/1_mask.png"
+  std::set<std::string> mask_names;    // patterns of their names: "*_mask.*"
 
   std::size_t memory() const {
     return paths.memory() + labels.capacity() * sizeof(std::int32_t) + bytes.capacity() * sizeof(std::uint32_t);

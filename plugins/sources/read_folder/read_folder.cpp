@@ -37,7 +37,8 @@ std::unique_ptr<const RE2> label_pattern(const std::optional<std::string>& text)
 void ReadFolder::describe(StageDescription<Params>& d) {
   d.name("read_folder").text("Reads image files; the folder they lie in, or a part of their path, is their class.");
   d.params.add("path", &Params::path).required().text("the folder that holds one folder for each class; a path or a URL");
-  d.params.add("extensions", &Params::extensions).text("which files are images; upper and lower case are the same");
+  d.params.add("extensions", &Params::extensions)
+      .text("which files are images; upper and lower case are the same, and jpeg is .jpe and .jfif as well");
   d.params.add("classes", &Params::classes)
       .text(
           "names and order of the classes; default: the folders' names, sorted bytewise. To be given when a data set lacks "
@@ -80,6 +81,8 @@ void ReadFolder::open() {
   if (!listing_.left_out.empty()) run_->warn(listing_.left_out.text(options_.root));
   if (listing_.folders_of_folders > 0) warn_of_folders();
   if (!options_.labelled) return;
+  if (!listing_.masks.empty()) warn_of_masks();
+  listing_.masks = {};
   const std::string lacking = classes_without("image", listing_.classes, listing_.counts, options_.root);
   if (!lacking.empty()) run_->warn(lacking);
 }
@@ -94,6 +97,14 @@ void ReadFolder::warn_of_folders() const {
       fmt::format("{} in '{}' {} folders alone, such as '{}': {} label = '^([^/]+)/' says that they are classes", which,
                   options_.root, number == 1 ? "holds" : "hold", line_text(listing_.folder_of_folders),
                   number < folders ? "`leave_out` leaves out what is no class, and" : "is `path` one level too high? If not,"));
+}
+
+void ReadFolder::warn_of_masks() const {
+  const std::string names = fmt::format("[\"{}\"]", line_text(fmt::format("{}", fmt::join(listing_.mask_names, "\", \""))));
+  run_->warn(
+      fmt::format("'{0}' has files named as masks of photographs beside them, {1} in all, such as '{2}', which are read as "
+                  "photographs: leave_out = {3} leaves them out, with data.path --set 'data.leave_out={3}'",
+                  options_.root, listing_.masks.size(), line_text(listing_.masks.front()), names));
 }
 
 std::uint64_t ReadFolder::listing_hash() const { return combine(listing_.paths.hash(), Source::listing_hash()); }

@@ -39,7 +39,7 @@ namespace millrace {
 // Errors: a missing folder (in the constructor, where the storage can tell), no image, images outside class folders, a path that
 // does not match `label`: ErrorKind::data. A file that is empty, gone, or a link that leads nowhere: ErrorKind::content when it
 // is read. Warnings: what seems to be an image or a class and is left out, counted by reason; class folders that hold folders
-// alone; classes without images.
+// alone; classes without images; label images beside their photographs, such as x_mask.png beside x.png.
 class ReadFolder : public Source, public KnowsFileSizes {
  public:
   struct Params : SourceParams {
@@ -67,6 +67,7 @@ class ReadFolder : public Source, public KnowsFileSizes {
 
  private:
   void warn_of_folders() const;
+  void warn_of_masks() const;
 
   ListingOptions options_;
   std::string root_;  // with a '/' at its end

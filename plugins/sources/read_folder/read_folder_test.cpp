@@ -183,6 +183,17 @@ TEST_F(ReadFolderTest, AnImageOutsideTheClassFoldersIsAMistake) {
   EXPECT_NE(error.message().find("stray.jpg' lies beside the class folders"), std::string::npos);
 }
 
+TEST_F(ReadFolderTest, ImagesWithoutClassFoldersHaveNoLabels) {
+  write("1.jpg");
+  write("2.jpg");
+  const std::string said = error_of(params()).message();
+  EXPECT_EQ(said.find(fmt::format("'{0}' holds images, such as '1.jpg', and no folders of classes, so that they have no labels: "
+                                  "pipeline-run --predict '{0}' --weights RUN_FOLDER says what they are",
+                                  params().path)),
+            0U)
+      << said;
+}
+
 TEST_F(ReadFolderTest, ALinkThatLeadsBackIsFound) {
   write("a/1.jpg");
   fs::create_directory_symlink(root_ / "a", root_ / "a/again");
