@@ -60,6 +60,14 @@ Label label_of_json(std::span<const std::uint8_t> json, const std::string& field
   return {Label::Kind::unreadable, 0, found};
 }
 
+std::vector<std::string> fields_of_json(std::span<const std::uint8_t> json, std::size_t most) {
+  const Json object = Json::parse(json.begin(), json.end(), nullptr, false);
+  std::vector<std::string> fields;
+  if (!object.is_object()) return fields;
+  for (auto member = object.begin(); member != object.end() && fields.size() < most; ++member) fields.push_back(member.key());
+  return fields;
+}
+
 std::vector<float> numbers_of_json(std::span<const std::uint8_t> json, const std::string& field) {
   const Json value = field_of(json, field);
   std::vector<float> numbers;

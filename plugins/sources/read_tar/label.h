@@ -33,4 +33,7 @@ Label label_of_json(std::span<const std::uint8_t> json, const std::string& field
 // Numbers in the same way: one, or a list. Empty when there are none, or not only numbers.
 std::vector<float> numbers_of_json(std::span<const std::uint8_t> json, const std::string& field);
 
+// The names of the object's members, at most `most`; none where the bytes are no object.
+std::vector<std::string> fields_of_json(std::span<const std::uint8_t> json, std::size_t most);
+
 }  // namespace millrace

@@ -72,6 +72,27 @@ TEST_F(ReadTarTest, LabelsOfAnotherKindAreNamed) {
                                                folder_.path().string())});
 }
 
+TEST_F(ReadTarTest, LabelsInMembersThatAreNotReadAreNamed) {
+  folder_.write("a.tar",
+                TarWriter().file("1.jpg", "x").file("1.txt", "a cat").file("1.json", R"({"id": 7, "label": 0})").end().bytes());
+  opened({});
+  EXPECT_EQ(run_.warnings(),
+            Texts{fmt::format("no sample in '{}' has a label, which a .cls member holds, and there is '1.json' with 'id', "
+                              "'label': label = \"FIELD\" reads a field of "
+                              "the .json members, with data.path --set data.label=FIELD; no key reads .txt members",
+                              folder_.path().string())});
+  ReadTar::Params params;
+  params.label = "label";
+  EXPECT_EQ(opened(params)->label(0), 0);
+  params = {};
+  params.labels = "none";
+  opened(params);
+  EXPECT_EQ(run_.warnings().size(), 1U);
+  folder_.write("a.tar", TarWriter().file("1.jpg", "x").file("1.txt", "0").end().bytes());
+  opened({});
+  EXPECT_NE(run_.warnings().back().find("and there is '1.txt': "), std::string::npos);
+}
+
 TEST_F(ReadTarTest, AShardOfNoBytesIsADownloadThatFailed) {
   folder_.write("a.tar", TarWriter().file("a.jpg", "x").end().bytes());
   folder_.write("b.tar", "");

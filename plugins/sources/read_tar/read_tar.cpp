@@ -74,6 +74,27 @@ bool is_index_of(const TarIndex& index, const Shard& shard, const IndexSettings&
                             index.bytes());
 }
 
+// What lies beside the first images and may name their classes: ".txt", or ".json" with its fields.
+std::string other_label_of(const Shard& shard) {
+  constexpr int kLooked = 100;
+  constexpr std::size_t kMostBytes = 1 << 20, kMostFields = 8;
+  Window window(
+      [&](std::uint64_t offset, std::size_t size, std::uint8_t* out) { shard.storage->read(shard.url, offset, size, out); },
+      shard.bytes);
+  TarReader reader(window);
+  TarMember member;
+  std::string text;
+  for (int i = 0; i < kLooked && reader.next(member); ++i) {
+    const std::string name = lower_case(member.name);
+    if (text.empty() && name.ends_with(".txt")) text = fmt::format("'{}'", line_text(member.name));
+    if (!name.ends_with(".json") || member.kind != TarMember::Kind::file || member.bytes > kMostBytes) continue;
+    const auto fields = fields_of_json(window.at(member.offset, static_cast<std::size_t>(member.bytes)), kMostFields);
+    if (fields.empty()) continue;
+    return fmt::format("'{}' with '{}'", line_text(member.name), line_text(fmt::format("{}", fmt::join(fields, "', '"))));
+  }
+  return text;
+}
+
 bool has_unreadable_label(const TarIndex& index) {
   for (std::size_t at = 0; at < index.size(); ++at) {
     if (index.label(at) == TarIndex::kUnreadable) return true;
@@ -195,6 +216,7 @@ void ReadTar::open() {
                     shards_.size(), shards_.front().shard.url));
   warn_of_samples();
   warn_of_classes();
+  warn_of_other_labels();
 }
 
 // Samples that are bad whatever their bytes are, before a run meets them.
@@ -243,6 +265,17 @@ void ReadTar::warn_of_shards(const LeftOut& left_out) const {
                  indexed.shard.url);
   }
   if (!broken.empty()) run_->warn(broken.list() + ": are they cut off?");
+}
+
+// Many shards have classes in .json members; texts are mostly captions.
+void ReadTar::warn_of_other_labels() const {
+  if (run_ == nullptr || labelled_ || numbers() > 0 || target_.kind != TargetSpec::Kind::none) return;
+  const std::string found = other_label_of(shards_.front().shard);
+  if (found.empty()) return;
+  run_->warn(fmt::format(
+      "no sample in '{}' has a label, which a .cls member holds, and there is {}: label = \"FIELD\" reads a field of the "
+      ".json members, with data.path --set data.label=FIELD; no key reads .txt members",
+      folder_of(shards_.front().shard.url), found));
 }
 
 void ReadTar::warn_of_classes() const {

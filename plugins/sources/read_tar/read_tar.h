@@ -44,7 +44,8 @@ class RunServices;
 // a shard that is no whole tar archive, samples whose members lie apart or are there twice, labels that are none of the classes:
 // ErrorKind::data, from open(). A sample without an image or its target, or without a label that can be read while others have
 // one: ErrorKind::content. What the storage throws. A shard of 0 bytes: ErrorKind::data. Warnings: images in shards that are no
-// samples, counted by reason; shards without an end, or with much too long a one; classes without samples.
+// samples, counted by reason; shards without an end, or with much too long a one; classes without samples; members
+// beside images that may name classes, and are not read.
 class ReadTar : public Source, public KnowsFileSizes {
  public:
   struct Params : SourceParams {
@@ -89,6 +90,7 @@ class ReadTar : public Source, public KnowsFileSizes {
   void warn_of_shards(const LeftOut& left_out) const;
   void warn_of_samples() const;
   void warn_of_classes() const;
+  void warn_of_other_labels() const;
   std::string advice_on_dots() const;
   void read_indices(std::vector<Shard> shards);
   void name_classes();
