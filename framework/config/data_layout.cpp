@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/shell.h"
 #include "millrace/storage.h"
 #include "millrace/util/data_names.h"
 #include "millrace/util/text.h"
@@ -32,6 +33,9 @@ constexpr std::array<std::string_view, 8> kImageFolders = {"images",     "image"
 constexpr std::array<std::string_view, 8> kMaskFolders = {
     "masks", "mask", "labels", "label", "gt", "annotations", "SegmentationClass", "segmentations"};
 constexpr std::array<std::string_view, 7> kMaskEndings = {"_mask", "_masks", "_label", "_labels", "_seg", "_gt", "_L"};
+constexpr std::array<const char*, 5> kImages = {".jpg", ".jpeg", ".jfif", ".jpe", ".png"};
+constexpr const char* kListsOfVoc = "ImageSets/Segmentation";
+constexpr std::array<const char*, 4> kKeysOfSources = {"classes", "label", "leave_out", "unpaired"};  // for all parts
 constexpr std::size_t kMostLooked = 2000;  // files of a folder, for the endings of their names
 
 bool is_folder(const fs::path& path) {
@@ -217,6 +221,18 @@ class Finder {
     return found && !validate.empty() ? validated_on(validate, *found) : found;
   }
 
+  // What [data] says to the source of a part.
+  std::vector<Member> keys_of(const Part& part, const Registry& registry) {
+    std::vector<Member> keys;
+    const StageType* const type = registry.stages().find(part.stage);
+    for (const char* key : kKeysOfSources) {
+      if (type == nullptr || std::ranges::find(type->params, key, &ParamInfo::name) == type->params.end()) continue;
+      referred_.insert(std::string("data.") + key);
+      if (const Value* const value = data_.find(key)) keys.push_back({key, value->at(), *value});
+    }
+    return keys;
+  }
+
   double held_out() {
     const Value* value = data_.find("held_out");
     referred_.insert("data.held_out");
@@ -279,7 +295,7 @@ class Finder {
     if (!train.empty() && is_list_of_a_folder(train)) return std::nullopt;
     if (!train.empty() && !validate.empty()) {
       warn_of_folders_beside(train, parts);
-      return apart(train, validate);
+      return has_no_labels(validate) ? held_out_beside(train, validate) : apart(train, validate);
     }
     const Contents contents(path);
     // A folder beside others may be a class: bus, car, train.
@@ -297,13 +313,26 @@ class Finder {
                     others.size() == 1 ? "is" : "are"));
   }
 
+  // Whether a folder holds images, and neither folders of classes nor a list.
+  bool has_no_labels(const std::string& path) const {
+    if (holds_ == "images" || !is_folder(path)) return false;
+    const Contents contents(path);
+    const bool has_images = std::ranges::any_of(kImages, [&](const char* ending) { return contents.files.contains(ending); });
+    return contents.folders == 0 && has_images && !contents.list();
+  }
+
+  // Kaggle's test, of which nobody but Kaggle knows the labels, beside train.
+  std::optional<Layout> held_out_beside(const std::string& train, const std::string& test) {
+    warnings_.push_back(fmt::format(
+        "{}: '{}' holds images without folders of classes, so that nothing says what they are: a part of '{}' is kept "
+        "for validation, and pipeline-run --predict {} --weights RUN_FOLDER says what the others are",
+        to_string(position()), line_text(test), line_text(train), shell_word(test)));
+    return shared(train);
+  }
+
   // Kaggle's train.csv beside the folder train, which holds images and no folders of classes.
   bool is_list_of_a_folder(const std::string& train) {
-    if (holds_ == "images" || !is_folder(train)) return false;
-    const Contents contents(train);
-    const bool has_images =
-        contents.files.contains(".jpg") || contents.files.contains(".jpeg") || contents.files.contains(".png");
-    if (contents.folders > 0 || !has_images || contents.list()) return false;
+    if (!has_no_labels(train)) return false;
     for (const std::string_view ending : kLists) {
       const std::string list = train + std::string(ending);
       if (!is_file(list)) continue;
@@ -411,7 +440,24 @@ class Finder {
     }
     const auto images = named_in(root, kImageFolders), labels = named_in(root, kMaskFolders);
     if (!images || !labels) return std::nullopt;
-    return parts_of_pairs(*images, *labels);
+    const auto listed = listed_parts(root / kListsOfVoc, pairs(*images, *labels));
+    return listed ? listed : parts_of_pairs(*images, *labels);
+  }
+
+  // PASCAL VOC: train.txt and val.txt name images of folders that hold those of all parts, and images without masks.
+  static std::optional<Layout> listed_parts(const fs::path& lists, const Part& all) {
+    Parts parts;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(lists, ignored)) {
+      const fs::path& path = entry.path();
+      if (path.extension() == ".txt") parts.add(path.stem().string(), path.string(), false);
+    }
+    const auto [train, validate] = parts.pair();
+    if (train.empty()) return std::nullopt;
+    Layout layout{all, all, validate.empty()};
+    layout.train.keys.emplace_back("list", train);
+    layout.validate.keys.emplace_back("list", validate.empty() ? train : validate);
+    return layout;
   }
 
   // images/train and masks/train, images/val and masks/val. Where it is not clear which are meant, nothing is shared out: what is
@@ -488,8 +534,9 @@ bool is_open(const Member& graph, const Registry& registry) {
 
 bool trains(const Value& graph) { return graph.find("every") == nullptr; }
 
-void complete(Value& graph, const Layout& layout, double held_out, const Position& at) {
+void complete(Value& graph, const Layout& layout, Finder& finder, const Registry& registry, double held_out) {
   const bool is_training = trains(graph);
+  const Position at = finder.position(is_training);
   if (graph.find(kRead) == nullptr) graph.set(kRead, Value(Table{}, at));
   Value& table = *graph.find(kRead);
   const Part& part = is_training ? layout.train : layout.validate;
@@ -498,6 +545,7 @@ void complete(Value& graph, const Layout& layout, double held_out, const Positio
   };
   add("stage", Value(part.stage, at));
   for (const auto& [key, text] : part.keys) add(key, Value(text, at));
+  for (const Member& member : finder.keys_of(part, registry)) add(member.key, member.value);
   if (!layout.is_one) return;
   const double kept = 1 - held_out;
   add("part", Value(is_training ? Array{Value(0.0, at), Value(kept, at)} : Array{Value(kept, at), Value(1.0, at)}, at));
@@ -517,7 +565,7 @@ bool place_data(Value& root, const Registry& registry, bool whole, std::set<std:
   if (!layout || errors.size() != before) return false;
   if (whole) layout->is_one = false;
   for (Member& member : root.table()) {
-    if (is_open(member, registry)) complete(member.value, *layout, held_out, finder.position(trains(member.value)));
+    if (is_open(member, registry)) complete(member.value, *layout, finder, registry, held_out);
   }
   return true;
 }

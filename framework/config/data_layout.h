@@ -5,6 +5,7 @@
 //   path       a folder, a list (.csv, .tsv, .jsonl), tar shards, or a URL of one of them
 //   holds      what the images are trained on: "classes", "masks", "images" or "numbers"
 //   held_out   the share of each class that is kept for validation where `path` holds no part for it
+//   classes, label, leave_out, unpaired   keys of the source, for all parts
 //   train, validate   where the two lie apart: `train` instead of `path`, `validate` beside either of them
 // A folder's parts are found under their usual names: train, training; val, valid, validation, test, testing. Masks are found in
 // the layouts of Cityscapes, CamVid, ADE20K and PASCAL VOC, in folders side by side, and in one folder under names with endings;
