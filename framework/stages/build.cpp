@@ -164,6 +164,18 @@ bool has_gradients(const std::vector<Port>& ports) {
   return std::any_of(ports.begin(), ports.end(), [](const Port& port) { return port.payload == payload::kGradientBucket; });
 }
 
+// Where a class of training is not here.
+std::string advice_on_lacking(const std::string& name, const std::vector<std::string>& here,
+                              const std::vector<std::string>& all) {
+  constexpr std::size_t kMostNamed = 20;
+  if (std::ranges::find(here, name) != here.end()) return {};
+  std::string advice =
+      fmt::format(". No '{}' is here: where that is meant, give both sources the same `classes`", line_text(name));
+  const bool has_others = std::ranges::any_of(here, [&](const auto& each) { return std::ranges::find(all, each) == all.end(); });
+  if (has_others || all.size() > kMostNamed) return advice;
+  return advice + line_text(fmt::format(", with data.path by --set 'data.classes=[\"{}\"]'", fmt::join(all, "\", \"")));
+}
+
 }  // namespace
 
 bool trains(const GraphPlan& plan) {
@@ -286,10 +298,9 @@ void require_same_classes(const GraphBuild& build, const GraphBuild& main) {
            "and NFD; rename the folders, or the labels, of one",
            place_of_source(build), line_text(here), escaped_text(here), escaped_text(there), main.plan().name);
     }
-    const bool is_lacking = std::ranges::find(build.data().classes, there) == build.data().classes.end();
     fail(ErrorKind::usage, "{}: label {} is class '{}' here and '{}' in [{}]; both need the same classes in the same order{}",
          place_of_source(build), label, here, there, main.plan().name,
-         is_lacking ? fmt::format(". No '{}' is here: where that is meant, give both sources the same `classes`", there) : "");
+         advice_on_lacking(there, build.data().classes, main.data().classes));
   }
 }
 
