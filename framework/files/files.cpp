@@ -59,12 +59,15 @@ Extensions::Extensions(const std::vector<std::string>& names) : names_(names) {
   if (names_.empty()) fail(ErrorKind::usage, "extensions: expected at least one, such as [\"jpg\"]");
 }
 
+// A JPEG of a browser or of an old system has one of these endings.
 bool Extensions::match(std::string_view name) const {
   name.remove_prefix(name.rfind('/') + 1);  // npos + 1 is 0
-  return std::any_of(names_.begin(), names_.end(), [&](const std::string& end) {
+  const auto has = [name](std::string_view end) {
     return name.size() > end.size() && std::equal(end.begin(), end.end(), name.end() - static_cast<std::ptrdiff_t>(end.size()),
                                                   [](char a, char b) { return a == lower(b); });
-  });
+  };
+  return std::any_of(names_.begin(), names_.end(),
+                     [&](const std::string& end) { return has(end) || (end == ".jpeg" && (has(".jfif") || has(".jpe"))); });
 }
 
 std::string Extensions::text() const { return fmt::format("{}", fmt::join(names_, ", ")); }

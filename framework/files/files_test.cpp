@@ -55,6 +55,13 @@ TEST(Extensions, AreTheSameInUpperAndLowerCase) {
   EXPECT_THROW(Extensions({}), Error);
 }
 
+TEST(Extensions, OfJpegAreAllThatItHas) {
+  const Extensions jpeg({"JPEG"}), jpg({"jpg"});
+  for (const char* name : {"a.jpeg", "a.jfif", "a.JPE"}) EXPECT_TRUE(jpeg.match(name)) << name;
+  for (const char* name : {"a.jpeg", "a.jfif", "a.jpe"}) EXPECT_FALSE(jpg.match(name)) << name;
+  EXPECT_EQ(jpeg.text(), ".jpeg");
+}
+
 TEST(ClassNumbers, AreTheBytewiseOrderOfAllThatAreFound) {
   ClassNumbers numbers;
   std::vector<std::int32_t> labels;

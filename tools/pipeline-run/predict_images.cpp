@@ -79,7 +79,7 @@ std::string common_folder(const std::vector<std::string>& named) {
 }  // namespace
 
 bool is_image_file(const std::string& path) {
-  constexpr std::array kImages = {".jpg", ".jpeg", ".png"};
+  constexpr std::array kImages = {".jpg", ".jpeg", ".jfif", ".jpe", ".png"};
   const std::string lower = lower_case(path);
   std::error_code ignored;
   return std::ranges::any_of(kImages, [&](const char* end) { return lower.ends_with(end); }) &&

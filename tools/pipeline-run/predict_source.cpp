@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::initializer_list<const char*> kImages = {".jpg", ".jpeg", ".png"};
+constexpr std::initializer_list<const char*> kImages = {".jpg", ".jpeg", ".jfif", ".jpe", ".png"};
 
 bool ends_with_any(const std::string& text, std::initializer_list<const char*> ends) {
   const std::string lower = lower_case(text);
