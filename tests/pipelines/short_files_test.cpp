@@ -1,6 +1,7 @@
 // Tasks as a new user states them: where the data lie, and no more than that. Each is run as one command, and trains and
 // validates.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -279,6 +280,30 @@ TEST_F(ShortFiles, SegmentInTheUsualLayouts) {
   expect_trained(run(segment(streets.string()), {}), 4);
 }
 
+// VOC: folders of all images, also of those without masks, and lists of those of each part.
+TEST_F(ShortFiles, SegmentPartsThatListsName) {
+  const fs::path voc = folder_.path() / "voc", drawn = folder_.path() / "drawn", lists = voc / "ImageSets/Segmentation";
+  draw_pairs(drawn.string(), 24, 16, 24, 3);
+  fs::create_directories(lists);
+  fs::copy(drawn / "images", voc / "JPEGImages", fs::copy_options::recursive);
+  fs::copy(drawn / "labels", voc / "SegmentationClass", fs::copy_options::recursive);
+  std::vector<fs::path> images;
+  for (const auto& entry : fs::directory_iterator(voc / "JPEGImages")) images.push_back(entry.path());
+  std::ranges::sort(images);
+  std::ofstream train(lists / "train.txt"), val(lists / "val.txt"), all(lists / "trainval.txt");
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    const std::string name = images[i].stem().string();
+    if (i < 20) (i < 16 ? train : val) << name << '\n', all << name << '\n';
+    if (i >= 20) fs::remove(voc / "SegmentationClass" / (name + ".png"));
+  }
+  for (std::ofstream* const list : {&train, &val, &all}) list->close();
+  expect_trained(run(segment(voc.string()), {}), 4);
+  fs::remove_all(lists);
+  const Outcome unlisted = run(segment(voc.string()), {}, {"--check"});
+  EXPECT_NE(unlisted.err.find("--set data.unpaired=skip does so in all parts"), std::string::npos) << unlisted.err;
+  EXPECT_EQ(run(segment(voc.string()), {"data.unpaired=skip"}, {"--check"}).code, 0);
+}
+
 TEST_F(ShortFiles, SegmentPartsOfAnyName) {
   const fs::path drawn = folder_.path() / "drawn", coco = folder_.path() / "coco";  // images/train2017, masks/train2017
   draw_pairs((drawn / "train2017").string(), 16, 16, 24, 3);
@@ -401,6 +426,38 @@ TEST_F(ShortFiles, SayWhatIsDoubtfulOfTheirValidation) {
                          "sees at most 25 % of each"),
             std::string::npos)
       << cut.err;
+}
+
+// Kaggle's test, whose labels are secret.
+TEST_F(ShortFiles, ValidateOnNoImagesWithoutLabels) {
+  const fs::path folder = folder_ / "kaggle", classes = few_classes(2);
+  fs::create_directories(folder / "test");
+  fs::copy(classes, folder / "train", fs::copy_options::recursive);
+  fs::copy(fs::directory_iterator(fs::directory_iterator(classes)->path())->path(), folder / "test");
+  const Outcome outcome = classify(folder, {"data.held_out=0.5"}, {"--quiet", "--check"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("/test' holds images without folders of classes"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.out.find("[validate]"), std::string::npos);
+  const Outcome named = classify(folder / "train", {"data.validate=" + (folder / "test").string()}, {"--quiet", "--check"});
+  EXPECT_NE(named.err.find("so that they have no labels: pipeline-run --predict"), std::string::npos) << named.err;
+}
+
+TEST_F(ShortFiles, NameAllClassesWhereAPartLacksOne) {
+  const fs::path folder = folder_ / "lacking", classes = few_classes(3);
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(classes)) names.push_back(entry.path().filename().string());
+  std::ranges::sort(names);
+  for (const char* part : {"train", "val"}) fs::copy(classes, folder / part, fs::copy_options::recursive);
+  fs::remove_all(folder / "val" / names[0]);
+  const std::string all = fmt::format("data.classes=[\"{}\"]", fmt::join(names, "\", \""));
+  const Outcome refused = classify(folder, {}, {"--quiet", "--check"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find(fmt::format("with data.path by --set '{}'", all)), std::string::npos) << refused.err;
+  const Outcome outcome = classify(folder, {all}, {"--quiet", "--check"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find(fmt::format("class '{}' has no image in '", names[0])), std::string::npos) << outcome.err;
+  EXPECT_NE(classify(folder, {"data.unpaired=skip"}, {"--check"}).err.find("nothing refers to it"), std::string::npos)
+      << "read_folder has no such key";
 }
 
 TEST_F(ShortFiles, SayWhatIsNoDataSet) {

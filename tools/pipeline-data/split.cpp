@@ -153,7 +153,8 @@ int split(const SplitOptions& options) {
   const std::vector<std::string> classes = whole.line().order().classes();
   if (classes.empty()) return 0;
   const Value names(Array(classes.begin(), classes.end()));
-  fmt::print("for read_list, so that all parts number them alike:\nclasses = {}\n", to_toml(names));
+  fmt::print("for read_list, so that all parts number them alike, or with data.path as data.classes:\nclasses = {}\n",
+             to_toml(names));
   return 0;
 }
 
