@@ -32,11 +32,14 @@ web::ContentRange range_of(const web::HttpHead& head) {
   return *range;
 }
 
-// What If-Range takes: an ETag that is not weak, or else a date.
+// What If-Range takes: an ETag that is not weak, or else a date. In the second that the date names the file may change once more,
+// so a reply that was sent in that second is of no known version (RFC 9110, 8.8.2.2).
 std::string validator_of(const web::HttpHead& head) {
   const std::string_view etag = head.header("etag");
   if (!etag.empty() && !etag.starts_with("W/")) return std::string(etag);
-  return std::string(head.header("last-modified"));
+  const std::string changed(head.header("last-modified")), sent(head.header("date"));
+  const auto changed_at = web::parse_date(changed), sent_at = web::parse_date(sent);
+  return changed_at && sent_at && *sent_at > *changed_at ? changed : std::string();
 }
 
 }  // namespace

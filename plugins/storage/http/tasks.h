@@ -29,8 +29,8 @@ class Look final : public Task {
 };
 
 // The bytes of a file: all of them, or those of a range. Where an exchange breaks, the next one asks for what is missing (Range),
-// provided that the file has not changed (If-Range). Where the server gives no version, or does not answer ranges, it begins
-// again.
+// provided that the file has not changed (If-Range). Where the server gives no version that says so, or does not answer ranges,
+// it begins again.
 class Download final : public Task {
  public:
   // Asked once the size is known, and again when it turns out to be another: where all the bytes go. Refuses by throwing.

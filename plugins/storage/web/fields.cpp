@@ -1,5 +1,7 @@
 #include "fields.h"
 
+#include <curl/curl.h>
+
 #include <charconv>
 
 namespace millrace::web {
@@ -10,6 +12,11 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc() || stop != end) return std::nullopt;
   return value;
+}
+
+std::optional<std::time_t> parse_date(const std::string& text) {
+  const std::time_t time = ::curl_getdate(text.c_str(), nullptr);
+  return time < 0 ? std::nullopt : std::optional(time);
 }
 
 std::string_view unquoted(std::string_view etag) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@ struct ContentRange {
 std::optional<ContentRange> parse_content_range(std::string_view value);
 
 std::optional<std::uint64_t> parse_number(std::string_view text);  // decimal digits only
+std::optional<std::time_t> parse_date(const std::string& text);    // "Fri, 27 Nov 2026 10:00:59 GMT"
 std::string_view unquoted(std::string_view etag);
 
 // Whether the same request may be answered better after a pause: 408, 425, 429 and most of 5xx.
