@@ -61,7 +61,7 @@ PreparedRun::PreparedRun(const Pipeline& checked, const Registry& plugins, RunOp
     : pipeline(checked), registry(plugins), options(std::move(asked)), audience(pipeline, options), places(pipeline, registry) {}
 
 PreparedRun::~PreparedRun() {
-  const Error given_up(ErrorKind::run, "it was given up");
+  const Error given_up(ErrorKind::peer, "it was given up");
   leave(&given_up);
 }
 

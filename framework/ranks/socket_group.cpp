@@ -11,6 +11,7 @@
 #include <new>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "base/thread_name.h"
 #include "millrace/error.h"
 
@@ -33,6 +34,19 @@ struct Header {
 // Why a process ends, as others are told: a digit for the kind, and the text.
 std::string as_text(const Error& why) { return fmt::format("{:d}{}", static_cast<int>(why.kind()), why.what()); }
 Error as_error(std::string_view text) { return {static_cast<ErrorKind>(text.at(0) - '0'), std::string(text.substr(1))}; }
+
+// A new start would meet the same: a mistake, or numbers that are not finite. A lack of memory may be that of one machine.
+bool comes_again(const Error& why) {
+  const std::string_view text = why.what();
+  const bool lacks_memory = text.find(kOutOfMemory) != text.npos || text.find(kNoThread) != text.npos;
+  switch (why.kind()) {
+    case ErrorKind::usage:
+    case ErrorKind::data:
+    case ErrorKind::content: return true;
+    case ErrorKind::run: return !lacks_memory;
+    default: return false;
+  }
+}
 
 bool make_room(std::uint64_t bytes, std::vector<std::byte>& message) {
   if (bytes > kLongestMessage) return false;
@@ -253,12 +267,10 @@ void SocketGroup::await_last_words(Peer& peer) {
   while (!lost_ && !peer.ended) lock.wait(arrived_);
 }
 
-// A mistake that a new start would find again is this process's end too.
+// What a new start would meet again is this process's end too, with the same exit code.
 void SocketGroup::end_with(Peer& peer, const Error& why) {
+  if (!comes_again(why)) return lose(peer, std::string("it has ended: ") + why.what());
   const bool is_of_sample = why.kind() == ErrorKind::content;  // a bad one, which was to end the run
-  if (why.kind() != ErrorKind::usage && why.kind() != ErrorKind::data && !is_of_sample) {
-    return lose(peer, std::string("it has ended: ") + why.what());
-  }
   const Lock lock(mutex_);
   const ErrorKind kind = is_of_sample ? ErrorKind::data : why.kind();
   if (!lost_ && !peer.ended) lost_ = Error(kind, fmt::format("{} has ended: {}", name_of(peer), why.what()));

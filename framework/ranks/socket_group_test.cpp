@@ -160,8 +160,37 @@ TEST_F(SocketGroupTest, ABadSampleThatEndsOneEndsAllAsAMistakeOfTheData) {
   }
 }
 
+// A launcher once started such a run again and again: the others ended with the exit code of a lost rank.
+TEST_F(SocketGroupTest, NumbersThatAreNotFiniteInOneEndAllWithItsCode) {
+  const Error nan(ErrorKind::run, "step 3: loss is nan");
+  group(2).leave(&nan);
+  std::vector<std::byte> got;
+  const auto end_of = [&](int rank, int peer) {
+    try {
+      group(rank).receive(peer, 5, got);
+    } catch (const Error& error) {
+      return error;
+    }
+    return Error(ErrorKind::interrupted, "nothing was thrown");
+  };
+  const Error end = end_of(1, 2);
+  EXPECT_EQ(end.kind(), ErrorKind::run);
+  EXPECT_STREQ(end.what(), "rank 2 of 3 on c has ended: step 3: loss is nan");
+  group(1).leave(&end);
+  EXPECT_EQ(end_of(0, 1).kind(), ErrorKind::run);
+}
+
+// Another machine may have enough.
+TEST_F(SocketGroupTest, ALackOfMemoryInOneIsALossForTheOthers) {
+  const Error lack(ErrorKind::run, "stage 'batch': out of memory: 3 GiB are planned");
+  group(2).leave(&lack);
+  std::vector<std::byte> got;
+  EXPECT_EQ(message_of([&] { group(1).receive(2, 5, got); }),
+            "rank 2 of 3 on c is lost: it has ended: stage 'batch': out of memory: 3 GiB are planned");
+}
+
 TEST_F(SocketGroupTest, AllNameTheOneThatWasLostFirst) {
-  const Error broken(ErrorKind::run, "no data"), lost(ErrorKind::peer, "rank 2 of 3 on c is lost, as it says outside");
+  const Error broken(ErrorKind::device, "no data"), lost(ErrorKind::peer, "rank 2 of 3 on c is lost, as it says outside");
   group(2).leave(&broken);
   std::vector<std::byte> got;
   EXPECT_EQ(message_of([&] { group(1).receive(2, 5, got); }), "rank 2 of 3 on c is lost: it has ended: no data");

@@ -41,7 +41,7 @@ fs::path make_folder_of(const PreparedRun& run) {
 }  // namespace
 
 Run::~Run() {
-  const Error given_up(ErrorKind::run, "it was given up");
+  const Error given_up(ErrorKind::peer, "it was given up");
   run_.leave(&given_up);
   if (checkpointer_) checkpointer_->stop();  // it fetches from replicas
   barriers_.clear();
