@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 
@@ -224,6 +225,26 @@ TEST_F(AugmentTest, HugeShiftsOfHugeImagesFitIntoTheRecord) {
   const AugmentationRecord record = run(Augment(params_, context_), 0, 0, {1, most, 1}).record;
   EXPECT_EQ(record.x, (most - 8) / 2 + 7 + most);
   EXPECT_THROW(run(Augment(params_, context_), 0, 0, {1, most + 1, 1}), Error);
+}
+
+// The sum of such shifts once came back at the other side, as numbers of 16 bits do.
+TEST_F(AugmentTest, HugeShiftsOfSeveralStagesAddUp) {
+  params_.translate.x = {Augment::kLargest, Augment::kLargest};
+  params_.border = "edge";
+  const Augment stage(params_, context_);
+  Sample sample;
+  sample.reset({0, 0, 0, 0}, {});
+  const Image image = sample.new_image(kShape);
+  for (int at = 0; at < kShape.height * kShape.width; ++at) image.data[at] = static_cast<std::uint8_t>(at % kShape.width);
+  sample.set_image(image);
+  for (int times = 0; times < 3; ++times) {
+    Draw draw(context_.seed, sample.key, hash_text(context_.name));
+    const_cast<Augment&>(stage).process(sample, draw);
+  }
+  apply_pending(sample, kShape);
+  const std::uint8_t* const shown = sample.image().data;
+  EXPECT_TRUE(std::all_of(shown, shown + kShape.bytes(), [](std::uint8_t pixel) { return pixel == 0; }))
+      << "the left edge: " << fmt::format("{}", fmt::join(shown, shown + kShape.width, " "));
 }
 
 TEST_F(AugmentTest, ReadsItsTable) {

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <limits>
 
 #include "millrace/error.h"
+#include "millrace/util/centre.h"
 
 namespace millrace {
 
@@ -31,6 +34,18 @@ bool shows_outside(const Sample& sample, ImageShape window) {
   };
   return leaves(record.x, record.step_x, window.width, image.width) ||
          leaves(record.y, record.step_y, window.height, image.height);
+}
+
+// Whether the record can still take what is drawn: its coordinates have 16 bits, and those of its target have too.
+bool has_room(const Sample& sample, const Geometry::Placement& placement, ImageShape window) {
+  const AugmentationRecord& record = sample.record;
+  const ImageShape image = sample.image().shape;
+  const auto farthest = [&](int at, int extent, int shown, double shift) {
+    return std::abs(at) + (sample.windowed ? 0 : std::abs(centred(extent, shown))) + shown + std::abs(shift);
+  };
+  const double most = std::max(farthest(record.x, image.width, window.width, placement.dx),
+                               farthest(record.y, image.height, window.height, placement.dy));
+  return most * sample.target_spec().scale <= std::numeric_limits<std::int16_t>::max();
 }
 
 }  // namespace
@@ -105,7 +120,8 @@ void Geometry::place(Sample& sample, const Placement& placement, ImageShape wind
   }
   AugmentationRecord& record = sample.record;
   const bool is_other = record.border != outside_.border || !std::equal(outside_.fill, outside_.fill + 4, record.fill);
-  if (is_other && shows_outside(sample, window)) execute_pending(sample, window);  // what is filled already stays as it is
+  const bool is_filled = is_other && shows_outside(sample, window);  // what is filled already stays as it is
+  if (is_filled || !has_room(sample, placement, window)) execute_pending(sample, window);
   place_window(sample, window);
   record.border = outside_.border;
   std::copy(std::begin(outside_.fill), std::end(outside_.fill), std::begin(record.fill));
