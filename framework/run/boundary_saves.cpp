@@ -64,8 +64,8 @@ void BoundarySaves::checkpoint(std::uint64_t done, bool best, const Observers::W
     for (RequestEvent& request : asked) run_.requests().refuse(std::move(request), "the run writes no checkpoints");
     return;
   }
-  const bool must_be = best || stop_.found() || done == run_.steps().end || !asked.empty();
-  if (checkpointed_ != done && (must_be || (is_due(done) && !leaves_out()))) {
+  const bool must_be = stop_.found() || done == run_.steps().end || !asked.empty();
+  if (best || (checkpointed_ != done && (must_be || (is_due(done) && !leaves_out())))) {
     run_.doing(fmt::format("the checkpoint after step {}", done));
     RunState now = state();
     run_.observers().flush(waiting);  // what it stands behind is written down

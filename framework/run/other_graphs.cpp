@@ -137,14 +137,13 @@ void OtherGraphs::run_closing(const std::optional<Best>& best, bool ends) {
   left_.insert(left_.begin(), left.begin(), left.end());
 }
 
-void OtherGraphs::run_ends(std::uint64_t done, const std::optional<Best>& best) {
+void OtherGraphs::run_ends(std::uint64_t done) {
   std::vector<std::size_t> last;  // those that evaluate the last weights
   for (std::size_t g = 1; g < every_.size(); ++g) {
     const bool has_run = is_due(g, done) && std::ranges::find(left_, g) == left_.end();
     if (is_end(g) && !has_run) (is_closing(g) ? closing_ : last).push_back(g);
   }
   if (!last.empty()) run(last);
-  run_closing(best, true);
 }
 
 void OtherGraphs::run(const std::vector<std::size_t>& graphs, bool exchanges) {

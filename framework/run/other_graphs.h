@@ -36,8 +36,8 @@ class OtherGraphs {
   // `ends`: so does the run, and graphs whose stages write files about predictions run once more where there are better weights:
   // the files belong to the weights that are used afterwards.
   void run_closing(const std::optional<Best>& best, bool ends);
-  // Those with every = "end", where a run ends before its last step in good order.
-  void run_ends(std::uint64_t done, const std::optional<Best>& best);
+  // Those with every = "end", where a run ends before its last step in good order. Closing ones wait for run_closing().
+  void run_ends(std::uint64_t done);
   // The main graph, where it does not train.
   void run_main();
 

@@ -105,7 +105,8 @@ void Training::train() {
   if (!saves_.has_checkpoint(done)) checkpoint(done, false);
 }
 
-// What [stop] or an observer ends is over, so it is evaluated as at its last step. What a signal ends will go on.
+// What [stop] or an observer ends is over, so it is evaluated as at its last step, and may be the best there. What a signal ends
+// will go on.
 void Training::close(std::uint64_t done) {
   if (stop_.found()->signal != 0 || done == 0) return;
   if (done > run_.steps().first) {
@@ -116,9 +117,14 @@ void Training::close(std::uint64_t done) {
     run_.observers().flush(waiting());
   }
   stop_.begin_closing();
-  run_others([&] { others_.run_ends(done, better_than(done)); });
+  run_others([&] { others_.run_ends(done); });
+  look_at_numbers();
+  const bool is_best = rules_.conclude(done, false);
+  saves_.save_best(is_best);
+  run_others([&] { others_.run_closing(better_than(done), true); });
   stop_.end_closing();
   look_at_numbers();
+  if (is_best) checkpoint(done, true);
 }
 
 void Training::restore(const RunState& state) {

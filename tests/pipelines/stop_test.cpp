@@ -153,6 +153,29 @@ TEST(Best, IsTheSameWithTwoProcesses) {
   EXPECT_TRUE(equal(best("1"), best("2")));
 }
 
+// It was once in no file: only the passes at boundaries said what is best. The run stops at an epoch's end, where a checkpoint is
+// already written when the last pass says that it is the best one.
+TEST(Best, IsWhatTheLastPassOfARunThatStopsFinds) {
+  const TemporaryFolder folder;
+  for (const std::string every : {"never", "epoch"}) {
+    const std::string runs = folder / every;
+    std::vector<std::string> set = kStandsStill;
+    set.insert(set.end(), {"stop.figure=train.loss", "stop.patience=1", "validate.every=end", "run.best=validate.loss",
+                           "checkpoint.every=" + every});
+    const Outcome outcome = run(runs, set);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const auto pass = events(outcome, "validate");
+    ASSERT_EQ(pass.size(), 1U);
+    EXPECT_LT(pass[0].at("step"), 200) << "it stops";
+    ASSERT_FALSE(find_file(runs, "best.safetensors").empty()) << every << outcome.err;
+    EXPECT_TRUE(equal(tensors(runs, "best.safetensors"), tensors(runs, "weights.safetensors"))) << every;
+    if (every == "never") continue;
+    const std::string best = find_file(runs, "best"), latest = find_file(runs, "latest");
+    ASSERT_FALSE(best.empty()) << outcome.err;
+    EXPECT_EQ(read_file(best), read_file(latest));
+  }
+}
+
 TEST(TriedBefore, ChangesNoBitAndTellsNothing) {
   const TemporaryFolder folder;
   const Outcome with = run(folder / "with", {"run.epochs=1"});
