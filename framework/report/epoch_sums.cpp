@@ -40,6 +40,20 @@ std::vector<double> GraphSums::class_matrix() const {
 void EpochSums::add(std::string_view graph, std::uint64_t epoch, const GraphSums& step) {
   const Lock lock(mutex_);
   epochs_[{std::string(graph), epoch}].add(step);
+  added_.notify_all();
+}
+
+std::uint64_t EpochSums::steps_of(std::string_view graph, std::uint64_t epoch) const {
+  const auto found = epochs_.find({std::string(graph), epoch});
+  return found == epochs_.end() ? 0 : found->second.steps;
+}
+
+std::uint64_t EpochSums::await(std::string_view graph, std::uint64_t epoch, std::uint64_t steps,
+                               std::chrono::milliseconds most) const {
+  const auto end = std::chrono::steady_clock::now() + most;
+  Lock lock(mutex_);
+  while (steps_of(graph, epoch) < steps && lock.wait_until(added_, end)) continue;
+  return steps_of(graph, epoch);
 }
 
 GraphSums EpochSums::of(std::string_view graph, std::uint64_t epoch) const {

@@ -1,6 +1,8 @@
 // What the steps of each graph have measured, added up over an epoch.
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -42,6 +44,8 @@ class EpochSums {
   GraphSums of(std::string_view graph, std::uint64_t epoch) const;
   void restore(std::string_view graph, std::uint64_t epoch, GraphSums sums);  // of a run that goes on
   void forget(std::string_view graph, std::uint64_t epoch);
+  // Waits until so many steps of the epoch are there, but no longer than `most`. Returns how many are.
+  std::uint64_t await(std::string_view graph, std::uint64_t epoch, std::uint64_t steps, std::chrono::milliseconds most) const;
 
   // What an earlier pass of the graph has measured, which was stopped or tried, is forgotten. All processes call it, and in none
   // of them the graph runs.
@@ -49,8 +53,11 @@ class EpochSums {
   std::uint64_t passes(std::string_view graph) const;  // that have begun
 
  private:
+  std::uint64_t steps_of(std::string_view graph, std::uint64_t epoch) const MILLRACE_REQUIRES(mutex_);
+
   const std::optional<Shape> output_;
   mutable Mutex mutex_;
+  mutable std::condition_variable added_;
   std::map<std::pair<std::string, std::uint64_t>, GraphSums> epochs_ MILLRACE_GUARDED_BY(mutex_);
   std::map<std::string, std::uint64_t, std::less<>> passes_ MILLRACE_GUARDED_BY(mutex_);  // by graph
 };

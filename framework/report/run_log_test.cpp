@@ -150,6 +150,23 @@ TEST(RunLog, APassThatWasStoppedLeavesNothingToTheNext) {
   EXPECT_EQ(epochs.of("validate", 0).sums.loss(), 4);
 }
 
+// It once looked 5,000 times a second, and copied a matrix of classes each time.
+TEST(RunLog, OneThatWaitsForStepsIsWokenByTheLastOfThem) {
+  Log run;
+  const EpochSums& epochs = run.log.found().epochs;
+  constexpr auto kAMoment = std::chrono::milliseconds(1), kForever = std::chrono::milliseconds(600'000);
+  run.log.report(validated(0, 5));
+  EXPECT_EQ(epochs.await("validate", 0, 1, kForever), 1U);
+  EXPECT_EQ(epochs.await("validate", 0, 2, kAMoment), 1U) << "it waits no longer than that";
+  EXPECT_EQ(epochs.await("validate", 1, 1, kAMoment), 0U);
+  std::thread reports([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    run.log.report(validated(1, 2));
+  });
+  EXPECT_EQ(epochs.await("validate", 0, 2, kForever), 2U);
+  reports.join();
+}
+
 // Rank 0 has done a step of the first pass before it stopped, and rank 1 has not.
 TEST(RunLog, StepsOfTwoPassesAreNotAddedUp) {
   Log run;

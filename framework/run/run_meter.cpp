@@ -13,7 +13,8 @@
 namespace millrace {
 namespace {
 
-constexpr auto kPause = std::chrono::microseconds(200);  // of one that waits for reports
+constexpr auto kPause = std::chrono::microseconds(200);  // of one that waits for what observers hear of a step
+constexpr auto kLook = std::chrono::milliseconds(50);    // at which one that waits for reports looks whether they still come
 
 // Another loss, which --allow-change allows, may have other sums.
 bool are_sums_of(const Loss* loss, const StepSums& sums) {
@@ -159,20 +160,17 @@ std::string RunMeter::left_out_text(const std::string& graph) const {
 // The last reports are a matter of microseconds. A stage that never makes them must not keep the run.
 GraphSums RunMeter::await_reports(const std::string& graph, std::uint64_t epoch, std::uint64_t steps) {
   const double patience = run_.options().report_patience;
+  const EpochSums& epochs = run_.found().epochs;
   WaitedTime waited;
-  GraphSums sums = run_.found().epochs.of(graph, epoch);
-  while (reported_ && sums.steps < steps) {
-    if (progress_.is_drained()) break;
-    if (waited.look() > patience) {
-      run_.log().warn(fmt::format("[{}]: {} of {} steps of epoch {} were reported within {} s; figures leave out the others",
-                                  graph, sums.steps, steps, epoch + 1, patience));
-      reported_ = sums.steps > 0;
-      break;
-    }
-    std::this_thread::sleep_for(kPause);
-    sums = run_.found().epochs.of(graph, epoch);
+  std::uint64_t there = 0;
+  while (reported_ && (there = epochs.await(graph, epoch, steps, kLook)) < steps && !progress_.is_drained()) {
+    if (waited.look() <= patience) continue;
+    run_.log().warn(fmt::format("[{}]: {} of {} steps of epoch {} were reported within {} s; figures leave out the others", graph,
+                                there, steps, epoch + 1, patience));
+    reported_ = there > 0;
+    break;
   }
-  return sums;
+  return epochs.of(graph, epoch);
 }
 
 // What a device computes beside a step's loss, such as the norm of its gradients, may come after it.
@@ -194,9 +192,8 @@ void RunMeter::await_steps(std::uint64_t done) {
 void RunMeter::await_others(const std::string& graph, std::uint64_t epoch, std::uint64_t steps) {
   const auto await_here = [&] {
     WaitedTime waited;
-    while (run_.found().epochs.of(graph, epoch).steps < steps && waited.look() < run_.options().report_patience) {
-      std::this_thread::sleep_for(kPause);
-    }
+    const EpochSums& epochs = run_.found().epochs;
+    while (epochs.await(graph, epoch, steps, kLook) < steps && waited.look() < run_.options().report_patience) continue;
   };
   const bool is_first = run_.options().is_first();
   if (!is_first) await_here();                 // then its reports are on their way
