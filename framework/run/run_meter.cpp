@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
-#include <memory>
 #include <thread>
+#include <utility>
 
 #include "base/waited_time.h"
+#include "checkpoint/changes.h"
 #include "memory_limits/limit.h"
 #include "millrace/loss.h"
 
@@ -16,11 +18,13 @@ namespace {
 constexpr auto kPause = std::chrono::microseconds(200);  // of one that waits for what observers hear of a step
 constexpr auto kLook = std::chrono::milliseconds(50);    // at which one that waits for reports looks whether they still come
 
-// Another loss, which --allow-change allows, may have other sums.
-bool are_sums_of(const Loss* loss, const StepSums& sums) {
-  if (loss == nullptr) return false;
-  const std::size_t named = loss->info().sums.size();
-  return loss->info().class_matrix ? sums.values.size() > named : sums.values.size() == named;
+// Whether the resumed run has the loss of its checkpoint: --allow-change allows another one, whose sums are no part of these.
+bool has_loss_of_checkpoint(const PreparedRun& run) {
+  const std::string graph = run.main().plan().name + ".";
+  const auto is_of_loss = [&](const Difference& each) {
+    return each.key.starts_with(graph) && (each.key + ".").find(".loss.") != std::string::npos;
+  };
+  return std::ranges::none_of(compare_with_checkpoint(*run.resume_point, run.record(), run.pipeline).differences, is_of_loss);
 }
 
 }  // namespace
@@ -52,13 +56,16 @@ bool RunMeter::restore(const RunState& state) {
   seconds_before_ = epoch.seconds;
   training_.set(epoch.seconds);
   if (epoch.steps == 0) return is_over;  // no stage reports them
-  std::shared_ptr<const Loss> loss;      // of the steps that the epoch still has, if there are any
-  if (is_over) loss = main.loss();
-  if (!are_sums_of(loss.get(), epoch.sums)) loss = nullptr;
   samples_before_ = epoch.samples;
-  run_.found().epochs.restore(
-      main.plan().name, state.epoch,
-      {.loss = std::move(loss), .sums = epoch.sums, .samples = epoch.samples, .steps = steps, .stream_hash = epoch.stream_hash});
+  GraphSums sums{.loss = nullptr, .sums = {}, .samples = epoch.samples, .steps = steps, .stream_hash = epoch.stream_hash};
+  if (has_loss_of_checkpoint(run_.prepared)) {
+    sums.sums = epoch.sums;
+    if (is_over) sums.loss = main.loss();  // else the steps that the epoch still has bring it
+  } else if (run_.options().is_first()) {
+    run_.log().warn(fmt::format("[{}]: the loss is another one than before: figures of epoch {} leave out its first {} step{}",
+                                main.plan().name, state.epoch + 1, steps, steps == 1 ? "" : "s"));
+  }
+  run_.found().epochs.restore(main.plan().name, state.epoch, std::move(sums));
   return is_over;
 }
 
