@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -95,7 +96,7 @@ RunResult Run::train() {
   const fs::path folder = make_folder_of(run_);
   ResumePoint* const from = run_.resume_point ? &*run_.resume_point : nullptr;
   RunLog& log = run_.audience.log();
-  run_.audience.observers().restart_clock(from != nullptr ? from->checkpoint.state.seconds : 0);
+  run_.audience.observers().restart_clock(std::max(seconds_, from != nullptr ? from->checkpoint.state.seconds : 0));
   make_writers(folder);
   log.set_folder(folder);
   keep_pipeline(run_.resolved(), from != nullptr, log);

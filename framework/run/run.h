@@ -19,7 +19,8 @@ namespace millrace {
 // Uses up what was prepared, which outlives it.
 class Run {
  public:
-  explicit Run(PreparedRun& prepared) : run_(prepared) {}
+  // `seconds`: that the run has taken already, with a branch of it that was abandoned.
+  explicit Run(PreparedRun& prepared, double seconds = 0) : run_(prepared), seconds_(seconds) {}
   ~Run();
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -48,6 +49,7 @@ class Run {
   std::filesystem::path folder() const { return run_.audience.log().output_folder(); }
 
   PreparedRun& run_;
+  const double seconds_;
   const std::time_t began_ = std::time(nullptr);
   std::unique_ptr<WeightsWriter> weights_;              // null: there is no network
   std::unique_ptr<Checkpointer> checkpointer_;          // null: the run has no checkpoints

@@ -185,6 +185,11 @@ TEST_F(NotFinite, TheRunGoesBackWithASmallerRateUntilItMayNoMore) {
   ASSERT_EQ(rates.size(), 3U);
   EXPECT_NEAR(rates[1], 0.5 * rates[0], 1e-12);
   EXPECT_NEAR(rates[2], 0.25 * rates[0], 1e-12);
+  double before = 0;  // it was once that of the checkpoint again, so that [stop] max_time did not count what was abandoned
+  for (const auto& step : events(outcome, "step")) {
+    EXPECT_GE(step.at("elapsed_seconds"), before) << step.dump();
+    before = step.at("elapsed_seconds");
+  }
 }
 
 // The newest one may hold what has gone wrong already.
