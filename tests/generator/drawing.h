@@ -33,8 +33,9 @@ class GraphTable {
 };
 
 void add_source(Drawing& drawing, GraphTable& graph);
-// From the source to images of the network's size, or larger ones. `trains`: random stages may be among them.
-void add_data_stages(Drawing& drawing, GraphTable& graph, bool trains);
+// From the source to images of the network's size, or larger ones. `name`: of the graph, for files of its own. `trains`: random
+// stages may be among them.
+void add_data_stages(Drawing& drawing, GraphTable& graph, const std::string& name, bool trains);
 Value drawn_loss(Drawing& drawing);
 void add_training(Drawing& drawing, GraphTable& graph);
 void add_sinks(Drawing& drawing, GraphTable& graph);

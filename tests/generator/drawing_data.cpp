@@ -268,12 +268,12 @@ void add_source(Drawing& drawing, GraphTable& graph) {
   graph.add(source.type, std::move(source.table));
 }
 
-void add_data_stages(Drawing& drawing, GraphTable& graph, bool trains) {
+void add_data_stages(Drawing& drawing, GraphTable& graph, const std::string& name, bool trains) {
   Draw& draw = drawing.draw;
   Meanings cache;
   cache["*.memory"] = one_of({"1 MiB", "20 KB", "1 GiB"});
-  cache["cache.file"] = one_of({"pixels.bin"});
-  cache["cache_encoded.file"] = one_of({"encoded.bin"});
+  cache["cache.file"] = one_of({name + "-pixels.bin"});
+  cache["cache_encoded.file"] = one_of({name + "-encoded.bin"});
   if (draw.chance(0.1)) graph.add("cache_encoded", drawing.table("cache_encoded", cache));
   add_decoding(drawing, graph, trains);
   bool on_device = false;  // then no stage after it may change pixels

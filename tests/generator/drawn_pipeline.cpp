@@ -181,13 +181,13 @@ DrawnPipeline drawn_pipeline(std::uint64_t seed, std::uint64_t number, const Reg
   drawn.pipeline.set("network", std::move(use));
   GraphTable train;
   add_source(drawing, train);
-  add_data_stages(drawing, train, true);
+  add_data_stages(drawing, train, "train", true);
   add_training(drawing, train);
   drawn.pipeline.set("train", train.finish({}));
   if (!draw.chance(0.75)) return drawn;
   GraphTable validate;
   add_source(drawing, validate);
-  add_data_stages(drawing, validate, draw.chance(0.2));
+  add_data_stages(drawing, validate, "validate", draw.chance(0.2));
   add_sinks(drawing, validate);
   Value keys;
   static const std::vector<std::string> kEvery = {"epoch", "2 steps", "0.5 epochs", "end"};

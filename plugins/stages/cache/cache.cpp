@@ -44,8 +44,7 @@ Cache::Cache(const Params& params, const DataContext& context)
       fingerprint_(context.fingerprint),
       window_(context.window),
       on_device_(params.device),
-      run_(context.run),
-      alone_(context.group == nullptr),
+      site_(context),
       path_(params.file) {
   if (!params.memory.empty() || path_.empty()) {
     budget_ = budget_of(params.memory.empty() ? kDefaultMemory : params.memory);
@@ -56,18 +55,37 @@ Cache::Cache(const Params& params, const DataContext& context)
 void Cache::open() {
   if (path_.empty() || owned_reader_ || writer_) return;
   if (fingerprint_ == 0) fail(ErrorKind::usage, "file: this source cannot tell whether its data has changed; use `memory`");
+  claim_.emplace(path_, site_);
   std::string why;
   owned_reader_ = CacheReader::open(path_, fingerprint_, why);
-  if (!why.empty() && run_) run_->warn(fmt::format("cache file '{}' is written again: {}", path_, why));
+  if (!why.empty() && site_.run) site_.run->warn(fmt::format("cache file '{}' is written again: {}", path_, why));
   reader_ = owned_reader_.get();
-  if (!owned_reader_ && !alone_) {
-    fail(ErrorKind::usage, "file '{}' is not there yet, and several processes would write it: make it by a run of one process",
+  if (!owned_reader_ && site_.group != nullptr) {  // two epochs, as one may drop samples
+    fail(ErrorKind::usage,
+         "file '{}' is not there yet, and several processes would write it: make it by a run of one process and two epochs",
          path_);
   }
   if (!owned_reader_) writer_ = std::make_unique<CacheWriter>(path_, fingerprint_);
 }
 
+// What has lacked samples in the first pass, bad ones or those of a batch that was dropped, and needs none of them any more.
+Cache::~Cache() {
+  if (!writer_ || !has_second_pass_) return;
+  try {
+    writer_->finish();
+  } catch (const Error& error) {
+    if (site_.run) site_.run->warn(error.what());
+  }
+}
+
+void Cache::note_pass(const SampleKey& key) {
+  if (!writer_ || key.attempt > 0 || is_dry_run()) return;
+  std::uint64_t first = kNone;
+  if (!first_asked_.compare_exchange_strong(first, key.position) && first == key.position) has_second_pass_ = true;
+}
+
 bool Cache::fetch(Sample& sample) {
+  note_pass(sample.key);
   if (const CacheReader* reader = reader_.load(std::memory_order_acquire)) {
     const CacheReader::Found found = reader->find(sample.key.index);
     if (read_entry(found.entry, sample)) {
@@ -83,18 +101,18 @@ bool Cache::fetch(Sample& sample) {
 void Cache::name_damage(std::uint64_t index) {
   constexpr std::size_t kMost = 5;
   const std::lock_guard lock(mutex_);
-  if (!run_ || damaged_.size() > kMost || !damaged_.insert(index).second) return;
-  run_->warn(damaged_.size() > kMost
-                 ? fmt::format("cache file '{}': further images are damaged in it; remove it, and look at its disk", path_)
-                 : fmt::format("cache file '{}': the image of sample {} is damaged in it, and is read again from its source",
-                               path_, index));
+  if (!site_.run || damaged_.size() > kMost || !damaged_.insert(index).second) return;
+  site_.run->warn(damaged_.size() > kMost
+                      ? fmt::format("cache file '{}': further images are damaged in it; remove it, and look at its disk", path_)
+                      : fmt::format("cache file '{}': the image of sample {} is damaged in it, and is read again from its source",
+                                    path_, index));
 }
 
 // As where two graphs read other parts of one listing into a file of one name: the one that ended last has written it.
 void Cache::count_missing() {
   constexpr int kEnough = 32;
-  if (writer_ || !owned_reader_ || run_ == nullptr || is_of_use_ || ++missing_ != kEnough) return;
-  run_->warn(
+  if (writer_ || !owned_reader_ || site_.run == nullptr || is_of_use_ || ++missing_ != kEnough) return;
+  site_.run->warn(
       fmt::format("cache file '{}' has none of the first {} images: it was written by another graph, or for another part of the "
                   "data, and is of no use here; give each graph a file of its own, or remove it",
                   path_, kEnough));
@@ -118,8 +136,8 @@ void Cache::process(Sample& sample, Draw&) {
       memory_->keep(sample.key.index, place);
     }
   }
-  const bool comes_again = run_ && run_->is_dry_run();  // and would look like the second pass, before which all was written
-  if (writer_ && !comes_again && !reader_.load(std::memory_order_relaxed)) write(sample);
+  // What comes again would look like the second pass, before which all was written.
+  if (writer_ && !is_dry_run() && !reader_.load(std::memory_order_relaxed)) write(sample);
 }
 
 void Cache::write(const Sample& sample) {
@@ -131,7 +149,7 @@ void Cache::write(const Sample& sample) {
   if (!writer_->finish()) return;  // somebody else does
   std::string why;
   owned_reader_ = CacheReader::open(path_, fingerprint_, why);
-  if (!why.empty() && run_) run_->warn(fmt::format("cache file '{}' is not used in this run: {}", path_, why));
+  if (!why.empty() && site_.run) site_.run->warn(fmt::format("cache file '{}' is not used in this run: {}", path_, why));
   reader_.store(owned_reader_.get(), std::memory_order_release);
 }
 

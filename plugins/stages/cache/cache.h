@@ -3,11 +3,13 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 
 #include "cache_file.h"
 #include "entry.h"
+#include "file_claim.h"
 #include "memory_store.h"
 #include "millrace/stage.h"
 #include "millrace/util/sample_cache.h"
@@ -36,12 +38,13 @@ namespace millrace {
 // Memory fills up to its budget and then stays as it is: under shuffling every sample is as likely to be wanted as any other, so
 // nothing is thrown out for another. What does not fit is read as if there were no cache.
 // The file is written while the first epoch runs, under a temporary name, and gets its own when every sample is in it or a second
-// epoch begins; a later run with the same listing (sizes and modification times) and the same stages before the cache, of the
-// same versions, reads it instead. Of anything else in its place a new one is made. What a file lacks (samples that were bad) is
-// read as ever, and so is what is damaged in it or cannot be read of it, which a warning names once: each entry has a checksum.
-// Graphs that read different parts of a listing need a file each: of one, a warning says that it has none of the first samples.
-// Samples are kept by index, with the hash of their encoded bytes: an epoch's stream hash is the same with and without a cache.
-// Bad samples are not kept: they are read, and counted, again. Threading: parallel; finding a sample takes no lock, and
+// epoch begins, of which no sample may come here where all are in memory: then at the end. A later run with the same listing
+// (sizes and modification times) and the same stages before the cache, of the same versions, reads it instead. Of anything else
+// in its place a new one is made. What a file lacks (samples that were bad) is read as ever, and so is what is damaged in it or
+// cannot be read of it, which a warning names once: each entry has a checksum. Each cache of a run needs a file of its own: a
+// second one is ErrorKind::usage. Of a file that has none of the first samples, as one of another part of the listing, a warning
+// says so. Samples are kept by index, with the hash of their encoded bytes: an epoch's stream hash is the same with and without a
+// cache. Bad samples are not kept: they are read, and counted, again. Threading: parallel; finding a sample takes no lock, and
 // keeping one takes none but when a block of memory is full. Errors: random changes before a cache would be frozen:
 // ErrorKind::usage when a sample with draws arrives. Images that do not fit on a device: ErrorKind::usage, from the device. A
 // stage after that changes them: ErrorKind::usage, before the run where its SampleTransform::changes_pixels() says so, else from
@@ -56,6 +59,7 @@ class Cache : public SampleTransform, public SampleCache {
   static constexpr const char* kDefaultMemory = "1 GiB";  // where neither is said
 
   Cache(const Params& params, const DataContext& context);
+  ~Cache() override;
   void open() override;
   void process(Sample& sample, Draw& draw) override;
   bool fetch(Sample& sample) override;
@@ -70,13 +74,15 @@ class Cache : public SampleTransform, public SampleCache {
   std::uint64_t fingerprint_;
   ImageShape window_;
   bool on_device_;
-  RunServices* run_;
-  const bool alone_;  // no other process takes part in the run
+  const StageSite site_;
+  bool is_dry_run() const { return site_.run != nullptr && site_.run->is_dry_run(); }  // whose samples come again
+  void note_pass(const SampleKey& key);
   void write(const Sample& sample);
   void count_missing();
   void name_damage(std::uint64_t index);
 
   std::string path_;
+  std::optional<FileClaim> claim_;  // from open() on
   std::unique_ptr<MemoryStore> memory_;
   std::unique_ptr<CacheReader> owned_reader_;
   std::atomic<CacheReader*> reader_{nullptr};  // of owned_reader_, when that is ready
@@ -84,6 +90,8 @@ class Cache : public SampleTransform, public SampleCache {
   std::atomic<int> missing_{0};                // samples that it has not had, as long as it had none
   std::unique_ptr<CacheWriter> writer_;
   std::atomic<std::uint64_t> first_position_{kNone};  // of the pass during which the file is written
+  std::atomic<std::uint64_t> first_asked_{kNone};     // likewise, of what fetch() was asked for
+  std::atomic<bool> has_second_pass_{false};
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
   std::mutex mutex_;
   std::set<std::uint64_t> damaged_;  // entries of the file that were named; under mutex_

@@ -260,6 +260,30 @@ TEST_F(CacheFileTest, IsFinishedWithoutBadSamplesWhenASecondPassBegins) {
   EXPECT_FALSE(fetch(cache, 4));
 }
 
+// As where a batch that is not full is dropped: what was read in the first pass comes from memory in the second.
+TEST_F(CacheFileTest, IsFinishedAtTheEndWhereMemoryHasAllOfASecondPass) {
+  params_.memory = "1 MiB";
+  const auto pass_of = [&](ImageCache& cache) {
+    Draw draw(1, {}, 0);
+    for (std::uint64_t index = 0; index < 4; ++index) {
+      sample_.reset({.epoch = 0, .position = index, .index = index}, {});
+      if (cache.fetch(sample_)) continue;
+      fill(index);
+      static_cast<SampleTransform&>(cache).process(sample_, draw);
+    }
+  };
+  for (const int passes : {1, 2}) {
+    ImageCache cache(params_, context_);
+    cache.open();
+    for (int times = 0; times < passes; ++times) pass_of(cache);
+    EXPECT_FALSE(fs::exists(params_.file));
+  }
+  ImageCache later(params_, context_);
+  later.open();
+  for (std::uint64_t index = 0; index < 5; ++index) EXPECT_EQ(fetch(later, index), index < 4);
+  EXPECT_TRUE(run_.warnings().empty());
+}
+
 // In a pass without shuffling its place is bad in each pass, and no first attempt for it ever comes.
 TEST_F(CacheFileTest, IsFinishedInASecondPassAlthoughTheFirstToComeWasAReplacement) {
   ImageCache cache(params_, context_);
@@ -294,22 +318,23 @@ TEST_F(CacheFileTest, IsMadeAnewWhenTheDataChanged) {
 
 TEST_F(CacheFileTest, NeverTrustsADamagedFile) {
   write_file();
+  const auto expect_nothing_of_it = [&](std::uint64_t where) {
+    ImageCache cache(params_, context_);
+    cache.open();
+    EXPECT_FALSE(fetch(cache, 0)) << where;
+  };
   const auto size = fs::file_size(params_.file);
   for (const std::uint64_t at : {std::uint64_t{7}, std::uint64_t{20}, std::uint64_t{30}, size - 3}) {
     std::fstream file(params_.file, std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(static_cast<std::streamoff>(at));
     file.put('\x7f');
     file.close();
-    ImageCache cache(params_, context_);
-    cache.open();
-    EXPECT_FALSE(fetch(cache, 0)) << at;
+    expect_nothing_of_it(at);
     write_file();
   }
   for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{10}, size - 1}) {
     fs::resize_file(params_.file, bytes);
-    ImageCache cache(params_, context_);
-    cache.open();
-    EXPECT_FALSE(fetch(cache, 0)) << bytes;
+    expect_nothing_of_it(bytes);
     write_file();
   }
 }
@@ -346,7 +371,11 @@ TEST_F(CacheFileTest, WhatKilledRunsHaveLeftOfAFileGoesWhenItIsWrittenAgain) {
   std::ofstream(other) << "MRCACHE4";
   const fs::path owns[] = {params_.file + ".part", params_.file + ".copy.part", params_.file + ".4711-0.part.txt"};
   for (const fs::path& own : owns) std::ofstream(own) << "a user's";
-  ImageCache one(params_, context_), another(params_, context_);
+  testkit::RecordedRun another_run;
+  ImageCache one(params_, context_);
+  context_.run = &another_run;
+  ImageCache another(params_, context_);
+  context_.run = &run_;
   one.open();
   EXPECT_FALSE(fs::exists(left));
   EXPECT_TRUE(fs::exists(other));
@@ -394,9 +423,35 @@ TEST_F(CacheFileTest, AFileThatSomebodyElseWritesUnderTheNextNameStaysWhole) {
   ::close(file);
 }
 
-// Such as those of training and validation, where a table was copied.
-TEST_F(CacheFileTest, TwoGraphsWithOneFileDoNotDisturbEachOther) {
+// Such as those of training and validation, where a table was copied: each run would write the file again.
+TEST_F(CacheFileTest, OneFileOfTwoCachesOfARunIsRefused) {
+  context_.graph = "train";
+  context_.name = "cache";
   ImageCache one(params_, context_);
+  one.open();
+  Cache::Params same = params_;
+  same.file = (folder_ / "deep" / "." / "set.cache").string();
+  context_.graph = "validate";
+  {
+    ImageCache another(same, context_);
+    EXPECT_EQ(error_of([&] { another.open(); }),
+              "file: '" + same.file + "' is that of [train.cache] too: give each cache a file of its own");
+  }
+  same.file += ".of_validate";
+  ImageCache own(same, context_);
+  own.open();
+  testkit::RecordedRun another_run;
+  context_.run = &another_run;
+  ImageCache of_another_run(params_, context_);
+  of_another_run.open();
+  context_.run = &run_;
+}
+
+// As runs do that begin at the same time.
+TEST_F(CacheFileTest, TwoRunsWithOneFileDoNotDisturbEachOther) {
+  testkit::RecordedRun another_run;
+  ImageCache one(params_, context_);
+  context_.run = &another_run;
   context_.fingerprint = 43;
   ImageCache another(params_, context_);
   one.open();
@@ -413,6 +468,8 @@ TEST_F(CacheFileTest, TwoGraphsWithOneFileDoNotDisturbEachOther) {
     EXPECT_TRUE(fetch(another, index));
   }
   EXPECT_TRUE(run_.warnings().empty());
+  EXPECT_TRUE(another_run.warnings().empty());
+  context_.run = &run_;
 }
 
 TEST_F(CacheFileTest, AFileOfAnotherGraphsSamplesIsNamed) {
