@@ -281,7 +281,9 @@ Predictor::Predictor(const Calibration& measured)
     part.simulated = simulate(part.graph, 1, steps_).images_per_second;
     rates.push_back(part.measured);
   }
-  if (rates.size() < 2 || simulated_ <= 0) fail(ErrorKind::usage, "too few steps were measured to predict anything of them");
+  if (rates.size() < 2 || simulated_ <= 0) {
+    fail(ErrorKind::usage, "too few steps were measured to predict anything of them: give more --seconds");
+  }
   band_ = band_of_mean(rates);
 }
 

@@ -43,6 +43,17 @@ TEST(Question, IsRefusedWithTheNearestKeyAndWhatWasExpected) {
   EXPECT_EQ(mistake_of("pack=256"), "--what-if: pack: the files are no JPEG or PNG images");
 }
 
+TEST(WhatIf, AsksForMoreTimeWhereTooFewStepsWereMeasured) {
+  Calibration measured = calibration();
+  measured.windows.resize(1);
+  try {
+    Predictor{measured};
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "too few steps were measured to predict anything of them: give more --seconds");
+  }
+}
+
 TEST(WhatIf, SaysTodayAsItWasMeasured) {
   const Predictor predictor(calibration());
   EXPECT_NEAR(predictor.measured(), 1000, 1);
