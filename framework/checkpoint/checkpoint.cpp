@@ -142,7 +142,8 @@ std::uint64_t write_checkpoint(const fs::path& folder, const Checkpoint& checkpo
   const fs::path path = folder / name, unfinished = folder / fmt::format(".{}.new", name), replaced = replaced_name(folder, name);
   std::error_code ignored, error;
   fs::remove_all(unfinished, ignored);
-  fs::create_directories(unfinished, error);
+  if (!fs::exists(folder, ignored)) make_folder(folder, error);  // a rescue, or one that was moved away
+  if (!error) fs::create_directory(unfinished, error);
   if (error) fail(ErrorKind::storage, "cannot make '{}': {}", unfinished.string(), error.message());
   std::uint64_t bytes = 0;
   try {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "files/durable.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -50,7 +51,7 @@ std::filesystem::path make_run_folder(const std::filesystem::path& parent, const
   namespace fs = std::filesystem;
   const fs::path base = parent / name;
   std::error_code error;
-  fs::create_directories(base, error);
+  make_folder(base, error);
   std::vector<RunName> there;
   std::error_code ignored;
   for (fs::directory_iterator entry(base, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
@@ -58,7 +59,9 @@ std::filesystem::path make_run_folder(const std::filesystem::path& parent, const
   }
   for (RunName run = next_run_name(std::time(nullptr), there); !error; ++run.number) {
     const fs::path folder = base / run.text();
-    if (fs::create_directory(folder, error)) return folder;
+    if (!fs::create_directory(folder, error)) continue;
+    sync_folder(base);  // what is synced in it later is not lost with its name
+    return folder;
   }
   fail(ErrorKind::usage, "the run folder cannot be made in '{}': {}; choose another with run.folder", base.string(),
        error.message());

@@ -1,4 +1,4 @@
-// Writes checkpoints in a row as two runs do, of which the second resumes the first, into FOLDER/run/checkpoints. After
+// Writes checkpoints in a row as two runs do, of which the second resumes the first, into FOLDER/run/TIME/checkpoints. After
 // each one that is announced it appends a mark to the log of fault_files.so. Usage: write_checkpoints FOLDER.
 #include <fmt/format.h>
 
@@ -9,6 +9,7 @@
 #include <string>
 
 #include "checkpoint/checkpoint_writer.h"
+#include "checkpoint/run_folder.h"
 
 namespace {
 
@@ -48,7 +49,7 @@ void write(const std::filesystem::path& folder) {
 int main(int argc, char** argv) {
   try {
     if (argc != 2) return 2;
-    write(std::filesystem::path(argv[1]) / "run" / "checkpoints");
+    write(millrace::make_run_folder(argv[1], "run") / "checkpoints");
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "write_checkpoints: {}\n", error.what());
