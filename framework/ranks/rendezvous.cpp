@@ -141,7 +141,10 @@ class AddressFile {
     const Socket file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));  // the key is in it
     const bool written = file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
                          ::fsync(file.get()) == 0 && ::rename(fresh.c_str(), path_.c_str()) == 0;
-    if (!written) fail(ErrorKind::run, "'{}' cannot be written: {}", path_.string(), std::strerror(errno));
+    const int cause = errno;
+    if (written) return;
+    ::unlink(fresh.c_str());
+    fail(ErrorKind::run, "'{}' cannot be written: {}", path_.string(), std::strerror(cause));
   }
   // False: it is not there yet.
   bool read(std::string& key, std::vector<Endpoint>& at) const {
