@@ -447,6 +447,7 @@ TEST_F(ShortFiles, NameAllClassesWhereAPartLacksOne) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(classes)) names.push_back(entry.path().filename().string());
   std::ranges::sort(names);
+  fs::create_directories(folder);
   for (const char* part : {"train", "val"}) fs::copy(classes, folder / part, fs::copy_options::recursive);
   fs::remove_all(folder / "val" / names[0]);
   const std::string all = fmt::format("data.classes=[\"{}\"]", fmt::join(names, "\", \""));
