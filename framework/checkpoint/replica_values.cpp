@@ -46,17 +46,25 @@ std::vector<std::vector<float>> copies_of(const ReplicaView& view, const std::st
   return view.group == nullptr ? copies : copies_of_all(copies, *view.group);
 }
 
-// Null for a copy that had not begun.
-const NamedTensor* saved_tensor(const TensorsByName& tensors, const std::string& name, const Shape& shape, bool may_be_missing,
-                                const std::string& path, const std::string& pipeline) {
-  const auto found = tensors.find(name);
-  if (found == tensors.end()) {
-    if (may_be_missing) return nullptr;
-    fail(ErrorKind::usage, "{}: the checkpoint '{}' has no '{}', which this network has", pipeline, path, name);
+// What is said of a checkpoint without a tensor of this name. Values are the network's, and all other states the optimizer's.
+std::string missing_text(const TensorsByName& tensors, const Parameter& parameter, const std::string& state,
+                         const std::string& name) {
+  if (state == kValue) return fmt::format("has no '{}', which this network has", name);
+  std::vector<std::string> kept;
+  const std::string prefix = parameter.name + "/";
+  for (auto tensor = tensors.lower_bound(prefix); tensor != tensors.end() && tensor->first.starts_with(prefix); ++tensor) {
+    if (tensor->first != prefix + std::string(kValue)) kept.push_back(tensor->first.substr(prefix.size()));
   }
-  if (found->second->shape == shape) return found->second;
-  fail(ErrorKind::usage, "{}: '{}' has shape {} in the checkpoint '{}', and {} in this network", pipeline, name,
-       to_string(found->second->shape), path, to_string(shape));
+  return fmt::format(
+      "is of another optimizer: of '{}' it keeps {}, and this run's optimizer needs its {}. Leave out --resume, and "
+      "--weights RUN begins a new run with the weights of this one",
+      parameter.name, kept.empty() ? "no state" : fmt::format("the {}", fmt::join(kept, ", ")), state);
+}
+
+void require_shape(const NamedTensor& tensor, const Shape& shape, const std::string& path, const std::string& pipeline) {
+  if (tensor.shape == shape) return;
+  fail(ErrorKind::usage, "{}: '{}' has shape {} in the checkpoint '{}', and {} in this network", pipeline, tensor.name,
+       to_string(tensor.shape), path, to_string(shape));
 }
 
 // The tensors of a checkpoint from which the values of each parameter are made: one, or a statistic of each replica.
@@ -128,10 +136,14 @@ void restore_values(const ReplicaView& view, const FoundCheckpoint& from, const 
     for (int p = 0; const Parameter& parameter : view.network.parameters) {
       for (const std::string& state : states) {
         if (!is_saved(*view.replicas[r], state, p)) continue;
-        const bool is_copy = std::ranges::find(view.copies, state) != view.copies.end();
-        const NamedTensor* tensor = saved_tensor(tensors, tensor_name(parameter, state, saved_replica),
-                                                 *view.replicas[r]->state_shape(state, p), is_copy, from.path.string(), pipeline);
-        if (tensor != nullptr) view.replicas[r]->write(state, p, tensor->values);
+        const std::string name = tensor_name(parameter, state, saved_replica), path = from.path.string();
+        const auto tensor = tensors.find(name);
+        if (tensor == tensors.end()) {
+          if (std::ranges::find(view.copies, state) != view.copies.end()) continue;  // it had not begun
+          fail(ErrorKind::usage, "{}: the checkpoint '{}' {}", pipeline, path, missing_text(tensors, parameter, state, name));
+        }
+        require_shape(*tensor->second, *view.replicas[r]->state_shape(state, p), path, pipeline);
+        view.replicas[r]->write(state, p, tensor->second->values);
       }
       ++p;
     }

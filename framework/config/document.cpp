@@ -130,7 +130,7 @@ std::optional<Value> read_chain(const std::string& path, const Position& at, con
   if (!extends) return document;
   if (extends->kind() != Value::Kind::text) {
     errors.add(extends->at(), fmt::format("'extends' must be text, the name of a file, found {}", found(*extends)));
-    return document;
+    return std::nullopt;
   }
   const std::optional<std::string> base_path = extended_file(path, *extends, errors);
   if (!base_path) return std::nullopt;

@@ -111,6 +111,16 @@ TEST_F(Document, SaysWhatIsMostOftenMeantByALineThatIsNoToml) {
   }
 }
 
+TEST_F(Document, ABaseFileIsNamedByText) {
+  for (const char* text : {"3", "['a', 'b']"}) {
+    write("a.toml", std::string("extends = ") + text + "\n[data]\npath = 'x'\n");
+    Diagnostics errors;
+    EXPECT_FALSE(read_document("a.toml", {}, errors)) << "what it lacks would be said to be missing";
+    EXPECT_EQ(errors.size(), 1U) << errors.text();
+    EXPECT_EQ(errors.text().find("a.toml:1:11: 'extends' must be text, the name of a file, found "), 0U) << errors.text();
+  }
+}
+
 TEST_F(Document, NamesAFileOfAnotherKind) {
   write("a.yaml", "data:\n  path: x\n");
   EXPECT_EQ(load("a.yaml"), "'a.yaml' is YAML, and a pipeline or a network is a TOML file, such as photos.toml");

@@ -2,9 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <concepts>
 #include <limits>
+#include <optional>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -176,6 +179,17 @@ std::string hint_for(const ParamInfo& info, const std::string& text) {
   return nearest ? fmt::format("; nearest is \"{}\"", *nearest) : "";
 }
 
+// The number that a text stands for, as ".5", "016" and a number in quotes do: TOML knows none of them.
+std::optional<Value> number_in(std::string_view text) {
+  const char* const end = text.data() + text.size();
+  std::int64_t whole = 0;
+  if (const auto read = std::from_chars(text.data(), end, whole); read.ec == std::errc() && read.ptr == end) return Value(whole);
+  double number = 0;
+  if (const auto read = std::from_chars(text.data(), end, number); read.ec == std::errc() && read.ptr == end)
+    return Value(number);
+  return std::nullopt;
+}
+
 template <class T>
 bool check(const ParamInfo& info, const Value& value, Diagnostics& errors) {
   if (Codec<T>::accepts(info, value)) return true;
@@ -186,7 +200,12 @@ bool check(const ParamInfo& info, const Value& value, Diagnostics& errors) {
   if (value.kind() == Value::Kind::real && std::isfinite(value.number()) && std::abs(value.number()) > kLargestNumber) {
     message += fmt::format(", beyond float32's largest, {:.3}", kLargestNumber);
   }
-  if (!info.choices.empty() && value.kind() == Value::Kind::text) message += hint_for(info, value.text());
+  const std::optional<Value> meant = value.kind() == Value::Kind::text ? number_in(value.text()) : std::nullopt;
+  if (meant && Codec<T>::accepts(info, *meant)) {
+    message += fmt::format("; write {}", to_toml(*meant));
+  } else if (!info.choices.empty() && value.kind() == Value::Kind::text) {
+    message += hint_for(info, value.text());
+  }
   errors.add(value.at(), std::move(message));
   return false;
 }

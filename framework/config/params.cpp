@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "millrace/error.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 
@@ -156,7 +157,7 @@ void report_unknown(const std::vector<ParamInfo>& params, const Value& table, co
     names.push_back(info.name);
     if (!says_too(table, info.name, member)) left.push_back(info.name);
   }
-  std::string message = fmt::format("{} has no key '{}'", owner, member.key);
+  std::string message = fmt::format("{} has no key '{}'", owner, shown(member.key));
   const auto likely = nearest_name(member.key, left);
   if (const auto nearest = likely ? likely : nearest_name(member.key, names)) {
     message += fmt::format("; nearest is '{}'", *nearest);

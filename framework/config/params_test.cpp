@@ -260,6 +260,11 @@ TEST(Params, UnknownKeyIsAnsweredWithTheNearest) {
   EXPECT_EQ(mistake("flipx", Value(0.5)), "[train.augment] has no key 'flipx'; nearest is 'flip_x'");
 }
 
+TEST(Params, ALongKeyIsCut) {
+  const std::string said = mistake(std::string(3000, 'x'), Value(1));
+  EXPECT_EQ(said.find("has no key '" + std::string(200, 'x') + "...'"), said.find("has no key '")) << said;
+}
+
 TEST(Params, UnknownKeyNearNothingIsAnsweredWithAllThereAre) {
   EXPECT_EQ(mistake("translate", table({{"horizontal", Value(1)}})), "'translate' has no key 'horizontal'; it takes 'x', 'y'");
 }
@@ -275,6 +280,9 @@ TEST(Params, ValueOutOfRange) {
 
 TEST(Params, WrongType) {
   EXPECT_EQ(mistake("flip_x", Value("half")), "'flip_x' must be a number between 0 and 1, found \"half\"");
+  EXPECT_EQ(mistake("flip_x", Value(".5")), "'flip_x' must be a number between 0 and 1, found \".5\"; write 0.5");
+  EXPECT_EQ(mistake("size", Value("016")), "'size' must be an integer of at least 1, found \"016\"; write 16");
+  EXPECT_EQ(mistake("size", Value("1.5")), "'size' must be an integer of at least 1, found \"1.5\"") << "it is none either";
   EXPECT_EQ(mistake("size", Value(2.0)), "'size' must be an integer of at least 1, found 2.0");
   EXPECT_EQ(mistake("cache", Value(1)), "'cache' must be true or false, found 1");
   EXPECT_EQ(mistake("path", Value()), "'path' must be text, found a table");

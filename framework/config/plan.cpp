@@ -299,6 +299,9 @@ class PipelineReader {
       errors_.add(root().find("run")->find("memory")->at(),
                   fmt::format("'memory' must be a number of bytes such as \"512 MiB\" or \"8 GiB\", found \"{}\"", memory));
     }
+    const Value* const name = root().find("run") ? root().find("run")->find("name") : nullptr;
+    if (name && name->kind() == Value::Kind::text && name->text().empty())
+      errors_.add(name->at(), "run.name = \"\" names no folder: leave it out for the name of the file");
     if (pipeline_.run.name.empty()) pipeline_.run.name = fs::path(pipeline_.file).stem().string();
   }
 

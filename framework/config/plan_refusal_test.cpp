@@ -50,6 +50,11 @@ TEST_F(PlanRefuses, MemoryThatIsNoNumberOfBytes) {
   EXPECT_EQ(mistakes(train("[run]\nmemory = 8\n")), "p.toml:9:10: 'memory' must be text, found 8");
 }
 
+TEST_F(PlanRefuses, ANameOfNothing) {
+  EXPECT_EQ(mistakes(train("[run]\nname = \"\"\n")),
+            "p.toml:9:8: run.name = \"\" names no folder: leave it out for the name of the file");
+}
+
 TEST_F(PlanRefuses, OutOfRange) {
   EXPECT_EQ(mistakes(train("[train.augment]\nflip_x = 1.5\n")),
             "p.toml:9:10: 'flip_x' must be a number between 0 and 1, found 1.5");

@@ -170,12 +170,7 @@ class Fitting {
       unused.push_back(name);
       add(fmt::format("'{}' ({}) belongs to no layer{}", shown(name), to_string(tensor.shape), nearest(name, wanted)));
     }
-    for (const Parameter* parameter : lacking_) {
-      const auto there = unread_.find(parameter->name);
-      add(there != unread_.end() ? fmt::format("'{}' ({}) {}", parameter->name, to_string(parameter->shape), there->second)
-                                 : fmt::format("'{}' ({}) is missing{}", parameter->name, to_string(parameter->shape),
-                                               nearest(parameter->name, unused)));
-    }
+    add_lacking(unused);
     if (wrong_.empty()) return std::move(weights_);
     std::string wrong = listed();
     if (!lacking_.empty() && left_.contains(lacking_.front()->name + "/value")) {
@@ -202,6 +197,23 @@ class Fitting {
  private:
   void add(const std::string& problem) {
     if (++problems_ <= kMostLines) wrong_ += "\n  " + problem;
+  }
+  // Those that cannot be read, once for each reason, and those that are missing.
+  void add_lacking(const std::vector<std::string>& unused) {
+    std::map<std::string, std::vector<const Parameter*>> unread;  // by what is said of them
+    std::vector<const Parameter*> missing;
+    for (const Parameter* parameter : lacking_) {
+      const auto there = unread_.find(parameter->name);
+      (there != unread_.end() ? unread[there->second] : missing).push_back(parameter);
+    }
+    for (const auto& [why, alike] : unread) {
+      add(fmt::format("'{}' ({}) {}{}", alike.front()->name, to_string(alike.front()->shape), why,
+                      alike.size() > 1 ? fmt::format("; so are {} more", alike.size() - 1) : ""));
+    }
+    for (const Parameter* parameter : missing) {
+      add(fmt::format("'{}' ({}) is missing{}", parameter->name, to_string(parameter->shape), nearest(parameter->name, unused)));
+    }
+    lacking_ = std::move(missing);  // what is there in a form that is not read speaks for no other network
   }
   // The first problems, and what so many of them mean.
   std::string listed() const {

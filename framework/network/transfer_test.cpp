@@ -1,5 +1,6 @@
 #include "network/transfer.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -93,6 +94,25 @@ TEST_F(Transfer, NamesTheTypeOfATensorThatIsNotRead) {
   EXPECT_NE(said({{"fc.bias", "other"}}).find("'fc.bias' (1) is missing"), std::string::npos) << "it was given another name";
   write("F8_E4M3", 1);
   EXPECT_NE(said({}).find("is in the file as F8_E4M3 (float8)"), std::string::npos) << said({});
+}
+
+TEST_F(Transfer, SaysOnceWhyManyTensorsAreNotRead) {
+  std::string header;
+  for (const char* name : {"fc.weight", "fc.bias", "body.0.conv.weight"})
+    header += fmt::format("{}\"{}\":{{\"dtype\":\"I8\",\"shape\":[0],\"data_offsets\":[0,0]}}", header.empty() ? "{" : ",", name);
+  header += "}";
+  const std::uint64_t length = header.size();
+  std::ofstream(file_, std::ios::binary).write(reinterpret_cast<const char*>(&length), sizeof length) << header;
+  std::string said;
+  try {
+    load_weights({file_, {"body.0.bn"}, {}}, network_);
+  } catch (const Error& error) {
+    said = error.message();
+  }
+  EXPECT_TRUE(
+      said.ends_with("network 'small':\n  'body.0.conv.weight' (2) is in the file as I8 (int8), and weights are read as "
+                     "floating numbers: save tensor.float(), or tensor.dequantize() where it is quantised; so are 2 more"))
+      << said;
 }
 
 TEST_F(Transfer, TakesTheTensorsInsideAName) {

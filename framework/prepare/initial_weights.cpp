@@ -36,7 +36,7 @@ WeightsSource choose_weights(const Pipeline& pipeline, const GraphPlan& main, co
                      .rename = said.rename,
                      .sha256 = given ? "" : said.sha256,
                      .inside = said.weights.inside,
-                     .other_classes = pipeline.classes_follow_data && said.fresh.empty() && trains(main)};
+                     .other_classes = pipeline.classes_follow_data && !pipeline.network_table.find("new") && trains(main)};
   if (options.is_profile) return from;
   if (from.file.empty() && !(said.fresh.empty() && said.rename.empty())) {
     fail(ErrorKind::usage,

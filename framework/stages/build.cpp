@@ -283,8 +283,9 @@ void GraphBuild::count_classes(const SampleOrder& order) {
 void require_steps(const GraphBuild& build) {
   const GraphData& data = build.data();
   if (!data.source || data.batch.size == 0 || data.steps_per_epoch() > 0) return;
-  fail(ErrorKind::data, "{}: {} samples are fewer than one batch of {}: --batch {} or less, or last = \"keep\"",
-       place_of(*data.batcher, build.plan()), data.samples_per_epoch, data.batch.size, data.samples_per_epoch);
+  fail(ErrorKind::data, "{}: {} samples are fewer than one batch of {}: --set {}.{}.size={} or less, or last = \"keep\"",
+       place_of(*data.batcher, build.plan()), data.samples_per_epoch, data.batch.size, build.plan().name, data.batcher->name,
+       data.samples_per_epoch);
 }
 
 void require_same_classes(const GraphBuild& build, const GraphBuild& main) {
@@ -329,6 +330,9 @@ void GraphBuild::require_targets(const std::string& network) const {
     try {
       check_loss(*loss, setting);
     } catch (Error& error) {
+      const std::string key = fmt::format("loss.{}:", error.message().substr(0, error.message().find(' ')));
+      const Value* const named = loss_at != plan_->stages.end() ? named_value(loss_at->table, key) : nullptr;
+      if (named != nullptr) throw error.in(place_of_stage(named->at(), plan_->name, loss_at->name));
       error.in(where);
       throw network.empty() ? error : error.in(network);
     }

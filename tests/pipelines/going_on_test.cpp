@@ -226,6 +226,17 @@ TEST_F(GoingOnTest, ANetworkFileThatHasChangedIsRefusedByItsChanges) {
   EXPECT_EQ(allowed.code, 0) << allowed.err;
 }
 
+TEST_F(GoingOnTest, ACheckpointOfAnotherOptimizerIsRefusedAsSuch) {
+  ASSERT_EQ(run({}).code, 0);
+  const Outcome refused =
+      run({"train.optimizer={ type = \"adam\", learning_rate = 0.001 }"}, {"--resume", "--allow-change", "train.optimizer"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("' is of another optimizer: of 'conv1.weight' it keeps the momentum, and this run's optimizer needs "
+                             "its variance. Leave out --resume, and --weights RUN begins a new run"),
+            std::string::npos)
+      << refused.err;
+}
+
 TEST_F(GoingOnTest, TheSameNetworkInAnotherFileIsNoChange) {
   ASSERT_EQ(run({}).code, 0);
   fs::rename(folder_.path() / "network.toml", folder_.path() / "same.toml");

@@ -242,7 +242,7 @@ TEST_F(Mistakes, ALossThatFindsNoTargets) {
 }
 TEST_F(Mistakes, ABatchThatIsLargerThanAnEpoch) {
   expect("size = 100", "size = 100000", 3,
-         {"t.toml:24:1: [train.batch]: ", " samples are fewer than one batch of 100000: --batch "});
+         {"t.toml:24:1: [train.batch]: ", " samples are fewer than one batch of 100000: --set train.batch.size="});
 }
 TEST_F(Mistakes, InTheTableOfALoss) {
   const auto loss = [&](const std::string& text, const std::vector<std::string>& said) {
@@ -258,7 +258,7 @@ TEST_F(Mistakes, InTheTableOfALoss) {
   loss("3", {"t.toml:28:8: ", "'loss' must be the name of a loss or a table, found 3"});
   loss("{ type = 3 }", {"t.toml:28:17: ", "'type' must be text, found 3"});
   loss("{ class_weights = [1, 2] }",
-       {"t.toml:27:1: [train.forward_backward]: loss 'cross_entropy': class_weights has 2 numbers, and the network's output 10 "
+       {"t.toml:28:26: [train.forward_backward]: loss 'cross_entropy': class_weights has 2 numbers, and the network's output 10 "
         "channels"});
 }
 TEST_F(Mistakes, KeysOfALossThatAnOptionReplacesAreNone) {

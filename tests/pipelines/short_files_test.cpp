@@ -218,6 +218,9 @@ TEST_F(ShortFiles, StartFromWeightsOfOtherClasses) {
   ASSERT_EQ(three.code, 0) << three.err;
   const std::string said = "are of other classes: layer 'fc' begins with new values";
   EXPECT_NE(three.err.find(said), std::string::npos) << three.err;
+  const Outcome none = classify(few_classes(3), {"data.held_out=0.5", "network.new=[]"}, {"--check", "--weights", weights});
+  EXPECT_EQ(none.code, 2) << none.err;
+  EXPECT_NE(none.err.find("the network wants 3"), std::string::npos) << none.err;
   const std::string others = few_classes(10);  // as many, of which one has another name
   fs::rename(fs::directory_iterator(others)->path(), fs::path(others) / "another");
   const Outcome ten = classify(others, {}, {"--quiet", "--weights", weights});

@@ -9,6 +9,8 @@
 namespace millrace {
 namespace {
 
+constexpr double kLeastAbove = 1.005;  // of the roof, which is shown as 101 %
+
 std::string giga(double number) { return number > 0 ? fmt::format("{:.3g}", number / 1e9) : std::string("-"); }
 
 std::vector<LayerRow> timed(const std::vector<LayerTime>& times) {
@@ -72,7 +74,7 @@ std::vector<LayerRow> rows_of(const std::vector<LayerTime>& times, const Network
 
 std::string layer_table(std::vector<LayerRow> rows, std::size_t most) {
   const auto cost = [](const LayerRow& row) { return row.forward + row.backward; };
-  double total = 0;
+  double total = 0, highest = 0;
   for (const LayerRow& row : rows) total += cost(row);
   if (most > 0) {
     std::ranges::stable_sort(rows, std::greater(), cost);
@@ -80,12 +82,16 @@ std::string layer_table(std::vector<LayerRow> rows, std::size_t most) {
   }
   TextTable table({"layer", ">forward ms", ">backward ms", ">share", ">GFLOP/s", ">GB/s", ">of the roof", "computed by"}, 0);
   for (const LayerRow& row : rows) {
+    highest = std::max(highest, row.roof);
     table.row({row.name, fmt::format("{:.3f}", 1e3 * row.forward), fmt::format("{:.3f}", 1e3 * row.backward),
                fmt::format("{:.1f} %", 100 * row.share), giga(row.operations), giga(row.bytes),
                row.roof > 0 ? fmt::format("{:.0f} %", 100 * row.roof) : "-", row.detail});
   }
   table.row({"all layers", fmt::format("{:.3f}", 1e3 * total)});
-  return table.text();
+  if (highest < kLeastAbove) return table.text();
+  return table.text() +
+         "above 100 % of the roof: caches held what the layer read, or other programs disturbed the measurement of the "
+         "roof; measure again while this machine is quiet\n";
 }
 
 std::string layer_table(const std::vector<LayerTime>& times, std::size_t most) { return layer_table(timed(times), most); }

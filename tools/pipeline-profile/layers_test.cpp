@@ -52,6 +52,15 @@ TEST(Layers, ReachAShareOfTheRoofThatTheirOperationsAndBytesAllow) {
   EXPECT_NE(table.find("conv1"), std::string::npos) << table;
   EXPECT_EQ(table.find("relu1"), std::string::npos) << table;
   EXPECT_NE(table.find("direct"), std::string::npos) << table;
+  EXPECT_EQ(table.find("disturbed"), std::string::npos) << table;
+}
+
+TEST(Layers, AboveTheRoofWereMeasuredAmongOthers) {
+  LayerRow row;
+  row.name = "conv1";
+  row.roof = 1.5;
+  EXPECT_NE(layer_table({row}, 1).find("150 %"), std::string::npos);
+  EXPECT_NE(layer_table({row}, 1).find("other programs disturbed the measurement"), std::string::npos);
 }
 
 }  // namespace

@@ -219,7 +219,7 @@ Picture roofline_picture(const std::vector<LayerRow>& rows, const Peaks& peaks, 
   }
   std::ranges::sort(layers, std::greater(), [](const DrawnLayer& layer) { return layer.row->share; });
   const double lowest = *std::ranges::min_element(intensities) / 2, highest = *std::ranges::max_element(intensities) * 2;
-  const double floor = *std::ranges::min_element(rates) / 2;
+  const auto [floor, ceiling] = std::ranges::minmax(rates);
   Picture picture(kWidth, 1.35 * kHeight);
   Area area = below_title(picture, title);
   const double line = drawing::line_height(kSmall + 1);
@@ -231,8 +231,7 @@ Picture roofline_picture(const std::vector<LayerRow>& rows, const Peaks& peaks, 
       {.size = kSmall + 1, .colour = drawing::kFaint, .most = area.width});
   area.height -= line + 8;
   Plot plot(picture, area, Scale(lowest, highest, Scale::Kind::logarithmic),
-            Scale(floor, 2 * peaks.operations / kGiga, Scale::Kind::logarithmic),
-            {"GFLOP/s, forward and backward", "FLOP for a byte"});
+            Scale(floor / 2, 2 * ceiling, Scale::Kind::logarithmic), {"GFLOP/s, forward and backward", "FLOP for a byte"});
   const double ridge = peaks.operations / peaks.bytes;
   const std::array roof = {Point{lowest, lowest * peaks.bytes / kGiga}, Point{ridge, peaks.operations / kGiga},
                            Point{highest, peaks.operations / kGiga}};

@@ -83,7 +83,7 @@ Grid figures_of(const std::vector<RunRecord>& runs) {
   grid.low_first.insert(grid.low_first.end(), {false, true});
   names.emplace_back("images_per_second");
   for (const RunRecord& run : runs) {
-    Cells cells = {run.name, run.state, fmt::format("{}/{}", run.step, run.steps)};
+    Cells cells = {run.name, run.state, run.state == "evaluation" ? "" : fmt::format("{}/{}", run.step, run.steps)};
     std::vector<double> numbers = {kNone, kNone, static_cast<double>(run.step)};
     for (const std::string& name : names) {
       const auto found = run.figures.find(name);

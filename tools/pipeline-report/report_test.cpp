@@ -105,6 +105,16 @@ TEST_F(Report, CountsStepsAsTheNewestBatchesDo) {
   EXPECT_EQ(run.curves.at("validate.accuracy").json(), "[[2,0.25,0.25,0.25,0.25],[8,0.5,0.5,0.5,0.5],[12,0.75,0.75,0.75,0.75]]");
 }
 
+TEST_F(Report, CallsAPassOfOneGraphAnEvaluation) {
+  write("a", "0.1", 0.25, done_);
+  std::ofstream(own_.path() / "a" / "metrics.jsonl") << R"({"event":"start","name":"n","epochs":1.0,"first_step":1,"steps":2}
+{"event":"validate","graph":"validate","epoch":0,"step":0,"accuracy":0.225}
+{"event":"end","epoch":0,"step":0,"bad_samples":0,"elapsed_seconds":3})";
+  const std::string table = runs_table(runs());
+  EXPECT_NE(table.find("evaluation"), std::string::npos) << table;
+  EXPECT_EQ(table.find("0/2"), std::string::npos) << table;
+}
+
 TEST_F(Report, ListsARunOnceHoweverItIsNamed) {
   write("a", "0.1", 0.25, done_);
   const std::string all = own_.path().string(), one = (own_.path() / "a").string();

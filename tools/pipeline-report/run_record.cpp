@@ -87,7 +87,10 @@ class Reader {
   }
   void end(const Json& line) {
     run_.step = step_;
-    run_.state = stopped_ || line.contains("signal") || run_.step < run_.steps ? "stopped" : "done";
+    const bool was_stopped = stopped_ || line.contains("signal");
+    // A pass of --graph is no step of training.
+    const bool evaluates = !was_stopped && run_.step == 0 && !run_.figures.empty();
+    run_.state = evaluates ? "evaluation" : was_stopped || run_.step < run_.steps ? "stopped" : "done";
   }
   bool has_curve(const std::string& figure) const {
     const auto found = run_.curves.find(figure);

@@ -15,7 +15,7 @@ namespace millrace {
 struct RunRecord {
   std::filesystem::path folder;
   std::string name;   // "quickstart/2026-01-01T00-00-00"
-  std::string state;  // "done", "stopped", "no end": it still runs, failed or was killed
+  std::string state;  // "done", "stopped", "evaluation", "no end": it still runs, failed or was killed
   double epochs = 0, seconds = 0;
   std::uint64_t step = 0, steps = 0, unread_lines = 0;
   std::map<std::string, double> figures;  // the newest of each: "validate.accuracy", "train.loss"; NaN: it was not finite

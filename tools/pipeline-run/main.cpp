@@ -273,7 +273,10 @@ int run_ranks(CommandLine& line, const RankPlace& launched, const Registry& regi
   line.options.hooks.checkpoint_signals = &signals.checkpoints();
   try {
     if (group) require_same_command(line, *group);
-    return drive(line, pipeline, registry, trial, line.options.is_first());
+    return drive(line, pipeline, registry, trial, line.options.is_first(), [&](PreparedRun& prepared) {
+      const std::string mistake = line.trace ? trace_mistake(*line.trace, prepared.steps.end) : "";
+      if (!mistake.empty() && place.rank == 0) print_to_stderr("warning: {}\n", mistake);
+    });
   } catch (Error& error) {
     constexpr int kPatience = 4;  // seconds for the others, which were told; one that is frozen does not hear it
     if (group) group->leave(&error);

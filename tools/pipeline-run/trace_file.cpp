@@ -26,6 +26,12 @@ TraceWish trace_wish(std::string_view text) {
   return wish;
 }
 
+std::string trace_mistake(const TraceWish& wish, std::uint64_t steps) {
+  if (wish.steps.first < steps) return {};
+  return fmt::format("--trace: the run has {} step{}, and the trace would begin with step {}: it will be empty", steps,
+                     steps == 1 ? "" : "s", wish.steps.first + 1);
+}
+
 std::string trace_file_name(const std::string& file, int rank) {
   if (rank == 0) return file;
   std::filesystem::path path(file);

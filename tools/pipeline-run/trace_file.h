@@ -1,7 +1,7 @@
 // --trace FILE[:FIRST-LAST]
 #pragma once
 
-#include <optional>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -16,6 +16,8 @@ struct TraceWish {
   TraceSteps steps;
 };
 TraceWish trace_wish(std::string_view text);  // Throws Error(usage)
+// What is wrong with it in a run that ends after so many steps; "": nothing.
+std::string trace_mistake(const TraceWish& wish, std::uint64_t steps);
 // Each of several processes writes a file: "out.json", "out.rank1.json".
 std::string trace_file_name(const std::string& file, int rank);
 

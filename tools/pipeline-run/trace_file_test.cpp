@@ -19,6 +19,13 @@ TEST(TraceWish, NamesAFileAndPerhapsTwoSteps) {
   }
 }
 
+TEST(TraceWish, OfStepsThatTheRunHasNotIsAMistake) {
+  const TraceWish wish = trace_wish("out.json:6-90");
+  EXPECT_EQ(trace_mistake(wish, 6), "");
+  EXPECT_EQ(trace_mistake(wish, 5), "--trace: the run has 5 steps, and the trace would begin with step 6: it will be empty");
+  EXPECT_EQ(trace_mistake(trace_wish("out.json"), 1), "");
+}
+
 TEST(TraceWish, EachRankHasAFile) {
   EXPECT_EQ(trace_file_name("a.b/out.json", 0), "a.b/out.json");
   EXPECT_EQ(trace_file_name("a.b/out.json", 3), "a.b/out.rank3.json");

@@ -30,7 +30,9 @@ std::uint64_t allowed(double budget, std::uint64_t samples, std::uint64_t least)
 // What an image must be like for the network to see it through a window in its middle.
 void check_window(const ImageShape& image, const ImageShape& window) {
   if (image.channels != window.channels) {
-    fail(ErrorKind::usage, "images of {} channel{} arrive, the network's input takes {}: set `channels` in decode_image",
+    fail(ErrorKind::usage,
+         "images of {} channel{} arrive, and the input of the network (network.use) takes {}: set `channels` in decode_image, or "
+         "name another network",
          image.channels, image.channels == 1 ? "" : "s", window.channels);
   }
   if (image.height < window.height || image.width < window.width) {
@@ -273,7 +275,7 @@ void BatchSamples::count_bad(const Batch& batch, const Sample& sample) {
   if (bad <= budget_) return;
   fail(ErrorKind::data, "{} bad sample{} in epoch {} {} more than `bad_sample_budget` allows ({}); the last is '{}': {}{}", bad,
        bad == 1 ? "" : "s", sample.key.epoch + 1, bad == 1 ? "is" : "are", budget_, sample.place(), sample.fault->cause,
-       is_dry_run ? "" : ". quarantine.jsonl in the run's folder names them all");
+       is_dry_run ? "" : place_of_all());
 }
 
 void BatchSamples::forget_old(Epochs& epochs) {
@@ -334,10 +336,12 @@ void BatchSamples::count_found(std::string_view found) {
     forget_old(bad_);
   }
   if (most <= budget_) return;
-  fail(ErrorKind::data,
-       "{} bad samples of all ranks in an epoch are more than `bad_sample_budget` allows ({}). quarantine.jsonl in the run's "
-       "folder names them all",
-       most, budget_);
+  fail(ErrorKind::data, "{} bad samples of all ranks in an epoch are more than `bad_sample_budget` allows ({}){}", most, budget_,
+       place_of_all());
+}
+
+std::string BatchSamples::place_of_all() const {
+  return run_ && !run_->output_folder().empty() ? ". quarantine.jsonl in the run's folder names them all" : "";
 }
 
 void BatchSamples::blank(Batch& batch, std::uint32_t slot) {

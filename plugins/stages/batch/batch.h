@@ -73,6 +73,7 @@ class BatchSamples : public Batcher, public HasBadSampleBudget {
   [[noreturn]] void refuse_change() const;
   bool refuse(Batch& batch, std::uint32_t slot);  // whether the slot is done with, at weight 0
   void count_bad(const Batch& batch, const Sample& sample);
+  std::string place_of_all() const;  // where all bad samples are named; "": the run has no folder
   static void forget_old(Epochs& epochs);
   static std::string text_of(const Epochs& epochs);
   static Epochs epochs_in(std::string_view text);

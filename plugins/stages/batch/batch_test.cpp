@@ -273,7 +273,9 @@ TEST_F(BatchTest, RefusesImagesThatTheNetworkCannotTake) {
   context_.window = {2, 3, 1};
   EXPECT_EQ(mistake(), "images of 2 x 2 arrive, smaller than the network's input of 2 x 3: add a resize stage before");
   context_.window = {2, 2, 3};
-  EXPECT_EQ(mistake(), "images of 1 channel arrive, the network's input takes 3: set `channels` in decode_image");
+  EXPECT_EQ(mistake(),
+            "images of 1 channel arrive, and the input of the network (network.use) takes 3: set `channels` in decode_image, or "
+            "name another network");
 }
 
 TEST_F(BatchTest, LeavesTheSizeToTheRun) {

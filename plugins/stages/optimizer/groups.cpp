@@ -38,18 +38,19 @@ bool takes(const GroupParams& group, const Parameter& parameter) {
   return std::ranges::any_of(group.match, [&](const std::string& pattern) { return fits(pattern, parameter.name); });
 }
 
-void check(const GroupParams& group, const Network& network) {
+// `number`: of the group among all, from 0.
+void check(const GroupParams& group, std::size_t number, const Network& network) {
   const auto& parameters = network.parameters;
   if (group.match.empty() && !group.vectors) {
-    fail(ErrorKind::usage, "groups: a group needs match = \"a pattern of names\" or vectors = true");
+    fail(ErrorKind::usage, "groups[{}]: a group needs match = \"a pattern of names\" or vectors = true", number);
   }
   if (group.vectors && std::ranges::none_of(parameters, is_vector)) {
-    fail(ErrorKind::usage, "groups: vectors = true fits none of the network's {} parameters", parameters.size());
+    fail(ErrorKind::usage, "groups[{}].vectors: it fits none of the network's {} parameters", number, parameters.size());
   }
   for (const std::string& pattern : group.match) {
     if (std::ranges::any_of(parameters, [&](const Parameter& each) { return fits(pattern, each.name); })) continue;
-    fail(ErrorKind::usage, "groups: match = \"{}\" fits none of the network's {} parameters{}", pattern, parameters.size(),
-         parameters.empty() ? "" : fmt::format(", whose names are such as \"{}\"", parameters.front().name));
+    fail(ErrorKind::usage, "groups[{}].match: \"{}\" fits none of the network's {} parameters{}", number, pattern,
+         parameters.size(), parameters.empty() ? "" : fmt::format(", whose names are such as \"{}\"", parameters.front().name));
   }
 }
 
@@ -59,7 +60,7 @@ Groups::Groups(const std::vector<GroupParams>& groups, const Network& network) {
   const GroupParams none;
   std::vector<const GroupParams*> owners;
   std::set<double> begins = {0};
-  for (const GroupParams& group : groups) check(group, network);
+  for (std::size_t g = 0; g < groups.size(); ++g) check(groups[g], g, network);
   for (const Parameter& parameter : network.parameters) {
     const auto found = std::ranges::find_if(groups, [&](const GroupParams& group) { return takes(group, parameter); });
     group_of_.push_back(found == groups.end() ? -1 : static_cast<int>(found - groups.begin()));
@@ -74,7 +75,7 @@ Groups::Groups(const std::vector<GroupParams>& groups, const Network& network) {
     for (std::size_t i = 0; i < owners.size(); ++i) trains |= owners[i] == &groups[g] && network.parameters[i].trainable;
     if (!trains) frozen_.push_back(g);
     if (std::ranges::find(owners, &groups[g]) != owners.end()) continue;
-    fail(ErrorKind::usage, "groups: number {} gets no parameter: the groups before it take all that it fits", g + 1);
+    fail(ErrorKind::usage, "groups[{}]: it gets no parameter: the groups before it take all that it fits", g);
   }
   for (const double begin : begins) {
     Phase& phase = phases_.emplace_back(Phase{begin, {}});

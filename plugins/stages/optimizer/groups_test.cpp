@@ -73,20 +73,21 @@ std::string mistake(const std::vector<GroupParams>& groups, const Network& of) {
 
 TEST(Groups, APatternThatFitsNothingIsAMistake) {
   EXPECT_EQ(mistake({{.match = {"conv1.bias", "*.bais"}}}, network()),
-            "groups: match = \"*.bais\" fits none of the network's 4 parameters, whose names are such as \"conv1.weight\"");
+            "groups[0].match: \"*.bais\" fits none of the network's 4 parameters, whose names are such as \"conv1.weight\"");
 }
 
 TEST(Groups, AGroupThatOthersLeaveNothingIsAMistake) {
   EXPECT_EQ(mistake({{.match = {"conv1.*"}}, {.match = {"conv1.bias"}, .rate_factor = 3}}, network()),
-            "groups: number 2 gets no parameter: the groups before it take all that it fits");
+            "groups[1]: it gets no parameter: the groups before it take all that it fits");
   EXPECT_EQ(mistake({{.match = {"conv1.bias"}, .rate_factor = 3}, {.match = {"conv1.*"}}}, network()), "");
 }
 
 TEST(Groups, AGroupWithoutParametersIsAMistake) {
-  EXPECT_EQ(mistake({{.rate_factor = 2}}, network()), "groups: a group needs match = \"a pattern of names\" or vectors = true");
+  EXPECT_EQ(mistake({{.rate_factor = 2}}, network()),
+            "groups[0]: a group needs match = \"a pattern of names\" or vectors = true");
   Network matrices;
   matrices.parameters = {{.name = "fc.weight", .shape = {4, 4}, .initialiser = {}}};
-  EXPECT_EQ(mistake({{.vectors = true}}, matrices), "groups: vectors = true fits none of the network's 1 parameters");
+  EXPECT_EQ(mistake({{.vectors = true}}, matrices), "groups[0].vectors: it fits none of the network's 1 parameters");
 }
 
 }  // namespace

@@ -115,11 +115,12 @@ TEST(OptimizerParameters, LookaheadAndAveragesWithoutEffectAreWarnedOf) {
   EXPECT_EQ(warning("lookahead", every(0)), "") << "that turns it off";
 
   const auto ema = [](std::int64_t steps) { return table({{"decay", Value(0.9)}, {"every", Value(steps)}}); };
-  EXPECT_EQ(warning("ema", ema(41)), "ema has no effect: it blends every 41 steps, and the run has 40");
-  EXPECT_EQ(warning("ema", ema(40)),
-            "ema with decay = 0.9: after the 40 steps of the run 90 % of the average are still its first weights; take a smaller "
-            "decay");
-  EXPECT_EQ(warning("ema", ema(2)), "") << "12 %";
+  EXPECT_EQ(warning("ema", ema(21)),
+            "ema has no effect: it begins with the weights after step 21 and blends 21 steps later, and the run has 40");
+  EXPECT_EQ(warning("ema", ema(20)),
+            "ema with decay = 0.9: after the 40 steps of the run 90 % of the average are still the weights after step 20; take a "
+            "smaller decay");
+  EXPECT_EQ(warning("ema", ema(2)), "") << "14 %";
 
   const auto average = [](double start, std::int64_t steps) {
     Value written = table({{"start", Value(start)}});

@@ -54,18 +54,23 @@ class Search {
     if (lookahead.every == 1) say("lookahead with every = 1 makes each update smaller, and does no more: blend less often");
   }
 
+  // It takes the weights as they are first, and blends from the second time on.
+  void exponential(const AverageParams::Ema& ema) {
+    const std::uint64_t times = steps() / static_cast<std::uint64_t>(ema.every);
+    if (times < 2) {
+      return say("ema has no effect: it begins with the weights after step {0} and blends {0} steps later, and the run has {1}",
+                 ema.every, steps());
+    }
+    const double left = std::pow(ema.decay, static_cast<double>(times - 1));
+    if (left <= kMostOfFirst) return;
+    say("ema with decay = {:g}: after the {} steps of the run {:.0f} % of the average are still the weights after step {}; take "
+        "a smaller decay",
+        ema.decay, steps(), 100 * left, ema.every);
+  }
+
   void averages() {
     const AverageParams::Ema& ema = params_.ema;
-    if (ema.decay > 0 && static_cast<std::uint64_t>(ema.every) > steps()) {
-      say("ema has no effect: it blends every {} steps, and the run has {}", ema.every, steps());
-    }
-    const double left =
-        ema.decay > 0 ? std::pow(ema.decay, std::floor(static_cast<double>(steps()) / static_cast<double>(ema.every))) : 0;
-    if (left > kMostOfFirst && left < 1) {
-      say("ema with decay = {:g}: after the {} steps of the run {:.0f} % of the average are still its first weights; take a "
-          "smaller decay",
-          ema.decay, steps(), 100 * left);
-    }
+    if (ema.decay > 0) exponential(ema);
     if (!params_.average) return;
     const std::uint64_t places = places_until(steps(), *params_.average, context_);
     if (places > 1) return;
