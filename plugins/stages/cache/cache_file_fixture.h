@@ -39,7 +39,7 @@ class CacheFileTest : public testing::Test {
 
   // As the source and the stages before would fill it.
   void fill(std::uint64_t index) {
-    sample_.reset({.epoch = 0, .position = index, .index = index}, {});
+    sample_.reset({.epoch = 0, .position = index, .index = index}, {}, target_spec_);
     sample_.url = "u" + std::to_string(index);
     sample_.member = "m";
     sample_.offset = 99;
@@ -55,7 +55,7 @@ class CacheFileTest : public testing::Test {
   }
   static SourceMap map_of(std::uint64_t index) { return {40, 50, AffineMap::translation(static_cast<double>(index), 3.5)}; }
   bool fetch(ImageCache& cache, std::uint64_t index) {
-    sample_.reset({.epoch = 1, .position = 0, .index = index}, {});
+    sample_.reset({.epoch = 1, .position = 0, .index = index}, {}, target_spec_);
     return cache.fetch(sample_);
   }
   void pass(ImageCache& cache, std::uint64_t count) {
@@ -71,10 +71,17 @@ class CacheFileTest : public testing::Test {
     pass(cache, 5);
   }
 
+  static TargetSpec classes() {
+    TargetSpec spec;
+    spec.kind = TargetSpec::Kind::classes;
+    return spec;
+  }
+
   fs::path folder_;
   testkit::RecordedRun run_;
   StepContext context_;
   Cache::Params params_;
+  TargetSpec target_spec_ = classes();
   Sample sample_;
 };
 
