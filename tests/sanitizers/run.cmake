@@ -1,7 +1,8 @@
 # Configures, builds and runs TESTS under a preset. SOURCE, BUILD, PRESET, COMPILER, OPTIONS, TESTS
 separate_arguments(options UNIX_COMMAND "${OPTIONS}")
 separate_arguments(tests UNIX_COMMAND "${TESTS}")
-execute_process(COMMAND ${CMAKE_COMMAND} --preset ${PRESET} -B ${BUILD} -D CMAKE_CXX_COMPILER=${COMPILER} ${options}
+execute_process(COMMAND ${CMAKE_COMMAND} --preset ${PRESET} -B ${BUILD} -D CMAKE_CXX_COMPILER=${COMPILER}
+    -D MILLRACE_UNITE=ON ${options}
   WORKING_DIRECTORY ${SOURCE} OUTPUT_VARIABLE said COMMAND_ERROR_IS_FATAL ANY)
 if(PRESET STREQUAL tsan)
   foreach(plugin cpu decode_image)
@@ -13,6 +14,7 @@ endif()
 execute_process(COMMAND ${CMAKE_COMMAND} --build ${BUILD} --target ${tests} COMMAND_ERROR_IS_FATAL ANY)
 
 set(ENV{ASAN_OPTIONS} "halt_on_error=1")
+set(ENV{LSAN_OPTIONS} "suppressions=${SOURCE}/tests/sanitizers/lsan.supp")
 set(ENV{UBSAN_OPTIONS} "print_stacktrace=1")
 set(ENV{MILLRACE_GENERATED} 200)  # pipelines of generator_test
 set(ENV{TSAN_OPTIONS} "halt_on_error=1:suppressions=${SOURCE}/tests/stress/tsan.supp")
