@@ -20,7 +20,8 @@ class LargerBatches : public RunTest {
     return steps;
   }
 
-  const Words kSet = {"run.epochs=3", "validate.every=epoch", "checkpoint.every=1 step", "checkpoint.keep=100"};
+  const Words kSet = {"run.epochs=3", "validate.every=epoch", "checkpoint.every=1 step", "checkpoint.keep=100",
+                      "observe.results={}"};
 };
 
 TEST_F(LargerBatches, AnEpochThatIsOverAtOnceHasItsLineAndItsValidation) {

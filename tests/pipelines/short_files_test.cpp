@@ -214,11 +214,12 @@ TEST_F(ShortFiles, StartFromWeightsOfOtherClasses) {
   expect_trained(classify(shapes()), 40);
   const std::string weights = folder_ / "ten.safetensors";
   fs::copy_file(find_file(runs(), "best.safetensors"), weights);
-  const Outcome three = classify(few_classes(3), {"data.held_out=0.5"}, {"--quiet", "--weights", weights});
+  const std::string few = few_classes(3);
+  const Outcome three = classify(few, {"data.held_out=0.5"}, {"--quiet", "--weights", weights});
   ASSERT_EQ(three.code, 0) << three.err;
   const std::string said = "are of other classes: layer 'fc' begins with new values";
   EXPECT_NE(three.err.find(said), std::string::npos) << three.err;
-  const Outcome none = classify(few_classes(3), {"data.held_out=0.5", "network.new=[]"}, {"--check", "--weights", weights});
+  const Outcome none = classify(few, {"data.held_out=0.5", "network.new=[]"}, {"--check", "--weights", weights});
   EXPECT_EQ(none.code, 2) << none.err;
   EXPECT_NE(none.err.find("the network wants 3"), std::string::npos) << none.err;
   const std::string others = few_classes(10);  // as many, of which one has another name

@@ -388,7 +388,7 @@ const std::vector<Trap>& traps() {
        {{"ROOT/masks", "ROOT/images"}},
        {},
        3,
-       "8 images with label images were looked at, and none of them can be used; the first: sample '",
+       "no pixel of 8 label images is of a class, so that nothing would be trained: they hold the values 20 (",
        kSegment},
       {"MasksOfOneClass",
        {},
