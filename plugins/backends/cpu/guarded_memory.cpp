@@ -1,6 +1,8 @@
 #include "guarded_memory.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -10,8 +12,23 @@
 namespace millrace::cpu {
 namespace {
 
-constexpr std::size_t kGuard = std::size_t{64} << 10;  // bytes between two parts
+constexpr std::size_t kGuard = std::size_t{64} << 10;   // bytes between two parts
+constexpr std::size_t kMargin = std::size_t{16} << 20;  // bytes of untouched pages in front of all parts, and after them
 constexpr std::byte kPattern{0xff};
+
+// Whether there is something in these pages, which are untouched again afterwards.
+bool take_writes(std::byte* pages, std::size_t bytes) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> present(bytes / page);
+  if (::mincore(pages, bytes, present.data()) != 0) return false;
+  for (std::size_t i = 0; i < present.size(); ++i) {
+    const std::byte* const at = pages + i * page;
+    if (present[i] == 0 || std::all_of(at, at + page, [](std::byte byte) { return byte == std::byte{0}; })) continue;
+    ::madvise(pages, bytes, MADV_DONTNEED);
+    return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -20,11 +37,15 @@ GuardedMemory::GuardedMemory(MemoryRegion& memory, std::vector<Part> parts) : pa
     offsets_.push_back(bytes_);
     bytes_ = aligned(bytes_ + part.bytes + kGuard);
   }
-  if (memory.bytes() < bytes_) {
+  const std::size_t least = round_up(bytes_, kGuard) + 2 * kMargin;  // whole pages
+  if (memory.bytes() < least) {
     memory = MemoryRegion();
-    memory = MemoryRegion(bytes_);
+    memory = MemoryRegion(least);
+    ::madvise(memory.as<std::byte>(), kMargin, MADV_NOHUGEPAGE);
+    ::madvise(memory.as<std::byte>() + memory.bytes() - kMargin, kMargin, MADV_NOHUGEPAGE);
   }
-  data_ = memory.as<std::byte>();
+  data_ = memory.as<std::byte>() + kMargin;
+  behind_ = memory.as<std::byte>() + memory.bytes() - kMargin;
   std::memset(data_, static_cast<int>(kPattern), bytes_);
 }
 
@@ -37,6 +58,8 @@ std::string GuardedMemory::damage() const {
     if (i == 0 && !intact(0, offsets_[0])) return fmt::format("writes in front of the {}", parts_[i].name);
     if (!intact(end_of(i), behind)) return fmt::format("writes after the {}", parts_[i].name);
   }
+  if (take_writes(data_ - kMargin, kMargin)) return "writes far in front of all that it was given";
+  if (take_writes(behind_, kMargin)) return "writes far behind all that it was given";
   return {};
 }
 

@@ -1,4 +1,5 @@
-// Scratch memory for kernels that are not trusted yet: between its parts lie guards, whose pattern shows what was written there.
+// Scratch memory for kernels that are not trusted yet: between its parts lie guards, whose pattern shows what was written there,
+// and around all of them pages that nobody has touched, so that a write far outside is seen and ends no process.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +31,7 @@ class GuardedMemory {
   std::vector<Part> parts_;
   std::vector<std::size_t> offsets_;
   std::size_t bytes_ = 0;
-  std::byte* data_ = nullptr;
+  std::byte *data_ = nullptr, *behind_ = nullptr;  // the first guard; the pages after all
 };
 
 }  // namespace millrace::cpu

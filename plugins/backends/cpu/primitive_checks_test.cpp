@@ -66,6 +66,8 @@ void spoil_a_block(float* result, std::size_t bytes) {
 }
 
 void write_behind(float* result, std::size_t bytes) { std::memset(reinterpret_cast<std::byte*>(result) + bytes, 0, 64); }
+void write_far_behind(float* result, std::size_t) { result[std::size_t{3} << 20] = 1; }  // 12 MiB
+void write_far_in_front(float* result, std::size_t) { *(result - (std::ptrdiff_t{2} << 20)) = 1; }
 
 class PrimitiveChecksTest : public testing::Test {
  protected:
@@ -105,7 +107,7 @@ class PrimitiveChecksTest : public testing::Test {
 
 TEST_F(PrimitiveChecksTest, PassOverAWrongBlockAndAWriteOutside) {
   const Gradient right = train({});
-  for (const Fault& fault : {Fault(spoil_a_block), Fault(write_behind)}) {
+  for (const Fault& fault : {Fault(spoil_a_block), Fault(write_behind), Fault(write_far_behind), Fault(write_far_in_front)}) {
     warnings_.clear();
     planted = {DNNL_ARG_DIFF_WEIGHTS, right.implementation, fault};
     const Gradient other = train(checks());
