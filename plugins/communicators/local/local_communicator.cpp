@@ -104,8 +104,8 @@ void LocalCommunicator::pack(const std::vector<float*>& replicas, Slice slice, s
 // received_[r] = this process's slice of all replicas of rank r, one after the other.
 void LocalCommunicator::exchange_slices(const std::vector<float*>& replicas, std::size_t elements) {
   if (wire_ == Wire::bf16) pack(replicas, slice_of(rank(), elements), received_[static_cast<std::size_t>(rank())]);
-  for (int other = 0; other < ranks(); ++other) {
-    if (other == rank()) continue;
+  for (int step = 1; step < ranks(); ++step) {
+    const int other = target(step);
     pack(replicas, slice_of(other, elements), sending_);
     group_->send(other, Group::kGradients, sending_);
   }
@@ -146,9 +146,7 @@ void LocalCommunicator::add_up(const std::vector<float*>& replicas, Slice slice)
 
 void LocalCommunicator::gather_slices(float* to, Slice mine, std::size_t elements) {
   pack({scratch_.data()}, {0, mine.count}, sending_);
-  for (int other = 0; other < ranks(); ++other) {
-    if (other != rank()) group_->send(other, Group::kGradients, sending_);
-  }
+  for (int step = 1; step < ranks(); ++step) group_->send(target(step), Group::kGradients, sending_);
   for (int each = 0; each < ranks(); ++each) {
     std::vector<std::byte>& sum = received_[static_cast<std::size_t>(each)];
     if (each != rank()) group_->receive(each, Group::kGradients, sum);

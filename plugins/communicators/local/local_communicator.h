@@ -42,6 +42,8 @@ class LocalCommunicator : public Communicator {
   };
   int rank() const { return group_ == nullptr ? 0 : group_->rank(); }
   int ranks() const { return group_ == nullptr ? 1 : group_->size(); }
+  // Whom this process sends to in each step: no two send to the same one, whose link would be half as fast for each.
+  int target(int step) const { return (rank() + step) % ranks(); }
   std::size_t bytes_of(std::size_t elements) const { return elements * (wire_ == Wire::bf16 ? 2 : sizeof(float)); }
   Slice slice_of(int rank, std::size_t elements) const;
   void pack(const std::vector<float*>& replicas, Slice slice, std::vector<std::byte>& into) const;
