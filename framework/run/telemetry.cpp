@@ -44,6 +44,7 @@ TelemetryEvent telemetry_of_main(const RunContext& run, int data_threads) {
   const Graph::Figures figures = run.graph(0).figures();
   TelemetryEvent event;
   event.graph = run.main().plan().name;
+  event.elapsed_seconds = run.observers().elapsed_seconds();
   for (const Graph::StageFigures& stage : figures.stages) {
     StageTelemetry& to = event.stages.emplace_back();
     to.name = stage.name;
@@ -51,6 +52,7 @@ TelemetryEvent telemetry_of_main(const RunContext& run, int data_threads) {
     to.on_device = stage.device.seconds > 0;
     to.packets = stage.packets;
     to.samples = stage.device.samples > 0 ? stage.device.samples : stage.samples;
+    if (stage.device.samples > 0) to.counted_at = std::max(event.elapsed_seconds - stage.device.ago, 0.0);
     to.busy_seconds = stage.busy_seconds;
     to.computing_seconds = stage.busy_seconds * stage.computing_share;
     to.device_seconds = stage.device.seconds;
@@ -92,7 +94,6 @@ void TelemetryMeter::stood_still(const std::string& what, double seconds) {
 TelemetryEvent TelemetryMeter::now() const {
   TelemetryEvent event = telemetry_of_main(run_, data_threads_);
   event.seconds = computes_.seconds();
-  event.elapsed_seconds = run_.observers().elapsed_seconds();
   event.stood_still = stood_still_;
   return event;
 }

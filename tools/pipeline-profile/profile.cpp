@@ -27,6 +27,21 @@ double images_of(const TelemetryEvent& done) {
   return images > 0 ? images : samples_of(done);
 }
 
+// When a device had computed the last images that images_of() counts; 0: it has computed none.
+double counted_at(const TelemetryEvent& done) {
+  double at = 0;
+  for (const StageTelemetry& stage : done.stages) at = std::max(at, stage.counted_at);
+  return at;
+}
+
+// Images a second, from images that a device had just computed to images that it had just computed: looks come in the middle of
+// steps, of which there may be few.
+double image_rate(const TelemetryEvent& from, const TelemetryEvent& to) {
+  const TelemetryEvent done = between(from, to);
+  const double begin = counted_at(from), end = counted_at(to);
+  return images_of(done) / (begin > 0 && end > begin ? end - begin : done.elapsed_seconds);
+}
+
 // How long a packet waits in front of the stage, at the slowest of its inputs.
 double wait_of(const StageTelemetry& stage, const TelemetryEvent& done) {
   double wait = 0;
@@ -265,7 +280,7 @@ Profile ProfileBuilder::build(int cores, double part) const {
   profile.io_threads = done.io_threads;
   profile.cores = cores;
   if (profile.seconds <= 0) return profile;
-  profile.rate = images_of(done) / profile.seconds;
+  profile.rate = image_rate(from, last_);
   profile.bottleneck = bottleneck_between(from, last_);
   const Cores used{cores, is_short ? 0 : last_core_seconds_ - first_core_seconds_};
   profile.gains = gains(done, profile.bottleneck, profile.rate, used);

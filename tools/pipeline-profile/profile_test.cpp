@@ -73,6 +73,21 @@ TEST(Profile, HasARowForEachStageWithWhatASampleTakes) {
   EXPECT_NEAR(found.stages.at(2).busy, 0.6, 1e-9);
 }
 
+// Steps of a second, in which a device computes for a tenth and waits for sums, and looks between them.
+TEST(Profile, CountsStepsFromComputedToComputed) {
+  ProfileBuilder builder;
+  const auto look = [&](int steps, double computed, double now) {
+    TelemetryEvent event = after(steps, 1e-3, 0);
+    event.elapsed_seconds = event.seconds = now;
+    event.stages.back().counted_at = computed;
+    builder.add(event);
+  };
+  look(1, 0.1, 0.2);
+  look(3, 2.1, 2.8);
+  look(5, 4.1, 5);
+  EXPECT_NEAR(builder.build(8).rate, 100, 1e-9);
+}
+
 TEST(Profile, ADeviceThatComputesIsNotIdle) {
   const Profile::Device device = profile(1e-3, 0.4).devices.at(0);
   EXPECT_NEAR(device.forward_backward, 0.5, 1e-9);

@@ -39,6 +39,7 @@ class DeviceClock {
       totals->under_way.pop_front();
       totals->last_end = end;
       totals->samples += samples;
+      if (samples > 0) totals->samples_end = end;
     });
   }
   // The same for work that begins when `after` is complete (null: at once).
@@ -49,8 +50,9 @@ class DeviceClock {
 
   Stage::DeviceWork work() const {
     const std::lock_guard lock(totals_->mutex);
-    const std::uint64_t ticks = totals_->ticks + totals_->until(now_ticks());
-    return {static_cast<double>(ticks) * seconds_per_tick(), totals_->samples};
+    const std::uint64_t now = std::max(now_ticks(), totals_->samples_end);
+    const auto seconds = [](std::uint64_t ticks) { return static_cast<double>(ticks) * seconds_per_tick(); };
+    return {seconds(totals_->ticks + totals_->until(now)), totals_->samples, seconds(now - totals_->samples_end)};
   }
   // The same, with the seconds that the backend has measured for this kind of work where it measures. `replica` may be null.
   Stage::DeviceWork work(const Replica* replica, double DeviceTimes::*kind) const {
@@ -67,7 +69,7 @@ class DeviceClock {
     }
     std::mutex mutex;
     std::deque<std::uint64_t> under_way;  // when each began
-    std::uint64_t last_end = 0, ticks = 0, samples = 0;
+    std::uint64_t last_end = 0, samples_end = 0, ticks = 0, samples = 0;
   };
   std::shared_ptr<Totals> totals_ = std::make_shared<Totals>();
 };

@@ -44,6 +44,7 @@ class StepHooks {
   struct DeviceWork {
     double seconds = 0;
     std::uint64_t samples = 0;
+    double ago = 0;  // seconds since the last of them were complete
   };
   virtual DeviceWork device_work() const { return {}; }
 

@@ -16,6 +16,7 @@ struct StageTelemetry {
   int replica = -1;        // of this process, from 0; -1: all replicas share it
   bool on_device = false;  // process() submits and returns: device_seconds is the work, busy_seconds the submitting
   std::uint64_t packets = 0, samples = 0;
+  double counted_at = 0;      // on_device: elapsed_seconds when the last of `samples` were complete; 0: none were
   double busy_seconds = 0;    // of threads inside process(), summed over threads
   double device_seconds = 0;  // of allreduce: from the last replica's gradients to their sum
   // Which threads run it: "io" (I/O threads), "workers" (any data threads), "one" (a data thread at a time).
