@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Forecasts of pipeline-profile for several machines beside real runs.
 
-    scaling_pair.py BUILD [--ranks 1,2,4] [--links 100,300,1000] [--seconds S]
+    scaling_pair.py BUILD [--ranks 1,2,4] [--links 100,300,1000] [--tcp reno] [--seconds S]
 
-Each rank has a network namespace of its own, which is a machine to Millrace: a virtual Ethernet of the given speed (Mb/s, a token
-bucket of tc on what it sends) leads from it to a bridge. One rank alone is measured, --forecast asks it for more, and then the ranks
+Each rank has a network namespace of its own, which is a machine to Millrace: a virtual Ethernet of the given speed (Mb/s, token
+buckets of tc on what it sends and what it gets) leads from it to a bridge. One rank alone is measured, --forecast asks it for more, and then the ranks
 run. Each rank is bound to a core. Where there are more of them than cores, each may use an equal part of one, also when it runs alone:
 a control group gives it some of every 4 milliseconds. Needs root, iproute2, and tc's tbf.
 """
@@ -56,7 +56,7 @@ def ip(*words):
 
 
 @contextlib.contextmanager
-def machines(count, mbits):
+def machines(count, mbits, tcp):
     """So many namespaces, each with a link of its own; 10.9.0.1 is the first one's address."""
     ip("link", "add", "hub", "type", "bridge")
     ip("link", "set", "hub", "up")
@@ -69,9 +69,11 @@ def machines(count, mbits):
             ip("-n", name, "addr", "add", f"10.9.0.{number + 1}/24", "dev", "eth0")
             ip("-n", name, "link", "set", "lo", "up")
             ip("-n", name, "link", "set", "eth0", "up")
-            burst = max(64_000, int(mbits * 1e6 / 8 / 250))  # of a tick of the kernel, as tc-tbf(8) asks
-            subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", f"{mbits}mbit", "burst", str(burst),
-                            "latency", "200ms"], check=True)
+            burst = max(64_000, int(mbits * 1e6 / 8 / 400))  # fewer let a fast link lose time, more let it exceed its rate
+            limit = ["root", "tbf", "rate", f"{mbits}mbit", "burst", str(burst), "latency", "200ms"]
+            subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", "eth0", *limit], check=True)
+            subprocess.run(["tc", "qdisc", "add", "dev", f"port{number}", *limit], check=True)
+            subprocess.run(["ip", "netns", "exec", name, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={tcp}"], check=True)
         yield names
     finally:
         for name in names:
@@ -142,6 +144,7 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--ranks", default="1,2,4")
     parser.add_argument("--links", default="100,300,1000", help="Mb/s")
+    parser.add_argument("--tcp", default="reno", help="its congestion control; others than reno must be the machine's own, too")
     parser.add_argument("--seconds", type=float, default=5, help="of a run")
     arguments = parser.parse_args()
     if os.environ.get("MILLRACE_SCALING_PAIR") is None:  # namespaces and the bridge end with this one
@@ -154,7 +157,7 @@ def main():
         (folder / "pipeline.toml").write_text(FILE, encoding="utf-8")
         profiles = Profiles(arguments.build.resolve(), folder, arguments.seconds, groups)
         for mbits in [int(link) for link in arguments.links.split(",")]:
-            with machines(max(sizes), mbits) as names:
+            with machines(max(sizes), mbits, arguments.tcp) as names:
                 predicted = profiles.forecast(names[0], max(sizes), mbits)
                 for kind in ("weak", "strong"):
                     for size in sizes:
