@@ -142,6 +142,13 @@ std::string terminal_text(std::string_view text) {
   return escaped(text, [](char32_t code, std::string_view) { return code == '\n' || code == '\t' || !upsets_terminal(code); });
 }
 
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n\v\f", kMark = "\xef\xbb\xbf";
+  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
+  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+  return text.substr(0, text.find_last_not_of(kBlanks) + 1);  // npos + 1 is 0
+}
+
 std::string lower_case(std::string_view text) {
   std::string lower(text);
   for (char& letter : lower) {

@@ -47,6 +47,12 @@ TEST(Shown, IsCutBetweenCharacters) {
   EXPECT_EQ(shown(std::string(300, '\xb1'), 4), "\\xb1...") << "bytes that are no characters";
 }
 
+TEST(Trimmed, IsWithoutWhatOtherProgramsWriteAround) {
+  EXPECT_EQ(trimmed("\xef\xbb\xbf\t a b \r\n"), "a b");
+  EXPECT_EQ(trimmed(" \n "), "");
+  EXPECT_EQ(trimmed(""), "");
+}
+
 TEST(LowerCase, IsThatOfAsciiAlone) { EXPECT_EQ(lower_case("AbZ[@\xc3\x84 7"), "abz[@\xc3\x84 7"); }
 
 TEST(NextLine, KnowsAllThreeEnds) {

@@ -17,6 +17,7 @@
 #include "base/shell.h"
 #include "millrace/storage.h"
 #include "millrace/util/data_names.h"
+#include "millrace/util/files.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -33,7 +34,6 @@ constexpr std::array<std::string_view, 8> kImageFolders = {"images",     "image"
 constexpr std::array<std::string_view, 8> kMaskFolders = {
     "masks", "mask", "labels", "label", "gt", "annotations", "SegmentationClass", "segmentations"};
 constexpr std::array<std::string_view, 7> kMaskEndings = {"_mask", "_masks", "_label", "_labels", "_seg", "_gt", "_L"};
-constexpr std::array<const char*, 5> kImages = {".jpg", ".jpeg", ".jfif", ".jpe", ".png"};
 constexpr const char* kListsOfVoc = "ImageSets/Segmentation";
 constexpr std::array<const char*, 4> kKeysOfSources = {"classes", "label", "leave_out", "unpaired"};  // for all parts
 constexpr std::size_t kMostLooked = 2000;  // files of a folder, for the endings of their names
@@ -317,11 +317,11 @@ class Finder {
   bool has_no_labels(const std::string& path) const {
     if (holds_ == "images" || !is_folder(path)) return false;
     const Contents contents(path);
-    const bool has_images = std::ranges::any_of(kImages, [&](const char* ending) { return contents.files.contains(ending); });
-    return contents.folders == 0 && has_images && !contents.list();
+    const auto are_images = [](const auto& alike) { return usual_images().match(alike.second.front()); };
+    return contents.folders == 0 && std::ranges::any_of(contents.files, are_images) && !contents.list();
   }
 
-  // Kaggle's test, of which nobody but Kaggle knows the labels, beside train.
+  // `test` has images without labels, as in Kaggle's competitions: a part of `train` validates instead.
   std::optional<Layout> held_out_beside(const std::string& train, const std::string& test) {
     warnings_.push_back(fmt::format(
         "{}: '{}' holds images without folders of classes, so that nothing says what they are: a part of '{}' is kept "

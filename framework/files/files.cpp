@@ -59,7 +59,6 @@ Extensions::Extensions(const std::vector<std::string>& names) : names_(names) {
   if (names_.empty()) fail(ErrorKind::usage, "extensions: expected at least one, such as [\"jpg\"]");
 }
 
-// A JPEG of a browser or of an old system has one of these endings.
 bool Extensions::match(std::string_view name) const {
   name.remove_prefix(name.rfind('/') + 1);  // npos + 1 is 0
   const auto has = [name](std::string_view end) {
@@ -71,6 +70,11 @@ bool Extensions::match(std::string_view name) const {
 }
 
 std::string Extensions::text() const { return fmt::format("{}", fmt::join(names_, ", ")); }
+
+const Extensions& usual_images() {
+  static const Extensions images({"jpg", "jpeg", "png"});
+  return images;
+}
 
 bool seems_to_be_an_image(std::string_view name) {
   static const Extensions others(

@@ -330,8 +330,8 @@ void GraphBuild::require_targets(const std::string& network) const {
     try {
       check_loss(*loss, setting);
     } catch (Error& error) {
-      const std::string key = fmt::format("loss.{}:", error.message().substr(0, error.message().find(' ')));
-      const Value* const named = loss_at != plan_->stages.end() ? named_value(loss_at->table, key) : nullptr;
+      const bool has_table = loss_at != plan_->stages.end();
+      const Value* const named = has_table ? named_value(loss_at->table, "loss." + error.message()) : nullptr;
       if (named != nullptr) throw error.in(place_of_stage(named->at(), plan_->name, loss_at->name));
       error.in(where);
       throw network.empty() ? error : error.in(network);

@@ -5,12 +5,12 @@
 #include <glob.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <utility>
 
 #include "config/document.h"
 #include "millrace/error.h"
+#include "millrace/util/files.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -79,11 +79,8 @@ std::string common_folder(const std::vector<std::string>& named) {
 }  // namespace
 
 bool is_image_file(const std::string& path) {
-  constexpr std::array kImages = {".jpg", ".jpeg", ".jfif", ".jpe", ".png"};
-  const std::string lower = lower_case(path);
   std::error_code ignored;
-  return std::ranges::any_of(kImages, [&](const char* end) { return lower.ends_with(end); }) &&
-         (is_url(path) || fs::is_regular_file(path, ignored));
+  return usual_images().match(path) && (is_url(path) || fs::is_regular_file(path, ignored));
 }
 
 std::string list_of(const std::vector<std::string>& paths) {

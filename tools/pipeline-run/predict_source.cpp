@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <initializer_list>
 
 #include "millrace/error.h"
 #include "millrace/loss.h"
-#include "millrace/util/text.h"
+#include "millrace/util/files.h"
 #include "predict_images.h"
 
 namespace millrace {
@@ -15,27 +14,20 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::initializer_list<const char*> kImages = {".jpg", ".jpeg", ".jfif", ".jpe", ".png"};
-
-bool ends_with_any(const std::string& text, std::initializer_list<const char*> ends) {
-  const std::string lower = lower_case(text);
-  return std::any_of(ends.begin(), ends.end(), [&](const char* end) { return lower.ends_with(end); });
-}
-
-// The first entry of such a name; "" where there is none, or the folder cannot be read: its source says so.
+// The first entry that matches; "" where there is none, or the folder cannot be read: its source says so.
 template <class Entries>
-std::string first_of(const std::string& folder, std::initializer_list<const char*> ends) {
+std::string first_of(const std::string& folder, const Extensions& extensions) {
   std::error_code error;
   for (Entries entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (ends_with_any(entry->path().filename().string(), ends)) return entry->path().string();
+    if (extensions.match(entry->path().filename().string())) return entry->path().string();
   }
   return {};
 }
 
 bool has_shards(const std::string& folder) {
-  const std::string shard = first_of<fs::directory_iterator>(folder, {".tar"});
+  const std::string shard = first_of<fs::directory_iterator>(folder, Extensions({"tar"}));
   if (shard.empty()) return false;
-  const std::string image = first_of<fs::recursive_directory_iterator>(folder, kImages);
+  const std::string image = first_of<fs::recursive_directory_iterator>(folder, usual_images());
   if (image.empty()) return true;
   fail(ErrorKind::usage,
        "--predict: '{0}' holds images, such as '{1}', and shards, such as '{2}': name the shards, '{0}/*.tar', or a folder that "
@@ -46,8 +38,8 @@ bool has_shards(const std::string& folder) {
 const char* type_of(const std::string& data) {
   std::error_code ignored;
   const bool pattern = data.find('{') != std::string::npos && !fs::exists(data, ignored);
-  if (ends_with_any(data, {".tar"}) || pattern || has_shards(data)) return "read_tar";
-  if (ends_with_any(data, {".csv", ".tsv", ".jsonl"})) return "read_list";
+  if (Extensions({"tar"}).match(data) || pattern || has_shards(data)) return "read_tar";
+  if (Extensions({"csv", "tsv", "jsonl"}).match(data)) return "read_list";
   if (fs::is_regular_file(data, ignored)) {
     fail(ErrorKind::usage,
          "--predict: '{}' is a file of another kind: name images (.jpg, .png), a folder of them, a list (.csv, .tsv, .jsonl) or "

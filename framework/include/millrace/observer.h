@@ -49,8 +49,8 @@ struct RunStart {
   double epochs = 0;
   std::uint64_t first_step = 1, steps = 0, steps_per_epoch = 0;  // the first and the last step of this run
   std::size_t replicas = 0;
-  // From a checkpoint. What the files in `folder` say of steps after checkpoint_step is superseded. Where batches have another
-  // size now, steps are counted anew: the checkpoint's are first_step - 1 today (util/retold.h).
+  // From a checkpoint. What the files in `folder` say of steps after checkpoint_step is superseded. The checkpoint's steps are
+  // first_step - 1 today, which is another number where batches have another size than before (util/retold.h).
   bool resumed = false;
   std::uint64_t checkpoint_step = 0;
   std::filesystem::path checkpoint;  // that the run resumes from; empty: it begins

@@ -39,7 +39,7 @@ class BinaryCrossEntropy final : public Loss {
       fail(ErrorKind::usage, "it needs numbers from 0 to 1 beside the images, and the source has target images");
     }
     if (weights_.size() < 2 || static_cast<std::int64_t>(weights_.size()) == setting.output[0]) return;
-    fail(ErrorKind::usage, "positive_weight has {} numbers, and the network's output {}", weights_.size(), setting.output[0]);
+    fail(ErrorKind::usage, "positive_weight: {} numbers, and the network's output has {}", weights_.size(), setting.output[0]);
   }
   std::vector<float> constants(std::int64_t channels) const override {
     if (weights_.size() > 1) return weights_;

@@ -35,7 +35,7 @@ class PixelBinaryCrossEntropy final : public PixelLoss {
 
   void check(const LossSetting& setting) const override {
     if (weights_.size() < 2 || static_cast<std::int64_t>(weights_.size()) == setting.output[0]) return;
-    fail(ErrorKind::usage, "positive_weight has {} numbers, and the network's output {} channels", weights_.size(),
+    fail(ErrorKind::usage, "positive_weight: {} numbers, and the network's output has {} channels", weights_.size(),
          setting.output[0]);
   }
   std::vector<float> constants(std::int64_t channels) const override {

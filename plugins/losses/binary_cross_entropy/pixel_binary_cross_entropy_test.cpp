@@ -68,7 +68,7 @@ TEST(PixelBinaryCrossEntropy, RefusesWeightsThatDoNotFit) {
     ADD_FAILURE() << "no error";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "loss 'pixel_binary_cross_entropy': positive_weight has 2 numbers, and the network's output 3 channels");
+                 "loss 'pixel_binary_cross_entropy': positive_weight: 2 numbers, and the network's output has 3 channels");
   }
   EXPECT_THROW(binary_loss_of_pixels({-1}), Error);
   EXPECT_THROW(binary_loss_of_pixels({0}), Error);

@@ -96,7 +96,7 @@ TEST(PixelCrossEntropy, RefusesWhatDoesNotFit) {
   setting.target.classes[4] = 2;
   EXPECT_EQ(mistake(*loss), "");
   EXPECT_EQ(mistake(*testkit::make_loss("pixel_cross_entropy", weights({1, 2}))),
-            "loss 'pixel_cross_entropy': class_weights has 2 numbers, and the network's output 3 channels");
+            "loss 'pixel_cross_entropy': class_weights: 2 numbers, and the network's output has 3 channels");
   setting.output = {3, 4, 4};
   EXPECT_EQ(mistake(*loss),
             "loss 'pixel_cross_entropy': the network's output is 3 x 4 x 4, and the label images are 8 x 8: they must match");

@@ -94,7 +94,7 @@ class PageObserver final : public RunObserver {
     folder_ = e.folder;
     story_.with([&](Story& story) {
       story.begin(e);
-      if (e.resumed) story.recall(e.folder / "metrics.jsonl", {e.checkpoint_step, e.first_step - 1});
+      if (e.resumed) story.recall(e.folder / "metrics.jsonl", resumed_at(e));
     });
     if (!params_.address.empty()) serve(e, control);
   }

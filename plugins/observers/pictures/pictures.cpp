@@ -43,7 +43,7 @@ class PicturesObserver final : public RunObserver {
     if (!folder_.empty()) attempt("results.png", [] { drawing::load_fonts(); });
     drawn_ = e.elapsed_seconds;
     history_.start(e);
-    if (e.resumed && !folder_.empty()) history_.read(folder_ / "metrics.jsonl", {e.checkpoint_step, e.first_step - 1});
+    if (e.resumed && !folder_.empty()) history_.read(folder_ / "metrics.jsonl", resumed_at(e));
   }
   void step(const StepEvent& e) override {
     history_.step(e);

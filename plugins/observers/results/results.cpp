@@ -75,7 +75,7 @@ class ResultsObserver final : public RunObserver {
     Written before = read_file();
     columns_ = std::move(before.columns);
     rows_ = std::move(before.rows);
-    count_again({e.checkpoint_step, e.first_step - 1});
+    count_again(resumed_at(e));
   }
 
   void epoch(const EpochEvent& e) override {

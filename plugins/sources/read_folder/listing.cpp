@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -46,15 +47,9 @@ std::optional<MaskName> mask_name(std::string_view path) {
 // Whether the sorted paths have one of this name, whatever its extension.
 bool has_stem(const PathList& paths, const std::string& stem) {
   const std::string begin = stem + '.';
-  std::size_t low = 0, high = paths.size();
-  while (low < high) {
-    const std::size_t middle = (low + high) / 2;
-    if (paths[middle] < begin)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low < paths.size() && paths[low].starts_with(begin);
+  const auto all = std::views::iota(std::size_t{0}, paths.size());
+  const auto first = std::ranges::partition_point(all, [&](std::size_t i) { return paths[i] < begin; });
+  return first != all.end() && paths[*first].starts_with(begin);
 }
 
 class Lister {

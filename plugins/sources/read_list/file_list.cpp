@@ -26,13 +26,6 @@ std::optional<Number> parse(std::string_view text) {
   return number;
 }
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n\v\f", kMark = "\xef\xbb\xbf";  // a spreadsheet has line ends in its cells
-  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
-  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-  return text.substr(0, text.find_last_not_of(kBlanks) + 1);  // npos + 1 is 0
-}
-
 // An integer as one writes a class number: no "+1", no "007".
 std::optional<std::int64_t> parse_integer(std::string_view text) {
   const auto number = parse<std::int64_t>(text);

@@ -1,7 +1,6 @@
 #include "read_pairs.h"
 
 #include <cstring>
-#include <sstream>
 
 #include "millrace/error.h"
 #include "millrace/plugin.h"
@@ -99,16 +98,12 @@ void refuse_what_needs_labels(const ReadPairs::Params& params) {
 
 // The names in the lines of a list, with or without the extension of an image.
 std::set<std::string> listed_names(Storage& storage, const std::string& url, const Extensions& extensions) {
-  constexpr std::string_view kBlanks = " \t\r\v\f";
   ByteBuffer bytes;
   storage.read(url, bytes);
-  std::istringstream lines(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   std::set<std::string> names;
-  for (std::string line; std::getline(lines, line);) {
-    line.erase(line.find_last_not_of(kBlanks) + 1);  // npos + 1 is 0
-    line.erase(0, line.find_first_not_of(kBlanks));
-    if (extensions.match(line)) line.resize(line.rfind('.'));
-    if (!line.empty()) names.insert(line);
+  for (std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size()); !text.empty();) {
+    const std::string_view name = trimmed(next_line(text));
+    if (!name.empty()) names.emplace(name.substr(0, extensions.match(name) ? name.rfind('.') : name.npos));
   }
   if (names.empty()) fail(ErrorKind::data, "list: '{}' names no image", url);
   return names;
@@ -162,8 +157,7 @@ void ReadPairs::describe(StageDescription<Params>& d) {
   d.params.add("list", &Params::list)
       .text(
           "a file with a name in each line, as in PASCAL VOC's ImageSets: these images alone are read; names are without suffix, "
-          "and "
-          "with or without extension");
+          "and with or without extension");
   d.params.add("pair", &Params::pair)
       .choices({"path", "name"})
       .text("what an image and its partner have in common: the path below their folders, or the name alone");
@@ -230,8 +224,7 @@ void ReadPairs::judge_files_without_a_partner() const {
     const std::string others = alone.size() > 1 ? fmt::format(" (nor have others, {} in all)", alone.size()) : "";
     fail(ErrorKind::data,
          "'{0}' has no partner{1}; unpaired = \"skip\" in [{2}] leaves such files out, --set {2}.unpaired=skip; with data.path, "
-         "--set "
-         "data.unpaired=skip does so in all parts",
+         "--set data.unpaired=skip does so in all parts",
          line_text(alone.front()), others, table_);
   }
   if (run_ == nullptr) return;

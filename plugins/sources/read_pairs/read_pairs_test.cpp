@@ -202,7 +202,9 @@ TEST_F(ReadPairsTest, ReadsWhatAListNamesAlone) {
   listed.list = folder_ / "parts/train.txt";
   EXPECT_EQ(samples(listed), (Texts{"images/b/1.jpg|labels/b/1.png label", "images/d.jpg|labels/d.png"}));
   EXPECT_TRUE(run_.warnings().empty());
-  folder_.write("parts/train.txt", "d.jpg\n");
+  folder_.write("parts/train.txt",
+                "\xef\xbb\xbf"
+                "d.jpg\r");
   EXPECT_EQ(samples(listed), Texts{"images/d.jpg|labels/d.png"});
 }
 

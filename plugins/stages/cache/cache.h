@@ -90,7 +90,7 @@ class Cache : public SampleTransform, public SampleCache {
   std::atomic<int> missing_{0};                // samples that it has not had, as long as it had none
   std::unique_ptr<CacheWriter> writer_;
   std::atomic<std::uint64_t> first_position_{kNone};  // of the pass during which the file is written
-  std::atomic<std::uint64_t> first_asked_{kNone};     // likewise, of what fetch() was asked for
+  std::atomic<std::uint64_t> first_asked_{kNone};     // position that fetch() was called with, where a later pass begins too
   std::atomic<bool> has_second_pass_{false};
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
   std::mutex mutex_;

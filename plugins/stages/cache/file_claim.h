@@ -1,4 +1,4 @@
-// Who has the file of a cache.
+// Which cache of a run has a file.
 #pragma once
 
 #include <filesystem>

@@ -26,7 +26,8 @@ void read_sample_file(Storage& storage, const std::string& url, ByteBuffer& out)
 // Differs when the object's name, size or version differs. For Source::fingerprint().
 std::uint64_t fingerprint_of(const Storage::Object& object);
 
-// Decides by its extension whether a file is an image. Case does not matter.
+// Decides by its extension whether a file is an image. Case does not matter, and jpeg is also .jfif and .jpe, as browsers and old
+// systems write it.
 class Extensions {
  public:
   explicit Extensions(const std::vector<std::string>& names);  // "jpg", ".PNG"; ErrorKind::usage for none, or an empty one
@@ -36,6 +37,8 @@ class Extensions {
  private:
   std::vector<std::string> names_;  // lower case, with the dot
 };
+
+const Extensions& usual_images();  // .jpg, .jpeg and .png, which sources read if they are not told otherwise
 
 // Whether a file whose ending no source takes seems to be an image all the same: it has the ending of another kind of image
 // ("a.webp"), text after an image's ending ("a.jpg.1", "a.png~"), or no ending and a number ("IMG_0001").

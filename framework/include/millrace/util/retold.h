@@ -12,11 +12,13 @@
 
 namespace millrace {
 
-// Where a run resumes. Batches of another size count its steps anew: 15 of 16 images are 6 of 40.
+// Where a run resumes. The same steps are other numbers where batches have another size since: 15 of 16 images are 6 of 40.
 struct ResumedAt {
   std::uint64_t recorded = 0;  // steps of the checkpoint, as the run's files count them: RunStart::checkpoint_step
   std::uint64_t today = 0;     // the same steps, as today's batches count them: RunStart::first_step - 1
 };
+
+inline ResumedAt resumed_at(const RunStart& start) { return {start.checkpoint_step, start.first_step - 1}; }
 
 // A step of the run's files, as today's batches count it. Nothing: it came after the checkpoint, and counts no more.
 std::optional<std::uint64_t> step_today(std::uint64_t recorded, const ResumedAt& at);

@@ -32,6 +32,9 @@ std::string terminal_text(std::string_view text);
 
 std::string lower_case(std::string_view text);  // of ASCII's letters; others stay
 
+// Without blanks, line ends and the mark of a UTF-8 file around it, which other programs write into tables and lists.
+std::string_view trimmed(std::string_view text);
+
 // Cuts the first line off `text`, and its end: LF, CR LF or CR. REQUIRES: text is not empty.
 std::string_view next_line(std::string_view& text);
 
