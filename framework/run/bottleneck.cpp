@@ -162,7 +162,8 @@ Bottleneck bottleneck_between(const TelemetryEvent& before, const TelemetryEvent
       still.name = each.what;
     }
   }
-  double data = done.waited_for_data_seconds / done.elapsed_seconds;
+  // Steps that are submitted ahead wait for a batch while the device still works.
+  double data = std::min(done.waited_for_data_seconds, done.elapsed_seconds - busy) / done.elapsed_seconds;
   const double ranks = done.waited_for_ranks_seconds / done.elapsed_seconds;
   // Data threads also submit a step's work: where they are busy, a device waits for that as it waits for data.
   const double unexplained = 1 - busy / done.elapsed_seconds - data - ranks - sums - still.share;

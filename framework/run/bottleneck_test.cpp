@@ -71,6 +71,13 @@ TEST(Bottleneck, IsTheDeviceWhereNothingKeepsItFromComputing) {
   EXPECT_EQ(text_of(event), "forward_backward 97 %, device idle 3 %");
 }
 
+TEST(Bottleneck, IsTheDeviceWhereItWorksWhileTheNextStepWaitsForData) {
+  TelemetryEvent event = ten_seconds(2, 4, 1, 9.8);
+  event.waited_for_data_seconds = 9.6;
+  event.waited_for_credit_seconds = 9.5;
+  EXPECT_EQ(text_of(event), "forward_backward 98 %, device idle 2 %");
+}
+
 TEST(Bottleneck, IsAFreeBatchWhereThreadsIdleAndAllBatchesAreUnderWay) {
   TelemetryEvent event = ten_seconds(2, 4, 1, 5);
   event.waited_for_credit_seconds = 9.5;

@@ -162,4 +162,13 @@ std::string prometheus_text(const RunStart& run, bool running, const TickEvent& 
   return out.text();
 }
 
+TickEvent tick_after(const EpochEvent& epoch, TickEvent before) {
+  before.graph = epoch.graph;
+  before.step = epoch.step;
+  before.epochs = epoch.epochs;
+  before.figures = epoch.figures;
+  before.images_per_second = epoch.images_per_second;
+  return before;
+}
+
 }  // namespace millrace

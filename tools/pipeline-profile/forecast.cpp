@@ -49,12 +49,15 @@ Sums sums_of(const ForecastStep& step, double computation, int devices, int host
   return sums;
 }
 
-double images_per_second(const ForecastPoint& point) { return point.batch * point.devices / point.step_seconds; }
+double images_of(const ForecastStep& step, ScalingKind kind, const ForecastPoint& point) {
+  return kind == ScalingKind::weak ? step.batch * point.devices : step.global_batch;
+}
 
 // Without a band.
 ForecastPoint point_of(const ForecastStep& step, ScalingKind kind, int devices_per_host, int hosts, const NetworkModel& network) {
   ForecastPoint point{.devices = devices_per_host * hosts, .hosts = hosts, .bound_by = "computation"};
-  point.batch = kind == ScalingKind::weak ? step.batch : step.global_batch / point.devices;
+  // Images are whole: a step ends with a device that has most of them.
+  point.batch = kind == ScalingKind::weak ? step.batch : std::ceil(step.global_batch / point.devices);
   const double alone = step.fixed_seconds + step.sample_seconds * point.batch;
   const double slowest = alone * (1 + step.spread * mean_maximum(point.devices));
   const Sums sums = sums_of(step, slowest, devices_per_host, hosts, network);
@@ -65,11 +68,12 @@ ForecastPoint point_of(const ForecastStep& step, ScalingKind kind, int devices_p
   if (shown > 0.05 * alone) point.bound_by = sums.all.latency > sums.all.transfer ? "latency" : "bandwidth";
   if (slowest - alone > std::max(shown, 0.05 * alone)) point.bound_by = "the slowest device";
   const double data_rate = step.data_rate * hosts;
-  if (data_rate > 0 && images_per_second(point) > data_rate) {
-    point.step_seconds = point.batch * point.devices / data_rate;
+  const double images = images_of(step, kind, point);
+  if (data_rate > 0 && images / point.step_seconds > data_rate) {
+    point.step_seconds = images / data_rate;
     point.bound_by = "data";
   }
-  point.images_per_second = images_per_second(point);
+  point.images_per_second = images / point.step_seconds;
   return point;
 }
 
@@ -225,6 +229,8 @@ std::string forecast_text(const ForecastStep& step, const ForecastQuestion& ques
                           100 * point.efficiency, 1e3 * point.step_seconds, 1e3 * point.reduce_seconds, 100 * point.hidden,
                           point.bound_by);
     }
+    if (kind == ScalingKind::strong && step.global_batch < static_cast<double>(question.devices) * question.hosts)
+      text += fmt::format("{:.0f} images are too few for more devices\n", step.global_batch);
   }
   return text + "\n" + bucket_text(step.bucket_bytes, question.devices, question.hosts, network_of(step, question.network));
 }

@@ -68,6 +68,17 @@ TEST(Forecast, OfStrongScalingEndsWithTheFixedCostOfAStep) {
   EXPECT_GT(one.high, one.images_per_second);
 }
 
+TEST(Forecast, GivesDevicesWholeImages) {
+  ForecastStep step = step_of(0);
+  step.batch = step.global_batch = 20;
+  const ForecastPoint point = forecast(step, ScalingKind::strong, 16, 1, {});
+  EXPECT_DOUBLE_EQ(point.batch, 2);
+  EXPECT_DOUBLE_EQ(point.images_per_second * point.step_seconds, 20);
+  EXPECT_NE(forecast_text(step, {.devices = 64, .network = {}}).find("20 images are too few for more devices\n"),
+            std::string::npos);
+  EXPECT_EQ(forecast_text(step, {.devices = 20, .network = {}}).find("too few"), std::string::npos);
+}
+
 TEST(Forecast, WaitsForTheSlowestDeviceAndForData) {
   EXPECT_EQ(mean_maximum(1), 0);
   EXPECT_NEAR(mean_maximum(2), 0.564, 0.03);  // 1 / sqrt(pi)

@@ -57,7 +57,7 @@ struct CommandLine {
     arguments.exclude(others, {"--compare", "--json", "--layers", "--data", "--device"})
         .exclude({"--layers"}, {"--compare", "--json"})
         .exclude({"--compare"}, {"--json"})
-        .exclude({"--data"}, {"--device"});
+        .exclude({"--data"}, {"--device", "--layers"});
   }
 };
 

@@ -120,6 +120,17 @@ TEST(Profile, HasARowForEachRankWithSharesOfWhatItTold) {
   EXPECT_EQ(to_json(profile_from_json(to_json(found), "a.json")), to_json(found));
 }
 
+TEST(Profile, SaysWhichReplicaOthersWaitFor) {
+  Profile found;
+  found.graph = "train";
+  found.bottleneck = {.kind = Bottleneck::Kind::device, .name = "forward_backward", .replica = 0, .share = 0.67};
+  found.devices = {{.name = "cpu:0[0]"}, {.name = "cpu:0[1]", .sums = 0.97}};
+  const std::string advice = "give replica 0 a smaller share with `load` of [run]: others wait for it for 97 % of the time.";
+  EXPECT_NE(summary(found).find(advice), std::string::npos) << summary(found);
+  found.devices[0].sums = 0.9;  // they wait for each other
+  EXPECT_EQ(summary(found).find("smaller share"), std::string::npos);
+}
+
 TEST(Profile, PredictsByAmdahlsLawWhatAChangeWouldGive) {
   const Profile found = profile(19.6e-3, 0.4);
   EXPECT_EQ(found.bottleneck.text(), "decode 98 %, device idle 40 %");

@@ -79,8 +79,20 @@ std::string outlier_text(const Profile& profile) {
   return {};
 }
 
+// For which share of the time another device of this rank waits for sums, and the one that is named does not.
+double waits_of_others(const Profile& profile) {
+  const auto named = static_cast<std::size_t>(profile.bottleneck.replica);
+  if (profile.bottleneck.replica < 0 || named >= profile.devices.size()) return 0;
+  double most = 0;
+  for (const Profile::Device& device : profile.devices) {
+    if (device.rank == profile.devices[named].rank) most = std::max(most, device.sums);
+  }
+  return most - profile.devices[named].sums;
+}
+
 // What a reader does next, beside the changes whose gain is predicted. "": nothing is bound by anything.
 std::string advice(const Profile& profile) {
+  constexpr double kLongWait = 0.2;
   constexpr double kFewImages = 16;  // of a step on a device, below which the cost of starting its operations shows
   const auto stage = std::ranges::find(profile.stages, profile.bottleneck.name, &Profile::Stage::name);
   switch (profile.bottleneck.kind) {
@@ -90,6 +102,10 @@ std::string advice(const Profile& profile) {
     case Bottleneck::Kind::sums: return "give each device a larger batch, or use fewer devices; --scaling measures both.";
     case Bottleneck::Kind::standstill: return fmt::format("let `every` of [{}] be longer.", profile.bottleneck.name);
     case Bottleneck::Kind::device: {
+      if (const double waits = waits_of_others(profile); waits > kLongWait) {
+        return fmt::format("give replica {} a smaller share with `load` of [run]: others wait for it for {} of the time.",
+                           profile.bottleneck.replica, percent(waits));
+      }
       const bool is_known = stage != profile.stages.end() && stage->packets > 0;
       const double images = is_known ? stage->here * profile.seconds / stage->packets : kFewImages;
       if (images < kFewImages) {

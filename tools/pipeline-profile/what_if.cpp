@@ -210,7 +210,12 @@ std::string suggestions_text(const RunFacts& facts, const Predictor& predictor) 
 
 Question parse_question(std::string_view text, const RunFacts& facts) {
   Question question{.text = std::string(text), .changes = {}};
-  for (const std::string_view part : split_list(text)) question.changes.push_back(parse_change(part, facts));
+  for (const std::string_view part : split_list(text)) {
+    Change change = parse_change(part, facts);
+    if (std::ranges::find(question.changes, change.key, &Change::key) != question.changes.end())
+      fail(ErrorKind::usage, "--what-if: {} is there twice in '{}'; --what-if may be given again", change.key, text);
+    question.changes.push_back(std::move(change));
+  }
   return question;
 }
 

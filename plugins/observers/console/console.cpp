@@ -115,8 +115,9 @@ class ConsoleObserver final : public RunObserver {
                                                     : figures_text(e.figures, 4, kFiguresShown);
     const std::string stream = e.reported ? fmt::format("  stream {:016x}", e.stream_hash) : "";
     const std::string waits_for = e.waits_for.empty() ? "" : "  waits for: " + e.waits_for;
-    say(fmt::format("{}: epoch {}/{:g}  {}  {:.0f} images/s{}{}", e.graph, e.epoch, e.epochs, figures, e.images_per_second,
-                    stream, waits_for));
+    const double done = std::min(static_cast<double>(e.epoch), e.epochs);  // the last one may be a part
+    say(fmt::format("{}: epoch {:g}/{:g}  {}  {:.0f} images/s{}{}", e.graph, done, e.epochs, figures, e.images_per_second, stream,
+                    waits_for));
   }
 
   void pass(const PassEvent& e) override {

@@ -278,6 +278,8 @@ void Story::add(const StepEvent& e) {
 }
 
 void Story::add(const EpochEvent& e) {
+  tick_ = tick_after(e, std::move(tick_));
+  changed_ |= kTick;
   std::string text = fmt::format("epoch {}", e.epoch);
   for (const Figure& f : e.figures) {
     text += f.percent ? fmt::format("  {} {:.2f} %", f.name, 100 * f.value) : fmt::format("  {} {:.4g}", f.name, f.value);

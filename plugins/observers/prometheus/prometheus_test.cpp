@@ -21,6 +21,10 @@ TEST_F(PrometheusObserverTest, TellsTheNewestStateAtTheEndAndThatTheRunHasEnded)
   observer->tick(tick(1));
   EXPECT_NE(text_of("millrace.prom").find("} 1\n# HELP millrace_epoch "), std::string::npos) << text_of("millrace.prom");
   observer->tick(tick(7));  // within five seconds
+  EpochEvent epoch;
+  epoch.graph = "train";
+  epoch.figures = {{"loss", 0.25}};
+  observer->epoch(epoch);
   EXPECT_EQ(text_of("millrace.prom").find("} 7\n"), std::string::npos);
   RunEnd end;
   end.step = 8;
@@ -29,6 +33,7 @@ TEST_F(PrometheusObserverTest, TellsTheNewestStateAtTheEndAndThatTheRunHasEnded)
   EXPECT_NE(text.find("# TYPE millrace_running gauge\nmillrace_running{run=\"quickstart/"), std::string::npos) << text;
   EXPECT_NE(text.find("} 0\n# HELP millrace_epoch "), std::string::npos) << text;
   EXPECT_NE(text.find("} 8\n# HELP millrace_steps "), std::string::npos) << text;
+  EXPECT_NE(text.find("metric=\"loss\"} 0.25\n"), std::string::npos) << text;
 }
 
 TEST_F(PrometheusObserverTest, AFullDiskKeepsTheFileAndIsSaidOnce) {
