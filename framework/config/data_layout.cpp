@@ -80,11 +80,14 @@ class Parts {
     const Found* const validate = first(DataPart::validate, train);
     return {train == nullptr ? "" : train->path, validate == nullptr ? "" : validate->path};
   }
-  // Folders for training beside the one that is read: train2.
-  std::vector<std::string> beside(const std::string& train) const {
+  // Folders for the same part beside the one that is read: train2, `test` beside `testing`, and not `test` beside `val`, which is
+  // for later.
+  std::vector<std::string> beside(const std::string& read) const {
+    const auto chosen = std::ranges::find(found_, read, &Found::path);
     std::vector<std::string> others;
     for (const Found& each : found_) {
-      if (each.name.part == DataPart::train && is_folder(each.path) && each.path != train) others.push_back(each.path);
+      const bool is_same = chosen != found_.end() && each.name.part == chosen->name.part && is_test(each) == is_test(*chosen);
+      if (is_same && is_folder(each.path) && each.path != read) others.push_back(each.path);
     }
     std::ranges::sort(others);
     return others;
@@ -97,6 +100,9 @@ class Parts {
     std::string path;
   };
 
+  static bool is_test(const Found& found) {
+    return lower_case(fs::path(found.path).filename().string()).find("test") != std::string::npos;
+  }
   const Found* first(DataPart part, const Found* beside) const {
     const Found* first = nullptr;
     bool is_alone = true;  // unlike train2014 and train2017
@@ -294,7 +300,7 @@ class Finder {
     const auto [train, validate] = parts.pair();
     if (!train.empty() && is_list_of_a_folder(train)) return std::nullopt;
     if (!train.empty() && !validate.empty()) {
-      warn_of_folders_beside(train, parts);
+      warn_of_folders_beside(train, validate, parts);
       return has_no_labels(validate) ? held_out_beside(train, validate) : apart(train, validate);
     }
     const Contents contents(path);
@@ -304,13 +310,16 @@ class Finder {
     return std::nullopt;
   }
 
-  void warn_of_folders_beside(const std::string& train, const Parts& parts) {
-    const std::vector<std::string> others = parts.beside(train);
-    if (others.empty() || !is_folder(train)) return;
-    warnings_.push_back(
-        fmt::format("{}: '{}' alone is trained on, and '{}' {} left out: move images into it that are to be trained on as well",
-                    to_string(position()), line_text(train), line_text(fmt::format("{}", fmt::join(others, "', '"))),
-                    others.size() == 1 ? "is" : "are"));
+  void warn_of_folders_beside(const std::string& train, const std::string& validate, const Parts& parts) {
+    warn_of_folders_beside(train, "is trained on", "that are to be trained on as well", parts);
+    warn_of_folders_beside(validate, "validates", "that are to validate as well", parts);
+  }
+  void warn_of_folders_beside(const std::string& read, const char* what_it_does, const char* which, const Parts& parts) {
+    const std::vector<std::string> others = parts.beside(read);
+    if (others.empty() || !is_folder(read)) return;
+    warnings_.push_back(fmt::format("{}: '{}' alone {}, and '{}' {} left out: move images into it {}", to_string(position()),
+                                    line_text(read), what_it_does, line_text(fmt::format("{}", fmt::join(others, "', '"))),
+                                    others.size() == 1 ? "is" : "are", which));
   }
 
   // Whether a folder holds images, and neither folders of classes nor a list.
@@ -435,7 +444,7 @@ class Finder {
       }
     }
     if (train) {
-      warn_of_folders_beside(*train, parts_in(root));
+      warn_of_folders_beside(*train, validate.value_or(""), parts_in(root));
       return validate ? apart(*train, *validate) : shared(*train);
     }
     const auto images = named_in(root, kImageFolders), labels = named_in(root, kMaskFolders);

@@ -26,8 +26,7 @@ SampleOrder::SampleOrder(const Source& source, std::uint64_t seed)
     if (source.size() > 0 && listed() == 0) {
       const bool each_its_own = classes_.size() > 1 && classes_.size() == source.size();
       fail(ErrorKind::data, "no sample is left of {} in a part of {:.2g}: {}", source.size(), part.high - part.low,
-           each_its_own ? "each has a class of its own, so is the column of labels the right one?"
-                        : fmt::format("{} data.held_out, or widen `part`", part.low > 0 ? "raise" : "lower"));
+           each_its_own ? "each has a class of its own, so is the column of labels the right one?" : "widen `part`");
     }
   }
   if (sampling_.limit && static_cast<std::uint64_t>(*sampling_.limit) < listed())
@@ -79,8 +78,10 @@ void SampleOrder::choose_part(const Source& source) {
   for (const auto& [label, members] : by_label) {
     const Permutation permutation(members.size(), combine(static_cast<std::uint64_t>(sampling_.part_seed), hash_text("part")),
                                   static_cast<std::uint64_t>(label));
-    const auto bound = [size = static_cast<double>(members.size())](double fraction) {
-      return static_cast<std::uint64_t>(std::llround(fraction * size));
+    // A part that reaches an end of two samples or more has one of them at least, and leaves one.
+    const auto bound = [size = members.size()](double fraction) {
+      const auto nearest = static_cast<std::uint64_t>(std::llround(fraction * static_cast<double>(size)));
+      return size < 2 || fraction <= 0 || fraction >= 1 ? nearest : std::clamp<std::uint64_t>(nearest, 1, size - 1);
     };
     for (std::uint64_t at = bound(sampling_.part.low); at < bound(sampling_.part.high); ++at)
       chosen_.push_back(members[permutation(at)]);

@@ -187,6 +187,17 @@ TEST(SampleOrder, APartHasEveryClassInProportion) {
   EXPECT_EQ(shares(SampleOrder(source, 7), source), (std::map<std::int32_t, int>{{0, 60}, {1, 30}, {2, 10}}));
 }
 
+TEST(SampleOrder, EachEndOfADivisionHasOneOfEveryClassOfTwo) {
+  const auto shares_of = [](double low, double high) {
+    const Labels source(counted(60, 4, 2), part(low, high));
+    return shares(SampleOrder(source, 7), source);
+  };
+  using Shares = std::map<std::int32_t, int>;
+  EXPECT_EQ(shares_of(0, 0.9), (Shares{{0, 54}, {1, 3}, {2, 1}}));
+  EXPECT_EQ(shares_of(0.9, 1), (Shares{{0, 6}, {1, 1}, {2, 1}}));
+  EXPECT_EQ(shares_of(0, 0.05), (Shares{{0, 3}, {1, 1}, {2, 1}}));
+}
+
 TEST(SampleOrder, WhoBelongsToAPartDependsOnItsOwnSeedAlone) {
   const Labels source(in_turns(1000), part(0, 0.5)), other(in_turns(1000), part(0, 0.5, 1));
   EXPECT_EQ(listed(SampleOrder(source, 7)), listed(SampleOrder(source, 8)));
@@ -231,10 +242,8 @@ TEST(SampleOrder, ClassesPartAndLimitComeInThisOrder) {
 }
 
 TEST(SampleOrder, SaysWhenNothingIsLeft) {
-  EXPECT_EQ(refusal(Labels(in_turns(4), part(0.9, 1)), ErrorKind::data),
-            "no sample is left of 4 in a part of 0.1: raise data.held_out, or widen `part`");
-  EXPECT_EQ(refusal(Labels(in_turns(4), part(0, 0.1)), ErrorKind::data),
-            "no sample is left of 4 in a part of 0.1: lower data.held_out, or widen `part`");
+  EXPECT_EQ(refusal(Labels(counted(2, 0, 0), part(0.45, 0.55)), ErrorKind::data),
+            "no sample is left of 2 in a part of 0.1: widen `part`");
   EXPECT_EQ(refusal(Labels(in_turns(3), part(0, 0.1)), ErrorKind::data),
             "no sample is left of 3 in a part of 0.1: each has a class of its own, so is the column of labels the right one?");
 }

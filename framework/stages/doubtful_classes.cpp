@@ -136,14 +136,20 @@ void add_imbalance(const GraphBuild& build, const std::vector<std::uint64_t>& ch
       rare > 1 ? "the rare ones" : "the rare one"));
 }
 
-// Classes that have images, and none or one alone of those that `part`, `limit` and their like choose.
-void add_rare_classes(const GraphBuild& build, std::vector<std::string>& said) {
+// How many samples of each class `part`, `limit` and their like choose.
+std::vector<std::uint64_t> count_chosen(const GraphBuild& build) {
   const SampleOrder order(*build.data().source, 0);
   std::vector<std::uint64_t> chosen(build.data().class_counts.size());
   for (std::uint64_t at = 0; !chosen.empty() && at < order.listed(); ++at) {
     const std::int32_t label = order.label(build.data().source->label(order.listed(at)));
     if (label >= 0 && static_cast<std::size_t>(label) < chosen.size()) ++chosen[static_cast<std::size_t>(label)];
   }
+  return chosen;
+}
+
+// Classes that have images, and none or one alone of those that are chosen.
+void add_rare_classes(const GraphBuild& build, std::vector<std::string>& said) {
+  const std::vector<std::uint64_t> chosen = count_chosen(build);
   std::vector<std::string> none, one;
   for (std::size_t label = 0; label < chosen.size(); ++label) {
     const std::string name = line_text(build.data().classes[label]);
@@ -161,6 +167,19 @@ void add_rare_classes(const GraphBuild& build, std::vector<std::string>& said) {
   said.push_back(fmt::format("{}: {} one image alone, which {}", place_of_source(build), classes_have(one, chosen.size()),
                              all ? "tells nothing of a class: is the label in another column, or part of the name?"
                                  : "a network learns by heart: add images, or leave the class out"));
+}
+
+// Of a graph that measures.
+std::string classes_left_out(const GraphBuild& build) {
+  const std::vector<std::uint64_t> chosen = count_chosen(build);
+  std::vector<std::string> none;
+  for (std::size_t label = 0; label < chosen.size(); ++label) {
+    if (chosen[label] == 0 && build.data().class_counts[label] > 0) none.push_back(line_text(build.data().classes[label]));
+  }
+  if (none.empty() || none.size() == chosen.size()) return {};
+  return fmt::format(
+      "{}: {} images, and none of them is chosen, so that its figures say nothing of {}: look at `part` and `limit`",
+      place_of_source(build), classes_have(none, chosen.size()), none.size() == 1 ? "it" : "them");
 }
 
 // In a listing by classes, each batch has one class, and the network forgets the others. Balanced classes come so from any
@@ -231,7 +250,8 @@ std::vector<std::string> warnings_of_classes(const GraphBuild& training, const N
 std::string warning_of_other_classes(const GraphBuild& other, const GraphBuild& main) {
   const std::size_t here = other.data().class_counts.size(), there = main.data().class_counts.size(),
                     both = std::min(here, there);
-  if (both == 0 || here == there) return {};
+  if (both == 0) return {};
+  if (here == there) return classes_left_out(other);
   const std::vector<std::string>& longer = here < there ? main.data().classes : other.data().classes;
   const std::size_t others = longer.size() - both, named = std::min(others, kMostOthersNamed);
   const auto first = longer.begin() + static_cast<std::ptrdiff_t>(both);

@@ -266,7 +266,7 @@ TEST(DataTool, RefusesASplitThatCannotBe) {
   const Outcome twice = data({"split", file, "a=0.5", "a=0.5", "--out", folder / "lists"});
   EXPECT_EQ(twice.code, 2);
   EXPECT_NE(twice.err.find("two parts are named 'a'"), std::string::npos) << twice.err;
-  const Outcome empty = data({"split", file, "a=0.9", "b=0.1", "--out", folder / "lists"});
+  const Outcome empty = data({"split", file, "a=0.3", "b=0.1", "c=0.6", "--out", folder / "lists"});
   EXPECT_EQ(empty.code, 3);
   EXPECT_NE(empty.err.find("part 'b': "), std::string::npos) << empty.err;
   EXPECT_FALSE(fs::exists(folder / "lists/a.csv")) << "half a division";

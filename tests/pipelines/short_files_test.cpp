@@ -446,6 +446,29 @@ TEST_F(ShortFiles, ValidateOnNoImagesWithoutLabels) {
   EXPECT_NE(named.err.find("so that they have no labels: pipeline-run --predict"), std::string::npos) << named.err;
 }
 
+TEST_F(ShortFiles, NameASecondFolderForValidation) {
+  const fs::path folder = folder_ / "four", classes = few_classes(2);
+  fs::create_directories(folder);
+  for (const char* part : {"train", "test", "testing"}) fs::copy(classes, folder / part, fs::copy_options::recursive);
+  const Outcome two = classify(folder, {}, {"--quiet", "--check"});
+  EXPECT_NE(two.err.find("' alone validates, and '"), std::string::npos) << two.err;
+  fs::rename(folder / "testing", folder / "val");
+  const Outcome outcome = classify(folder, {}, {"--quiet", "--check"});
+  EXPECT_EQ(outcome.err.find("' alone validates"), std::string::npos) << "a test set is for later: " << outcome.err;
+}
+
+// A base file keeps a part for validation, which belongs to the data all the same.
+TEST_F(ShortFiles, LookAtAllOfTheirData) {
+  const fs::path classes = few_classes(2);
+  const auto count = [&](const Words& options) {
+    Words words = {tool("pipeline-data"), "count", "classify", "--set", "data.path=" + classes.string()};
+    words.insert(words.end(), options.begin(), options.end());
+    return run_command(words).out;
+  };
+  EXPECT_NE(count({}), count({"--graph", "train"}));
+  EXPECT_NE(count({}), count({"--graph", "validate"}));
+}
+
 TEST_F(ShortFiles, NameAllClassesWhereAPartLacksOne) {
   const fs::path folder = folder_ / "lacking", classes = few_classes(3);
   std::vector<std::string> names;

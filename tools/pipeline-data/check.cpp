@@ -63,6 +63,7 @@ int check_verb(int count, const char* const* arguments) {
   if (!reader.read(count, arguments, rest)) return 0;
   options.file = only_file(rest, "pipeline-data check");
   install_signal_handlers();
+  options.whole = options.graph.empty();
   const DataSet data(options, DataSet::Stages::images);
   const std::string values = warning_of_label_values(data.build(), data.context().seed, kLabelImages);
   if (!values.empty()) print_to_stderr("warning: {}\n", values);

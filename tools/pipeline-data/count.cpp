@@ -20,6 +20,7 @@ int count_verb(int count, const char* const* arguments) {
   options.declare(reader);
   if (!reader.read(count, arguments, rest)) return 0;
   options.file = only_file(rest, "pipeline-data count");
+  options.whole = options.graph.empty();
   const DataSet data(options, DataSet::Stages::source);
   const SampleOrder& order = data.line().order();
   std::map<std::int32_t, std::uint64_t> counts;

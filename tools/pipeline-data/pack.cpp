@@ -169,6 +169,7 @@ int pack_verb(int count, const char* const* arguments) {
     fail(ErrorKind::usage, "--shard-size: expected a number of bytes such as 256MB, found '{}'", shard_size);
   if (!short_side.empty()) options.recipe.short_side = integer("--short-side", short_side, 1, 1 << 15);
   if (!quality.empty()) options.recipe.quality = integer("--quality", quality, 1, 100);
+  options.data.whole = options.data.graph.empty();
   return pack(options);
 }
 

@@ -60,7 +60,7 @@ class ListBuilder {
     list_.labels.shrink_to_fit();
     list_.numbers.shrink_to_fit();
     classes_.finish(list_.labels);
-    if (columns_.label && !columns_.join) find_contradictions();
+    if (!columns_.join) find_repeated();
     list_.classes = classes_.names();
     list_.counts = classes_.counts();
     if (given_.empty() && !first_negative_.empty()) fail_with_negative();
@@ -141,8 +141,8 @@ class ListBuilder {
     for (const std::int32_t label : list_.labels) ++list_.counts[static_cast<std::size_t>(label)];
   }
 
-  // A file that is listed twice, as one class and as another.
-  void find_contradictions() {
+  // Files that are listed twice, as one class or as two.
+  void find_repeated() {
     struct Named {
       std::uint64_t path;  // hash
       std::uint32_t row;
@@ -150,17 +150,27 @@ class ListBuilder {
     std::vector<Named> order;
     for (std::uint32_t row = 0; row < list_.paths.size(); ++row) order.push_back({hash_text(list_.paths[row]), row});
     std::stable_sort(order.begin(), order.end(), [](const Named& a, const Named& b) { return a.path < b.path; });
-    std::uint64_t count = 0;
-    std::size_t first = 0;
+    struct Again {
+      std::uint64_t count = 0;
+      std::size_t first = 0;
+      void add(std::size_t at) {
+        if (count++ == 0) first = at;
+      }
+    } again, differing;
     for (std::size_t i = 1; i < order.size(); ++i) {
-      const bool differs = order[i].path == order[i - 1].path && list_.labels[order[i].row] != list_.labels[order[i - 1].row];
-      if (differs && count++ == 0) first = i;
+      if (order[i].path != order[i - 1].path) continue;
+      again.add(i);
+      if (columns_.label && list_.labels[order[i].row] != list_.labels[order[i - 1].row]) differing.add(i);
     }
-    if (count == 0) return;
-    const std::uint32_t a = order[first - 1].row, b = order[first].row;
-    list_.contradictions = fmt::format("{} file{} of '{}' {} there again with another label, such as '{}' in lines {} and {}",
-                                       count, count == 1 ? "" : "s", name_, count == 1 ? "stands" : "stand",
-                                       line_text(list_.paths[a]), list_.lines[a], list_.lines[b]);
+    const auto text = [&](const Again& of, const char* how) {
+      if (of.count == 0) return std::string();
+      const std::uint32_t a = order[of.first - 1].row, b = order[of.first].row;
+      return fmt::format("{} file{} of '{}' {} there again{}, such as '{}' in lines {} and {}", of.count,
+                         of.count == 1 ? "" : "s", name_, of.count == 1 ? "stands" : "stand", how, line_text(list_.paths[a]),
+                         list_.lines[a], list_.lines[b]);
+    };
+    list_.repeated = text(again, "");
+    list_.contradictions = text(differing, " with another label");
   }
 
   // The rows of a path may stand anywhere in the list; they keep their order.

@@ -32,6 +32,7 @@ struct FileList {
   std::vector<std::uint64_t> counts;  // by label
   std::vector<std::uint32_t> lines;   // by path, for messages
   std::string part_column;            // one beside the wanted ones, by which files are in parts of a data set; empty: none
+  std::string repeated;               // files that are on several lines, for a warning; empty: none, or joined
   std::string contradictions;         // what lines say of the same file and differ in, for a warning; empty: nothing
 
   std::size_t memory() const {

@@ -26,12 +26,13 @@ std::string no_value_of(const std::vector<std::string>& classes) {
   return {};
 }
 
-// A class that is a number, and of which another class is "3.0" to its "3"; "": there is none.
-std::string number_in_two_ways(const std::vector<std::string>& classes) {
+// Two classes that are one number, "3" and "3.0", "1" and "01"; "": there are none.
+std::pair<std::string, std::string> number_in_two_ways(const std::vector<std::string>& classes) {
   for (const std::string& name : classes) {  // bytewise sorted, unless all are integers
-    if (!name.ends_with(".0")) continue;
-    const std::string number = name.substr(0, name.size() - 2);
-    if (number.find_first_not_of("0123456789-") == number.npos && std::ranges::binary_search(classes, number)) return number;
+    std::string number = name.ends_with(".0") ? name.substr(0, name.size() - 2) : name;
+    if (number.empty() || number.find_first_not_of("0123456789") != number.npos) continue;
+    number.erase(0, std::min(number.find_first_not_of('0'), number.size() - 1));
+    if (number != name && std::ranges::binary_search(classes, number)) return {number, name};
   }
   return {};
 }
@@ -168,6 +169,13 @@ void ReadList::open() {
   }
   if (columns_.label) warn_of_labels(url);
   if (!columns_.join) warn_of_numbers(url);
+  const Range part = sampling().part;
+  if (!list_.repeated.empty() && (part.low > 0 || part.high < 1)) {
+    run_->warn(
+        list_.repeated +
+        ", and `part` divides lines: the same file is trained on and validates. Divide the list yourself, and name its parts as "
+        "data.train and data.validate");
+  }
 }
 
 // A number that is the same for all files, of which one file says nothing, and numbers of which a loss becomes huge.
@@ -203,10 +211,9 @@ void ReadList::warn_of_labels(const std::string& url) const {
                     "such lines out, or say `classes` if it is one",
                     url, word));
   }
-  if (const std::string number = number_in_two_ways(list_.classes); !number.empty() && given_classes_.empty()) {
-    run_->warn(fmt::format("'{0}' has labels with and without a point: '{1}' and '{1}.0' are two classes: write all alike", url,
-                           number));
-  }
+  if (const auto [number, other] = number_in_two_ways(list_.classes); !number.empty() && given_classes_.empty())
+    run_->warn(
+        fmt::format("'{}' has one number in two ways: '{}' and '{}' are two classes: write all alike", url, number, other));
   if (const std::vector<std::string> used = classes_used(list_); given_classes_.empty() && seem_values(list_, used.size())) {
     run_->warn(
         fmt::format("'{}' has {} different integers among its {} labels, up to {}, and each up to it is a class: if they are "

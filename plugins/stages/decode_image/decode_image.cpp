@@ -177,15 +177,23 @@ void DecodeImage::name_doubtful_turn(const Sample& sample, const ImageShape& ima
                   place_, sample.place(), of_image, target_of(sample), of_target));
 }
 
-// Cameras and scanners of 12 bits, and careless conversions, store their values in 16 bits as they are. Some images of such data
-// are dark all the same, but not all of the first ones.
+// Cameras and scanners of 12 bits, and careless conversions, store their values in 16 bits as they are, and tomographs store them
+// around 32768. Some images of such data are dark or flat all the same, but not all of the first ones.
 void DecodeImage::name_dark_images(const Sample& sample) {
-  constexpr int kEnough = 16, kDark = 256 / 8;
+  constexpr int kEnough = 16, kDark = 256 / 8, kFlat = 8;  // images; levels
   if (run_ == nullptr || !judges_depth_) return;
   const ImageView image = sample.image();
-  const int most = *std::max_element(image.data, image.data + image.shape.bytes());
-  if (most >= kDark) judges_depth_ = false;
-  if (most >= kDark || ++dark_images_ < kEnough || !judges_depth_.exchange(false)) return;
+  const auto [lowest, highest] = std::minmax_element(image.data, image.data + image.shape.bytes());
+  const int least = *lowest, most = *highest;
+  const bool is_dark = most < kDark, is_flat = most - least < kFlat;
+  if (!is_dark && !is_flat) judges_depth_ = false;
+  if (!judges_depth_ || ++dark_images_ < kEnough || !judges_depth_.exchange(false)) return;
+  if (!is_dark) {
+    return run_->warn(
+        fmt::format("{}: the first {} images of 16 bits are nearly of one grey, since their values are divided by 257: those of "
+                    "sample '{}' lie between about {} and {}; spread them, so that they fill 0 ... 65535",
+                    place_, kEnough, sample.place(), least * 257, most * 257));
+  }
   run_->warn(
       fmt::format("{}: the first {} images of 16 bits are nearly black: none has a value above an eighth of 0 ... 65535, sample "
                   "'{}' none above about {}; if they hold values of fewer bits, multiply these, so that they fill all 16",

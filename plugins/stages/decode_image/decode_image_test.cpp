@@ -304,9 +304,9 @@ TEST_F(DecodeImageTest, TwoChannelsAreAMistake) {
 
 // 12 bits in 16, as cameras and scanners store them.
 TEST_F(DecodeImageTest, SaysThatImagesOf16BitsHoldValuesOfFewer) {
-  const auto image_of = [](int depth, int most) {
+  const auto image_of = [](int depth, int most, int least = 0) {
     testing_png::Recipe recipe{.height = 4, .width = 4, .colour = testing_png::Colour::grey, .depth = depth};
-    for (int i = 1; i <= 16; ++i) recipe.values.push_back(static_cast<std::uint16_t>(most * i / 16));
+    for (int i = 1; i <= 16; ++i) recipe.values.push_back(static_cast<std::uint16_t>(least + (most - least) * i / 16));
     return encode(recipe);
   };
   const auto warnings = [&](const std::vector<Bytes>& images) {
@@ -328,6 +328,10 @@ TEST_F(DecodeImageTest, SaysThatImagesOf16BitsHoldValuesOfFewer) {
   EXPECT_NE(found[0].find("none above about 4112"), std::string::npos) << found[0];
   EXPECT_TRUE(warnings({image_of(16, 4095), image_of(16, 60'000)}).empty()) << "some are bright";
   EXPECT_TRUE(warnings({image_of(8, 20)}).empty()) << "the night is dark";
+  const std::vector<std::string> flat = warnings({image_of(16, 33'500, 32'768)});  // a tomograph's 0 stands at 32768
+  ASSERT_EQ(flat.size(), 1U);
+  EXPECT_NE(flat[0].find("the first 16 images of 16 bits are nearly of one grey"), std::string::npos) << flat[0];
+  EXPECT_TRUE(warnings({image_of(16, 33'500, 32'768), image_of(16, 40'000, 32'768)}).empty()) << "some have contrast";
 }
 
 }  // namespace
