@@ -251,7 +251,7 @@ std::string warning_of_other_classes(const GraphBuild& other, const GraphBuild& 
   const std::size_t here = other.data().class_counts.size(), there = main.data().class_counts.size(),
                     both = std::min(here, there);
   if (both == 0) return {};
-  if (here == there) return classes_left_out(other);
+  if (here == there) return &other == &main ? std::string() : classes_left_out(other);
   const std::vector<std::string>& longer = here < there ? main.data().classes : other.data().classes;
   const std::size_t others = longer.size() - both, named = std::min(others, kMostOthersNamed);
   const auto first = longer.begin() + static_cast<std::ptrdiff_t>(both);
