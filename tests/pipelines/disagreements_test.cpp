@@ -1,4 +1,5 @@
 // Pipelines that prepare images otherwise than the run whose weights they use: each is told where it does.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 #include "read_folder.h"
 
+#include <fmt/format.h>
+
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "millrace/sample.h"
