@@ -162,9 +162,11 @@ std::string prometheus_text(const RunStart& run, bool running, const TickEvent& 
   return out.text();
 }
 
-TickEvent tick_after(const EpochEvent& epoch, TickEvent before) {
+TickEvent tick_after(const RunStart& run, const EpochEvent& epoch, TickEvent before) {
   before.graph = epoch.graph;
   before.step = epoch.step;
+  before.steps = run.steps;
+  if (run.steps_per_epoch > 0) before.epoch = static_cast<double>(epoch.step) / static_cast<double>(run.steps_per_epoch);
   before.epochs = epoch.epochs;
   before.figures = epoch.figures;
   before.images_per_second = epoch.images_per_second;

@@ -1,5 +1,5 @@
-// Scratch memory for kernels that are not trusted yet: between its parts lie guards, whose pattern shows what was written there,
-// and around all of them pages that nobody has touched, so that a write far outside is seen and ends no process.
+// Scratch memory for kernels that are not trusted yet. Guards with a pattern lie between its parts, and 16 MiB of empty pages in
+// front of them all and after: a write to either is found, and crashes nothing.
 #pragma once
 
 #include <cstddef>

@@ -278,7 +278,7 @@ void Story::add(const StepEvent& e) {
 }
 
 void Story::add(const EpochEvent& e) {
-  tick_ = tick_after(e, std::move(tick_));
+  tick_ = tick_after(run_, e, std::move(tick_));
   changed_ |= kTick;
   std::string text = fmt::format("epoch {}", e.epoch);
   for (const Figure& f : e.figures) {

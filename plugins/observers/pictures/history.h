@@ -38,8 +38,8 @@ class History {
   void step(const StepEvent& e);
   void epoch(const EpochEvent& e);
   void pass(const PassEvent& e);
-  // What metrics.jsonl tells of steps that are not superseded: a run that resumes goes on with its picture. A file that is not
-  // there tells nothing.
+  // What metrics.jsonl tells of steps that are not superseded: a resumed run continues its picture. A file that does not exist
+  // tells nothing.
   void read(const std::filesystem::path& metrics, const ResumedAt& at);
 
   const RunStart& run() const { return run_; }

@@ -53,7 +53,7 @@ class PrometheusObserver final : public RunObserver {
     telemetry_ = e;
     write_if_due();
   }
-  void epoch(const EpochEvent& e) override { tick_ = tick_after(e, std::move(tick_)); }
+  void epoch(const EpochEvent& e) override { tick_ = tick_after(run_, e, std::move(tick_)); }
   void pass(const PassEvent& e) override {
     const auto same = std::ranges::find(passes_, e.graph, &PassEvent::graph);
     (same == passes_.end() ? passes_.emplace_back() : *same) = e;

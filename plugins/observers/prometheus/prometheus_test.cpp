@@ -36,6 +36,24 @@ TEST_F(PrometheusObserverTest, TellsTheNewestStateAtTheEndAndThatTheRunHasEnded)
   EXPECT_NE(text.find("metric=\"loss\"} 0.25\n"), std::string::npos) << text;
 }
 
+// Too short for a tick.
+TEST_F(PrometheusObserverTest, ARunWithoutATickHasItsSteps) {
+  const auto observer = make("prometheus");
+  RunStart start = start_event();
+  start.steps = start.steps_per_epoch = 9;
+  observer->start(start, control_);
+  EpochEvent epoch;
+  epoch.graph = "train";
+  epoch.step = 9;
+  observer->epoch(epoch);
+  RunEnd end;
+  end.step = 9;
+  observer->end(end);
+  const std::string text = text_of("millrace.prom");
+  EXPECT_NE(text.find("# TYPE millrace_steps gauge\nmillrace_steps{"), std::string::npos) << text;
+  EXPECT_EQ(text.find("} 0\n# HELP millrace_images_per_second"), std::string::npos) << "steps of the run: " << text;
+}
+
 TEST_F(PrometheusObserverTest, AFullDiskKeepsTheFileAndIsSaidOnce) {
   const auto observer = make("prometheus");
   observer->start(start_event(), control_);

@@ -27,7 +27,7 @@ TEST_F(ReadListTest, LabelsThatSeemWrongAreWarnedAbout) {
   opened(params);
   EXPECT_EQ(
       run_.warnings(),
-      (Texts{fmt::format("1 file of '{}' stands there again with another label, such as '1.jpg' in lines 4 and 5", params.path),
+      (Texts{fmt::format("1 file of '{}' is listed again with another label, such as '1.jpg' in lines 4 and 5", params.path),
              fmt::format("class '0' has no file in '{}', and all others have some: do its labels begin with 1?", params.path)}));
 }
 
@@ -146,7 +146,7 @@ TEST_F(ReadListTest, AFileInTwoPartsIsWarnedOf) {
   params.part = {0, 0.5};
   opened(params);
   ASSERT_EQ(run_.warnings().size(), 1U);
-  EXPECT_NE(run_.warnings()[0].find("stands there again, such as '1.jpg' in lines 2 and 4, and `part` divides lines"),
+  EXPECT_NE(run_.warnings()[0].find("is listed again, such as '1.jpg' in lines 2 and 4, and `part` divides lines"),
             std::string::npos)
       << run_.warnings()[0];
 }

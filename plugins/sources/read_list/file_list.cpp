@@ -165,8 +165,8 @@ class ListBuilder {
     const auto text = [&](const Again& of, const char* how) {
       if (of.count == 0) return std::string();
       const std::uint32_t a = order[of.first - 1].row, b = order[of.first].row;
-      return fmt::format("{} file{} of '{}' {} there again{}, such as '{}' in lines {} and {}", of.count,
-                         of.count == 1 ? "" : "s", name_, of.count == 1 ? "stands" : "stand", how, line_text(list_.paths[a]),
+      return fmt::format("{} file{} of '{}' {} listed again{}, such as '{}' in lines {} and {}", of.count,
+                         of.count == 1 ? "" : "s", name_, of.count == 1 ? "is" : "are", how, line_text(list_.paths[a]),
                          list_.lines[a], list_.lines[b]);
     };
     list_.repeated = text(again, "");

@@ -30,7 +30,7 @@ std::string no_value_of(const std::vector<std::string>& classes) {
 std::pair<std::string, std::string> number_in_two_ways(const std::vector<std::string>& classes) {
   for (const std::string& name : classes) {  // bytewise sorted, unless all are integers
     std::string number = name.ends_with(".0") ? name.substr(0, name.size() - 2) : name;
-    if (number.empty() || number.find_first_not_of("0123456789") != number.npos) continue;
+    if (number.empty() || number.find_first_not_of("0123456789") != number.npos) continue;  // negative ones are refused
     number.erase(0, std::min(number.find_first_not_of('0'), number.size() - 1));
     if (number != name && std::ranges::binary_search(classes, number)) return {number, name};
   }

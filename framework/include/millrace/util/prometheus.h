@@ -26,7 +26,7 @@ inline constexpr std::string_view kPrometheusType = "text/plain; version=0.0.4; 
 std::string prometheus_text(const RunStart& run, bool running, const TickEvent& tick, const TelemetryEvent& telemetry,
                             std::span<const PassEvent> passes = {});
 
-// What is known after the last step of an epoch, of which no tick tells. `before`: the newest tick.
-TickEvent tick_after(const EpochEvent& epoch, TickEvent before);
+// What is known after the last step of an epoch, of which no tick tells. `before`: the newest tick; empty: there was none.
+TickEvent tick_after(const RunStart& run, const EpochEvent& epoch, TickEvent before);
 
 }  // namespace millrace
