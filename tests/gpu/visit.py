@@ -27,8 +27,8 @@ import sys
 import threading
 import time
 
-# A step takes `limit` seconds at most. `do`: the method of Visit that runs the command and writes down what it prints.
-# The command of run_tests is a pattern for each of the processes that run tests side by side.
+# A step takes `limit` seconds at most. `do`: the method of Visit that runs the command, writes down what it prints, and
+# returns "done" or what is lacking. The command of run_tests is a pattern for each of the processes that run side by side.
 Step = collections.namedtuple("Step", "name limit do command")
 BENCH = "{tests}/gpu_step_bench {pipelines}/networks/{network}.toml --backend {backend} --nondeterministic {sizes} "
 RUN = "{bin}/pipeline-run --devices {backend}:0 --json --quiet --set=run.tune=measure --set=run.deterministic=false " \
@@ -74,10 +74,8 @@ NAMES = {"backend": "cuda", "network": "resnet50", "sizes": "--tune measure --ba
          "python": sys.executable, "libraries": os.environ.get("LD_LIBRARY_PATH", ""),
          "sanitizer": shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer",
          **{name: "/tmp/millrace-visit/" + name for name in ("programs", "cifar10", "photographs")}}
-SIDES = ("millrace", "pytorch")
-FIGURES = {"images_per_second", "seconds", "accuracy", "accuracy_tta"}
-TURNS = 5  # of each side in a race
-RACE = 60  # seconds that they take; before them PyTorch has what a race may take besides
+SIDES, FIGURES = ("millrace", "pytorch"), {"images_per_second", "seconds", "accuracy", "accuracy_tta"}
+TURNS, RACE = 5, 60  # of each side in a race; seconds that they take, after PyTorch has had the rest of the race
 LEASE = 860  # second of the lease by which all is over
 FAILED = ("failed", "hung", "crashed")
 
@@ -225,8 +223,6 @@ class Visit:
         """-> (lines, exit status; below 0 for a signal, which it gets then)."""
         program = self.start(command)
         return list(iter(lambda: program.line(until), None)), program.end()
-
-    # ---- What steps do: (step, until) -> "done", or what is lacking
 
     def look_at_machine(self, step, until):
         self.unpack("programs")
