@@ -180,7 +180,7 @@ Bottleneck bottleneck_between(const TelemetryEvent& before, const TelemetryEvent
     found = most == data ? data_bound(done) : sum_bound(done, sums);
   }
   if (found.name.empty() || (found.kind == Bottleneck::Kind::device && found.share <= 0)) return {};
-  if (!done.devices.empty()) found.device_idle = std::clamp(1 - busy / done.elapsed_seconds, 0.0, 1.0);
+  if (!done.devices.empty()) found.device_idle = std::clamp(1 - busy / done.elapsed_seconds - sums, 0.0, 1.0);
   found.share = std::clamp(found.share, 0.0, 1.0);
   return found;
 }

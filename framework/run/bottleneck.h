@@ -28,7 +28,7 @@ struct Bottleneck {
   std::string name = {};  // "decode_image", "forward_backward", "validate", "checkpoint", "free batches", "rank 3"
   int replica = -1;       // of a device that others wait for
   double share = 0;       // from 0 to 1
-  // The share in which a device computes nothing and copies nothing, on average over the devices of this rank. None: there are none.
+  // The share in which a device neither computes nor copies nor waits for sums, on average over those of this rank. None: there are none.
   std::optional<double> device_idle = {};
   double computing_share = 1;  // of the time in stage `name`, in which its threads computed and did not wait
 

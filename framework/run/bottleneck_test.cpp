@@ -93,10 +93,10 @@ TEST(Bottleneck, IsTheSumOrTheReplicaThatComesLast) {
   event.waited_for_data_seconds = 0;
   event.devices = {device(5, 4.5), device(5, 4.5)};
   event.stages.push_back(device_stage("allreduce", -1, 6));
-  EXPECT_EQ(text_of(event), "allreduce 45 %, device idle 50 %");
+  EXPECT_EQ(text_of(event), "allreduce 45 %, device idle 5 %");
   event.devices = {device(5, 4.5), device(9.6)};
   event.stages.push_back(device_stage("forward_backward", 1, 9.6));
-  EXPECT_EQ(text_of(event), "forward_backward[1] 96 %, device idle 27 %");
+  EXPECT_EQ(text_of(event), "forward_backward[1] 96 %, device idle 5 %");
 }
 
 TEST(Bottleneck, IsTheRankThatComesLast) {
@@ -105,7 +105,7 @@ TEST(Bottleneck, IsTheRankThatComesLast) {
   event.devices = {device(5, 4.5), device(5, 4.5), device(9.6)};
   event.devices[1].rank = 1;
   event.devices[2].rank = 2;
-  EXPECT_EQ(text_of(event), "rank 2 96 %, device idle 50 %");
+  EXPECT_EQ(text_of(event), "rank 2 96 %, device idle 5 %");
 }
 
 TEST(Bottleneck, IsAnotherRankWhereABatchIsHere) {
