@@ -20,6 +20,10 @@ LossAttributes& LossAttributes::numbers(double low, double high) {
   info_->numbers = {low, high};
   return *this;
 }
+LossAttributes& LossAttributes::applies(std::string_view layer) {
+  info_->applies = layer;
+  return *this;
+}
 LossAttributes& LossAttributes::sum(std::string_view value) {
   info_->sums.emplace_back(value);
   return *this;

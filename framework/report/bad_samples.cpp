@@ -1,5 +1,6 @@
 #include "report/bad_samples.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace millrace {
@@ -59,6 +60,11 @@ void BadSamples::tell_held() {
     events.swap(held_);
   }
   for (BadSampleEvent& event : events) add(std::move(event));
+}
+
+std::uint64_t BadSamples::held(std::string_view graph) const {
+  const Lock lock(mutex_);
+  return static_cast<std::uint64_t>(std::ranges::count(held_, graph, &BadSampleEvent::graph));
 }
 
 void BadSamples::save(RunState& state) const {

@@ -32,6 +32,7 @@ class BadSamples {
   void hold(BadSampleEvent event);
   void forget_held();
   void tell_held();
+  std::uint64_t held(std::string_view graph) const;
 
   // What a checkpoint has of them: their number, and which of them come again, since what they belong to is not done.
   void save(RunState& state) const;

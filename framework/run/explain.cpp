@@ -164,10 +164,10 @@ class StepExamination {
     std::vector<LossTerm> made;
     sums.resize(request_.losses.size());
     for (std::size_t i = 0; i < sums.size(); ++i) {
-      const auto& [loss, output] = request_.losses[i];
-      const Shape& shape = network_.shape_of(output.value_or(network_.result()));
-      const double weight = loss->weight(batch_, {0, batch_.count}, shape.elements() / shape[0]);
-      made.push_back({.loss = loss, .divisor = weight > 0 ? weight : 1, .sums = &sums[i], .output = output});
+      const LossAt& each = request_.losses[i];
+      const Shape& shape = network_.shape_of(each.output.value_or(network_.result()));
+      const double weight = each.loss->weight(batch_, {0, batch_.count}, shape.elements() / shape[0]);
+      made.push_back({.loss = each.loss, .divisor = each.divisor(weight), .sums = &sums[i], .output = each.output});
     }
     return made;
   }
@@ -289,8 +289,7 @@ std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, 
     fail(ErrorKind::usage, "{}: --explain-nan takes a graph that trains and reports its loss (stage metrics): [{}] does not",
          pipeline.title(), options.graph);
   }
-  if (options.processes() > 1)
-    fail(ErrorKind::usage, "--explain-nan takes one process: leave out --processes");
+  if (options.processes() > 1) fail(ErrorKind::usage, "--explain-nan takes one process: leave out --processes");
   require_run_folder("--explain-nan", folder, is_remote(pipeline.checkpoint.folder));  // a run of another machine has none here
   options.resume.run = folder;
   options.resume.replays = true;

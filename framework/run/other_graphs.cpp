@@ -57,11 +57,20 @@ void OtherGraphs::try_one(std::size_t graph) {
   const std::uint64_t steps = std::min(kTrialSteps, build.data().steps_per_epoch());
   try {
     drive(graph, 0, steps);
+    require_usable_samples(build);
   } catch (...) {
     run_.found().bad_samples.tell_held();
     throw current_error().in(fmt::format("before the first step, [{}] was tried", name));
   }
   if (!run_.barriers.empty() && has_reports(build.plan()) && !is_broken_off(graph)) meter_.await_others(name, 0, steps);
+}
+
+// A graph whose samples are all bad would have no figures. REQUIRES: it was tried.
+void OtherGraphs::require_usable_samples(const GraphBuild& build) const {
+  const GraphData& data = build.data();
+  if (run_.options().group != nullptr || data.samples_per_epoch == 0) return;
+  if (run_.found().bad_samples.held(build.plan().name) < data.samples_per_epoch) return;
+  fail(ErrorKind::data, "none of its {} samples can be used, so that nothing would be measured", data.samples_per_epoch);
 }
 
 bool OtherGraphs::is_due(std::size_t graph, std::uint64_t done) const {

@@ -54,6 +54,7 @@ class OtherGraphs {
   bool breaks_off(std::size_t graph) const;  // what was asked for ends a pass of this graph in its middle
   bool is_broken_off(std::size_t graph);
   void try_one(std::size_t graph);
+  void require_usable_samples(const GraphBuild& build) const;
   void drive(std::size_t graph, std::uint64_t first, std::uint64_t last);  // until it is drained
   bool is_due(std::size_t graph, std::uint64_t done) const;
   void exchange_weights();

@@ -152,6 +152,19 @@ Error error_at(const StagePlan& stage, const GraphPlan& graph) {
   return error.in(is_found ? place_of_stage(named->at(), graph.name, stage.name) : place_of(stage, graph));
 }
 
+// Probabilities at the end of a network, of which the loss makes probabilities once more. "": there are none.
+std::string twice_applied(const Network& network, LayerPort output, const LossInfo& loss, const Registry& registry) {
+  if (loss.applies.empty() || output.layer < 0) return {};
+  const Layer& last = network.layers[static_cast<std::size_t>(output.layer)];
+  const auto applies = [&](const auto& each) { return each.second.info->applies == last.op; };
+  if (std::ranges::none_of(registry.losses(), applies)) return {};
+  return fmt::format(
+      "{}: layer '{}' is a {}, and loss '{}' applies a {} to the output itself, so that the network learns little: take the "
+      "layer "
+      "out; predictions are probabilities without it",
+      to_string(last.at), last.name, last.op, loss.name, loss.applies);
+}
+
 // Whether the first sample has no label, which a source may know only as it reads. A bad sample is told later.
 bool lacks_label(const GraphData& data) {
   Sample sample;
@@ -321,7 +334,9 @@ void GraphBuild::require_targets(const std::string& network) const {
                                      *plan_);
   const bool has_rows = data_.source && data_.source->has_rows();
   setting.classes = static_cast<std::int64_t>(data_.class_counts.size());
-  for (const auto& [loss, output] : request.losses) {
+  for (const LossAt& each : request.losses) {
+    const std::shared_ptr<const Loss>& loss = each.loss;
+    const std::optional<LayerPort>& output = each.output;
     setting.output = data_.network->shape_of(output.value_or(data_.network->result()));
     if (has_rows && loss->info().target == LossTarget::values) {
       fail(ErrorKind::usage, "{}: the samples have rows of numbers, as many as each needs; loss '{}' takes one row a sample",
@@ -335,6 +350,11 @@ void GraphBuild::require_targets(const std::string& network) const {
       if (named != nullptr) throw error.in(place_of_stage(named->at(), plan_->name, loss_at->name));
       error.in(where);
       throw network.empty() ? error : error.in(network);
+    }
+    if (trains() && data_.run != nullptr && data_.registry != nullptr) {
+      const LayerPort from = output.value_or(data_.network->result());
+      const std::string twice = twice_applied(*data_.network, from, loss->info(), *data_.registry);
+      if (!twice.empty()) data_.run->warn(twice);
     }
     if (loss->info().target != LossTarget::labels || data_.is_labelled) continue;
     const bool other_targets = setting.numbers > 0 || data_.target.kind != TargetSpec::Kind::none;

@@ -146,10 +146,14 @@ std::string text_of_values(const GraphBuild& build, const Look& look) {
     const bool is_no_chance = look.images >= build.data().samples_per_epoch || lacking.size() + 1 >= build.data().classes.size();
     return lacking.empty() || !is_no_chance || only_predicts(build.plan()) ? "" : lacking_text(lacking);
   }
+  const bool has_colours =
+      !build.data().source->colours().empty() && unnamed.size() == 1 && unnamed[0] == build.data().classes.size();
   return fmt::format(
-      "no class has the value{} {}, and such pixels count nowhere{}; `ids` of a class names its values, and `ignored` "
+      "no class has the value{} {}{}, and such pixels count nowhere{}; {} of a class names its values, and `ignored` "
       "those that are meant to count nowhere",
-      unnamed.size() == 1 ? "" : "s", values_text(unnamed, look), lacking.empty() ? "" : "; " + lacking_text(lacking));
+      unnamed.size() == 1 ? "" : "s", values_text(unnamed, look),
+      has_colours ? ", which stands for all colours in label images that no class has" : "",
+      lacking.empty() ? "" : "; " + lacking_text(lacking), has_colours ? "`colour` or `ids`" : "`ids`");
 }
 
 // The same of the colours that palettes give to values.

@@ -3,16 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include "millrace/detail/random.h"
+#include "millrace/error.h"
 #include "millrace/stage.h"
+#include "millrace/util/sample_cache.h"
+#include "sampling/sample_order.h"
 
 namespace millrace {
 namespace {
 
 constexpr double kUsualMargin = 8.0 / 7;  // 256 for a middle of 224
+constexpr std::uint64_t kLookedAt = 4;    // images
 constexpr double kOtherSize = 1.5;        // from this ratio on; evaluations at 1.15 and 1.3 times the training's size are usual
 
 const StagePlan* batcher_plan(const GraphBuild& build) {
@@ -128,6 +134,39 @@ std::string warning_of_small_middle(const GraphBuild& build) {
         place_of(stage, build.plan()), shorter, height, width, 100 * seen, kUsualMargin * std::max(height, width));
   }
   return {};
+}
+
+std::string warning_of_seen_part(const GraphBuild& build, const ImageShape& window, std::uint64_t seed) {
+  const GraphData& data = build.data();
+  const StagePlan* const sizing = sizing_plan(build);
+  if (data.source == nullptr || sizing == nullptr || !window.is_static() || data.target.kind == TargetSpec::Kind::image)
+    return {};
+  const SampleOrder order(*data.source, seed);
+  std::vector<double> seen;
+  Sample sample;
+  for (std::uint64_t at = 0; at < std::min(kLookedAt, order.listed()); ++at) {
+    try {
+      sample.reset({0, at, order.listed(at), 0}, {}, data.target);
+      data.source->read(sample);
+      for (std::size_t s = 0; s < build.stages().size() && !build.stages()[s].empty(); ++s) {
+        auto* const transform = dynamic_cast<SampleTransform*>(build.stages()[s].front().get());
+        if (transform == nullptr || dynamic_cast<SampleCache*>(transform) != nullptr) continue;
+        Draw draw(seed, sample.key, 0);
+        transform->process(sample, draw);
+      }
+    } catch (const Error&) {
+      continue;  // a bad sample is told later
+    }
+    const SourceMap map = seen_source(sample, window);
+    if (!map.is_known()) return {};
+    const double pixels = std::abs(map.map.determinant()) * window.height * window.width;
+    seen.push_back(pixels / (static_cast<double>(map.height) * map.width));
+  }
+  if (seen.empty() || *std::ranges::max_element(seen) >= 0.5) return {};
+  return fmt::format(
+      "{}: the network sees {:.2g} % of the first image, and less than half of each that was looked at: make them smaller before "
+      "`crop`, as decode_image does with short_side, or with size and fit = \"exact\"",
+      place_of(*sizing, build.plan()), 100 * seen.front());
 }
 
 std::string warning_of_other_size(const GraphBuild& training, const GraphBuild& other) {

@@ -2,6 +2,7 @@
 // training, or changed at random there.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "millrace/backend/network.h"
@@ -16,6 +17,10 @@ std::string warning_of_window(const GraphBuild& build, const ImageShape& window)
 
 // The same of a stage that makes images `short_side` high or wide and cuts `size` out of their middle.
 std::string warning_of_small_middle(const GraphBuild& build);
+
+// The same of the first images of a graph, whatever its stages make of them: also where their middle is cut out as it is. "",
+// too: what is seen of them is not known, or targets are images, of which pieces may be meant.
+std::string warning_of_seen_part(const GraphBuild& build, const ImageShape& window, std::uint64_t seed);
 
 // What to warn of where the same network is shown images of one size in training and of another in validation: things in them
 // have another size then. "": they are alike, or sizes vary or are drawn.

@@ -114,6 +114,19 @@ void draw_masks(const fs::path& root, std::uint8_t left, std::uint8_t right) {
   }
 }
 
+// A photograph of another size than the network's.
+void draw_large_image(const fs::path& path, int side) {
+  const std::vector<std::uint8_t> pixels(static_cast<std::size_t>(3 * side * side), 90);
+  std::ofstream(path, std::ios::binary) << png_bytes({pixels.data(), {side, side, 3}});
+}
+
+// A network as other programs write it down.
+void write_network_that_ends_with(const char* layer, const fs::path& file) {
+  std::ofstream(file) << "input  = { channels = 3, height = 32, width = 32 }\n"
+                         "layers = [ { op = \"global_average_pool\" }, { op = \"linear\", out = \"${classes}\" }, { op = \""
+                      << layer << "\" } ]\n";
+}
+
 // A list of the training images first ... last of each class, by name or by integers from `base` on.
 void list_images(const fs::path& list, int first, int last, int base = -1) {
   std::ofstream rows(list);
@@ -299,6 +312,25 @@ const std::vector<Trap>& traps() {
        {},
        0,
        "so that the network sees at most 1 % of each"},
+      {"AMiddleOfLargeImages",
+       {size_of_validation("size = [32, 32]\ncrop = \"centre\"")},
+       [](const fs::path& root) {
+         for (int i = 0; i < 3; ++i) draw_large_image(root / fmt::format("val/ash/val-{}.png", i), 64);
+         fs::remove_all(root / "val/birch");
+         fs::remove_all(root / "val/cedar");
+       },
+       0,
+       "the network sees 25 % of the first image, and less than half of each that was looked at"},
+      {"ProbabilitiesBeforeALossThatMakesThem",
+       {{"\"quickstart\"", "\"ROOT/network.toml\""}},
+       [](const fs::path& root) { write_network_that_ends_with("softmax", root / "network.toml"); },
+       0,
+       "is a softmax, and loss 'cross_entropy' applies a softmax to the output itself"},
+      {"OtherProbabilitiesBeforeALossThatMakesThem",
+       {{"\"quickstart\"", "\"ROOT/network.toml\""}},
+       [](const fs::path& root) { write_network_that_ends_with("sigmoid", root / "network.toml"); },
+       0,
+       "is a sigmoid, and loss 'cross_entropy' applies a softmax to the output itself"},
       {"OneImage",
        {},
        [](const fs::path& root) {
@@ -469,6 +501,28 @@ INSTANTIATE_TEST_SUITE_P(
         Trap{"Classes", {}, {}, 0, ""}, Trap{"Masks", {}, {}, 0, "", kSegment},
         Trap{"Parts", {{"ROOT/val\"", "ROOT/train\"\npart = [0.5, 1]"}, {"shuffle", "part = [0, 0.5]\nshuffle"}}, {}, 0, ""}),
     name_of);
+
+class UnusableValidation : public Traps {};
+
+TEST_P(UnusableValidation, EndsTheRunBeforeItsFirstStep) {
+  write(GetParam());
+  const Outcome outcome = run({});
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  EXPECT_NE(outcome.err.find("before the first step, [validate] was tried: none of its 9 samples can be used"), std::string::npos)
+      << outcome.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(FirstHour, UnusableValidation,
+                         ::testing::Values(Trap{"CutFiles",
+                                                {},
+                                                [](const fs::path& root) {
+                                                  for (const auto& file : fs::recursive_directory_iterator(root / "val")) {
+                                                    if (file.is_regular_file()) fs::resize_file(file, 60);
+                                                  }
+                                                },
+                                                3,
+                                                ""}),
+                         name_of);
 
 class LossThatStays : public Traps {};
 

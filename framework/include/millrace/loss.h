@@ -130,8 +130,10 @@ class LossAttributes {
   LossAttributes& text(std::string_view value);
   LossAttributes& target(LossTarget value);
   LossAttributes& numbers(double low, double high);  // those of a sample that it takes; any unless said
-  LossAttributes& sum(std::string_view value);       // one more, after kLoss and kWeight
-  LossAttributes& figure(LossFigure value);          // one more, after `loss`
+  LossAttributes& applies(
+      std::string_view layer);                  // it computes this layer of the output itself: "softmax"; networks leave it out
+  LossAttributes& sum(std::string_view value);  // one more, after kLoss and kWeight
+  LossAttributes& figure(LossFigure value);     // one more, after `loss`
   LossAttributes& class_matrix();  // counts places by (class, predicted class). For LossTarget::classes: predicted() is written
   LossAttributes& example(std::string_view table, Shape output);
 

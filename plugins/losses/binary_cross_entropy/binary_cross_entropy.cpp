@@ -16,6 +16,7 @@ class BinaryCrossEntropy final : public Loss {
   };
   static void describe(LossDescription<Params>& d) {
     d.name("binary_cross_entropy")
+        .applies("sigmoid")
         .text("Cross-entropy of the sigmoid of each output, for images of several labels: numbers from 0 to 1, one a label.");
     d.target(LossTarget::values).numbers(0, 1).example("", {5}).example("positive_weight = [2, 0.5, 1]", {3});
     d.params.add("positive_weight", &Params::positive_weight)

@@ -17,6 +17,7 @@ class PixelBinaryCrossEntropy final : public PixelLoss {
   };
   static void describe(LossDescription<Params>& d) {
     d.name("pixel_binary_cross_entropy")
+        .applies("sigmoid")
         .text(
             "Cross-entropy of the sigmoid of each output of each pixel, for images of class indices: each class against all "
             "others.");

@@ -15,7 +15,8 @@ class Dice final : public PixelLoss {
     std::string over = "all";
   };
   static void describe(LossDescription<Params>& d) {
-    d.name("dice").text("1 - Dice's overlap of each class in an image, for images of class indices; of softmax probabilities.");
+    d.name("dice").applies("softmax").text(
+        "1 - Dice's overlap of each class in an image, for images of class indices; of softmax probabilities.");
     d.example("", {4, 6, 5}).example("smooth = 0.5\nover = \"present\"", {3, 7, 7});
     d.params.add("smooth", &Params::smooth)
         .range(0)

@@ -14,7 +14,7 @@ class Focal final : public LabelledLoss {
     double gamma = 2;
   };
   static void describe(LossDescription<Params>& d) {
-    d.name("focal").text(
+    d.name("focal").applies("softmax").text(
         "Focal loss, arXiv 1708.02002: (1 - p)^gamma times the cross-entropy of an image, with p the probability of its class.");
     d.example("", {10}).example("gamma = 0.5\nclass_weights = [0.5, 2, 1]", {3});
     d.params.add("gamma", &Params::gamma)

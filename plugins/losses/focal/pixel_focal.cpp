@@ -17,6 +17,7 @@ class PixelFocal final : public PixelLoss {
   };
   static void describe(LossDescription<Params>& d) {
     d.name("pixel_focal")
+        .applies("softmax")
         .text(
             "Focal loss, arXiv 1708.02002, of each pixel: (1 - p)^gamma times its cross-entropy, with p the probability of its "
             "class.");

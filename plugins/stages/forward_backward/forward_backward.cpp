@@ -45,7 +45,7 @@ void ForwardBackward::describe(StageDescription<Params>& d) {
 }
 
 void ForwardBackward::request(const Params& params, const StageSite& site, CompileRequest& request) {
-  for (const StageLoss& each : make_losses(params, params.auxiliary, site)) request.losses.emplace_back(each.loss, each.output);
+  for (const StageLoss& each : make_losses(params, params.auxiliary, site)) request.losses.push_back(each);
   if (params.sync_batch_norm && params.micro_batches > 1) {
     fail(ErrorKind::usage, "sync_batch_norm: replicas meet once a step, and micro_batches = {} computes a step in pieces",
          params.micro_batches);
@@ -103,8 +103,8 @@ std::vector<LossTerm> ForwardBackward::terms_of(std::span<const double> weights)
   std::vector<LossTerm> terms;
   for (std::size_t i = 0; i < losses_.size(); ++i) {
     const StageLoss& each = losses_[i];
-    const double weight = each.add_up || i >= weights.size() || weights[i] <= 0 ? 1 : weights[i];
-    terms.push_back({.loss = each.loss, .divisor = weight / each.weight, .output = each.output});
+    const double weight = i < weights.size() ? weights[i] : 0;
+    terms.push_back({.loss = each.loss, .divisor = each.divisor(weight), .output = each.output});
   }
   return terms;
 }

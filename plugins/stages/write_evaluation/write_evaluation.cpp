@@ -22,9 +22,13 @@ std::string calibration_csv(const Calibration& calibration) {
   constexpr auto kBins = static_cast<double>(Calibration::kBins);
   double place = 0;
   for (const Calibration::Bin& bin : calibration.bins()) {
-    fmt::format_to(std::back_inserter(text), "{:.6g},{:.6g},{},{:.9g},{}\r\n", place / kBins, (place + 1) / kBins, bin.count,
-                   quotient(bin.confidence(), static_cast<double>(bin.count)),
-                   quotient(static_cast<double>(bin.right), static_cast<double>(bin.count)));
+    fmt::format_to(std::back_inserter(text), "{:.6g},{:.6g},{},", place / kBins, (place + 1) / kBins, bin.count);
+    const auto count = static_cast<double>(bin.count);
+    if (bin.count > 0) {
+      fmt::format_to(std::back_inserter(text), "{:.9g},{}\r\n", bin.confidence() / count, static_cast<double>(bin.right) / count);
+    } else {
+      text += ",\r\n";  // not defined
+    }
     place += 1;
   }
   return text;

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "millrace/detail/layer_plan.h"
+#include "millrace/detail/loss_at.h"
 
 namespace millrace {
 
-class Loss;
 class Network;
 class Optimizer;
 
@@ -26,15 +26,6 @@ struct OptimizerSpec {
   std::vector<double> decay = {};                                 // weight decay times the parameter's factor; empty: 0
   // The epoch from which on the parameter keeps its value whatever its gradient is; kToTheEnd: none. Empty: all learn to the end.
   std::vector<double> learns_until = {};
-};
-
-// A loss, and the value of the network that it is measured at.
-struct LossAt {
-  std::shared_ptr<const Loss> loss;
-  std::optional<LayerPort> output;  // an output that no layer reads; nothing: the network's result
-
-  LossAt(std::shared_ptr<const Loss> of, std::optional<LayerPort> at = {})  // NOLINT: a loss alone is measured at the result
-      : loss(std::move(of)), output(at) {}
 };
 
 // The gradient of a score, one number of a network's result, by an output of a layer, in inference: with running statistics and

@@ -20,6 +20,7 @@ struct LossInfo {
   std::string name, text;
   LossTarget target = LossTarget::labels;
   std::optional<Range> numbers;  // what it takes of a sample's numbers; nothing: any
+  std::string applies;           // the layer that it computes of the output itself; "": none
   std::vector<std::string> sums = {"loss", "weight"};
   std::vector<LossFigure> figures;  // `loss` first
   // For LossTarget::classes: predicted() is written. After the sums follow the numbers of places by (class, predicted class).

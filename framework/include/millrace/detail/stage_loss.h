@@ -1,13 +1,12 @@
 // How a stage asks for losses in its table, and checks what they are to measure. Included by loss.h.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "millrace/detail/layer_plan.h"
+#include "millrace/detail/loss_at.h"
 #include "millrace/loss.h"
 #include "millrace/params.h"
 
@@ -26,13 +25,8 @@ struct LossParams {
     set.add("loss", &LossParams::loss).text(text);
   }
 };
-struct StageLoss {
-  std::shared_ptr<const Loss> loss;
-  bool add_up = false;  // reduction = "sum": gradients of the sum over the global batch instead of the mean
-  // An auxiliary loss also has:
-  std::optional<LayerPort> output = {};  // that it is measured at; nothing: the network's result
-  double weight = 1;                     // in what is minimised
-  std::string name = {};                 // of its figure: the layer, or else the loss
+struct StageLoss : LossAt {
+  std::string name = {};  // of an auxiliary loss's figure: the layer, or else the loss
 };
 // The loss that the stage asks for. Throws Error(usage) with all mistakes in the table.
 StageLoss make_loss(const LossParams& params, const StageSite& site);
