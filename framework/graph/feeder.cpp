@@ -301,7 +301,6 @@ void Feeder::fill(Filling& filling) {
     packet.begin = begin;
     packet.count = end - begin;
     plan_.node->emit(0, std::move(packet));
-    if (end == batch.count && filled_) filled_();
     begin = filling.next;
   }
 }
@@ -330,7 +329,6 @@ void Feeder::send_empty(const Filling& filling) {
   packet.payload = filling.batch;
   packet.sequence = filling.batch->step;
   plan_.node->emit(0, std::move(packet));
-  if (filled_) filled_();
 }
 
 bool Feeder::read_chunk(Batch& batch, std::uint32_t begin, std::uint32_t end) {

@@ -36,8 +36,7 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
   Feeder(Core& core, std::shared_ptr<Credits> credits, std::shared_ptr<Gate> gate, IoPool& io, FeederPlan plan);
   ~Feeder();
 
-  void allocate();                                                                   // the batches; once, before the first start
-  void on_filled(std::function<void()> callback) { filled_ = std::move(callback); }  // a batch's last chunk was sent
+  void allocate();  // the batches; once, before the first start
 
   void start(std::uint64_t first, std::uint64_t last);
   void stop();                // batches that no thread has begun to read are dropped
@@ -48,7 +47,6 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
   // samples.
   std::optional<std::uint64_t> lost_step();
 
-  const std::string& source_name() const { return plan_.node->place().name; }
   int reading() const { return reading_; }  // I/O threads that read samples, or are about to
   // The file of a sample under way; empty: not known. REQUIRES: no thread writes it.
   std::string place_of(std::uint64_t step, std::uint32_t slot) const;
@@ -83,7 +81,6 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
   Source& source_;
   const std::uint64_t name_hash_;
   const SampleOrder order_;
-  std::function<void()> filled_;
 
   mutable Mutex mutex_;
   std::vector<CirculatingBatch*> home_ MILLRACE_GUARDED_BY(mutex_);

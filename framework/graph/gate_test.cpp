@@ -277,7 +277,6 @@ TEST(Credits, BoundWhatIsUnderWay) {
     EXPECT_EQ(turnstile.wait_for(0), most);
     turnstile.let_all_pass();
     test.graph().wait();
-    EXPECT_LE(test.graph().figures().packets_in_flight_most, most);
   }
 }
 
@@ -408,7 +407,6 @@ TEST(Figures, CountPacketsSamplesAndWaiting) {
   EXPECT_EQ(figures.edges[0].packets, 32U);
   EXPECT_EQ(figures.edges[4].packets, 0U);
   for (const Graph::EdgeFigures& edge : figures.edges) EXPECT_EQ(edge.level, 0) << edge.from;
-  EXPECT_GT(figures.packets_in_flight_most, 0U);
 }
 
 TEST(Figures, SayThatDataWasWaitedFor) {

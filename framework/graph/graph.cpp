@@ -9,7 +9,6 @@
 #include "graph/node.h"
 #include "graph/tsan.h"
 #include "graph/workers.h"
-#include "millrace/detail/split.h"
 #include "millrace/plugin.h"
 
 namespace millrace {
@@ -60,7 +59,6 @@ struct Graph::State {
   void add_retry(const GraphPlan& plan);
   FeederPlan feeder_plan(const GraphPlan& plan, const GraphOptions& options, int threads) const;
   Link& add_link(const std::string& from, const std::string& to);
-  std::uint64_t packets_on_edges() const;
   std::string sample_of(const flow::WorkTable::Entry& entry, double seconds) const;  // empty: it is no chunk
   Counters::Totals totals_of(const flow::Node& node) const;
   void stop_stages();
@@ -73,7 +71,6 @@ struct Graph::State {
   std::vector<std::unique_ptr<Link>> links;
   std::shared_ptr<Gate> gate;
   std::shared_ptr<Feeder> feeder;
-  std::atomic<std::uint64_t> most_packets{0};
   std::size_t memory_bound = 0;
 };
 
@@ -89,12 +86,6 @@ Graph::State::State(const GraphPlan& plan, const std::vector<std::vector<std::sh
   const FeederPlan feeding = feeder_plan(plan, options, workers.threads);
   feeder = std::make_shared<Feeder>(*core, credits, gate, workers.io, feeding);
   if (options.has_memory) feeder->allocate();
-  feeder->on_filled([this] {
-    const std::uint64_t now = packets_on_edges();
-    std::uint64_t most = most_packets;
-    while (now > most && !most_packets.compare_exchange_weak(most, now)) {
-    }
-  });
   add_retry(plan);
   core->on_failure = [this] {
     gate->give_up();
@@ -219,13 +210,6 @@ FeederPlan Graph::State::feeder_plan(const GraphPlan& plan, const GraphOptions& 
   return feeding;
 }
 
-// Packets move meanwhile: against the flow, so that none is counted where it left and where it came.
-std::uint64_t Graph::State::packets_on_edges() const {
-  std::int64_t level = 0;
-  for (auto link = links.rbegin(); link != links.rend(); ++link) level += (*link)->level();
-  return static_cast<std::uint64_t>(std::max<std::int64_t>(level, 0));
-}
-
 void Graph::State::stop_stages() {
   for (const auto& instances : nodes) {
     for (const auto& node : instances) node->stage().stop();
@@ -308,7 +292,6 @@ Graph::Figures Graph::figures() const {
   figures.waited_for_ranks_seconds = tick * static_cast<double>(waited.for_ranks);
   figures.waited_for_step_seconds = tick * static_cast<double>(waited.for_step);
   figures.waited_for_credit_seconds = tick * static_cast<double>(state_->feeder->waited_for_credit());
-  figures.packets_in_flight_most = state_->most_packets;
   return figures;
 }
 

@@ -140,11 +140,10 @@ class Graph {
   struct Figures {
     std::vector<StageFigures> stages;
     std::vector<EdgeFigures> edges;
-    double waited_for_data_seconds = 0;        // the gate had a token and no batch
-    double waited_for_ranks_seconds = 0;       // it had both, and another rank had no batch
-    double waited_for_step_seconds = 0;        // the gate had a batch and no token
-    double waited_for_credit_seconds = 0;      // the source had samples to read, and no batch was free
-    std::uint64_t packets_in_flight_most = 0;  // on all edges; looked at when the last chunk of a batch is sent
+    double waited_for_data_seconds = 0;    // the gate had a token and no batch
+    double waited_for_ranks_seconds = 0;   // it had both, and another rank had no batch
+    double waited_for_step_seconds = 0;    // the gate had a batch and no token
+    double waited_for_credit_seconds = 0;  // the source had samples to read, and no batch was free
   };
   Figures figures() const;
   std::uint64_t packets_done() const;  // by all stages: it grows as long as something moves

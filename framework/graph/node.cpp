@@ -82,10 +82,7 @@ void Link::pass(Packet packet) {
   targets.back()->put(pack(std::move(packet), *this));
 }
 
-void Link::drop(const Packet& packet) {
-  counters.add(0, 0, receivers(packet), 0);
-  dropped += receivers(packet);
-}
+void Link::drop(const Packet& packet) { counters.add(0, 0, receivers(packet), 0); }
 
 Node::Node(Core& core, std::shared_ptr<Stage> stage, Kind kind, Place place, std::size_t output_ports)
     : core_(core), stage_(std::move(stage)), kind_(kind), place_(std::move(place)), outputs_(output_ports) {

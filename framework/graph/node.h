@@ -34,11 +34,10 @@ struct Link {
   int port = 0;                // the targets' input port
   std::size_t number = 0;      // among the graph's links
   Carries carries = Carries::other;
-  bool carries_encoded = false;           // a chunk whose samples are not decoded yet
-  std::function<void(Packet)> divert;     // where packets go instead: the gate, or back to the source
-  Counters counters;                      // packets: sent; samples: received; waited: between the two
-  std::atomic<std::uint64_t> dropped{0};  // received by no stage: the gate was closed for good
-  Node* bypass = nullptr;                 // the target, when packets need not go through oneTBB
+  bool carries_encoded = false;        // a chunk whose samples are not decoded yet
+  std::function<void(Packet)> divert;  // where packets go instead: the gate, or back to the source
+  Counters counters;                   // packets: sent; samples: received; waited: between the two
+  Node* bypass = nullptr;              // the target, when packets need not go through oneTBB
 
   // To all targets, or to the one that the packet names. Thread-safe.
   void send(Packet&& packet, const Node* sender);

@@ -29,7 +29,6 @@ class PatchStatistics {
   void add(std::span<const float> image, std::int64_t height, std::int64_t width);
 
   std::uint64_t patches() const { return patches_; }
-  std::int64_t patch_values() const { return values_; }
   std::vector<double> second_moments() const;               // (values, values)
   std::vector<float> filters(double epsilon = 5e-4) const;  // (2 * values, C, kh, kw). REQUIRES: patches() > 0
 

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <numeric>
 
 #include "millrace/error.h"
 #include "millrace/util/host_cores.h"

@@ -1,7 +1,6 @@
 // What is asked of a run while it goes on, and by whom.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -18,8 +17,8 @@ namespace millrace {
 
 // Holds requests until the run completes or refuses them, and tells each step of that. Thread-safe.
 //
-// In a run of several processes they wait outside until all processes have agreed upon them (agreement.h), and are then in force
-// from one and the same step on everywhere.
+// In a run of several processes they wait outside until all processes have agreed upon them (run/step_barrier.h), and are then in
+// force from one and the same step on everywhere.
 class Requests {
  public:
   static constexpr std::uint64_t kAtOnce = 0;

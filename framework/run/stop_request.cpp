@@ -26,6 +26,17 @@ void StopRequest::begin_closing() {
   if (!breaks_off()) ends_ = std::exchange(found_, std::nullopt);
 }
 
+void StopRequest::end_closing() {
+  if (!ends_) return;
+  if (found_) {
+    const std::string why = ends_->text;
+    run_.requests().complete(std::move(*ends_), progress_.done(), why);
+  } else {
+    found_ = std::move(ends_);
+  }
+  ends_.reset();
+}
+
 std::optional<RequestEvent> StopRequest::take() { return run_.requests().take(RequestKind::stop, progress_.done()); }
 
 }  // namespace millrace

@@ -28,9 +28,7 @@ class StopRequest {
 
   // While what was found ends the run, and what closes it is under way: only another request stops that.
   void begin_closing();
-  void end_closing() {
-    if (!found_) found_ = std::exchange(ends_, std::nullopt);
-  }
+  void end_closing();  // where another one has come, what was found first is completed
 
  private:
   std::optional<RequestEvent> take();
