@@ -133,7 +133,7 @@ bool is_unfinished(std::string_view name) {
 std::vector<std::string> checkpoint_names(const fs::path& folder) {
   std::vector<std::string> names = names_in(folder);
   std::erase_if(names, [](const std::string& name) { return !is_checkpoint_name(name); });
-  std::sort(names.rbegin(), names.rend());
+  std::ranges::sort(names, std::greater(), order_of_checkpoint);
   return names;
 }
 

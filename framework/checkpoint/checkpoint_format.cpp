@@ -85,6 +85,12 @@ bool is_checkpoint_name(std::string_view name) {
 
 std::uint64_t step_of_checkpoint(const std::string& name) { return std::strtoull(name.c_str() + kPrefix.size(), nullptr, 10); }
 
+std::pair<std::uint64_t, std::uint64_t> order_of_checkpoint(const std::string& name) {
+  const std::size_t dot = name.find('.');
+  const std::uint64_t attempt = dot == std::string::npos ? 1 : std::strtoull(name.c_str() + dot + 1, nullptr, 10);
+  return {step_of_checkpoint(name), attempt};
+}
+
 std::vector<FileSum> write_files(const Checkpoint& checkpoint, const MakeWriter& make) {
   std::vector<FileSum> files;
   files.push_back(write_tensors(checkpoint, make));
@@ -137,7 +143,7 @@ std::vector<std::string> checkpoints_to_remove(const std::vector<std::string>& n
   const std::set<std::string> for_ever = first_of_periods(names, period);
   std::size_t kept = 0;
   for (const std::string& each : names) {
-    if (each <= name && (kept++ < keep || for_ever.contains(each))) continue;
+    if (order_of_checkpoint(each) <= order_of_checkpoint(name) && (kept++ < keep || for_ever.contains(each))) continue;
     if (each != best) gone.push_back(each);
   }
   return gone;

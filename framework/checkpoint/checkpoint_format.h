@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
@@ -39,6 +40,8 @@ bool is_checkpoint_name(std::string_view name);
 // What is said where the file `latest` at `place` holds `name`, and there is no such checkpoint.
 std::string lost_latest(const std::string& place, const std::string& name);
 std::uint64_t step_of_checkpoint(const std::string& name);  // REQUIRES: is_checkpoint_name(name)
+// Its step, and how often that was written: the newer checkpoint has the larger pair. REQUIRES: is_checkpoint_name(name)
+std::pair<std::uint64_t, std::uint64_t> order_of_checkpoint(const std::string& name);
 
 // Which checkpoints, named newest first, go when `name` is the newest: see tidy_checkpoints().
 std::vector<std::string> checkpoints_to_remove(const std::vector<std::string>& names, const std::string& name,

@@ -144,9 +144,10 @@ class CheckpointObjects final : public CheckpointPlace {
   static bool is_whole(const Files& files) { return files.contains(kManifestFile); }
   static std::vector<std::string> whole_names(const Objects& there) {  // newest first
     std::vector<std::string> names;
-    for (auto each = there.folders.rbegin(); each != there.folders.rend(); ++each) {
-      if (is_whole(each->second)) names.push_back(each->first);
+    for (const auto& [name, files] : there.folders) {
+      if (is_whole(files)) names.push_back(name);
     }
+    std::ranges::sort(names, std::greater(), order_of_checkpoint);
     return names;
   }
   static std::string text_of(const ByteBuffer& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }

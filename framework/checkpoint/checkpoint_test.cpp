@@ -21,6 +21,7 @@ TEST_F(CheckpointTest, StateKeepsEveryBit) {
   state.step = std::numeric_limits<std::uint64_t>::max();
   state.seconds = 0.1;
   state.passes_due = {"validate"};
+  state.is_over = true;
   state.so_far = {1.0 / 3, 40, 7, 0xfedcba9876543210, {{1e-300, std::numeric_limits<double>::infinity(), 2}}};
   state.so_far.sums.values.push_back(std::numeric_limits<double>::quiet_NaN());
   state.watched["run.best validate.loss"] = {0.30000000000000004, 20, 3};
@@ -215,6 +216,12 @@ TEST_F(CheckpointTest, KeepsTheFirstBehindEachPeriodForEver) {
 }
 
 // As a writer leaves it that was killed on a file system that cannot exchange two names.
+TEST_F(CheckpointTest, AreOrderedByTheirStepsAndNotByTheirNames) {
+  const std::vector<std::string> names = {"step-1000000000", "step-999999999", "step-000000005.10", "step-000000005.2"};
+  EXPECT_TRUE(std::ranges::is_sorted(names, std::greater(), order_of_checkpoint));
+  EXPECT_EQ(checkpoints_to_remove(names, names[0], "", 2, {}), (std::vector<std::string>{names[2], names[3]}));
+}
+
 TEST_F(CheckpointTest, OneThatIsBeingReplacedIsFound) {
   write(1);
   write(2);

@@ -103,13 +103,12 @@ void Checkpointer::take_over(ResumePoint& from) {
   place->remove_unfinished(from.path.filename().string());
   point_to_used(*place, from, from.was_named, listener_.warn);
   const std::optional<FigurePlan>& figure = best_figure(run_.pipeline);
-  if (!figure) return;
-  const auto best = mend_best(*place, from, figure->text(), weights_.best_there(), listener_.warn);
-  if (!run_.pipeline.best) return;
+  const auto best = figure ? mend_best(*place, from, figure->text(), weights_.best_there(), listener_.warn) : nullptr;
+  if (!run_.pipeline.best) return weights_.resume_best("", std::nullopt, std::nullopt, from.rewinds_history);
   weights_.prepare_export();
   std::optional<WeightsFile::Fetch> values;
   if (best) values = evaluated_values(replicas_, *best);
-  weights_.resume_best(best_of(from.checkpoint.state, figure->text()), values, from.rewinds_history);
+  weights_.resume_best(figure->text(), best_of(from.checkpoint.state, figure->text()), values, from.rewinds_history);
 }
 
 // On the thread that writes.

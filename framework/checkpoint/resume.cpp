@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "files/folder_names.h"
 #include "base/out_of_memory.h"
 #include "checkpoint/checkpoint_format.h"
 #include "checkpoint/run_folder.h"
 #include "checkpoint/sent_checkpoint.h"
+#include "files/folder_names.h"
 #include "millrace/error.h"
 
 namespace millrace {

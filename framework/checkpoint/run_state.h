@@ -22,6 +22,8 @@ struct RunState {
   double seconds = 0;                          // that the run has taken
   double rate_factor = 1;                      // that RunControl has asked for
   std::vector<std::string> passes_due;         // other graphs that were to run here and did not come to it
+  bool is_over =
+      false;  // [stop] or an observer has ended the run, and what comes at its end is done; older checkpoints say false
 
   // The main graph's epoch so far.
   struct Epoch {

@@ -1,11 +1,15 @@
 // Which weights a pipeline's file names.
 #pragma once
 
+#include <array>
 #include <string>
 
 #include "millrace/detail/value.h"
 
 namespace millrace {
+
+// The keys of [network] that say what a run begins with.
+inline constexpr std::array kKeysOfWeights = {"weights", "sha256", "new", "rename"};
 
 // [network] `weights` of a whole file, which may be a table: a file or a URL. "": none.
 inline std::string named_weights(const Value& file) {

@@ -64,8 +64,7 @@ void RunParams::describe(ParamSet<RunParams>& set) {
       .may_change();
   set.add("folder", &RunParams::folder).text("where run folders are made; \"\": nothing is written").may_change();
   set.add("best", &RunParams::best)
-      .text("\"validate.accuracy\": whenever this figure improves, the weights are written into best.safetensors")
-      .may_change();
+      .text("\"validate.accuracy\": whenever this figure improves, the weights are written into best.safetensors");
   set.add("log_every", &RunParams::log_every)
       .range(1)
       .unit("steps")

@@ -100,6 +100,9 @@ std::optional<ResumePoint> resume_point_of(PreparedRun& run) {
 void find_weights(PreparedRun& run) {
   if (run.resume_point) {
     run.weights.metadata = run.resume_point->checkpoint.state.metadata;
+    Diagnostics ignored;  // what is wrong with it is said where the file is compared with it
+    const auto begun = parse_toml(run.resume_point->checkpoint.pipeline, run.resume_point->path.string(), ignored);
+    if (begun) run.audience.warn_once(weights_without_effect(run.pipeline, *begun));
     return;
   }
   const GraphPlan& main = run.stepping_graph();
@@ -216,6 +219,7 @@ void warn_of_images(PreparedRun& run, const GraphBuild& build) {
     std::string size = warning_of_other_size(main, build);
     if (size.empty() && build.data().image != main.data().image) size = warning_of_window(build, network->input);
     if (size.empty()) size = warning_of_small_middle(build);
+    if (size.empty()) size = warning_of_seen_part(build, network->input, static_cast<std::uint64_t>(run.pipeline.run.seed));
     run.audience.warn_once(std::move(size));
   }
 }

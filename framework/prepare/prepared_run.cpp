@@ -33,18 +33,7 @@ std::map<std::string, RunState::Data> data_of(const Builds& builds) {
   return all;
 }
 
-// File or URL; "": all parameters began new. A run that resumes began with what its checkpoint says.
-std::string weights_begun_with(const PreparedRun& run) {
-  if (!run.pipeline.network) return {};
-  if (!run.resume_point) {
-    return run.options.weights.empty() ? named_weights(run.pipeline.resolved) : without_secrets(run.options.weights);
-  }
-  Diagnostics ignored;  // it was read before
-  const auto then = parse_toml(run.resume_point->checkpoint.pipeline, run.resume_point->path.string(), ignored);
-  return then ? named_weights(*then) : std::string();
-}
-
-// For a run that began with others than its file says.
+// --weights in place of what the file names.
 void set_weights(Value& network, const std::string& file) {
   Value* const said = network.find("weights");
   if (said != nullptr && said->kind() == Value::Kind::table) {
@@ -53,6 +42,17 @@ void set_weights(Value& network, const std::string& file) {
     network.set("weights", Value(file));
   }
   network.erase("sha256");  // of the file that was not read
+}
+
+// A run that resumes began with what its checkpoint says, whatever stands in the file now.
+void keep_weights_of(const ResumePoint& from, Value& network) {
+  Diagnostics ignored;  // it was read before
+  const auto then = parse_toml(from.checkpoint.pipeline, from.path.string(), ignored);
+  const Value* const begun = then ? then->find("network") : nullptr;
+  for (const char* key : kKeysOfWeights) {
+    network.erase(key);
+    if (const Value* const said = begun != nullptr ? begun->find(key) : nullptr) network.set(key, *said);
+  }
 }
 
 }  // namespace
@@ -121,8 +121,17 @@ Value PreparedRun::resolved() const {
     for (const double share : replicas.load()) load.emplace_back(share);
     resolved.find("run")->set("load", Value(std::move(load)));
   }
-  const std::string begun_with = weights_begun_with(*this);
-  if (!begun_with.empty() && begun_with != named_weights(resolved)) set_weights(*resolved.find("network"), begun_with);
+  if (resolved.find("run") == nullptr) resolved.set("run", Value());
+  Value& said = *resolved.find("run");
+  said.set("name", Value(pipeline.run.name));
+  if (!options.devices.empty()) said.set("devices", Value(options.devices));
+  if (!pipeline.network) return resolved;
+  const std::string asked = without_secrets(options.weights);
+  if (resume_point) {
+    keep_weights_of(*resume_point, *resolved.find("network"));
+  } else if (!asked.empty() && asked != named_weights(resolved)) {
+    set_weights(*resolved.find("network"), asked);
+  }
   return resolved;
 }
 

@@ -2,6 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
+#include "base/secrets.h"
+#include "config/difference.h"
+#include "config/named_weights.h"
+
 namespace millrace {
 namespace {
 
@@ -44,6 +50,24 @@ std::vector<std::string> without_effect(const Pipeline& pipeline, const RunLengt
   look_at("stop", pipeline.stop.figure, pipeline.stop.patience);
   look_at("plateau", pipeline.plateau.figure, pipeline.plateau.patience);
   return said;
+}
+
+std::string weights_without_effect(const Pipeline& pipeline, const Value& begun) {
+  const Value *const now = pipeline.resolved.find("network"), *const then = begun.find("network");
+  if (now == nullptr || then == nullptr) return {};
+  const std::string were = named_weights(begun), are = named_weights(pipeline.resolved);
+  const auto name_of = [](const std::string& file) { return std::filesystem::path(file).filename(); };
+  for (const char* key : kKeysOfWeights) {
+    const Value* const said = now->find(key);
+    if (said == nullptr || std::string_view(key) == "sha256") continue;
+    const Value* const before = then->find(key);
+    const bool is_moved = std::string_view(key) == "weights" && name_of(are) == name_of(were);  // to another folder
+    if (is_moved || (before != nullptr && document_differences(key, *before, *said).empty())) continue;
+    const std::string place = fmt::format("network.{}", key);
+    return fmt::format("{}: {} has no effect: the run resumes with the weights of its checkpoint, and began with {}",
+                       pipeline.place_of(place), place, were.empty() ? "new values" : fmt::format("'{}'", without_secrets(were)));
+  }
+  return {};
 }
 
 }  // namespace millrace

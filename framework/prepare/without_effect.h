@@ -17,4 +17,8 @@ struct RunLength {
 // A sentence for each, with its place. They are no mistakes: the run may be a short trial of a long recipe.
 std::vector<std::string> without_effect(const Pipeline& pipeline, const RunLength& run);
 
+// What the file says of weights to begin with, and did not say when the run began, which resumes with those of its checkpoint.
+// `begun`: the file as the checkpoint has it. "": nothing.
+std::string weights_without_effect(const Pipeline& pipeline, const Value& begun);
+
 }  // namespace millrace

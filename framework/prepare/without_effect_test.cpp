@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "config/document.h"
+
 namespace millrace {
 namespace {
 
@@ -71,6 +73,28 @@ TEST_F(WithoutEffect, TablesOfTrainingWhereNothingTrains) {
   }
   EXPECT_EQ(said(), (Said{"p.toml:3:1: [stop] has no effect: [train] does not train",
                           "p.toml:5:1: [checkpoint] has no effect: [train] does not train"}));
+}
+
+Value network_of(const std::string& text) {
+  Diagnostics errors;
+  Value file = *parse_toml("[network]\n" + text, "then.toml", errors);
+  errors.throw_if_any();
+  return file;
+}
+
+TEST_F(WithoutEffect, WeightsOfAFileThatResumes) {
+  const auto said_now = [this](const std::string& now, const std::string& then) {
+    pipeline_.resolved = network_of(now);
+    return weights_without_effect(pipeline_, network_of(then));
+  };
+  const std::string resumes = " has no effect: the run resumes with the weights of its checkpoint, and began with ";
+  EXPECT_EQ(said_now("use = \"a\"\n", "use = \"a\"\nweights = \"w.pth\"\n"), "") << "--weights at its beginning";
+  EXPECT_EQ(said_now("weights = \"there/w.pth\"\n", "weights = \"here/w.pth\"\n"), "") << "the file was moved";
+  EXPECT_EQ(said_now("weights = \"w.pth\"\nnew = [\"fc\"]\n", "weights = \"w.pth\"\nnew = [\"fc\"]\n"), "");
+  EXPECT_EQ(said_now("weights = \"x.pth\"\n", "use = \"a\"\n"), "p.toml: network.weights" + resumes + "new values");
+  EXPECT_EQ(said_now("weights = \"x.pth\"\n", "weights = \"w.pth\"\n"), "p.toml: network.weights" + resumes + "'w.pth'");
+  EXPECT_EQ(said_now("weights = \"w.pth\"\nnew = [\"fc\"]\n", "weights = \"w.pth\"\n"),
+            "p.toml: network.new" + resumes + "'w.pth'");
 }
 
 }  // namespace

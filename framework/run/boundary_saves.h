@@ -30,6 +30,7 @@ class BoundarySaves {
   void complete_checkpoints(std::uint64_t done);  // where the newest one is of this step
   bool has_checkpoint(std::uint64_t done) const { return checkpointed_ == done; }
   void restore(std::uint64_t done) { checkpointed_ = done; }  // of a resumed run
+  void forget_checkpoint() { checkpointed_.reset(); }         // the next one is written, also where it is of the same step
 
   // What was trained outlives a mistake in another graph: saves the weights, and adds to the error where they are.
   Error with_weights(const Error& error, std::uint64_t done);

@@ -201,7 +201,7 @@ void Run::watch_gates() {
 // The weights and the last checkpoint, each where it can be. The run fails when its own folder does not take one of them.
 void Run::save_results(RunResult& result) {
   if (!weights_) return;
-  result.weights_file = weights_->save_last();
+  result.weights_file = weights_->save_last(result.step);
   std::string lost;
   try {
     if (checkpointer_) checkpointer_->finish();

@@ -7,7 +7,6 @@
 #include <thread>
 #include <utility>
 
-#include "base/out_of_memory.h"
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "run/beside.h"
@@ -80,7 +79,11 @@ void Training::train() {
   });
   others_.try_all();
   finish_boundary();
-  if (stop_.look()) return close(run_.steps().first);  // agreed upon, so all processes end here
+  if (stop_.look()) {  // agreed upon, so all processes end here
+    if (!is_over_) close(run_.steps().first);
+    return;
+  }
+  is_over_ = false;
   run_.doing("the first step");
   meter_.goes_on();
   start_graph(run_, 0, run_.steps().first, run_.steps().end);
@@ -124,13 +127,16 @@ void Training::close(std::uint64_t done) {
   run_others([&] { others_.run_closing(better_than(done), true); });
   stop_.end_closing();
   look_at_numbers();
-  if (is_best) checkpoint(done, true);
+  is_over_ = stop_.found()->signal == 0;
+  if (is_over_) saves_.forget_checkpoint();  // of this step: it does not say so
+  if (is_best || is_over_) checkpoint(done, is_best || (rules_.has_best() && rules_.best_found().step == done));
 }
 
 void Training::restore(const RunState& state) {
   rules_.restore(state.watched);
   if (state.rate_factor != 1) run_.requests().set_factor(run_.steps().first, state.rate_factor);
   epoch_is_over_ = meter_.restore(state);
+  is_over_ = state.is_over;
   others_.restore_left(state.passes_due);
   const bool is_same_step = state.step == run_.steps().first;  // not with batches of another size
   if (others_.left().empty() && is_same_step) saves_.restore(state.step);
@@ -272,6 +278,7 @@ RunState Training::state(std::uint64_t done) {
   state.seconds = run_.observers().elapsed_seconds();
   state.rate_factor = run_.requests().factor(done);
   state.passes_due = others_.left();
+  state.is_over = is_over_;
   state.watched = rules_.state();
   state.batch_size = main.data().batch.size;
   run_.found().bad_samples.done(main.plan().name, state.epoch, state.step_of_epoch * main.data().batch.size);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "base/json.h"
 #include "millrace/error.h"
 #include "millrace/util/text.h"
@@ -13,7 +15,18 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kEntry = "best";  // of a file's metadata
+constexpr const char *kEntry = "best", *kStep = "step";  // of a file's metadata
+
+// "": the file cannot be read, or does not say.
+std::string entry_of(const fs::path& file, const char* key) {
+  try {
+    const auto metadata = read_tensors_metadata(file.string());
+    const auto entry = metadata.find(key);
+    return entry == metadata.end() ? std::string() : entry->second;
+  } catch (const Error&) {
+    return {};
+  }
+}
 
 // Where the weights lie when they are set aside: branches may have their best at the same step.
 fs::path name_aside(const fs::path& file, const Best& best) {
@@ -57,16 +70,21 @@ std::map<std::string, std::string> metadata_of(const Best& best) {
 
 std::optional<Best> best_in(const fs::path& file) {
   try {
-    const auto metadata = read_tensors_metadata(file.string());
-    const auto entry = metadata.find(kEntry);
-    if (entry == metadata.end()) return std::nullopt;
-    const Json json = Json::parse(entry->second);
+    const Json json = Json::parse(entry_of(file, kEntry));
     return Best{json.at("figure").get<std::string>(), json.at("step").get<std::uint64_t>(), json.at("value").get<double>()};
   } catch (const Json::exception&) {
     return std::nullopt;
-  } catch (const Error&) {
-    return std::nullopt;
   }
+}
+
+std::map<std::string, std::string> metadata_of_last(std::uint64_t step) { return {{kStep, std::to_string(step)}}; }
+
+std::optional<std::uint64_t> last_step_in(const fs::path& file) {
+  const std::string text = entry_of(file, kStep);
+  std::uint64_t step = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
+  const bool is_whole = !text.empty() && error == std::errc() && end == text.data() + text.size();
+  return is_whole ? std::optional(step) : std::nullopt;
 }
 
 fs::path set_aside(const fs::path& file, const Best& there) {

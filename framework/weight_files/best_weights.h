@@ -1,4 +1,5 @@
-// The files of weights in a run's folder, and what the best ones say of themselves: of which figure, step and value they are.
+// The files of weights in a run's folder, and what they say of themselves: of which step they are, and the best ones of which
+// figure and value.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,10 @@ struct Best {
 std::map<std::string, std::string> metadata_of(const Best& best);
 // Nothing: there is no such file, it cannot be read, or it does not say.
 std::optional<Best> best_in(const std::filesystem::path& file);
+
+// The same of the last weights. Nothing, too: an earlier version has written them.
+std::map<std::string, std::string> metadata_of_last(std::uint64_t step);
+std::optional<std::uint64_t> last_step_in(const std::filesystem::path& file);
 
 // Weights of an abandoned branch of the run: gives the file the name "best-step-800.safetensors", and returns it. Throws
 // Error(storage).

@@ -60,9 +60,9 @@ std::string WeightsWriter::save(const std::string& name) {
   return file;
 }
 
-std::string WeightsWriter::save_last() {
+std::string WeightsWriter::save_last(std::uint64_t step) {
   std::string file;
-  with_weights([&](const WeightsFile& weights) {
+  const auto write_or_rescue = [&](const WeightsFile& weights) {
     const fs::path path = setting_.folder / kLastWeights;
     try {
       write(weights, path);
@@ -71,7 +71,8 @@ std::string WeightsWriter::save_last() {
       if (error.kind() != ErrorKind::storage) throw;
       rescue(weights, kLastWeights, "the weights are not written", error.what());
     }
-  });
+  };
+  with_weights(write_or_rescue, metadata_of_last(step));
   return file;
 }
 
@@ -112,8 +113,8 @@ void WeightsWriter::export_best(const Best& best, const WeightsFile::Fetch& valu
   if (is_written && setting_.tells_exports) setting_.tell_best(best, best_path().string(), "");
 }
 
-void WeightsWriter::resume_best(const std::optional<Best>& known, const std::optional<WeightsFile::Fetch>& values,
-                                bool rewinds_history) {
+void WeightsWriter::resume_best(const std::string& figure, const std::optional<Best>& known,
+                                const std::optional<WeightsFile::Fetch>& values, bool rewinds_history) {
   const fs::path path = best_path();
   const std::optional<Best> there = best_there();
   std::error_code ignored;
@@ -122,16 +123,19 @@ void WeightsWriter::resume_best(const std::optional<Best>& known, const std::opt
   // Those of a later step come again: the disk has taken them, and not their checkpoint.
   const bool is_later = there && known && there->figure == known->figure && there->step > known->step;
   if (is_later && !rewinds_history) return;
-  if (there && rewinds_history) {
+  const bool is_other = there && there->figure != figure;
+  if (there && (rewinds_history || is_other)) {
+    const char* const of = rewinds_history ? " of an abandoned branch of the run" : "";
     try {
       const fs::path aside = set_aside(path, *there);
-      setting_.warn(fmt::format("the best weights of an abandoned branch of the run, {} = {} after step {}, are in '{}' now; {}",
-                                there->figure, there->value, there->step, aside.string(),
-                                known && values ? fmt::format("'{}' holds those after step {} again", path.string(), known->step)
-                                                : "the next figure is the best so far"));
+      setting_.warn(fmt::format("the best weights{}, {} = {} after step {}, are in '{}' now; {}", of, there->figure, there->value,
+                                there->step, aside.string(),
+                                known && values  ? fmt::format("'{}' holds those after step {} again", path.string(), known->step)
+                                : figure.empty() ? "run.best names no figure, so the last weights are the run's"
+                                                 : "the next figure is the best so far"));
     } catch (const Error& error) {
-      return setting_.warn(fmt::format("'{}' holds the best weights of an abandoned branch of the run, after step {}: {}",
-                                       path.string(), there->step, error.what()));
+      return setting_.warn(fmt::format("'{}' holds the best weights{} by {}, after step {}: {}", path.string(), of, there->figure,
+                                       there->step, error.what()));
     }
   }
   if (known && values) export_best(*known, *values);

@@ -38,8 +38,8 @@ class WeightsWriter {
   // Writes the weights that other graphs see, from the replicas. All processes call it. Returns the file; "": this process writes
   // none. Throws Error(storage), and Error(run) for values that are not finite.
   std::string save(const std::string& name);
-  // save() at the end of a run. Files that the run's folder does not take go to the rescue; lost() says so.
-  std::string save_last();
+  // save() at the end of a run, after `step`. Files that the run's folder does not take go to the rescue; lost() says so.
+  std::string save_last(std::uint64_t step);
 
   // In a run without checkpoints: writes the best weights from the replicas. All processes call it.
   void save_best(const Best& best);
@@ -50,8 +50,9 @@ class WeightsWriter {
   std::filesystem::path best_path() const;
   std::optional<Best> best_there() const { return best_in(best_path()); }  // what best.safetensors says
   // In a resumed run: makes best.safetensors the best that its checkpoint knows. `values`: of that one; none: they are nowhere.
-  // Best weights of an abandoned branch are set aside.
-  void resume_best(const std::optional<Best>& known, const std::optional<WeightsFile::Fetch>& values, bool rewinds_history);
+  // Best weights of an abandoned branch, or by another figure than run.best (`figure`; "": it names none), are set aside.
+  void resume_best(const std::string& figure, const std::optional<Best>& known, const std::optional<WeightsFile::Fetch>& values,
+                   bool rewinds_history);
   void retry_best();  // tries those that wait again
   // For the last time: what is not written then is lost(). Returns what this call adds to that. REQUIRES: no checkpoint is being
   // written.

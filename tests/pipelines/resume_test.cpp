@@ -393,5 +393,89 @@ TEST_F(ResumeTest, TheBestIsKept) {
   EXPECT_EQ(read_file(checkpoints / "latest"), "step-000000012\n");
 }
 
+// "validate.loss": by which the file's weights are the best.
+std::string figure_of_best(const fs::path& file) {
+  const std::string text = read_file(file);
+  const std::size_t at = text.find("validate.");
+  return at == std::string::npos ? std::string() : text.substr(at, text.find_first_of("\\\"", at) - at);
+}
+
+TEST_F(ResumeTest, AnotherBestIsRefusedAndTheOldOneIsSetAsideWhereItIsAllowed) {
+  ASSERT_EQ(run("runs", {"run.best=validate.accuracy", "stop.max_steps=8"}).code, 0);
+  const fs::path folder = run_in("runs");
+  const std::vector<std::string> resume = {"--resume", folder, "--allow-change", "stop"};
+  const Outcome refused = run("runs", {"run.best=validate.loss"}, resume);
+  EXPECT_EQ(refused.code, 2) << refused.err;
+  EXPECT_NE(refused.err.find("run.best: \"validate.accuracy\" before, now \"validate.loss\""), std::string::npos) << refused.err;
+  EXPECT_EQ(figure_of_best(folder / "best.safetensors"), "validate.accuracy");
+
+  std::vector<std::string> allowed = resume;
+  allowed.insert(allowed.end(), {"--allow-change", "run.best"});
+  const Outcome outcome = run("runs", {"run.best=validate.loss"}, allowed);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(figure_of_best(folder / "best.safetensors"), "validate.loss");
+  EXPECT_NE(outcome.err.find("; the next figure is the best so far"), std::string::npos) << outcome.err;
+  std::size_t aside = 0;
+  for (const auto& file : fs::directory_iterator(folder)) {
+    if (!file.path().filename().string().starts_with("best-step-")) continue;
+    ++aside;
+    EXPECT_EQ(figure_of_best(file.path()), "validate.accuracy");
+  }
+  EXPECT_EQ(aside, 1U);
+}
+
+TEST_F(ResumeTest, WeightsToBeginWithHaveNoEffectAndAreNotRecorded) {
+  ASSERT_EQ(run("whole", {}).code, 0);
+  copy_back_to(5, "whole", "stopped");
+  const fs::path other = folder_.path() / "other.safetensors";
+  fs::copy_file(find_file(folder_.path() / "whole", "weights.safetensors"), other);
+  const Outcome resumed = run("stopped", {"network.weights=" + other.string()}, {"--resume", run_in("stopped")});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_NE(resumed.err.find("network.weights has no effect: the run resumes with the weights of its checkpoint, and began with "
+                             "new values"),
+            std::string::npos)
+      << resumed.err;
+  EXPECT_TRUE(weights_in("whole") == weights_in("stopped"));
+  for (const char* file : {"pipeline.toml", "card.md"})
+    EXPECT_EQ(read_file(run_in("stopped") / file).find("other"), std::string::npos) << file;
+}
+
+// Its devices, its name.
+TEST_F(ResumeTest, AFolderKnowsWhatOptionsSaid) {
+  ASSERT_EQ(run("runs", {}, {"--devices", "cpu*2", "--name", "named"}).code, 0);
+  const std::string pipeline = read_file(run_in("runs") / "pipeline.toml");
+  EXPECT_NE(pipeline.find("\"cpu*2\""), std::string::npos) << pipeline;
+  EXPECT_NE(pipeline.find("\"named\""), std::string::npos) << pipeline;
+  const Outcome resumed = run_command({tool("pipeline-run"), "--resume", run_in("runs")});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+}
+
+TEST_F(ResumeTest, ARunThatStopHasEndedIsOver) {
+  const std::vector<std::string> set = {"checkpoint.resume=auto",    "run.epochs=40",   "run.best=validate.loss",
+                                        "stop.figure=validate.loss", "stop.patience=1", "stop.threshold=10"};
+  const Outcome first = run("runs", set);
+  ASSERT_EQ(first.code, 0) << first.err;
+  ASSERT_EQ(events(first, "epoch").size(), 2U) << "the second validation is no better by the threshold";
+  const std::string weights = weights_in("runs"), metrics = read_file(run_in("runs") / "metrics.jsonl");
+  const Outcome second = run("runs", set);
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_EQ(events(second, "step").size(), 0U);
+  EXPECT_EQ(events(second, "validate").size(), 0U);
+  EXPECT_TRUE(weights == weights_in("runs"));
+}
+
+TEST_F(ResumeTest, WeightsOfARunThatWasResumedAndHasNotEndedAreNamedWithTheirStep) {
+  ASSERT_EQ(run("runs", {}).code, 0);
+  const fs::path folder = run_in("runs");
+  const auto measure = [&] { return run_command({tool("pipeline-run"), "--graph", "validate", "--weights", folder}); };
+  const Outcome ended = measure();
+  EXPECT_NE(ended.err.find("weights.safetensors', after step 12\n"), std::string::npos) << ended.err;
+  EXPECT_EQ(ended.err.find("has a checkpoint of step"), std::string::npos) << ended.err;
+  fs::copy(folder / "checkpoints/step-000000012", folder / "checkpoints/step-000000020", fs::copy_options::recursive);
+  const Outcome resumed = measure();
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_NE(resumed.err.find("is of step 12, and the run has a checkpoint of step 20"), std::string::npos) << resumed.err;
+}
+
 }  // namespace
 }  // namespace millrace::test

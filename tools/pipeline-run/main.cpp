@@ -36,7 +36,7 @@
 #include "signal_watch.h"
 #include "talk.h"
 #include "trace_file.h"
-#include "weight_files/best_weights.h"
+#include "weights_of_run.h"
 
 namespace millrace {
 namespace {
@@ -240,16 +240,6 @@ int predict(CommandLine& line, const Registry& registry) {
 void ignore_signals_of_files() {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
-}
-
-// --weights RUN_FOLDER
-void choose_weights_of_run(CommandLine& line) {
-  std::string& weights = line.options.weights;
-  std::error_code ignored;
-  if (weights.empty() || !std::filesystem::is_directory(weights, ignored)) return;
-  const std::filesystem::path file = weights_of_run(weights);
-  if (!line.quiet) print_to_stderr("--weights: '{}'\n", file.string());
-  weights = (without_link(weights) / file.filename()).string();  // which the run records
 }
 
 // Mistakes in the file are said once, so it is loaded before ranks are started.

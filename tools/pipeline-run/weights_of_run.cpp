@@ -1,0 +1,51 @@
+#include "weights_of_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "checkpoint/checkpoint_format.h"
+#include "checkpoint/run_folder.h"
+#include "files/folder_names.h"
+#include "millrace/util/standard_error.h"
+#include "weight_files/best_weights.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+// 0: its checkpoints lie elsewhere, or there are none.
+std::uint64_t newest_step(const fs::path& run) {
+  std::uint64_t newest = 0;
+  for (const std::string& name : names_in(run / "checkpoints")) {
+    if (is_checkpoint_name(name)) newest = std::max(newest, step_of_checkpoint(name));
+  }
+  return newest;
+}
+
+}  // namespace
+
+void choose_weights_of_run(CommandLine& line) {
+  std::string& weights = line.options.weights;
+  std::error_code ignored;
+  if (weights.empty() || !fs::is_directory(weights, ignored)) return;
+  const fs::path file = weights_of_run(weights);
+  const std::optional<Best> best = best_in(file);
+  const std::optional<std::uint64_t> last = last_step_in(file);
+  const std::string step = best   ? fmt::format(", the best by {}, after step {}", best->figure, best->step)
+                           : last ? fmt::format(", after step {}", *last)
+                                  : "";
+  if (!line.quiet) print_to_stderr("--weights: '{}'{}\n", file.string(), step);
+  if (const std::uint64_t newest = newest_step(weights); !best && last && newest > *last) {
+    print_to_stderr(
+        "warning: '{}' is of step {}, and the run has a checkpoint of step {}: it was resumed and has not ended; --resume {} "
+        "ends it, "
+        "with new weights\n",
+        file.string(), *last, newest, weights);
+  }
+  weights = (without_link(weights) / file.filename()).string();  // which the run records
+}
+
+}  // namespace millrace
