@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <string_view>
 #include <thread>
@@ -22,7 +23,23 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int kQuality = 90;
+constexpr std::int64_t kMostImages = 10'000'000;  // of a split
 constexpr std::int64_t kShapes = static_cast<std::int64_t>(kShapeNames.size());
+
+std::string file_name(std::int64_t of_class) { return fmt::format("{:05}.jpg", of_class); }
+
+// Removes what an earlier call has drawn of a class beyond the images that this one draws: of a split of `count`.
+void remove_beyond(const fs::path& folder, std::int64_t shape, std::int64_t count) {
+  std::vector<fs::path> beyond;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    std::int64_t number = -1;
+    std::from_chars(name.data(), name.data() + name.size(), number);
+    const bool is_drawn = number >= 0 && name == file_name(number) && fs::is_regular_file(entry.symlink_status());
+    if (is_drawn && (number > kMostImages || number * kShapes + shape >= count)) beyond.push_back(entry.path());
+  }
+  for (const fs::path& path : beyond) fs::remove(path);
+}
 
 // Image `number` of a split; classes take turns, so that counts differ by one at most.
 void make_image(const ShapesOptions& options, std::uint64_t split, std::int64_t number) {
@@ -33,8 +50,8 @@ void make_image(const ShapesOptions& options, std::uint64_t split, std::int64_t 
   Draw draw(static_cast<std::uint64_t>(options.seed), key, hash_text("pipeline-data shapes"));
   const int size = static_cast<int>(options.size);
   const auto pixels = draw_shape(static_cast<int>(shape), size, draw);
-  const std::string path =
-      fmt::format("{}/{}/{}/{:05}.jpg", options.destination, split == 0 ? "train" : "test", kShapeNames[shape], number / kShapes);
+  const std::string path = fmt::format("{}/{}/{}/{}", options.destination, split == 0 ? "train" : "test", kShapeNames[shape],
+                                       file_name(number / kShapes));
   write_jpeg(path, pixels, size, size, kQuality);
 }
 
@@ -48,10 +65,13 @@ void make_shapes(const ShapesOptions& options) {
          options.destination);
   }
   for (const char* split : {"train", "test"}) {
-    for (const std::string_view name : kShapeNames) {
+    const std::int64_t count = split == std::string_view("train") ? options.count : options.validation;
+    for (std::int64_t shape = 0; shape < kShapes; ++shape) {
+      const fs::path folder = root / split / kShapeNames[static_cast<std::size_t>(shape)];
       std::error_code error;
-      fs::create_directories(root / split / name, error);
-      if (error) fail(ErrorKind::storage, "cannot make folder '{}': {}", (root / split / name).string(), error.message());
+      fs::create_directories(folder, error);
+      if (error) fail(ErrorKind::storage, "cannot make folder '{}': {}", folder.string(), error.message());
+      remove_beyond(folder, shape, count);
     }
   }
 
@@ -75,13 +95,13 @@ int shapes_verb(int count, const char* const* arguments) {
       .option("--validation", "N", "test images, over all classes (1000)", validation)
       .option("--size", "PIXELS", "of both sides (32)", size)
       .option("--seed", "N", "the same seed draws the same images (1)", seed)
-      .flag("--force", "write into a folder that is not empty; files of the same name are replaced", options.force);
+      .flag("--force", "write into a folder that is not empty; images of an earlier call are replaced or removed", options.force);
   if (!reader.read(count, arguments, rest)) return 0;
   if (rest.size() != 1)
     fail(ErrorKind::usage, "expected one folder to write into, found {}; see pipeline-data shapes --help", rest.size());
   options.destination = rest[0];
-  options.count = integer("--count", images, kShapes, 10'000'000);
-  options.validation = integer("--validation", validation, 0, 10'000'000);
+  options.count = integer("--count", images, kShapes, kMostImages);
+  options.validation = integer("--validation", validation, 0, kMostImages);
   options.size = integer("--size", size, 8, 4096);
   options.seed = integer("--seed", seed, 0, std::int64_t{1} << 62);
   make_shapes(options);

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "millrace/error.h"
 #include "shape_image.h"
@@ -77,6 +79,26 @@ TEST_F(ShapesTest, LeavesAFolderAloneThatIsNotEmpty) {
   }
   options_.force = true;
   EXPECT_EQ(make("a").size(), 63U);
+}
+
+TEST_F(ShapesTest, RemovesWhatAnEarlierCallHasDrawnBeyondItsCountsAndNothingElse) {
+  make("a");
+  const std::vector<std::string> others = {
+      "train/circle/1.jpg", "train/circle/000009.jpg", "train/circle/00009.jpeg", "test/star/mine.jpg",
+      "00009.jpg",          "train/mine/00009.jpg"};
+  for (const std::string& name : others) {
+    fs::create_directories((root_ / "a" / name).parent_path());
+    std::ofstream(root_ / "a" / name) << "mine";
+  }
+  fs::create_directory(root_ / "a/train/circle/00008.jpg");
+  options_.force = true;
+  options_.count = 21;
+  options_.validation = 0;
+  options_.size = 8;
+  auto files = make("a");
+  for (const std::string& name : others) EXPECT_EQ(files[name], "mine") << name;
+  EXPECT_EQ(files.size(), 21 + others.size());
+  EXPECT_TRUE(fs::exists(root_ / "a/train/circle/00008.jpg"));
 }
 
 TEST_F(ShapesTest, ReadsItsCommandLine) {
