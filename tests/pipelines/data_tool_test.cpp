@@ -224,8 +224,35 @@ TEST(DataTool, SaysWhenItsOutputIsLost) {
   const TemporaryFolder folder;
   const Outcome outcome =
       run_command({"/bin/sh", "-c", "exec " + tool("pipeline-data") + " count " + images_of_many_sizes(folder) + " > /dev/full"});
-  EXPECT_EQ(outcome.code, 3);
+  EXPECT_EQ(outcome.code, 1);
   EXPECT_EQ(outcome.err, "pipeline-data: standard output cannot be written: No space left on device\n");
+}
+
+// Exit code 3 is that of data which cannot be used.
+TEST(DataTool, AnOutputThatCannotBeWrittenIsNoFaultOfTheData) {
+  const TemporaryFolder folder;
+  const std::string file = images_of_many_sizes(folder), program = tool("pipeline-data");
+  std::ofstream(folder / "set/large.bin") << std::string(100'000, 'x');
+  const std::vector<std::vector<std::string>> nowhere = {{"pack", file, "--out", "/proc/shards"},
+                                                         {"copy", folder / "set", "/proc/copy"},
+                                                         {"split", file, "a=0.5", "b=0.5", "--out", "/proc/lists"},
+                                                         {"show", file, "--out", "/proc/sheet.png"},
+                                                         {"shapes", "/proc/shapes"}};
+  for (const std::vector<std::string>& verb : nowhere) {
+    const Outcome outcome = data(verb);
+    EXPECT_EQ(outcome.code, 1) << verb[0] << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find("'/proc/" + fs::path(verb.back()).filename().string()), std::string::npos) << outcome.err;
+  }
+  const std::vector<std::string> full[] = {{"pack", file, "--out", folder / "shards"},
+                                           {"copy", folder / "set", folder / "copy"},
+                                           {"show", file, "--out", folder / "sheet.png"},
+                                           {"shapes", folder / "shapes", "--count=10", "--validation=0", "--size=200"}};
+  for (const std::vector<std::string>& verb : full) {  // files may have one block, and a write beyond it fails
+    const Outcome outcome =
+        run_command({"/bin/sh", "-c", fmt::format("trap '' XFSZ; ulimit -f 1; exec {} {}", program, fmt::join(verb, " "))});
+    EXPECT_EQ(outcome.code, 1) << verb[0] << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find("File too large"), std::string::npos) << outcome.err;
+  }
 }
 
 TEST(DataTool, AnInterruptedCheckSaysWhatItFound) {

@@ -61,17 +61,27 @@ TEST(StandardOutput, MayBeFullAndThenTheProgramFails) {
   const std::vector<std::string> dot = {tool("pipeline-inspect"), pipeline("quickstart.toml"), "--dot"};
   for (const auto& words : {check, dot}) {
     const Outcome outcome = run_command(with(">/dev/full", words));
-    EXPECT_EQ(outcome.code, 3) << words.back() << outcome.err;
+    EXPECT_EQ(outcome.code, 1) << words.back() << outcome.err;
     EXPECT_NE(outcome.err.find("standard output cannot be written: No space left on device"), std::string::npos) << outcome.err;
     EXPECT_EQ(run_command(with("| head -c 1 >/dev/null", words)).code, 0) << words.back();
   }
   std::vector<std::string> json = small_run(folder, "1");
   json.emplace_back("--json");
   const Outcome outcome = run_command(with(">/dev/full", json));
-  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
   EXPECT_NE(outcome.err.find("warning: standard output takes no more lines: No space left on device"), std::string::npos)
       << outcome.err;
   EXPECT_FALSE(find_file(folder.path(), "weights.safetensors").empty()) << "training is worth more than its lines";
+}
+
+TEST(ReportPage, ThatCannotBeWrittenIsNoFaultOfTheData) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "pipeline.toml") << "[run]\nname = \"r\"\n";
+  std::ofstream(folder / "metrics.jsonl")
+      << "{\"event\":\"start\",\"name\":\"r\",\"epochs\":1.0,\"first_step\":1,\"steps\":3,\"elapsed_seconds\":0}\n";
+  const Outcome outcome = run_command({tool("pipeline-report"), folder.path().string(), "--html", "/proc/page.html"});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("cannot create '/proc/page.html"), std::string::npos) << outcome.err;
 }
 
 }  // namespace

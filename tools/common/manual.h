@@ -22,7 +22,7 @@ struct ExitText {
 };
 inline constexpr ExitText kExits[] = {
     {"0", "Done."},
-    {"1", "The run failed, or a check did."},
+    {"1", "The run or a check failed, or an output cannot be written."},
     {"2", "The command line or the file is wrong."},
     {"3", "The data is unusable."},
     {"4", "A device failed."},

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -12,6 +13,7 @@
 #include "base/secrets.h"
 #include "common/arguments.h"
 #include "common/last_words.h"
+#include "common/write_output.h"
 #include "counter.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
@@ -54,20 +56,21 @@ Objects objects_there(const Folder& folder) {
 // An object is there, whole and of one version, or not at all: each piece is read by itself.
 void copy_object(const Folder& from, const Folder& to, const Storage::Object& object, std::vector<std::uint8_t>& memory) {
   const std::string source = join_url(from.url, object.name);
-  const auto writer = to.storage->write(join_url(to.url, object.name));
+  std::unique_ptr<Storage::Writer> writer;
+  write_output([&] { writer = to.storage->write(join_url(to.url, object.name)); });
   for (std::uint64_t at = 0; at < object.bytes;) {
     if (stop_signal != 0) return;  // without commit() nothing is left of it
     const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, object.bytes - at));
     memory.resize(std::max(memory.size(), piece));
     from.storage->read(source, at, piece, memory.data());
-    writer->write(memory.data(), piece);
+    write_output([&] { writer->write(memory.data(), piece); });
     at += piece;
   }
   const Storage::Object now = from.storage->stat(source);
   if (now.bytes != object.bytes || now.version != object.version) {
     fail(ErrorKind::storage, "'{}' was replaced while it was copied: copy it again", without_secrets(source));
   }
-  writer->commit();
+  write_output([&] { writer->commit(); });
 }
 
 class Copy {

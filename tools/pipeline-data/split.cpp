@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "common/write_output.h"
 #include "data_set.h"
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
@@ -88,9 +89,11 @@ List make_list(const DataSetOptions& options, const fs::path& path) {
 
 // All or none.
 void write(const std::vector<List>& lists) {
-  OutputFiles files;
-  for (const List& list : lists) files.add(list.path.string(), list.text);
-  files.commit();
+  write_output([&] {
+    OutputFiles files;
+    for (const List& list : lists) files.add(list.path.string(), list.text);
+    files.commit();
+  });
   for (const List& list : lists) fmt::print("{:<24} {:>10} samples\n", list.path.string(), list.samples);
 }
 
@@ -117,7 +120,7 @@ fs::path list_path(const SplitOptions& options, const Part& part) { return optio
 void make_folder(const SplitOptions& options) {
   std::error_code error;
   fs::create_directories(options.out, error);
-  if (error) fail(ErrorKind::usage, "--out: cannot make folder '{}': {}", options.out.string(), error.message());
+  if (error) fail(ErrorKind::run, "--out: cannot make folder '{}': {}", options.out.string(), error.message());
   for (const Part& part : options.parts) {
     const fs::path path = list_path(options, part);
     if (fs::exists(path, error))

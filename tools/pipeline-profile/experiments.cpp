@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "autotune.h"
+#include "common/write_output.h"
 #include "forecast.h"
 #include "millrace/error.h"
 #include "millrace/util/output_file.h"
@@ -28,15 +29,17 @@ class AskedFile {
   AskedFile(const char* option, const std::string& path) {
     if (path.empty()) return;
     try {
-      file_.emplace(path);
+      write_output([&] { file_.emplace(path); });
     } catch (Error& error) {
       throw error.in(option);
     }
   }
   void write(const std::string& text) {
     if (!file_) return;
-    file_->write(text);
-    file_->commit();
+    write_output([&] {
+      file_->write(text);
+      file_->commit();
+    });
   }
 
  private:

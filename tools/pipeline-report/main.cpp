@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/arguments.h"
+#include "common/write_output.h"
 #include "millrace/error.h"
 #include "millrace/util/output_file.h"
 #include "millrace/util/standard_error.h"
@@ -38,9 +39,11 @@ int report(int argc, char** argv) {
     fmt::print("\nwhat differs in their files:\n{}", terminal_text(different));
   }
   if (html.empty()) return 0;
-  OutputFile file(html);
-  file.write(comparison_page(runs));
-  file.commit();
+  write_output([&] {
+    OutputFile file(html);
+    file.write(comparison_page(runs));
+    file.commit();
+  });
   print_to_stderr("page: {}\n", html);
   return 0;
 }
