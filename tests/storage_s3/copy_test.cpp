@@ -4,6 +4,8 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <string>
 #include <thread>
 
 #include "pipelines/command.h"
@@ -56,6 +58,27 @@ TEST(Copy, BringsAFolderToABucketAndBackAndGoesOn) {
   std::ofstream(fs::path(back) / "none") << "of another size";
   EXPECT_EQ(copy("s3://photos/set", back), "2 objects copied, 0.0 MB; 2 there already\n");
   EXPECT_EQ(files_in(back), files_in(data));
+}
+
+TEST(Copy, NamesLinksThatLeadNowhereAndCopiesTheRest) {
+  const TemporaryFolder folder;
+  const fs::path data = folder.path() / "data", to = folder.path() / "to";
+  fs::create_directories(data / "a");
+  std::ofstream(data / "a/file") << "whole";
+  fs::create_symlink("file", data / "a/link");
+  fs::create_symlink("gone", data / "a/broken");
+  const std::string place = "in '" + data.string() + "' and ";
+  const Outcome one = run_command({tool("pipeline-data"), "copy", data, to});
+  EXPECT_EQ(one.code, 3) << one.err;
+  EXPECT_EQ(one.err, "warning: a link leads nowhere " + place + "is not copied: 'a/broken'\n");
+  EXPECT_EQ(one.out, "2 objects copied, 0.0 MB; 0 there already\n");
+  EXPECT_EQ(files_in(to), (std::map<std::string, std::string>{{"a/file", "whole"}, {"a/link", "whole"}}));
+
+  for (int i = 0; i < 6; ++i) fs::create_symlink("gone", data / ("b" + std::to_string(i)));
+  const Outcome many = run_command({tool("pipeline-data"), "copy", data, to});
+  EXPECT_EQ(many.code, 3);
+  EXPECT_EQ(many.err,
+            "warning: 7 links lead nowhere " + place + "are not copied: 'a/broken', 'b0', 'b1', 'b2', 'b3' and 2 more\n");
 }
 
 // Two files of one size take turns under one name: what is copied is one of them, or nothing.

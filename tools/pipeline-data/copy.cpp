@@ -19,6 +19,7 @@
 #include "millrace/plugin.h"
 #include "millrace/storage.h"
 #include "millrace/util/standard_error.h"
+#include "millrace/util/text.h"
 #include "stop_signal.h"
 #include "verbs.h"
 
@@ -34,19 +35,28 @@ struct Folder {
 
 using Objects = std::map<std::string, Storage::Object>;  // by name
 
-// What lies below a name with a leading '.' is left out.
-Objects objects_in(const Folder& folder) {
+struct Listing {
   Objects objects;
+  std::vector<std::string> dangling;  // names of links that lead nowhere
+};
+
+// What lies below a name with a leading '.' is left out.
+Listing list(const Folder& folder) {
+  Listing listing;
   folder.storage->list(folder.url, [&](const Storage::Object& object) {
-    if (!object.name.ends_with('/') && !object.is_dangling) objects[object.name] = object;
+    if (object.is_dangling) {
+      listing.dangling.push_back(object.name);
+    } else if (!object.name.ends_with('/')) {
+      listing.objects[object.name] = object;
+    }
   });
-  return objects;
+  return listing;
 }
 
 // Those that an earlier copy has brought; none where there is no folder yet.
 Objects objects_there(const Folder& folder) {
   try {
-    return objects_in(folder);
+    return list(folder).objects;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::data) throw;
     return {};
@@ -80,7 +90,9 @@ class Copy {
   // Those whose names and sizes are there are left as they are.
   void plan() {
     const Objects there = objects_there(to_);
-    for (auto& [name, object] : objects_in(from_)) {
+    Listing here = list(from_);
+    dangling_ = std::move(here.dangling);
+    for (auto& [name, object] : here.objects) {
       const auto found = there.find(name);
       if (found != there.end() && found->second.bytes == object.bytes) {
         ++left_;
@@ -88,7 +100,8 @@ class Copy {
         objects_.push_back(std::move(object));
       }
     }
-    if (objects_.empty() && left_ == 0) fail(ErrorKind::data, "there is nothing in '{}'", without_secrets(from_.url));
+    if (objects_.empty() && left_ == 0 && dangling_.empty())
+      fail(ErrorKind::data, "there is nothing in '{}'", without_secrets(from_.url));
   }
 
   void run(unsigned threads) {
@@ -97,6 +110,20 @@ class Copy {
     for (unsigned t = 0; t < std::min<std::size_t>(threads, objects_.size()); ++t) pool.emplace_back([&] { work(counter); });
     pool.clear();
     if (error_) throw Error(*error_);
+  }
+
+  // What cannot be copied: the first few names, and how many more. Whether there is any.
+  bool warn_of_dangling() const {
+    if (dangling_.empty()) return false;
+    constexpr std::size_t kNamed = 5;
+    std::string names;
+    for (std::size_t i = 0; i < std::min(kNamed, dangling_.size()); ++i)
+      names += fmt::format("{}'{}'", i > 0 ? ", " : "", line_text(dangling_[i]));
+    if (dangling_.size() > kNamed) names += fmt::format(" and {} more", dangling_.size() - kNamed);
+    print_to_stderr("warning: {} in '{}' and {} not copied: {}\n",
+                    dangling_.size() == 1 ? "a link leads nowhere" : fmt::format("{} links lead nowhere", dangling_.size()),
+                    line_text(without_secrets(from_.url)), dangling_.size() == 1 ? "is" : "are", names);
+    return true;
   }
 
   std::string text() const {
@@ -125,6 +152,7 @@ class Copy {
 
   const Folder from_, to_;
   std::vector<Storage::Object> objects_;
+  std::vector<std::string> dangling_;
   std::uint64_t left_ = 0;
   std::atomic<std::size_t> next_{0};
   std::atomic<std::uint64_t> done_{0}, bytes_{0};
@@ -142,7 +170,8 @@ int copy_verb(int count, const char* const* arguments) {
       "pipeline-data copy", "FROM TO [options]",
       "Copies all that lies below a folder to another one: of this machine, or s3://BUCKET/FOLDER. What is there under\n"
       "the same name and with as many bytes is left as it is, so that a copy that was stopped goes on when it is\n"
-      "started again. Names with a part that begins with '.' are left out.");
+      "started again. Names with a part that begins with '.' are left out. Links that lead nowhere are named, and the exit\n"
+      "code is 3 then.");
   reader.option("--threads", "N", "so many objects at once (8)", threads);
   if (!reader.read(count, arguments, rest)) return 0;
   if (rest.size() != 2)
@@ -163,7 +192,7 @@ int copy_verb(int count, const char* const* arguments) {
     return 128 + stop_signal;
   }
   fmt::print("{}\n", copy.text());
-  return 0;
+  return copy.warn_of_dangling() ? exit_code(ErrorKind::content) : 0;
 }
 
 }  // namespace millrace
