@@ -287,6 +287,70 @@ TEST(DataTool, DividesAllThatABaseFileReads) {
       << "the part that is trained on";
 }
 
+// What a base file finds for training and for validation.
+class PartsOfData : public testing::Test {
+ protected:
+  PartsOfData() {
+    for (int i = 0; i < 6; ++i) write_png(folder_ / fmt::format("set/train/{}/{}.png", "ab"[i % 2], i), {40, 50, 3}, {50});
+    for (int i = 0; i < 4; ++i) write_png(folder_ / fmt::format("set/val/{}/{}.png", "ab"[i % 2], i), {40, 50, 3}, {50});
+    std::ofstream(folder_ / "set/val/a/junk.jpg") << "no image";
+  }
+  // Both ways to say where they lie.
+  std::vector<std::vector<std::string>> places() const {
+    return {{"--set", "data.path=" + folder_ / "set"},
+            {"--set", "data.train=" + folder_ / "set/train", "--set", "data.validate=" + folder_ / "set/val"}};
+  }
+  static Outcome on(const std::vector<std::string>& place, std::vector<std::string> verb) {
+    verb.insert(verb.end(), place.begin(), place.end());
+    return data(verb);
+  }
+
+  const TemporaryFolder folder_;
+  const std::string warning_ = "warning: what [validate] reads is left out, 5 samples (path = \"" + folder_ / "set/val" +
+                               "\"); --graph validate takes it\n";
+};
+
+TEST_F(PartsOfData, AreAllChecked) {
+  for (const auto& place : places()) {
+    const Outcome all = on(place, {"check", "classify"});
+    EXPECT_EQ(all.code, 3);
+    EXPECT_NE(all.out.find("{\"graph\":\"validate\",\"path\":\"" + folder_ / "set/val/a/junk.jpg" + "\""), std::string::npos);
+    EXPECT_EQ(all.err, "1 of 11 samples are bad\n");
+    const Outcome one = on(place, {"check", "classify", "--graph", "train"});
+    EXPECT_EQ(one.code, 0);
+    EXPECT_EQ(one.err, "0 of 6 samples are bad\n");
+  }
+}
+
+TEST_F(PartsOfData, AreNamedWhereTheyAreLeftOut) {
+  int number = 0;
+  for (const auto& place : places()) {
+    const std::string out = folder_ / fmt::format("out{}", number++);
+    EXPECT_EQ(on(place, {"count", "classify"}).err, warning_);
+    EXPECT_EQ(on(place, {"pack", "classify", "--out", out}).err, warning_);
+    EXPECT_EQ(on(place, {"split", "classify", "x=0.5", "y=0.5", "--out", out}).err, warning_);
+    EXPECT_EQ(on(place, {"count", "classify", "--graph", "validate"}).err, "");
+  }
+}
+
+TEST_F(PartsOfData, AreNoOthersWhereAllLieTogether) {
+  const std::vector<std::string> place = {"--set", "data.path=" + folder_ / "set/val"};
+  EXPECT_EQ(on(place, {"count", "classify"}).err, "");
+  EXPECT_EQ(on(place, {"check", "classify"}).err, "1 of 5 samples are bad\n");
+}
+
+TEST_F(PartsOfData, AreCheckedOnceWhereTheyOverlap) {
+  const std::string file = pipeline_file(folder_, "\"decode_image\"",
+                                         "stage = \"read_folder\"\npath = \"" + folder_ / "set/val" + "\"\npart = [0, 0.7]\n");
+  std::ofstream(file, std::ios::app) << "[validate]\nevery = \"epoch\"\nflow = [\"read\", \"decode_image\", \"batch\"]\n"
+                                     << "[validate.read]\nstage = \"read_folder\"\npath = \"" << folder_ / "set/val"
+                                     << "\"\npart = [0.3, 1]\n[validate.batch]\nsize = 2\n";
+  EXPECT_EQ(data({"check", file}).err, "1 of 5 samples are bad\n");
+  EXPECT_EQ(data({"check", file, "--set", "validate.read.part=[0, 0.7]", "--set", "validate.read.limit=1"}).err.substr(1),
+            data({"check", file, "--graph", "train"}).err.substr(1))
+      << "it is a part of what was read";
+}
+
 TEST(DataTool, RefusesASplitThatCannotBe) {
   const TemporaryFolder folder;
   const std::string file = images_of_many_sizes(folder);

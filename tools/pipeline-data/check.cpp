@@ -1,11 +1,15 @@
-// pipeline-data check: every sample of a graph's source, read and decoded.
+// pipeline-data check: every sample of the graphs of a run, read and decoded.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "counter.h"
-#include "data_set.h"
+#include "data_parts.h"
+#include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/util/json_lines.h"
 #include "millrace/util/standard_error.h"
@@ -26,27 +30,79 @@ std::string ledger_line(const Sample& sample, const std::string& graph) {
 
 constexpr std::uint64_t kLabelImages = 1000;  // that are looked at for values without a class
 
-using Lines = std::map<std::uint64_t, std::string>;  // by index, so that the list is the same every time
+// The same for a file whichever source names it.
+std::uint64_t place_hash(const Sample& sample) {
+  return hash_text(fmt::format("{}\n{}\n{}\n{}", sample.url, sample.member, sample.offset, sample.target_url));
+}
 
-// What is found goes to `bad` at once, so that it is there when a fault of another kind ends the search.
-void find_bad(const DataSet& data, unsigned threads, Lines& bad) {
+// What is found in the parts of a data set, each sample once.
+class Findings {
+ public:
+  // What is found is kept at once, so that it is there when a fault of another kind ends the search.
+  void search(const DataSet& data, unsigned threads);
+  void print() const {
+    for (const auto& [place, text] : bad_) fmt::print("{}\n", text);
+  }
+  std::size_t bad() const { return bad_.size(); }
+  std::uint64_t samples() const { return samples_; }
+
+ private:
+  std::map<std::pair<int, std::uint64_t>, std::string> bad_;  // by part and index: the list is the same every time
+  std::vector<std::uint64_t> places_;                         // of samples of the parts before, sorted
+  std::uint64_t samples_ = 0;
+  int part_ = 0;
+};
+
+void Findings::search(const DataSet& data, unsigned threads) {
   const SampleOrder& order = data.line().order();
   std::vector<Sample> samples(threads);
+  std::vector<std::uint64_t> places(order.listed());
   std::mutex mutex;
+  std::uint64_t again = 0;
   Counter counter("checked", order.listed());
   for_each_sample(order.listed(), threads, [&](std::uint64_t i, unsigned thread) {
     if (stop_signal != 0) return;
     Sample& sample = samples[thread];
     data.load({0, i, order.listed(i), 0}, DataLine::Depth::decoded, sample);
     counter.add();
-    if (!sample.fault) return;
+    places[i] = place_hash(sample);
+    const bool is_known = !sample.url.empty() && std::ranges::binary_search(places_, places[i]);
+    if (!is_known && !sample.fault) return;
     const std::lock_guard lock(mutex);
-    bad[sample.key.index] = ledger_line(sample, data.build().plan().name);
+    if (is_known)
+      ++again;
+    else
+      bad_[{part_, sample.key.index}] = ledger_line(sample, data.build().plan().name);
   });
+  samples_ += order.listed() - again;
+  places_.insert(places_.end(), places.begin(), places.end());
+  std::ranges::sort(places_);
+  ++part_;
 }
 
-void print(const Lines& lines) {
-  for (const auto& [index, text] : lines) fmt::print("{}\n", text);
+void search_part(const DataSet& data, unsigned threads, Findings& findings) {
+  const std::string values = warning_of_label_values(data.build(), data.context().seed, kLabelImages);
+  if (!values.empty()) print_to_stderr("warning: {}\n", values);
+  findings.search(data, threads);
+}
+
+// Returns the graphs that are left.
+std::vector<std::string> search_first(const DataSetOptions& options, Findings& findings) {
+  const DataSet data(options, DataSet::Stages::images);
+  std::vector<std::string> others;
+  if (options.graph.empty()) {
+    for (const GraphPlan* part : other_parts(data)) others.push_back(part->name);
+  }
+  search_part(data, options.thread_count(), findings);
+  return others;
+}
+
+void search_all(DataSetOptions options, Findings& findings) {
+  for (const std::string& graph : search_first(options, findings)) {
+    if (stop_signal != 0) return;
+    options.graph = graph;
+    search_part(DataSet(options, DataSet::Stages::images), options.thread_count(), findings);
+  }
 }
 
 }  // namespace
@@ -56,32 +112,30 @@ int check_verb(int count, const char* const* arguments) {
   std::vector<std::string> rest;
   Arguments reader(
       "pipeline-data check", "PIPELINE.toml [options]",
-      "Reads every sample of a graph's source, takes it through the stages before `batch`, and prints a line of JSON for\n"
-      "each bad one, as quarantine.jsonl has them; files that cannot be read are bad too. Exit code 3 when there are any.");
-  options.declare(reader);
+      "Reads every sample of the graphs of a run once, takes it through the stages before `batch`, and prints a line of\n"
+      "JSON for each bad one, as quarantine.jsonl has them; files that cannot be read are bad too. Exit code 3 when there\n"
+      "are any.");
+  options.declare(reader, "all but those with every = \"never\"");
   options.declare_threads(reader);
   if (!reader.read(count, arguments, rest)) return 0;
   options.file = only_file(rest, "pipeline-data check");
   install_signal_handlers();
   options.whole = options.graph.empty();
-  const DataSet data(options, DataSet::Stages::images);
-  const std::string values = warning_of_label_values(data.build(), data.context().seed, kLabelImages);
-  if (!values.empty()) print_to_stderr("warning: {}\n", values);
-  Lines bad;
+  Findings findings;
   try {
-    find_bad(data, options.thread_count(), bad);
+    search_all(options, findings);
   } catch (...) {
-    print(bad);
-    print_to_stderr("{} bad samples were found before this ended:\n", bad.size());
+    findings.print();
+    print_to_stderr("{} bad samples were found before this ended:\n", findings.bad());
     throw;
   }
-  print(bad);
+  findings.print();
   if (stop_signal != 0) {
-    print_to_stderr("stopped: {} bad samples were found until then\n", bad.size());
+    print_to_stderr("stopped: {} bad samples were found until then\n", findings.bad());
     return 128 + stop_signal;
   }
-  print_to_stderr("{} of {} samples are bad\n", bad.size(), data.line().order().listed());
-  return bad.empty() ? 0 : exit_code(ErrorKind::content);
+  print_to_stderr("{} of {} samples are bad\n", findings.bad(), findings.samples());
+  return findings.bad() == 0 ? 0 : exit_code(ErrorKind::content);
 }
 
 }  // namespace millrace

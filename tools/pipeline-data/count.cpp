@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "data_set.h"
+#include "data_parts.h"
 #include "millrace/error.h"
 #include "verbs.h"
 
@@ -22,6 +22,7 @@ int count_verb(int count, const char* const* arguments) {
   options.file = only_file(rest, "pipeline-data count");
   options.whole = options.graph.empty();
   const DataSet data(options, DataSet::Stages::source);
+  warn_of_other_parts(data, options);
   const SampleOrder& order = data.line().order();
   std::map<std::int32_t, std::uint64_t> counts;
   const bool of_pixels = data.build().data().target.kind == TargetSpec::Kind::classes;

@@ -15,8 +15,8 @@
 
 namespace millrace {
 
-void DataSetOptions::declare(Arguments& arguments) {
-  arguments.option("--graph", "NAME", "whose source is meant, such as validate (the file's first graph)", graph)
+void DataSetOptions::declare(Arguments& arguments, const char* default_graph) {
+  arguments.option("--graph", "NAME", fmt::format("whose source is meant, such as validate ({})", default_graph), graph)
       .repeated("--set", "KEY=VALUE", "change a key of the file: --set data.path=/data/cifar10", overrides);
 }
 
@@ -52,19 +52,20 @@ GraphPlan beginning(const GraphPlan& graph, DataSet::Stages stages) {
   return plan;
 }
 
-// Passes on what stages warn of, once.
+// Passes on what stages warn of, once in the program's life.
 class Warnings : public SilentServices {
  public:
   explicit Warnings(bool quiet) : quiet_(quiet) {}
   void warn(std::string_view message) override {
-    const std::lock_guard lock(mutex_);
-    if (said_.emplace(message).second && !quiet_) print_to_stderr("warning: {}\n", with_indented_lines(message));
+    static std::mutex mutex;
+    static std::set<std::string> said;
+    if (quiet_) return;
+    const std::lock_guard lock(mutex);
+    if (said.emplace(message).second) print_to_stderr("warning: {}\n", with_indented_lines(message));
   }
 
  private:
   const bool quiet_;
-  std::mutex mutex_;
-  std::set<std::string> said_;
 };
 
 }  // namespace
@@ -73,6 +74,7 @@ DataSet::DataSet(const DataSetOptions& options, Stages stages) {
   load_plugins(registry_);
   run_ = std::make_unique<Warnings>(options.quiet);
   pipeline_ = load_pipeline(options.file, options.overrides, registry_, {.made_by = "", .whole_data = options.whole});
+  for (const std::string& warning : pipeline_.warnings) run_->warn(warning);
   graph_ = &graph_of(pipeline_, options.graph);
   plan_ = beginning(*graph_, stages);
   context_.seed = static_cast<std::uint64_t>(pipeline_.run.seed);
@@ -92,6 +94,15 @@ std::string DataSet::class_name(std::int32_t label) const {
   const std::vector<std::string> classes = line_->order().classes();
   if (label >= 0 && static_cast<std::size_t>(label) < classes.size()) return line_text(classes[static_cast<std::size_t>(label)]);
   return label < 0 ? "no label" : fmt::format("label {}", label);
+}
+
+std::uint64_t DataSet::samples_of(const GraphPlan& graph) const {
+  SilentServices silent;
+  DataContext context = context_;
+  context.run = &silent;
+  const GraphPlan plan = beginning(graph, Stages::source);
+  const GraphBuild build(plan, context);
+  return DataLine(build, context.seed).order().listed();
 }
 
 void DataSet::load(const SampleKey& key, DataLine::Depth depth, Sample& sample) const {

@@ -23,7 +23,8 @@ struct DataSetOptions {
   bool quiet = false;  // says no warnings
   bool whole = false;  // see LoadOptions::whole_data
 
-  void declare(Arguments& arguments);          // --graph and --set
+  // --graph and --set. `default_graph`: what is read without --graph.
+  void declare(Arguments& arguments, const char* default_graph = "the file's first graph");
   void declare_threads(Arguments& arguments);  // --threads
   unsigned thread_count() const;  // default: one for each processor
 };
@@ -37,6 +38,7 @@ class DataSet {
   DataSet(const DataSetOptions& options, Stages stages);
 
   const Registry& registry() const { return registry_; }
+  const Pipeline& pipeline() const { return pipeline_; }
   const GraphPlan& graph() const { return *graph_; }        // the whole graph, of which build() has the beginning
   const DataContext& context() const { return context_; }  // what is the same for all stages
   const GraphBuild& build() const { return *build_; }
@@ -45,6 +47,9 @@ class DataSet {
   ImageShape window() const { return context_.window; }
   // The names of the labels, as `only` leaves them; "label 3" where the source has none.
   std::string class_name(std::int32_t label) const;
+
+  // How many another graph of the file reads. Throws as the constructor does; its source warns of nothing.
+  std::uint64_t samples_of(const GraphPlan& graph) const;
 
   // As line().load(), but a file that cannot be read is a bad sample as well. (A fault of a network is thrown.)
   void load(const SampleKey& key, DataLine::Depth depth, Sample& sample) const;

@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "counter.h"
-#include "data_set.h"
+#include "data_parts.h"
 #include "millrace/error.h"
 #include "millrace/util/bytes.h"
 #include "millrace/util/standard_error.h"
@@ -117,6 +117,7 @@ void check_classes(const std::vector<std::string>& classes) {
 int pack(const PackOptions& options) {
   install_signal_handlers();
   const DataSet data(options.data, DataSet::Stages::source);
+  warn_of_other_parts(data, options.data);
   const std::vector<std::string> classes = data.line().order().classes();
   check_classes(classes);
   if (data.line().source().has_rows()) {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "common/write_output.h"
-#include "data_set.h"
+#include "data_parts.h"
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
 #include "millrace/util/output_file.h"
@@ -151,6 +151,7 @@ int split(const SplitOptions& options) {
   check_parts(options);
   const DataSet whole(options.data, DataSet::Stages::source);
   require_listable(whole);
+  warn_of_other_parts(whole, options.data);
   make_folder(options);
   write(make_lists(options, whole.graph().name + "." + whole.graph().stages.front().name));
   const std::vector<std::string> classes = whole.line().order().classes();
