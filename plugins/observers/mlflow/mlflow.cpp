@@ -18,6 +18,7 @@
 #include "millrace/observer.h"
 #include "millrace/plugin.h"
 #include "millrace/util/output_file.h"
+#include "millrace/util/retold.h"
 #include "millrace/util/run_settings.h"
 
 namespace millrace::mlflow {
@@ -55,7 +56,7 @@ struct RunRecord {
   Access access;
   std::string experiment, name;
   std::filesystem::path folder;
-  bool resumed = false;
+  std::optional<ResumedAt> resumed;
   std::int64_t begin = 0;  // milliseconds since 1970
   Texts params, tags;
 };
@@ -152,7 +153,7 @@ class Sender {
     }
   }
 
-  // Steps that were made again are in MLflow already, which keeps each value that it is told.
+  // MLflow keeps each value that it is told: what it has of the steps that the run resumes from is not sent again.
   std::vector<Metric> take() {
     std::vector<Metric> batch;
     const std::lock_guard lock(mutex_);
@@ -174,7 +175,9 @@ class Sender {
     std::string before;
     if (record_.resumed) std::ifstream(file) >> before;
     if (!before.empty()) {
-      told_steps_ = client_.newest_steps(before);
+      for (const auto& [key, newest] : client_.newest_steps(before)) {
+        if (const auto step = step_today(newest, *record_.resumed)) told_steps_[key] = *step;
+      }
       client_.reopen_run(before);
       identifier_ = before;
       told_params_ = true;  // which cannot be changed there
@@ -191,7 +194,7 @@ class Sender {
   Client client_;
   const std::function<void(const std::string& cause)> warn_;
   std::string identifier_;                           // of the run at MLflow; empty: it has not begun there
-  std::map<std::string, std::uint64_t> told_steps_;  // by metric, before this run resumed
+  std::map<std::string, std::uint64_t> told_steps_;  // by metric: the newest, where it still counts (step_today)
   bool told_params_ = false, warned_ = false;
   std::atomic<bool> failed_{false};  // the last request; read by all
 
@@ -244,7 +247,7 @@ class MlflowObserver final : public RunObserver {
     record.experiment = first_of(params_.experiment, "MLFLOW_EXPERIMENT_NAME", e.name);
     record.name = e.folder.filename().string();
     record.folder = e.folder;
-    record.resumed = e.resumed;
+    if (e.resumed) record.resumed = resumed_at(e);
     begin_ = milliseconds_now() - static_cast<std::int64_t>(1000 * e.elapsed_seconds);
     record.begin = begin_;
     for (const auto& [key, value] : run_settings(e)) {

@@ -37,6 +37,13 @@ class MlflowTest : public ObserverFixture {
     observer->start(start, control_);
     return observer;
   }
+  RunStart resumed_after(std::uint64_t recorded, std::uint64_t today) const {
+    RunStart start = start_event();
+    start.resumed = true;
+    start.checkpoint_step = recorded;
+    start.first_step = today + 1;
+    return start;
+  }
   static StepEvent loss_at(std::uint64_t step) {
     StepEvent event = step_event();
     event.step = step;
@@ -88,7 +95,7 @@ TEST_F(MlflowTest, RecordsParametersMetricsAndTheEnd) {
   EXPECT_TRUE(control_.texts.empty());
 }
 
-TEST_F(MlflowTest, AResumedRunGoesOnAtTheServerWithoutStepsThatItHas) {
+TEST_F(MlflowTest, AResumedRunGoesOnAtTheServerWithTheStepsAfterItsCheckpoint) {
   {
     const auto observer = started(start_event());
     observer->step(loss_at(1));
@@ -96,14 +103,28 @@ TEST_F(MlflowTest, AResumedRunGoesOnAtTheServerWithoutStepsThatItHas) {
     observer->sync();  // before a checkpoint; then it is killed
     EXPECT_EQ(told(), "train/loss@1 train/loss@2 ");
   }
-  RunStart resumed = start_event();
-  resumed.resumed = true;
-  resumed.first_step = 2;
-  const auto observer = started(resumed);
-  observer->step(loss_at(2));  // made again
+  const auto observer = started(resumed_after(1, 1));
+  observer->step(loss_at(2));  // made again, perhaps with another rate
   observer->step(loss_at(3));
   observer->end({});
-  EXPECT_EQ(told(), "train/loss@1 train/loss@2 RUNNING train/loss@3 FINISHED ");
+  EXPECT_EQ(told(), "train/loss@1 train/loss@2 RUNNING train/loss@2 train/loss@3 FINISHED ");
+}
+
+TEST_F(MlflowTest, WhatTheServerHasOfACheckpointIsNotSentAgain) {
+  std::ofstream(folder_ / "mlflow_run.txt") << "abc\n";
+  const auto observer = started(resumed_after(2, 2));
+  for (const std::uint64_t step : {1, 2, 3}) observer->step(loss_at(step));
+  observer->end({});
+  EXPECT_EQ(told(), "RUNNING train/loss@3 FINISHED ");
+}
+
+TEST_F(MlflowTest, AResumedRunWithLargerBatchesTellsItsStepsAsItCountsThem) {
+  std::ofstream(folder_ / "mlflow_run.txt") << "abc\n";
+  const auto observer = started(resumed_after(2, 1));  // the server knows step 2 of the earlier count
+  observer->step(loss_at(1));
+  observer->step(loss_at(2));
+  observer->end({});
+  EXPECT_EQ(told(), "RUNNING train/loss@2 FINISHED ");
 }
 
 TEST_F(MlflowTest, AFaultIsSaidOnceAndMetricsWaitForTheServer) {
