@@ -64,7 +64,7 @@ struct RunRecord {
 // Sends what it is given on a thread of its own, in batches. What a server does not take is sent again later. Thread-safe.
 class Sender {
  public:
-  Sender(RunRecord record, std::function<void(const std::string& cause)> warn)
+  Sender(RunRecord record, std::function<void(const std::string& text)> warn)
       : record_(std::move(record)), client_(record_.uri, record_.access), warn_(std::move(warn)) {
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
@@ -123,7 +123,9 @@ class Sender {
         if (is_last && !stop.stop_requested()) client_.end_run(identifier_, status_, milliseconds_now(), Client::kPatience);
       } catch (const std::exception& error) {
         failed_ = true;
-        if (!stop.stop_requested() && !std::exchange(warned_, true)) warn_(error.what());
+        if (!stop.stop_requested() && !std::exchange(warned_, true)) {
+          warn_(fmt::format("{}; the run goes on, and metrics wait", error.what()));
+        }
       }
       const std::lock_guard lock(mutex_);
       hurries_ = false;
@@ -135,6 +137,7 @@ class Sender {
 
   void send_all(const std::stop_token& stop) {
     if (identifier_.empty()) begin();
+    if (!is_kept_) keep_identifier();
     if (!told_params_) {
       client_.log_params(identifier_, record_.params);
       told_params_ = true;
@@ -174,28 +177,39 @@ class Sender {
     const std::filesystem::path file = record_.folder / kIdentifierFile;
     std::string before;
     if (record_.resumed) std::ifstream(file) >> before;
-    if (!before.empty()) {
-      for (const auto& [key, newest] : client_.newest_steps(before)) {
-        if (const auto step = step_today(newest, *record_.resumed)) told_steps_[key] = *step;
-      }
-      client_.reopen_run(before);
-      identifier_ = before;
-      told_params_ = true;  // which cannot be changed there
+    if (before.empty()) {
+      identifier_ = client_.create_run(client_.experiment(record_.experiment), record_.name, record_.begin, record_.tags);
       return;
     }
-    identifier_ = client_.create_run(client_.experiment(record_.experiment), record_.name, record_.begin, record_.tags);
-    OutputFile written(file.string());
-    written.write(identifier_ + "\n");
-    written.commit();
+    for (const auto& [key, newest] : client_.newest_steps(before)) {
+      if (const auto step = step_today(newest, *record_.resumed)) told_steps_[key] = *step;
+    }
+    client_.reopen_run(before);
+    identifier_ = before;
+    is_kept_ = told_params_ = true;  // parameters cannot be changed there
+  }
+
+  // Where it cannot be written, metrics are sent all the same.
+  void keep_identifier() {
+    try {
+      OutputFile file((record_.folder / kIdentifierFile).string());
+      file.write(identifier_ + "\n");
+      file.commit();
+      is_kept_ = true;
+    } catch (const Error& error) {
+      if (std::exchange(warned_of_file_, true)) return;
+      warn_(fmt::format("{}; it is tried again, and until then a resumed run would begin another one at MLflow", error.what()));
+    }
   }
 
   // The thread alone uses these.
   const RunRecord record_;
   Client client_;
-  const std::function<void(const std::string& cause)> warn_;
+  const std::function<void(const std::string& text)> warn_;
   std::string identifier_;                           // of the run at MLflow; empty: it has not begun there
   std::map<std::string, std::uint64_t> told_steps_;  // by metric: the newest, where it still counts (step_today)
-  bool told_params_ = false, warned_ = false;
+  bool is_kept_ = false;                             // the identifier, for a run that resumes
+  bool told_params_ = false, warned_ = false, warned_of_file_ = false;
   std::atomic<bool> failed_{false};  // the last request; read by all
 
   std::mutex mutex_;
@@ -257,9 +271,8 @@ class MlflowObserver final : public RunObserver {
     record.tags = {{"mlflow.source.name", e.file}, {"millrace.folder", std::filesystem::absolute(e.folder, ignored).string()}};
     record.uri = uri_;
     record.access = access();
-    sender_.emplace(std::move(record), [this](const std::string& cause) {
-      control_->warn(fmt::format("observer 'mlflow': {}; the run goes on, and metrics wait", cause));
-    });
+    sender_.emplace(std::move(record),
+                    [this](const std::string& text) { control_->warn(fmt::format("observer 'mlflow': {}", text)); });
   }
 
   void step(const StepEvent& e) override {

@@ -127,6 +127,21 @@ TEST_F(MlflowTest, AResumedRunWithLargerBatchesTellsItsStepsAsItCountsThem) {
   EXPECT_EQ(told(), "RUNNING train/loss@2 FINISHED ");
 }
 
+TEST_F(MlflowTest, ARunsIdentifierIsWrittenAsSoonAsItCanBe) {
+  std::filesystem::create_directory(folder_ / "mlflow_run.txt");
+  const auto observer = started(start_event());
+  observer->step(loss_at(1));
+  observer->sync();
+  EXPECT_EQ(told(), "train/loss@1 ") << "metrics do not wait for it";
+  std::filesystem::remove(folder_ / "mlflow_run.txt");
+  observer->step(loss_at(2));
+  observer->end({});
+  EXPECT_EQ(told(), "train/loss@1 train/loss@2 FINISHED ");
+  EXPECT_EQ(text_of("mlflow_run.txt"), "abc\n");
+  ASSERT_EQ(control_.texts.size(), 1U);
+  EXPECT_NE(control_.texts[0].find("a resumed run would begin another one at MLflow"), std::string::npos) << control_.texts[0];
+}
+
 TEST_F(MlflowTest, AFaultIsSaidOnceAndMetricsWaitForTheServer) {
   server_.status = 500;
   const auto observer = started(start_event());
