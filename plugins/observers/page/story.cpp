@@ -183,14 +183,21 @@ struct DeviceRates {
   double compute = 0, copy = 0, communication = 0;
 };
 
+DeviceTelemetry earlier_of(const DeviceTelemetry& device, const std::vector<DeviceTelemetry>& before) {
+  const auto found = std::ranges::find_if(before, [&](const DeviceTelemetry& each) {  // ranks report in any order
+    return each.rank == device.rank && each.replica == device.replica;
+  });
+  return found == before.end() ? DeviceTelemetry() : *found;
+}
+
 // Where there are many devices, those that compute least are told: a device that lags is among them.
 std::string devices_json(const std::vector<DeviceTelemetry>& now, const std::vector<DeviceTelemetry>& before, double seconds) {
   std::vector<DeviceRates> rates;
-  for (std::size_t i = 0; i < now.size(); ++i) {
-    const DeviceTelemetry old = entry_of(before, i);
-    rates.push_back({now[i], growth_rate(now[i].compute_seconds, old.compute_seconds, seconds),
-                     growth_rate(now[i].copy_seconds, old.copy_seconds, seconds),
-                     growth_rate(now[i].communication_seconds, old.communication_seconds, seconds)});
+  for (const DeviceTelemetry& device : now) {
+    const DeviceTelemetry old = earlier_of(device, before);
+    rates.push_back({device, growth_rate(device.compute_seconds, old.compute_seconds, seconds),
+                     growth_rate(device.copy_seconds, old.copy_seconds, seconds),
+                     growth_rate(device.communication_seconds, old.communication_seconds, seconds)});
   }
   if (rates.size() > kMostDevices) {
     std::ranges::stable_sort(rates, {}, &DeviceRates::compute);

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 #include "access.h"
 #include "testkit/files.h"
@@ -132,6 +134,27 @@ TEST(Story, TellsOfThreeHundredRanksAsBrieflyAsOfThree) {
     return story.changes().size();
   };
   EXPECT_LT(bytes_of(300), 2 * bytes_of(3));
+}
+
+TEST(Story, TellsADevicesOwnRatesInWhateverOrderRanksReport) {
+  const auto event_at = [](double seconds, std::vector<DeviceTelemetry> devices) {
+    TelemetryEvent event;
+    event.graph = "train";
+    event.seconds = seconds;
+    event.devices = std::move(devices);
+    return event;
+  };
+  Story story;
+  story.begin({});
+  const auto device = [](int rank, double seconds) {
+    return DeviceTelemetry{.name = "cuda:0", .replica = rank, .rank = rank, .compute_seconds = seconds};
+  };
+  story.add(event_at(100, {device(0, 80), device(2, 20)}));
+  story.add(event_at(200, {device(2, 50), device(0, 170)}));
+  const Json devices = Json::parse(story.changes())["telemetry"]["devices"];
+  ASSERT_EQ(devices.size(), 2U) << devices.dump();
+  EXPECT_NEAR(devices[0]["compute"].get<double>(), 0.3, 1e-9);
+  EXPECT_NEAR(devices[1]["compute"].get<double>(), 0.9, 1e-9);
 }
 
 TEST(Story, KeepsNoMoreThanTheNewestMessages) {

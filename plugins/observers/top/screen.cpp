@@ -127,6 +127,13 @@ std::vector<std::string> draw(const std::string& name, const Course& course, boo
   return lines;
 }
 
+DeviceTelemetry earlier_of(const DeviceTelemetry& device, const std::vector<DeviceTelemetry>& before) {
+  const auto found = std::ranges::find_if(before, [&](const DeviceTelemetry& each) {  // ranks report in any order
+    return each.rank == device.rank && each.replica == device.replica;
+  });
+  return found == before.end() ? DeviceTelemetry() : *found;
+}
+
 }  // namespace
 
 void Screen::begin(const RunStart& start) {
@@ -198,8 +205,7 @@ std::vector<std::string> Screen::stages(std::size_t columns, bool colours) const
   constexpr std::size_t kBeside = 53;  // columns of a row beside its bar
   const std::size_t wide = std::clamp<std::size_t>(columns > kBeside ? columns - kBeside : 0, 5, 30);
   const std::string& waits_for = telemetry.bottleneck.empty() ? tick_.waits_for : telemetry.bottleneck;
-  std::vector<std::string> lines = {
-      fmt::format("{:<20} {:>9}  {:<{}}  {}", "stage", "samples/s", "busy", wide + 6, "queued")};
+  std::vector<std::string> lines = {fmt::format("{:<20} {:>9}  {:<{}}  {}", "stage", "samples/s", "busy", wide + 6, "queued")};
   if (colours) lines[0] = kDim + lines[0] + kPlain;
   for (std::size_t i = 0; i < telemetry.stages.size(); ++i) {
     const StageTelemetry& now = telemetry.stages[i];
@@ -220,10 +226,8 @@ std::vector<std::string> Screen::stages(std::size_t columns, bool colours) const
     if (waiting > 0) line += fmt::format("{} {}", bar(std::min(static_cast<double>(waiting) / 16, 1.0), 8), waiting);
     lines.push_back(hot && colours ? kOrange + line + kPlain : line);
   }
-  for (std::size_t i = 0; i < telemetry.devices.size(); ++i) {
-    const DeviceTelemetry& now = telemetry.devices[i];
-    const double busy =
-        i < before.devices.size() ? growth_rate(now.compute_seconds, before.devices[i].compute_seconds, seconds) : 0;
+  for (const DeviceTelemetry& now : telemetry.devices) {
+    const double busy = growth_rate(now.compute_seconds, earlier_of(now, before.devices).compute_seconds, seconds);
     lines.push_back(padded("device " + now.name, 20) +
                     fmt::format(" {:>9}  {} {:>3.0f} %", "", bar(busy, wide), 100 * std::min(busy, 1.0)));
   }

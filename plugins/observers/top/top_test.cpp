@@ -92,6 +92,25 @@ TEST(Screen, KeepsQueuesAndWholeFiguresInANarrowTerminal) {
   EXPECT_TRUE(lines[3].starts_with("forward_backward  ") && lines[3].ends_with(" 3")) << lines[3];
 }
 
+TEST(Screen, ShowsADevicesOwnRateInWhateverOrderRanksReport) {
+  Screen screen;
+  TelemetryEvent telemetry;
+  telemetry.graph = "train";
+  telemetry.seconds = 100;
+  telemetry.devices = {{.name = "cuda:0", .rank = 0, .compute_seconds = 80},
+                       {.name = "cuda:1", .rank = 1, .compute_seconds = 20}};
+  screen.add(telemetry);
+  telemetry.seconds = 200;
+  telemetry.devices = {{.name = "cuda:1", .rank = 1, .compute_seconds = 50},
+                       {.name = "cuda:0", .rank = 0, .compute_seconds = 170}};
+  screen.add(telemetry);
+  std::string text;
+  for (const std::string& line : screen.lines(80, 24, false)) {
+    if (line.starts_with("device ")) text += line.substr(0, 13) + line.substr(line.size() - 5) + "\n";
+  }
+  EXPECT_EQ(text, "device cuda:1 30 %\ndevice cuda:0 90 %\n");
+}
+
 // Each of the four is two columns wide, and the accent none.
 TEST(Screen, CountsTheColumnsOfWideCharacters) {
   Screen screen;
