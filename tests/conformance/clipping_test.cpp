@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <tuple>
 #include <utility>
 
 #include "millrace/batch.h"
@@ -50,8 +52,8 @@ class Clipping : public testing::TestWithParam<const char*> {
     made_ = compile(GetParam(), *network_, Precision::fp32, false, {testkit::cross_entropy()});
   }
 
-  // Gradients before and after a stage with this table has seen all buckets.
-  std::pair<Gradients, Gradients> clipped(const Value& table) {
+  // Gradients before and after stages with these tables have seen all buckets, one stage after the other.
+  std::pair<Gradients, Gradients> clipped(const std::function<std::vector<Value>(const Gradients& before)>& tables) {
     results(*network_, *made_.replica, batch_of(*network_));
     const Gradients before = gradients_of(*network_, *made_.replica);
     StepContext context;
@@ -60,8 +62,7 @@ class Clipping : public testing::TestWithParam<const char*> {
     context.replicas = {made_.replica.get()};
     context.devices = {made_.device.get()};
     context.replica = 0;
-    testkit::Harness harness(*registry().stages().find("clip_gradients"), table, context);
-    harness.stage().open();
+    std::vector<Packet> packets;
     const std::vector<Bucket>& buckets = made_.replica->buckets();
     for (std::size_t b = 0; b < buckets.size(); ++b) {
       Ref<GradientBucket> bucket = make_ref<GradientBucket>();
@@ -69,13 +70,23 @@ class Clipping : public testing::TestWithParam<const char*> {
       bucket->buckets = static_cast<int>(buckets.size());
       bucket->data = buckets[b].gradients;
       bucket->elements = buckets[b].elements;
-      harness.feed(testkit::packet(std::move(bucket), 0));
+      packets.push_back(testkit::packet(std::move(bucket), 0));
     }
-    for (const Packet& packet : harness.take()) {
+    std::vector<std::unique_ptr<testkit::Harness>> stages;  // their memory holds what others scale by
+    for (const Value& table : tables(before)) {
+      stages.push_back(std::make_unique<testkit::Harness>(*registry().stages().find("clip_gradients"), table, context));
+      stages.back()->stage().open();
+      for (Packet& packet : packets) stages.back()->feed(std::move(packet));
+      packets = stages.back()->take();
+    }
+    for (const Packet& packet : packets) {
       const Ref<Event>& ready = static_cast<const GradientBucket&>(*packet.payload).ready;
       if (ready) ready->wait();
     }
     return {before, gradients_of(*network_, *made_.replica)};
+  }
+  std::pair<Gradients, Gradients> clipped(const Value& table) {
+    return clipped([&](const Gradients&) { return std::vector<Value>{table}; });
   }
 
   std::shared_ptr<const Network> network_;
@@ -106,6 +117,24 @@ TEST_P(Clipping, ByValueBoundsEachGradient) {
     for (std::size_t i = 0; i < before[p].size(); ++i) {
       const float bound = static_cast<float>(limit);
       ASSERT_EQ(after[p][i], std::clamp(before[p][i], -bound, bound)) << network_->parameters[p].name << ", " << i;
+    }
+  }
+}
+
+// The last stage writes what the others only scale: each norm times their factor is its limit then.
+TEST_P(Clipping, ByTheNormOfAllOneStageTakesUpWhereTheOtherEnds) {
+  for (const auto& [first, second, factor] : {std::tuple{0.125, 0.5, 0.125}, {0.5, 0.125, 0.125}, {0.5, 2.0, 0.5}}) {
+    const double limit = 1e-6;
+    const auto [before, after] = clipped([&, first = first, second = second](const Gradients& gradients) {
+      double total = 0;
+      for (const std::vector<float>& each : gradients) total += std::pow(norm_of(each), 2);
+      return std::vector<Value>{testkit::table({{"global_norm", Value(first * std::sqrt(total))}}),
+                                testkit::table({{"global_norm", Value(second * std::sqrt(total))}}),
+                                testkit::table({{"norm", Value(limit)}})};
+    });
+    for (std::size_t p = 0; p < before.size(); ++p) {
+      if (norm_of(before[p]) * factor < limit) continue;
+      EXPECT_NEAR(norm_of(after[p]) * factor, limit, 1e-5 * limit) << network_->parameters[p].name << ", " << first;
     }
   }
 }

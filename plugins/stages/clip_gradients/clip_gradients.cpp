@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <string>
+#include <utility>
 
 #include "millrace/error.h"
 #include "millrace/kernels/host_element.h"
@@ -72,6 +74,7 @@ void ClipGradients::open() {
   squares_ = device.memory(static_cast<std::size_t>(first_chunk_.back()) * sizeof(double), "squares of gradients");
   if (way_ != Way::global_norm) return;
   result_ = device.memory(sizeof(ClipResult), "norm of gradients");
+  scales_ = device.memory(context_.replicas[index]->buckets().size() * sizeof(float), "scales of gradients");
   readback_.emplace(device, sizeof(ClipResult));
 }
 
@@ -138,6 +141,7 @@ void ClipGradients::clip_by_norm(GradientBucket& bucket) {
 void ClipGradients::add_squares(const GradientBucket& bucket) {
   SumOfSquares sum;
   sum.gradients = bucket.data;
+  sum.scale = bucket.scale;
   sum.squares = reinterpret_cast<double*>(squares_.get()) + first_chunk_[static_cast<std::size_t>(bucket.bucket)];
   sum.elements = static_cast<std::int64_t>(bucket.elements);
   stream_->wait(bucket.ready);
@@ -145,29 +149,44 @@ void ClipGradients::add_squares(const GradientBucket& bucket) {
 }
 
 void ClipGradients::finish_step(Output& output) {
-  auto* const result = reinterpret_cast<ClipResult*>(result_.get());
   ClipByNorm clip;
   clip.squares = reinterpret_cast<const double*>(squares_.get());
-  clip.result = result;
+  clip.result = reinterpret_cast<ClipResult*>(result_.get());
   clip.count = first_chunk_.back();
   clip.limit = limit_;
   stream_->run(group_kernel<ClipByNorm>, &clip);
+  std::vector<Packet> step = std::exchange(held_, {});
+  std::vector<const float*> scales;
+  for (const Packet& packet : step) scales.push_back(scale_after(static_cast<const GradientBucket&>(*packet.payload)));
   const Ref<Event> known = stream_->record();
-  if (context_.replica == 0 && context_.run) {
-    const std::uint64_t step = static_cast<const GradientBucket&>(*held_.front().payload).step;
-    context_.run->promise_scalar(context_.graph, step, kFigure);
-    readback_->read(*stream_, result, output, [this, step](const std::uint8_t* bytes) {
-      ClipResult found;
-      std::memcpy(&found, bytes, sizeof found);
-      context_.run->scalar(context_.graph, step, kFigure, static_cast<double>(found.norm));
-    });
-  }
-  for (Packet& packet : std::exchange(held_, {})) {
-    auto& bucket = static_cast<GradientBucket&>(*packet.payload);
+  if (context_.replica == 0 && context_.run) report_norm(static_cast<const GradientBucket&>(*step.front().payload), output);
+  for (std::size_t i = 0; i < step.size(); ++i) {
+    auto& bucket = static_cast<GradientBucket&>(*step[i].payload);
     bucket.ready = known;
-    bucket.scale = &result->scale;
-    output.emit(0, std::move(packet));
+    bucket.scale = scales[i];
+    output.emit(0, std::move(step[i]));
   }
+}
+
+const float* ClipGradients::scale_after(const GradientBucket& bucket) {
+  const float* const factor = &reinterpret_cast<const ClipResult*>(result_.get())->scale;
+  if (bucket.scale == nullptr) return factor;
+  ProductOfScales product;
+  product.earlier = bucket.scale;
+  product.factor = factor;
+  product.scale = reinterpret_cast<float*>(scales_.get()) + bucket.bucket;
+  stream_->run(group_kernel<ProductOfScales>, &product);
+  return product.scale;
+}
+
+void ClipGradients::report_norm(const GradientBucket& bucket, Output& output) {
+  const std::string figure = bucket.scale == nullptr ? kFigure : fmt::format("{}.{}", kFigure, context_.name);
+  context_.run->promise_scalar(context_.graph, bucket.step, figure);
+  readback_->read(*stream_, result_.get(), output, [this, step = bucket.step, figure](const std::uint8_t* bytes) {
+    ClipResult found;
+    std::memcpy(&found, bytes, sizeof found);
+    context_.run->scalar(context_.graph, step, figure, static_cast<double>(found.norm));
+  });
 }
 
 }  // namespace millrace

@@ -19,9 +19,10 @@ namespace millrace {
 // By `global_norm`, the norm of the whole gradient: beyond it all gradients are scaled down to it (Pascanu et al., arXiv
 // 1211.5063). Buckets go on when the step's last has come, with the factor as GradientBucket::scale, which the update multiplies
 // by: gradients themselves are not written. The squares of a bucket are added up while backward goes on; the order of every sum
-// depends on the network alone. A step whose norm is not finite updates nothing; what becomes of the run then is
-// said by `on_nan` of [run]. Reports "gradient_norm" once a step. With global_norm = inf it leaves out such steps and does no
-// more.
+// depends on the network alone. Where an earlier stage scales them already, this is the norm of what it makes of them, and both
+// factors count. A step whose norm is not finite updates nothing; what becomes of the run then is said by `on_nan` of [run].
+// Reports "gradient_norm" once a step, or "gradient_norm.NAME", with the stage's name, where an earlier stage scales. With
+// global_norm = inf it leaves out such steps and does no more.
 //
 // That norm is one of all gradients, so they are all computed to the end, also those of parameters that no longer learn.
 //
@@ -54,6 +55,8 @@ class ClipGradients : public Stage {
   void clip_by_norm(GradientBucket& bucket);
   void add_squares(const GradientBucket& bucket);
   void finish_step(Output& output);
+  const float* scale_after(const GradientBucket& bucket);
+  void report_norm(const GradientBucket& bucket, Output& output);
 
   const Way way_;
   const double limit_;
@@ -61,6 +64,7 @@ class ClipGradients : public Stage {
   std::vector<std::int64_t> first_chunk_;                 // by bucket; one past the last at the end
   std::vector<std::vector<ParameterChunks>> parameters_;  // by bucket, by `norm`
   std::shared_ptr<std::byte> squares_, result_;
+  std::shared_ptr<std::byte> scales_;  // by bucket, by `global_norm`: of one that an earlier stage scales too
   std::optional<Readback> readback_;
   std::vector<Packet> held_;        // of this step
   std::unique_ptr<Stream> stream_;  // last: its work is done before what it uses goes

@@ -185,7 +185,7 @@ class ClipGradientsTest : public testing::Test {
   }
 
   // All gradients of a step are `gradient`. Returns what came out.
-  std::vector<Packet> feed_step(std::uint64_t step, float gradient) {
+  std::vector<Packet> feed_step(std::uint64_t step, float gradient, const float* scale = nullptr) {
     const std::vector<Bucket>& buckets = replica_->buckets();
     for (std::size_t b = 0; b < buckets.size(); ++b) {
       EXPECT_TRUE(harness_->take().empty()) << "before the last bucket has come";
@@ -196,6 +196,7 @@ class ClipGradientsTest : public testing::Test {
       bucket->buckets = static_cast<int>(buckets.size());
       bucket->data = buckets[b].gradients;
       bucket->elements = buckets[b].elements;
+      bucket->scale = scale;
       harness_->feed(testkit::packet(std::move(bucket), step));
     }
     return harness_->take();
@@ -242,6 +243,29 @@ TEST_F(ClipGradientsTest, AStepThatIsNotFiniteUpdatesNothingAndSaysSo) {
   EXPECT_FALSE(std::isfinite(harness.run().scalars(6).at("gradient_norm"))) << "which the run looks at";
   EXPECT_EQ(*static_cast<const GradientBucket&>(*feed_step(7, 0.25F).at(0).payload).scale,
             static_cast<float>(1 / norm_of(0.25F)));
+}
+
+TEST_F(ClipGradientsTest, WhatAnEarlierStageScalesIsMeasuredSoAndStaysScaled) {
+  const float quarter = 0.25F;
+  const double norm = norm_of(3) / 4;
+  for (const double limit : {norm / 2, 2 * norm}) {
+    testkit::Harness& harness = start(limit);
+    for (const Packet& packet : feed_step(5, 3, &quarter)) {
+      EXPECT_FLOAT_EQ(*static_cast<const GradientBucket&>(*packet.payload).scale, limit < norm ? 0.125F : 0.25F);
+    }
+    ASSERT_EQ(harness.run().scalars(5).size(), 1U);
+    const auto [name, value] = *harness.run().scalars(5).begin();
+    EXPECT_EQ(name, "gradient_norm.clip_gradients") << "the earlier stage may report the other one";
+    EXPECT_NEAR(value, norm, 1e-6 * norm);
+  }
+}
+
+TEST_F(ClipGradientsTest, AStepThatAnEarlierStageLeavesOutStaysLeftOut) {
+  const float nothing = 0, wrong = std::numeric_limits<float>::quiet_NaN();
+  start(1);
+  for (const auto& [gradient, scale] : {std::pair{3.0F, &nothing}, {wrong, &nothing}, {3.0F, &wrong}}) {
+    EXPECT_EQ(*static_cast<const GradientBucket&>(*feed_step(5, gradient, scale).at(0).payload).scale, 0);
+  }
 }
 
 TEST_F(ClipGradientsTest, ByValueEachBucketGoesOnAtOnceWithItsGradientsBounded) {

@@ -15,14 +15,15 @@ constexpr std::int64_t chunks_of_gradients(std::int64_t elements) {
   return (elements + kChunkOfGradients - 1) / kChunkOfGradients;
 }
 
-// The squares of one chunk, in double, in an order that depends on the number of elements alone.
+// The squares of one chunk, times that of `scale`, in double, in an order that depends on the number of elements alone.
 struct SumOfSquares {
   static constexpr Form kForm = Form::groups;
   static constexpr int kThreads = 256;
   static constexpr int kLanes = 8;  // sums that a thread keeps apart
   static constexpr const char* kName = "squares of gradients";
   const float* gradients = nullptr;
-  double* squares = nullptr;  // (chunks), written
+  const float* scale = nullptr;  // null: 1
+  double* squares = nullptr;     // (chunks), written
   std::int64_t elements = 0;
 
   std::int64_t size() const { return chunks_of_gradients(elements); }
@@ -39,11 +40,13 @@ struct SumOfSquares {
     MILLRACE_UNROLL for (int k = 0; k < kLanes; ++k) total += sums[k];
     for (std::int64_t i = whole * kLanes + group.lane(); i < count; i += group.size()) total += square(values[i]);
     total = group.sum(total);
-    if (group.lane() == 0) squares[chunk] = total;
+    if (group.lane() == 0) squares[chunk] = scale == nullptr ? total : total * square(*scale);
   }
   std::vector<MemoryUse> uses() const {
-    return {{gradients, static_cast<std::size_t>(elements) * sizeof(float), false},
-            {squares, static_cast<std::size_t>(size()) * sizeof(double), true}};
+    std::vector<MemoryUse> all = {{gradients, static_cast<std::size_t>(elements) * sizeof(float), false},
+                                  {squares, static_cast<std::size_t>(size()) * sizeof(double), true}};
+    if (scale != nullptr) all.push_back({scale, sizeof(float), false});
+    return all;
   }
 
  private:
@@ -78,6 +81,25 @@ struct ClipByNorm {
   }
   std::vector<MemoryUse> uses() const {
     return {{squares, static_cast<std::size_t>(count) * sizeof(double), false}, {result, sizeof(ClipResult), true}};
+  }
+};
+
+// What an earlier stage scales gradients by, times the factor that follows from their norm. A factor of 0 stays 0.
+struct ProductOfScales {
+  static constexpr Form kForm = Form::groups;
+  static constexpr int kThreads = 32;
+  static constexpr const char* kName = "scale of gradients";
+  const float* earlier = nullptr;
+  const float* factor = nullptr;
+  float* scale = nullptr;  // written
+
+  std::int64_t size() const { return 1; }
+  template <class Group>
+  MILLRACE_KERNEL void operator()(const Group& group, std::int64_t) const {
+    if (group.lane() == 0) *scale = *factor == 0 ? 0.0F : *factor * *earlier;
+  }
+  std::vector<MemoryUse> uses() const {
+    return {{earlier, sizeof(float), false}, {factor, sizeof(float), false}, {scale, sizeof(float), true}};
   }
 };
 
@@ -196,6 +218,6 @@ struct BoundParameters {
   }
 };
 
-MILLRACE_ELEMENTS(SumOfSquares, ClipByNorm, ClipByValue, SquaresOfParameters, BoundParameters)
+MILLRACE_ELEMENTS(SumOfSquares, ClipByNorm, ProductOfScales, ClipByValue, SquaresOfParameters, BoundParameters)
 
 }  // namespace millrace
