@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
 
 #include "millrace/error.h"
+#include "millrace/util/output_file.h"
 
 namespace millrace {
 
@@ -16,7 +18,7 @@ namespace {
 
 constexpr std::size_t kBlock = 512;
 constexpr std::string_view kClasses = "classes.txt";
-constexpr const char* kPart = ".part";
+constexpr std::string_view kPart = ".part", kWhole = ".whole";
 
 // Where the fields lie: POSIX.1-2017, pax, "ustar Interchange Format".
 struct Field {
@@ -51,38 +53,36 @@ ShardWriter::ShardWriter(fs::path folder, std::uint64_t bytes, bool force) : fol
   for (fs::path path = fs::absolute(folder_); !fs::exists(path, error); path = path.parent_path()) made_.push_back(path);
   fs::create_directories(folder_, error);
   if (error) cannot("make folder", folder_, error.value());
-  remove_parts();
+  for (const fs::path& part : all_hidden(kPart)) fs::remove(part, error);  // of a pack that was killed
   if (!fs::is_empty(folder_, error) && !force) {
-    fail(ErrorKind::usage, "'{}' is not empty: name another folder, or give --force to replace the shards in it",
-         folder_.string());
+    fail(ErrorKind::usage, "'{}' is not empty{}: name another folder, or give --force to replace the shards in it",
+         folder_.string(),
+         all_hidden(kWhole).empty() ? "" : " (.shard-*.whole are shards of a pack that ended while it replaced others)");
   }
 }
 
 ShardWriter::~ShardWriter() {
   file_.reset();
+  if (is_whole_) return;
   std::error_code ignored;
   for (const std::string& name : names_) {
-    if (!finished_) fs::remove(temporary(name), ignored);
+    for (const std::string_view ending : {kPart, kWhole}) fs::remove(hidden(name, ending), ignored);
   }
-  for (const fs::path& path : made_) {
-    if (!finished_) fs::remove(path, ignored);  // only when it is empty
-  }
+  for (const fs::path& path : made_) fs::remove(path, ignored);  // only when it is empty
 }
 
-// Removes what a pack that was killed has left.
-void ShardWriter::remove_parts() const {
-  std::vector<fs::path> parts;
+fs::path ShardWriter::hidden(const std::string& name, std::string_view ending) const {
+  return folder_ / fmt::format(".{}{}", name, ending);
+}
+
+std::vector<fs::path> ShardWriter::all_hidden(std::string_view ending) const {
+  std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(folder_)) {
     const std::string name = entry.path().filename().string();
-    if (name.ends_with(kPart) && (name.starts_with(".shard-") || name.find(kClasses) == 1)) {
-      parts.push_back(entry.path());
-    }
+    if (name.ends_with(ending) && (name.starts_with(".shard-") || name.find(kClasses) == 1)) found.push_back(entry.path());
   }
-  std::error_code ignored;
-  for (const fs::path& part : parts) fs::remove(part, ignored);
+  return found;
 }
-
-fs::path ShardWriter::temporary(const std::string& name) const { return folder_ / ("." + name + kPart); }
 
 void ShardWriter::add(std::string_view members) {
   if (!file_) open(fmt::format("shard-{:06}.tar", shards_));
@@ -93,13 +93,13 @@ void ShardWriter::add(std::string_view members) {
 
 void ShardWriter::open(std::string name) {
   names_.push_back(std::move(name));
-  const fs::path path = temporary(names_.back());
+  const fs::path path = hidden(names_.back(), kPart);
   file_.reset(std::fopen(path.c_str(), "wb"));
   if (!file_) cannot("write", path, errno);
 }
 
 void ShardWriter::close() {
-  if (std::fclose(file_.release()) != 0) cannot("write", temporary(names_.back()), errno);
+  if (std::fclose(file_.release()) != 0) cannot("write", hidden(names_.back(), kPart), errno);
 }
 
 void ShardWriter::end() {
@@ -111,7 +111,8 @@ void ShardWriter::end() {
 }
 
 void ShardWriter::write(std::string_view bytes) {
-  if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size()) cannot("write", temporary(names_.back()), errno);
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size())
+    cannot("write", hidden(names_.back(), kPart), errno);
   total_ += bytes.size();
 }
 
@@ -122,17 +123,33 @@ void ShardWriter::finish(const std::vector<std::string>& classes) {
     write(fmt::format("{}\n", fmt::join(classes, "\n")));
     close();
   }
-  remove_earlier();
-  for (const std::string& name : names_) {
-    std::error_code error;
-    fs::rename(temporary(name), folder_ / name, error);
-    if (error) cannot("write", folder_ / name, error.value());
+  for (const std::string& name : names_) rename(hidden(name, kPart), hidden(name, kWhole));
+  sync_files(folder_.string());
+  is_whole_ = true;
+  try {
+    replace_earlier();
+  } catch (const Error& error) {
+    fail(error.kind(), "{}; the new set is whole all the same: rename '{}', ... to '{}', ...", error.message(),
+         hidden(names_.front(), kWhole).string(), names_.front());
   }
-  finished_ = true;
+}
+
+void ShardWriter::rename(const fs::path& from, const fs::path& to) const {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (error) cannot("write", to, error.value());
+}
+
+void ShardWriter::replace_earlier() const {
+  remove_earlier();
+  for (const std::string& name : names_) rename(hidden(name, kWhole), folder_ / name);
 }
 
 void ShardWriter::remove_earlier() const {
-  std::vector<fs::path> earlier;
+  std::vector<fs::path> earlier = all_hidden(kWhole);
+  std::erase_if(earlier, [this](const fs::path& path) {
+    return std::ranges::any_of(names_, [&](const std::string& name) { return path == hidden(name, kWhole); });
+  });
   for (const auto& entry : fs::directory_iterator(folder_)) {
     const std::string name = entry.path().filename().string();
     const bool shard = name.starts_with("shard-") && (name.ends_with(".tar") || name.ends_with(".tar.index"));

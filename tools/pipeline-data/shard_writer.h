@@ -15,9 +15,10 @@ namespace millrace {
 // REQUIRES: a name of at most 100 bytes, less than 8 GiB of content.
 void append_member(std::string& archive, std::string_view name, std::string_view content);
 
-// Writes shard-000000.tar, ... into a folder. Until finish(), they have hidden names; without finish(), the destructor removes
-// them, and the folders that the constructor made. What a killed one left goes when the next one begins. Not thread-safe. Errors:
-// ErrorKind::usage for a folder that is not empty, ErrorKind::run for what cannot be written.
+// Writes shard-000000.tar, ... into a folder. Until finish(), they have hidden names, ".shard-000000.tar.part"; without finish(),
+// the destructor removes them, and the folders that the constructor made. What a killed one left goes when the next one begins,
+// but for ".shard-000000.tar.whole". Not thread-safe. Errors: ErrorKind::usage for a folder that is not empty,
+// ErrorKind::run for what cannot be written.
 class ShardWriter {
  public:
   // `bytes`: a shard ends with the sample that makes it as large. `force`: a folder that is not empty will do.
@@ -29,7 +30,8 @@ class ShardWriter {
   void add(std::string_view members);  // of one sample, as append_member() makes them
 
   // Gives the shards their names and writes classes.txt, a line for each class (none: no file). Shards, indices and classes of an
-  // earlier set in this folder go.
+  // earlier set in this folder go, once all of the new one is on the disk as ".shard-000000.tar.whole". From there on these stay,
+  // whatever fails; the error names them. The next finish() removes them with its earlier set.
   void finish(const std::vector<std::string>& classes);
 
   std::size_t shards() const { return shards_; }
@@ -39,12 +41,14 @@ class ShardWriter {
   struct CloseFile {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
-  std::filesystem::path temporary(const std::string& name) const;
-  void remove_parts() const;
+  std::filesystem::path hidden(const std::string& name, std::string_view ending) const;
+  std::vector<std::filesystem::path> all_hidden(std::string_view ending) const;  // of any set
   void open(std::string name);
   void close();
   void end();  // of a shard
   void write(std::string_view bytes);
+  void rename(const std::filesystem::path& from, const std::filesystem::path& to) const;
+  void replace_earlier() const;
   void remove_earlier() const;
 
   std::filesystem::path folder_;
@@ -54,7 +58,7 @@ class ShardWriter {
   std::unique_ptr<std::FILE, CloseFile> file_;
   std::size_t shards_ = 0;  // complete ones
   std::uint64_t in_shard_ = 0, total_ = 0;
-  bool finished_ = false;
+  bool is_whole_ = false;  // and on the disk
 };
 
 }  // namespace millrace

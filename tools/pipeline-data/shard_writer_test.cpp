@@ -130,6 +130,44 @@ TEST_F(ShardWriterTest, WhenForcedItReplacesAnEarlierSetAndNothingElse) {
   EXPECT_EQ(read(folder_ / "shard-000000.tar").size(), 2048U);
 }
 
+TEST_F(ShardWriterTest, KeepsTheNewSetWhereTheEarlierOneCannotBeReplaced) {
+  write("shard-000000.tar");
+  fs::create_directories(folder_ / "shard-000001.tar/in_the_way");
+  try {
+    ShardWriter writer(folder_, 1, true);
+    writer.add(member("a", "x"));
+    writer.add(member("b", "x"));
+    writer.finish({});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::storage);
+    EXPECT_NE(error.message().find("shard-000001.tar'"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("/.shard-000000.tar.whole', ... to 'shard-000000.tar', ..."), std::string::npos)
+        << error.message();
+  }
+  EXPECT_EQ(read(folder_ / ".shard-000000.tar.whole").size(), 2048U);
+  EXPECT_EQ(read(folder_ / ".shard-000001.tar.whole").size(), 2048U);
+}
+
+TEST_F(ShardWriterTest, AWholeSetThatAKilledOneLeftGoesOnlyForAnotherWholeOne) {
+  write(".shard-000007.tar.whole");
+  try {
+    ShardWriter writer(folder_, 1, false);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("(.shard-*.whole are shards of a pack that ended"), std::string::npos) << error.message();
+  }
+  {
+    ShardWriter writer(folder_, 1, true);
+    writer.add(member("a", "x"));
+  }
+  EXPECT_EQ(names(), (Names{".shard-000007.tar.whole"})) << "it was given up";
+  ShardWriter writer(folder_, 1, true);
+  writer.add(member("a", "x"));
+  writer.finish({});
+  EXPECT_EQ(names(), (Names{"shard-000000.tar"}));
+}
+
 TEST_F(ShardWriterTest, WhatItWritesIsAnArchiveToOthersToo) {
   if (std::system("tar --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "there is no tar";
   ShardWriter writer(folder_, 1 << 20, false);
