@@ -87,7 +87,7 @@ List make_list(const DataSetOptions& options, const fs::path& path) {
   return list;
 }
 
-// All or none.
+// None before all are written.
 void write(const std::vector<List>& lists) {
   write_output([&] {
     OutputFiles files;
