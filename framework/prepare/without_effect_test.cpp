@@ -91,10 +91,10 @@ TEST_F(WithoutEffect, WeightsOfAFileThatResumes) {
   EXPECT_EQ(said_now("use = \"a\"\n", "use = \"a\"\nweights = \"w.pth\"\n"), "") << "--weights at its beginning";
   EXPECT_EQ(said_now("weights = \"there/w.pth\"\n", "weights = \"here/w.pth\"\n"), "") << "the file was moved";
   EXPECT_EQ(said_now("weights = \"w.pth\"\nnew = [\"fc\"]\n", "weights = \"w.pth\"\nnew = [\"fc\"]\n"), "");
-  EXPECT_EQ(said_now("weights = \"x.pth\"\n", "use = \"a\"\n"), "p.toml: network.weights" + resumes + "new values");
-  EXPECT_EQ(said_now("weights = \"x.pth\"\n", "weights = \"w.pth\"\n"), "p.toml: network.weights" + resumes + "'w.pth'");
+  EXPECT_EQ(said_now("weights = \"x.pth\"\n", "use = \"a\"\n"), "then.toml:2:11: network.weights" + resumes + "new values");
+  EXPECT_EQ(said_now("weights = \"x.pth\"\n", "weights = \"w.pth\"\n"), "then.toml:2:11: network.weights" + resumes + "'w.pth'");
   EXPECT_EQ(said_now("weights = \"w.pth\"\nnew = [\"fc\"]\n", "weights = \"w.pth\"\n"),
-            "p.toml: network.new" + resumes + "'w.pth'");
+            "then.toml:3:7: network.new" + resumes + "'w.pth'");
 }
 
 }  // namespace

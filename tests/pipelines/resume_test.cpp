@@ -437,7 +437,7 @@ TEST_F(ResumeTest, WeightsToBeginWithHaveNoEffectAndAreNotRecorded) {
       << resumed.err;
   EXPECT_TRUE(weights_in("whole") == weights_in("stopped"));
   for (const char* file : {"pipeline.toml", "card.md"})
-    EXPECT_EQ(read_file(run_in("stopped") / file).find("other"), std::string::npos) << file;
+    EXPECT_EQ(read_file(run_in("stopped") / file).find("other.safetensors"), std::string::npos) << file;
 }
 
 // Its devices, its name.
