@@ -20,8 +20,8 @@ TEST_F(CheckpointTest, StateKeepsEveryBit) {
   RunState state;
   state.step = std::numeric_limits<std::uint64_t>::max();
   state.seconds = 0.1;
-  state.passes_due = {"validate"};
-  state.is_over = true;
+  state.left.passes = {"validate"};
+  state.left.run_is_over = true;
   state.so_far = {1.0 / 3, 40, 7, 0xfedcba9876543210, {{1e-300, std::numeric_limits<double>::infinity(), 2}}};
   state.so_far.sums.values.push_back(std::numeric_limits<double>::quiet_NaN());
   state.watched["run.best validate.loss"] = {0.30000000000000004, 20, 3};

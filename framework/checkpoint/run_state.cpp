@@ -134,8 +134,8 @@ RunState to_state(const Json& json) {
   json.at("first_step").get_to(state.first_step);
   json.at("seconds").get_to(state.seconds);
   json.at("rate_factor").get_to(state.rate_factor);
-  json.at("passes_due").get_to(state.passes_due);
-  state.is_over = json.value("is_over", false);
+  json.at("passes_due").get_to(state.left.passes);
+  state.left.run_is_over = json.value("is_over", false);
   state.so_far = to_epoch(json.at("epoch_so_far"));
   state.watched = to_watched(json.at("watched"));
   json.at("stages").get_to(state.stages);
@@ -167,8 +167,8 @@ std::string to_json(const RunState& state) {
                      {"first_step", state.first_step},
                      {"seconds", state.seconds},
                      {"rate_factor", state.rate_factor},
-                     {"passes_due", state.passes_due},
-                     {"is_over", state.is_over},
+                     {"passes_due", state.left.passes},
+                     {"is_over", state.left.run_is_over},
                      {"epoch_so_far", of_epoch(state.so_far)},
                      {"watched", of_watched(state.watched)},
                      {"stages", state.stages},

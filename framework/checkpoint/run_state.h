@@ -21,9 +21,14 @@ struct RunState {
   std::uint64_t first_step = 0;                // with which the run began
   double seconds = 0;                          // that the run has taken
   double rate_factor = 1;                      // that RunControl has asked for
-  std::vector<std::string> passes_due;         // other graphs that were to run here and did not come to it
-  bool is_over =
-      false;  // [stop] or an observer has ended the run, and what comes at its end is done; older checkpoints say false
+
+  // What is left to do before another step.
+  struct Left {
+    std::vector<std::string> passes;  // other graphs that were to run here and did not come to it
+    // [stop] or an observer has ended the run, and what comes at its end is done. Older checkpoints say false.
+    bool run_is_over = false;
+  };
+  Left left;
 
   // The main graph's epoch so far.
   struct Epoch {

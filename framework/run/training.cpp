@@ -136,8 +136,8 @@ void Training::restore(const RunState& state) {
   rules_.restore(state.watched);
   if (state.rate_factor != 1) run_.requests().set_factor(run_.steps().first, state.rate_factor);
   epoch_is_over_ = meter_.restore(state);
-  is_over_ = state.is_over;
-  others_.restore_left(state.passes_due);
+  is_over_ = state.left.run_is_over;
+  others_.restore_left(state.left.passes);
   const bool is_same_step = state.step == run_.steps().first;  // not with batches of another size
   if (others_.left().empty() && is_same_step) saves_.restore(state.step);
 }
@@ -277,8 +277,8 @@ RunState Training::state(std::uint64_t done) {
   state.first_step = meter_.begun_with();
   state.seconds = run_.observers().elapsed_seconds();
   state.rate_factor = run_.requests().factor(done);
-  state.passes_due = others_.left();
-  state.is_over = is_over_;
+  state.left.passes = others_.left();
+  state.left.run_is_over = is_over_;
   state.watched = rules_.state();
   state.batch_size = main.data().batch.size;
   run_.found().bad_samples.done(main.plan().name, state.epoch, state.step_of_epoch * main.data().batch.size);

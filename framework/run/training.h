@@ -59,7 +59,7 @@ class Training {
   StallWatch stall_;  // of the main graph
   SlowReplica slow_replica_;
   bool epoch_is_over_ = false;  // of a resumed run: its first step ends an epoch that was under way
-  bool is_over_ = false;        // RunState::is_over
+  bool is_over_ = false;        // RunState::Left::run_is_over
 };
 
 }  // namespace millrace
