@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/characters.h"
 #include "base/secrets.h"
 #include "base/thread_name.h"
 #include "millrace/backend/network.h"
@@ -25,8 +26,8 @@ namespace millrace {
 
 // It goes into tables, which are passed on.
 void Predictions::Sample::append_place(std::string& to) const {
-  url.find("://") == std::string::npos ? to += url : to += without_secrets(url);
-  if (!member.empty()) to.append(": ").append(member);
+  url.find("://") == std::string::npos ? append_name(to, url) : append_name(to, without_secrets(url));
+  if (!member.empty()) append_name(to.append(": "), member);
 }
 
 std::span<const float> Predictions::Values::row(std::size_t sample) const {

@@ -93,10 +93,17 @@ bool is_utf8(std::string_view bytes) {
   return true;
 }
 
-std::string utf8_text(std::string_view bytes) {
-  if (is_utf8(bytes)) return std::string(bytes);
-  return escaped(bytes, [](char32_t, std::string_view rest) { return escaped_byte(rest) < 0; });
+void append_name(std::string& text, std::string_view name) {
+  append_escaped(text, name, [](char32_t, std::string_view rest) { return escaped_byte(rest) < 0; });
 }
+
+std::string name_text(std::string_view name) {
+  std::string text;
+  append_name(text, name);
+  return text;
+}
+
+std::string utf8_text(std::string_view bytes) { return is_utf8(bytes) ? std::string(bytes) : name_text(bytes); }
 
 std::string line_text(std::string_view text) {
   return escaped(text, [](char32_t code, std::string_view) { return !upsets_terminal(code); });
@@ -111,11 +118,7 @@ void append_cell(std::string& line, std::string_view text) {
     const bool may_begin = rest.data() == begin || rest.data()[-1] == ';';
     return !upsets_terminal(code) && !(may_begin && begins_formula(code));
   };
-  const std::size_t begin = line.size();
   append_escaped(line, text, stays);
-  if (std::string_view(line).substr(begin) == text) return;
-  line.resize(begin);
-  append_escaped(line, text, [&](char32_t code, std::string_view rest) { return stays(code, rest) && escaped_byte(rest) < 0; });
 }
 
 std::string shown(std::string_view text, std::size_t most) {

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "base/characters.h"
+
 namespace millrace {
 namespace {
 
@@ -21,6 +23,18 @@ TEST(Utf8Text, EscapesBytesThatAreNoneAndTurnsThemBack) {
   }
   for (const char* text : {"", "cat 7", "ni\xc3\xb1o", "\xf0\x9f\xa6\x89", "a\nb\x1b", "C:\\data\\x41"}) {
     EXPECT_EQ(utf8_text(text), text);
+  }
+}
+
+TEST(NameText, TellsEachNameFromEachOther) {
+  const std::pair<std::string, std::string> cases[] = {{"lit\xff.jpg", "lit\\xff.jpg"},
+                                                       {"lit\\xff.jpg", "lit\\x5cxff.jpg"},
+                                                       {"\\x5cxff", "\\x5cx5cxff"},
+                                                       {"a\\b\xc3\xb1\\x4", "a\\b\xc3\xb1\\x4"}};
+  for (const auto& [bytes, text] : cases) {
+    EXPECT_EQ(name_text(bytes), text);
+    EXPECT_EQ(bytes_of(text), bytes);
+    EXPECT_EQ(line_text(text), text);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/characters.h"
 #include "millrace/error.h"
 #include "millrace/util/text.h"
 #include "testkit/files.h"
@@ -200,9 +201,11 @@ TEST(Csv, NoNameIsAFormulaOrControlsATerminalAndEachCanBeHadBack) {
   EXPECT_EQ(field("a=b-c@d"), "a=b-c@d");
   EXPECT_EQ(field("\x1b[2J"), "\\x1b[2J");
   EXPECT_EQ(field("K\xc3\xa4uzchen"), "K\xc3\xa4uzchen");
-  for (const std::string_view name : {"=a", "=\\x41", "\xff\\x41=", "a\n\x7f", ";;@", "-", "\\=\\x3d;="}) {
-    const std::string cell = field(name);
+  for (const std::string_view name :
+       {"=a", "=\\x41", "\xff\\x41=", "a\n\x7f", ";;@", "-", "\\=\\x3d;=", "\\xff", "\\x0a", "\xff", "\n", "C:\\data"}) {
+    const std::string cell = field(name_text(name));
     EXPECT_EQ(bytes_of(cell.starts_with('"') ? cell.substr(1, cell.size() - 2) : cell), name);
+    EXPECT_EQ(field(cell), cell) << "what has been escaped stays";
   }
 }
 

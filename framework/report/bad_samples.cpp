@@ -3,14 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/characters.h"
+
 namespace millrace {
 
 BadSampleEvent bad_sample_event(std::string_view graph, const Sample& sample, std::string_view action) {
   BadSampleEvent event;
   event.graph = graph;
   event.place = sample.place();
-  event.path = sample.url;
-  event.member = sample.member;
+  event.path = name_text(sample.url);
+  event.member = name_text(sample.member);
   event.offset = sample.offset;
   event.stage = sample.fault ? sample.fault->stage : "";
   event.cause = sample.fault ? sample.fault->cause : "";

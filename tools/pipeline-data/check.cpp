@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/characters.h"
 #include "counter.h"
 #include "data_parts.h"
 #include "millrace/detail/random.h"
@@ -22,7 +23,10 @@ namespace {
 
 std::string ledger_line(const Sample& sample, const std::string& graph) {
   JsonLine line;
-  line.add("graph", graph).add("path", sample.url).add("member", sample.member).add("offset", sample.offset);
+  line.add("graph", graph)
+      .add("path", name_text(sample.url))
+      .add("member", name_text(sample.member))
+      .add("offset", sample.offset);
   line.add("stage", sample.fault->stage).add("cause", sample.fault->cause).add("action", "checked");
   line.add("epoch", sample.key.epoch + 1).add("position", sample.key.position).add("index", sample.key.index);
   return line.add("attempt", sample.key.attempt).text();

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/characters.h"
 #include "base/secrets.h"
 #include "data_set.h"
 #include "millrace/error.h"
@@ -26,7 +27,7 @@ bool is_entry(const Json& line) {
 }
 
 // A name as a ledger has it: as text, without passwords in URLs.
-std::string in_ledger(const std::string& name) { return utf8_text(without_secrets(name)); }
+std::string in_ledger(const std::string& name) { return name_text(without_secrets(name)); }
 
 // The numbered line of a ledger, from 1.
 Json read_ledger(const std::string& path, std::int64_t number) {

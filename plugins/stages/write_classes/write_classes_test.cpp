@@ -202,6 +202,26 @@ TEST_F(WriteClassesTest, WritesAnObjectALine) {
               "{\"path\":\"\\\\xff.jpg\",\"label\":null,\"classes\":[\"cat\",\"dog\"],\"scores\":[0.333333,0.333333]}\n"));
 }
 
+TEST_F(WriteClassesTest, NoTwoFilesHaveOnePath) {
+  const std::vector<std::string> names = {"lit\\xff.jpg", "lit\xff.jpg", "lit\\x0a.jpg", "lit\n.jpg", "\xff\n\\xff"};
+  for (const char* file : {"predictions.csv", "predictions.jsonl"}) {
+    const auto harness = made({{"top", Value(std::int64_t{1})}, {"file", Value(file)}});
+    const Ref<Predictions> one = share(0, 0, 1, std::vector<std::vector<float>>(names.size(), kOwl));
+    for (std::size_t i = 0; i < names.size(); ++i) one->samples[i].url = names[i];
+    one->last = true;
+    feed(*harness, one);
+    harness->output().wait_until_free();
+  }
+  EXPECT_EQ(written(),
+            in_full("path,label,class_1,score_1\r\nlit\\x5cxff.jpg,dog,owl,0.843795\r\nlit\\xff.jpg,dog,owl,0.843795\r\n"
+                    "lit\\x5cx0a.jpg,dog,owl,0.843795\r\nlit\\x0a.jpg,dog,owl,0.843795\r\n"
+                    "\\xff\\x0a\\x5cxff,dog,owl,0.843795\r\n"));
+  const std::string json = written("predictions.jsonl");
+  for (const char* path : {R"("lit\\x5cxff.jpg")", R"("lit\\xff.jpg")", R"("lit\\x5cx0a.jpg")", R"("lit\u000a.jpg")"}) {
+    EXPECT_NE(json.find(path), std::string::npos) << json;
+  }
+}
+
 TEST_F(WriteClassesTest, LeavesOutWhatWasSkippedAndWritesNumbersWithoutNames) {
   context_.classes.clear();
   const auto harness = made({{"top", Value(std::int64_t{1})}});
