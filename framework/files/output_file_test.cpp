@@ -9,6 +9,7 @@
 
 #include "base/characters.h"
 #include "millrace/error.h"
+#include "millrace/util/csv_head.h"
 #include "millrace/util/text.h"
 #include "testkit/files.h"
 #include "testkit/harness.h"
@@ -207,6 +208,15 @@ TEST(Csv, NoNameIsAFormulaOrControlsATerminalAndEachCanBeHadBack) {
     EXPECT_EQ(bytes_of(cell.starts_with('"') ? cell.substr(1, cell.size() - 2) : cell), name);
     EXPECT_EQ(field(cell), cell) << "what has been escaped stays";
   }
+}
+
+TEST(Csv, EachColumnHasANameOfItsOwn) {
+  EXPECT_EQ(csv_head({"path", "label", "cat", "a,b"}), "path,label,cat,\"a,b\"\r\n");
+  EXPECT_EQ(csv_head({"path", "label", "label", "x"}), "path,label,label_2,x\r\n");
+  EXPECT_EQ(csv_head({"path", "path", "path_2", "path"}), "path,path_3,path_2,path_4\r\n") << "path_2 keeps its own";
+  EXPECT_EQ(csv_head({"a", "a_predicted", "a_predicted", "a_predicted_predicted"}),
+            "a,a_predicted,a_predicted_2,a_predicted_predicted\r\n");
+  EXPECT_EQ(csv_head({"=a", "\\x3da"}), "\\x3da,\\x3da_2\r\n") << "as they are written";
 }
 
 // Beside the library that the framework reads JSON with.

@@ -12,6 +12,7 @@
 #include "millrace/metrics/class_scores.h"
 #include "millrace/plugin.h"
 #include "millrace/stage.h"
+#include "millrace/util/csv_head.h"
 
 namespace millrace {
 namespace {
@@ -144,14 +145,16 @@ void WriteClasses::append_score(std::size_t i) {
 }
 
 std::string WriteClasses::names_row() const {
-  std::string row = "path,label";
+  std::vector<std::string> names = {"path", "label"};
   if (by_class_) {
-    row += ",predicted";
-    for (const std::string& name : outputs_) append_csv(row += ',', name);
-    return row + "\r\n";
+    names.emplace_back("predicted");
+    names.insert(names.end(), outputs_.begin(), outputs_.end());
+    return csv_head(names);
   }
-  for (std::size_t i = 1; i <= top_; ++i) row += fmt::format(",class_{0},score_{0}", i);
-  return row + "\r\n";
+  for (std::size_t i = 1; i <= top_; ++i) {
+    for (const char* column : {"class", "score"}) names.push_back(fmt::format("{}_{}", column, i));
+  }
+  return csv_head(names);
 }
 
 void WriteClasses::append_row(const Predictions::Sample& sample) {

@@ -132,6 +132,16 @@ TEST_F(WriteClassesTest, HasAColumnForEachClassWhereThatIsAskedFor) {
                                "0-0-1.jpg,dog,cat,0.333333,0.333333,0.333333\r\n"));
 }
 
+TEST_F(WriteClassesTest, NoClassHasTheNameOfAnotherColumn) {
+  context_.classes = {"label", "path", "predicted"};
+  const auto harness = made({{"columns", Value("classes")}});
+  const Ref<Predictions> one = share(0, 0, 1, {kOwl});
+  one->last = true;
+  feed(*harness, one);
+  harness->output().wait_until_free();
+  EXPECT_TRUE(written().starts_with("path,label,predicted,label_2,path_2,predicted_2\r\n0-0-0.jpg,path,predicted,")) << written();
+}
+
 TEST_F(WriteClassesTest, ScoresAreReadAsTheSameNumbers) {
   const std::vector<float> outputs = {0.1F, 0.7F, -0.3F};
   for (const bool probabilities : {false, true}) {

@@ -11,6 +11,7 @@
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "millrace/stage.h"
+#include "millrace/util/csv_head.h"
 
 namespace millrace {
 namespace {
@@ -117,12 +118,9 @@ void WriteFeatures::begin() {
   features_.emplace(path_);
   names_.emplace(names_path_);
   features_->write(header(0));
-  text_ = "path,label";
-  for (const std::string& column : params_.columns) {
-    text_ += ',';
-    append_csv(text_, column);
-  }
-  names_->write(text_ + "\r\n");
+  std::vector<std::string> columns = {"path", "label"};
+  columns.insert(columns.end(), params_.columns.begin(), params_.columns.end());
+  names_->write(csv_head(columns));
   rows_ = 0;
 }
 

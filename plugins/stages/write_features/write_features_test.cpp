@@ -119,6 +119,12 @@ TEST_F(WriteFeaturesTest, NamesNumbersInColumns) {
   EXPECT_THROW(write("f.safetensors"), Error);
 }
 
+TEST_F(WriteFeaturesTest, NoNumberHasTheNameOfAnotherColumn) {
+  more_ = {{"columns", Value(Array{Value("label"), Value("x"), Value("path"), Value("x")})}};
+  write("f.safetensors");
+  EXPECT_TRUE(content("f.csv").starts_with("path,label,label_2,x,path_2,x_2\r\n")) << content("f.csv");
+}
+
 TEST_F(WriteFeaturesTest, WritesANumpyArray) {
   write("f.npy");
   const std::string bytes = content("f.npy");

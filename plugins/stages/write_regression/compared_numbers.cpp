@@ -7,6 +7,7 @@
 
 #include "millrace/backend/network.h"
 #include "millrace/error.h"
+#include "millrace/util/csv_head.h"
 
 namespace millrace {
 
@@ -100,14 +101,9 @@ void ComparedNumbers::add_sheets(OutputFiles& files, const std::string& folder, 
 }
 
 std::string ComparedNumbers::csv(const char* ending, const std::function<std::string(float)>& shown) const {
-  std::string text = "path";
-  for (const std::string& name : names_) {
-    for (const std::string& column : {name, name + ending}) {
-      text += ',';
-      append_csv(text, column);
-    }
-  }
-  text += "\r\n";
+  std::vector<std::string> columns = {"path"};
+  for (const std::string& name : names_) columns.insert(columns.end(), {name, name + ending});
+  std::string text = csv_head(columns);
   for (const NumberRow& row : rows_) {
     append_csv(text, row.place);
     for (std::size_t k = 0; k < row.targets.size(); ++k) text += fmt::format(",{},{}", row.targets[k], shown(row.predicted[k]));

@@ -37,6 +37,14 @@ TEST_F(WriteRegressionTest, SaysHowFarEachNumberIsFromItsTarget) {
   EXPECT_NE(text_of("evaluation/scatter.svg").find("<svg"), std::string::npos);
 }
 
+TEST_F(WriteRegressionTest, NoNumberHasTheNameOfAnotherColumn) {
+  const auto harness = made<WriteRegression>({columns({"path", "path_predicted"})});
+  EXPECT_TRUE(write(*harness, predicted({{1, 10}}, {2, 10})).empty());
+  EXPECT_TRUE(
+      text_of("evaluation/numbers.csv").starts_with("path,path_2,path_predicted,path_predicted_2,path_predicted_predicted\r\n"))
+      << text_of("evaluation/numbers.csv");
+}
+
 TEST_F(WriteRegressionTest, CountsWhatIsNoNumberAndPutsItFirst) {
   const auto harness = made<WriteRegression>({{"mistakes", Value(1)}});
   EXPECT_TRUE(write(*harness, predicted({{0, 0}, {std::numeric_limits<float>::quiet_NaN(), 1}}, {1, 1, 1, 1})).empty());
