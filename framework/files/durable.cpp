@@ -50,7 +50,7 @@ bool is_special_file(const fs::path& path) {
 namespace {
 
 // "NAME.new-PID", and this machine has no such process.
-bool is_abandoned(std::string_view name, std::initializer_list<std::string_view> endings) {
+bool is_abandoned(std::string_view name, std::span<const std::string_view> endings) {
   constexpr std::string_view kMark = ".new-";
   const std::size_t mark = name.rfind(kMark);
   if (mark == std::string_view::npos) return false;
@@ -65,7 +65,7 @@ bool is_abandoned(std::string_view name, std::initializer_list<std::string_view>
 
 }  // namespace
 
-void remove_abandoned_files(const fs::path& folder, std::initializer_list<std::string_view> endings, std::chrono::hours age) {
+void remove_abandoned_files(const fs::path& folder, std::span<const std::string_view> endings, std::chrono::hours age) {
   const auto newest = fs::file_time_type::clock::now() - age;
   std::vector<fs::path> gone;
   std::error_code error;

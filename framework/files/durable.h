@@ -2,9 +2,10 @@
 // other files are brought there by OutputFile (millrace/util/output_file.h).
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <filesystem>
-#include <initializer_list>
+#include <span>
 #include <string_view>
 #include <system_error>
 
@@ -21,10 +22,14 @@ void make_folder(const std::filesystem::path& folder, std::error_code& error);
 // A pipe, a socket or a device: to open or read it may wait for ever.
 bool is_special_file(const std::filesystem::path& path);
 
+// Of the files that stages write into a folder of predictions or of an evaluation: tables and pictures. Another file there is not
+// theirs, and nothing removes it.
+inline constexpr std::array<std::string_view, 3> kOutputEndings = {".csv", ".png", ".svg"};
+
 // Removes what killed programs have left in the folder and in those inside it: "figures.csv.new-1234" of an OutputFile. Files of
 // processes that run stay, and so does what cannot be removed. Links to other folders are not followed. `endings`: only what
 // would have been such files, ".csv"; none: all. `age`: younger ones stay, since another machine may write to the same folder.
-void remove_abandoned_files(const std::filesystem::path& folder, std::initializer_list<std::string_view> endings = {},
+void remove_abandoned_files(const std::filesystem::path& folder, std::span<const std::string_view> endings = {},
                             std::chrono::hours age = std::chrono::hours(0));
 
 // False: the file or folder that is open has been removed, or moved away from `path`. True where that cannot be told.

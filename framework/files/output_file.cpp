@@ -177,7 +177,7 @@ std::string output_path(const StageSite& site, std::string_view key, const std::
 std::string output_folder(const StageSite& site, std::string_view key, const std::string& folder, std::string_view file) {
   const std::filesystem::path path = output_path(site, key, fmt::format("{}/{}", folder, file));
   // Programs of another machine may write there too: this one does not know their processes.
-  remove_abandoned_files(path.parent_path(), {".csv", ".png"}, std::chrono::hours(1));
+  remove_abandoned_files(path.parent_path(), kOutputEndings, std::chrono::hours(1));
   return path.parent_path().string();
 }
 

@@ -155,7 +155,8 @@ TEST(OutputFolder, IsClearedOfWhatKilledProgramsDidNotFinishAndOfNothingElse) {
   const std::vector<std::string> stay = {
       "evaluation/figures.csv", "evaluation/a.csv.new-" + mine,       "evaluation/notes.new-999999999",
       "evaluation/a.csv.new-x", "evaluation/young.csv.new-999999999", "elsewhere/b.csv.new-999999999"};
-  const std::vector<std::string> go = {"evaluation/figures.csv.new-999999999", "evaluation/day/1.png.new-999999999"};
+  const std::vector<std::string> go = {"evaluation/figures.csv.new-999999999", "evaluation/day/1.png.new-999999999",
+                                       "evaluation/confusion.svg.new-999999999"};
   for (const auto* files : {&stay, &go}) {
     for (const std::string& file : *files) {
       folder.write(file, "x");

@@ -322,6 +322,13 @@ TEST_F(PredictFolder, NothingIsRemovedThatALinkLeadsTo) {
   EXPECT_EQ(read_file(folder_ / "mine/precious.png"), "mine");
 }
 
+TEST_F(PredictFolder, NothingStaysOfAnEarlierEvaluation) {
+  ASSERT_EQ(predict(shapes() + "/test", {"--labels", "path"}).code, 0);
+  EXPECT_TRUE(fs::exists(folder_ / "out/evaluation/confusion.svg"));
+  ASSERT_EQ(predict(shapes() + "/test").code, 0);
+  EXPECT_FALSE(fs::exists(folder_ / "out/evaluation"));
+}
+
 TEST_F(PredictFolder, WhatAnEarlierPredictionLeftIsRemoved) {
   copy_photographs("photos", 3);
   ASSERT_EQ(predict(folder_ / "photos").code, 0);

@@ -11,6 +11,7 @@
 #include <regex>
 #include <system_error>
 
+#include "files/durable.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -113,7 +114,7 @@ void remove_pictures(const fs::path& folder) {
   for (auto path = found.rbegin(); !error && path != found.rend(); ++path) {  // what lies in a folder comes before it
     bool abandoned = false;
     const std::string finished = finished_name(path->string(), abandoned);
-    const bool removable = finished.ends_with(".png") || finished.ends_with(".csv");
+    const bool removable = std::ranges::any_of(kOutputEndings, [&](std::string_view end) { return finished.ends_with(end); });
     if (fs::is_directory(*path, error)) {
       if (fs::is_empty(*path, error)) fs::remove(*path, error);
     } else if (removable && (abandoned || finished == path->string())) {
