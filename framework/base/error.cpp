@@ -26,10 +26,10 @@ int exit_code(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::usage: return 2;
     case ErrorKind::data:
-    case ErrorKind::content:
-    case ErrorKind::storage: return 3;
+    case ErrorKind::content: return 3;
     case ErrorKind::device: return 4;
     case ErrorKind::peer: return 138;
+    case ErrorKind::storage:  // a disk or a server, and not what lies there: another try may succeed
     case ErrorKind::run: return 1;
     case ErrorKind::interrupted: return 130;
   }

@@ -47,7 +47,7 @@ TEST(Error, KindsDecideTheExitCode) {
   EXPECT_EQ(exit_code(ErrorKind::usage), 2);
   EXPECT_EQ(exit_code(ErrorKind::data), 3);
   EXPECT_EQ(exit_code(ErrorKind::content), 3);
-  EXPECT_EQ(exit_code(ErrorKind::storage), 3);
+  EXPECT_EQ(exit_code(ErrorKind::storage), 1) << "a full disk says nothing of the data";
   EXPECT_EQ(exit_code(ErrorKind::device), 4);
   EXPECT_EQ(exit_code(ErrorKind::peer), 138);
   EXPECT_EQ(exit_code(ErrorKind::interrupted), 130);

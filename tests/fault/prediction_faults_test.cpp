@@ -87,7 +87,7 @@ class PredictionFaults : public testing::Test {
       EXPECT_EQ(here.size(), whole.size()) << outcome.err;
       return;
     }
-    EXPECT_EQ(outcome.code, 3) << outcome.err;
+    EXPECT_EQ(outcome.code, 1) << outcome.err;
     EXPECT_NE(outcome.err.find("/out"), std::string::npos) << outcome.err;
     EXPECT_NE(outcome.err.find(error), std::string::npos) << outcome.err;
     EXPECT_EQ(outcome.err.find("predictions: "), std::string::npos) << "it says that all is there: " << outcome.err;

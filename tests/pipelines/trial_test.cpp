@@ -225,7 +225,7 @@ TEST(FindRate, DrawsAPictureWhereOneIsAskedFor) {
 
 TEST(FindRate, SaysAtOnceThatItsPictureCannotBeWritten) {
   const Outcome outcome = trial({"train.batch.size=20"}, {"--find-rate", "--picture", "/proc/rate.png"});
-  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
   EXPECT_NE(outcome.err.find("--picture: "), std::string::npos) << outcome.err;
   EXPECT_TRUE(events(outcome, "step").empty());
 }

@@ -17,7 +17,7 @@ TEST(S3Pipeline, EndsWhenThereIsNoServer) {
   const auto outcome = millrace::test::run_command({tool("pipeline-run"), millrace::test::pipeline("quickstart.toml"), "--set",
                                                     "data.path=s3://photos", "--set", "run.folder="});
   for (const auto& [name, value] : settings) unsetenv(name.c_str());  // NOLINT(concurrency-mt-unsafe)
-  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
   EXPECT_NE(outcome.err.find("cannot list 's3://photos/train'"), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find("; gave up after 4 attempts in "), std::string::npos) << outcome.err;
 }

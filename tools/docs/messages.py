@@ -19,7 +19,7 @@ KINDS = {
     "usage": "A file or an option is wrong (exit code 2)",
     "data": "The data cannot be used (exit code 3)",
     "content": "One sample is bad (the policy for bad samples decides; exit code 3 where it ends the run)",
-    "storage": "A disk or a server failed (exit code 3)",
+    "storage": "A disk or a server failed (exit code 1)",
     "device": "A device failed (exit code 4)",
     "peer": "Another process of the run is gone (exit code 138)",
     "run": "Something else ended the run (exit code 1)",
