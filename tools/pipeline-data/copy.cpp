@@ -13,7 +13,6 @@
 #include "base/secrets.h"
 #include "common/arguments.h"
 #include "common/last_words.h"
-#include "common/write_output.h"
 #include "counter.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
@@ -66,21 +65,20 @@ Objects objects_there(const Folder& folder) {
 // An object is there, whole and of one version, or not at all: each piece is read by itself.
 void copy_object(const Folder& from, const Folder& to, const Storage::Object& object, std::vector<std::uint8_t>& memory) {
   const std::string source = join_url(from.url, object.name);
-  std::unique_ptr<Storage::Writer> writer;
-  write_output([&] { writer = to.storage->write(join_url(to.url, object.name)); });
+  const auto writer = to.storage->write(join_url(to.url, object.name));
   for (std::uint64_t at = 0; at < object.bytes;) {
     if (stop_signal != 0) return;  // without commit() nothing is left of it
     const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, object.bytes - at));
     memory.resize(std::max(memory.size(), piece));
     from.storage->read(source, at, piece, memory.data());
-    write_output([&] { writer->write(memory.data(), piece); });
+    writer->write(memory.data(), piece);
     at += piece;
   }
   const Storage::Object now = from.storage->stat(source);
   if (now.bytes != object.bytes || now.version != object.version) {
     fail(ErrorKind::storage, "'{}' was replaced while it was copied: copy it again", without_secrets(source));
   }
-  write_output([&] { writer->commit(); });
+  writer->commit();
 }
 
 class Copy {

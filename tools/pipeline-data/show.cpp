@@ -8,7 +8,6 @@
 
 #include "batch_line.h"
 #include "class_overlay.h"
-#include "common/write_output.h"
 #include "data_set.h"
 #include "millrace/error.h"
 #include "millrace/util/class_colours.h"
@@ -154,11 +153,9 @@ int show(const ShowOptions& options) {
     if (!cell.fault.empty()) print_to_stderr("bad sample: {}\n", cell.fault);
   }
   const drawing::Picture picture = drawing::draw(sheet_of(cells, data));
-  write_output([&] {
-    OutputFile file(options.out);
-    file.write(picture.png());
-    file.commit();
-  });
+  OutputFile file(options.out);
+  file.write(picture.png());
+  file.commit();
   fmt::print("{}: {} samples of epoch {} of [{}], {:.0f} x {:.0f}\n", options.out, cells.size(), options.epoch + 1,
              data.graph().name, 2 * picture.width(), 2 * picture.height());
   return 0;

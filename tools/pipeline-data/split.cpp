@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <set>
 
-#include "common/write_output.h"
 #include "data_parts.h"
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
@@ -89,11 +88,9 @@ List make_list(const DataSetOptions& options, const fs::path& path) {
 
 // None before all are written.
 void write(const std::vector<List>& lists) {
-  write_output([&] {
-    OutputFiles files;
-    for (const List& list : lists) files.add(list.path.string(), list.text);
-    files.commit();
-  });
+  OutputFiles files;
+  for (const List& list : lists) files.add(list.path.string(), list.text);
+  files.commit();
   for (const List& list : lists) fmt::print("{:<24} {:>10} samples\n", list.path.string(), list.samples);
 }
 

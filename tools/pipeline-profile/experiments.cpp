@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "autotune.h"
-#include "common/write_output.h"
 #include "forecast.h"
 #include "millrace/error.h"
 #include "millrace/util/output_file.h"
@@ -29,17 +28,15 @@ class AskedFile {
   AskedFile(const char* option, const std::string& path) {
     if (path.empty()) return;
     try {
-      write_output([&] { file_.emplace(path); });
+      file_.emplace(path);
     } catch (Error& error) {
       throw error.in(option);
     }
   }
   void write(const std::string& text) {
     if (!file_) return;
-    write_output([&] {
-      file_->write(text);
-      file_->commit();
-    });
+    file_->write(text);
+    file_->commit();
   }
 
  private:

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <set>
 
-#include "common/write_output.h"
 #include "millrace/util/output_file.h"
 
 namespace millrace {
@@ -247,11 +246,9 @@ Picture roofline_picture(const std::vector<LayerRow>& rows, const Peaks& peaks, 
 
 void write_picture(const Picture& picture, const std::string& prefix, const std::string& name) {
   const auto write = [&](const char* ending, const std::string& bytes) {
-    write_output([&] {
-      OutputFile file(fmt::format("{}-{}.{}", prefix, name, ending), OutputFile::Sync::later);
-      file.write(bytes);
-      file.commit();
-    });
+    OutputFile file(fmt::format("{}-{}.{}", prefix, name, ending), OutputFile::Sync::later);
+    file.write(bytes);
+    file.commit();
   };
   write("png", picture.png());
   write("svg", picture.svg());

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "common/arguments.h"
-#include "common/write_output.h"
 #include "millrace/error.h"
 #include "millrace/util/output_file.h"
 #include "millrace/util/standard_error.h"
@@ -39,11 +38,9 @@ int report(int argc, char** argv) {
     fmt::print("\nwhat differs in their files:\n{}", terminal_text(different));
   }
   if (html.empty()) return 0;
-  write_output([&] {
-    OutputFile file(html);
-    file.write(comparison_page(runs));
-    file.commit();
-  });
+  OutputFile file(html);
+  file.write(comparison_page(runs));
+  file.commit();
   print_to_stderr("page: {}\n", html);
   return 0;
 }
