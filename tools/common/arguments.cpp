@@ -248,7 +248,7 @@ void open_missing_streams() {
 // `cause`: of errno; 0: it is not known. A reader that has seen enough, as `head`, is no error.
 void refuse_output(int cause) {
   if (cause == EPIPE) return std::clearerr(stdout);
-  fail(ErrorKind::run, "standard output cannot be written{}", cause == 0 ? "" : fmt::format(": {}", std::strerror(cause)));
+  fail(ErrorKind::storage, "standard output cannot be written{}", cause == 0 ? "" : fmt::format(": {}", std::strerror(cause)));
 }
 
 // A full disk behind `> report.txt` would go unnoticed otherwise.

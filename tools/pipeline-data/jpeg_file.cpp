@@ -25,7 +25,7 @@ void write_jpeg(const std::string& path, const std::vector<std::uint8_t>& pixels
   std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "wb"));
   const bool written =
       file && std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size() && std::fflush(file.get()) == 0;
-  if (!written) fail(ErrorKind::run, "cannot write '{}': {}", path, std::strerror(errno));
+  if (!written) fail(ErrorKind::storage, "cannot write '{}': {}", path, std::strerror(errno));
 }
 
 }  // namespace millrace

@@ -70,7 +70,7 @@ void make_shapes(const ShapesOptions& options) {
       const fs::path folder = root / split / kShapeNames[static_cast<std::size_t>(shape)];
       std::error_code error;
       fs::create_directories(folder, error);
-      if (error) fail(ErrorKind::run, "cannot make folder '{}': {}", folder.string(), error.message());
+      if (error) fail(ErrorKind::storage, "cannot make folder '{}': {}", folder.string(), error.message());
       remove_beyond(folder, shape, count);
     }
   }

@@ -17,7 +17,7 @@ struct ShapesOptions {
 
 // Draws DESTINATION/train/<class>/NNNNN.jpg and DESTINATION/test/<class>/NNNNN.jpg (JPEG, quality 90). Every file is a function
 // of seed, size and its own place. Files of such names beyond these counts go: an earlier call has drawn them. Throws
-// ErrorKind::usage for a folder that is not empty, ErrorKind::run for what cannot be written.
+// ErrorKind::usage for a folder that is not empty, ErrorKind::storage for what cannot be written.
 void make_shapes(const ShapesOptions& options);
 
 }  // namespace millrace

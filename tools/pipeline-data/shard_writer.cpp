@@ -27,7 +27,7 @@ struct Field {
 };
 
 [[noreturn]] void cannot(const char* what, const fs::path& path, int error) {
-  fail(ErrorKind::run, "cannot {} '{}': {}", what, path.string(), std::strerror(error));
+  fail(ErrorKind::storage, "cannot {} '{}': {}", what, path.string(), std::strerror(error));
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ void append_member(std::string& archive, std::string_view name, std::string_view
 // Writes shard-000000.tar, ... into a folder. Until finish(), they have hidden names, ".shard-000000.tar.part"; without finish(),
 // the destructor removes them, and the folders that the constructor made. What a killed one left goes when the next one begins,
 // but for ".shard-000000.tar.whole". Not thread-safe. Errors: ErrorKind::usage for a folder that is not empty,
-// ErrorKind::run for what cannot be written.
+// ErrorKind::storage for what cannot be written.
 class ShardWriter {
  public:
   // `bytes`: a shard ends with the sample that makes it as large. `force`: a folder that is not empty will do.

@@ -117,7 +117,7 @@ fs::path list_path(const SplitOptions& options, const Part& part) { return optio
 void make_folder(const SplitOptions& options) {
   std::error_code error;
   fs::create_directories(options.out, error);
-  if (error) fail(ErrorKind::run, "--out: cannot make folder '{}': {}", options.out.string(), error.message());
+  if (error) fail(ErrorKind::storage, "--out: cannot make folder '{}': {}", options.out.string(), error.message());
   for (const Part& part : options.parts) {
     const fs::path path = list_path(options, part);
     if (fs::exists(path, error))

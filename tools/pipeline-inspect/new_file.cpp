@@ -44,7 +44,7 @@ Value said_by(const std::vector<std::string>& sets) {
 void write(const fs::path& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text << std::flush;
-  if (!file) fail(ErrorKind::run, "--new: cannot write '{}': {}", path.string(), std::strerror(errno));
+  if (!file) fail(ErrorKind::storage, "--new: cannot write '{}': {}", path.string(), std::strerror(errno));
 }
 
 }  // namespace

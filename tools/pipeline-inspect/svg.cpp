@@ -29,7 +29,7 @@ class TemporaryFile {
     file << text << std::flush;
     if (file) return;
     ::unlink(path_.c_str());
-    fail(ErrorKind::run, "cannot write '{}': {}", path_, std::strerror(errno));
+    fail(ErrorKind::storage, "cannot write '{}': {}", path_, std::strerror(errno));
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
