@@ -47,7 +47,8 @@ void Audience::open_log(const GraphPlan& stepping_graph) {
                                                   .rate_factor = options_.hooks.rate_factor,
                                                   .skips = run.on_nan == "skip" && !options_.resume.replays,
                                                   .most_in_a_row = static_cast<std::uint64_t>(run.nan_limit),
-                                                  .output = output_of(pipeline_.network.get())},
+                                                  .output = output_of(pipeline_.network.get()),
+                                                  .outputs = options_.folders.outputs},
                                   observers_, requests_);
 }
 

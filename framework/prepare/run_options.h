@@ -47,6 +47,12 @@ struct RunCommands {
   std::string explain;  // to which "--explain-nan RUN" is added
 };
 
+// Beside the run's own.
+struct RunFolders {
+  std::string rescue;   // for what the run's own does not take at the end; "": none
+  std::string outputs;  // where stages write in a run without a folder; "": nowhere
+};
+
 struct RunOptions {
   std::string devices;           // instead of run.devices, when not empty
   std::string graph;             // only this graph is made and run
@@ -63,8 +69,8 @@ struct RunOptions {
   bool keeps_to_memory = false;  // a run whose plan is larger than the host's memory is refused, not warned
   double report_patience = 10;   // seconds for what stages tell of steps that devices have done
   std::chrono::milliseconds look_period{50};  // at which the thread of the run looks at its graphs
-  std::string rescue;                         // a folder for what the run's own does not take at the end; "": none
   Group* group = nullptr;                     // the processes that run this pipeline together; null: this one alone
+  RunFolders folders;
   ResumeWishes resume;
   RunCommands commands;
   RunHooks hooks;

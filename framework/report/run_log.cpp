@@ -33,7 +33,6 @@ RunLog::RunLog(Options options, Observers& observers, const Requests& requests)
 // For people to read. Nothing is read from it, so a run that goes on needs no new one.
 void keep_pipeline(const Value& pipeline, bool goes_on, RunServices& run) {
   const std::filesystem::path folder = run.output_folder(), copy = folder / "pipeline.toml";
-  if (folder.empty()) return;
   if (goes_on) remove_abandoned_files(folder);
   const std::string text = to_toml(pipeline);
   if (goes_on && !is_special_file(copy)) {

@@ -41,6 +41,7 @@ class RunLog final : public RunServices {
     bool skips = false;                                     // NumberWatch::Setting
     std::uint64_t most_in_a_row = 0;
     std::optional<Shape> output = {};  // of the network, for one sample; nothing: there is none
+    std::string outputs = {};          // RunFolders
   };
   // Both outlive it.
   RunLog(Options options, Observers& observers, const Requests& requests);
@@ -61,7 +62,7 @@ class RunLog final : public RunServices {
   void promise_scalar(std::string_view graph, std::uint64_t step, std::string_view name) override;
   void not_finite(std::string_view graph, std::uint64_t step, std::string_view what) override;
   void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) override;
-  std::string output_folder() const override { return folder_.string(); }
+  std::string output_folder() const override { return folder_.empty() ? options_.outputs : folder_.string(); }
   void warn(std::string_view message) override { observers_.warn(std::string(message)); }
   double rate_factor(std::uint64_t step) const override {
     return requests_.factor(step) * (options_.rate_factor ? options_.rate_factor(step) : 1);
@@ -87,8 +88,8 @@ class RunLog final : public RunServices {
   Mutex mutex_;  // of what is added up, step by step
 };
 
-// Writes the resolved pipeline into run.output_folder(), if there is one. Throws Error(run) naming the file; a run that goes on
-// warns instead, and keeps the file that it has.
+// Writes the resolved pipeline into run.output_folder(). REQUIRES: there is one. Throws Error(run) naming the file; a run that
+// goes on warns instead, and keeps the file that it has.
 void keep_pipeline(const Value& pipeline, bool goes_on, RunServices& run);
 
 }  // namespace millrace

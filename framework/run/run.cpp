@@ -99,7 +99,7 @@ RunResult Run::train() {
   run_.audience.observers().restart_clock(std::max(seconds_, from != nullptr ? from->checkpoint.state.seconds : 0));
   make_writers(folder);
   log.set_folder(folder);
-  keep_pipeline(run_.resolved(), from != nullptr, log);
+  if (!folder.empty()) keep_pipeline(run_.resolved(), from != nullptr, log);
   run_.open_graphs();
   warn_of_memory(run_);
   make_barriers();
@@ -125,7 +125,8 @@ void Run::make_writers(const fs::path& folder) {
   const Pipeline& pipeline = run_.pipeline;
   if (!pipeline.network) return;
   fs::path rescue;
-  if (!run_.options.rescue.empty() && !folder.empty()) rescue = fs::path(run_.options.rescue) / run_.places.name_of(folder);
+  if (!run_.options.folders.rescue.empty() && !folder.empty())
+    rescue = fs::path(run_.options.folders.rescue) / run_.places.name_of(folder);
   Observers& observers = run_.audience.observers();
   const auto warn = [&observers](std::string text) { observers.warn(std::move(text)); };
   const auto tell_best = [&requests = run_.audience.requests()](const Best& best, const std::string& file,
@@ -222,7 +223,8 @@ void Run::save_results(RunResult& result) {
   write_card(result);
   if (!weights_->lost().empty()) lost = weights_->lost() + (lost.empty() ? "" : "; ") + lost;
   if (!lost.empty()) {
-    const char* const advice = run_.options.rescue.empty() ? "; --rescue FOLDER names another place, for the next time" : "";
+    const char* const advice =
+        run_.options.folders.rescue.empty() ? "; --rescue FOLDER names another place, for the next time" : "";
     fail(ErrorKind::run, "{}{}", lost, advice);
   }
   const bool has_checkpoint = checkpointer_ && checkpointer_->writes() && result.step > 0;

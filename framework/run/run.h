@@ -46,7 +46,9 @@ class Run {
   std::string command_with(const std::string& command, const char* option, const std::filesystem::path& folder) const;
   std::optional<WrongNumber> wrong_number() const { return run_.audience.log().found().numbers.trouble(); }
   std::string newest_checkpoint() const { return checkpointer_ ? checkpointer_->newest() : std::string(); }
-  std::filesystem::path folder() const { return run_.audience.log().output_folder(); }
+  std::filesystem::path folder() const {
+    return run_.pipeline.run.folder.empty() ? std::string() : run_.audience.log().output_folder();
+  }
 
   PreparedRun& run_;
   const double seconds_;

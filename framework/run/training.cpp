@@ -51,7 +51,7 @@ void Training::tell_start() {
   RunStart event;
   event.name = params.name;
   event.file = run_.pipeline().file;
-  event.folder = run_.log().output_folder();
+  event.folder = params.folder.empty() ? "" : run_.log().output_folder();
   event.graph = run_.main().plan().name;
   event.seed = params.seed;
   event.epochs = params.epochs;

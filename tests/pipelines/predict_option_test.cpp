@@ -257,10 +257,7 @@ TEST_F(PredictFolder, NothingIsLeftBehindByAMistakeOrACheck) {
     EXPECT_FALSE(fs::exists(folder_ / "out")) << data;
   }
   // What is found when stages are opened, which is the last thing before a run.
-  EXPECT_EQ(predict(shapes() + "/test",
-                    {"--set", R"(predict.flow=["read", "decode_image", "batch", "forward", "write_classes", "write_grad_cam"])"})
-                .code,
-            2);
+  EXPECT_EQ(predict(shapes() + "/test", {"--set", "predict.write_classes.file=/proc/p.csv"}).code, 1);
   EXPECT_FALSE(fs::exists(folder_ / "out"));
   EXPECT_NE(predict(shapes() + "/test", {"--out", folder_ / "a/b/c", "--set", "predict.batch.sise=3"}).code, 0);
   EXPECT_FALSE(fs::exists(folder_ / "a"));
@@ -320,6 +317,22 @@ TEST_F(PredictFolder, NothingIsRemovedThatALinkLeadsTo) {
   EXPECT_EQ(outcome.code, 2);
   EXPECT_NE(outcome.err.find("' is not of an earlier --predict, which would replace it"), std::string::npos) << outcome.err;
   EXPECT_EQ(read_file(folder_ / "mine/precious.png"), "mine");
+}
+
+TEST_F(PredictFolder, AFileOrAFolderThatSetNamesLiesInTheFolderOfPredictions) {
+  copy_photographs("photos", 3);
+  const Outcome named = predict(folder_ / "photos", {"--set", "predict.write_classes.file=x.jsonl"});
+  ASSERT_EQ(named.code, 0) << named.err;
+  EXPECT_EQ(read_file(folder_ / "out/x.jsonl").find("{\"path\":"), 0U);
+  EXPECT_EQ(read_file(folder_ / "out/pipeline.toml").find("# Made by"), 0U) << "still what says what was run";
+  EXPECT_FALSE(fs::exists(folder_ / "out/predictions.csv"));
+  const Outcome lines = predict(folder_ / "photos", {"--set", "predict.write_classes.format=jsonl"});
+  ASSERT_EQ(lines.code, 0) << lines.err;
+  EXPECT_EQ(read_file(folder_ / "out/predictions.jsonl").find("{\"path\":"), 0U);
+  EXPECT_FALSE(fs::exists(folder_ / "out/predictions.csv"));
+  ASSERT_EQ(predict(folder_ / "photos").code, 0);
+  EXPECT_FALSE(fs::exists(folder_ / "out/predictions.jsonl")) << "as what an earlier prediction left";
+  EXPECT_TRUE(fs::exists(folder_ / "out/x.jsonl"));
 }
 
 TEST_F(PredictFolder, NothingStaysOfAnEarlierEvaluation) {

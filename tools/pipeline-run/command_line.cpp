@@ -69,7 +69,7 @@ Arguments& add_what_goes_wrong(Arguments& arguments, CommandLine& line, Words& w
               "do the steps of the run in this folder again, and name the first layer whose numbers are not finite", line.explain)
       .option("--rescue", "FOLDER",
               "weights and the last checkpoint go there when the run's folder does not take them at the end; exit code 1",
-              line.options.rescue);
+              line.options.folders.rescue);
 }
 
 constexpr const char* kAnyPort = "127.0.0.1:0";
@@ -222,7 +222,7 @@ std::vector<std::string> words_again(const CommandLine& line, const Words& words
   add("--wait", line.ranks.wait, "600");
   add("--patience", line.ranks.patience, "10");
   add("--hash", words.hash, "stream");
-  add("--rescue", line.options.rescue);
+  add("--rescue", line.options.folders.rescue);
   add_flag("--guard", line.options.guard);
   add("--page", line.page);
   add_flag("--top", line.top);

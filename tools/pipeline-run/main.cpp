@@ -185,6 +185,7 @@ int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made
   const std::vector<std::string> files = write_prediction(
       {line.predict, std::exchange(line.options.weights, {}), line.out, line.labels, line.overrides}, registry, made);
   line.options.graph = "predict";
+  line.options.folders.outputs = std::filesystem::absolute(line.out).string();
   line.options.keeps_to_memory = true;
   const auto images = std::make_shared<ImageCount>();
   line.options.hooks.observer = images;

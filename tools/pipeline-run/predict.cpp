@@ -31,11 +31,11 @@ namespace {
 constexpr std::int64_t kAnyNumber = 1'000'000'000;
 
 struct Sink {
-  std::string type, key, name;  // the key that says where it writes, and what it writes there
+  std::string type, key, name;  // the key that says where it writes, and what it writes there; "": the stage names it
 };
 
 Sink sink_of(const InferenceRecipe& recipe, const std::string& weights) {
-  if (recipe.output == "classes") return {"write_classes", "file", "predictions.csv"};
+  if (recipe.output == "classes") return {"write_classes", "file", ""};
   if (recipe.output == "map") return {"write_masks", "folder", "masks"};
   if (recipe.output == "image") return {"write_images", "folder", "images"};
   if (recipe.output == "numbers") return {"write_features", "file", "features.safetensors"};

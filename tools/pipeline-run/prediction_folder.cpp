@@ -30,7 +30,7 @@ bool is_of_pipeline(const std::string& name) {
 
 bool is_result(const std::string& name) {
   static const std::regex kNames(
-      R"(predictions\.csv|features\.(safetensors|csv)|quarantine(-\d+x\d+)?\.jsonl|images(-\d+(x\d+)?)?\.csv)");
+      R"(predictions\.(csv|jsonl)|features\.(safetensors|csv)|quarantine(-\d+x\d+)?\.jsonl|images(-\d+(x\d+)?)?\.csv)");
   return std::regex_match(name, kNames);
 }
 

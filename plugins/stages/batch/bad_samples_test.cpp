@@ -94,7 +94,7 @@ TEST_F(BatchTest, OneBadSampleIsMoreThanNone) {
   spoil(*batch, 4);
   EXPECT_EQ(error_of(stage, batch).message(),
             "1 bad sample in epoch 1 is more than `bad_sample_budget` allows (0); the last is 'image 4': truncated. "
-            "quarantine.jsonl in the run's folder names them all");
+            "quarantine.jsonl names them all");
   run_.set_folder({});
   EXPECT_EQ(error_of(stage, batch).message(),
             "1 bad sample in epoch 1 is more than `bad_sample_budget` allows (0); the last is 'image 4': truncated");

@@ -341,7 +341,7 @@ void BatchSamples::count_found(std::string_view found) {
 }
 
 std::string BatchSamples::place_of_all() const {
-  return run_ && !run_->output_folder().empty() ? ". quarantine.jsonl in the run's folder names them all" : "";
+  return run_ && !run_->output_folder().empty() ? ". quarantine.jsonl names them all" : "";
 }
 
 void BatchSamples::blank(Batch& batch, std::uint32_t slot) {

@@ -17,13 +17,19 @@
 namespace millrace {
 namespace {
 
+std::string file_of(const WriteClasses::Params& params) {
+  const bool is_folder = params.file.empty() || params.file.ends_with('/');
+  return params.file + (!is_folder ? "" : params.format == "jsonl" ? "predictions.jsonl" : "predictions.csv");
+}
+
 bool writes_json(const WriteClasses::Params& params) {
   if (params.format != "auto") return params.format == "jsonl";
+  const std::string file = file_of(params);
   for (const char* end : {".jsonl", ".ndjson", ".json"}) {
-    if (params.file.ends_with(end)) return true;
+    if (file.ends_with(end)) return true;
   }
-  if (params.file.ends_with(".csv")) return false;
-  fail(ErrorKind::usage, "file: '{}' ends in neither .csv nor .jsonl; say format = \"csv\" or \"jsonl\"", params.file);
+  if (file.ends_with(".csv")) return false;
+  fail(ErrorKind::usage, "file: '{}' ends in neither .csv nor .jsonl; say format = \"csv\" or \"jsonl\"", file);
 }
 
 // The shortest text that is read as the same number.
@@ -40,7 +46,10 @@ void append_number(std::string& text, Number value) {
 void WriteClasses::describe(StageDescription<Params>& d) {
   d.name("write_classes").text("Writes the most probable classes of each image, with their scores, as CSV or JSON lines.");
   d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"classes"});
-  d.params.add("file", &Params::file).text("a file in the run's folder, or an absolute path");
+  d.params.add("file", &Params::file)
+      .text(
+          "a file in the run's folder, or an absolute path. Without a name, as in \"\" or \"/found/\", predictions.csv, or "
+          "predictions.jsonl with format = \"jsonl\"");
   d.params.add("format", &Params::format)
       .choices({"auto", "csv", "jsonl"})
       .text("auto: by the file's name, .csv or .jsonl")
@@ -79,10 +88,10 @@ WriteClasses::WriteClasses(const Params& params, const DataContext& context)
 }
 
 void WriteClasses::open() {
-  path_ = output_path(context_, "file", params_.file);
+  path_ = output_path(context_, "file", file_of(params_));
   if (!classes_.empty() && classes_.size() != outputs_.size()) {
     context_.run->warn(fmt::format("{}: the network has {} outputs and there are {} classes: the classes in '{}' are numbers",
-                                   context_.place(), outputs_.size(), classes_.size(), params_.file));
+                                   context_.place(), outputs_.size(), classes_.size(), file_of(params_)));
   }
 }
 

@@ -21,7 +21,7 @@ namespace millrace {
 //   flow  = ["read", "decode_image", "batch", "forward", "write_classes"]
 //
 //   [predict.write_classes]
-//   file = "predictions.csv"             # in the run's folder; .jsonl writes an object a line
+//   file = "found.csv"                   # in the run's folder; .jsonl writes an object a line; without: predictions.csv
 //   top  = 5                             # or columns = "classes": a column for the score of each class
 //
 // CSV (RFC 4180, with a first row of names): path,label,class_1,score_1,class_2,score_2,..., or with columns = "classes"
@@ -39,7 +39,7 @@ namespace millrace {
 class WriteClasses : public Stage {
  public:
   struct Params {
-    std::string file = "predictions.csv";
+    std::string file;
     std::string format = "auto";
     std::int64_t top = 5;
     std::string columns = "top";

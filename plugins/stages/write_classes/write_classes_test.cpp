@@ -232,6 +232,18 @@ TEST_F(WriteClassesTest, NoTwoFilesHaveOnePath) {
   }
 }
 
+TEST_F(WriteClassesTest, NamesItsFileByItsFormat) {
+  for (const char* file : {"", "sub/"}) {
+    const auto harness = made({{"format", Value("jsonl")}, {"file", Value(file)}});
+    const Ref<Predictions> one = share(0, 0, 1, {kOwl});
+    one->last = true;
+    feed(*harness, one);
+    harness->output().wait_until_free();
+    EXPECT_TRUE(written(std::string(file) + "predictions.jsonl").starts_with("{\"path\":")) << file;
+  }
+  EXPECT_FALSE(fs::exists(folder_.path() / "predictions.csv"));
+}
+
 TEST_F(WriteClassesTest, LeavesOutWhatWasSkippedAndWritesNumbersWithoutNames) {
   context_.classes.clear();
   const auto harness = made({{"top", Value(std::int64_t{1})}});
