@@ -15,7 +15,8 @@ double* scratch(std::size_t count);
 
 namespace avx2 {
 extern const Kernels kTable;
-}
+extern const WinogradKernels kWinograd;  // of float32
+}  // namespace avx2
 namespace avx512 {
 extern const Kernels kTable;
 extern const WinogradKernels kWinograd;  // of float32

@@ -40,7 +40,7 @@ constexpr const WinogradKernels* kWinogradBf16 = nullptr;
 #if defined(__AVX512F__)
 constexpr const WinogradKernels* kWinogradF32 = &avx512::kWinograd;
 #else
-constexpr const WinogradKernels* kWinogradF32 = nullptr;
+constexpr const WinogradKernels* kWinogradF32 = &avx2::kWinograd;
 #endif
 
 }  // namespace

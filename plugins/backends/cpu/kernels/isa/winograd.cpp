@@ -11,13 +11,15 @@
 
 #include "kernels/isa/team_memory.h"
 
-#ifdef __AVX512F__
 namespace millrace::cpu::MILLRACE_ISA {
 namespace {
 
 constexpr std::int64_t kLanes = Map::kLanes;
-constexpr std::int64_t kUnit = 28;  // tiles that a thread transforms, multiplies and transforms back at once
-constexpr std::int64_t kRows = 14;  // of them, whose sums are in registers; times two vectors of channels
+// Of tiles, whose sums are in registers: times two blocks of channels in 28 of 32, or times one block in 12 of 16.
+constexpr std::int64_t kRows = kRegisters == 1 ? 14 : 6;
+constexpr int kBlocksAtOnce = kRegisters == 1 ? 2 : 1;
+constexpr std::int64_t kUnit =
+    kRegisters == 1 ? 28 : 24;  // tiles that a thread transforms, multiplies and transforms back at once
 
 struct Finish {
   const float* bias;
@@ -36,29 +38,38 @@ void gather(const WinogradShape& shape, const Map& x, const Place* places, std::
   }
 }
 
-// sums (kRows of kUnit, 32) of the products of kRows tiles with kBlocks * 16 columns, over all input channels.
+// sums (kRows, 32) of the products of kRows tiles with kBlocks * 16 columns, over all input channels; the columns of a row lie
+// `step` elements after those of the row before.
 template <int kBlocks>
-void multiply(const Value* a, const Value* b, std::int64_t blocks, float* sums) {
-  v16 sum[kRows][kBlocks] = {};
+void multiply_blocks(const Value* a, const Value* b, std::int64_t step, std::int64_t blocks, float* sums) {
+  constexpr int kColumns = kBlocks * kRegisters;
+  Sum sum[kRows][kColumns] = {};
   for (std::int64_t block = 0; block < blocks; ++block, a += kUnit * kLanes) {
 #pragma GCC unroll 1
-    for (int k = 0; k < kLanes; k += kTogether, b += kBlocks * kTogether * kLanes) {
-      Lanes column[kBlocks];
+    for (int k = 0; k < kLanes; k += kTogether, b += step) {
+      Lanes column[kColumns];
 #pragma GCC unroll 2
-      for (int j = 0; j < kBlocks; ++j) column[j] = load_lanes(b + j * kTogether * kLanes);
+      for (int j = 0; j < kColumns; ++j) column[j] = load_lanes(b + j * kTogether * kWidth);
 #pragma GCC unroll 16
       for (int t = 0; t < kRows; ++t) {
         const Lanes row = in_every_lane(a + t * kLanes + k);
 #pragma GCC unroll 2
-        for (int j = 0; j < kBlocks; ++j) sum[t][j] = multiply_add(sum[t][j], row, column[j]);
+        for (int j = 0; j < kColumns; ++j) sum[t][j] = multiply_add(sum[t][j], row, column[j]);
       }
     }
   }
 #pragma GCC unroll 16
   for (int t = 0; t < kRows; ++t) {
 #pragma GCC unroll 2
-    for (int j = 0; j < kBlocks; ++j) store(sums + (t * 2 + j) * kLanes, sum[t][j]);
+    for (int j = 0; j < kColumns; ++j) store_sum(sums + t * 2 * kLanes + j * kWidth, sum[t][j]);
   }
+}
+
+template <int kBlocks>
+void multiply(const Value* a, const Value* b, std::int64_t blocks, float* sums) {
+  constexpr int kAtOnce = kBlocks < kBlocksAtOnce ? kBlocks : kBlocksAtOnce;
+  for (int j = 0; j < kBlocks; j += kAtOnce)
+    multiply_blocks<kAtOnce>(a, b + j * kTogether * kLanes, kBlocks * kTogether * kLanes, blocks, sums + j * kLanes);
 }
 
 // The pixels of up to kRows tiles from their sums (place, kRows, 32), for a block of 16 channels.
@@ -160,4 +171,3 @@ constinit const WinogradKernels kWinograd{sizeof(Value), transform_weights, conv
                                           winograd_backward_weights};
 
 }  // namespace millrace::cpu::MILLRACE_ISA
-#endif

@@ -3,12 +3,21 @@
 
 #include "kernels/isa/traverse.h"
 
-#ifdef __AVX512F__
 namespace millrace::cpu::MILLRACE_ISA {
 
 constexpr std::int64_t kPlaces = 16;  // of a tile
 
-// ---- Products. An instruction multiplies kTogether neighbours of the summed dimension in each lane. ----
+// ---- Products. An instruction multiplies kTogether neighbours of the summed dimension in each lane of a register, of which
+// kRegisters hold a block of 16 channels. ----
+#ifdef __AVX512F__
+constexpr int kRegisters = 1;
+using Sum = v16;
+#else
+constexpr int kRegisters = 2;
+using Sum = v8;
+#endif
+constexpr std::int64_t kWidth = Map::kLanes / kRegisters;
+
 #ifdef __AVX512BF16__
 using Value = std::uint16_t;  // bf16
 using Lanes = __m512i;
@@ -33,14 +42,18 @@ MILLRACE_INLINE void store_together(Value* to, const v16 (&values)[2]) {  // one
 }
 #else
 using Value = float;
-using Lanes = v16;
+using Lanes = Sum;
+using LooseLanes = float __attribute__((vector_size(sizeof(Lanes)), aligned(4), may_alias));
 constexpr std::int64_t kTogether = 1;
 
-MILLRACE_INLINE v16 multiply_add(v16 sum, Lanes a, Lanes b) { return sum + a * b; }
-MILLRACE_INLINE Lanes load_lanes(const Value* p) { return load(p); }
-MILLRACE_INLINE Lanes in_every_lane(const Value* p) { return splat(*p); }
+MILLRACE_INLINE Sum multiply_add(Sum sum, Lanes a, Lanes b) { return sum + a * b; }
+MILLRACE_INLINE Lanes load_lanes(const Value* p) { return *reinterpret_cast<const LooseLanes*>(p); }
+MILLRACE_INLINE Lanes in_every_lane(const Value* p) { return *p - Lanes{}; }
 MILLRACE_INLINE void store_together(Value* to, const v16 (&values)[1]) { store(to, values[0]); }
 #endif
+using LooseSum = float __attribute__((vector_size(sizeof(Sum)), aligned(4), may_alias));
+MILLRACE_INLINE Sum load_sum(const float* p) { return *reinterpret_cast<const LooseSum*>(p); }
+MILLRACE_INLINE void store_sum(float* p, Sum value) { *reinterpret_cast<LooseSum*>(p) = value; }
 // How many floats have room for `values`.
 constexpr std::int64_t floats_of(std::int64_t values) {
   return values * std::int64_t{sizeof(Value)} / std::int64_t{sizeof(float)};
@@ -177,4 +190,3 @@ MILLRACE_INLINE void transform_tiles(const WinogradShape& shape, const Map& x, s
 }
 
 }  // namespace millrace::cpu::MILLRACE_ISA
-#endif

@@ -2,7 +2,6 @@
 #include "kernels/isa/team_memory.h"
 #include "kernels/isa/winograd.h"
 
-#ifdef __AVX512F__
 namespace millrace::cpu::MILLRACE_ISA {
 namespace {
 
@@ -55,33 +54,42 @@ class Groups {
   v16 earlier_[kPlaces] = {};
 };
 
-// sums (8, kBlocks * 16) of the products of 8 input channels with kBlocks * 16 output channels, over groups of tiles; rows of
-// sums are `step` floats apart, blocks of b `b_step` elements.
-constexpr std::int64_t kInputs = 8;
+// sums (kInputs, kBlocks * 16) of the products of kInputs input channels with kBlocks * 16 output channels, over groups of tiles;
+// rows of sums are `step` floats apart, blocks of b `b_step` elements.
+constexpr std::int64_t kInputs = kRegisters == 1 ? 8 : 4;
 template <int kBlocks>
-void correlate(const Value* a, const Value* b, std::int64_t b_step, std::int64_t groups, bool add, float* sums,
-               std::int64_t step) {
-  v16 sum[kInputs][kBlocks] = {};
+void correlate_blocks(const Value* a, const Value* b, std::int64_t b_step, std::int64_t groups, bool add, float* sums,
+                      std::int64_t step) {
+  constexpr int kColumns = kBlocks * kRegisters;
+  Sum sum[kInputs][kColumns] = {};
 #pragma GCC unroll 1
   for (std::int64_t k = 0; k < groups; ++k, a += kTogether * kLanes, b += kTogether * kLanes) {
-    Lanes column[kBlocks];
+    Lanes column[kColumns];
 #pragma GCC unroll 2
-    for (int j = 0; j < kBlocks; ++j) column[j] = load_lanes(b + j * b_step);
+    for (int j = 0; j < kColumns; ++j) column[j] = load_lanes(b + j / kRegisters * b_step + j % kRegisters * kTogether * kWidth);
 #pragma GCC unroll 8
     for (int i = 0; i < kInputs; ++i) {
       const Lanes row = in_every_lane(a + kTogether * i);
 #pragma GCC unroll 2
-      for (int j = 0; j < kBlocks; ++j) sum[i][j] = multiply_add(sum[i][j], row, column[j]);
+      for (int j = 0; j < kColumns; ++j) sum[i][j] = multiply_add(sum[i][j], row, column[j]);
     }
   }
 #pragma GCC unroll 8
   for (int i = 0; i < kInputs; ++i) {
 #pragma GCC unroll 2
-    for (int j = 0; j < kBlocks; ++j) {
-      float* const to = sums + i * step + j * kLanes;
-      store(to, add ? load(to) + sum[i][j] : sum[i][j]);
+    for (int j = 0; j < kColumns; ++j) {
+      float* const to = sums + i * step + j * kWidth;
+      store_sum(to, add ? load_sum(to) + sum[i][j] : sum[i][j]);
     }
   }
+}
+
+template <int kBlocks>
+void correlate(const Value* a, const Value* b, std::int64_t b_step, std::int64_t groups, bool add, float* sums,
+               std::int64_t step) {
+  constexpr int kAtOnce = kRegisters == 1 ? kBlocks : 1;
+  for (int j = 0; j < kBlocks; j += kAtOnce)
+    correlate_blocks<kAtOnce>(a, b + j * b_step, b_step, groups, add, sums + j * kLanes, step);
 }
 
 constexpr std::int64_t kRun = 32;  // tiles, transformed at once
@@ -222,4 +230,3 @@ void winograd_backward_weights(const WinogradShape& shape, const Map& x, const M
 }
 
 }  // namespace millrace::cpu::MILLRACE_ISA
-#endif
