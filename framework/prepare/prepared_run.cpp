@@ -232,7 +232,8 @@ void PreparedRun::open_graphs() {
   if (options.only_check && there > 0 && total_bytes(memory()) > there) return;
   require_memory_of(*this);
   RunLog& log = audience.log();
-  if (log.output_folder() == options.folders.outputs && !options.only_main) log.set_folder(pipeline.run.folder);
+  const bool has_folder = log.output_folder() != options.folders.outputs;
+  if (!has_folder && !options.only_main) log.set_folder(pipeline.run.folder);
   workers = std::make_unique<Workers>(data_threads(), static_cast<int>(pipeline.run.io_threads),
                                       cores_of_data(replicas.devices().cores, static_cast<std::size_t>(data_threads())));
   for (std::size_t g = 0; g < builds.size(); ++g) {

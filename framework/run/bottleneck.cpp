@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "millrace/util/recent_rates.h"
+
 namespace millrace {
 namespace {
 
@@ -16,12 +18,6 @@ const StageTelemetry* find(const TelemetryEvent& event, const StageTelemetry& st
   const auto found = std::ranges::find_if(
       event.stages, [&](const StageTelemetry& each) { return each.name == stage.name && each.replica == stage.replica; });
   return found == event.stages.end() ? nullptr : &*found;
-}
-
-const DeviceTelemetry* find(const TelemetryEvent& event, const DeviceTelemetry& device) {  // ranks report in any order
-  const auto found = std::ranges::find_if(
-      event.devices, [&](const DeviceTelemetry& each) { return each.rank == device.rank && each.replica == device.replica; });
-  return found == event.devices.end() ? nullptr : &*found;
 }
 
 double stood_still(const TelemetryEvent& event, const std::string& what) {
@@ -135,9 +131,7 @@ TelemetryEvent between(const TelemetryEvent& before, const TelemetryEvent& now) 
     done.edges[e].packets -= before.edges[e].packets;
     done.edges[e].waited_seconds -= before.edges[e].waited_seconds;
   }
-  for (DeviceTelemetry& device : done.devices) {
-    if (const DeviceTelemetry* const earlier = find(before, device)) device = between(*earlier, device);
-  }
+  for (DeviceTelemetry& device : done.devices) device = between(earlier_of(device, before.devices), device);
   for (StandstillTelemetry& still : done.stood_still) still.seconds -= stood_still(before, still.what);
   return done;
 }

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/run_folder.h"
 #include "command_line.h"
 #include "common/arguments.h"
 #include "common/last_words.h"

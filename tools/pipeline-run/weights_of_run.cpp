@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
 
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/checkpoint_format.h"
 #include "checkpoint/run_folder.h"
-#include "files/folder_names.h"
 #include "millrace/util/standard_error.h"
 #include "weight_files/best_weights.h"
 
@@ -18,11 +20,8 @@ namespace fs = std::filesystem;
 
 // 0: its checkpoints lie elsewhere, or there are none.
 std::uint64_t newest_step(const fs::path& run) {
-  std::uint64_t newest = 0;
-  for (const std::string& name : names_in(run / "checkpoints")) {
-    if (is_checkpoint_name(name)) newest = std::max(newest, step_of_checkpoint(name));
-  }
-  return newest;
+  const std::vector<std::string> names = checkpoint_names(run / "checkpoints");
+  return names.empty() ? 0 : step_of_checkpoint(names.front());
 }
 
 }  // namespace
@@ -39,11 +38,8 @@ void choose_weights_of_run(CommandLine& line) {
                                   : "";
   if (!line.quiet) print_to_stderr("--weights: '{}'{}\n", file.string(), step);
   if (const std::uint64_t newest = newest_step(weights); !best && last && newest > *last) {
-    print_to_stderr(
-        "warning: '{}' is of step {}, and the run has a checkpoint of step {}: it was resumed and has not ended; --resume {} "
-        "ends it, "
-        "with new weights\n",
-        file.string(), *last, newest, weights);
+    print_to_stderr("warning: '{}' is of step {}, and the run has a checkpoint of step {}; --resume {} resumes it to its end\n",
+                    file.string(), *last, newest, weights);
   }
   weights = (without_link(weights) / file.filename()).string();  // which the run records
 }

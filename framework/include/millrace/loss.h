@@ -130,8 +130,8 @@ class LossAttributes {
   LossAttributes& text(std::string_view value);
   LossAttributes& target(LossTarget value);
   LossAttributes& numbers(double low, double high);  // those of a sample that it takes; any unless said
-  LossAttributes& applies(
-      std::string_view layer);                  // it computes this layer of the output itself: "softmax"; networks leave it out
+  // A layer that the loss computes of the output itself, "softmax": a network leaves it out at its end.
+  LossAttributes& applies(std::string_view layer);
   LossAttributes& sum(std::string_view value);  // one more, after kLoss and kWeight
   LossAttributes& figure(LossFigure value);     // one more, after `loss`
   LossAttributes& class_matrix();  // counts places by (class, predicted class). For LossTarget::classes: predicted() is written

@@ -75,7 +75,7 @@ void LocalCommunicator::sum_with_others(const std::vector<float*>& replicas, std
     const Slice mine = slice_of(rank(), elements);
     add_up(replicas, mine);
     gather_slices(replicas[0], mine, elements);
-  } catch (...) {  // also of memory: whoever waits for the sum is told by check()
+  } catch (...) {  // a lack of memory too; check() throws it
     Error error = current_error();
     const std::lock_guard lock(mutex_);
     if (!error_) error_ = std::move(error);

@@ -183,13 +183,6 @@ struct DeviceRates {
   double compute = 0, copy = 0, communication = 0;
 };
 
-DeviceTelemetry earlier_of(const DeviceTelemetry& device, const std::vector<DeviceTelemetry>& before) {
-  const auto found = std::ranges::find_if(before, [&](const DeviceTelemetry& each) {  // ranks report in any order
-    return each.rank == device.rank && each.replica == device.replica;
-  });
-  return found == before.end() ? DeviceTelemetry() : *found;
-}
-
 // Where there are many devices, those that compute least are told: a device that lags is among them.
 std::string devices_json(const std::vector<DeviceTelemetry>& now, const std::vector<DeviceTelemetry>& before, double seconds) {
   std::vector<DeviceRates> rates;

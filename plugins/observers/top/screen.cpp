@@ -127,13 +127,6 @@ std::vector<std::string> draw(const std::string& name, const Course& course, boo
   return lines;
 }
 
-DeviceTelemetry earlier_of(const DeviceTelemetry& device, const std::vector<DeviceTelemetry>& before) {
-  const auto found = std::ranges::find_if(before, [&](const DeviceTelemetry& each) {  // ranks report in any order
-    return each.rank == device.rank && each.replica == device.replica;
-  });
-  return found == before.end() ? DeviceTelemetry() : *found;
-}
-
 }  // namespace
 
 void Screen::begin(const RunStart& start) {

@@ -1,6 +1,7 @@
 // How fast what a run counts has grown of late, for observers that show it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -17,6 +18,13 @@ inline double growth_rate(double now, double before, double seconds) {
 template <class T>
 T entry_of(const std::vector<T>& all, std::size_t index) {  // a new one where there is none
   return index < all.size() ? all[index] : T{};
+}
+
+// The device as it was told before; a new one where it was not. Ranks report in any order.
+inline DeviceTelemetry earlier_of(const DeviceTelemetry& device, const std::vector<DeviceTelemetry>& before) {
+  const auto found = std::ranges::find_if(
+      before, [&](const DeviceTelemetry& each) { return each.rank == device.rank && each.replica == device.replica; });
+  return found == before.end() ? DeviceTelemetry{} : *found;
 }
 
 // Two events whose differences are rates: the newest one, and one that is at least `seconds` older once the run is.

@@ -15,7 +15,7 @@ namespace millrace::cpu::MILLRACE_ISA {
 namespace {
 
 constexpr std::int64_t kLanes = Map::kLanes;
-// Of tiles, whose sums are in registers: times two blocks of channels in 28 of 32, or times one block in 12 of 16.
+// So many tiles have their sums in registers: times two blocks of channels in 28 of 32, or times one block in 12 of 16.
 constexpr std::int64_t kRows = kRegisters == 1 ? 14 : 6;
 constexpr int kBlocksAtOnce = kRegisters == 1 ? 2 : 1;
 constexpr std::int64_t kUnit =
