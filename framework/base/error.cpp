@@ -18,6 +18,7 @@ const char* to_string(ErrorKind kind) {
     case ErrorKind::peer: return "peer";
     case ErrorKind::run: return "run";
     case ErrorKind::interrupted: return "interrupted";
+    case ErrorKind::unreachable: return "unreachable";
   }
   return "unknown";
 }
@@ -29,9 +30,10 @@ int exit_code(ErrorKind kind) {
     case ErrorKind::content: return 3;
     case ErrorKind::device: return 4;
     case ErrorKind::peer: return 138;
-    case ErrorKind::storage:  // a disk or a server, and not what lies there: another try may succeed
+    case ErrorKind::storage:  // a disk or a server, and not what lies there
     case ErrorKind::run: return 1;
     case ErrorKind::interrupted: return 130;
+    case ErrorKind::unreachable: return 75;  // EX_TEMPFAIL of sysexits.h
   }
   return 1;
 }

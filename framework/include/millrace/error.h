@@ -20,11 +20,12 @@ enum class ErrorKind {
   usage,        // the command line or a TOML file is wrong                                     exit 2
   data,         // the data set as a whole cannot be used: missing folder, no image in it       exit 3
   content,      // one sample's bytes are bad; the pipeline's policy for bad samples decides    exit 3 when it ends the run
-  storage,      // the network or the disk failed for longer than its retries                   exit 1
+  storage,      // a disk failed or is full, or a server answered what cannot be used           exit 1
   device,       // a device failed or is out of memory                                          exit 4
   peer,         // another process of this run is gone, or is silent                            exit 138
   run,          // anything else that ended a run                                               exit 1
   interrupted,  // stopped by a signal                                                          exit 130 or 143
+  unreachable,  // a server did not answer for longer than its retries: try again later         exit 75
 };
 
 const char* to_string(ErrorKind kind);

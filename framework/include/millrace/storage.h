@@ -34,7 +34,8 @@ class Registry;
 // nothing: credentials and connections are looked for at the first call.
 //
 // Errors: ErrorKind::usage for a URL that is none of the scheme's; ErrorKind::data for what does not exist or may not be read;
-// ErrorKind::storage for a fault that outlived the retries. The message names the URL and the cause.
+// ErrorKind::unreachable for a server that did not answer for longer than the retries, and ErrorKind::storage for any other
+// fault. The message names the URL and the cause.
 class Storage {
  public:
   virtual ~Storage() = default;

@@ -20,7 +20,7 @@ Storage& storage_for(const StageSite& site, std::string_view key, const std::str
                      Storage::Kind expected = Storage::Kind::unknown);
 
 // Reads the whole file of one sample. A file that is missing, empty or unreadable is a bad sample: ErrorKind::content. A storage
-// fault that outlived its retries stays ErrorKind::storage.
+// fault that outlived its retries stays ErrorKind::storage or ErrorKind::unreachable.
 void read_sample_file(Storage& storage, const std::string& url, ByteBuffer& out);
 
 // Differs when the object's name, size or version differs. For Source::fingerprint().

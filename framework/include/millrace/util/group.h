@@ -27,8 +27,8 @@ class Group {
   // Waits for the next message. Its bytes replace those of `into`, whose capacity is reused.
   virtual void receive(int from, std::uint32_t channel, std::vector<std::byte>& into) = 0;
   // Tells all others that this process ends, and why; null: in good order. What they wait for throws: a mistake of the command
-  // line, the file or the data (ErrorKind usage, data, content), which would end a new start too, as usage or data, and anything
-  // else as ErrorKind::peer.
+  // line, the file or the data (ErrorKind usage, data, content), which would end a new start too, as usage or data; a disk, a
+  // server or numbers (storage, unreachable, run) as what they are; and anything else as ErrorKind::peer.
   virtual void leave(const Error* why) noexcept = 0;
 
   // ---- Made of these. Every rank calls them, in the same order on a channel ----
