@@ -111,6 +111,7 @@ class Predictions : public Payload {
     std::string url, member;  // as in millrace::Sample
     std::int32_t label = -1;  // -1: none
     bool counts = true;       // false: the sample was bad and was skipped; its outputs mean nothing
+    std::string fault = {};   // why, where it was: "decode_image: not a JPEG or PNG image"
     SourceMap source;         // from pixels that the network saw to pixels of the source image; may be unknown
 
     void append_place(std::string& to) const;  // "photos/cat/1.jpg", "shards/3.tar: 00042.jpg"
@@ -149,6 +150,16 @@ class Predictions : public Payload {
   void copy_image(std::size_t sample, std::uint8_t* to) const;
   // Its target as the output is compared with it, into memory for a batch->target.shape(batch->window). REQUIRES: batch->targets.
   void copy_target(std::size_t sample, std::uint8_t* to) const;
+};
+
+// A sink that names files after samples implements this too, so that two samples with one name are found before the run.
+class NamesFilesAfterSamples {
+ public:
+  using NextSample = std::function<bool(Predictions::Sample& sample)>;
+  virtual ~NamesFilesAfterSamples() = default;
+  // `next` fills key.index, url and member of each sample of a pass in turn; false: there are no more. Called before open().
+  // Throws Error(usage) that names both where two samples would be one file.
+  virtual void check_names(const NextSample& next) const = 0;
 };
 
 // The output of a layer that a user names "layer" or "layer:port". Throws Error(usage) that names `key` and the nearest layer.

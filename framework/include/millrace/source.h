@@ -42,6 +42,8 @@ class Source : public Stage {
   virtual std::vector<std::string> classes() const { return {}; }  // names by label
   virtual std::vector<std::string> colours() const { return {}; }  // of each class in pictures, "#804080"; empty: none are named
   virtual std::int32_t label(std::uint64_t) const { return -1; }   // of a sample, without reading it; -1 when not known
+  // Sets url and member as read() does, without reading the sample; false: that is not known. Valid after open(). Thread-safe.
+  virtual bool place(std::uint64_t /*index*/, SampleOrigin& /*origin*/) const { return false; }
   virtual std::size_t largest_encoded() const = 0;                 // bytes of the largest sample; bounds the memory
   virtual std::uint32_t numbers() const { return 0; }              // that each sample has to be predicted
   virtual bool has_rows() const { return false; }          // a sample has any number of rows of numbers() each, such as boxes
