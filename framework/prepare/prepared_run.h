@@ -36,7 +36,8 @@ struct PreparedRun {
   PreparedRun(const PreparedRun&) = delete;
   PreparedRun& operator=(const PreparedRun&) = delete;
 
-  const Pipeline& pipeline;
+  Pipeline adapted;  // as it was checked; of a resumed run with the rule for best weights that it began with
+  const Pipeline& pipeline = adapted;
   const Registry& registry;
   RunOptions options;
   Audience audience;
@@ -47,7 +48,7 @@ struct PreparedRun {
   Builds builds;
   std::optional<InferenceRecipe> recipe;  // of this run, for the weights that it saves; precision and batch as written
   std::string network_text;               // the network's file with what it extends; of a run with checkpoints
-  std::vector<double> median_weights;     // GraphBuild::set_median_weights()
+  CountedWeights class_weights;           // GraphBuild::set_class_weights()
   std::string batch_choice;               // where the file leaves the size of batches to the run: a line that says it, and why
   std::string load_choice;                // the same of the shares of replicas
   StepRange steps;                        // of the main graph
@@ -81,7 +82,7 @@ struct PreparedRun {
 
 // In an order in which mistakes are found before anything expensive is done. Sources are opened (they list their samples). No
 // sample is read but a few label images (stages/label_values.h), a few files of equal size (stages/same_files.h), and all where a
-// loss asks for numbers that depend on the data (stages/median_weights.h). `pipeline` and `registry` outlive what is returned.
+// loss asks for numbers that depend on the data (stages/class_weights.h). `pipeline` and `registry` outlive what is returned.
 // Throws Error.
 std::unique_ptr<PreparedRun> prepare(const Pipeline& pipeline, const Registry& registry, RunOptions options);
 
