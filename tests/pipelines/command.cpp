@@ -106,6 +106,17 @@ std::filesystem::path find_file(const std::filesystem::path& folder, const std::
   return {};
 }
 
+std::vector<double> numbers_behind(const std::string& text, const std::string& key) {
+  const std::size_t begin = text.find('[', text.find(key)), end = text.find(']', begin);
+  if (text.find(key) == std::string::npos || end == std::string::npos) return {};
+  std::string list = text.substr(begin + 1, end - begin - 1);
+  std::replace(list.begin(), list.end(), ',', ' ');
+  std::istringstream stream(list);
+  std::vector<double> numbers;
+  for (double number = 0; stream >> number;) numbers.push_back(number);
+  return numbers;
+}
+
 TemporaryFolder::TemporaryFolder() {
   std::string name = (std::filesystem::temp_directory_path() / "millrace-test-XXXXXX").string();
   path_ = mkdtemp(name.data());
