@@ -295,11 +295,12 @@ void RunMeter::warn_of_one_class(const std::string& graph, const OneClass& found
       graph, found.name, best));
 }
 
-void RunMeter::end_run() const {
+const Measurements& RunMeter::end_run() const {
   for (const auto& [graph, found] : one_class_) {
     if (!rules_.has_best() || rules_.best_found().step != found.best_step || found.told_step == found.best_step) continue;
     warn_of_one_class(graph, found);
   }
+  return measured_;
 }
 
 // Before the rules look at it: what was measured of the best weights so far outlives the next pass.
