@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "device_info.h"
+#include "library_fault.h"
 #include "primitives.h"
 
 namespace millrace::cpu {
@@ -90,7 +91,6 @@ Trial trial_of(const WindowSum& sum, const Base& desc) {
           .w = weights_of(sum),
           .y = map_of(y_of(sum)),
           .bias = !sum.bias.is_zero(),
-          .relu = sum.relu,
           .scratch = desc.scratchpad_desc().get_size(),
           .rounding = rounding_of(sum)};
 }
@@ -100,6 +100,9 @@ Fault run(const WindowSum& sum, const Base& desc, MemoryRegion& scratch) {
   for (const memory::desc* operand : {&sum.source, &sum.weights, &sum.destination}) {
     if (offsets_of(*operand).empty()) return "its layout of memory has no name, so that it cannot be checked";
   }
+  dnnl::primitive primitive;
+  if (const std::string fault = library_fault([&] { primitive = dnnl::primitive(desc.get()); }); !fault.empty())
+    return fmt::format("it {} as it is made", fault);
   return find_fault(trial_of(sum, desc), scratch, [&](const TrialMemory& at) {
     const auto in = [&](const memory::desc& of, void* data) { return memory(of, engine, data); };
     const bool data = sum.pass == WindowSum::Pass::data, weights = sum.pass == WindowSum::Pass::weights,
@@ -112,7 +115,7 @@ Fault run(const WindowSum& sum, const Base& desc, MemoryRegion& scratch) {
                                                  {DNNL_ARG_SCRATCHPAD, in(desc.scratchpad_desc(), at.scratch)}};
     if (at.bias != nullptr) arguments.emplace(weights ? DNNL_ARG_DIFF_BIAS : DNNL_ARG_BIAS, in(sum.bias, at.bias));
     dnnl::stream stream(engine);
-    dnnl::primitive(desc.get()).execute(stream, arguments);
+    primitive.execute(stream, arguments);
     stream.wait();
   });
 }
@@ -164,15 +167,21 @@ TrialOperand trial_operand(const memory::desc& desc) {
 }
 
 Base PrimitiveChecks::describe(const dnnl::engine& engine, const WindowSum& sum) const {
-  if (!verdicts_) return cpu::describe(engine, sum);
-  return cpu::describe(engine, sum, [&](const Base& desc) {
-    const WindowSum exact = as_chosen(sum, desc);
-    const std::string key = key_of(exact, desc);
-    const auto fault = verdicts_->find(key);
-    if (!fault || fault->empty()) return true;
-    pass_over(key, fmt::format("oneDNN {}, {}, {}", onednn_version(), desc.impl_info_str(), to_text(exact)), *fault);
-    return false;
-  });
+  Pick not_wrong;
+  if (verdicts_) {
+    not_wrong = [&](const Base& desc) {
+      const WindowSum exact = as_chosen(sum, desc);
+      const std::string key = key_of(exact, desc);
+      const auto fault = verdicts_->find(key);
+      if (!fault || fault->empty()) return true;
+      pass_over(key, fmt::format("oneDNN {}, {}, {}", onednn_version(), desc.impl_info_str(), to_text(exact)), *fault);
+      return false;
+    };
+  }
+  Base described;
+  const std::string fault = library_fault([&] { described = cpu::describe(engine, sum, not_wrong); });
+  if (!fault.empty()) fail(ErrorKind::device, "oneDNN {} {} as it looks for a kernel: {}", onednn_version(), fault, to_text(sum));
+  return described;
 }
 
 Base PrimitiveChecks::first_right(const dnnl::engine& engine, const WindowSum& sum) const {

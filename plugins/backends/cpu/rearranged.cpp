@@ -63,7 +63,7 @@ void RearrangedConvolution::bind_scratch(const Binding& binding) {
   for (Step* step : {&forward_, &data_, &weights_}) step->bind(binding, engine);
 }
 
-void RearrangedConvolution::convolve(const Map& x, const float* bias, bool, const Map& y) {  // a ReLU is the primitive's
+void RearrangedConvolution::convolve(const Map& x, const float* bias, bool relu, const Map& y) {
   to_arranged(x, stride(), forward_x_.map);
   kernel_.load(compile_context_.stream);
   std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, forward_x_.memory},
@@ -73,6 +73,7 @@ void RearrangedConvolution::convolve(const Map& x, const float* bias, bool, cons
   if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, memory(bias_desc(), compile_context_.engine, const_cast<float*>(bias)));
   forward_.primitive.execute(compile_context_.stream, arguments);
   from_arranged(forward_y_.map, 1, y);
+  if (relu) kernels().activate(Activation::relu, y, y);
 }
 
 void RearrangedConvolution::convolve_backward_weights(const Map& x, const Map& dy, float*) {
@@ -102,7 +103,6 @@ WindowSum RearrangedConvolution::sum_of(WindowSum::Pass pass, const memory::desc
   sum.weights = weights;
   sum.destination = y.desc();
   if (pass == WindowSum::Pass::forward) {
-    sum.relu = node_.activation == Activation::relu;
     if (layer().parameters.size() > 1) sum.bias = bias_desc();
   }
   return sum;

@@ -24,7 +24,6 @@ WindowSum Weighted::sum_of(WindowSum::Pass pass, const Desc& source, const Desc&
   all.weights = weights;
   all.destination = destination;
   const bool forward = pass == WindowSum::Pass::forward, by_weights = pass == WindowSum::Pass::weights;
-  all.relu = forward && node_.activation == Activation::relu && !finishes_apart();
   if (has_bias() && ((forward && !finishes_apart()) || (by_weights && trains(1) && !sums_bias_apart()))) {
     all.bias = {{layer().output[0]}, memory::data_type::f32, memory::format_tag::any};
   }
@@ -200,8 +199,8 @@ void Weighted::forward(const Pass&) {
   if (has_bias() && !finishes_apart()) arguments.emplace(DNNL_ARG_BIAS, bias_);
   forward_.step.primitive.execute(stream, arguments);
   forward_.destination.store(stream);
-  if (finishes_apart()) finish();
-  if (node_.activation == Activation::gelu) kernels().activate(Activation::gelu, pre_activation_, output_);
+  if (finishes_apart()) return finish();
+  if (node_.activation != Activation::none) kernels().activate(node_.activation, pre_activation_, output_);
 }
 
 // Adds the bias, and does a ReLU in the same pass: as a normalisation whose mean is 0 and whose variance and epsilon add up to 1,

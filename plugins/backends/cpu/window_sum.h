@@ -18,7 +18,6 @@ struct WindowSum {
   dnnl::prop_kind forward_kind = dnnl::prop_kind::forward_training;
   dnnl::algorithm how = dnnl::algorithm::undef;
   dnnl::memory::dims strides = {}, dilates = {}, before = {}, after = {};  // of windows; dilates as oneDNN counts, from 0
-  bool relu = false;                                                       // of forward, applied as the result is written
   // The pass's operands. One of them is its result; in a backward pass, `destination` is its gradient. oneDNN chooses the layout
   // of those that are "any". A zero bias is none. Those of a product are (rows, inner), (inner, columns) and (rows, columns).
   Desc source = {}, weights = {}, bias = {}, destination = {};
