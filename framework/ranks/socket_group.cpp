@@ -21,9 +21,10 @@ namespace {
 constexpr std::uint32_t kGoodbye = 0xffffffff, kAlive = 0xfffffffe, kLost = 0xfffffffd;  // channels of the group itself
 constexpr std::size_t kLongestDoing = 200;
 constexpr int kSignsInPatience = 6;
-constexpr std::chrono::milliseconds kFirstSigns{50};                // until all know what this process does
-constexpr std::chrono::milliseconds kSign{500};                     // at least as often: others may have less patience
-constexpr std::uint64_t kLongestMessage = std::uint64_t{1} << 36U;  // a stranger's figure must not fill the memory
+constexpr std::chrono::milliseconds kFirstSigns{50};  // until all know what this process does
+constexpr std::chrono::milliseconds kSign{500};       // at least as often: others may have less patience
+constexpr std::uint64_t kLongestMessage = std::uint64_t{1} << 36U;
+constexpr std::size_t kFirstRoom = std::size_t{1} << 20U;  // bytes, for a message of which nothing has come
 
 struct Header {
   std::uint32_t channel = 0;
@@ -49,7 +50,6 @@ bool comes_again(const Error& why) {
 }
 
 bool make_room(std::uint64_t bytes, std::vector<std::byte>& message) {
-  if (bytes > kLongestMessage) return false;
   try {
     message.resize(bytes);
     return true;
@@ -228,10 +228,16 @@ void SocketGroup::listen(Peer& peer) {
         peer.spare.pop_back();
       }
     }
-    if (!make_room(header.bytes, message)) {
+    // Memory grows with what has come, and not with what is announced.
+    bool has_room = header.bytes <= kLongestMessage;
+    for (std::size_t got = 0, until = 0; has_room && got < header.bytes; got = until) {
+      until = std::min<std::size_t>(header.bytes, std::max({message.size(), 2 * got, kFirstRoom}));
+      has_room = message.size() >= until || make_room(until, message);
+      if (has_room && !read(peer, message.data() + got, until - got)) return;
+    }
+    if (!has_room || !make_room(header.bytes, message)) {
       return lose(peer, fmt::format("it announces a message of {} bytes, and there is no room for it", header.bytes));
     }
-    if (!read(peer, message.data(), message.size())) return;
     const std::string_view text(reinterpret_cast<const char*>(message.data()), message.size());
     if (header.channel == kAlive) {
       const Lock lock(mutex_);

@@ -132,7 +132,7 @@ void check_run(const CommandLine& line, const Pipeline& pipeline, const Registry
     warn_of_memory(*prepared);
     gather_warnings(*prepared);
     const std::string report = check_report(*prepared);
-    if (speaks) fmt::print("{}", terminal_text(report));
+    if (speaks) line.json ? print_to_stderr("{}", report) : fmt::print("{}", terminal_text(report));
     require_memory_of(*prepared);
     leave_together(*prepared);
   });
@@ -251,9 +251,15 @@ int run_ranks(CommandLine& line, const RankPlace& launched, const Registry& regi
   const SignalWatch signals(activity, leave);
   std::optional<SocketGroup> group;
   if (place.ranks > 1) {
-    SocketGroup::Setting setting = join_ranks(place, line.ranks, pipeline.run.folder, line.quiet);
-    setting.doing = [&] { return activity.text(); };
-    line.options.group = &group.emplace(std::move(setting));
+    try {
+      SocketGroup::Setting setting = join_ranks(place, line.ranks, pipeline.run.folder, line.quiet);
+      setting.doing = [&] { return activity.text(); };
+      line.options.group = &group.emplace(std::move(setting));
+    } catch (const Error& error) {
+      const int signal = started.end(1);  // the others have nothing to save yet
+      if (signal != 0 && error.kind() == ErrorKind::peer) return 128 + signal;
+      throw;
+    }
   }
   ignore_signals_of_files();
   std::optional<TraceFile> trace;
@@ -265,7 +271,7 @@ int run_ranks(CommandLine& line, const RankPlace& launched, const Registry& regi
     if (group) require_same_command(line, *group);
     return drive(line, pipeline, registry, trial, line.options.is_first(), [&](PreparedRun& prepared) {
       const std::string mistake = line.trace ? trace_mistake(*line.trace, prepared.steps.end) : "";
-      if (!mistake.empty() && place.rank == 0) print_to_stderr("warning: {}\n", mistake);
+      prepared.audience.warn_once(mistake);
     });
   } catch (Error& error) {
     constexpr int kPatience = 4;  // seconds for the others, which were told; one that is frozen does not hear it
