@@ -189,6 +189,18 @@ TEST_F(PrimitiveChecksTest, PassOverAKernelThatCrashesAsItIsMade) {
   }
 }
 
+TEST_F(PrimitiveChecksTest, RefuseCopiesBetweenLayoutsThatAreWrong) {
+  const memory::dims extents = {40, 20, 6, 6};
+  const memory::desc one(extents, Type::f32, memory::format_tag::nchw), other(extents, Type::f32, memory::format_tag::nChw16c);
+  checks().require_right_copies(one, other);
+  for (const Fault& fault : {Fault(spoil_a_block), Fault(write_behind)}) {
+    planted = {DNNL_ARG_TO, "", fault};
+    const Error error = testkit::error_of([&] { checks().require_right_copies(one, other); });
+    EXPECT_EQ(error.kind(), ErrorKind::device);
+    EXPECT_NE(error.message().find(" is wrong on this processor: copy of 40x20x6x6 from f32,"), std::string::npos) << error.what();
+  }
+}
+
 // No false alarm, for every kind of layer and for products of matrices.
 TEST_F(PrimitiveChecksTest, FindTodaysKernelsRight) {
   const PrimitiveChecks all = checks();

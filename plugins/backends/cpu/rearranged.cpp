@@ -28,7 +28,7 @@ void RearrangedConvolution::plan_forward(Planner& planner) {
   const PrimitiveDesc chosen = choose_forward(planner);
   forward_x_.plan(planner, arrangement_.x);
   forward_y_.plan(planner, arrangement_.y);
-  kernel_.plan(planner, computed_weights(), chosen.query_md(dnnl::query::weights_md));
+  kernel_.plan(planner, compile_context_.checks, computed_weights(), chosen.query_md(dnnl::query::weights_md));
   forward_.plan(planner, chosen);
 }
 
@@ -38,7 +38,7 @@ void RearrangedConvolution::plan_weights(Planner& planner) {
       compile_context_.engine, sum_of(WindowSum::Pass::weights, in_any_layout(canonical_weights())));
   backward_x_.plan(planner, arrangement_.x);
   backward_dy_.plan(planner, arrangement_.y);
-  d_kernel_.plan(planner, compile_context_.parameters.layouts().held(layer().parameters[0]),
+  d_kernel_.plan(planner, compile_context_.checks, compile_context_.parameters.layouts().held(layer().parameters[0]),
                  chosen.query_md(dnnl::query::diff_weights_md));
   weights_.plan(planner, chosen);
 }
@@ -49,7 +49,7 @@ void RearrangedConvolution::plan_data(Planner& planner) {
       compile_context_.engine, sum_of(WindowSum::Pass::data, in_any_layout(computed_weights())));
   if (!trains(0)) backward_dy_.plan(planner, arrangement_.y);
   backward_dx_.plan(planner, arrangement_.x);
-  data_kernel_.plan(planner, computed_weights(), chosen.query_md(dnnl::query::weights_md));
+  data_kernel_.plan(planner, compile_context_.checks, computed_weights(), chosen.query_md(dnnl::query::weights_md));
   data_.plan(planner, chosen);
 }
 

@@ -92,9 +92,10 @@ void Weighted::choose_forward(Planner& planner, const Value& output) {
     planner.use_at(from.tensor, 0);
   }
   if (!computes_forward()) return;
-  forward_.source.plan(planner, free_input ? compile_context_.input_desc : held_source, chosen.query_md(dnnl::query::src_md));
-  forward_.destination.plan(planner, destination, chosen.query_md(dnnl::query::dst_md));
-  forward_.weights.plan(planner, compile_context_.parameters.layouts().computed(parameter),
+  forward_.source.plan(planner, compile_context_.checks, free_input ? compile_context_.input_desc : held_source,
+                       chosen.query_md(dnnl::query::src_md));
+  forward_.destination.plan(planner, compile_context_.checks, destination, chosen.query_md(dnnl::query::dst_md));
+  forward_.weights.plan(planner, compile_context_.checks, compile_context_.parameters.layouts().computed(parameter),
                         chosen.query_md(dnnl::query::weights_md));
   forward_.step.plan(planner, chosen);
 }
@@ -134,9 +135,9 @@ void Weighted::plan_data(Planner& planner) {
   const WindowSum sum = sum_of(WindowSum::Pass::data, source, in_any_layout(held_weights), d_destination);
   const PrimitiveDesc chosen = first_right(sum, {as_it_lies, in_any, in_float32});
   contribution_ = planner.contribute(input());
-  data_.source.plan(planner, source, chosen.query_md(dnnl::query::diff_src_md));
-  data_.destination.plan(planner, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md));
-  data_.weights.plan(planner, held_weights, chosen.query_md(dnnl::query::weights_md));
+  data_.source.plan(planner, compile_context_.checks, source, chosen.query_md(dnnl::query::diff_src_md));
+  data_.destination.plan(planner, compile_context_.checks, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md));
+  data_.weights.plan(planner, compile_context_.checks, held_weights, chosen.query_md(dnnl::query::weights_md));
   data_.step.plan(planner, chosen);
 }
 
@@ -148,9 +149,9 @@ void Weighted::plan_weights(Planner& planner) {
   const Desc d_destination = computed_destination(planner);
   const WindowSum sum = sum_of(WindowSum::Pass::weights, source, in_any_layout(canonical_weights()), d_destination);
   const PrimitiveDesc chosen = first_right(sum, {as_it_lies, in_any, in_float32});
-  weights_.source.plan(planner, source, chosen.query_md(dnnl::query::src_md));
-  weights_.destination.plan(planner, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md));
-  weights_.weights.plan(planner, compile_context_.parameters.layouts().held(layer().parameters[0]),
+  weights_.source.plan(planner, compile_context_.checks, source, chosen.query_md(dnnl::query::src_md));
+  weights_.destination.plan(planner, compile_context_.checks, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md));
+  weights_.weights.plan(planner, compile_context_.checks, compile_context_.parameters.layouts().held(layer().parameters[0]),
                         chosen.query_md(dnnl::query::diff_weights_md));
   weights_.step.plan(planner, chosen);
 }

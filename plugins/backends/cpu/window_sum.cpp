@@ -88,21 +88,6 @@ Base describe_linear(const dnnl::engine& engine, const WindowSum& s, const Pick&
       describe_backward<dnnl::inner_product_backward_weights>(engine, forward, s.source, s.weights, s.bias, s.destination), pick);
 }
 
-// Equal layouts have equal texts.
-std::string layout_text(const memory::desc& desc) {
-  if (desc.is_zero()) return "none";
-  const Strides strides = strides_of(desc);
-  std::string text =
-      fmt::format("{},{}", type_of(desc) == memory::data_type::bf16 ? "bf16" : "f32", fmt::join(strides.strides, ","));
-  if (!strides.blocked) return text;
-  for (const auto& axis : offsets_of(desc)) {  // where the first elements of each axis lie says how blocks lie in each other
-    std::uint64_t sum = 0;                     // which may begin again at 0
-    for (std::size_t i = 1; i < std::min<std::size_t>(axis.size(), 65); ++i) sum = 31 * sum + static_cast<std::uint64_t>(axis[i]);
-    text += fmt::format("/{}", sum);
-  }
-  return text;
-}
-
 }  // namespace
 
 Base describe(const dnnl::engine& engine, const WindowSum& sum, const Pick& pick) {
@@ -148,6 +133,20 @@ std::string to_text(const WindowSum& sum) {
   for (memory::dim& dilation : dilations) ++dilation;  // as the field counts it
   return text + fmt::format(", stride {}, dilation {}, padding {} and {}", fmt::join(sum.strides, "x"), fmt::join(dilations, "x"),
                             fmt::join(sum.before, "x"), fmt::join(sum.after, "x"));
+}
+
+std::string layout_text(const memory::desc& desc) {
+  if (desc.is_zero()) return "none";
+  const Strides strides = strides_of(desc);
+  std::string text =
+      fmt::format("{},{}", type_of(desc) == memory::data_type::bf16 ? "bf16" : "f32", fmt::join(strides.strides, ","));
+  if (!strides.blocked) return text;
+  for (const auto& axis : offsets_of(desc)) {  // where the first elements of each axis lie says how blocks lie in each other
+    std::uint64_t sum = 0;                     // which may begin again at 0
+    for (std::size_t i = 1; i < std::min<std::size_t>(axis.size(), 65); ++i) sum = 31 * sum + static_cast<std::uint64_t>(axis[i]);
+    text += fmt::format("/{}", sum);
+  }
+  return text;
 }
 
 std::string key_of(const WindowSum& sum) {

@@ -34,7 +34,8 @@ WindowSum as_chosen(WindowSum sum, const dnnl::primitive_desc_base& chosen);
 // ... and for fewer samples, which lie as the first ones do. REQUIRES: no layout is "any".
 WindowSum of_first(WindowSum sum, dnnl::memory::dim samples);
 
-std::string to_text(const WindowSum& sum);  // for messages: layer, pass, type and extents
+std::string layout_text(const dnnl::memory::desc& desc);  // type and layout, in a line; equal layouts have equal texts
+std::string to_text(const WindowSum& sum);                // for messages: layer, pass, type and extents
 // All that an implementation may depend on, in a line. REQUIRES: no layout is "any".
 std::string key_of(const WindowSum& sum);
 
