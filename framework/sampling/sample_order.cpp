@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <string_view>
 
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
@@ -50,14 +51,16 @@ void SampleOrder::materialise() {
 
 void SampleOrder::choose_classes(const Source& source) {
   labels_.assign(classes_.size(), -1);
+  std::map<std::string_view, std::size_t> places;
+  for (std::size_t i = 0; i < classes_.size(); ++i) places.emplace(classes_[i], i);
   for (std::size_t label = 0; label < sampling_.only.size(); ++label) {
     const std::string& name = sampling_.only[label];
-    const auto at = std::find(classes_.begin(), classes_.end(), name);
-    if (at == classes_.end()) {
+    const auto at = places.find(name);
+    if (at == places.end()) {
       const auto near = nearest_name(name, classes_);
       fail(ErrorKind::usage, "only: there is no class '{}'{}", name, near ? fmt::format("; nearest is '{}'", *near) : "");
     }
-    std::int32_t& mapped = labels_[static_cast<std::size_t>(at - classes_.begin())];
+    std::int32_t& mapped = labels_[at->second];
     if (mapped >= 0) fail(ErrorKind::usage, "only: class '{}' is listed twice", name);
     mapped = static_cast<std::int32_t>(label);
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "millrace/error.h"
 #include "millrace/plugin.h"
@@ -51,8 +52,9 @@ TableFormat::Kind kind_of(const std::string& format, const std::string& path) {
 
 // "": no column is listed twice.
 std::string listed_twice(const std::vector<std::string>& columns) {
-  for (auto each = columns.begin(); each != columns.end(); ++each) {
-    if (std::find(columns.begin(), each, *each) != each) return *each;
+  std::set<std::string> listed;
+  for (const std::string& each : columns) {
+    if (!listed.insert(each).second) return each;
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -209,7 +210,9 @@ void ReadTar::open() {
   warn_of_shards(left_out);
   if (!labels_) return;
   name_classes();
-  for (Indexed& indexed : shards_) map_labels(indexed);
+  std::map<std::string, std::int32_t> labels;  // of very many classes in very many shards
+  for (std::size_t i = 0; i < classes_.size(); ++i) labels.emplace(classes_[i], static_cast<std::int32_t>(i));
+  for (Indexed& indexed : shards_) map_labels(indexed, labels);
   if (run_ != nullptr && given && !labelled_ && target_.kind != TargetSpec::Kind::classes)
     run_->warn(
         fmt::format("`classes` are given, and no sample in the {} shards from '{}' on has a label: .cls members name classes",
@@ -359,7 +362,7 @@ void ReadTar::name_classes() {
   for (std::int32_t label = 0; label <= largest; ++label) classes_.push_back(std::to_string(label));
 }
 
-void ReadTar::map_labels(Indexed& indexed) const {
+void ReadTar::map_labels(Indexed& indexed, const std::map<std::string, std::int32_t>& labels) const {
   const auto refuse = [&](const std::string& what) {
     fail(ErrorKind::data, "shard '{}' has samples with the label {}, and the {} classes are {}{}", indexed.shard.url, what,
          classes_.size(),
@@ -370,9 +373,9 @@ void ReadTar::map_labels(Indexed& indexed) const {
   if (indexed.index.largest_label() >= static_cast<std::int64_t>(classes_.size()))
     refuse(std::to_string(indexed.index.largest_label()));
   for (const std::string& name : indexed.index.class_names()) {
-    const auto found = std::find(classes_.begin(), classes_.end(), utf8_text(name));
-    if (found == classes_.end()) refuse("'" + line_text(name) + "'");
-    indexed.labels.push_back(static_cast<std::int32_t>(found - classes_.begin()));
+    const auto found = labels.find(utf8_text(name));
+    if (found == labels.end()) refuse("'" + line_text(name) + "'");
+    indexed.labels.push_back(found->second);
   }
 }
 

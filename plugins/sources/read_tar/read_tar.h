@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -94,7 +95,7 @@ class ReadTar : public Source, public KnowsFileSizes {
   std::string advice_on_dots() const;
   void read_indices(std::vector<Shard> shards);
   void name_classes();
-  void map_labels(Indexed& indexed) const;
+  void map_labels(Indexed& indexed, const std::map<std::string, std::int32_t>& labels) const;
   const Indexed& at(std::uint64_t& index) const;  // the shard; `index` becomes the place in it
   std::int32_t label_of(const Indexed& indexed, std::size_t at) const;
 
