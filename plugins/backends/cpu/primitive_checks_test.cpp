@@ -27,8 +27,8 @@ struct Planted {
   int argument = 0;            // DNNL_ARG_DIFF_WEIGHTS
   std::string implementation;  // empty: any
   Fault fault;
-  int executed = 0;     // primitives with this result
-  std::string crashes;  // an implementation, as it is made
+  int executed = 0;          // primitives with this result
+  std::string crashes = {};  // an implementation, as it is made
 };
 Planted planted;
 
@@ -197,7 +197,8 @@ TEST_F(PrimitiveChecksTest, RefuseCopiesBetweenLayoutsThatAreWrong) {
     planted = {DNNL_ARG_TO, "", fault};
     const Error error = testkit::error_of([&] { checks().require_right_copies(one, other); });
     EXPECT_EQ(error.kind(), ErrorKind::device);
-    EXPECT_NE(error.message().find(" is wrong on this processor: copy of 40x20x6x6 from f32,"), std::string::npos) << error.what();
+    EXPECT_NE(error.message().find(" is wrong on this processor: copy of 40x20x6x6 from f32,"), std::string::npos)
+        << error.what();
   }
 }
 

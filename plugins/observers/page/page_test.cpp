@@ -253,7 +253,9 @@ TEST_F(Page, ConnectionsThatAreSlowKeepNobodyOut) {
   for (int i = 0; i < 400; ++i) {
     slow.push_back(std::make_unique<Connection>(port_, 4096));
     slow.back()->send(i % 2 == 0 ? "GET / HTTP/1.1\r\nHost: localhost\r\nX: " : header("GET /", "\r\n"));
-    if (i % 50 == 0) EXPECT_EQ(status(header("GET /state", "Connection: close\r\n\r\n")), 200) << i;
+    if (i % 50 == 0) {
+      EXPECT_EQ(status(header("GET /state", "Connection: close\r\n\r\n")), 200) << i;
+    }
   }
   EXPECT_EQ(status(header("GET /state", "Connection: close\r\n\r\n")), 200);
 }
