@@ -102,6 +102,10 @@ RunResult Run::train() {
   if (!folder.empty()) keep_pipeline(run_.resolved(), from != nullptr, log);
   run_.open_graphs();
   warn_of_memory(run_);
+  if (weights_ && run_.main().trains() && !folder.empty() && run_.options.is_first()) {
+    run_.options.doing("looking at some training images");
+    run_.images = summary_of_files(run_.main(), static_cast<unsigned>(run_.data_threads()));
+  }
   make_barriers();
   watch_gates();
   start_replicas(run_);
