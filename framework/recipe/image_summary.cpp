@@ -108,6 +108,12 @@ void ImageSummary::add(const ImageSummary& other) {
   looked_at += other.looked_at;
 }
 
+std::string ImageSummary::text() const {
+  std::string text;
+  for (const Measure& measure : kMeasures) text += fmt::format("{} {}, ", measure.name, text_of(this->*measure.extent));
+  return text + fmt::format("channels {}, bits {}", fmt::join(channels, " and "), fmt::join(bits, " and "));
+}
+
 std::vector<std::string> ImageSummary::differences(const ImageFacts& facts) const {
   std::vector<std::string> found;
   if (!channels.contains(facts.channels))

@@ -38,8 +38,9 @@ struct ImageSummary {
 
   void add(const ImageFacts& facts);
   void add(const ImageSummary& other);
-  // In what an image is unlike those of the summary: "channels: it has 3, and those of the training 1". Empty: it is like them.
-  // Sizes and levels may lie somewhat outside, by how far those of the training lie apart.
+  std::string text() const;  // "height 480, width 640, ..., channels 1, bits 8"
+  // In what an image is unlike those of the summary: "channels (3, in training 1)". Empty: it is like them. Sizes and levels may
+  // lie somewhat outside, by how far those of the training lie apart.
   std::vector<std::string> differences(const ImageFacts& facts) const;
 };
 

@@ -180,24 +180,21 @@ void say_of_bad_images(const ImageCount& images, const std::string& ledger) {
                   images.bad() == 1 ? "it" : "them");
 }
 
-// Which images are unlike those of the training; "": none, or the weights do not say what those were like.
-std::string unlike_training(const PreparedRun& prepared, bool all) {
-  constexpr std::uint64_t kMostLookedAt = 1000;  // where they are only warned of
-  const auto summary = image_summary_from(prepared.weights.metadata);
-  if (!summary) return {};
-  prepared.options.doing("comparing the images with those of the training");
-  return unlike_images(*summary, prepared.main(), all ? std::numeric_limits<std::uint64_t>::max() : kMostLookedAt,
-                       static_cast<unsigned>(prepared.data_threads()));
-}
-
 // --strict: all images of all pipelines are looked at before anything is written.
 void require_like_training(CommandLine& line, const std::vector<std::string>& files, const Registry& registry) {
   RunOptions options = line.options;
   options.only_check = true;
+  options.hooks.observer = nullptr;
   for (const std::string& file : files) {
     line.file = file;
-    const Pipeline pipeline = load(line, registry, nullptr);
-    const std::string text = unlike_training(*prepare(pipeline, registry, options), true);
+    Pipeline pipeline = load(line, registry, nullptr);
+    pipeline.observers.clear();  // the run itself warns
+    const std::unique_ptr<PreparedRun> prepared = prepare(pipeline, registry, options);
+    const auto images = image_summary_from(prepared->weights.metadata);
+    if (!images) continue;
+    options.doing("comparing all images with those of the training");
+    const std::string text = unlike_images(*images, prepared->main(), std::numeric_limits<std::uint64_t>::max(),
+                                           static_cast<unsigned>(prepared->data_threads()));
     if (!text.empty()) fail(ErrorKind::data, "--strict: {}. Nothing was predicted", text);
   }
 }
@@ -221,7 +218,6 @@ int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made
     code = drive(line, pipeline, registry, nullptr, true, [&](PreparedRun& prepared) {
       // What is wrong with stages that write is said before anything is kept.
       if (pipeline.run.folder.empty()) prepared.open_graphs();
-      if (!line.strict) prepared.audience.warn_once(unlike_training(prepared, false));
       if (file == files.front()) remove_old_prediction(line.out, made);
       made.keep();
     });

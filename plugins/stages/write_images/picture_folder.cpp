@@ -16,6 +16,8 @@
 namespace millrace {
 namespace {
 
+constexpr std::size_t kLongestName = 255 - 12;  // of Linux's file systems, with what OutputFile adds while it writes
+
 std::string_view last_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }  // none: rfind() + 1 is 0
 
 // Without its extension.
@@ -38,7 +40,14 @@ std::string inside(const std::string& path) {
 void PictureFolder::check_names(const NamesFilesAfterSamples::NextSample& next) const {
   Names taken;
   Predictions::Sample sample;
-  while (next(sample)) file_of(sample, taken);
+  while (next(sample)) {
+    const std::size_t bytes = last_of(file_of(sample, taken)).size();
+    if (bytes <= kLongestName) continue;
+    std::string place;
+    sample.append_place(place);
+    fail(ErrorKind::usage, "the picture of '{}' would have a name of {} bytes, and files may have {}: give the image a shorter one",
+         place, bytes, kLongestName);
+  }
 }
 
 void PictureFolder::open(const DataContext& context) {

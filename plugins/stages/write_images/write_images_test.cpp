@@ -72,9 +72,8 @@ TEST_F(WriteImagesTest, NamesTheSecondSampleOfOneName) {
 }
 
 TEST_F(WriteImagesTest, TwoSamplesOfOneNameAreFoundBeforeTheRun) {
-  const auto check = [&](const char* names) {
+  const auto check = [&](const char* names, std::vector<std::string> urls = {"a/0.jpg", "a/1.jpg", "b/0.jpg"}) {
     const auto harness = made<WriteImages>({{"names", Value(names)}});
-    std::vector<std::string> urls = {"a/0.jpg", "a/1.jpg", "b/0.jpg"};
     std::size_t at = 0;
     const auto next = [&](Predictions::Sample& sample) {
       if (at == urls.size()) return false;
@@ -86,6 +85,8 @@ TEST_F(WriteImagesTest, TwoSamplesOfOneNameAreFoundBeforeTheRun) {
   };
   check("number");
   check("path");
+  check("stem", {std::string(230, 'x') + ".jpg"});
+  EXPECT_THROW(check("stem", {std::string(245, 'x') + ".jpg"}), Error) << "a longer name than files may have";
   try {
     check("stem");
     FAIL() << "nothing was thrown";
