@@ -125,6 +125,15 @@ TEST(Memory, IsPlannedBeforeAnImageIsDecoded) {
   EXPECT_LT(check.peak_kib, 1 << 20);
 }
 
+TEST(Memory, OfPipelineDataIsKnownBeforeAnImageIsDecoded) {
+  const Outcome statistics = run_command({tool("pipeline-data"), "statistics", pipeline("quickstart.toml"), "--threads", "64", "--set",
+                                          "data.path=" + shapes(), "--set", "train.decode_image.size=[60000,60000]", "--set",
+                                          "train.decode_image.fit=exact"});
+  EXPECT_EQ(statistics.code, 2) << statistics.err;
+  EXPECT_NE(statistics.err.find("on 64 threads, and there are "), std::string::npos) << statistics.err;
+  EXPECT_LT(statistics.peak_kib, 1 << 20);
+}
+
 // Images that are decoded whole, as large as their files have them, are not counted, and named.
 TEST(Memory, SaysThatSizesOfFilesAreNotKnown) {
   const TemporaryFolder folder;
