@@ -247,6 +247,7 @@ void PreparedRun::open_graphs() {
 std::map<std::string, std::string> weights_metadata(const PreparedRun& run) {
   std::map<std::string, std::string> metadata = plans_of(run.replicas.here(), run.replicas.devices().devices);
   metadata.merge(metadata_of(run.main().data().classes));
+  if (run.images) metadata.merge(metadata_of(*run.images));
   if (!run.recipe) return metadata;
   InferenceRecipe recipe = *run.recipe;  // with what the file left to the run
   recipe.precision = to_string(run.replicas.precision());

@@ -23,6 +23,7 @@
 #include "prepare/replica_set.h"
 #include "prepare/run_options.h"
 #include "prepare/step_range.h"
+#include "recipe/image_summary.h"
 #include "recipe/inference_recipe.h"
 #include "stages/build.h"
 #include "weight_files/replica_view.h"
@@ -46,6 +47,7 @@ struct PreparedRun {
   ReplicaSet replicas;
   Builds builds;
   std::optional<InferenceRecipe> recipe;  // of this run, for the weights that it saves; precision and batch as written
+  std::optional<ImageSummary> images;     // of a training, for the same weights; set when the run begins
   std::string network_text;               // the network's file with what it extends; of a run with checkpoints
   std::vector<double> median_weights;     // GraphBuild::set_median_weights()
   std::string batch_choice;               // where the file leaves the size of batches to the run: a line that says it, and why
@@ -80,8 +82,8 @@ struct PreparedRun {
 };
 
 // In an order in which mistakes are found before anything expensive is done. Sources are opened (they list their samples). No
-// sample is read but a few label images (stages/label_values.h), a few files of equal size (stages/same_files.h), and all where a
-// loss asks for numbers that depend on the data (stages/median_weights.h). `pipeline` and `registry` outlive what is returned.
+// sample is read but a few images (stages/label_values.h, stages/seen_images.h), once the memory plan is known, a few files of
+// equal size (stages/same_files.h), and all where a loss asks for numbers that depend on the data (stages/median_weights.h). `pipeline` and `registry` outlive what is returned.
 // Throws Error.
 std::unique_ptr<PreparedRun> prepare(const Pipeline& pipeline, const Registry& registry, RunOptions options);
 

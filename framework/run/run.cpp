@@ -39,6 +39,18 @@ fs::path make_folder_of(const PreparedRun& run) {
   return folder;
 }
 
+// What the files of a training are like is for its weights; in other graphs it is compared with what the weights say.
+void look_at_images(PreparedRun& run) {
+  constexpr std::uint64_t kMostCompared = 1000;
+  const auto threads = static_cast<unsigned>(run.data_threads());
+  run.options.doing("looking at some images");
+  if (run.main().trains()) {
+    if (!run.pipeline.run.folder.empty()) run.images = summary_of_files(run.main(), threads);
+  } else if (const auto images = image_summary_from(run.weights.metadata)) {
+    run.audience.warn_once(unlike_images(*images, run.main(), kMostCompared, threads));
+  }
+}
+
 }  // namespace
 
 Run::~Run() {
@@ -102,6 +114,7 @@ RunResult Run::train() {
   if (!folder.empty()) keep_pipeline(run_.resolved(), from != nullptr, log);
   run_.open_graphs();
   warn_of_memory(run_);
+  if (weights_ && run_.options.is_first() && !run_.options.only_main) look_at_images(run_);
   make_barriers();
   watch_gates();
   start_replicas(run_);

@@ -48,6 +48,8 @@ void expect_every_verb_works(const TemporaryFolder& folder, const std::string& f
   EXPECT_NE(count.out.find("in all                                    6"), std::string::npos) << count.out << count.err;
   const Outcome statistics = data({"statistics", file});
   EXPECT_NE(statistics.out.find("height     40 to 45\nwidth      15 to 50\n"), std::string::npos) << statistics.err;
+  EXPECT_NE(statistics.out.find("format     PNG: 6\nsize       40 x 50: 1, 41 x 43: 1,"), std::string::npos) << statistics.out;
+  EXPECT_NE(statistics.out.find("channels   3: 6\nbits       8: 6\nturned     1: 6"), std::string::npos) << statistics.out;
   const Outcome check = data({"check", file});
   EXPECT_EQ(check.code, 0) << check.err;
   const Outcome show = data({"show", file, "--out", folder / "sheet.png"});

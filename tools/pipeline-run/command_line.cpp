@@ -51,6 +51,10 @@ Arguments& add_what_runs(Arguments& arguments, CommandLine& line, Words& words) 
               "with --predict: figures too, against labels or numbers of the images (path, column, shards), or a folder of label "
               "images or of pictures to be made",
               line.labels)
+      .flag("--strict",
+            "with --predict: nothing is predicted where an image is unlike those of the training, in size, channels, bits or levels; "
+            "exit code 3",
+            line.strict)
       .option("--from", "E[:S]",
               "start at epoch E, or at its step S (both from 1); weights come from --weights, momentum starts at 0", words.from);
 }
@@ -154,7 +158,7 @@ void drop_named_twice(std::vector<std::string>& arguments, const std::string& ta
 // `whole`: no option asks for a part of a run, or for several processes.
 void check_prediction(const CommandLine& line, const std::vector<std::string>& files, bool whole) {
   if (line.predict.empty()) {
-    fail(ErrorKind::usage, "{} belongs to --predict IMAGES", line.out.empty() ? "--labels" : "--out");
+    fail(ErrorKind::usage, "{} belongs to --predict IMAGES", !line.out.empty() ? "--out" : line.strict ? "--strict" : "--labels");
   }
   for (const std::string& file : files) {
     if (!file.ends_with(".toml")) continue;
@@ -252,7 +256,7 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
   line.processes = static_cast<int>(integer("--processes", words.processes, 1, 64));
   const bool whole = line.options.graph.empty() && words.from.empty() && !words.resume && line.processes == 1;
   if (!words.predict.empty()) line.predict.push_back(words.predict);
-  if (!line.predict.empty() || !line.out.empty() || !line.labels.empty()) {
+  if (!line.predict.empty() || !line.out.empty() || !line.labels.empty() || line.strict) {
     check_prediction(line, files, whole);
     line.predict.insert(line.predict.end(), files.begin(), files.end());
   } else if (files.size() == 1) {

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -179,6 +180,25 @@ void say_of_bad_images(const ImageCount& images, const std::string& ledger) {
                   images.bad() == 1 ? "it" : "them");
 }
 
+// --strict: all images of all pipelines are looked at before anything is written.
+void require_like_training(CommandLine& line, const std::vector<std::string>& files, const Registry& registry) {
+  RunOptions options = line.options;
+  options.only_check = true;
+  options.hooks.observer = nullptr;
+  for (const std::string& file : files) {
+    line.file = file;
+    Pipeline pipeline = load(line, registry, nullptr);
+    pipeline.observers.clear();  // the run itself warns
+    const std::unique_ptr<PreparedRun> prepared = prepare(pipeline, registry, options);
+    const auto images = image_summary_from(prepared->weights.metadata);
+    if (!images) continue;
+    options.doing("comparing all images with those of the training");
+    const std::string text = unlike_images(*images, prepared->main(), std::numeric_limits<std::uint64_t>::max(),
+                                           static_cast<unsigned>(prepared->data_threads()));
+    if (!text.empty()) fail(ErrorKind::data, "--strict: {}. Nothing was predicted", text);
+  }
+}
+
 // The exit code. `made` are files that say what is run.
 int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made) {
   const std::vector<std::string> files = write_prediction(
@@ -188,6 +208,7 @@ int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made
   line.options.keeps_to_memory = true;
   const auto images = std::make_shared<ImageCount>();
   line.options.hooks.observer = images;
+  if (line.strict) require_like_training(line, files, registry);
   int code = 0, worst = 0;
   std::size_t number = 0;
   for (const std::string& file : files) {

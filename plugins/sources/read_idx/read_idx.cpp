@@ -143,8 +143,13 @@ std::uint64_t ReadIdx::hash_of_first_bytes(std::uint64_t bytes) const {
   return hash_bytes(first.data(), first.size());
 }
 
+bool ReadIdx::place(std::uint64_t /*index*/, SampleOrigin& origin) const {
+  origin.url.assign(images_);
+  return true;
+}
+
 void ReadIdx::read(Sample& sample) {
-  sample.url.assign(images_);
+  place(sample.key.index, sample);
   sample.offset = header_bytes_ + sample.key.index * shape_.bytes();
   sample.label = labels_[sample.key.index];
   storage_.read(images_, sample.offset, shape_.bytes(), sample.encoded.resize(shape_.bytes()));

@@ -47,6 +47,7 @@ class ReadIdx : public Source {
   std::int32_t label(std::uint64_t index) const override { return labels_[index]; }
   std::size_t largest_encoded() const override { return shape_.bytes(); }
   std::uint64_t fingerprint() const override { return fingerprint_; }
+  bool place(std::uint64_t index, SampleOrigin& origin) const override;
   void read(Sample& sample) override;
   std::size_t memory_bound() const override { return labels_.capacity(); }
 

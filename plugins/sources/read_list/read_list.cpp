@@ -233,13 +233,18 @@ std::uint64_t ReadList::listing_hash() const {
   return combine(combine(list_.paths.hash(), numbers), Source::listing_hash());
 }
 
+bool ReadList::place(std::uint64_t index, SampleOrigin& origin) const {
+  resolve(list_, root_, index, origin.url);
+  return true;
+}
+
 void ReadList::read(Sample& sample) {
   const std::uint64_t index = sample.key.index;
   sample.label = label(index);
   const std::size_t width = numbers();
   const std::uint64_t begin = columns_.join ? list_.rows[index] : index, end = columns_.join ? list_.rows[index + 1] : index + 1;
   sample.numbers.assign(list_.numbers.data() + begin * width, list_.numbers.data() + end * width);
-  resolve(list_, root_, index, sample.url);
+  place(index, sample);
   read_sample_file(storage_of(*registry_, sample.url), sample.url, sample.encoded);
 }
 

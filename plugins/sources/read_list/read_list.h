@@ -69,6 +69,7 @@ class ReadList : public Source, public KnowsFileSizes {
   bool is_missing(std::uint64_t index) const override { return std::ranges::binary_search(measure_.missing, index); }
   std::uint64_t fingerprint() const override { return measure_.fingerprint; }
   std::uint64_t listing_hash() const override;
+  bool place(std::uint64_t index, SampleOrigin& origin) const override;
   void read(Sample& sample) override;
   std::size_t memory_bound() const override { return list_.memory() + measure_.memory(); }
 

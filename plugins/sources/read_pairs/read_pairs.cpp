@@ -253,10 +253,15 @@ std::uint64_t ReadPairs::fingerprint() const {
 
 std::uint64_t ReadPairs::listing_hash() const { return combine(pairs_.images.hash(), pairs_.targets.hash()); }
 
+bool ReadPairs::place(std::uint64_t index, SampleOrigin& origin) const {
+  origin.url.assign(image_root_);
+  pairs_.images.append(index, origin.url);
+  return true;
+}
+
 void ReadPairs::read(Sample& sample) {
   const std::uint64_t index = sample.key.index;
-  sample.url.assign(image_root_);
-  pairs_.images.append(index, sample.url);
+  place(index, sample);
   read_sample_file(images_.storage, sample.url, sample.encoded);
   if (!targets_) {
     std::memcpy(sample.encoded_target.resize(sample.encoded.size()), sample.encoded.data(), sample.encoded.size());

@@ -416,29 +416,35 @@ std::uint64_t ReadTar::listing_hash() const {
   return hash;
 }
 
+bool ReadTar::place(std::uint64_t index, SampleOrigin& origin) const {
+  const Indexed& indexed = at(index);
+  origin.url.assign(indexed.shard.url);
+  origin.member.assign(indexed.index.name(index));
+  return true;
+}
+
 void ReadTar::read(Sample& sample) {
-  std::uint64_t place = sample.key.index;
-  const Indexed& indexed = at(place);
+  place(sample.key.index, sample);
+  std::uint64_t within = sample.key.index;
+  const Indexed& indexed = at(within);
   const TarIndex& index = indexed.index;
-  const TarIndex::Member image = index.image(place);
-  sample.url.assign(indexed.shard.url);
-  sample.member.assign(index.name(place));
+  const TarIndex::Member image = index.image(within);
   sample.offset = image.offset;
-  sample.label = label_of(indexed, place);
+  sample.label = label_of(indexed, within);
   if (image.offset == 0) fail(ErrorKind::content, "the sample has no image: no member that ends in .jpg, .jpeg or .png");
   if (image.bytes == 0) fail(ErrorKind::content, "the image is empty");
   if (labelled_ && sample.label < 0) {
     const std::string where = settings_.label.empty() ? ".cls" : "'" + settings_.label + "' of its .json";
     fail(ErrorKind::content, "the sample has no label: {}",
-         index.label(place) == TarIndex::kUnreadable ? (settings_.label.empty() ? "its " : "") + where + " is none"
+         index.label(within) == TarIndex::kUnreadable ? (settings_.label.empty() ? "its " : "") + where + " is none"
                                                      : "no " + where);
   }
-  const TarIndex::Member target = index.target(place);
+  const TarIndex::Member target = index.target(within);
   if (!settings_.target.empty() && target.bytes == 0) {
     fail(ErrorKind::content, "the sample has no target: no member that ends in .{}.png, or one without content",
          settings_.target);
   }
-  if (index.numbers() > 0) index.numbers(place, sample.numbers);
+  if (index.numbers() > 0) index.numbers(within, sample.numbers);
   read_member(indexed.shard, image, sample.encoded);
   if (target.bytes > 0) read_member(indexed.shard, target, sample.encoded_target);
   indexed.watch->look(*indexed.shard.storage, indexed.shard.url, [&] { return is_index_of(index, indexed.shard, settings_); });

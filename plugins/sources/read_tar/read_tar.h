@@ -75,6 +75,7 @@ class ReadTar : public Source, public KnowsFileSizes {
   std::uint32_t numbers() const override { return shards_.empty() ? 0 : shards_.front().index.numbers(); }
   std::uint64_t fingerprint() const override { return fingerprint_; }
   std::uint64_t listing_hash() const override;
+  bool place(std::uint64_t index, SampleOrigin& origin) const override;
   void read(Sample& sample) override;
   std::size_t memory_bound() const override { return memory_; }
 

@@ -43,6 +43,23 @@ TEST_F(DecodeImageTest, OneChannelIsTheLuminance) {
   EXPECT_LT(distance(decode(encode({.kind = Kind::grey}), params), gradient(16, 16, 1)), 2);
 }
 
+TEST_F(DecodeImageTest, KnowsWhatAnImageIsAsAFile) {
+  const auto facts = [&](const Bytes& bytes) {
+    decode(bytes);
+    return DecodeImage({}, context_).facts(sample_);
+  };
+  const ImageFacts grey = facts(encode({.kind = Kind::grey, .height = 37, .width = 53}));
+  EXPECT_EQ(grey.format, "JPEG");
+  EXPECT_EQ(grey.height, 37);
+  EXPECT_EQ(grey.width, 53);
+  EXPECT_EQ(grey.channels, 1);
+  EXPECT_EQ(grey.bits, 8);
+  EXPECT_EQ(facts(encode({})).channels, 3);
+  EXPECT_GT(grey.mean, grey.least);
+  EXPECT_LT(grey.mean, grey.most);
+  EXPECT_GT(grey.deviation, 0);
+}
+
 TEST_F(DecodeImageTest, InksBecomeLightWithAndWithoutAdobesInversion) {
   // Half of the cyan ink and a quarter of the black: red is (1 - 1/2) (1 - 1/4) of 255, green and blue 3/4.
   const Bytes ink = {128, 0, 0, 64};

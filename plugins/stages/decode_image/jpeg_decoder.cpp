@@ -349,6 +349,8 @@ JpegDecoder::JpegDecoder() : state_(std::make_unique<State>()) { state_->install
 
 JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&state_->info); }
 
+int JpegDecoder::stored_channels() const { return state_->info.num_components; }
+
 ImageShape JpegDecoder::read_header(std::span<const std::uint8_t> bytes, int channels, const DecodeLimits& limits) {
   State& state = *state_;
   const jpeg_decompress_struct& info = state.info;

@@ -32,6 +32,8 @@ class JpegDecoder {
   // `channels`: 3 (R, G, B) or 1 (luminance). `bytes` must stay until the pixels are decoded.
   ImageShape read_header(std::span<const std::uint8_t> bytes, int channels, const DecodeLimits& limits);
 
+  int stored_channels() const;  // of the file. REQUIRES: read_header() before
+
   // REQUIRES: read_header() before, once for each call.
   void decode(std::uint8_t* out);  // (height, width, channels)
 

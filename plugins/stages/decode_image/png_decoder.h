@@ -55,6 +55,7 @@ class PngDecoder {
                                const LabelColours* colours = nullptr);
 
   unsigned depth() const { return depth_; }  // bits of a value in the file
+  int stored_channels() const;               // of a colour in the file, or in its palette
 
   // REQUIRES: one of the above before. The result lies in `buffer`.
   PixelRows decode_part(const Region& region, ByteBuffer& buffer);
