@@ -23,7 +23,7 @@ namespace millrace {
 //   numbers = ["x", "y"]
 //
 // Files: .csv and .tsv with the columns' names in the first row (or in `columns`), fields in double quotes where needed, blanks
-// around fields left out, commas, semicolons or tabs between them; .jsonl with an object in each line. ending = ".jpg" is for
+// around fields left out, commas, semicolons or tabs between them, and decimal commas where these do not separate; .jsonl with an object in each line. ending = ".jpg" is for
 // lists that name files without it. Paths are relative to the list, or to `root`; absolute paths and
 // URLs are taken as they are. A file may stand there more than once. Labels are names, without blanks around them, whose
 // classes are sorted bytewise or stand in `classes`, or integers from 0 on. With labels = "none" images have no class.
@@ -42,7 +42,7 @@ class ReadList : public Source, public KnowsFileSizes {
   struct Params : SourceParams {
     std::string path;
     std::optional<std::string> root;
-    std::string format = "auto";
+    std::string format = "auto", encoding = "utf-8";
     std::string file = "file_name";
     std::string ending;
     std::optional<std::string> label;
@@ -81,6 +81,7 @@ class ReadList : public Source, public KnowsFileSizes {
   RunServices* run_;
   std::string path_, root_;  // root_ with a '/' at its end
   std::string format_;
+  bool is_cp1252_;
   ListColumns columns_;
   std::vector<std::string> header_, given_classes_;
   Storage& storage_;  // of the list

@@ -18,6 +18,7 @@ struct ListedObject {
 
 struct ListPage {
   std::vector<ListedObject> objects;
+  std::vector<std::string> folders;  // prefixes that end in the delimiter, where one was asked for
   std::string next;  // continuation token; empty on the last page
 };
 
