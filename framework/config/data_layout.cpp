@@ -36,7 +36,7 @@ constexpr std::array<std::string_view, 5> kValidate = {"val", "valid", "validati
 constexpr std::array<std::string_view, 9> kImageFolders = {"images", "image",  "imgs",   "img",     "jpegimages",
                                                            "rgb",    "frames", "photos", "pictures"};
 constexpr std::array<std::string_view, 12> kMaskFolders = {
-    "masks", "mask",         "labels",      "label",       "gt", "annotations", "segmentationclass", "segmentationclasspng",
+    "masks", "mask",          "labels",      "label",       "gt", "annotations", "segmentationclass", "segmentationclasspng",
     "annot", "segmentations", "groundtruth", "segmentation"};
 constexpr std::array<std::string_view, 7> kMaskEndings = {"_mask", "_masks", "_label", "_labels", "_seg", "_gt", "_L"};
 constexpr const char* kListsOfVoc = "ImageSets/Segmentation";
@@ -332,8 +332,8 @@ class Finder {
     return shared(train);
   }
 
-  // Kaggle's train.csv beside the folder train, or train_images, which holds images and no folders of classes. `list`: of the same
-  // part; "" where there is none, and then any other may be meant.
+  // Kaggle's train.csv beside the folder train, or train_images, which holds images and no folders of classes. `list`: of the
+  // same part; "" where there is none, and then any other may be meant.
   bool is_list_of_a_folder(const std::string& images, std::string list) {
     if (!has_no_labels(images)) return false;
     const std::string folder = images.substr(0, images.rfind('/'));
@@ -510,7 +510,9 @@ class Finder {
       const auto [first, is_new] = found.try_emplace({part->part, is_mask}, part->rank, join_url(root, entry.name));
       if (!is_new && part->rank < first->second.first) first->second = {part->rank, join_url(root, entry.name)};
     }
-    const auto path = [&](DataPart part, bool is_mask) { return found.contains({part, is_mask}) ? found[{part, is_mask}].second : ""; };
+    const auto path = [&](DataPart part, bool is_mask) {
+      return found.contains({part, is_mask}) ? found[{part, is_mask}].second : "";
+    };
     const std::string train = path(DataPart::train, false), masks = path(DataPart::train, true);
     const std::string validate = path(DataPart::validate, false), others = path(DataPart::validate, true);
     if (train.empty() || masks.empty()) return std::nullopt;
@@ -544,11 +546,12 @@ class Finder {
       if (entry.is_folder || !entry.fault.empty())
         names.push_back(fmt::format("'{}'{}", line_text(entry.name), entry.fault.empty() ? "" : ", which " + entry.fault));
     }
-    errors_.add(position(),
-                fmt::format("'{}' holds no images with masks in a layout that is known here: folders images and masks, train and "
-                            "val with such folders, or masks beside their images under names such as x_mask.png{}. Say where they "
-                            "are: [train.read] and [validate.read] with stage = \"read_pairs\", images, labels",
-                            path, names.empty() ? "" : fmt::format("; its folders are {}", fmt::join(names, ", "))));
+    errors_.add(
+        position(),
+        fmt::format("'{}' holds no images with masks in a layout that is known here: folders images and masks, train and "
+                    "val with such folders, or masks beside their images under names such as x_mask.png{}. Say where they "
+                    "are: [train.read] and [validate.read] with stage = \"read_pairs\", images, labels",
+                    path, names.empty() ? "" : fmt::format("; its folders are {}", fmt::join(names, ", "))));
     return std::nullopt;
   }
 

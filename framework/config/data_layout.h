@@ -8,9 +8,9 @@
 //   classes, label, leave_out, unpaired, file, root, ending, format, encoding   keys of the source, for all parts
 //   train, validate   where the two lie apart: `train` instead of `path`, `validate` beside either of them
 // A folder's parts are found under their usual names: train, training; val, valid, validation, test, testing. Masks are found in
-// the layouts of Cityscapes, CamVid, ADE20K and PASCAL VOC, in folders side by side, and in one folder under names with endings, or
-// as x.png beside x.jpg. Storages that list folders, such as S3, are looked into like folders of this machine. What is named after
-// a part and cannot be read, as a link that leads nowhere, is an error: a share of another part must not take its place.
+// the layouts of Cityscapes, CamVid, ADE20K and PASCAL VOC, in folders side by side, and in one folder under names with endings,
+// or as x.png beside x.jpg. Storages that list folders, such as S3, are looked into like folders of this machine. What is named
+// after a part and cannot be read, as a link that leads nowhere, is an error: a share of another part must not take its place.
 #pragma once
 
 #include <set>

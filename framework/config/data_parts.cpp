@@ -12,8 +12,7 @@ namespace millrace {
 namespace fs = std::filesystem;
 
 bool is_list(const std::string& path) {
-  return std::ranges::any_of(kListEndings,
-                             [name = lower_case(path)](std::string_view ending) { return name.ends_with(ending); });
+  return std::ranges::any_of(kListEndings, [name = lower_case(path)](std::string_view ending) { return name.ends_with(ending); });
 }
 bool is_shard(const std::string& path) { return lower_case(path).ends_with(".tar"); }
 

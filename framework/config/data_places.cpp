@@ -48,7 +48,8 @@ const std::vector<DataEntry>& DataPlaces::in(const std::string& folder) {
   std::size_t images = 0;
   for (DataEntry& entry : all) {
     const bool is_hidden = entry.name.starts_with('.') || is_system_folder(entry.name);
-    const bool is_one_of_many = !entry.is_folder && entry.fault.empty() && usual_images().match(entry.name) && ++images > kMostImages;
+    const bool is_one_of_many =
+        !entry.is_folder && entry.fault.empty() && usual_images().match(entry.name) && ++images > kMostImages;
     if (!is_hidden && !is_one_of_many) known->second.push_back(std::move(entry));
   }
   return known->second;
@@ -63,7 +64,8 @@ std::vector<DataEntry> DataPlaces::list(const std::string& folder) const {
   std::vector<DataEntry> all;
   std::error_code error, unknown;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    DataEntry found{entry->path().filename().string(), entry->is_directory(unknown), {}};  // the listing says so: there may be a million
+    DataEntry found{
+        entry->path().filename().string(), entry->is_directory(unknown), {}};  // the listing says so: there may be a million
     const bool is_looked_at = found.is_folder || (!unknown && !entry->is_symlink(unknown));
     if (!is_looked_at) found.fault = why_unreachable(entry->path());
     all.push_back(std::move(found));

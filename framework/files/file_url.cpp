@@ -41,8 +41,7 @@ std::string file_url_path(std::string_view url) {
   auto decoded = percent_decode(path);
   if (!decoded || decoded->find('\0') != std::string::npos) {
     fail(ErrorKind::usage,
-         "'{}': in a URL, '%' and two hexadecimal digits stand for a character, and %25 for a percent sign; a path without 'file://' "
-         "is taken as it is",
+         "'{}': in a URL, '%' and two hexadecimal digits stand for a character, %25 for '%'; a path without 'file://' has none",
          url);
   }
   return *std::move(decoded);

@@ -643,8 +643,9 @@ TEST_F(ShortFiles, RefuseAPartThatIsThereAndCannotBeRead) {
     fs::remove(folder / "val.tar");
   };
   fs::create_symlink("sets/val", val);
-  refused("set/val' is a link to 'sets/val', which leads nowhere. It seems to hold images for validation: mend it or move it away; "
-          "without it a share of '");
+  refused(
+      "set/val' is a link to 'sets/val', which leads nowhere. It seems to hold images for validation: mend it or move it away; "
+      "without it a share of '");
   std::ofstream(val) << "../sets/val";  // what git makes of a link where a system has none
   refused("set/val' is a file, and neither a folder nor a list. It seems to hold images for validation");
   std::ofstream(folder / "val.tar") << "x";
@@ -698,8 +699,12 @@ TEST_F(ShortFiles, TakeKeysOfListsForAllParts) {
     list << name << '\t' << entry.path().parent_path().filename().string() << '\n';
   }
   list.close();
-  const Words keys = {"data.format=tsv",          "data.file=id_code", "data.label=diagnosis", "data.ending=.jpg",
-                      "data.root=" + (folder / "train_images").string(), "data.held_out=0.5"};
+  const Words keys = {"data.format=tsv",
+                      "data.file=id_code",
+                      "data.label=diagnosis",
+                      "data.ending=.jpg",
+                      "data.root=" + (folder / "train_images").string(),
+                      "data.held_out=0.5"};
   expect_trained(classify(folder / "train.txt", keys), 40);
   Words by_part;
   for (const char* part : {"train", "validate"}) {
@@ -708,7 +713,8 @@ TEST_F(ShortFiles, TakeKeysOfListsForAllParts) {
     by_part.push_back(fmt::format("{}.read.root={}", part, (folder / "train_images").string()));
   }
   by_part.emplace_back("data.held_out=0.5");
-  EXPECT_EQ(classify(folder / "train.txt", by_part, {"--quiet", "--check"}).code, 0) << "its form is asked for before it is refused";
+  EXPECT_EQ(classify(folder / "train.txt", by_part, {"--quiet", "--check"}).code, 0)
+      << "its form is asked for before it is refused";
 }
 
 TEST_F(ShortFiles, SegmentUnderNamesOfOtherTools) {

@@ -382,17 +382,23 @@ TEST_F(ReadListTest, NumbersMayHaveDecimalCommas) {
   EXPECT_EQ(read("file_name;age\n1.jpg;1,5\n1.jpg;-1,500\n"), (Texts{"one:-1:1.5", "one:-1:-1.5"}));
   EXPECT_EQ(read("file_name,age\n1.jpg,\"1,5\"\n1.jpg,\"0,125\"\n"), (Texts{"one:-1:1.5", "one:-1:0.125"}));
   EXPECT_EQ(read("file_name\tage\n1.jpg\t2,25\n", "list.tsv"), (Texts{"one:-1:2.25"}));
-  for (const char* wrong : {"file_name,age\n1.jpg,\"1,500\"\n", "file_name;age\n1.jpg;1,5,5\n", "file_name;age\n1.jpg;1.234,5\n"}) {
+  for (const char* wrong :
+       {"file_name,age\n1.jpg,\"1,500\"\n", "file_name;age\n1.jpg;1,5,5\n", "file_name;age\n1.jpg;1.234,5\n"}) {
     auto params = list(wrong);
     params.numbers = {"age"};
-    EXPECT_NE(error_of(params).message().find("expected a number with a point, as a comma may part thousands"), std::string::npos);
+    EXPECT_NE(error_of(params).message().find("expected a number with a point, as a comma may part thousands"),
+              std::string::npos);
   }
 }
 
 TEST_F(ReadListTest, ReadsTheTextOfWindowsWhereItIsToldTo) {
   folder_.write("caf\xc3\xa9.jpg", "one");
-  auto params = list("file_name,gr\xf6\xdf" "e\ncaf\xe9.jpg,\x80uro\n");
-  params.label = "gr\xc3\xb6\xc3\x9f" "e";
+  auto params = list(
+      "file_name,gr\xf6\xdf"
+      "e\ncaf\xe9.jpg,\x80uro\n");
+  params.label =
+      "gr\xc3\xb6\xc3\x9f"
+      "e";
   EXPECT_NE(error_of(params).message().find(": names in it are no UTF-8; encoding = \"cp1252\" reads lists of Windows"),
             std::string::npos)
       << error_of(params).message();

@@ -40,8 +40,8 @@ std::vector<std::size_t> find_columns(const std::vector<std::string>& header, co
       const std::string meant = !nearest ? "" : line_text(*nearest);
       const bool is_text = std::ranges::all_of(header, [](const std::string& each) { return is_utf8(each); });
       fail(ErrorKind::data, "{}: there is no column '{}'{}; there are '{}'{}", place, name,
-           !is_text ? ": names in it are no UTF-8; encoding = \"cp1252\" reads lists of Windows" :
-           !nearest         ? ""
+           !is_text         ? ": names in it are no UTF-8; encoding = \"cp1252\" reads lists of Windows"
+           : !nearest       ? ""
            : key == nullptr ? fmt::format(" (did you mean '{}'?)", meant)
                             : fmt::format(" (did you mean '{0}'? {1} = \"{0}\" chooses it)", meant, key),
            first_names(header),
@@ -185,9 +185,10 @@ void require_text(std::string_view text, const std::string& name) {
 
 // Windows-1252 as UTF-8: Latin-1 but for 0x80 to 0x9f, of which five are no characters.
 std::string text_of_cp1252(std::string_view bytes) {
-  constexpr std::array<std::uint16_t, 32> kSpecial = {
-      0x20ac, 0x81,   0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160, 0x2039, 0x0152, 0x8d,   0x017d, 0x8f,
-      0x90,   0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014, 0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0x9d,   0x017e, 0x0178};
+  constexpr std::array<std::uint16_t, 32> kSpecial = {0x20ac, 0x81,   0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021,
+                                                      0x02c6, 0x2030, 0x0160, 0x2039, 0x0152, 0x8d,   0x017d, 0x8f,
+                                                      0x90,   0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014,
+                                                      0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0x9d,   0x017e, 0x0178};
   std::string text;
   for (const char c : bytes) {
     const auto byte = static_cast<unsigned char>(c);

@@ -49,27 +49,25 @@ class Lister {
 
   std::vector<File> list(LeftOut& not_images) {
     std::vector<File> files;
-    folder_.storage.list_without(
-        folder_.url, std::ref(leaves_out_),
-        [&](const Storage::Object& object) {
-          const std::string ends = rule_.extensions.text();
-          if (!rule_.extensions.match(object.name)) {
-            if (object.is_dangling) return not_images.add({"link that leads nowhere", "links that lead nowhere"}, object.name);
-            if (object.name.ends_with('/')) return;
-            if (!seems_to_be_an_image(object.name)) {
-              if (others_++ == 0) other_file_ = object.name;
-              return;
-            }
-            return not_images.add({"file that ends in none of " + ends, "files that end in none of " + ends},
-                                  join_url(folder_.url, object.name));
-          }
-          std::string stem = object.name.substr(0, object.name.rfind('.'));
-          if (!other_.empty() && stem.ends_with(other_)) return;
-          if (!take_suffix(stem, folder_.suffix) || !take_folder(stem, folder_.folder)) return;
-          if (rule_.by_name) stem.erase(0, stem.rfind('/') + 1);  // npos + 1 is 0
-          if (!rule_.listed.empty() && !rule_.listed.contains(stem)) return;
-          files.push_back({std::move(stem), object});
-        });
+    folder_.storage.list_without(folder_.url, std::ref(leaves_out_), [&](const Storage::Object& object) {
+      const std::string ends = rule_.extensions.text();
+      if (!rule_.extensions.match(object.name)) {
+        if (object.is_dangling) return not_images.add({"link that leads nowhere", "links that lead nowhere"}, object.name);
+        if (object.name.ends_with('/')) return;
+        if (!seems_to_be_an_image(object.name)) {
+          if (others_++ == 0) other_file_ = object.name;
+          return;
+        }
+        return not_images.add({"file that ends in none of " + ends, "files that end in none of " + ends},
+                              join_url(folder_.url, object.name));
+      }
+      std::string stem = object.name.substr(0, object.name.rfind('.'));
+      if (!other_.empty() && stem.ends_with(other_)) return;
+      if (!take_suffix(stem, folder_.suffix) || !take_folder(stem, folder_.folder)) return;
+      if (rule_.by_name) stem.erase(0, stem.rfind('/') + 1);  // npos + 1 is 0
+      if (!rule_.listed.empty() && !rule_.listed.contains(stem)) return;
+      files.push_back({std::move(stem), object});
+    });
     if (files.empty()) fail_without_images(not_images);
     return files;
   }
@@ -115,10 +113,11 @@ ByStem by_stem(std::vector<File> files, const std::string& url) {
   for (File& file : files) {
     const auto [same, is_new] = found.try_emplace(file.stem, file.object);
     if (is_new) continue;
-    fail(ErrorKind::data,
-         "'{}' and '{}' in '{}' have the same name: which is it? Where one is the label image of the other, it is a .png beside a "
-         ".jpg, has a `suffix`, or lies in a folder of its own; else `extensions` and `leave_out` choose",
-         line_text(same->second.name), line_text(file.object.name), url);
+    fail(
+        ErrorKind::data,
+        "'{}' and '{}' in '{}' have the same name: which is it? Where one is the label image of the other, it is a .png beside a "
+        ".jpg, has a `suffix`, or lies in a folder of its own; else `extensions` and `leave_out` choose",
+        line_text(same->second.name), line_text(file.object.name), url);
   }
   return found;
 }
