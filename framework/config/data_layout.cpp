@@ -82,6 +82,17 @@ struct Contents {
         files[lower_case(fs::path(entry.name).extension().string())].push_back(join_url(folder, entry.name));
     }
   }
+  // 1.jpg and 1.png: a photograph and its label image, which is never a JPEG (read_pairs).
+  bool has_photographs_with_png() const {
+    std::set<std::string> stems;
+    for (const char* ending : {".jpg", ".jpeg"}) {
+      if (!files.contains(ending)) continue;
+      for (const std::string& file : files.at(ending)) stems.insert(fs::path(file).stem().string());
+    }
+    const auto png = files.find(".png");
+    const auto is_pair = [&](const std::string& file) { return stems.contains(fs::path(file).stem().string()); };
+    return png != files.end() && std::ranges::any_of(png->second, is_pair);
+  }
   // The only list in it, where there is one.
   std::optional<std::string> list() const {
     std::optional<std::string> found;
@@ -100,6 +111,10 @@ struct Part {
   std::string stage;
   std::vector<std::pair<std::string, std::string>> keys;
 };
+
+Part pairs(const std::string& images, const std::string& labels) {
+  return {"read_pairs", {{"images", images}, {"labels", labels}}};
+}
 
 struct Layout {
   Part train, validate;
@@ -425,10 +440,6 @@ class Finder {
 
   // ---- Images and their masks ----
 
-  static Part pairs(const std::string& images, const std::string& labels) {
-    return {"read_pairs", {{"images", images}, {"labels", labels}}};
-  }
-
   std::optional<Layout> masks_in(const std::string& root) {
     if (auto found = cityscapes(root)) return found;
     const auto train = named_in(root, kTrain), validate = named_in(root, kValidate);
@@ -540,7 +551,7 @@ class Finder {
         return part;
       }
     }
-    if (has_photographs_with_png(contents)) return pairs(path, path);
+    if (contents.has_photographs_with_png()) return pairs(path, path);
     std::vector<std::string> names;
     for (const DataEntry& entry : places_.in(path)) {
       if (entry.is_folder || !entry.fault.empty())
@@ -553,18 +564,6 @@ class Finder {
                     "are: [train.read] and [validate.read] with stage = \"read_pairs\", images, labels",
                     path, names.empty() ? "" : fmt::format("; its folders are {}", fmt::join(names, ", "))));
     return std::nullopt;
-  }
-
-  // 1.jpg and 1.png: a photograph and its label image, which is never a JPEG (read_pairs).
-  static bool has_photographs_with_png(const Contents& contents) {
-    std::set<std::string> stems;
-    for (const char* ending : {".jpg", ".jpeg"}) {
-      if (!contents.files.contains(ending)) continue;
-      for (const std::string& file : contents.files.at(ending)) stems.insert(fs::path(file).stem().string());
-    }
-    return contents.files.contains(".png") && std::ranges::any_of(contents.files.at(".png"), [&](const std::string& file) {
-             return stems.contains(fs::path(file).stem().string());
-           });
   }
 
   const Value& root_;
