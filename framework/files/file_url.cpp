@@ -1,6 +1,11 @@
 #include "millrace/util/file_url.h"
 
+#include <sys/stat.h>
+
+#include <cerrno>
+
 #include "millrace/error.h"
+#include "millrace/storage.h"
 
 namespace millrace {
 
@@ -45,6 +50,12 @@ std::string file_url_path(std::string_view url) {
          url);
   }
   return *std::move(decoded);
+}
+
+bool has_this_name(std::string_view url) {
+  struct stat status {};
+  return url_scheme(url) == "file" &&
+         (::lstat(file_url_path(url).c_str(), &status) == 0 || (errno != ENOENT && errno != ENOTDIR));
 }
 
 }  // namespace millrace

@@ -41,6 +41,10 @@ TEST_F(ReadListTest, FindsTheListThatHuggingFacePutsIntoAFolder) {
   std::filesystem::create_directories(params.path);
   EXPECT_EQ(error_of(params).message(),
             fmt::format("path: there is none of metadata.csv, metadata.tsv, metadata.jsonl in the folder '{}'", params.path));
+  folder_.write("empty/metadata.jsonl", "");
+  std::filesystem::create_symlink("gone.csv", folder_ / "empty/metadata.csv");  // was meant, rather than the other
+  EXPECT_EQ(error_of(params).message(),
+            fmt::format("'{}/metadata.csv' is a link to 'gone.csv', which leads nowhere", params.path));
 }
 
 TEST_F(ReadListTest, ReadsImagesThatHaveNoClass) {

@@ -14,4 +14,8 @@ std::optional<std::string> percent_decode(std::string_view text, bool plus_is_sp
 // for a '%' that begins no escape.
 std::string file_url_path(std::string_view url);
 
+// Whether a path or URL of this machine has something under its name, even a link that leads nowhere or a file that may not be
+// read: what failed there was not absent. False for other schemes.
+bool has_this_name(std::string_view url);
+
 }  // namespace millrace
