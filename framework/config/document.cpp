@@ -16,6 +16,7 @@
 #include "config/expression.h"
 #include "config/limits.h"
 #include "config/shipped.h"
+#include "files/presence.h"
 #include "millrace/util/text.h"
 #include "network/variables.h"
 
@@ -77,7 +78,7 @@ std::string file_beside(const std::string& path, const Value& extends) {
 bool names_base(const std::string& path, const Value& extends) {
   std::error_code ignored;
   const std::string beside = file_beside(path, extends);
-  return is_shipped_name(extends.text()) && (!fs::exists(beside, ignored) || fs::is_directory(beside, ignored));
+  return is_shipped_name(extends.text()) && (is_absent(beside) || fs::is_directory(beside, ignored));
 }
 
 // What `extends` names: a file beside the one that says so, or else a base file. Nothing, once the mistake is in `errors`.
@@ -183,6 +184,7 @@ void place(Value& value, const Position& at) {
 
 std::string no_such_file(const std::string& path) {
   constexpr std::size_t kFewEnough = 8;
+  if (const std::string why = why_unreachable(path); !why.empty()) return fmt::format("'{}' {}", path, why);
   const fs::path wanted = path, folder = wanted.parent_path();
   std::vector<std::string> all, others;  // others: those of the same ending
   std::error_code ignored;

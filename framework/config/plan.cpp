@@ -17,6 +17,7 @@
 #include "config/outputs_of_data.h"
 #include "config/overruled_keys.h"
 #include "config/shipped.h"
+#include "files/presence.h"
 #include "millrace/detail/packet.h"
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
@@ -577,7 +578,7 @@ class PipelineReader {
 // What a user names: a file, or a base file that is run as it is.
 std::string pipeline_file(const std::string& path) {
   std::error_code ignored;
-  if (is_shipped_name(path) && (!fs::exists(path, ignored) || fs::is_directory(path, ignored))) {
+  if (is_shipped_name(path) && (is_absent(path) || fs::is_directory(path, ignored))) {
     if (const auto file = find_shipped(kBases, path, fs::path())) return *file;
     std::vector<std::string> names;
     for (const auto& [name, file] : shipped_files(kBases, fs::path())) names.push_back(name);

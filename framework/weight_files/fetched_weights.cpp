@@ -18,6 +18,7 @@
 #include "millrace/storage.h"
 #include "millrace/util/bytes.h"
 #include "millrace/util/cache_folder.h"
+#include "millrace/util/file_url.h"
 #include "millrace/util/output_file.h"
 #include "millrace/util/sha256.h"
 #include "millrace/util/text.h"
@@ -28,7 +29,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::string_view kFile = "file://";
 constexpr std::size_t kFewestDigits = 8, kAllDigits = 64;  // of a SHA-256
 constexpr std::size_t kLongestName = 100;                  // of a file in the cache folder, but for the hash before it
 
@@ -71,7 +71,7 @@ class Fetch {
   }
 
   std::string local() {
-    const std::string path = url_.starts_with(kFile) ? url_.substr(kFile.size()) : url_;
+    const std::string path = file_url_path(url_);
     compare(sum_of(path));
     return path;
   }

@@ -23,6 +23,8 @@ std::string job_key_text(const RankWishes& wishes) {
   if (!wishes.key.empty()) return wishes.key;
   if (wishes.key_file.empty()) {
     const char* const key = std::getenv("MILLRACE_JOB_KEY");
+    if (key != nullptr && without_end(key).empty())
+      fail(ErrorKind::usage, "MILLRACE_JOB_KEY is set, and empty: give it a text, or unset it to run without a key");
     return key == nullptr ? "" : without_end(key);
   }
   std::ifstream file(wishes.key_file);

@@ -81,6 +81,7 @@ void ReadFolder::open() {
   listing_ = list_images(storage_, options_);
   if (run_ == nullptr) return;
   if (!listing_.left_out.empty()) run_->warn(listing_.left_out.text(options_.root));
+  if (!listing_.unused_patterns.empty()) run_->warn(listing_.unused_patterns);
   if (listing_.folders_of_folders > 0) warn_of_folders();
   if (!options_.labelled) return;
   if (!listing_.masks.empty()) warn_of_masks();

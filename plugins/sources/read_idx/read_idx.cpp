@@ -6,6 +6,7 @@
 
 #include "millrace/plugin.h"
 #include "millrace/stage.h"
+#include "millrace/util/file_url.h"
 #include "millrace/util/files.h"
 
 namespace millrace {
@@ -109,7 +110,7 @@ std::string ReadIdx::find_labels_beside() const {
   try {
     storage_.stat(url);
   } catch (Error& error) {
-    if (error.kind() != ErrorKind::data) throw;
+    if (error.kind() != ErrorKind::data || has_this_name(url)) throw;
     fail(ErrorKind::usage, "labels: expected the file of the labels of '{}'; it is not '{}', which does not exist", path_, url);
   }
   return url;

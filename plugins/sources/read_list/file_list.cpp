@@ -39,6 +39,19 @@ std::optional<double> parse_number(std::string_view text) {
   return parse<double>(text.starts_with('+') && !text.starts_with("+-") ? text.substr(1) : text);
 }
 
+// "1,5". Semicolons separate columns where the comma is in numbers; else "1,500" may be 1500, and nothing is guessed.
+std::optional<double> parse_with_comma(const Cell& cell) {
+  std::string text(trimmed(cell.text));
+  const std::size_t comma = text.find(','), digits = text.find_first_of("0123456789");
+  if (comma == text.npos || digits >= comma || text.find_first_of(",.", comma + 1) != text.npos) return {};
+  const std::size_t behind = text.find_first_not_of("0123456789", comma + 1);
+  const bool may_be_thousands =
+      std::min(behind, text.size()) - comma == 4 && text[digits] != '0' && comma - digits <= 3 && behind == text.npos;
+  if (cell.separator != ';' && may_be_thousands) return {};
+  text[comma] = '.';
+  return parse_number(text);
+}
+
 class ListBuilder {
  public:
   ListBuilder(const std::string& name, const ListColumns& columns, const std::vector<std::string>& classes)
@@ -98,15 +111,17 @@ class ListBuilder {
     if (known >= 0) return known;
     if (integer && *integer >= 0 && *integer < static_cast<std::int64_t>(given_.size()))
       return static_cast<std::int32_t>(*integer);
-    fail(ErrorKind::data, "{}: column '{}': '{}' is not among the {} `classes`{}", cell.place(name_), *columns_.label, name,
-         given_.size(), classes_.hint(name));
+    fail(ErrorKind::data, "{}: column '{}': '{}' is not among the {} `classes`{}{}", cell.place(name_), *columns_.label,
+         line_text(name), given_.size(), classes_.hint(name),
+         is_utf8(name) ? "" : "; the list is no UTF-8: encoding = \"cp1252\" reads lists of Windows");
   }
 
   float number(const Cell& cell, const std::string& column) const {
-    const auto number = parse_number(trimmed(cell.text));
+    const auto point = parse_number(trimmed(cell.text));
+    const auto number = point ? point : parse_with_comma(cell);
     if (!number || !std::isfinite(static_cast<float>(*number))) {
       fail(ErrorKind::data, "{}: column '{}': expected a number{}, found '{}'", cell.place(name_), column,
-           cell.text.find(',') == std::string::npos ? "" : " with a point", line_text(cell.text));
+           cell.text.find(',') == std::string::npos ? "" : " with a point, as a comma may part thousands", line_text(cell.text));
     }
     return static_cast<float>(*number);
   }

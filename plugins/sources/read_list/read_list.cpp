@@ -11,6 +11,7 @@
 #include "millrace/sample.h"
 #include "millrace/stage.h"
 #include "millrace/storage.h"
+#include "millrace/util/file_url.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -85,6 +86,9 @@ void ReadList::describe(StageDescription<Params>& d) {
   d.params.add("format", &Params::format)
       .choices({"auto", "csv", "tsv", "jsonl"})
       .text("of the list; auto: by the end of its name");
+  d.params.add("encoding", &Params::encoding)
+      .choices({"utf-8", "cp1252"})
+      .text("of the list's text; cp1252 is that of Windows in Western Europe, and Latin-1 is nearly the same");
   d.params.add("file", &Params::file).text("the column that names the files");
   d.params.add("ending", &Params::ending)
       .text("what is added to paths that do not end so, such as \".jpg\", for lists without endings");
@@ -109,6 +113,7 @@ ReadList::ReadList(const Params& params, const StageSite& site)
       path_(params.path),
       root_(join_url(params.root.value_or(""), "")),
       format_(params.format),
+      is_cp1252_(params.encoding == "cp1252"),
       columns_{params.file, params.label, params.numbers, params.join, params.ending},
       header_(params.columns),
       given_classes_(params.classes),
@@ -139,7 +144,7 @@ std::string ReadList::find_list() const {
       storage_.stat(url);
       return url;
     } catch (const Error& error) {
-      if (error.kind() != ErrorKind::data) throw;
+      if (error.kind() != ErrorKind::data || has_this_name(url)) throw;
     }
   }
   fail(ErrorKind::data, "path: there is none of {} in the folder '{}'", fmt::join(kNamesInFolder, ", "), path_);
@@ -148,7 +153,7 @@ std::string ReadList::find_list() const {
 void ReadList::open() {
   const std::string url = find_list();
   if (root_.empty()) root_ = url.substr(0, url.rfind('/') + 1);  // npos + 1 is 0
-  const TableFormat format{kind_of(format_, url), header_};
+  const TableFormat format{kind_of(format_, url), header_, is_cp1252_};
   if (format.kind == TableFormat::Kind::json_lines && !header_.empty()) {
     fail(ErrorKind::usage, "columns: the lines of '{}' name their values themselves", url);
   }
@@ -163,6 +168,12 @@ void ReadList::open() {
                            measure_.missing.size(), size(), url, measure_.first_missing));
   }
   if (run_ == nullptr) return;
+  if (!is_cp1252_ && !is_utf8({reinterpret_cast<const char*>(bytes.data()), bytes.size()})) {
+    run_->warn(fmt::format(
+        "'{}' is no UTF-8: names of files and classes are taken byte for byte, and others than they look; if a program for "
+        "Windows wrote it, encoding = \"cp1252\", with data.path --set data.encoding=cp1252",
+        url));
+  }
   if (!list_.part_column.empty() && (columns_.label || !columns_.numbers.empty())) {
     run_->warn(fmt::format(
         "'{}' has a column '{}' that says to which part of the data a file belongs, and all files are read: where it is "

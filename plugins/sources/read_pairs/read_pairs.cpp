@@ -210,6 +210,7 @@ void ReadPairs::open() {
   judge_files_without_a_partner();
   judge_names_without_a_file();
   if (run_ && !pairs_.not_images.empty()) run_->warn(pairs_.not_images.text(images_.url));
+  if (run_ && !pairs_.unused_patterns.empty()) run_->warn(pairs_.unused_patterns);
   if (run_ && !pairs_.assumed.empty())
     run_->warn(
         fmt::format("names in '{}' and '{}' pair with {}: say so in [{}]", images_.url, targets_->url, pairs_.assumed, table_));

@@ -61,6 +61,9 @@ TEST_F(ReadTarTest, ClassesOfTheFileBesideTheShardsAreUsed) {
   folder_.write("classes.txt", "dog\ncat\r\nbird");
   const auto source = opened({});
   EXPECT_EQ(source->classes(), (std::vector<std::string>{"dog", "cat", "bird"}));
+  std::filesystem::remove(folder_ / "classes.txt");
+  std::filesystem::create_symlink("gone", folder_ / "classes.txt");
+  EXPECT_NE(error_of({}).message().find("which leads nowhere"), std::string::npos) << "not as if there were no such file";
   EXPECT_EQ(read(*source, 0), "a.jpg=1:0");
   EXPECT_EQ(read(*source, 1), "b.jpg=2:2");
 }

@@ -15,6 +15,7 @@
 #include "millrace/error.h"
 #include "millrace/params.h"
 #include "millrace/util/data_names.h"
+#include "millrace/util/file_url.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -142,15 +143,15 @@ bool is_for_good(int error) {
 
 }  // namespace
 
-const char* path_of(const std::string& url) {
-  constexpr std::string_view kScheme = "file://";
+const char* path_of(const std::string& url, std::string& decoded) {
   if (url.empty()) fail(ErrorKind::usage, "an empty text names no file");
   if (url.find('\0') != url.npos) fail(ErrorKind::usage, "'{}' has a zero byte in it", url.c_str());
-  if (url.starts_with(kScheme)) {
-    if (url.size() == kScheme.size() || url[kScheme.size()] != '/') {
-      fail(ErrorKind::usage, "'{}': expected an absolute path after '{}', as in 'file:///data/train'", url, kScheme);
-    }
-    return url.c_str() + kScheme.size();
+  if (url.starts_with("file://")) {
+    constexpr std::size_t kScheme = 7;
+    const bool is_plain = url.find('%') == url.npos && url.size() > kScheme && url[kScheme] == '/';
+    if (is_plain) return url.c_str() + kScheme;  // no memory for each sample
+    decoded = file_url_path(url);
+    return decoded.c_str();
   }
   if (url_scheme(url) != "file") fail(ErrorKind::usage, "'{}' does not name a file", url);
   return url.c_str();
@@ -178,6 +179,7 @@ void refuse_path(const char* what, const std::string& path) {
   fs::path parent = fs::absolute(path, ignored).lexically_normal();
   std::string missing;
   while (parent.has_relative_path() && !fs::exists(parent, ignored)) {
+    if (fs::is_symlink(parent, ignored)) refuse(what, parent.string());
     if (parent.has_filename()) missing = parent.filename().string();
     parent = parent.parent_path();
   }

@@ -55,10 +55,12 @@ std::string Client::http_url(const ObjectUrl& object) const {
   return endpoint_.scheme + "://" + endpoint_.host_of(object.bucket) + endpoint_.path_of(object.bucket, object.key);
 }
 
-ListPage Client::list(const std::string& url, const std::string& bucket, const std::string& prefix, const std::string& token) {
+ListPage Client::list(const std::string& url, const std::string& bucket, const std::string& prefix, const std::string& token,
+                      bool one_level) {
   ListPage page;
   Call call{.verb = "list", .url = url, .object = {bucket, ""}, .query = {{"encoding-type", "url"}, {"list-type", "2"}}};
   if (!prefix.empty()) call.query.emplace_back("prefix", prefix);
+  if (one_level) call.query.emplace_back("delimiter", "/");
   if (!token.empty()) call.query.emplace_back("continuation-token", token);
   call.check = [&](const HttpReply& reply) { page = parse_list_page(reply.text); };
   send(call);

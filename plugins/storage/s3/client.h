@@ -32,7 +32,9 @@ class Client {
   // Throws what makes requests impossible: no credentials, a wrong endpoint.
   Client(Settings settings, Environment environment);
 
-  ListPage list(const std::string& url, const std::string& bucket, const std::string& prefix, const std::string& token);
+  // `one_level`: what lies deeper is summed up in ListPage::folders, unless the server knows no delimiters.
+  ListPage list(const std::string& url, const std::string& bucket, const std::string& prefix, const std::string& token,
+                bool one_level = false);
 
   Part stat(const std::string& url);
 

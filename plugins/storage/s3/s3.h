@@ -10,6 +10,7 @@
 #include "client.h"
 #include "millrace/sample.h"
 #include "millrace/storage.h"
+#include "millrace/util/lists_names.h"
 
 namespace millrace::s3 {
 
@@ -38,7 +39,7 @@ namespace millrace::s3 {
 // then; others are looked at first. It costs about 60 bytes of memory for each object listed.
 // Writing: see Upload.
 // Threading: thread-safe; every read under way has connections of its own, which the next one takes over.
-class S3 : public Storage {
+class S3 : public Storage, public ListsNames {
  public:
   explicit S3(Environment environment = process_environment);
   ~S3() override;
@@ -46,6 +47,7 @@ class S3 : public Storage {
   // Needs the credentials already, so that they are missed early; asks no server.
   Kind look(const std::string& url) override;
   void list(const std::string& url, const std::function<void(Object)>& found) override;
+  void list_names(const std::string& url, const std::function<void(const Object&)>& found) override;
   Object stat(const std::string& url) override;
   void read(const std::string& url, ByteBuffer& out) override;
   void read(const std::string& url, std::uint64_t offset, std::size_t size, std::uint8_t* out) override;
