@@ -46,8 +46,9 @@ class RunOrder : public testing::Test {
  protected:
   RunOrder() { pipeline_.run.folder = folder_.path().string(); }
   void add(const std::string& run, const std::string& number = {}) const {
-    std::filesystem::create_directories(folder_ / "x" / run / "checkpoints");
-    if (!number.empty()) point_to(folder_ / "x" / run / "checkpoints", RunPlaces::kNumber, number);
+    const std::filesystem::path checkpoints = folder_.path() / "x" / run / "checkpoints";
+    std::filesystem::create_directories(checkpoints);
+    if (!number.empty()) point_to(checkpoints, RunPlaces::kNumber, number);
   }
   Texts newest_first() const {
     Texts names;

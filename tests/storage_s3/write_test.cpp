@@ -1,6 +1,7 @@
 // Storage "s3" as a writer: whole objects or none, in one request or in parts, whatever the server does.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "millrace/error.h"
