@@ -71,15 +71,16 @@ std::string point_latest_to(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   const fs::path run = folder.filename(), latest = folder.parent_path() / kLatest;
   const fs::path made = folder.parent_path() / fmt::format(".latest-{}", run.string());
-  std::error_code error;
-  const fs::file_type there = fs::symlink_status(latest, error).type();
-  const bool is_free = there == fs::file_type::not_found || there == fs::file_type::symlink;
+  std::error_code error, ignored;
+  if (fs::read_symlink(latest, ignored) == run) return {};
+  const fs::file_status there = fs::symlink_status(latest, ignored);
+  const bool is_free = !fs::exists(there) || fs::is_symlink(there);
   if (is_free) fs::create_directory_symlink(run, made, error);
   if (is_free && !error) fs::rename(made, latest, error);
   if (is_free && !error) return {};
   const std::string cause = error ? error.message() : "something else than a link of a run is there";
   const std::string leads = latest_run(folder.parent_path());
-  fs::remove(made, error);
+  fs::remove(made, ignored);
   return fmt::format("'{}' does not lead to this run, '{}': {}{}", latest.string(), folder.string(), cause,
                      leads.empty() ? "" : fmt::format("; it leads to '{}' as before", leads));
 }

@@ -153,11 +153,12 @@ void Training::finish_boundary() {
   end_boundary(done);
 }
 
-// Not before a run trains: what is refused before has no weights.
+// Not before a run trains: what is refused before has no weights. A user who resumes a run by its name may mean an older one.
 void Training::point_latest() const {
   const RunOptions& options = run_.options();
   const bool has_folder = !run_.pipeline().run.folder.empty() && !options.only_main && options.is_first();
-  if (!has_folder || run_.prepared.resume_point) return;
+  const bool is_named = options.resume.run && !options.resume.run->empty();
+  if (!has_folder || (run_.prepared.resume_point && is_named)) return;
   if (std::string why = point_latest_to(run_.log().output_folder()); !why.empty()) run_.prepared.audience.warn(std::move(why));
 }
 
