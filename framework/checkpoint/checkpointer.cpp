@@ -86,7 +86,15 @@ void Checkpointer::open(const fs::path& run, ResumePoint* from, const fs::path& 
                                                                                listener_.tell(std::move(event));
                                                                              },
                                                                          .warn = listener_.warn});
-  if (from != nullptr) take_over(*from);
+  if (from != nullptr) return take_over(*from);
+  try {
+    run_.places.checkpoints(run)->point_to(RunPlaces::kNumber, std::to_string(run_.places.next_number()));
+  } catch (const Error& error) {
+    listener_.warn(
+        fmt::format("it is not written down that this run is newer than others of its name, so --resume may take one of "
+                    "those: {}",
+                    error.what()));
+  }
 }
 
 // Between the choice of the checkpoint and the lock another process may have resumed the run, and where there are no locks it

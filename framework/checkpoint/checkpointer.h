@@ -75,7 +75,7 @@ class Checkpointer {
   void wait() {
     if (writer_) writer_->wait();
   }
-  // As wait(), at the end of the run. Throws Error(run) when the last one or the best one is not, and says where it is instead.
+  // As wait(), at the end of the run. Throws as CheckpointWriter::finish() when the last one or the best one is not written.
   void finish();
   // What is being written is told before this returns, and a best one that waits is tried once more. Returns why that is not
   // written, and where it is instead; "": it is, or none waits.

@@ -36,14 +36,17 @@ struct Header {
 std::string as_text(const Error& why) { return fmt::format("{:d}{}", static_cast<int>(why.kind()), why.what()); }
 Error as_error(std::string_view text) { return {static_cast<ErrorKind>(text.at(0) - '0'), std::string(text.substr(1))}; }
 
-// A new start would meet the same: a mistake, or numbers that are not finite. A lack of memory may be that of one machine.
-bool comes_again(const Error& why) {
+// Every process ends with the exit code of this error. A new start would meet a mistake, a full disk or numbers that are not
+// finite again; a server that does not answer is to be tried again. A lack of memory may be that of one machine.
+bool is_of_all(const Error& why) {
   const std::string_view text = why.what();
   const bool lacks_memory = text.find(kOutOfMemory) != text.npos || text.find(kNoThread) != text.npos;
   switch (why.kind()) {
     case ErrorKind::usage:
     case ErrorKind::data:
-    case ErrorKind::content: return true;
+    case ErrorKind::content:
+    case ErrorKind::storage:
+    case ErrorKind::unreachable: return true;
     case ErrorKind::run: return !lacks_memory;
     default: return false;
   }
@@ -273,9 +276,8 @@ void SocketGroup::await_last_words(Peer& peer) {
   while (!lost_ && !peer.ended) lock.wait(arrived_);
 }
 
-// What a new start would meet again is this process's end too, with the same exit code.
 void SocketGroup::end_with(Peer& peer, const Error& why) {
-  if (!comes_again(why)) return lose(peer, std::string("it has ended: ") + why.what());
+  if (!is_of_all(why)) return lose(peer, std::string("it has ended: ") + why.what());
   const bool is_of_sample = why.kind() == ErrorKind::content;  // a bad one, which was to end the run
   const Lock lock(mutex_);
   const ErrorKind kind = is_of_sample ? ErrorKind::data : why.kind();

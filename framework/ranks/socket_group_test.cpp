@@ -181,6 +181,32 @@ TEST_F(SocketGroupTest, NumbersThatAreNotFiniteInOneEndAllWithItsCode) {
   EXPECT_EQ(end_of(0, 1).kind(), ErrorKind::run);
 }
 
+// 75 means: try again. A full disk is to be mended first.
+TEST_F(SocketGroupTest, AServerThatDoesNotAnswerOneEndsAllWithTheCodeOfAnotherTry) {
+  const Error unreachable(ErrorKind::unreachable, "cannot read 's3://photos/a.jpg'");
+  group(2).leave(&unreachable);
+  std::vector<std::byte> got;
+  try {
+    group(0).receive(2, 5, got);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(exit_code(error.kind()), 75);
+    EXPECT_STREQ(error.what(), "rank 2 of 3 on c has ended: cannot read 's3://photos/a.jpg'");
+  }
+}
+
+TEST_F(SocketGroupTest, AFullDiskOfOneEndsAllWithItsCode) {
+  const Error full(ErrorKind::storage, "cannot write 'labels.png': No space left on device");
+  group(2).leave(&full);
+  std::vector<std::byte> got;
+  try {
+    group(0).receive(2, 5, got);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(exit_code(error.kind()), 1);
+  }
+}
+
 // Another machine may have enough.
 TEST_F(SocketGroupTest, ALackOfMemoryInOneIsALossForTheOthers) {
   const Error lack(ErrorKind::run, "stage 'batch': out of memory: 3 GiB are planned");

@@ -27,11 +27,7 @@ namespace {
 fs::path make_folder_of(const PreparedRun& run) {
   const RunParams& params = run.pipeline.run;
   if (params.folder.empty() || run.options.only_main || !run.options.is_first()) return {};
-  if (!run.resume_point) {
-    const fs::path made = make_run_folder(params.folder, params.name);
-    if (run.main().trains()) point_latest_to(made);  // others write no weights
-    return made;
-  }
+  if (!run.resume_point) return make_run_folder(params.folder, params.name);
   const fs::path& folder = run.resume_point->run;
   std::error_code error;
   fs::create_directories(folder, error);  // it may be gone, where checkpoints lie elsewhere
@@ -217,13 +213,15 @@ void Run::save_results(RunResult& result) {
   if (!weights_) return;
   result.weights_file = weights_->save_last(result.step);
   std::string lost;
+  ErrorKind kind = ErrorKind::run;
   try {
     if (checkpointer_) checkpointer_->finish();
   } catch (const Error& error) {
-    if (run_.pipeline.checkpoint.by_default) {  // the file does not ask for it
+    if (run_.pipeline.checkpoint.by_default && result.signal == 0) {  // neither the file nor who will resume the run asks for it
       run_.audience.warn(error.what());
     } else {
       lost = error.what();
+      kind = error.kind();
     }
     if (!lost.empty() && !result.weights_file.empty()) lost += fmt::format("; the weights are in '{}'", result.weights_file);
   }
@@ -234,14 +232,16 @@ void Run::save_results(RunResult& result) {
         fmt::format("'{}', {} = {:.4g} after step {}", weights_->best_path().string(), best->figure, best->value, best->step);
   }
   write_card(result);
-  if (!weights_->lost().empty()) lost = weights_->lost() + (lost.empty() ? "" : "; ") + lost;
+  if (!weights_->lost().empty()) {
+    lost = weights_->lost() + (lost.empty() ? "" : "; ") + lost;
+    kind = ErrorKind::run;
+  }
   if (!lost.empty()) {
     const char* const advice =
         run_.options.folders.rescue.empty() ? "; --rescue FOLDER names another place, for the next time" : "";
-    fail(ErrorKind::run, "{}{}", lost, advice);
+    fail(kind, "{}{}", lost, advice);
   }
-  const bool has_checkpoint = checkpointer_ && checkpointer_->writes() && result.step > 0;
-  if (has_checkpoint) result.go_on = command_with(run_.options.commands.resume, "--resume", folder());
+  if (!newest_checkpoint().empty()) result.go_on = command_with(run_.options.commands.resume, "--resume", folder());
 }
 
 // Weights without it are as good: what goes wrong is no reason to fail.

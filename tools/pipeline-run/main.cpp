@@ -98,15 +98,20 @@ Pipeline load(CommandLine& line, const Registry& registry, const std::shared_ptr
   return pipeline;
 }
 
+// With --quiet too: nothing else says that the run was stopped.
+void say_how_to_resume(const RunResult& result) {
+  if (result.signal != 0 && !result.go_on.empty()) print_to_stderr("to resume: {}\n", result.go_on);
+}
+
 void say_where(const CommandLine& line, const RunResult& result) {
-  if (line.quiet) return;
+  if (line.quiet) return say_how_to_resume(result);
   if (!result.weights_file.empty()) {
     print_to_stderr("weights: {}\n", result.weights_file);
   } else if (!result.folder.empty()) {
     print_to_stderr("folder: {}\n", result.folder);
   }
   if (!result.best.empty()) print_to_stderr("best weights: {}\n", result.best);
-  if (result.signal != 0 && !result.go_on.empty()) print_to_stderr("to resume: {}\n", result.go_on);
+  say_how_to_resume(result);
 }
 
 // What a trial has found, and its exit code.
