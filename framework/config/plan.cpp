@@ -10,6 +10,7 @@
 #include "config/data_layout.h"
 #include "config/document.h"
 #include "config/graph_plan.h"
+#include "config/kept_run.h"
 #include "config/misplaced_keys.h"
 #include "config/network_plan.h"
 #include "config/observer_plan.h"
@@ -225,6 +226,8 @@ class PipelineReader {
     if (!document) return;
     if (is_base) sources_.bases.files = sources_.files;
     pipeline_.bases = sources_.bases;
+    pipeline_.files = sources_.files;
+    if (options_.made_by.empty()) follow_kept_run(pipeline_.file, *document, pipeline_.warnings);
     files_ = *document;
     for (const std::string& option : overrides) {
       if (auto made = apply_override(option, *document, errors_)) applied_.push_back(std::move(*made));

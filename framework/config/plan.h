@@ -92,8 +92,9 @@ struct LoadOptions {
 
 struct Pipeline {
   std::string file;
-  std::string made_by;  // see LoadOptions
-  BaseFiles bases;      // that the file extends
+  std::string made_by;             // see LoadOptions
+  BaseFiles bases;                 // that the file extends
+  std::vector<std::string> files;  // that were read: the file, and those that it extends
   RunParams run;
   StopPlan stop;
   PlateauPlan plateau;

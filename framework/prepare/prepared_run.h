@@ -46,11 +46,12 @@ struct PreparedRun {
   ReplicaSet replicas;
   Builds builds;
   std::optional<InferenceRecipe> recipe;  // of this run, for the weights that it saves; precision and batch as written
-  std::string network_text;               // the network's file with what it extends; of a run with checkpoints
-  std::vector<double> median_weights;     // GraphBuild::set_median_weights()
-  std::string batch_choice;               // where the file leaves the size of batches to the run: a line that says it, and why
-  std::string load_choice;                // the same of the shares of replicas
-  StepRange steps;                        // of the main graph
+  std::string network_text;               // the network's file with what it extends
+  std::map<std::string, RunState::Contents> contents;  // of the samples of each source, "train.read", as far as rank 0 looked
+  std::vector<double> median_weights;                  // GraphBuild::set_median_weights()
+  std::string batch_choice;  // where the file leaves the size of batches to the run: a line that says it, and why
+  std::string load_choice;   // the same of the shares of replicas
+  StepRange steps;           // of the main graph
   std::unique_ptr<Workers> workers;
   std::vector<std::unique_ptr<Graph>> graphs;  // one for each build, once open_graphs() has made them
 
