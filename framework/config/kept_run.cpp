@@ -74,14 +74,27 @@ void follow_list(const KeptFile& list, const fs::path& folder, Value& document, 
                                           : "the run kept no copy of so large a file, and the list is used as it is now"));
 }
 
-// Data that were moved with the folder in which the run was started are where they were, seen from there.
+// A path as the run meant it; of data that were moved with the folder in which the run was started, as it is seen from here.
 void follow_data(const fs::path& working_folder, Value& value) {
   if (value.kind() == Value::Kind::array) {
     for (Value& each : value.array()) follow_data(working_folder, each);
   }
   if (value.kind() != Value::Kind::text || !is_local_path(value.text())) return;
-  const fs::path path = value.text(), near = path.lexically_relative(working_folder);
-  if (path.is_absolute() && !is_there(path) && !near.empty() && is_there(near)) value = Value(near.string(), value.at());
+  const fs::path then = (working_folder / value.text()).lexically_normal(), near = then.lexically_relative(working_folder);
+  if (is_there(then)) {
+    value = Value(then.string(), value.at());
+  } else if (fs::path(value.text()).is_absolute() && !near.empty() && is_there(near)) {
+    value = Value(near.string(), value.at());
+  }
+}
+
+// The folder of the run that has left the file, or the checkpoint in which it lies; "": it is another file.
+fs::path run_of(const fs::path& file) {
+  const fs::path folder = fs::absolute(file).lexically_normal().parent_path();
+  if (file.filename() != kKeptPipeline) return {};
+  if (is_there(folder / kKeptRecord)) return folder;
+  const bool is_checkpoint = folder.parent_path().filename() == "checkpoints";
+  return is_checkpoint ? folder.parent_path().parent_path() : fs::path();
 }
 
 }  // namespace
@@ -133,22 +146,23 @@ std::optional<KeptRun> read_kept_run(const fs::path& folder) {
 }
 
 void follow_kept_run(const fs::path& file, Value& document, std::vector<std::string>& warnings) {
-  if (file.filename() != kKeptPipeline) return;
-  const fs::path folder = file.parent_path();
-  const std::optional<KeptRun> kept = read_kept_run(folder);
-  if (!kept) return;
+  const fs::path run = run_of(file);
+  const std::optional<KeptRun> kept = run.empty() ? std::nullopt : read_kept_run(run);
+  if (!kept || document.kind() != Value::Kind::table) return;
+  const auto warn = [&](const std::string& what, const fs::path& used) {
+    warnings.push_back(fmt::format("{} has been edited since the run in '{}' began: the run's copy is used, '{}'", what,
+                                   run.string(), used.string()));
+  };
+  Value* const use = value_of(document, "network.use");
   for (const KeptFile& each : kept->files) {
-    if (each.what == "list") {
-      follow_list(each, folder, document, warnings);
-    } else if (each.what == "pipeline" && is_edited(each)) {
-      warnings.push_back(fmt::format("'{}' has been edited since the run in '{}' began: the run's own copy is used, '{}'",
-                                     each.path, folder.string(), file.string()));
-    } else if (each.what == "network" && !each.copy.empty() && is_edited(each)) {
-      warnings.push_back(fmt::format("the network '{}' has been edited since the run in '{}' began: the run's copy is used, '{}'",
-                                     each.path, folder.string(), (folder / each.copy).string()));
-    }
+    if (each.what == "list") follow_list(each, run, document, warnings);
+    if (each.what == "pipeline" && is_edited(each)) warn(fmt::format("'{}'", each.path), file);
+    if (each.what != "network" || each.copy.empty()) continue;
+    const bool is_named = use != nullptr && use->kind() == Value::Kind::text &&
+                          (fs::path(kept->working_folder) / use->text()).lexically_normal() == each.path;
+    if (is_named) *use = Value((run / each.copy).string(), use->at());  // of a checkpoint
+    if (is_edited(each)) warn(fmt::format("the network '{}'", each.path), run / each.copy);
   }
-  if (document.kind() != Value::Kind::table) return;
   for (Member& graph : document.table()) {
     if (graph.value.find("flow") == nullptr) continue;
     for (Member& stage : graph.value.table()) {

@@ -42,7 +42,7 @@ std::string to_json(const KeptRun& kept);  // the whole of record.json
 // Nothing where the folder holds no record, or none that can be read: it is of an older version.
 std::optional<KeptRun> read_kept_run(const std::filesystem::path& folder);
 
-// Has the pipeline that a run has left in its folder name what the run used: lists that have been edited since are replaced by
+// Has the pipeline that a run has left in its folder, or in a checkpoint there, name what the run used: lists that have been edited since are replaced by
 // the run's copies, and data that are gone are looked for in the working folder, at the same place. `warnings`: gets a line for
 // each file that has been edited since, which says what is used. Other files stay as they are.
 void follow_kept_run(const std::filesystem::path& file, Value& document, std::vector<std::string>& warnings);

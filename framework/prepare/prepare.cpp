@@ -442,7 +442,8 @@ const RunState::Contents* contents_then(const PreparedRun& run, const GraphBuild
 // those of rank 0, see same_run.h.
 void look_into_data(PreparedRun& run) {
   const RunOptions& options = run.options;
-  if (options.group == nullptr && (!run.main().trains() || options.only_main) && !options.compare_data) return;
+  const bool keeps_it = run.main().trains() && !options.only_main && (run.resume_point || !options.only_check);
+  if (options.group == nullptr && !keeps_it && !options.compare_data) return;
   const std::uint64_t salt =
       options.group != nullptr ? std::random_device()() : static_cast<std::uint64_t>(run.pipeline.run.seed);
   for (const auto& build : run.builds) {

@@ -81,7 +81,8 @@ class Keeper {
   }
 
   void keep_pipeline_files() {
-    if (whole(run_.pipeline.file) == folder_ / kKeptPipeline) return carry_over("pipeline");
+    const fs::path below = whole(run_.pipeline.file).lexically_relative(folder_);
+    if (!below.empty() && *below.begin() != "..") return carry_over("pipeline");
     for (const std::string& file : run_.pipeline.files) {
       const bool is_base = std::ranges::find(run_.pipeline.bases.files, file) != run_.pipeline.bases.files.end();
       if (!is_base && is_file(file)) kept_.files.push_back(file_now("pipeline", "", file));
