@@ -163,6 +163,7 @@ void follow_kept_run(const fs::path& file, Value& document, std::vector<std::str
     if (is_named) *use = Value((run / each.copy).string(), use->at());  // of a checkpoint
     if (is_edited(each)) warn(fmt::format("the network '{}'", each.path), run / each.copy);
   }
+  if (Value* const folder = value_of(document, "checkpoint.folder")) follow_data(kept->working_folder, *folder);
   for (Member& graph : document.table()) {
     if (graph.value.find("flow") == nullptr) continue;
     for (Member& stage : graph.value.table()) {

@@ -577,7 +577,7 @@ class PipelineReader {
   std::set<std::string> referred_;  // see resolve_document()
 };
 
-// What a user names: a file, or a base file that is run as it is.
+// What a user names: a file, the folder of a run that has left one, or a base file that is run as it is.
 std::string pipeline_file(const std::string& path) {
   std::error_code ignored;
   if (is_shipped_name(path) && (!fs::exists(path, ignored) || fs::is_directory(path, ignored))) {
@@ -587,7 +587,8 @@ std::string pipeline_file(const std::string& path) {
     if (const auto nearest = nearest_name(path, names))
       fail(ErrorKind::usage, "there is no file and no base file '{}'; nearest is the base file '{}'", path, *nearest);
   }
-  return fs::path(path).lexically_normal().string();
+  const bool is_run = fs::is_directory(path, ignored) && fs::exists(fs::path(path) / kKeptPipeline, ignored);
+  return (is_run ? fs::path(path) / kKeptPipeline : fs::path(path)).lexically_normal().string();
 }
 
 }  // namespace
@@ -597,7 +598,8 @@ Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& 
   Diagnostics errors;
   const std::string file = pipeline_file(path);
   PipelineReader reader(file, registry, options, errors);
-  reader.read(overrides, file != fs::path(path).lexically_normal().string());
+  reader.read(overrides,
+              is_shipped_name(path) && file != fs::path(path).lexically_normal().string() && !file.ends_with(kKeptPipeline));
   reader.told().throw_if_any();
   return reader.take();
 }

@@ -118,7 +118,7 @@ struct Pipeline {
   std::string place_of(std::string_view key) const;
 };
 
-// Reads and checks a pipeline: a file, or a base file by its name (see shipped.h). It touches no data, but for two things that a
+// Reads and checks a pipeline: a file, the one in the folder of a run, or a base file by its name (see shipped.h). It touches no data, but for two things that a
 // file may leave out: it looks where data lie (see data_layout.h), and lists them where [network] has no `classes`. `overrides`:
 // "key.path=value" as given to --set. Throws Error(usage) that lists every mistake with its position.
 //

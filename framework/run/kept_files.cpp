@@ -43,7 +43,9 @@ class Keeper {
  public:
   Keeper(const PreparedRun& run, const fs::path& folder)
       : run_(run), folder_(whole(folder)), before_(read_kept_run(folder)), pipeline_(run.resolved()) {
-    kept_.working_folder = fs::current_path().string();
+    std::error_code ignored;
+    const bool is_there = before_ && fs::is_directory(before_->working_folder, ignored);  // else the run was moved
+    kept_.working_folder = is_there ? before_->working_folder : fs::current_path().string();
     kept_.versions = versions_of_code(run.pipeline, run.registry);
     kept_.versions.merge(versions_of(run.replicas.devices().devices));
   }
@@ -118,14 +120,14 @@ class Keeper {
       kept_.files.push_back(file_now("weights", "network.weights", run_.weights.from.file));
     }
     Value* const network = pipeline_.find("network");
-    const std::string named = named_weights(pipeline_);
-    if (network == nullptr || !is_local_path(named)) return;
+    if (network == nullptr || !is_local_path(named_weights(pipeline_))) return;
     Value* const said = network->find("weights");
     Value& file = said->kind() == Value::Kind::table ? *said->find("file") : *said;
     make_whole(file);
     const auto kept = std::ranges::find(kept_.files, "weights", &KeptFile::what);
-    if (kept != kept_.files.end() && !kept->sha256.empty() && kept->path == file.text())
-      network->set("sha256", Value(kept->sha256));
+    if (kept == kept_.files.end()) return;
+    file = Value(kept->path, file.at());
+    if (!kept->sha256.empty()) network->set("sha256", Value(kept->sha256));
   }
 
   static void make_whole(Value& value) {
@@ -137,42 +139,53 @@ class Keeper {
   }
 
   // A word, as in labels = "none", is no path.
-  static bool has_words(const StageType& type, const std::string& key) {
-    const auto info = std::ranges::find(type.params, key, &ParamInfo::name);
-    return info == type.params.end() || !info->choices.empty();
+  static bool is_word(const StageType& type, const Member& member) {
+    const auto info = std::ranges::find(type.params, member.key, &ParamInfo::name);
+    if (info == type.params.end() || !info->choices.empty()) return true;
+    std::error_code ignored;
+    return member.key == "labels" && member.value.kind() == Value::Kind::text && !fs::exists(member.value.text(), ignored);
   }
 
   void keep_paths(const GraphPlan& graph, const StagePlan& stage) {
     Value* const table = pipeline_.find(graph.name) == nullptr ? nullptr : pipeline_.find(graph.name)->find(stage.name);
     if (table == nullptr || table->kind() != Value::Kind::table) return;
     for (Member& member : table->table()) {
-      if (!is_data_path(member.key) || has_words(*stage.type, member.key)) continue;
+      if (!is_data_path(member.key) || is_word(*stage.type, member)) continue;
       make_whole(member.value);
-      const bool is_list = member.value.kind() == Value::Kind::text && is_text_file(member.value.text());
-      if (is_list) keep_list(fmt::format("{}.{}.{}", graph.name, stage.name, member.key), member.value);
+      if (member.value.kind() != Value::Kind::text) continue;
+      const std::string list = list_at(member.value.text(), *stage.type);
+      if (!list.empty()) keep_list(fmt::format("{}.{}.{}", graph.name, stage.name, member.key), list, member.value);
     }
   }
 
-  static bool is_text_file(const std::string& path) {
+  // The list that a path names, by itself or by its folder; "": it names none.
+  static std::string list_at(const std::string& path, const StageType& type) {
     static constexpr std::string_view kEndings[] = {".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".txt"};
-    return std::ranges::find(kEndings, fs::path(path).extension().string()) != std::end(kEndings) && is_file(path);
+    const bool has_ending = std::ranges::find(kEndings, fs::path(path).extension().string()) != std::end(kEndings);
+    if (has_ending && is_file(path)) return path;
+    const bool takes_folders = std::ranges::find(type.params, "root", &ParamInfo::name) != type.params.end();
+    for (const std::string_view ending : kEndings) {
+      const fs::path inside = fs::path(path) / fmt::format("metadata{}", ending);
+      if (takes_folders && is_file(inside)) return inside.string();
+    }
+    return {};
   }
 
-  void keep_list(const std::string& key, Value& path) {
-    if (const KeptFile* const before = kept_before(path.text())) {
+  void keep_list(const std::string& key, const std::string& file, Value& path) {
+    if (const KeptFile* const before = kept_before(file)) {
       kept_.files.push_back(*before);
       kept_.files.back().key = key;
       path = Value(before->path, path.at());  // where it lay: another run may find it as it was
       return;
     }
-    KeptFile list = file_now("list", key, path.text());
+    KeptFile list = file_now("list", key, file);
     const auto same = std::ranges::find_if(
         kept_.files, [&](const KeptFile& each) { return each.what == "list" && each.path == list.path && !each.copy.empty(); });
     if (same != kept_.files.end()) {
       list.copy = same->copy;
     } else if (list.bytes <= kLargestKeptList) {
-      list.copy = fmt::format("lists/{}{}", key, fs::path(path.text()).extension().string());
-      write(folder_ / list.copy, content_of(path.text()));
+      list.copy = fmt::format("lists/{}{}", key, fs::path(file).extension().string());
+      write(folder_ / list.copy, content_of(file));
     }
     kept_.files.push_back(std::move(list));
   }
