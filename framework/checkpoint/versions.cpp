@@ -28,42 +28,23 @@ std::string commit_of_build() {
   return {};
 }
 
-// Adds the plugins of optimizers and losses, which tables of stages name at any depth.
-void add_named(const Value& value, const Registry& registry, std::set<std::string>& plugins) {
-  if (value.kind() == Value::Kind::table) {
-    for (const Member& member : value.table()) add_named(member.value, registry, plugins);
-  } else if (value.kind() == Value::Kind::array) {
-    for (const Value& each : value.array()) add_named(each, registry, plugins);
-  } else if (value.kind() == Value::Kind::text) {
-    if (const auto* const optimizer = registry.optimizers().find(value.text())) plugins.insert(optimizer->plugin);
-    if (const auto* const loss = registry.losses().find(value.text())) plugins.insert(loss->plugin);
-  }
-}
-
-std::set<std::string> used_plugins(const Pipeline& pipeline, const Registry& registry) {
-  std::set<std::string> plugins;
-  for (const GraphPlan& graph : pipeline.graphs) {
-    for (const StagePlan& stage : graph.stages) {
-      plugins.insert(stage.type->plugin);
-      add_named(stage.table, registry, plugins);
-    }
-  }
-  if (pipeline.network) {
-    for (const Layer& layer : pipeline.network->layers) {
-      if (const auto* const type = registry.layers().find(layer.op)) plugins.insert(type->plugin);
-    }
-  }
-  for (const auto& [name, type] : registry.backends()) plugins.insert(type.plugin);
-  for (const auto& [name, type] : registry.communicators()) plugins.insert(type.plugin);
-  return plugins;
-}
-
 }  // namespace
 
 Versions versions_of_code(const Pipeline& pipeline, const Registry& registry) {
   Versions versions = versions_of({});
   if (std::string commit = commit_of_build(); !commit.empty()) versions["commit"] = std::move(commit);
-  const std::set<std::string> used = used_plugins(pipeline, registry);
+  std::set<std::string> used;
+  for (const GraphPlan& graph : pipeline.graphs) {
+    for (const StagePlan& stage : graph.stages) used.insert(stage.type->plugin);
+  }
+  const auto add_all = [&](const auto& types) {
+    for (const auto& [name, type] : types) used.insert(type.plugin);
+  };
+  add_all(registry.layers());
+  add_all(registry.losses());
+  add_all(registry.optimizers());
+  add_all(registry.backends());
+  add_all(registry.communicators());
   for (const PluginInfo& plugin : loaded_plugins(registry)) {
     if (used.contains(plugin.name)) versions["plugin " + plugin.name] = plugin.version;
   }

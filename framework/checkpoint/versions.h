@@ -19,8 +19,9 @@ using Versions = std::map<std::string, std::string>;  // by name
 // {"cpu oneDNN", "2.6.3"}, {"cpu instructions", "AVX-512"}, {"cpu threads of a replica", "2 and 1"}.
 Versions versions_of(const std::vector<std::unique_ptr<Device>>& devices);
 
-// Of the program, the commit that it was built from where that is known, and the plugins whose types the pipeline uses:
-// {"commit", "2c30c3e0"}, {"plugin augment", "2.0"}. Backends and communicators are those of all that are loaded.
+// Of the program, the commit that it was built from where that is known, and the plugins that may compute something: those of the
+// pipeline's stages, and all with layers, losses, optimizers, backends or communicators: {"commit", "2c30c3e0"}, {"plugin
+// augment", "2.0"}.
 Versions versions_of_code(const Pipeline& pipeline, const Registry& registry);
 
 // Those of both that are not equal.

@@ -65,9 +65,10 @@ struct PreparedRun {
   std::vector<MemoryItem> memory() const { return memory_with(replicas.here()); }  // what the run will hold, at most
   std::vector<MemoryItem> memory_with(const Replicas& candidates) const;           // if these were its replicas
   std::size_t host_memory() const { return host_memory_for(pipeline.run.memory, replicas.devices().processes_here); }
-  ReplicaView view() const;  // REQUIRES: there is a network
-  RunRecord record() const;  // what a checkpoint is compared by
-  Value resolved() const;    // Pipeline::resolved with what was left to the run
+  ReplicaView view() const;                            // REQUIRES: there is a network
+  std::map<std::string, RunState::Data> data() const;  // what the graphs' sources give, by source, "train.read"
+  RunRecord record() const;                            // what a checkpoint is compared by
+  Value resolved() const;                              // Pipeline::resolved with what was left to the run
   WeightsOptions weights_options() const;
   // Opens the stages and makes the graphs, where that is not done. Starts nothing. With only_check no batch gets memory, and a
   // run that needs more than there is opens nothing: its plan says what it needs.

@@ -145,57 +145,33 @@ std::string difference(const PreparedRun& run, const RunRecord& mine, const std:
   return text + differences_of_contents(run, theirs.checkpoint.state.data, rank);
 }
 
-std::vector<std::byte> packed(const Versions& versions) {
+// What each rank's versions are, from rank 0's on: "\n  plugin augment is 2.0 on rank 0, 9.9 on rank 1" of the first that
+// differs.
+std::string difference_of_versions(const Versions& mine, Group& group) {
   WireWriter writer;
-  for (const auto& [name, version] : versions) writer.put(std::string_view(name)).put(std::string_view(version));
-  return writer.bytes();
-}
-
-// The versions of each rank.
-std::vector<Versions> gather(const Versions& mine, Group& group) {
+  for (const auto& [name, version] : mine) writer.put(std::string_view(name)).put(std::string_view(version));
   std::vector<Versions> all;
-  for (const std::vector<std::byte>& bytes : group.all_gather(Group::kRun, packed(mine))) {
+  std::string text;
+  for (const std::vector<std::byte>& bytes : group.all_gather(Group::kRun, writer.bytes())) {
     Versions& versions = all.emplace_back();
     for (WireReader reader(bytes); !reader.is_done();) {
       std::string name = reader.get<std::string>();
       versions[std::move(name)] = reader.get<std::string>();
     }
+    if (!text.empty()) continue;
+    for (const auto& [name, first, other] : version_differences(all.front(), versions))
+      text += fmt::format("\n  {} is {} on rank 0, {} on rank {}", name, first, other, all.size() - 1);
   }
-  return all;
-}
-
-std::string text_of(const std::vector<Difference>& differences, std::size_t rank) {
-  std::string text;
-  for (const auto& [name, first, other] : differences)
-    text += fmt::format("\n  {} is {} on rank 0, {} on rank {}", name, first, other, rank);
   return text;
-}
-
-// What other libraries and instructions compute differs in the last bits.
-void warn_of_devices(PreparedRun& run, Group& group) {
-  Versions mine = versions_of(run.replicas.devices().devices);
-  std::erase_if(mine, [](const auto& each) { return each.first.find("threads") != std::string::npos; });  // they change no bit
-  const std::vector<Versions> all = gather(mine, group);
-  for (std::size_t rank = 1; rank < all.size() && group.rank() == 0; ++rank) {
-    const std::string found = text_of(version_differences(all.front(), all[rank]), rank);
-    if (found.empty()) continue;
-    return run.audience.warn(
-        "devices of ranks compute with different versions, so that bits depend on which rank has a "
-        "replica:" +
-        found);
-  }
 }
 
 }  // namespace
 
 void require_same_versions(const Pipeline& pipeline, const Registry& registry, Group& group) {
-  const std::vector<Versions> all = gather(versions_of_code(pipeline, registry), group);
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    const std::string found = text_of(version_differences(all.front(), all[rank]), rank);
-    if (found.empty()) continue;
-    fail(ErrorKind::usage, "{}: ranks run different versions of Millrace or its plugins: install the same on all machines:{}",
-         pipeline.title(), found);
-  }
+  const std::string found = difference_of_versions(versions_of_code(pipeline, registry), group);
+  if (found.empty()) return;
+  fail(ErrorKind::usage, "{}: ranks run different versions of Millrace or its plugins: install the same on all machines:{}",
+       pipeline.title(), found);
 }
 
 void require_same_run(PreparedRun& run, Group& group) {
@@ -213,7 +189,12 @@ void require_same_run(PreparedRun& run, Group& group) {
     const std::string what = text[0] == 'd' ? "ranks read different data" : "ranks do not run the same pipeline";
     fail(text[0] == 'd' ? ErrorKind::data : ErrorKind::usage, "{}: {}:{}", run.pipeline.title(), what, text.substr(1));
   }
-  warn_of_devices(run, group);
+  Versions devices = versions_of(run.replicas.devices().devices);
+  std::erase_if(devices, [](const auto& each) { return each.first.find("threads") != std::string::npos; });  // they change no bit
+  if (const std::string other = difference_of_versions(devices, group); !other.empty()) {
+    run.audience.warn_once("devices of ranks compute with different versions, so that bits depend on which rank has a replica:" +
+                           other);
+  }
 }
 
 }  // namespace millrace

@@ -58,50 +58,44 @@ Manifest read_manifest(const std::string& path) {
   return manifest;
 }
 
-// What was hashed before in a folder, by name: a line "SUM BYTES VERSION  NAME" for each file. With the same size and version,
-// which is a file's time, nothing is read again.
-class Known {
- public:
-  explicit Known(const std::string& url) {
-    const fs::path folder = cache_folder("manifests");
-    if (folder.empty()) return;
-    const bool is_remote = url.find("://") != std::string::npos;
-    file_ = folder / fmt::format("{:016x}.txt", hash_text(is_remote ? url : fs::absolute(url).lexically_normal().string()));
-    std::ifstream file(file_, std::ios::binary);
-    for (std::string line; std::getline(file, line);) {
-      const std::size_t name = line.find("  ", kDigits);
-      if (name != std::string::npos) sums_[line.substr(name + 2)] = line.substr(0, name);
-    }
-  }
-  // "": it is not known, or another file.
-  std::string find(const Storage::Object& object) const {
-    const auto known = sums_.find(object.name);
-    if (known == sums_.end() || known->second.substr(std::min(kDigits, known->second.size())) != mark(object)) return {};
-    return known->second.substr(0, kDigits);
-  }
-  // Where that cannot be written, all is read again the next time.
-  void keep(const std::vector<Storage::Object>& objects, const Manifest& manifest) const {
-    if (file_.empty()) return;
-    try {
-      OutputFile file(file_.string());
-      for (const Storage::Object& object : objects) {
-        const auto sum = manifest.find(object.name);
-        if (sum != manifest.end() && object.name.find('\n') == std::string::npos)
-          file.write(fmt::format("{}{}  {}\n", sum->second, mark(object), object.name));
-      }
-      file.commit();
-    } catch (const Error&) {
-    }
-  }
+// "SUM BYTES VERSION" of files that were hashed before, by name. The version is a file's time.
+using Known = std::map<std::string, std::string>;
 
- private:
-  static std::string mark(const Storage::Object& object) {
-    return fmt::format(" {} {:016x}", object.bytes, hash_text(object.version));
-  }
+std::string known_text(const std::string& sum, const Storage::Object& object) {
+  return fmt::format("{} {} {:016x}", sum, object.bytes, hash_text(object.version));
+}
 
-  fs::path file_;
-  std::map<std::string, std::string> sums_;
-};
+// Where the sums of a folder are kept; "": there is no such place.
+fs::path file_of_known(const std::string& url) {
+  const fs::path folder = cache_folder("manifests");
+  const bool is_remote = url.find("://") != std::string::npos;
+  const std::string place = is_remote ? url : fs::absolute(url).lexically_normal().string();
+  return folder.empty() ? folder : folder / fmt::format("{:016x}.txt", hash_text(place));
+}
+
+Known read_known(const fs::path& path) {
+  Known known;
+  std::ifstream file(path, std::ios::binary);
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t name = line.find("  ");
+    if (name != std::string::npos && name > kDigits) known[line.substr(name + 2)] = line.substr(0, name);
+  }
+  return known;
+}
+
+// Where that cannot be written, all is read again the next time.
+void keep_known(const fs::path& path, const std::vector<Storage::Object>& objects, const Manifest& manifest) {
+  if (path.empty()) return;
+  try {
+    OutputFile file(path.string());
+    for (const Storage::Object& object : objects) {
+      if (object.name.find('\n') == std::string::npos)
+        file.write(fmt::format("{}  {}\n", known_text(manifest.at(object.name), object), object.name));
+    }
+    file.commit();
+  } catch (const Error&) {
+  }
+}
 
 std::string sum_of(Storage& storage, const std::string& url, std::uint64_t bytes) {
   constexpr std::uint64_t kPiece = std::uint64_t{8} << 20;
@@ -126,17 +120,20 @@ Manifest hash_folder(const std::string& url, unsigned threads) {
     if (!object.is_dangling && !object.name.ends_with('/')) objects.push_back(std::move(object));
   });
   if (objects.empty()) fail(ErrorKind::data, "there is no file in '{}'", without_secrets(url));
-  const Known known(url);
+  const fs::path kept = file_of_known(url);
+  const Known known = read_known(kept);
   std::vector<std::string> sums(objects.size());
   Counter counter("hashed", objects.size());
   on_threads(objects.size(), threads, [&](std::size_t i) {
-    sums[i] = known.find(objects[i]);
-    if (sums[i].empty() && stop_signal == 0) sums[i] = sum_of(storage, join_url(url, objects[i].name), objects[i].bytes);
+    const auto before = known.find(objects[i].name);
+    if (before != known.end()) sums[i] = before->second.substr(0, kDigits);
+    if (sums[i].empty() || known_text(sums[i], objects[i]) != before->second)
+      sums[i] = stop_signal != 0 ? "" : sum_of(storage, join_url(url, objects[i].name), objects[i].bytes);
     counter.add();
   });
   Manifest manifest;
-  for (std::size_t i = 0; i < objects.size() && stop_signal == 0; ++i) manifest[objects[i].name] = sums[i];
-  if (stop_signal == 0) known.keep(objects, manifest);
+  for (std::size_t i = 0; i < objects.size(); ++i) manifest[objects[i].name] = sums[i];
+  if (stop_signal == 0) keep_known(kept, objects, manifest);
   return manifest;
 }
 
