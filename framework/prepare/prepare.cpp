@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <random>
 #include <tuple>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "millrace/batch.h"
 #include "millrace/error.h"
 #include "millrace/util/cache_folder.h"
+#include "millrace/util/host_cores.h"
 #include "millrace/util/joint_sink.h"
 #include "prepare/batch_choice.h"
 #include "prepare/initial_weights.h"
@@ -27,6 +29,7 @@
 #include "prepare/stop_rules.h"
 #include "prepare/without_effect.h"
 #include "sampling/sample_order.h"
+#include "stages/contents.h"
 #include "stages/doubtful_classes.h"
 #include "stages/label_values.h"
 #include "stages/median_weights.h"
@@ -387,7 +390,7 @@ void count_median_weights(PreparedRun& run) {
 // As it is now: a checkpoint says later what the run began with.
 std::string network_text_of(const PreparedRun& run) {
   const std::string& file = run.pipeline.network_params.use;
-  if (!run.saves_checkpoints() || file.empty()) return {};
+  if (file.empty()) return {};
   Diagnostics ignored;  // it was read before
   const auto document = read_document(file, {}, ignored);
   return document ? to_toml(*document) : std::string();
@@ -496,8 +499,46 @@ void add_step_stages(PreparedRun& run) {
   }
 }
 
+// What the checkpoint knows of a source's samples; null: nothing, or the source lists others now.
+const RunState::Contents* contents_then(const PreparedRun& run, const GraphBuild& build) {
+  if (!run.resume_point) return nullptr;
+  const auto& data = run.resume_point->checkpoint.state.data;
+  const auto known = data.find(name_of_source(build));
+  if (known == data.end() || known->second.listing_hash != build.data().listing_hash) return nullptr;
+  return known->second.contents.samples.empty() ? nullptr : &known->second.contents;
+}
+
+// A run that resumes reads the same few samples as then, so that data which have changed since are seen; other ranks than 0 read
+// those of rank 0, see same_run.h.
+void look_into_data(PreparedRun& run) {
+  const RunOptions& options = run.options;
+  const bool keeps_it = run.main().trains() && !options.only_main && (run.resume_point || !options.only_check);
+  if (options.group == nullptr && !keeps_it && !options.compare_data) return;
+  const std::uint64_t salt =
+      options.group != nullptr ? std::random_device()() : static_cast<std::uint64_t>(run.pipeline.run.seed);
+  for (const auto& build : run.builds) {
+    if (build->data().source == nullptr) continue;
+    RunState::Contents& now = run.contents[name_of_source(*build)];
+    const RunState::Contents* const then = contents_then(run, *build);
+    if (options.is_first()) {
+      options.doing(fmt::format("reading a few samples of [{}]", build->plan().name));
+      now = look_into(*build, salt, then);
+    }
+    if (options.compare_data) {
+      options.doing(fmt::format("reading all samples of [{}], to compare what they hold", build->plan().name));
+      now.whole = hash_all(*build, available_cores().size(), cache_folder("contents"));
+    }
+    const std::string changed = then != nullptr && options.is_first() ? difference_of_contents(*build, *then, now) : "";
+    if (changed.empty()) continue;
+    run.audience.warn_once(fmt::format(
+        "{}: the data have changed since the checkpoint '{}': {} than then; the run resumes with the data as they are now",
+        place_of_source(*build), run.resume_point->path.string(), changed));
+  }
+}
+
 void prepare_all(PreparedRun& run) {
   const Pipeline& pipeline = run.pipeline;
+  if (run.options.group != nullptr) require_same_versions(pipeline, run.registry, *run.options.group);
   if (!run.options.resume.notice.empty()) run.audience.warn(run.options.resume.notice);
   for (const std::string& text : pipeline.warnings) run.audience.warn_once(text);
   run.resume_point = resume_point_of(run);
@@ -512,6 +553,7 @@ void prepare_all(PreparedRun& run) {
   list_data(run);
   run.recipe = compared_recipe(run);
   run.network_text = network_text_of(run);
+  look_into_data(run);
   if (run.options.group != nullptr) require_same_run(run, *run.options.group);
   if (pipeline.network && (run.resume_point || !run.options.only_check)) count_median_weights(run);
   std::uint32_t kept = 0;

@@ -13,6 +13,7 @@
 #include "millrace/util/output_file.h"
 #include "prepare/stop_rules.h"
 #include "run/card.h"
+#include "run/kept_files.h"
 #include "run/training.h"
 #include "stages/missing_files.h"
 #include "weight_files/weights.h"
@@ -107,7 +108,7 @@ RunResult Run::train() {
   run_.audience.observers().restart_clock(std::max(seconds_, from != nullptr ? from->checkpoint.state.seconds : 0));
   make_writers(folder);
   log.set_folder(folder);
-  if (!folder.empty()) keep_pipeline(run_.resolved(), from != nullptr, log);
+  if (!folder.empty()) keep_run(run_, folder);
   run_.open_graphs();
   warn_of_memory(run_);
   if (weights_ && run_.options.is_first() && !run_.options.only_main) look_at_images(run_);

@@ -210,6 +210,10 @@ bool loses_results(const GraphPlan& plan) {
 
 std::string place_of_source(const GraphBuild& build) { return place_of(*build.data().source_plan, build.plan()); }
 
+std::string name_of_source(const GraphBuild& build) {
+  return fmt::format("{}.{}", build.data().graph, build.data().source_plan->name);
+}
+
 // Other texts stand first: they are the user's, or nearer to the user.
 Position place_of_table(const StagePlan& stage) {
   const Position& table = stage.table_at();

@@ -370,5 +370,63 @@ TEST(DataTool, RefusesASplitThatCannotBe) {
   EXPECT_FALSE(fs::exists(folder / "lists/a.csv")) << "half a division";
 }
 
+TEST(DataTool, AManifestFindsWhatAnotherCopyHolds) {
+  const TemporaryFolder folder;
+  images_of_many_sizes(folder);
+  const Outcome made = data({"hash", folder / "set", "--out", folder / "set.sha256"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const Outcome known =
+      run_command({"/usr/bin/env", "--chdir=" + folder / "set", "sha256sum", "--quiet", "-c", folder / "set.sha256"});
+  EXPECT_EQ(known.code, 0) << known.out << known.err;
+  const Outcome same = data({"hash", folder / "set", "--compare", folder / "set.sha256"});
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_EQ(same.out, "");
+  fs::copy(folder.path() / "set", folder.path() / "copy", fs::copy_options::recursive);
+  fs::copy_file(folder / "copy/a/0.png", folder / "copy/b/1.png", fs::copy_options::overwrite_existing);
+  fs::rename(folder / "copy/a/2.png", folder / "copy/a/7.png");
+  const Outcome other = data({"hash", folder / "copy", "--compare", folder / "set.sha256"});
+  EXPECT_EQ(other.code, 3) << other.err;
+  EXPECT_EQ(other.out, "new: a/7.png\nother bytes: b/1.png\ngone: a/2.png\n");
+}
+
+TEST(DataTool, AManifestNamesTheSamplesOfAPipeline) {
+  const TemporaryFolder folder;
+  const std::string file = images_of_many_sizes(folder);
+  const Outcome of_folder = data({"hash", folder / "set"}), of_file = data({"hash", file});
+  ASSERT_EQ(of_file.code, 0) << of_file.err;
+  EXPECT_EQ(of_file.out, of_folder.out);
+  std::ofstream(folder / "set/list.csv") << "file_name,label\na/0.png,a\nb/1.png,b\n";
+  const Outcome of_list = data({"hash", folder / "set/list.csv"});
+  ASSERT_EQ(of_list.code, 0) << of_list.err;
+  EXPECT_EQ(std::ranges::count(of_list.out, '\n'), 2) << of_list.out;
+  EXPECT_NE(of_folder.out.find(of_list.out.substr(0, of_list.out.find('\n'))), std::string::npos) << of_list.out;
+}
+
+// A file with the size and the time of the last call is not read again.
+TEST(DataTool, AManifestReadsOnlyWhatHasChanged) {
+  const TemporaryFolder folder;
+  images_of_many_sizes(folder);
+  const auto hash = [&] {
+    const Outcome outcome =
+        run_command({"/usr/bin/env", "MILLRACE_CACHE=" + folder / "cache", tool("pipeline-data"), "hash", folder / "set"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.out;
+  };
+  const fs::path image = folder / "set/a/0.png";
+  const auto change = [&] {
+    std::string bytes = read_file(image);
+    bytes.back() = static_cast<char>(bytes.back() ^ 1);
+    std::ofstream(image, std::ios::binary) << bytes;
+  };
+  const std::string first = hash();
+  change();
+  const std::string second = hash();
+  EXPECT_NE(second, first);
+  const auto time = fs::last_write_time(image);
+  change();
+  fs::last_write_time(image, time);
+  EXPECT_EQ(hash(), second) << "the same size and time";
+}
+
 }  // namespace
 }  // namespace millrace::test

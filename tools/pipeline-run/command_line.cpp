@@ -93,6 +93,9 @@ Arguments& add_what_is_tried(Arguments& arguments, CommandLine& line, Words& wor
       .option("--picture", "FILE.png", "with --find-rate: also draws the losses over the rates", line.picture)
       .option("--hash", "WHAT", "stream hashes cover: stream, samples and draws; pixels, also what the network receives",
               words.hash)
+      .flag("--compare-data",
+            "read all samples before the first step: ranks must hold the same bytes, and a resumed run those of before",
+            line.options.compare_data)
       .option("--trace", "FILE[:FIRST-LAST]",
               "writes what each thread and device did, for ui.perfetto.dev; of these steps alone, numbered from 1", words.trace)
       .flag("--guard", "look for writes outside the samples' slots after each stage, and name the stage and the sample",
@@ -228,6 +231,7 @@ std::vector<std::string> words_again(const CommandLine& line, const Words& words
   add("--hash", words.hash, "stream");
   add("--rescue", line.options.folders.rescue);
   add_flag("--guard", line.options.guard);
+  add_flag("--compare-data", line.options.compare_data);
   add("--page", line.page);
   add_flag("--top", line.top);
   add_flag("--json", line.json);
