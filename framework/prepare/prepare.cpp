@@ -19,6 +19,7 @@
 #include "millrace/util/cache_folder.h"
 #include "millrace/util/host_cores.h"
 #include "millrace/util/joint_sink.h"
+#include "plugin/loss_params.h"
 #include "prepare/batch_choice.h"
 #include "prepare/initial_weights.h"
 #include "prepare/load_choice.h"
@@ -29,10 +30,10 @@
 #include "prepare/stop_rules.h"
 #include "prepare/without_effect.h"
 #include "sampling/sample_order.h"
+#include "stages/class_weights.h"
 #include "stages/contents.h"
 #include "stages/doubtful_classes.h"
 #include "stages/label_values.h"
-#include "stages/median_weights.h"
 #include "stages/missing_files.h"
 #include "stages/same_files.h"
 #include "stages/seen_images.h"
@@ -128,6 +129,27 @@ std::optional<ResumePoint> resume_point_of(PreparedRun& run) {
   if (point && options.resume.rate_factor) point->checkpoint.state.rate_factor = *options.resume.rate_factor;
   if (point) run.options.from = {point->checkpoint.state.epoch, point->checkpoint.state.step_of_epoch};
   return point;
+}
+
+// What is the best so far was found by the metric that the base file named when the run began; a later version may name another.
+void keep_best(PreparedRun& run) {
+  const Value* const table = run.pipeline.resolved.find("run");
+  const Value* const now = table != nullptr ? table->find("best") : nullptr;
+  if (!run.resume_point || now == nullptr || !run.pipeline.bases.has(now->at())) return;
+  if (std::ranges::find(run.options.resume.allow_change, "run.best") != run.options.resume.allow_change.end()) return;
+  Diagnostics ignored;  // what is wrong with it is said where the file is compared with it
+  const auto begun = parse_toml(run.resume_point->checkpoint.pipeline, run.resume_point->path.string(), ignored);
+  const Value* const then_table = begun ? begun->find("run") : nullptr;
+  const Value* const then = then_table != nullptr ? then_table->find("best") : nullptr;
+  if (then == nullptr || then->kind() != Value::Kind::text || then->text() == run.pipeline.run.best) return;
+  auto figure = plan_figure("best", Value(then->text(), now->at()), run.pipeline.graphs, ignored);
+  if (!figure) return;
+  run.audience.warn_once(fmt::format("the best weights stay those by {}, as when the run began; for {}: --set run.best={} "
+                                     "--allow-change run.best",
+                                     figure->text(), run.pipeline.run.best, run.pipeline.run.best));
+  run.adapted.run.best = figure->text();
+  *run.adapted.resolved.find("run")->find("best") = Value(figure->text(), now->at());
+  run.adapted.best = std::move(figure);
 }
 
 void find_weights(PreparedRun& run) {
@@ -359,29 +381,40 @@ void list_data(PreparedRun& run) {
   warn_of_graphs(run);
 }
 
-void count_median_weights(PreparedRun& run) {
-  std::string asking;
-  for (const auto& build : run.builds) asking = asking.empty() ? place_of_median_weights(build->plan()) : asking;
-  if (asking.empty()) return;
+void count_class_weights(PreparedRun& run) {
+  const auto place_of = [&](std::string_view word) {
+    std::string asking;
+    for (const auto& build : run.builds) asking = asking.empty() ? place_of_class_weights(build->plan(), word) : asking;
+    return asking;
+  };
+  const std::string balanced = place_of(kBalanced);
+  const bool looks = run.resume_point || !run.options.only_check;  // at all label images
+  const std::string median = looks ? place_of(kMedianFrequency) : std::string();
+  if (balanced.empty() && median.empty()) return;
   // Each thread decodes an image. What the batches take is known, what the replicas take is not yet.
-  require_possible_memory(run.memory_with({}), host_memory_for("", run.replicas.devices().processes_here));
+  if (!median.empty()) require_possible_memory(run.memory_with({}), host_memory_for("", run.replicas.devices().processes_here));
   const GraphPlan& plan = run.pipeline.graphs.front();
   std::unique_ptr<GraphBuild> alone;  // where another graph runs without it
   if (&run.main().plan() != &plan) alone = std::make_unique<GraphBuild>(plan, shared_context(run), run.replicas.all());
   const GraphBuild& main = alone ? *alone : run.main();
-  run.options.doing(fmt::format("counting the pixels of each class of [{}]", plan.name));
+  const auto classes = static_cast<std::size_t>(run.pipeline.network->output()[0]);
+  CountedWeights& weights = run.class_weights;
   try {
-    run.median_weights = median_frequency_weights(main, {.classes = static_cast<std::size_t>(run.pipeline.network->output()[0]),
-                                                         .seed = static_cast<std::uint64_t>(run.pipeline.run.seed),
-                                                         .threads = static_cast<unsigned>(run.data_threads()),
-                                                         .cache = cache_folder("class_weights")});
+    if (!balanced.empty()) weights.balanced = balanced_weights(main, classes);
+    if (!median.empty()) {
+      run.options.doing(fmt::format("counting the pixels of each class of [{}]", plan.name));
+      weights.median = median_frequency_weights(main, {.classes = classes,
+                                                       .seed = static_cast<std::uint64_t>(run.pipeline.run.seed),
+                                                       .threads = static_cast<unsigned>(run.data_threads()),
+                                                       .cache = cache_folder("class_weights")});
+    }
   } catch (Error& error) {
-    throw error.in(asking);
+    throw error.in(weights.balanced.empty() && !balanced.empty() ? balanced : median);
   }
-  for (const auto& build : run.builds) build->set_median_weights(run.median_weights);
+  for (const auto& build : run.builds) build->set_class_weights(weights);
   const std::vector<std::string>& names = main.data().classes;
-  for (std::size_t k = 0; k < std::min(names.size(), run.median_weights.size()); ++k) {
-    if (run.median_weights[k] > 0) continue;
+  for (std::size_t k = 0; k < std::min(names.size(), weights.median.size()); ++k) {
+    if (weights.median[k] > 0) continue;
     run.audience.warn_once(fmt::format("{}: no pixel is of class '{}', so that its weight is 0 and nothing of it is learned",
                                        place_of_source(main), names[k]));
   }
@@ -542,6 +575,7 @@ void prepare_all(PreparedRun& run) {
   if (!run.options.resume.notice.empty()) run.audience.warn(run.options.resume.notice);
   for (const std::string& text : pipeline.warnings) run.audience.warn_once(text);
   run.resume_point = resume_point_of(run);
+  keep_best(run);
   if (pipeline.network) find_weights(run);
   if (run.options.processes() > 1) check_processes(pipeline, run.options);
   if (pipeline.network) {
@@ -555,7 +589,7 @@ void prepare_all(PreparedRun& run) {
   run.network_text = network_text_of(run);
   look_into_data(run);
   if (run.options.group != nullptr) require_same_run(run, *run.options.group);
-  if (pipeline.network && (run.resume_point || !run.options.only_check)) count_median_weights(run);
+  if (pipeline.network) count_class_weights(run);
   std::uint32_t kept = 0;
   if (run.resume_point) {
     kept = keep_choices(run);  // then the file is compared with numbers in place of words that leave them to the run
@@ -564,13 +598,13 @@ void prepare_all(PreparedRun& run) {
   }
   if (std::string text = warning_of_limit(pipeline.run.memory); !text.empty()) run.audience.warn(std::move(text));
   compile(run, kept);
-  for (const auto& figure : {best_figure(pipeline), pipeline.stop.figure, pipeline.plateau.figure}) {
-    if (figure) require_figure(*figure, run.builds);
-  }
   run.steps = steps_of(run);
   warn_of_no_effect(run);
   add_step_stages(run);
   warn_of_decoded_images(run);
+  for (const auto& figure : {best_figure(pipeline), pipeline.stop.figure, pipeline.plateau.figure}) {
+    if (figure) require_figure(*figure, run.builds);
+  }
   if (run.options.only_main || run.options.resume.replays) return;
   check_on_nan(pipeline, run.main(), {.has_checkpoints = run.saves_checkpoints(), .processes = run.options.processes()});
 }

@@ -15,7 +15,7 @@
 #include "millrace/util/host_cores.h"
 #include "prepare/batch_choice.h"
 #include "prepare/load_choice.h"
-#include "stages/median_weights.h"
+#include "stages/class_weights.h"
 #include "weight_files/weights.h"
 
 namespace millrace {
@@ -46,7 +46,7 @@ void keep_weights_of(const ResumePoint& from, Value& network) {
 }  // namespace
 
 PreparedRun::PreparedRun(const Pipeline& checked, const Registry& plugins, RunOptions asked)
-    : pipeline(checked), registry(plugins), options(std::move(asked)), audience(pipeline, options), places(pipeline, registry) {}
+    : adapted(checked), registry(plugins), options(std::move(asked)), audience(pipeline, options), places(pipeline, registry) {}
 
 PreparedRun::~PreparedRun() {
   const Error given_up(ErrorKind::peer, "it was given up");
@@ -110,7 +110,7 @@ WeightsOptions PreparedRun::weights_options() const {
 }
 
 Value PreparedRun::resolved() const {
-  Value resolved = with_median_weights(pipeline.resolved, median_weights);
+  Value resolved = with_class_weights(pipeline.resolved, class_weights);
   for (const auto& build : builds) {
     if (!build->data().chooses_batch && !has_batch_per_device(*build)) continue;
     Value& graph = *resolved.find(build->plan().name);
@@ -254,7 +254,7 @@ std::map<std::string, std::string> weights_metadata(const PreparedRun& run) {
   if (!run.recipe) return metadata;
   InferenceRecipe recipe = *run.recipe;  // with what the file left to the run
   recipe.precision = to_string(run.replicas.precision());
-  recipe.measure = with_median_weights(std::move(recipe.measure), run.median_weights);
+  recipe.measure = with_class_weights(std::move(recipe.measure), run.class_weights);
   for (const auto& build : run.builds) {
     if (build->plan().name == recipe.graph) recipe.batch = build->data().batch.size;
   }

@@ -37,7 +37,8 @@ struct PreparedRun {
   PreparedRun(const PreparedRun&) = delete;
   PreparedRun& operator=(const PreparedRun&) = delete;
 
-  const Pipeline& pipeline;
+  Pipeline adapted;  // as it was checked; of a resumed run with the rule for best weights that it began with
+  const Pipeline& pipeline = adapted;
   const Registry& registry;
   RunOptions options;
   Audience audience;
@@ -50,7 +51,7 @@ struct PreparedRun {
   std::optional<ImageSummary> images;     // of a training, for the same weights; set when the run begins
   std::string network_text;               // the network's file with what it extends
   std::map<std::string, RunState::Contents> contents;  // of the samples of each source, "train.read", as far as rank 0 looked
-  std::vector<double> median_weights;                  // GraphBuild::set_median_weights()
+  CountedWeights class_weights;                        // GraphBuild::set_class_weights()
   std::string batch_choice;  // where the file leaves the size of batches to the run: a line that says it, and why
   std::string load_choice;   // the same of the shares of replicas
   StepRange steps;           // of the main graph
@@ -86,7 +87,7 @@ struct PreparedRun {
 // In an order in which mistakes are found before anything expensive is done. Sources are opened (they list their samples). No
 // sample is read but a few images (stages/label_values.h, stages/seen_images.h), once the memory plan is known, a few files of
 // equal size (stages/same_files.h), a few of each source that are compared over ranks and with a checkpoint (stages/contents.h),
-// and all where compare_data is asked for, or where a loss asks for numbers that depend on the data (stages/median_weights.h).
+// and all where compare_data is asked for, or where a loss asks for numbers that depend on the data (stages/class_weights.h).
 // `pipeline` and `registry` outlive what is returned. Throws Error.
 std::unique_ptr<PreparedRun> prepare(const Pipeline& pipeline, const Registry& registry, RunOptions options);
 

@@ -218,6 +218,7 @@ std::string figures_table(const RunResult& result, const std::string& best_file)
   const auto add_all = [&](const std::string& graph, const Measured& pass) {
     for (const Figure& figure : pass.figures) {
       const std::string name = fmt::format("{}.{}", graph, figure.name);
+      if (figure.is_detail && !(best > 0 && name == result.best_found->figure)) continue;
       has_best = has_best || (best > 0 && pass.step == best && name == result.best_found->figure);
       add(name, figure_text(figure), pass.step);
     }

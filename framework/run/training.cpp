@@ -34,6 +34,7 @@ RunResult Training::run() {
     others_.run_main();
   }
   end_requests();
+  meter_.end_run();
 
   const std::uint64_t done = progress_.done();
   RunResult result;

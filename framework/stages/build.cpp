@@ -19,7 +19,7 @@
 #include "millrace/util/source_parts.h"
 #include "millrace/util/text.h"
 #include "sampling/sample_order.h"
-#include "stages/median_weights.h"
+#include "stages/class_weights.h"
 
 namespace millrace {
 
@@ -441,7 +441,8 @@ void GraphBuild::make(std::size_t index, const Context& shared, std::size_t inst
 
 Value GraphBuild::table(std::size_t index) const {
   const StagePlan& stage = plan_->stages[index];
-  Value table = with_median_weights(stage.table, median_weights_);
+  Value table = stage.table;
+  if (stage.type->takes_loss && data_.network != nullptr) table = with_class_weights(std::move(table), class_weights_, outputs_by_name());
   const Value* const each = stage.type->role == StageType::Role::batcher ? table.find(kPerDevice) : nullptr;
   if (each == nullptr) return table;
   table.set("size", Value(each->integer() * static_cast<std::int64_t>(replicas_), each->at()));
@@ -544,11 +545,30 @@ std::shared_ptr<const Loss> GraphBuild::loss() const {
 
 std::vector<std::string> GraphBuild::figures() const {
   std::vector<std::string> names;
-  const std::shared_ptr<const Loss> reported = loss();
-  if (!reported) return names;
-  for (const LossFigure& figure : reported->info().figures) {
-    if (fits(figure, data_.network->output())) names.push_back(figure.name);
+  if (const std::shared_ptr<const Loss> reported = loss()) {
+    for (const LossFigure& figure : reported->info().figures) {
+      if (fits(figure, data_.network->output())) names.push_back(figure.name);
+    }
   }
+  for (const auto& instances : stages_) {
+    for (std::string& name : instances.empty() ? std::vector<std::string>() : instances.front()->reported_figures()) {
+      if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+    }
+  }
+  return names;
+}
+
+std::vector<std::string> GraphBuild::counted_classes() const {
+  const std::shared_ptr<const Loss> reported = loss();
+  if (!reported || !(reported->info().class_totals || reported->info().class_matrix)) return {};
+  return outputs_by_name();
+}
+
+std::vector<std::string> GraphBuild::outputs_by_name() const {
+  std::vector<std::string> names = data_.classes;
+  const auto outputs = static_cast<std::size_t>(data_.network->output()[0]);
+  for (std::size_t c = names.size(); c < outputs; ++c) names.push_back(std::to_string(c));
+  names.resize(outputs);
   return names;
 }
 
