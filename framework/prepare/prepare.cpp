@@ -23,6 +23,7 @@
 #include "prepare/stop_rules.h"
 #include "prepare/without_effect.h"
 #include "stages/doubtful_classes.h"
+#include "stages/doubtful_names.h"
 #include "stages/label_values.h"
 #include "stages/median_weights.h"
 #include "stages/missing_files.h"
@@ -231,6 +232,7 @@ void warn_of_graphs(PreparedRun& run) {
     const GraphPlan& plan = build->plan();
     if (build->data().source != nullptr) run.audience.warn_once(warning_of_other_classes(*build, run.main()));
     warn_of_images(run, *build);
+    run.audience.warn_once(warning_of_mirrors(*build));
     run.audience.warn_once(warning_of_label_values(*build, static_cast<std::uint64_t>(run.pipeline.run.seed)));
     if (plan.every.empty() || !loses_results(plan)) continue;
     run.audience.warn_once(
