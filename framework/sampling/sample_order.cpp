@@ -12,6 +12,7 @@
 #include "millrace/error.h"
 #include "millrace/sample.h"
 #include "millrace/source.h"
+#include "millrace/util/file_sizes.h"
 #include "millrace/util/source_parts.h"
 
 namespace millrace {
@@ -78,13 +79,15 @@ namespace {
 using Followers = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
 Followers followers_in(const Source& source, const std::vector<std::uint32_t>& samples) {
+  const auto* const sizes = dynamic_cast<const KnowsFileSizes*>(&source);
+  if (sizes == nullptr) return {};
   std::vector<std::pair<std::uint64_t, std::uint32_t>> files;  // by hash
   SampleOrigin origin;
   for (const std::uint32_t index : samples) {
-    if (!source.place(index, origin)) return {};
+    if (sizes->file_bytes(index) == 0 || !source.place(index, origin)) continue;
     const bool is_local = origin.url.find("://") == origin.url.npos && origin.url.find("./") != origin.url.npos;
     const std::string url = is_local ? std::filesystem::path(origin.url).lexically_normal().string() : origin.url;
-    files.emplace_back(combine(combine(hash_text(url), hash_text(origin.member)), origin.offset), index);
+    files.emplace_back(combine(hash_text(url), hash_text(origin.member)), index);
   }
   std::ranges::sort(files);
   Followers followers;

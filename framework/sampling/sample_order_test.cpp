@@ -12,13 +12,14 @@
 #include "millrace/error.h"
 #include "millrace/sample.h"
 #include "millrace/source.h"
+#include "millrace/util/file_sizes.h"
 #include "millrace/util/source_parts.h"
 
 namespace millrace {
 namespace {
 
 // A source that is nothing but its labels.
-class Labels : public Source, public MadeOfParts {
+class Labels : public Source, public MadeOfParts, public KnowsFileSizes {
  public:
   Labels(std::vector<std::int32_t> labels, SourceParams sampling, std::vector<SourcePart> parts = {})
       : Source(std::move(sampling)), labels_(std::move(labels)), parts_(std::move(parts)) {}
@@ -35,6 +36,8 @@ class Labels : public Source, public MadeOfParts {
     origin.url = files[index];
     return true;
   }
+
+  std::uint32_t file_bytes(std::uint64_t) const override { return files.empty() ? 0 : 1; }
 
   std::vector<std::string> files;  // by index; empty: they are not known
 

@@ -46,7 +46,10 @@ Bytes palette_of(Bytes png) {
 void LabelPalettes::add(Bytes file, ImageView labels, const std::string& place) {
   const auto type = colour_type(file);
   const bool is_grey = type == kGrey;
-  if (!is_grey && (type != kPalette || reads_palettes_by_colour(*target_, colours_.size()))) return;
+  if (!is_grey && (type != kPalette || reads_palettes_by_colour(*target_, colours_.size()))) {
+    has_colours_ = has_colours_ || type.has_value();
+    return;
+  }
   const Bytes palette = is_grey ? Bytes() : palette_of(file);
   std::array<bool, 256> has{};
   for (std::size_t pixel = 0; pixel < labels.shape.bytes(); ++pixel) has[labels.data[pixel]] = true;
@@ -57,14 +60,14 @@ void LabelPalettes::add(Bytes file, ImageView labels, const std::string& place) 
   }
 }
 
-// Grey values are seldom meant as colours: only those that no class has may be.
 void LabelPalettes::compare(std::size_t value, const Seen& here, bool is_grey) {
   const auto colour = std::ranges::find(colours_, here.colour);
   const std::uint8_t own = target_->classes[value];
-  const bool is_other = colour != colours_.end() && colour - colours_.begin() != own && (!is_grey || own == target_->ignored);
-  if (is_other && contradiction_.empty()) {
-    contradiction_ = fmt::format("value {} is {} in '{}', which is the colour of class {}", value, here.colour, here.place,
-                                 colour - colours_.begin());
+  const bool is_own = own < colours_.size() && colours_[own] == here.colour;
+  std::string& text = is_grey && own != target_->ignored ? grey_ : contradiction_;
+  if (colour != colours_.end() && colours_.size() <= classes_.size() && !is_own && text.empty()) {
+    text = fmt::format("value {} is {} in '{}', which is the colour of class '{}'", value, here.colour, here.place,
+                       line_text(classes_[static_cast<std::size_t>(colour - colours_.begin())]));
   }
   if (is_grey) return;
   if (!seen_[value]) seen_[value] = here;

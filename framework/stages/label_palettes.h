@@ -18,7 +18,8 @@ namespace millrace {
 class LabelPalettes {
  public:
   // `colours`: of the classes, "#rrggbb", or none.
-  LabelPalettes(const TargetSpec& target, std::vector<std::string> colours) : target_(&target), colours_(std::move(colours)) {}
+  LabelPalettes(const TargetSpec& target, std::vector<std::string> classes, std::vector<std::string> colours)
+      : target_(&target), classes_(std::move(classes)), colours_(std::move(colours)) {}
 
   // Takes the colours of the values that `labels` has, where `file` is a PNG that is read by its values: one with a palette, or
   // grey. `place` is for the message.
@@ -26,9 +27,9 @@ class LabelPalettes {
 
   // "value 1 is #800000 in 'a.png' and #008000 in 'b.png'", of the first such value; "": no value has two colours.
   const std::string& difference() const { return difference_; }
-  // "value 1 is #800000 in 'a.png', which is the colour of class 2", of the first value of another class, or of none; "": there
-  // is none.
-  const std::string& contradiction() const { return contradiction_; }
+  // "value 1 is #800000 in 'a.png', which is the colour of class 'car'", of the first value that is of another class, or of none;
+  // "": there is none. Grey values are seldom meant as colours, unless no class has the value, or other files are in colours.
+  const std::string& contradiction() const { return contradiction_.empty() && has_colours_ ? grey_ : contradiction_; }
 
  private:
   struct Seen {
@@ -37,9 +38,10 @@ class LabelPalettes {
   void compare(std::size_t value, const Seen& here, bool is_grey);
 
   const TargetSpec* target_;
-  std::vector<std::string> colours_;
+  std::vector<std::string> classes_, colours_;
   std::array<std::optional<Seen>, 256> seen_;  // by value
-  std::string difference_, contradiction_;
+  std::string difference_, contradiction_, grey_;
+  bool has_colours_ = false;  // some files are read by them
 };
 
 }  // namespace millrace

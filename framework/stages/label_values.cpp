@@ -28,7 +28,7 @@ struct Look {
   std::string first_cause;                  // of the first one of these
   LabelPalettes palettes;
 
-  explicit Look(const GraphBuild& build) : palettes(build.data().target, build.data().colours) {}
+  explicit Look(const GraphBuild& build) : palettes(build.data().target, build.data().classes, build.data().colours) {}
 };
 
 // The stage that decodes, of the graph's beginning; null: none does. A cache of files may stand before it.

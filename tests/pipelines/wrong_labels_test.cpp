@@ -151,7 +151,7 @@ TEST_F(WrongLabels, APaletteIsReadByItsColoursWhereClassesHaveSome) {
   const Outcome by_index = run(
       {"--check", "--set",
        R"(train.read.classes=[{ name = "road", ids = [1], colour = "#804080" }, { name = "car", ids = [0], colour = "#00008e" }])"});
-  EXPECT_TRUE(contains(by_index.err, "which is the colour of class")) << by_index.err;
+  EXPECT_TRUE(contains(by_index.err, "which is the colour of class '")) << by_index.err;
   EXPECT_TRUE(contains(by_index.err, "here values tell classes apart, not colours")) << by_index.err;
 }
 
@@ -161,7 +161,7 @@ TEST_F(WrongLabels, AGreyThatIsTheColourOfAClassAndNoValueIsNamed) {
       run({"--check", "--set",
            R"(train.read.classes=[{ name = "background", colour = "#000000" }, { name = "object", colour = "#ffffff" }])"});
   EXPECT_TRUE(contains(checked.err, "value 255 is #ffffff in '")) << checked.err;
-  EXPECT_TRUE(contains(checked.err, "which is the colour of class 1")) << checked.err;
+  EXPECT_TRUE(contains(checked.err, "which is the colour of class 'object'")) << checked.err;
 }
 
 TEST_F(WrongLabels, AClassThatSaysWhereSomethingIsIsNamedWhereImagesAreMirrored) {
