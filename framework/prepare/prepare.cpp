@@ -33,6 +33,7 @@
 #include "stages/class_weights.h"
 #include "stages/contents.h"
 #include "stages/doubtful_classes.h"
+#include "stages/doubtful_names.h"
 #include "stages/label_values.h"
 #include "stages/missing_files.h"
 #include "stages/same_files.h"
@@ -309,6 +310,7 @@ void warn_of_graphs(PreparedRun& run) {
     const GraphPlan& plan = build->plan();
     if (build->data().source != nullptr) run.audience.warn_once(warning_of_other_classes(*build, run.main()));
     warn_of_images(run, *build);
+    run.audience.warn_once(warning_of_mirrors(*build));
     if (plan.every.empty() || !loses_results(plan)) continue;
     run.audience.warn_once(
         fmt::format("{}: no stage of [{}] reports or writes what the network makes of its images; put 'metrics' into its flow",

@@ -289,6 +289,32 @@ TEST(DataTool, DividesAllThatABaseFileReads) {
       << "the part that is trained on";
 }
 
+// As where two exports are put together, or rows are doubled to balance classes.
+TEST(DataTool, PutsAllLinesOfAFileIntoOneList) {
+  const TemporaryFolder folder;
+  std::string lines = "file_name,label\n";
+  for (const char* again : {"", "./"}) {
+    for (int i = 0; i < 20; ++i) lines += fmt::format("{}{}.png,{}\n", again, i, "ab"[i % 2]);
+  }
+  for (int i = 0; i < 20; ++i) write_png(folder / fmt::format("{}.png", i), {4, 5, 3}, {50});
+  std::ofstream(folder / "both.csv") << lines;
+  const Outcome split =
+      data({"split", "classify", "one=0.5", "two=0.5", "--set", "data.path=" + folder / "both.csv", "--out", folder / "lists"});
+  ASSERT_EQ(split.code, 0) << split.err;
+  std::set<std::string> files[2];
+  std::size_t count = 0;
+  for (const auto& [name, part] : {std::pair{"one", 0}, std::pair{"two", 1}}) {
+    std::ifstream list(folder / fmt::format("lists/{}.csv", name));
+    std::string line;
+    std::getline(list, line);
+    for (; std::getline(list, line); ++count) files[part].insert(line);
+  }
+  EXPECT_EQ(count, 40U);
+  EXPECT_EQ(files[0].size(), 10U);
+  EXPECT_EQ(files[1].size(), 10U);
+  for (const std::string& file : files[0]) EXPECT_FALSE(files[1].contains(file)) << file;
+}
+
 // What a base file finds for training and for validation.
 class PartsOfData : public testing::Test {
  protected:

@@ -139,7 +139,9 @@ void ReadPairs::describe(StageDescription<Params>& d) {
                   c.add("name", &Class::name).required().text("of the class");
                   c.add("ids", &Class::ids).range(0, 255).text("its values in the label images; default: its place in the list");
                   c.add("colour", &Class::colour)
-                      .text("its colour in label images in RGB, and in pictures of classes, \"#rrggbb\"; all have one, or none");
+                      .text(
+                          "its colour in label images in RGB, or with a palette where no class has `ids`, and in pictures of "
+                          "classes, \"#rrggbb\"; all have one, or none");
                 })
       .text("in the order in which the network numbers them");
   d.params.add("ignored", &Params::ignored)

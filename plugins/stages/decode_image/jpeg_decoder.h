@@ -16,7 +16,7 @@ namespace millrace {
 //   ImageShape shape = decoder.read_header(bytes, 3, limits);   // then the size is known, and nothing allocated
 //   decoder.decode(memory_for(shape));                          // or decode_part()
 //
-// Baseline, extended and progressive; greyscale, YCbCr, RGB, CMYK and YCCK (also inverted, as Adobe writes them).
+// Baseline, extended and progressive; greyscale, YCbCr, RGB, CMYK and YCCK (inverted, as Adobe writes them).
 // Errors: ErrorKind::content with libjpeg's reason where pixels are missing or wrong; std::bad_alloc. The decoder can be used
 // again afterwards. A fault that changes no pixel does not matter: an odd scan header, bytes before a marker, no end marker.
 // Damage after the last row that a part needs is not seen.
