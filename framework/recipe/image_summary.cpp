@@ -147,7 +147,8 @@ std::optional<ImageSummary> image_summary_from(const std::map<std::string, std::
   const auto table = parse_toml(text->second, ImageSummary::kKey, ignored);
   const Value* const looked_at = table ? table->find("looked_at") : nullptr;
   if (looked_at == nullptr || looked_at->kind() != Value::Kind::integer || looked_at->integer() < 1) return std::nullopt;
-  ImageSummary summary{.looked_at = static_cast<std::uint64_t>(looked_at->integer())};
+  ImageSummary summary;
+  summary.looked_at = static_cast<std::uint64_t>(looked_at->integer());
   for (const Measure& measure : kMeasures) {
     const auto extent = extent_in(*table, measure.name);
     if (!extent) return std::nullopt;
