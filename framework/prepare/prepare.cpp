@@ -561,7 +561,7 @@ void look_into_data(PreparedRun& run) {
     }
     if (options.compare_data) {
       options.doing(fmt::format("reading all samples of [{}], to compare what they hold", build->plan().name));
-      now.whole = hash_all(*build, available_cores().size(), cache_folder("contents"));
+      now.whole = hash_all(*build, available_cores().size());
     }
     const std::string changed = then != nullptr && options.is_first() ? difference_of_contents(*build, *then, now) : "";
     if (changed.empty()) continue;

@@ -76,7 +76,7 @@ class Keeper {
 
   // Returns what goes into pipeline.toml.
   Value keep() {
-    const fs::path below = whole(run_.pipeline.file).lexically_relative(folder_);
+    const fs::path below = fs::weakly_canonical(run_.pipeline.file).lexically_relative(fs::weakly_canonical(folder_));
     const bool is_own = !below.empty() && *below.begin() != "..";
     if (is_own) carry_over("pipeline");
     for (const std::string& file : run_.pipeline.files) {
@@ -110,8 +110,10 @@ class Keeper {
   // What the record says that was made when this copy in the run's folder was; null: it is another file.
   const Json* noted_before(const fs::path& path) const {
     const Json& files = before_.at("files");
-    const auto found = std::ranges::find_if(
-        files, [&](const Json& each) { return each.contains("copy") && folder_ / each.value("copy", "") == whole(path); });
+    const auto found = std::ranges::find_if(files, [&](const Json& each) {
+      std::error_code ignored;
+      return each.contains("copy") && fs::equivalent(folder_ / each.value("copy", ""), path, ignored);
+    });
     return found == files.end() ? nullptr : &*found;
   }
 

@@ -3,15 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
 
 #include "millrace/detail/random.h"
-#include "millrace/error.h"
 #include "millrace/source.h"
 #include "millrace/util/file_sizes.h"
 #include "millrace/util/on_threads.h"
-#include "millrace/util/output_file.h"
 #include "millrace/util/text.h"
 #include "sampling/sample_order.h"
 #include "stages/frugal_reader.h"
@@ -56,36 +53,6 @@ std::optional<std::size_t> first_other(const std::vector<std::uint64_t>& then, c
   if (then.size() != now.size()) return std::nullopt;
   const auto [was, is] = std::ranges::mismatch(then, now);
   return was == then.end() ? std::nullopt : std::optional(static_cast<std::size_t>(was - then.begin()));
-}
-
-// For what was kept of files that are the same still; empty: that cannot be told.
-std::filesystem::path file_of(const GraphBuild& build, const std::filesystem::path& cache) {
-  const std::uint64_t files = build.data().source->fingerprint();
-  if (files == 0 || cache.empty()) return {};
-  const std::uint64_t chosen = combine(build.data().listing_hash, hash_text(to_toml(build.data().source_plan->table)));
-  return cache / fmt::format("{:016x}", combine(files, chosen));
-}
-
-std::vector<std::uint64_t> read_hashes(const std::filesystem::path& file, std::size_t count) {
-  std::ifstream stream(file, std::ios::binary);
-  std::vector<std::uint64_t> hashes(count + 1);  // the last one is of the others
-  const auto bytes = static_cast<std::streamsize>(hashes.size() * sizeof hashes[0]);
-  if (!stream.read(reinterpret_cast<char*>(hashes.data()), bytes)) return {};
-  const std::uint64_t sum = hash_bytes(hashes.data(), count * sizeof hashes[0]);
-  if (hashes.back() != sum) return {};
-  hashes.pop_back();
-  return hashes;
-}
-
-// Where they cannot be kept, all is read again the next time.
-void write_hashes(const std::filesystem::path& path, std::vector<std::uint64_t> hashes) {
-  hashes.push_back(hash_bytes(hashes.data(), hashes.size() * sizeof hashes[0]));
-  try {
-    OutputFile file(path.string());
-    file.write(hashes.data(), hashes.size() * sizeof hashes[0]);
-    file.commit();
-  } catch (const Error&) {
-  }
 }
 
 std::string place_of(const GraphBuild& build, std::uint64_t index) {
@@ -146,13 +113,9 @@ std::string difference_of_contents(const GraphBuild& build, const RunState::Cont
   return {};
 }
 
-std::vector<std::uint64_t> hash_all(const GraphBuild& build, std::size_t threads, const std::filesystem::path& cache) {
+std::vector<std::uint64_t> hash_all(const GraphBuild& build, std::size_t threads) {
   const SampleOrder order(*build.data().source, 0);
   const auto parts = static_cast<std::size_t>(std::min(kMostParts, order.listed()));
-  const std::filesystem::path kept = file_of(build, cache);
-  if (!kept.empty()) {
-    if (std::vector<std::uint64_t> hashes = read_hashes(kept, parts); !hashes.empty()) return hashes;
-  }
   std::vector<std::uint64_t> hashes(parts);
   on_threads(parts, threads, [&](std::size_t part) {
     Sample sample;
@@ -161,7 +124,6 @@ std::vector<std::uint64_t> hash_all(const GraphBuild& build, std::size_t threads
       hashes[part] = combine(hashes[part], is_read ? hash_of(sample) : 0);
     }
   });
-  if (!kept.empty()) write_hashes(kept, hashes);
   return hashes;
 }
 

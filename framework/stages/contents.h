@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -17,9 +16,8 @@ namespace millrace {
 // draws which. `like`: of the same listing; the same samples are read. Null: not given. REQUIRES: build.data().source.
 RunState::Contents look_into(const GraphBuild& build, std::uint64_t salt, const RunState::Contents* like = nullptr);
 
-// Hashes of all samples that the graph takes, by part of them, read on so many threads. `cache`: a folder in which they are kept,
-// and found again while names, sizes and times of the files are the same; "": none. REQUIRES: build.data().source.
-std::vector<std::uint64_t> hash_all(const GraphBuild& build, std::size_t threads, const std::filesystem::path& cache);
+// Hashes of all samples that the graph takes, by part of them, read on so many threads. REQUIRES: build.data().source.
+std::vector<std::uint64_t> hash_all(const GraphBuild& build, std::size_t threads);
 
 // "6 of 64 samples that were compared hold other bytes, such as 'data/cat/1.jpg'"; "": what both know is the same.
 std::string difference_of_contents(const GraphBuild& build, const RunState::Contents& then, const RunState::Contents& now);
