@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
-#include <string_view>
 #include <system_error>
 
-#include "files/presence.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
 #include "millrace/util/data_names.h"
 #include "millrace/util/files.h"
 #include "millrace/util/lists_names.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -23,20 +22,6 @@ namespace {
 constexpr std::size_t kMostImages = 2000;  // of a folder: their endings tell enough
 
 bool is_remote(std::string_view path) { return url_scheme(path) != "file"; }
-
-void list_names(Storage& storage, const std::string& url, const std::function<void(const Storage::Object&)>& found) {
-  if (auto* const lists = dynamic_cast<ListsNames*>(&storage)) return lists->list_names(url, found);
-  std::set<std::string, std::less<>> folders;
-  storage.list_without(
-      url,
-      [&](std::string_view name) {
-        const std::size_t slash = name.find('/');
-        if (slash != name.npos && folders.emplace(name.substr(0, slash)).second)
-          found({std::string(name.substr(0, slash + 1)), 0, {}});
-        return slash != name.npos || folders.contains(name);
-      },
-      found);
-}
 
 }  // namespace
 
@@ -80,7 +65,12 @@ std::vector<DataEntry> DataPlaces::list_remote(const std::string& folder) const 
   try {
     Storage& storage = storage_of(registry_, folder);
     if (storage.look(folder) == Storage::Kind::object) return {};
-    list_names(storage, folder, [&](const Storage::Object& object) { names.insert(object.name); });
+    const auto found = [&](const Storage::Object& object) {
+      const std::size_t slash = object.name.find('/');
+      names.insert(slash == std::string::npos ? object.name : object.name.substr(0, slash + 1));
+    };
+    auto* const lists = dynamic_cast<ListsNames*>(&storage);
+    lists != nullptr ? lists->list_names(folder, found) : storage.list(folder, found);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::usage && error.kind() != ErrorKind::data) throw;
     return {};  // a web server, which lists nothing, or an object; who reads it says what else is wrong
