@@ -64,7 +64,12 @@ std::vector<MemoryUse> JoinSums::uses() const {
 }
 std::vector<MemoryUse> CountPairs::uses() const {
   return {reading(classes, places, sizeof *classes), reading(predicted, places, sizeof *predicted),
-          writing(pairs, number * number * chunks_of_places(places), sizeof *pairs)};
+          writing(pairs, number * number * chunks, sizeof *pairs)};
+}
+std::vector<MemoryUse> AddClasses::uses() const {
+  std::vector<MemoryUse> uses = {writing(totals, 3 * classes, sizeof *totals)};
+  for (const float* read : {weights, labels, second_labels, shares, predicted}) uses.push_back(reading(read, samples, sizeof *read));
+  return uses;
 }
 
 // [sums][chunks of sums][chunks of pairs][figures by place][predicted][maps][totals][parts of a sum over places]
@@ -82,9 +87,9 @@ struct LossPlan::Workspace {
     };
     take(sums, plan.sums_);
     take(chunks, plan.figures_ * chunk_count);
-    take(pairs, plan.pairs_ * chunk_count);
+    take(pairs, plan.pairs_ * static_cast<std::size_t>(plan.chunks_of_pairs(static_cast<std::int64_t>(places))));
     take(figures, plan.figures_ * places);
-    take(predicted, plan.pairs_ > 0 ? places : 0);
+    take(predicted, plan.pairs_ + plan.class_totals_ > 0 ? places : 0);
     const auto channels = static_cast<std::size_t>(plan.channels_);
     take(maps, plan.maps_ * places * channels);
     take(totals, plan.totals_ * static_cast<std::size_t>(samples) * channels);
@@ -105,7 +110,8 @@ LossPlan::LossPlan(std::shared_ptr<const Loss> loss, const Shape& output)
       pixels_(output.elements() / output[0]),
       figures_(loss_->info().sums.size()),
       pairs_(loss_->info().class_matrix ? static_cast<std::size_t>(channels_ * channels_) : 0),
-      sums_(figures_ + pairs_) {
+      class_totals_(loss_->info().class_totals ? static_cast<std::size_t>(3 * channels_) : 0),
+      sums_(figures_ + pairs_ + class_totals_) {
   LossPass pass;
   try {
     loss_->compute(pass);
@@ -121,8 +127,12 @@ LossPlan::LossPlan(std::shared_ptr<const Loss> loss, const Shape& output)
     if (writes(calls_, pass.figure(static_cast<int>(sum)))) continue;
     fail(ErrorKind::usage, "loss '{}': no kernel writes the sum '{}'", info.name, info.sums[sum]);
   }
-  if (pairs_ > 0 && !writes(calls_, pass.predicted())) {
-    fail(ErrorKind::usage, "loss '{}': no kernel writes the predicted classes, which its class matrix needs", info.name);
+  if (pairs_ + class_totals_ > 0 && !writes(calls_, pass.predicted())) {
+    fail(ErrorKind::usage, "loss '{}': no kernel writes the predicted classes, which its class {} needs", info.name,
+         pairs_ > 0 ? "matrix" : "totals");
+  }
+  if (class_totals_ > 0 && info.target != LossTarget::labels) {
+    fail(ErrorKind::usage, "loss '{}': class totals are those of labels, LossTarget::labels", info.name);
   }
   for (std::size_t call = 0; call < calls_.size(); ++call) check_call(call);
 }
@@ -222,14 +232,27 @@ void LossPlan::run_sums(const LossTensors& tensors, const Workspace& at, const S
 }
 
 void LossPlan::run_matrix(const LossTensors& tensors, const Workspace& at, const Submit& submit) const {
-  const std::int64_t places = tensors.samples * pixels_, chunks = chunks_of_places(places);
+  const std::int64_t places = tensors.samples * pixels_, chunks = chunks_of_pairs(places);
   double* const matrix = at.sums + figures_;
   const CountPairs parts{static_cast<const float*>(tensors.target.data), at.predicted, chunks == 1 ? matrix : at.pairs, channels_,
-                         places};
+                         places, chunks};
   submit(*loss_->info().count_pairs, &parts);
   if (chunks == 1) return;
   const JoinSums joined{at.pairs, matrix, static_cast<std::int64_t>(pairs_), chunks};
   submit(*loss_->info().join_sums, &joined);
+}
+
+void LossPlan::run_totals(const LossTensors& tensors, const Workspace& at, const Submit& submit) const {
+  const AddClasses all{tensors.weights, tensors.labels,      tensors.second_labels, tensors.shares,
+                       at.predicted,    at.sums + figures_, channels_,             tensors.samples};
+  submit(*loss_->info().add_classes, &all);
+}
+
+// As many as other sums have, unless their pairs of classes would take more than 32 MiB.
+std::int64_t LossPlan::chunks_of_pairs(std::int64_t places) const {
+  constexpr std::int64_t kMostPairs = std::int64_t{1} << 22;
+  if (pairs_ == 0) return 0;
+  return std::min(chunks_of_places(places), std::max<std::int64_t>(kMostPairs / static_cast<std::int64_t>(pairs_), 1));
 }
 
 void LossPlan::run(const LossTensors& tensors, std::byte* workspace, const Submit& submit) const {
@@ -237,6 +260,7 @@ void LossPlan::run(const LossTensors& tensors, std::byte* workspace, const Submi
   for (const PassCall& call : calls_) run_call(call, tensors, at, submit);
   run_sums(tensors, at, submit);
   if (pairs_ > 0) run_matrix(tensors, at, submit);
+  if (class_totals_ > 0) run_totals(tensors, at, submit);
 }
 
 }  // namespace millrace

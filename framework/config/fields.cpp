@@ -214,6 +214,14 @@ template <class T>
 void read_list(const ParamInfo& info, const Value& value, std::vector<T>& field, Diagnostics& errors) {
   if constexpr (std::is_arithmetic_v<T>) {
     if (value.kind() == Value::Kind::text && is_choice(info, value.text())) return field.clear();  // the word is another's
+    if (info.by_name && value.kind() == Value::Kind::table) {  // so are the names
+      ParamInfo element = info;
+      for (const Member& member : value.table()) {
+        element.name = fmt::format("{}.{}", info.name, member.key);
+        check<T>(element, member.value, errors);
+      }
+      return field.clear();
+    }
   }
   if (value.kind() != Value::Kind::array && info.or_one) {
     if (check<T>(info, value, errors)) field = {Codec<T>::get(value)};
@@ -224,7 +232,8 @@ void read_list(const ParamInfo& info, const Value& value, std::vector<T>& field,
     const std::string what = value.kind() == Value::Kind::array ? fmt::format("{}", value.array().size()) : found(value);
     const std::string words =
         info.choices.empty() || !std::is_arithmetic_v<T> ? "" : fmt::format(", or \"{}\"", fmt::join(info.choices, "\", \""));
-    errors.add(value.at(), fmt::format("'{}' must be a {}{}{}, found {}", info.name, Codec<T>::kList, count, words, what));
+    const char* const names = info.by_name ? ", or a table of them by name" : "";
+    errors.add(value.at(), fmt::format("'{}' must be a {}{}{}{}, found {}", info.name, Codec<T>::kList, count, names, words, what));
     return;
   }
   ParamInfo element_info = info;

@@ -76,6 +76,11 @@ ParamRef& ParamRef::choices(std::vector<std::string> names) {
   return *this;
 }
 
+ParamRef& ParamRef::by_name() {
+  info_->by_name = true;
+  return *this;
+}
+
 ParamRef& ParamRef::hint(std::string_view word, std::string_view says) {
   info_->hints.emplace_back(word, says);
   return *this;

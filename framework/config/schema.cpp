@@ -97,6 +97,7 @@ Json list_schema(const ParamInfo& info, std::string_view element) {
   forms.push_back(list);
   if (info.or_one) forms.push_back(item);
   if (element == "numbers" && !info.choices.empty()) forms.push_back(text_schema(info));
+  if (info.by_name) forms.push_back({{"type", "object"}, {"additionalProperties", or_reference(item)}});
   return forms.size() == 1 ? list : Json{{"anyOf", forms}};
 }
 

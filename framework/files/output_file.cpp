@@ -127,9 +127,13 @@ void OutputFiles::attempt(const std::function<void()>& write) {
 }
 
 void OutputFiles::add(const std::string& path, std::string_view bytes) {
+  add(path, [&](OutputFile& file) { file.write(bytes); });
+}
+
+void OutputFiles::add(const std::string& path, const std::function<void(OutputFile&)>& write) {
   attempt([&] {
     auto file = std::make_unique<OutputFile>(path);
-    file->write(bytes);
+    write(*file);
     file->seal();
     files_.push_back(std::move(file));
   });

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numeric>
+#include <utility>
 
 #include "millrace/util/output_file.h"
 
@@ -21,81 +24,114 @@ void append_share(std::string& csv, double share, double of) {
 
 }  // namespace
 
-ClassMatrix::ClassMatrix(std::span<const double> counts)
-    : counts_(counts), classes_(static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(counts.size()))))) {}
+ClassTotals::ClassTotals(std::span<const double> totals) : totals_(totals.begin(), totals.end()) {}
 
-double ClassMatrix::occurring(std::size_t c) const {
-  double sum = 0;
-  for (std::size_t as = 0; as < classes_; ++as) sum += count(c, as);
-  return sum;
+void ClassTotals::add(std::size_t of, std::size_t as, double count) {
+  totals_[of] += count;
+  totals_[classes() + as] += count;
+  if (of == as) totals_[2 * classes() + of] += count;
 }
 
-double ClassMatrix::predicted(std::size_t c) const {
-  double sum = 0;
-  for (std::size_t of = 0; of < classes_; ++of) sum += count(of, c);
-  return sum;
+double ClassTotals::total() const {
+  return std::accumulate(totals_.begin(), totals_.begin() + static_cast<std::ptrdiff_t>(classes()), 0.0);
 }
 
-double ClassMatrix::total() const {
-  double sum = 0;
-  for (const double each : counts_) sum += each;
-  return sum;
+double ClassTotals::accuracy() const {
+  return quotient(std::accumulate(totals_.begin() + static_cast<std::ptrdiff_t>(2 * classes()), totals_.end(), 0.0), total());
 }
 
-double ClassMatrix::accuracy(std::size_t c) const { return quotient(count(c, c), occurring(c)); }
-double ClassMatrix::precision(std::size_t c) const { return quotient(count(c, c), predicted(c)); }
-double ClassMatrix::f1(std::size_t c) const { return quotient(2 * count(c, c), occurring(c) + predicted(c)); }
-double ClassMatrix::iou(std::size_t c) const { return quotient(count(c, c), occurring(c) + predicted(c) - count(c, c)); }
-
-double ClassMatrix::accuracy() const {
-  double right = 0;
-  for (std::size_t c = 0; c < classes_; ++c) right += count(c, c);
-  return quotient(right, total());
-}
-
-double ClassMatrix::mean(double (ClassMatrix::*figure)(std::size_t) const) const {
+double ClassTotals::mean_accuracy() const {
   double sum = 0, number = 0;
-  for (std::size_t c = 0; c < classes_; ++c) {
-    if (occurring(c) == 0) continue;
-    sum += (this->*figure)(c);
-    number += 1;
+  for (std::size_t c = 0; c < classes(); ++c) {
+    sum += accuracy(c);
+    number += occurring(c) > 0 ? 1 : 0;
   }
   return quotient(sum, number);
 }
 
-double ClassMatrix::weighted_iou() const {
+double ClassTotals::mean(double (ClassTotals::*figure)(std::size_t) const) const {
+  double sum = 0, number = 0;
+  for (std::size_t c = 0; c < classes(); ++c) {
+    sum += (this->*figure)(c);
+    number += occurring(c) > 0 || predicted(c) > 0 ? 1 : 0;
+  }
+  return quotient(sum, number);
+}
+
+double ClassTotals::weighted_iou() const {
   double sum = 0;
-  for (std::size_t c = 0; c < classes_; ++c) sum += occurring(c) * iou(c);
+  for (std::size_t c = 0; c < classes(); ++c) sum += occurring(c) * iou(c);
   return quotient(sum, total());
 }
 
-void append_confusion(std::string& csv, std::string_view begin, const ClassMatrix& matrix,
-                      const std::vector<std::string>& names) {
-  for (std::size_t of = 0; of < matrix.classes(); ++of) {
-    const double all = matrix.occurring(of);
-    for (std::size_t as = 0; as < matrix.classes(); ++as) {
-      csv += begin;
-      append_name(csv, names, of);
-      csv += ',';
-      append_name(csv, names, as);
-      const double count = matrix.count(of, as);
-      fmt::format_to(std::back_inserter(csv), ",{}", count);
-      append_share(csv, quotient(count, all), all);
-      csv += "\r\n";
-    }
+std::size_t ClassTotals::only_predicted() const {
+  std::size_t there = 0, named = 0, last = classes();
+  for (std::size_t c = 0; c < classes(); ++c) {
+    if (occurring(c) > 0) ++there;
+    if (predicted(c) > 0) ++named, last = c;
+  }
+  return there > 1 && named == 1 ? last : classes();
+}
+
+ClassMatrix::ClassMatrix(std::span<const double> counts)
+    : ClassTotals(static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(counts.size()))))), counts_(counts) {
+  for (std::size_t of = 0; of < classes(); ++of) {
+    for (std::size_t as = 0; as < classes(); ++as) add(of, as, counts[of * classes() + as]);
   }
 }
 
-void append_classes(std::string& csv, std::string_view begin, const ClassMatrix& matrix, const std::vector<std::string>& names) {
-  for (std::size_t c = 0; c < matrix.classes(); ++c) {
+ClassMatrix::ClassMatrix(std::size_t classes, std::span<const Cell> cells) : ClassTotals(classes), cells_(cells) {
+  for (const Cell& cell : cells) add(cell.of, cell.as, cell.count);
+}
+
+double ClassMatrix::count(std::size_t of, std::size_t as) const {
+  if (!counts_.empty()) return counts_[of * classes() + as];
+  const auto is_before = [](const Cell& cell, const std::pair<std::size_t, std::size_t>& at) {
+    return std::pair<std::size_t, std::size_t>(cell.of, cell.as) < at;
+  };
+  const std::pair at(of, as);
+  const auto found = std::lower_bound(cells_.begin(), cells_.end(), at, is_before);
+  return found != cells_.end() && found->of == of && found->as == as ? found->count : 0;
+}
+
+void append_confusion(std::string_view begin, const ClassMatrix& matrix, const std::vector<std::string>& names,
+                      const std::function<void(std::string_view rows)>& write) {
+  std::string rows;
+  const auto append = [&](std::size_t of, std::size_t as, double count) {
+    const double all = matrix.occurring(of);
+    rows += begin;
+    append_name(rows, names, of);
+    rows += ',';
+    append_name(rows, names, as);
+    fmt::format_to(std::back_inserter(rows), ",{}", count);
+    append_share(rows, quotient(count, all), all);
+    rows += "\r\n";
+  };
+  const bool is_whole = matrix.classes() <= kMostWholeClasses, has_cells = matrix.counts_.empty();
+  auto cell = matrix.cells_.begin();
+  for (std::size_t of = 0; of < matrix.classes(); ++of) {
+    rows.clear();
+    if (!is_whole && has_cells) {
+      for (; cell != matrix.cells_.end() && cell->of == of; ++cell) append(of, cell->as, cell->count);
+    } else {
+      for (std::size_t as = 0; as < matrix.classes(); ++as) {
+        if (const double count = matrix.count(of, as); is_whole || count > 0) append(of, as, count);
+      }
+    }
+    if (!rows.empty()) write(rows);
+  }
+}
+
+void append_classes(std::string& csv, std::string_view begin, const ClassTotals& totals, const std::vector<std::string>& names) {
+  for (std::size_t c = 0; c < totals.classes(); ++c) {
     csv += begin;
     append_name(csv, names, c);
-    const double occurring = matrix.occurring(c), predicted = matrix.predicted(c);
+    const double occurring = totals.occurring(c), predicted = totals.predicted(c);
     fmt::format_to(std::back_inserter(csv), ",{}", occurring);
-    append_share(csv, matrix.accuracy(c), occurring);
-    append_share(csv, matrix.precision(c), predicted);
-    append_share(csv, matrix.f1(c), occurring + predicted);
-    append_share(csv, matrix.iou(c), occurring + predicted);
+    append_share(csv, totals.accuracy(c), occurring);
+    append_share(csv, totals.precision(c), predicted);
+    append_share(csv, totals.f1(c), occurring + predicted);
+    append_share(csv, totals.iou(c), occurring + predicted);
     csv += "\r\n";
   }
 }

@@ -64,7 +64,7 @@ void refuse_misspelt_words(Value& table, const LossType& type, const std::string
 // The run puts numbers in place of the word when it has counted; until then classes weigh the same.
 void drop_median_weights(Value& table, const LossType& type) {
   const Value* const written = table.find(kClassWeights);
-  if (written == nullptr || type.info->target != LossTarget::classes || !is_median_frequency(*written)) return;
+  if (written == nullptr || type.info->target != LossTarget::classes || !is_word(*written, kMedianFrequency)) return;
   table.erase(kClassWeights);
 }
 
@@ -108,7 +108,7 @@ std::vector<AuxiliaryEntry> auxiliary_entries(const Value& stage_table) {
   return entries;
 }
 
-bool is_median_frequency(const Value& value) { return value.kind() == Value::Kind::text && value.text() == "median-frequency"; }
+bool is_word(const Value& value, std::string_view word) { return value.kind() == Value::Kind::text && value.text() == word; }
 
 bool is_default_loss(const Value& loss) {
   const Value* const type = loss.kind() == Value::Kind::table ? loss.find("type") : &loss;
@@ -119,7 +119,7 @@ Value measured_loss(Value loss) {
   if (loss.kind() != Value::Kind::table) return loss;
   loss.erase("reduction");
   const Value* const weights = loss.find(kClassWeights);
-  if (weights != nullptr && is_median_frequency(*weights)) loss.erase(kClassWeights);
+  if (weights != nullptr && (is_word(*weights, kMedianFrequency) || is_word(*weights, kBalanced))) loss.erase(kClassWeights);
   return loss;
 }
 

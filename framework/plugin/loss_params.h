@@ -1,6 +1,8 @@
 // The table `loss` of a stage: the name of a loss, its parameters, and the reduction. And the list `auxiliary` of such tables.
 #pragma once
 
+#include <string_view>
+
 #include "millrace/plugin.h"
 
 namespace millrace {
@@ -22,9 +24,9 @@ bool is_default_loss(const Value& loss);
 // are counted in the data of each graph.
 Value measured_loss(Value loss);
 
-// `class_weights = "median-frequency"` of a loss of images of classes: the numbers depend on the data (stages/median_weights.h).
-inline constexpr const char* kClassWeights = "class_weights";
-bool is_median_frequency(const Value& value);
+// `class_weights` of a loss may be a word, for numbers that depend on the data, or a table by name (stages/class_weights.h).
+inline constexpr const char *kClassWeights = "class_weights", *kMedianFrequency = "median-frequency", *kBalanced = "balanced";
+bool is_word(const Value& value, std::string_view word);
 Value list_of(const std::vector<double>& numbers, const Position& at);
 
 }  // namespace millrace

@@ -36,6 +36,10 @@ LossAttributes& LossAttributes::class_matrix() {
   info_->class_matrix = true;
   return *this;
 }
+LossAttributes& LossAttributes::class_totals() {
+  info_->class_totals = true;
+  return *this;
+}
 LossAttributes& LossAttributes::example(std::string_view table, Shape output) {
   examples_.push_back({std::string(table), output});
   return *this;

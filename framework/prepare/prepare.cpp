@@ -4,15 +4,22 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
+#include <random>
+#include <tuple>
 #include <utility>
 
 #include "base/out_of_memory.h"
 #include "checkpoint/best.h"
 #include "checkpoint/changes.h"
 #include "config/document.h"
+#include "config/graph_plan.h"
+#include "millrace/batch.h"
 #include "millrace/error.h"
 #include "millrace/util/cache_folder.h"
+#include "millrace/util/host_cores.h"
 #include "millrace/util/joint_sink.h"
+#include "plugin/loss_params.h"
 #include "prepare/batch_choice.h"
 #include "prepare/initial_weights.h"
 #include "prepare/load_choice.h"
@@ -22,9 +29,12 @@
 #include "prepare/sent_weights.h"
 #include "prepare/stop_rules.h"
 #include "prepare/without_effect.h"
+#include "sampling/sample_order.h"
+#include "stages/class_weights.h"
+#include "stages/contents.h"
 #include "stages/doubtful_classes.h"
+#include "stages/doubtful_names.h"
 #include "stages/label_values.h"
-#include "stages/median_weights.h"
 #include "stages/missing_files.h"
 #include "stages/same_files.h"
 #include "stages/seen_images.h"
@@ -50,9 +60,10 @@ void check_processes(const Pipeline& pipeline, const RunOptions& options) {
   if (options.hash_input) fail(ErrorKind::usage, "--hash pixels sees one process's part of a batch: run it with one process");
 }
 
+bool takes_predictions(const Port& port) { return port.payload == payload::kPredictions; }
+
 // Other sinks would write what one process has seen. `count`: of the sinks in the graphs before.
 void number_joint_sinks(const GraphBuild& build, std::uint32_t& count) {
-  const auto takes_predictions = [](const Port& port) { return port.payload == payload::kPredictions; };
   const GraphPlan& plan = build.plan();
   for (std::size_t index = 0; index < plan.stages.size(); ++index) {
     const StagePlan& stage = plan.stages[index];
@@ -65,6 +76,30 @@ void number_joint_sinks(const GraphBuild& build, std::uint32_t& count) {
          "{}: it writes the predictions of one process: give [{}] every = \"never\", and run --graph {} afterwards with one "
          "process",
          place_of(stage, plan), plan.name, plan.name);
+  }
+}
+
+// Sinks name files after samples: two of one name would end the run at its first pass, maybe after hours.
+void require_file_names(const GraphBuild& build, std::uint64_t seed) {
+  const Source* const source = build.data().source;
+  for (std::size_t s = 0; source != nullptr && s < build.stages().size(); ++s) {
+    const auto* const sink = dynamic_cast<const NamesFilesAfterSamples*>(build.stages()[s].front().get());
+    if (sink == nullptr) continue;
+    const SampleOrder order(*source, seed);
+    SampleOrigin origin;
+    std::uint64_t at = 0;
+    try {
+      sink->check_names([&](Predictions::Sample& sample) {
+        if (at == order.listed()) return false;
+        sample.key.index = order.listed(at++);
+        if (!source->place(sample.key.index, origin)) return false;
+        sample.url.assign(origin.url);
+        sample.member.assign(origin.member);
+        return true;
+      });
+    } catch (Error& error) {
+      throw error.in(place_of(build.plan().stages[s], build.plan()));
+    }
   }
 }
 
@@ -95,6 +130,27 @@ std::optional<ResumePoint> resume_point_of(PreparedRun& run) {
   if (point && options.resume.rate_factor) point->checkpoint.state.rate_factor = *options.resume.rate_factor;
   if (point) run.options.from = {point->checkpoint.state.epoch, point->checkpoint.state.step_of_epoch};
   return point;
+}
+
+// What is the best so far was found by the metric that the base file named when the run began; a later version may name another.
+void keep_best(PreparedRun& run) {
+  const Value* const table = run.pipeline.resolved.find("run");
+  const Value* const now = table != nullptr ? table->find("best") : nullptr;
+  if (!run.resume_point || now == nullptr || !run.pipeline.bases.has(now->at())) return;
+  if (std::ranges::find(run.options.resume.allow_change, "run.best") != run.options.resume.allow_change.end()) return;
+  Diagnostics ignored;  // what is wrong with it is said where the file is compared with it
+  const auto begun = parse_toml(run.resume_point->checkpoint.pipeline, run.resume_point->path.string(), ignored);
+  const Value* const then_table = begun ? begun->find("run") : nullptr;
+  const Value* const then = then_table != nullptr ? then_table->find("best") : nullptr;
+  if (then == nullptr || then->kind() != Value::Kind::text || then->text() == run.pipeline.run.best) return;
+  auto figure = plan_figure("best", Value(then->text(), now->at()), run.pipeline.graphs, ignored);
+  if (!figure) return;
+  run.audience.warn_once(fmt::format("the best weights stay those by {}, as when the run began; for {}: --set run.best={} "
+                                     "--allow-change run.best",
+                                     figure->text(), run.pipeline.run.best, run.pipeline.run.best));
+  run.adapted.run.best = figure->text();
+  *run.adapted.resolved.find("run")->find("best") = Value(figure->text(), now->at());
+  run.adapted.best = std::move(figure);
 }
 
 void find_weights(PreparedRun& run) {
@@ -202,6 +258,14 @@ DataContext shared_context(const PreparedRun& run) {
   return context;
 }
 
+// Of what the network is shown in this graph; without looking at an image.
+std::string warning_of_shown_size(const PreparedRun& run, const GraphBuild& build) {
+  const GraphBuild& main = run.main();
+  std::string size = warning_of_other_size(main, build);
+  if (size.empty() && build.data().image != main.data().image) size = warning_of_window(build, run.pipeline.network->input);
+  return size.empty() ? warning_of_small_middle(build) : size;
+}
+
 // What is a mistake of the data, or of how a graph looks at them.
 void warn_of_images(PreparedRun& run, const GraphBuild& build) {
   const GraphBuild& main = run.main();
@@ -216,26 +280,56 @@ void warn_of_images(PreparedRun& run, const GraphBuild& build) {
   } else if (!only_predicts(build.plan())) {  // images that are only predicted may be any
     run.audience.warn_once(warning_of_shared_samples(main, build));
     run.audience.warn_once(warning_of_random_validation(main, build));
-    std::string size = warning_of_other_size(main, build);
-    if (size.empty() && build.data().image != main.data().image) size = warning_of_window(build, network->input);
-    if (size.empty()) size = warning_of_small_middle(build);
-    if (size.empty()) size = warning_of_seen_part(build, network->input, static_cast<std::uint64_t>(run.pipeline.run.seed));
-    run.audience.warn_once(std::move(size));
+    run.audience.warn_once(warning_of_shown_size(run, build));
+  }
+}
+
+// Two graphs whose sinks write the same files: of one graph that is a mistake in the file, see plan_graph().
+void warn_of_equal_outputs(PreparedRun& run) {
+  std::map<std::tuple<const StageType*, std::string, std::string>, std::string> places;  // by type, key and what it names
+  for (const auto& build : run.builds) {
+    for (const StagePlan& stage : build->plan().stages) {
+      if (std::ranges::none_of(stage.type->inputs, takes_predictions)) continue;
+      for (const char* key : {"file", "folder"}) {
+        const std::string place = place_in(stage, key), name = fmt::format("[{}.{}]", build->plan().name, stage.name);
+        if (place.empty()) continue;
+        const auto [first, is_new] = places.try_emplace({stage.type, key, place}, name);
+        if (is_new) continue;
+        run.audience.warn_once(fmt::format("{} writes into '{}', as {} does: each takes the other's away, so give one of them another '{}'",
+                                           name, place, first->second, key));
+      }
+    }
   }
 }
 
 // What may be meant, and rarely is.
 void warn_of_graphs(PreparedRun& run) {
   if (!run.options.is_first()) return;
+  warn_of_equal_outputs(run);
   for (const auto& build : run.builds) {
     const GraphPlan& plan = build->plan();
     if (build->data().source != nullptr) run.audience.warn_once(warning_of_other_classes(*build, run.main()));
     warn_of_images(run, *build);
-    run.audience.warn_once(warning_of_label_values(*build, static_cast<std::uint64_t>(run.pipeline.run.seed)));
+    run.audience.warn_once(warning_of_mirrors(*build));
     if (plan.every.empty() || !loses_results(plan)) continue;
     run.audience.warn_once(
         fmt::format("{}: no stage of [{}] reports or writes what the network makes of its images; put 'metrics' into its flow",
                     to_string(plan.at), plan.name));
+  }
+}
+
+// What a few decoded images tell. The memory plan comes first: one image may take more than there is.
+void warn_of_decoded_images(PreparedRun& run) {
+  const std::size_t there = run.host_memory();
+  if (!run.options.is_first() || (run.options.only_check && there > 0 && total_bytes(run.memory()) > there)) return;
+  if (!run.options.only_check) require_memory_of(run);
+  const GraphBuild& main = run.main();
+  const auto seed = static_cast<std::uint64_t>(run.pipeline.run.seed);
+  for (const auto& build : run.builds) {
+    const bool is_compared = run.pipeline.network && main.trains() && !run.options.only_main && build.get() != &main;
+    if (is_compared && !only_predicts(build->plan()) && warning_of_shown_size(run, *build).empty())
+      run.audience.warn_once(warning_of_seen_part(*build, run.pipeline.network->input, seed));
+    run.audience.warn_once(warning_of_label_values(*build, seed));
   }
 }
 
@@ -289,27 +383,40 @@ void list_data(PreparedRun& run) {
   warn_of_graphs(run);
 }
 
-void count_median_weights(PreparedRun& run) {
-  std::string asking;
-  for (const auto& build : run.builds) asking = asking.empty() ? place_of_median_weights(build->plan()) : asking;
-  if (asking.empty()) return;
+void count_class_weights(PreparedRun& run) {
+  const auto place_of = [&](std::string_view word) {
+    std::string asking;
+    for (const auto& build : run.builds) asking = asking.empty() ? place_of_class_weights(build->plan(), word) : asking;
+    return asking;
+  };
+  const std::string balanced = place_of(kBalanced);
+  const bool looks = run.resume_point || !run.options.only_check;  // at all label images
+  const std::string median = looks ? place_of(kMedianFrequency) : std::string();
+  if (balanced.empty() && median.empty()) return;
+  // Each thread decodes an image. What the batches take is known, what the replicas take is not yet.
+  if (!median.empty()) require_possible_memory(run.memory_with({}), host_memory_for("", run.replicas.devices().processes_here));
   const GraphPlan& plan = run.pipeline.graphs.front();
   std::unique_ptr<GraphBuild> alone;  // where another graph runs without it
   if (&run.main().plan() != &plan) alone = std::make_unique<GraphBuild>(plan, shared_context(run), run.replicas.all());
   const GraphBuild& main = alone ? *alone : run.main();
-  run.options.doing(fmt::format("counting the pixels of each class of [{}]", plan.name));
+  const auto classes = static_cast<std::size_t>(run.pipeline.network->output()[0]);
+  CountedWeights& weights = run.class_weights;
   try {
-    run.median_weights = median_frequency_weights(main, {.classes = static_cast<std::size_t>(run.pipeline.network->output()[0]),
-                                                         .seed = static_cast<std::uint64_t>(run.pipeline.run.seed),
-                                                         .threads = static_cast<unsigned>(run.data_threads()),
-                                                         .cache = cache_folder("class_weights")});
+    if (!balanced.empty()) weights.balanced = balanced_weights(main, classes);
+    if (!median.empty()) {
+      run.options.doing(fmt::format("counting the pixels of each class of [{}]", plan.name));
+      weights.median = median_frequency_weights(main, {.classes = classes,
+                                                       .seed = static_cast<std::uint64_t>(run.pipeline.run.seed),
+                                                       .threads = static_cast<unsigned>(run.data_threads()),
+                                                       .cache = cache_folder("class_weights")});
+    }
   } catch (Error& error) {
-    throw error.in(asking);
+    throw error.in(weights.balanced.empty() && !balanced.empty() ? balanced : median);
   }
-  for (const auto& build : run.builds) build->set_median_weights(run.median_weights);
+  for (const auto& build : run.builds) build->set_class_weights(weights);
   const std::vector<std::string>& names = main.data().classes;
-  for (std::size_t k = 0; k < std::min(names.size(), run.median_weights.size()); ++k) {
-    if (run.median_weights[k] > 0) continue;
+  for (std::size_t k = 0; k < std::min(names.size(), weights.median.size()); ++k) {
+    if (weights.median[k] > 0) continue;
     run.audience.warn_once(fmt::format("{}: no pixel is of class '{}', so that its weight is 0 and nothing of it is learned",
                                        place_of_source(main), names[k]));
   }
@@ -318,7 +425,7 @@ void count_median_weights(PreparedRun& run) {
 // As it is now: a checkpoint says later what the run began with.
 std::string network_text_of(const PreparedRun& run) {
   const std::string& file = run.pipeline.network_params.use;
-  if (!run.saves_checkpoints() || file.empty()) return {};
+  if (file.empty()) return {};
   Diagnostics ignored;  // it was read before
   const auto document = read_document(file, {}, ignored);
   return document ? to_toml(*document) : std::string();
@@ -422,15 +529,55 @@ void add_step_stages(PreparedRun& run) {
     context.last_step = run.options.most_steps > 0 ? run.steps.total : run.steps.end;
     context.hash_input = run.options.hash_input;
     build->add_step_stages(std::move(context));
+    require_file_names(*build, static_cast<std::uint64_t>(run.pipeline.run.seed));
     if (run.options.processes() > 1) number_joint_sinks(*build, sinks);
+  }
+}
+
+// What the checkpoint knows of a source's samples; null: nothing, or the source lists others now.
+const RunState::Contents* contents_then(const PreparedRun& run, const GraphBuild& build) {
+  if (!run.resume_point) return nullptr;
+  const auto& data = run.resume_point->checkpoint.state.data;
+  const auto known = data.find(name_of_source(build));
+  if (known == data.end() || known->second.listing_hash != build.data().listing_hash) return nullptr;
+  return known->second.contents.samples.empty() ? nullptr : &known->second.contents;
+}
+
+// A run that resumes reads the same few samples as then, so that data which have changed since are seen; other ranks than 0 read
+// those of rank 0, see same_run.h.
+void look_into_data(PreparedRun& run) {
+  const RunOptions& options = run.options;
+  const bool keeps_it = run.main().trains() && !options.only_main && (run.resume_point || !options.only_check);
+  if (options.group == nullptr && !keeps_it && !options.compare_data) return;
+  const std::uint64_t salt =
+      options.group != nullptr ? std::random_device()() : static_cast<std::uint64_t>(run.pipeline.run.seed);
+  for (const auto& build : run.builds) {
+    if (build->data().source == nullptr) continue;
+    RunState::Contents& now = run.contents[name_of_source(*build)];
+    const RunState::Contents* const then = contents_then(run, *build);
+    if (options.is_first()) {
+      options.doing(fmt::format("reading a few samples of [{}]", build->plan().name));
+      now = look_into(*build, salt, then);
+    }
+    if (options.compare_data) {
+      options.doing(fmt::format("reading all samples of [{}], to compare what they hold", build->plan().name));
+      now.whole = hash_all(*build, available_cores().size(), cache_folder("contents"));
+    }
+    const std::string changed = then != nullptr && options.is_first() ? difference_of_contents(*build, *then, now) : "";
+    if (changed.empty()) continue;
+    run.audience.warn_once(fmt::format(
+        "{}: the data have changed since the checkpoint '{}': {} than then; the run resumes with the data as they are now",
+        place_of_source(*build), run.resume_point->path.string(), changed));
   }
 }
 
 void prepare_all(PreparedRun& run) {
   const Pipeline& pipeline = run.pipeline;
+  if (run.options.group != nullptr) require_same_versions(pipeline, run.registry, *run.options.group);
   if (!run.options.resume.notice.empty()) run.audience.warn(run.options.resume.notice);
   for (const std::string& text : pipeline.warnings) run.audience.warn_once(text);
   run.resume_point = resume_point_of(run);
+  keep_best(run);
   if (pipeline.network) find_weights(run);
   if (run.options.processes() > 1) check_processes(pipeline, run.options);
   if (pipeline.network) {
@@ -442,8 +589,9 @@ void prepare_all(PreparedRun& run) {
   list_data(run);
   run.recipe = compared_recipe(run);
   run.network_text = network_text_of(run);
+  look_into_data(run);
   if (run.options.group != nullptr) require_same_run(run, *run.options.group);
-  if (pipeline.network && (run.resume_point || !run.options.only_check)) count_median_weights(run);
+  if (pipeline.network) count_class_weights(run);
   std::uint32_t kept = 0;
   if (run.resume_point) {
     kept = keep_choices(run);  // then the file is compared with numbers in place of words that leave them to the run
@@ -452,12 +600,13 @@ void prepare_all(PreparedRun& run) {
   }
   if (std::string text = warning_of_limit(pipeline.run.memory); !text.empty()) run.audience.warn(std::move(text));
   compile(run, kept);
-  for (const auto& figure : {best_figure(pipeline), pipeline.stop.figure, pipeline.plateau.figure}) {
-    if (figure) require_figure(*figure, run.builds);
-  }
   run.steps = steps_of(run);
   warn_of_no_effect(run);
   add_step_stages(run);
+  warn_of_decoded_images(run);
+  for (const auto& figure : {best_figure(pipeline), pipeline.stop.figure, pipeline.plateau.figure}) {
+    if (figure) require_figure(*figure, run.builds);
+  }
   if (run.options.only_main || run.options.resume.replays) return;
   check_on_nan(pipeline, run.main(), {.has_checkpoints = run.saves_checkpoints(), .processes = run.options.processes()});
 }

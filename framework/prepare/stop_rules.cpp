@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "millrace/error.h"
 #include "millrace/loss.h"
+#include "report/class_figures.h"
 
 namespace millrace {
 
@@ -52,17 +54,35 @@ std::string FigureWatch::text() const {
   return fmt::format("{} has not improved{} for {} pass{}{}", figure_.text(), least, passes_, passes_ == 1 ? "" : "es", best);
 }
 
+namespace {
+
+// A metric of a class without a sample would never come.
+void require_samples(const FigurePlan& figure, const GraphBuild& build, std::size_t c) {
+  const std::vector<std::uint64_t>& counts = build.data().class_counts;
+  if (c >= counts.size() || counts[c] > 0) return;
+  fail(ErrorKind::usage, "{}: [{}] has no image of class '{}', so that '{}' would never be known", to_string(figure.at),
+       figure.graph, build.data().classes[c], figure.name);
+}
+
+}  // namespace
+
 void require_figure(const FigurePlan& figure, const std::vector<std::unique_ptr<GraphBuild>>& builds) {
   for (const auto& build : builds) {
     if (build->plan().name != figure.graph) continue;
-    const std::vector<std::string> names = build->figures();
+    std::vector<std::string> names = build->figures();
     if (std::find(names.begin(), names.end(), figure.name) != names.end()) return;
+    const std::vector<std::string> classes = build->counted_classes();
+    if (const auto c = class_of_figure(figure.name, classes)) return require_samples(figure, *build, *c);
     if (names.empty()) {
       fail(ErrorKind::usage, "{}: [{}] reports no figures; put 'metrics' into its flow", to_string(figure.at), figure.graph);
     }
+    const std::string reported =
+        fmt::format("it reports {}{}", fmt::join(names, ", "),
+                    classes.empty() ? "" : fmt::format(", and recall, precision, f1 and iou of a class, as 'recall.{}'", classes[0]));
+    std::ranges::move(names_of_class_figures(classes), std::back_inserter(names));
     const auto nearest = nearest_name(figure.name, names);
-    fail(ErrorKind::usage, "{}: [{}] has no figure '{}'; {}", to_string(figure.at), figure.graph, figure.name,
-         nearest ? fmt::format("nearest is '{}'", *nearest) : fmt::format("it reports {}", fmt::join(names, ", ")));
+    fail(ErrorKind::usage, "{}: [{}] has no figure '{}'; {}{}", to_string(figure.at), figure.graph, figure.name,
+         nearest ? fmt::format("nearest is '{}'; ", *nearest) : "", reported);
   }
 }
 
@@ -74,10 +94,12 @@ StopRules::StopRules(const Pipeline& pipeline, Group* group, Requests& requests)
   if (plateau_plan_.figure) plateau_.emplace(*plateau_plan_.figure, plateau_plan_.threshold);
 }
 
-void StopRules::look(const std::string& graph, const std::vector<Figure>& figures, std::uint64_t step) {
-  if (best_ && best_->look(graph, figures, step)) is_best_ = true;
+bool StopRules::look(const std::string& graph, const std::vector<Figure>& figures, std::uint64_t step) {
+  const bool is_better = best_ && best_->look(graph, figures, step);
+  is_best_ = is_best_ || is_better;
   if (improving_) improving_->look(graph, figures, step);
   if (plateau_) plateau_->look(graph, figures, step);
+  return is_better;
 }
 
 void StopRules::look_at_clock(double seconds) {

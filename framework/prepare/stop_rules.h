@@ -47,7 +47,7 @@ class FigureWatch {
   std::uint64_t best_step_ = 0, passes_ = 0, cooldown_ = 0;
 };
 
-// Throws Error(usage) where the graph is among `builds` and does not report the figure.
+// Throws Error(usage) where the graph is among `builds` and does not report the figure. REQUIRES: their stages are made.
 void require_figure(const FigurePlan& figure, const std::vector<std::unique_ptr<GraphBuild>>& builds);
 
 // Asks for the end of a run, as [stop] has it, lowers its learning rate, as [plateau] has it, and says when its state is the
@@ -58,8 +58,9 @@ class StopRules {
 
   StopRules(const Pipeline& pipeline, Group* group, Requests& requests);
 
-  void look(const std::string& graph, const std::vector<Figure>& figures, std::uint64_t step);  // at a pass
-  void look_at_clock(double seconds);                                                           // since the run began
+  // At a pass. Returns whether the weights are the best so far.
+  bool look(const std::string& graph, const std::vector<Figure>& figures, std::uint64_t step);
+  void look_at_clock(double seconds);  // since the run began
   // At the end of a step at which passes may have been made: `done` steps are, and no later one has begun; `goes_on`: one will.
   // Every process calls it at the same steps. Returns whether the state of the run is the best so far, the same in all processes.
   bool conclude(std::uint64_t done, bool goes_on);

@@ -27,7 +27,7 @@ std::vector<Figure> GraphSums::figures(std::size_t most) const {
     if (output && !fits(figure, *output)) continue;
     double value = figure.finish(sums.values);
     if (std::isnan(value)) value = std::numeric_limits<double>::quiet_NaN();  // its sign says nothing, and would be printed
-    made.push_back({figure.name, value, figure.percent, figure.better == LossFigure::Better::higher});
+    made.push_back({figure.name, value, figure.percent, figure.better == LossFigure::Better::higher, figure.is_detail});
   }
   return made;
 }
@@ -35,6 +35,14 @@ std::vector<Figure> GraphSums::figures(std::size_t most) const {
 std::vector<double> GraphSums::class_matrix() const {
   if (!loss || !loss->info().class_matrix || sums.values.empty() || measured_nothing()) return {};
   return {sums.values.begin() + static_cast<std::ptrdiff_t>(loss->info().sums.size()), sums.values.end()};
+}
+
+std::optional<ClassTotals> GraphSums::class_totals() const {
+  if (!loss || sums.values.empty() || measured_nothing()) return std::nullopt;
+  const std::span<const double> after = std::span(sums.values).subspan(loss->info().sums.size());
+  if (loss->info().class_totals) return ClassTotals(after);
+  if (loss->info().class_matrix) return ClassMatrix(after);
+  return std::nullopt;
 }
 
 void EpochSums::add(std::string_view graph, std::uint64_t epoch, const GraphSums& step) {
@@ -73,9 +81,22 @@ void EpochSums::forget(std::string_view graph, std::uint64_t epoch) {
   epochs_.erase({std::string(graph), epoch});
 }
 
+void EpochSums::add_figure(std::string_view graph, const Figure& figure) {
+  const Lock lock(mutex_);
+  std::vector<Figure>& figures = figures_[std::string(graph)];
+  if (std::ranges::find(figures, figure.name, &Figure::name) == figures.end()) figures.push_back(figure);
+}
+
+std::vector<Figure> EpochSums::take_figures(std::string_view graph) {
+  const Lock lock(mutex_);
+  const auto found = figures_.find(graph);
+  return found == figures_.end() ? std::vector<Figure>() : std::exchange(found->second, {});
+}
+
 void EpochSums::begin_pass(std::string_view graph) {
   const Lock lock(mutex_);
   ++passes_[std::string(graph)];
+  figures_.erase(std::string(graph));
   std::erase_if(epochs_, [&](const auto& each) { return each.first.first == graph; });
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "millrace/metrics/class_matrix.h"
 #include "millrace/observer.h"
 #include "millrace/util/step_result.h"
 
@@ -33,6 +34,7 @@ struct GraphSums {
   bool measured_nothing() const;
   std::vector<Figure> figures(std::size_t most = SIZE_MAX) const;  // the first ones
   std::vector<double> class_matrix() const;                        // empty where the loss has none
+  std::optional<ClassTotals> class_totals() const;                 // nothing where the loss counts no classes
 };
 
 // Those of all epochs under way. Thread-safe.
@@ -47,6 +49,10 @@ class EpochSums {
   // Waits until so many steps of the epoch are there, but no longer than `most`. Returns how many are.
   std::uint64_t await(std::string_view graph, std::uint64_t epoch, std::uint64_t steps, std::chrono::milliseconds most) const;
 
+  // What sinks report of the pass under way; taken once it is over. Of several with one name the first stays.
+  void add_figure(std::string_view graph, const Figure& figure);
+  std::vector<Figure> take_figures(std::string_view graph);
+
   // What an earlier pass of the graph has measured, which was stopped or tried, is forgotten. All processes call it, and in none
   // of them the graph runs.
   void begin_pass(std::string_view graph);
@@ -59,6 +65,7 @@ class EpochSums {
   mutable Mutex mutex_;
   mutable std::condition_variable added_;
   std::map<std::pair<std::string, std::uint64_t>, GraphSums> epochs_ MILLRACE_GUARDED_BY(mutex_);
+  std::map<std::string, std::vector<Figure>, std::less<>> figures_ MILLRACE_GUARDED_BY(mutex_);  // by graph
   std::map<std::string, std::uint64_t, std::less<>> passes_ MILLRACE_GUARDED_BY(mutex_);  // by graph
 };
 

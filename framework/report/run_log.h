@@ -59,6 +59,7 @@ class RunLog final : public RunServices {
   // RunServices
   void report(const StepReport& report) override;
   void scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) override;
+  void figure(std::string_view graph, const Figure& figure) override { found_.epochs.add_figure(graph, figure); }
   void promise_scalar(std::string_view graph, std::uint64_t step, std::string_view name) override;
   void not_finite(std::string_view graph, std::uint64_t step, std::string_view what) override;
   void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) override;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -11,11 +12,13 @@
 #include "checkpoint/changes.h"
 #include "memory_limits/limit.h"
 #include "millrace/loss.h"
+#include "report/class_figures.h"
 
 namespace millrace {
 namespace {
 
 constexpr auto kPause = std::chrono::microseconds(200);  // of one that waits for what observers hear of a step
+constexpr int kMostReportedDetails = 4 * static_cast<int>(kMostReportedClasses);  // of sinks; of more, those asked for alone
 constexpr auto kLook = std::chrono::milliseconds(50);    // at which one that waits for reports looks whether they still come
 
 // Whether the resumed run has the loss of its checkpoint: --allow-change allows another one, whose sums are no part of these.
@@ -25,6 +28,12 @@ bool has_loss_of_checkpoint(const PreparedRun& run) {
     return each.key.starts_with(graph) && (each.key + ".").find(".loss.") != std::string::npos;
   };
   return std::ranges::none_of(compare_with_checkpoint(*run.resume_point, run.record(), run.pipeline).differences, is_of_loss);
+}
+
+// Checkpoints of earlier versions have no totals of classes.
+bool has_its_sums(const GraphBuild& main, const StepSums& sums) {
+  const std::shared_ptr<const Loss> loss = main.loss();
+  return !loss || !loss->info().class_totals || sums.values.size() > loss->info().sums.size();
 }
 
 }  // namespace
@@ -58,7 +67,7 @@ bool RunMeter::restore(const RunState& state) {
   if (epoch.steps == 0) return is_over;  // no stage reports them
   samples_before_ = epoch.samples;
   GraphSums sums{.loss = nullptr, .sums = {}, .samples = epoch.samples, .steps = steps, .stream_hash = epoch.stream_hash};
-  if (has_loss_of_checkpoint(run_.prepared)) {
+  if (has_loss_of_checkpoint(run_.prepared) && has_its_sums(main, epoch.sums)) {
     sums.sums = epoch.sums;
     if (is_over) sums.loss = main.loss();  // else the steps that the epoch still has bring it
   } else if (run_.options().is_first()) {
@@ -96,7 +105,7 @@ void RunMeter::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   event.step = done;
   event.epochs = run_.pipeline().run.epochs;
   event.reported = known;
-  event.figures = sums.figures();
+  event.figures = figures_of(build, sums);
   rules_.look(name, event.figures, done);
   event.seconds = training_.seconds();
   event.images_per_second = images / std::max(event.seconds, 1e-9);
@@ -232,6 +241,67 @@ void RunMeter::look_at_numbers(const PassEvent& pass) {
   run_.log().warn(fmt::format("[{}]: {} is {}{}", pass.graph, wrong->name, wrong->value, when));
 }
 
+// Those of the loss, then those that sinks report, then those of classes.
+std::vector<Figure> RunMeter::figures_of(const GraphBuild& build, const GraphSums& sums) const {
+  const std::string& graph = build.plan().name;
+  const Pipeline& pipeline = run_.pipeline();
+  std::set<std::string> wanted;
+  for (const auto& figure : {best_figure(pipeline), pipeline.stop.figure, pipeline.plateau.figure}) {
+    if (figure && figure->graph == graph) wanted.insert(figure->name);
+  }
+  std::vector<Figure> figures = sums.figures(), more = run_.found().epochs.take_figures(graph);
+  const bool has_few = std::ranges::count(more, true, &Figure::is_detail) <= kMostReportedDetails;
+  std::erase_if(more, [&](const Figure& each) { return each.is_detail && !has_few && !wanted.contains(each.name); });
+  if (const std::optional<ClassTotals> totals = sums.class_totals())
+    std::ranges::move(class_figures(*totals, build.counted_classes(), wanted), std::back_inserter(more));
+  for (Figure& figure : more) {
+    if (std::ranges::find(figures, figure.name, &Figure::name) == figures.end()) figures.push_back(std::move(figure));
+  }
+  return figures;
+}
+
+// A few images of two classes may well be predicted as one.
+std::string RunMeter::only_class(const GraphBuild& build, const GraphSums& sums) const {
+  constexpr double kLeast = 3;
+  const std::optional<ClassTotals> totals = sums.class_totals();
+  if (!totals || totals->total() < kLeast || totals->only_predicted() == totals->classes()) return {};
+  return build.counted_classes()[totals->only_predicted()];
+}
+
+// A network that has hardly begun to learn often names one class alone, so that the first pass of a training says little: its
+// line names the class, and the next one, or the run's end, warns.
+void RunMeter::look_for_one_class(const PassEvent& pass) {
+  OneClass& found = one_class_[pass.graph];
+  if (pass.only_class.empty() || !run_.main().trains() || !run_.options().is_first()) {
+    found.passes = 0;
+    return;
+  }
+  const std::uint64_t step = pass.best_step != 0 ? pass.best_step : pass.step;
+  found.name = pass.only_class;
+  if (rules_.has_best() && rules_.best_found().step == step) found.best_step = step;
+  if (++found.passes == 2) warn_of_one_class(pass.graph, found);
+  if (found.passes >= 2) found.told_step = found.best_step;
+}
+
+void RunMeter::warn_of_one_class(const std::string& graph, const OneClass& found) const {
+  const bool is_of_best = rules_.has_best() && rules_.best_found().step == found.best_step;
+  const std::string best =
+      is_of_best ? fmt::format(", by the best weights so far too, those of step {} by {}", found.best_step, rules_.best_found().figure)
+                 : std::string();
+  run_.log().warn(fmt::format(
+      "[{}]: everything is predicted as '{}', though other classes occur{}: the network does not tell them apart. Look at the "
+      "learning rate (--find-rate), at the mean and deviation that images are normalised with, and at the labels; where one class "
+      "has most of the images, at class_weights of the loss and at `balance` of the source",
+      graph, found.name, best));
+}
+
+void RunMeter::end_run() const {
+  for (const auto& [graph, found] : one_class_) {
+    if (!rules_.has_best() || rules_.best_found().step != found.best_step || found.told_step == found.best_step) continue;
+    warn_of_one_class(graph, found);
+  }
+}
+
 // Before the rules look at it: what was measured of the best weights so far outlives the next pass.
 void RunMeter::keep_measured(const PassEvent& pass) {
   if (pass.figures.empty()) return;
@@ -252,18 +322,20 @@ void RunMeter::end_pass(const DonePass& pass) {
   event.graph = build.plan().name;
   event.epoch = static_cast<double>(done) / static_cast<double>(steps_per_epoch_);
   event.step = done;
-  event.reported = sums.steps > 0;
+  event.figures = figures_of(build, sums);
+  event.reported = sums.steps > 0 || !event.figures.empty();
   event.samples =
-      event.reported
+      sums.steps > 0
           ? sums.samples
           : static_cast<double>(build.data().samples_until(pass.last) - build.data().samples_until(pass.first) - pass.left_out);
-  event.figures = sums.figures();
   event.class_matrix = sums.class_matrix();
+  event.only_class = only_class(build, sums);
   if (!event.class_matrix.empty()) event.classes = build.data().classes;
   event.best_step = pass.best_step;
   keep_measured(event);
   if (pass.best_step == 0) rules_.look(event.graph, event.figures, event.step);  // else they are not of this step
   look_at_numbers(event);
+  look_for_one_class(event);
   warn_of_explosion(event);
   if (sums.measured_nothing()) warn_of_nothing(event.graph);
   event.seconds = pass.seconds;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -52,6 +53,7 @@ class RunMeter {
   // Until all processes have done the steps that this one has done, and their reports are there. All processes call it. Throws
   // what another process did to the group.
   void await_others(const std::string& graph, std::uint64_t epoch, std::uint64_t steps);
+  void end_run() const;                     // warns of best weights that give one class to everything
   void tick(const std::string& waits_for);  // "": what the stages wait for
   bool telemetry(bool now = false);         // tells it, now or where it is time to; returns whether
 
@@ -69,6 +71,9 @@ class RunMeter {
   GraphSums take_sums(const std::string& graph, std::uint64_t first_epoch, std::uint64_t last_epoch);
   void keep_measured(const PassEvent& pass);
   void require_measured(const GraphSums& sums, std::uint64_t epoch) const;
+  std::vector<Figure> figures_of(const GraphBuild& build, const GraphSums& sums) const;
+  std::string only_class(const GraphBuild& build, const GraphSums& sums) const;
+  void look_for_one_class(const PassEvent& pass);
   void warn_of_explosion(const PassEvent& pass) const;
   void warn_of_nothing(const std::string& graph) const;
   void warn_of_loss(const EpochEvent& epoch);
@@ -83,6 +88,15 @@ class RunMeter {
   bool reported_;                            // some stage reports the main graph's steps
   bool tells_steps_ = true;                  // observers hear of each step before its boundary
   std::set<std::string> warned_of_numbers_;  // by graph
+  // Passes one after the other, up to the newest, in which everything was predicted as one class.
+  struct OneClass {
+    int passes = 0;
+    std::string name = {};        // of the class, in the newest
+    std::uint64_t best_step = 0;  // of the newest one that was of the best weights so far
+    std::uint64_t told_step = 0;  // the same, when a warning was told
+  };
+  void warn_of_one_class(const std::string& graph, const OneClass& found) const;
+  std::map<std::string, OneClass> one_class_;  // by graph
   std::optional<double> first_loss_;         // of the run's first epoch, until it is warned of
   Stopwatch training_;                       // of the epoch so far, validation apart
   // What training_ and the sums of the epoch have from before this run went on, perhaps at another pace.

@@ -28,6 +28,7 @@ bool loses_results(const GraphPlan& plan);
 
 class GraphBuild;
 std::string place_of_source(const GraphBuild& build);  // for messages. REQUIRES: build.data().source
+std::string name_of_source(const GraphBuild& build);   // "train.read". REQUIRES: build.data().source
 // Where a stage's table stands, after the places of other texts that give values in it, or extend its file:
 // "--set image.side, used in base.toml:60:1".
 Position place_of_table(const StagePlan& stage);
@@ -53,6 +54,11 @@ struct GraphData : DataContext {
   std::string read_sample(std::uint64_t index, Sample& sample) const;
 };
 
+// Numbers by class in place of the words that `class_weights` of a loss may be (class_weights.h). Empty: not counted.
+struct CountedWeights {
+  std::vector<double> median, balanced;
+};
+
 // One graph's stages while they are made. First the data stages up to `batch`; then, when the replicas are known, the rest.
 class GraphBuild {
  public:
@@ -75,16 +81,19 @@ class GraphBuild {
   bool trains() const { return millrace::trains(*plan_); }
   const GraphData& data() const { return data_; }
   void set_batch_size(std::uint32_t size) { data_.batch.size = size; }
-  void set_median_weights(std::vector<double> weights) { median_weights_ = std::move(weights); }
+  void set_class_weights(CountedWeights weights) { class_weights_ = std::move(weights); }
   // What devices are to keep of this graph; none when no cache in it asks for that.
   std::optional<ResidentSet> resident_set() const;
   std::shared_ptr<const Loss> loss() const;  // of which the graph reports figures; null: it reports none
-  std::vector<std::string> figures() const;  // that the graph reports, by name
+  std::vector<std::string> figures() const;  // that the graph reports, by name, but those of classes (report/class_figures.h)
+  // Names of the classes whose metrics it reports, numbers where they have none. Empty: it counts none.
+  std::vector<std::string> counted_classes() const;
   const std::vector<std::vector<std::shared_ptr<Stage>>>& stages() const { return stages_; }
 
  private:
   template <class Context>
   void make(std::size_t index, const Context& shared, std::size_t instances);
+  std::vector<std::string> outputs_by_name() const;  // of a network: its classes, or numbers
   Value table(std::size_t index) const;  // of a stage, with numbers in place of words that the data decide
   void open_source(std::size_t index);
   void count_classes(const SampleOrder& order);
@@ -98,7 +107,7 @@ class GraphBuild {
   const GraphPlan* plan_;
   const std::size_t replicas_;
   GraphData data_;                                           // what is known so far
-  std::vector<double> median_weights_;                       // of the classes; empty: not counted
+  CountedWeights class_weights_;                             // as far as they are counted
   CompileRequest request_;                                   // of this graph alone
   std::vector<std::vector<std::shared_ptr<Stage>>> stages_;  // instances by stage
   std::size_t made_ = 0;

@@ -57,7 +57,9 @@ class ToldLine {
       Figure& kind = kinds.try_emplace({text("graph"), key}, Figure{key}).first->second;
       kind.percent |= lists("percent", key);
       kind.higher_is_better |= lists("higher_is_better", key);
-      found.push_back({key, value.is_number() ? value.get<double>() : NAN, kind.percent, kind.higher_is_better});
+      kind.is_detail |= lists("details", key);
+      kind.value = value.is_number() ? value.get<double>() : NAN;
+      found.push_back(kind);
     }
     return found;
   }
@@ -106,6 +108,7 @@ PassEvent pass_in(const ToldLine& line, FigureKinds& kinds) {
   event.seconds = line.number("seconds");
   event.stream_hash = line.hash("stream_hash");
   event.best_step = line.step("best_step");
+  event.only_class = line.text("only_class");
   return event;
 }
 

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <vector>
 
+#include "files/file_sum.h"
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/sample.h"
@@ -110,14 +111,11 @@ class Fetch {
     if (expected_.empty()) return {};
     require_sha256();
     doing_(fmt::format("computing the SHA-256 of '{}'", path));
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return {};
-    Sha256 sum;
-    std::vector<char> buffer(std::size_t{1} << 20);
-    while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || file.gcount() > 0) {
-      sum.add(buffer.data(), static_cast<std::size_t>(file.gcount()));
+    try {
+      return sha256_of_file(path);
+    } catch (const Error&) {
+      return {};
     }
-    return hex_text(sum.finish());
   }
 
   bool is_expected(const std::string& sum) const { return sum.empty() || sum.starts_with(expected_); }

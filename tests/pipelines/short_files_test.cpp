@@ -356,9 +356,9 @@ TEST_F(ShortFiles, LearnSeveralLabelsAndNumbers) {
     std::istringstream rows(read_file(out / "features.csv"));
     std::string row;
     std::getline(rows, row);
-    EXPECT_EQ(row, "path,label,round,odd\r") << "a column for each number, under its name";
+    EXPECT_EQ(row, "path,label,round,odd,error\r") << "a column for each number, under its name";
     while (std::getline(rows, row) && std::string(base) == "labels") {
-      const double probability = std::stod(row.substr(row.rfind(',') + 1));
+      const double probability = std::stod(row.substr(row.rfind(',', row.rfind(',') - 1) + 1));
       EXPECT_TRUE(probability > 0 && probability < 1) << row;
     }
   }
@@ -422,6 +422,11 @@ TEST_F(ShortFiles, SayWhatIsDoubtfulOfTheirValidation) {
   EXPECT_NE(outcome.out.find(fmt::format(": no mistakes found, {} warning{}\n", warnings, warnings == 1 ? "" : "s")),
             std::string::npos)
       << outcome.out;
+  const std::size_t told = outcome.out.rfind(fmt::format("\n{} warning{}, as on standard error\n", warnings, warnings == 1 ? "" : "s"));
+  EXPECT_LT(outcome.out.find("  in all"), told) << "last, where they are seen: " << outcome.out;
+  EXPECT_NE(outcome.out.find("are in [train] too", told), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("  decode_image takes a random part of 50 to 100 % of each image's area: "), std::string::npos)
+      << outcome.out;
   EXPECT_EQ(outcome.err.find("cut out of their middle"), std::string::npos) << "the margin follows the side: " << outcome.err;
   Words wide = set;
   wide.emplace_back("image.short=64");
@@ -430,6 +435,16 @@ TEST_F(ShortFiles, SayWhatIsDoubtfulOfTheirValidation) {
                          "sees at most 25 % of each"),
             std::string::npos)
       << cut.err;
+}
+
+TEST_F(ShortFiles, TakeImagesThatAreNoSquares) {
+  const Words set = {"data.path=" + shapes(), "network.use=quickstart", "image.height=24", "image.width=32"};
+  const Outcome outcome = run("classify", set, {"--check"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find(" samples of 24 x 32 x 3, "), std::string::npos) << outcome.out;
+  const Outcome both = run("classify", {set[0], set[1], "image.side=[24, 32]"}, {"--check"});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_NE(both.err.find("image.height"), std::string::npos) << both.err;
 }
 
 // Kaggle's test, whose labels are secret.
@@ -614,7 +629,7 @@ TEST_F(ShortFiles, AreWrittenToGoOnFrom) {
   EXPECT_TRUE(fs::is_regular_file(folder_.path() / "millrace.schema.json"));
   const std::string text = read_file(file);
   EXPECT_EQ(text.find("#:schema millrace.schema.json\n"), 0U) << text;
-  EXPECT_NE(text.find("\n[image]\nside = 32\n# short = \"${image.side} * 8 // 7\"\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n[image]\nside = 32\n# height = \"${image.side}\"\n# width = \"${image.side}\"\n# short = \"${image.height} * 8 // 7\"\n"), std::string::npos) << text;
   const Outcome checked = run_command({tool("pipeline-run"), file, "--check", "--devices", "cpu"});
   EXPECT_EQ(checked.code, 0) << checked.err;
   EXPECT_NE(make({}).err.find("is there already"), std::string::npos);

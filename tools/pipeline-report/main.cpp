@@ -33,7 +33,7 @@ int report(int argc, char** argv) {
                     run.unread_lines);
   }
   if (!sort.empty()) sort_runs(runs, sort);
-  fmt::print("{}", terminal_text(runs_table(runs)));
+  fmt::print("{}", terminal_text(runs_table(runs, sort)));
   if (const std::string different = differences_table(runs); !different.empty()) {
     fmt::print("\nwhat differs in their files:\n{}", terminal_text(different));
   }

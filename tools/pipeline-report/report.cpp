@@ -40,9 +40,12 @@ std::string figure_text(double value, int digits) {
   return digits == 0 ? fmt::format("{:.0f}", value) : fmt::format("{:.{}g}", value, digits);
 }
 
-bool is_better_when_low(std::string_view figure) {
+// Of runs that an earlier version has recorded, by its name.
+bool is_better_when_low(const std::vector<RunRecord>& runs, const std::string& figure) {
+  const auto is_high = [&](const RunRecord& run) { return run.higher_is_better.contains(figure); };
+  if (std::ranges::any_of(runs, is_high)) return false;
   for (const char* part : {"loss", "error", "mae", "mse", "seconds", "step"}) {
-    if (figure.find(part) != std::string_view::npos) return true;
+    if (figure.find(part) != std::string::npos) return true;
   }
   return false;
 }
@@ -67,17 +70,20 @@ std::set<std::string> figure_names(const std::vector<RunRecord>& runs) {
   return names;
 }
 
-// Validation comes first.
-Grid figures_of(const std::vector<RunRecord>& runs) {
+// Validation comes first. Of what is one of many, as the recall of a class, a column has what the rows are sorted by alone.
+Grid figures_of(const std::vector<RunRecord>& runs, const std::string& sorted_by) {
   std::vector<std::string> names;
+  const auto is_detail = [&](const std::string& name) {
+    return name != sorted_by && std::ranges::any_of(runs, [&](const RunRecord& run) { return run.details.contains(name); });
+  };
   for (const std::string& name : figure_names(runs)) {
-    if (name != "images_per_second") names.push_back(name);
+    if (name != "images_per_second" && !is_detail(name)) names.push_back(name);
   }
   std::ranges::stable_partition(names, [](const std::string& name) { return !name.starts_with("train."); });
   Grid grid{{"run", "state", "steps"}, {}, {true, true, false}};
   for (const std::string& name : names) {
     grid.headings.push_back(name);
-    grid.low_first.push_back(is_better_when_low(name));
+    grid.low_first.push_back(is_better_when_low(runs, name));
   }
   grid.headings.insert(grid.headings.end(), {"images/s", "time"});
   grid.low_first.insert(grid.low_first.end(), {false, true});
@@ -176,12 +182,14 @@ void sort_runs(std::vector<RunRecord>& runs, const std::string& figure) {
     if (name.empty()) return figure == "step" ? -static_cast<double>(run.step) : run.seconds;
     const auto found = run.figures.find(name);
     if (found == run.figures.end() || !std::isfinite(found->second)) return std::numeric_limits<double>::infinity();
-    return is_better_when_low(name) ? found->second : -found->second;
+    return is_better_when_low(runs, name) ? found->second : -found->second;
   };
   std::ranges::stable_sort(runs, {}, place);
 }
 
-std::string runs_table(const std::vector<RunRecord>& runs) { return text_of(figures_of(runs), true); }
+std::string runs_table(const std::vector<RunRecord>& runs, const std::string& sorted_by) {
+  return text_of(figures_of(runs, full_name(runs, sorted_by)), true);
+}
 
 std::string differences_table(const std::vector<RunRecord>& runs) {
   const Grid grid = differences_of(runs);
@@ -189,7 +197,7 @@ std::string differences_table(const std::vector<RunRecord>& runs) {
 }
 
 std::string comparison_page(const std::vector<RunRecord>& runs) {
-  Grid figures = figures_of(runs), different = differences_of(runs);
+  Grid figures = figures_of(runs, ""), different = differences_of(runs);
   const std::size_t measured = figures.headings.size();
   if (const auto keys = differing_keys(runs); runs.size() > kMostBeside && keys.size() <= kMostKeys) {
     add_keys(figures, keys);
@@ -199,7 +207,9 @@ std::string comparison_page(const std::vector<RunRecord>& runs) {
       {"figures", json_of(figures)}, {"measured", measured}, {"differences", json_of(different)}, {"runs", Json::array()}};
   for (const RunRecord& run : runs) {
     Json curves = Json::object();
-    for (const auto& [name, curve] : run.curves) curves[name] = Json::parse(curve.json());
+    for (const auto& [name, curve] : run.curves) {
+      if (!run.details.contains(name)) curves[name] = Json::parse(curve.json());
+    }
     data["runs"].push_back({{"name", run.name}, {"state", run.state}, {"curves", std::move(curves)}});
   }
   std::string page(page::kCompareHtml);

@@ -12,7 +12,8 @@ namespace millrace {
 // and runs without the figure last. Throws Error(usage) that names the figures there are.
 void sort_runs(std::vector<RunRecord>& runs, const std::string& figure);
 
-std::string runs_table(const std::vector<RunRecord>& runs);
+// `sorted_by`: a figure that has a column even if it is one of many.
+std::string runs_table(const std::vector<RunRecord>& runs, const std::string& sorted_by = {});
 
 // The keys that differ between their pipeline files, with the value of each run: a few runs beside each other, many below each
 // other in their order. "": none does.

@@ -72,6 +72,8 @@ class Reader {
   // figures stand in the table alone, since its steps are drawn.
   void take(const Json& line, const std::string& graph, bool draws) {
     run_.step = step_;
+    note(line, "higher_is_better", graph, run_.higher_is_better);
+    note(line, "details", graph, run_.details);
     const auto best_step = line.value("best_step", std::uint64_t{0});
     for (const auto& [name, value] : line.items()) {
       const std::optional<double> number = number_of(value);
@@ -84,6 +86,9 @@ class Reader {
     if (!draws && line.contains("images_per_second")) {
       if (const auto rate = number_of(line["images_per_second"])) run_.figures["images_per_second"] = *rate;
     }
+  }
+  static void note(const Json& line, const char* key, const std::string& graph, std::set<std::string>& names) {
+    for (const Json& name : line.value(key, Json::array())) names.insert(fmt::format("{}.{}", graph, name.get<std::string>()));
   }
   void end(const Json& line) {
     run_.step = step_;

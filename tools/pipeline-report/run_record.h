@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct RunRecord {
   double epochs = 0, seconds = 0;
   std::uint64_t step = 0, steps = 0, unread_lines = 0;
   std::map<std::string, double> figures;  // the newest of each: "validate.accuracy", "train.loss"; NaN: it was not finite
+  std::set<std::string> higher_is_better, details;  // of these names; see the observer `metrics`
   std::map<std::string, Course> curves;   // of the same names, over steps
   Value pipeline;                         // as it was resolved
 };

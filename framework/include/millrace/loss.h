@@ -80,6 +80,7 @@ struct LossFigure {
   double (*finish)(std::span<const double> sums) = nullptr;
   std::int64_t least_outputs = 0;  // a network of fewer ones always has the same figure, which is left out
   bool of_maps = false;            // it means nothing of a vector's numbers, and is left out there
+  bool is_detail = false;          // as of Figure
 };
 inline constexpr int kLoss = 0, kWeight = 1;  // the sums that every loss has
 double quotient(double above, double below);  // 0 where `below` is 0
@@ -135,6 +136,9 @@ class LossAttributes {
   LossAttributes& sum(std::string_view value);  // one more, after kLoss and kWeight
   LossAttributes& figure(LossFigure value);     // one more, after `loss`
   LossAttributes& class_matrix();  // counts places by (class, predicted class). For LossTarget::classes: predicted() is written
+  // Adds up by class, after the sums: the weights of samples that belong to it, were predicted as it, and both. For
+  // LossTarget::labels: predicted() is written, -1 where no class is predicted. See ClassTotals.
+  LossAttributes& class_totals();
   LossAttributes& example(std::string_view table, Shape output);
 
  private:

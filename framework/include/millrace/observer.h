@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/detail/figure.h"
 #include "millrace/detail/request_event.h"
 #include "millrace/params.h"
 
@@ -33,13 +34,6 @@ namespace millrace {
 struct TelemetryEvent;  // util/telemetry_event.h
 
 // What is told is plain values. Epochs and steps are numbered from 1; `elapsed_seconds` is the time since the run began.
-
-struct Figure {
-  std::string name;  // "loss", "accuracy"
-  double value = 0;
-  bool percent = false;  // a share from 0 to 1, shown in percent
-  bool higher_is_better = false;
-};
 
 struct RunStart {
   std::string name, file;        // [run] name; the pipeline file
@@ -92,6 +86,7 @@ struct PassEvent {
   std::vector<Figure> figures;
   std::vector<double> class_matrix;  // counts by [class][predicted class] (class_matrix.h); empty: the loss counts none
   std::vector<std::string> classes;  // their names; may be empty
+  std::string only_class;            // the one that everything was predicted as, though several occur; "": there is none
   double images_per_second = 0, seconds = 0;
   std::uint64_t stream_hash = 0;
   double elapsed_seconds = 0;

@@ -56,6 +56,8 @@ class ParamRef {
   // such as "median-frequency", in whose place numbers stand before it is read.
   ParamRef& choices(std::initializer_list<std::string_view> names);
   ParamRef& choices(std::vector<std::string> names);
+  // A list of numbers may also be a table of them, { cat = 5 }: numbers stand in its place before it is read, as for a word.
+  ParamRef& by_name();
   // For a text with choices: what the message says of a wrong one that holds `word`, in any case, instead of the nearest choice.
   ParamRef& hint(std::string_view word, std::string_view says);
   ParamRef& required();

@@ -39,6 +39,7 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/detail/figure.h"
 #include "millrace/detail/packet.h"
 #include "millrace/detail/split.h"
 #include "millrace/detail/stage_traits.h"
@@ -105,6 +106,10 @@ class RunServices : public StepServices {
   virtual void warn(std::string_view message) = 0;  // tells observers (WarningEvent)
   // A figure of one step, such as "learning_rate"; observers are told it with the step (StepEvent::scalars).
   virtual void scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) = 0;
+  // A metric of a whole pass, reported before the pass's last Hold ends. Observers get it after those of the loss (PassEvent), and
+  // run.best and [stop] may name it; of several with one name the first counts.
+  // StepHooks::reported_figures() lists it.
+  virtual void figure(std::string_view /*graph*/, const Figure& /*figure*/) {}
   // Before the first epoch, while a graph's first batches are tried: what comes now is not counted, and comes again.
   virtual bool is_dry_run() const { return false; }
 };

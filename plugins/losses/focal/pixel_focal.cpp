@@ -28,6 +28,7 @@ class PixelFocal final : public PixelLoss {
         .in_recipes();
     d.params.add("class_weights", &Params::class_weights)
         .choices({"median-frequency"})
+        .by_name()
         .text(ClassWeights::kTextOfPixels)
         .in_recipes();
     describe_pixels(d);

@@ -21,6 +21,7 @@ class PixelCrossEntropy final : public PixelLoss {
     d.example("", {4, 6, 5}).example("class_weights = [0.5, 2, 1]", {3, 7, 7});
     d.params.add("class_weights", &Params::class_weights)
         .choices({"median-frequency"})
+        .by_name()
         .text(ClassWeights::kTextOfPixels)
         .in_recipes();
     describe_pixels(d);

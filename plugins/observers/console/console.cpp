@@ -9,6 +9,7 @@
 #include "millrace/observer.h"
 #include "millrace/plugin.h"
 #include "millrace/util/standard_error.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 namespace {
@@ -32,6 +33,7 @@ std::string figure_text(const Figure& figure, int decimals) {
 std::string figures_text(const std::vector<Figure>& figures, int decimals, std::size_t most = SIZE_MAX) {
   std::string text;
   for (const Figure& figure : figures) {
+    if (figure.is_detail) continue;
     if (most-- == 0) break;
     std::string name = figure.name;
     std::replace(name.begin(), name.end(), '_', ' ');
@@ -125,8 +127,9 @@ class ConsoleObserver final : public RunObserver {
     const std::string result = !e.reported         ? fmt::format("{:.0f} images/s", e.images_per_second)
                                : e.figures.empty() ? "nothing was measured"
                                                    : figures_text(e.figures, 4);
+    const std::string only = e.only_class.empty() ? "" : fmt::format("  all as '{}'", line_text(e.only_class));
     const std::string weights = e.best_step == 0 ? "" : fmt::format("  of the best weights, after step {}", e.best_step);
-    say(fmt::format("{}: {}  {}  {}{}", e.graph, images, result, duration_text(e.seconds), weights));
+    say(fmt::format("{}: {}  {}{}  {}{}", e.graph, images, result, only, duration_text(e.seconds), weights));
   }
 
   void checkpoint(const CheckpointEvent& e) override {

@@ -26,7 +26,7 @@ void add_figures(JsonLine& line, const std::vector<Figure>& figures) {
 // A line an event, in the order of what happened; `elapsed_seconds` comes last.
 //
 // The first line of a graph that has a figure says what its number does not: "percent" lists shares, from 0 to 1, and
-// "higher_is_better" the figures that are.
+// "higher_is_better" the figures that are, and "details" those of which there are many, as of each class.
 //
 // A run that resumes from a checkpoint appends to its file. The line {"event":"resume","step":N} says so: lines before it with
 // a `step` above N tell of steps that were made again, and count no more. So each line of what was done has its step.
@@ -87,6 +87,7 @@ class MetricsObserver final : public RunObserver {
     }
     add_figures(line, e.figures);
     add_kinds(line, e.graph, e.figures);
+    if (!e.only_class.empty()) line.add("only_class", e.only_class);
     if (e.best_step != 0) line.add("best_step", e.best_step);
     line.add("images_per_second", e.images_per_second).add("seconds", e.seconds);
     if (e.reported) line.add("stream_hash", hex(e.stream_hash));
@@ -98,6 +99,12 @@ class MetricsObserver final : public RunObserver {
     line.add("event", "checkpoint").add("step", e.step).add("path", e.path.string()).add("best", e.best);
     line.add("stood_still_seconds", e.stood_still_seconds).add("seconds", e.seconds).add("bytes", e.bytes);
     write(line, e.elapsed_seconds);
+  }
+
+  // On standard output alone: the file is about steps. May come before start() and after end().
+  void warning(const WarningEvent& e) override {
+    JsonLine line;
+    if (params_.standard_output && !output_is_gone_) print(line.add("event", "warning").add("text", e.text).text() + "\n");
   }
 
   // A stop without a reason is told by the line of the end, and a checkpoint by its own.
@@ -127,14 +134,16 @@ class MetricsObserver final : public RunObserver {
 
  private:
   void add_kinds(JsonLine& line, const std::string& graph, const std::vector<Figure>& figures) {
-    std::vector<std::string> shares, higher;
+    std::vector<std::string> shares, higher, details;
     for (const Figure& figure : figures) {
       if (!told_.insert({graph, figure.name}).second) continue;
       if (figure.percent) shares.push_back(figure.name);
       if (figure.higher_is_better) higher.push_back(figure.name);
+      if (figure.is_detail) details.push_back(figure.name);
     }
     if (!shares.empty()) line.add("percent", shares);
     if (!higher.empty()) line.add("higher_is_better", higher);
+    if (!details.empty()) line.add("details", details);
   }
 
   void write(JsonLine& line, double elapsed_seconds) {
@@ -150,7 +159,7 @@ class MetricsObserver final : public RunObserver {
     if (std::fwrite(line.data(), 1, line.size(), stdout) == line.size() && std::fflush(stdout) == 0) return;
     output_is_gone_ = true;
     if (errno == EPIPE) return std::clearerr(stdout);
-    control_->warn(fmt::format("standard output takes no more lines: {}", std::strerror(errno)));
+    if (control_ != nullptr) control_->warn(fmt::format("standard output takes no more lines: {}", std::strerror(errno)));
   }
 
   const Params params_;

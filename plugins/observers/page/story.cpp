@@ -282,6 +282,7 @@ void Story::add(const EpochEvent& e) {
   changed_ |= kTick;
   std::string text = fmt::format("epoch {}", e.epoch);
   for (const Figure& f : e.figures) {
+    if (f.is_detail) continue;
     text += f.percent ? fmt::format("  {} {:.2f} %", f.name, 100 * f.value) : fmt::format("  {} {:.4g}", f.name, f.value);
   }
   say("epoch", text + fmt::format("  {:.0f} images/s", e.images_per_second), e.elapsed_seconds);
@@ -289,14 +290,18 @@ void Story::add(const EpochEvent& e) {
 
 void Story::add(const PassEvent& e) {
   if (e.reported) {
-    for (const Figure& figure : e.figures) plot_pass(e, figure);
+    for (const Figure& figure : e.figures) {
+      if (!figure.is_detail) plot_pass(e, figure);
+    }
   }
   passes_[e.graph] = e;
   changed_ |= kPasses;
   std::string text = fmt::format("{}: {:.0f} images", e.graph, e.samples);
   for (const Figure& f : e.figures) {
+    if (f.is_detail) continue;
     text += f.percent ? fmt::format("  {} {:.2f} %", f.name, 100 * f.value) : fmt::format("  {} {:.4g}", f.name, f.value);
   }
+  if (!e.only_class.empty()) text += fmt::format("  all as '{}'", e.only_class);
   if (e.best_step != 0) text += fmt::format("  of the best weights, after step {}", e.best_step);
   say("pass", text, e.elapsed_seconds);
 }

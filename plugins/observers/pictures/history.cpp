@@ -59,13 +59,16 @@ void History::epoch(const EpochEvent& e) {
   steps_done_ = e.step;
   epochs_done_ = place(e.step);
   elapsed_seconds_ = e.elapsed_seconds;
-  for (const Figure& figure : e.figures) figure_of(figure).epochs.add(e.step, figure.value);
+  for (const Figure& figure : e.figures) {
+    if (!figure.is_detail) figure_of(figure).epochs.add(e.step, figure.value);
+  }
 }
 
 void History::pass(const PassEvent& e) {
   elapsed_seconds_ = e.elapsed_seconds;
   if (!e.reported) return;
   for (const Figure& figure : e.figures) {
+    if (figure.is_detail) continue;
     const std::uint64_t of = e.best_step != 0 ? e.best_step : e.step;
     const Point now = {place(of), figure.value};
     FigureHistory::Passes& passes = figure_of(figure).passes[e.graph];

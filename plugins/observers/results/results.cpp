@@ -176,7 +176,7 @@ class ResultsObserver final : public RunObserver {
     rows = {};
     const std::string begin = fmt::format("{},{},", cell(e.graph), number(e.epoch));
     const ClassMatrix matrix(e.class_matrix);
-    append_confusion(rows.confusion, begin, matrix, e.classes);
+    append_confusion(begin, matrix, e.classes, [&](std::string_view more) { rows.confusion += more; });
     append_classes(rows.classes, begin, matrix, e.classes);
     unless_full("confusion.csv", [&] { write_table("confusion.csv", kConfusionColumns, &ByClass::confusion); });
     unless_full("classes.csv", [&] { write_table("classes.csv", kClassColumns, &ByClass::classes); });

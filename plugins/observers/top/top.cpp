@@ -80,6 +80,7 @@ class TopObserver final : public RunObserver {
   static std::string figures(const std::vector<Figure>& all) {
     std::string text;
     for (const Figure& f : all) {
+      if (f.is_detail) continue;
       text += f.percent ? fmt::format("  {} {:.2f} %", f.name, 100 * f.value) : fmt::format("  {} {:.4g}", f.name, f.value);
     }
     return text;

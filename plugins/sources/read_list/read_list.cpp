@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "millrace/error.h"
 #include "millrace/plugin.h"
@@ -27,17 +28,6 @@ std::string no_value_of(const std::vector<std::string>& classes) {
   return {};
 }
 
-// Two classes that are one number, "3" and "3.0", "1" and "01"; "": there are none.
-std::pair<std::string, std::string> number_in_two_ways(const std::vector<std::string>& classes) {
-  for (const std::string& name : classes) {  // bytewise sorted, unless all are integers
-    std::string number = name.ends_with(".0") ? name.substr(0, name.size() - 2) : name;
-    if (number.empty() || number.find_first_not_of("0123456789") != number.npos) continue;  // negative ones are refused
-    number.erase(0, std::min(number.find_first_not_of('0'), number.size() - 1));
-    if (number != name && std::ranges::binary_search(classes, number)) return {number, name};
-  }
-  return {};
-}
-
 bool ends_in(std::string_view path, std::initializer_list<std::string_view> extensions) {
   const std::string name = lower_case(path);
   return std::any_of(extensions.begin(), extensions.end(), [&](std::string_view end) { return name.ends_with(end); });
@@ -52,8 +42,9 @@ TableFormat::Kind kind_of(const std::string& format, const std::string& path) {
 
 // "": no column is listed twice.
 std::string listed_twice(const std::vector<std::string>& columns) {
-  for (auto each = columns.begin(); each != columns.end(); ++each) {
-    if (std::find(columns.begin(), each, *each) != each) return *each;
+  std::set<std::string> listed;
+  for (const std::string& each : columns) {
+    if (!listed.insert(each).second) return each;
   }
   return {};
 }
@@ -97,7 +88,9 @@ void ReadList::describe(StageDescription<Params>& d) {
       .text("where classes come from: the column `label`; none: images have no class, and `classes` only names the network's");
   d.params.add("numbers", &Params::numbers).text("columns of numbers that are to be predicted");
   d.params.add("classes", &Params::classes)
-      .text("names and order of the classes; default: those in the list, sorted bytewise, or as many as the numbers say");
+      .text(
+          "names and order of the classes, of which all labels are names, or all are positions; default: those in the list, "
+          "sorted bytewise, or as many as the numbers say");
   d.params.add("columns", &Params::columns).text("names of the columns of a .csv or .tsv without a first row of names");
   d.params.add("join", &Params::join)
       .text("lines that name the same file are one sample with as many rows of numbers (its class first): boxes, several labels");
@@ -182,10 +175,7 @@ void ReadList::open() {
   if (!columns_.join) warn_of_numbers(url);
   const Range part = sampling().part;
   if (!list_.repeated.empty() && (part.low > 0 || part.high < 1)) {
-    run_->warn(
-        list_.repeated +
-        ", and `part` divides lines: the same file is trained on and validates. Divide the list yourself, and name its parts as "
-        "data.train and data.validate");
+    run_->warn(list_.repeated + ", and `part` divides files: all lines of a file are in one part, and each of them counts");
   }
 }
 
@@ -216,15 +206,13 @@ void ReadList::warn_of_numbers(const std::string& url) const {
 // Where labels are probably not as they are meant.
 void ReadList::warn_of_labels(const std::string& url) const {
   if (!list_.contradictions.empty()) run_->warn(list_.contradictions);
+  if (!list_.doubt.empty()) run_->warn(fmt::format("'{}': {}", url, list_.doubt));
   if (const std::string word = no_value_of(list_.classes); !word.empty() && given_classes_.empty()) {
     run_->warn(
         fmt::format("'{}' has '{}' among its labels, which is a class here, and which tools write where a label is missing: take "
                     "such lines out, or say `classes` if it is one",
                     url, word));
   }
-  if (const auto [number, other] = number_in_two_ways(list_.classes); !number.empty() && given_classes_.empty())
-    run_->warn(
-        fmt::format("'{}' has one number in two ways: '{}' and '{}' are two classes: write all alike", url, number, other));
   if (const std::vector<std::string> used = classes_used(list_); given_classes_.empty() && seem_values(list_, used.size())) {
     run_->warn(
         fmt::format("'{}' has {} different integers among its {} labels, up to {}, and each up to it is a class: if they are "
@@ -242,13 +230,18 @@ std::uint64_t ReadList::listing_hash() const {
   return combine(combine(list_.paths.hash(), numbers), Source::listing_hash());
 }
 
+bool ReadList::place(std::uint64_t index, SampleOrigin& origin) const {
+  resolve(list_, root_, index, origin.url);
+  return true;
+}
+
 void ReadList::read(Sample& sample) {
   const std::uint64_t index = sample.key.index;
   sample.label = label(index);
   const std::size_t width = numbers();
   const std::uint64_t begin = columns_.join ? list_.rows[index] : index, end = columns_.join ? list_.rows[index + 1] : index + 1;
   sample.numbers.assign(list_.numbers.data() + begin * width, list_.numbers.data() + end * width);
-  resolve(list_, root_, index, sample.url);
+  place(index, sample);
   read_sample_file(storage_of(*registry_, sample.url), sample.url, sample.encoded);
 }
 

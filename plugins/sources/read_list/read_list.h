@@ -26,8 +26,8 @@ namespace millrace {
 // around fields left out, commas, semicolons or tabs between them, and decimal commas where these do not separate; .jsonl with an
 // object in each line. ending = ".jpg" is for lists that name files without it. Paths are relative to the list, or to `root`;
 // absolute paths and URLs are taken as they are. A file may stand there more than once. Labels are names, without blanks around
-// them, whose classes are sorted bytewise or stand in `classes`, or integers from 0 on. With labels = "none" images have no
-// class.
+// them, whose classes are sorted bytewise or stand in `classes`, or integers from 0 on: all of them alike, see
+// meaning_of_labels(). With labels = "none" images have no class.
 //
 // With join = true, all lines that name the same file are one sample: each is a row of Sample::numbers, its class first where
 // there is a column `label`, then its numbers. For boxes (label = "class", numbers = ["x1", "y1", "x2", "y2"]) and for several
@@ -70,6 +70,7 @@ class ReadList : public Source, public KnowsFileSizes {
   bool is_missing(std::uint64_t index) const override { return std::ranges::binary_search(measure_.missing, index); }
   std::uint64_t fingerprint() const override { return measure_.fingerprint; }
   std::uint64_t listing_hash() const override;
+  bool place(std::uint64_t index, SampleOrigin& origin) const override;
   void read(Sample& sample) override;
   std::size_t memory_bound() const override { return list_.memory() + measure_.memory(); }
 

@@ -123,6 +123,14 @@ TEST_F(ReadListTest, JoinsSeveralLabelsOfAnImage) {
   EXPECT_EQ(source->classes().size(), 8U);
 }
 
+TEST_F(ReadListTest, SaysWhereAFileLiesWithoutReadingIt) {
+  folder_.write("1.jpg", "one");
+  const auto source = opened(list("file_name,label\n1.jpg,a\n"));
+  SampleOrigin origin;
+  EXPECT_TRUE(source->place(0, origin));
+  EXPECT_EQ(origin.url, folder_ / "1.jpg");
+}
+
 TEST_F(ReadListTest, LabelsThatDifferByBlanksAroundThemAreOneClass) {
   folder_.write("1.jpg", "one");
   EXPECT_EQ(opened(list("file_name, label\n1.jpg, cat\n1.jpg,cat \n1.jpg,\" cat\"\n"))->classes(), Texts{"cat"});
@@ -139,10 +147,40 @@ TEST_F(ReadListTest, IntegersAreClassNumbersWhenAllLabelsAre) {
 
 TEST_F(ReadListTest, GivenClassesNumberTheLabels) {
   folder_.write("1.jpg", "one");
-  auto params = list("file_name,label\n1.jpg,dog\n1.jpg,0\n");
+  auto params = list("file_name,label\n1.jpg,dog\n1.jpg,cat\n");
   params.classes = {"cat", "dog", "owl"};
   EXPECT_EQ(samples(params), (Texts{"one:1:", "one:0:"}));
   EXPECT_EQ(run_.warnings().back(), fmt::format("class 'owl' has no file in '{}'", params.path));
+  params = list("file_name,label\n1.jpg,1\n1.jpg,0\n");
+  params.classes = {"cat", "dog", "owl"};
+  EXPECT_EQ(samples(params), (Texts{"one:1:", "one:0:"}));
+}
+
+// Labels of a list that counts from 0, and classes that count from 1.
+TEST_F(ReadListTest, LabelsAreAllNamesOrAllPositions) {
+  folder_.write("1.jpg", "one");
+  auto params = list("file_name,label\n1.jpg,0\n1.jpg,1\n1.jpg,2\n");
+  params.classes = {"1", "2", "3"};
+  EXPECT_EQ(samples(params), (Texts{"one:0:", "one:1:", "one:2:"}));
+  EXPECT_EQ(
+      run_.warnings().back(),
+      fmt::format("'{}': labels are read as positions of classes, and not as names: '0' is class '1', '1' is class '2', '2' "
+                  "is class '3'; if that is wrong, write the names as labels",
+                  params.path));
+  params = list("file_name,label\n1.jpg,1\n1.jpg,2\n1.jpg,3\n");
+  params.classes = {"1", "2", "3"};
+  const std::size_t said = run_.warnings().size();
+  EXPECT_EQ(samples(params), (Texts{"one:0:", "one:1:", "one:2:"}));
+  EXPECT_EQ(run_.warnings().size(), said);
+  params = list("file_name,label\n1.jpg,1\n1.jpg,2\n1.jpg,3\n");
+  params.classes = {"cat", "dog", "owl"};
+  EXPECT_EQ(error_of(params).message(), params.path + ":4:7: column 'label': '3' is not among the 3 `classes`");
+  params = list("file_name,label\n1.jpg,dog\n1.jpg,0\n");
+  params.classes = {"cat", "dog", "owl"};
+  EXPECT_EQ(error_of(params).message(),
+            params.path +
+                ":3:7: column 'label': '0' is not among the 3 `classes`; either all labels are names or all are positions, and "
+                "'dog' is a name");
 }
 
 // As polarities and years are, and as `pipeline-data split` writes folders of such names.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -32,9 +33,11 @@ std::string first_names(const std::vector<std::string>& names) {
 std::vector<std::size_t> find_columns(const std::vector<std::string>& header, const std::vector<std::string>& wanted,
                                       const std::string& place) {
   std::vector<std::size_t> columns;
+  std::multimap<std::string_view, std::size_t> places;
+  for (std::size_t i = 0; i < header.size(); ++i) places.emplace(header[i], i);
   for (const std::string& name : wanted) {
-    const auto found = std::find(header.begin(), header.end(), name);
-    if (found == header.end()) {
+    const auto found = places.find(name);
+    if (found == places.end()) {
       const auto nearest = nearest_name(name, header);
       const char* const key = name == "file_name" ? "file" : name == "label" ? "label" : nullptr;
       const std::string meant = !nearest ? "" : line_text(*nearest);
@@ -47,9 +50,8 @@ std::vector<std::size_t> find_columns(const std::vector<std::string>& header, co
            first_names(header),
            nearest ? "" : "; `file` and `label` choose other columns, and where the first row names none, `columns` does");
     }
-    if (std::find(found + 1, header.end(), name) != header.end())
-      fail(ErrorKind::data, "{}: two columns are called '{}'", place, name);
-    columns.push_back(static_cast<std::size_t>(found - header.begin()));
+    if (places.count(name) > 1) fail(ErrorKind::data, "{}: two columns are called '{}'", place, name);
+    columns.push_back(found->second);
   }
   return columns;
 }

@@ -75,6 +75,8 @@ void WriteBoundaries::finish() {
     const Mean& mean = classes_[c];
     fmt::format_to(std::back_inserter(text), ",{},{}\r\n", mean.count, quotient(mean.sum, mean.count));
   }
+  if (images_.count > 0)
+    context_.run->figure(context_.graph, {"mean_boundary_f1", images_.sum / images_.count, true, true});
   OutputFiles files(context_);
   files.add(folder_ + "/classes.csv", text);
   files.add(folder_ + "/figures.csv", fmt::format("figure,value\r\nimages,{}\r\nmean_boundary_f1,{}\r\n", images_.count,

@@ -21,7 +21,8 @@ namespace millrace {
 //
 // Two CSV files (RFC 4180) with a first row of names:
 //   classes.csv   class,images,boundary_f1: the mean over the images in which the class occurs or was predicted
-//   figures.csv   figure,value: images, and mean_boundary_f1, the mean over images of the mean over an image's classes
+//   figures.csv   figure,value: images, and mean_boundary_f1, the mean over images of the mean over an image's classes,
+//                 which is also a metric of the pass
 //
 // The predicted class of a pixel is the first of the largest outputs. Pixels are those of the network's output. What the observer
 // `results` tells of overlap does not depend on boundaries; this does on nothing else.
@@ -43,6 +44,7 @@ class WriteBoundaries : public Stage {
   void open() override;
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
   void stop() noexcept override { line_.stop(); }
+  std::vector<std::string> reported_figures() const override { return {"mean_boundary_f1"}; }
 
  private:
   struct Mean {

@@ -85,7 +85,7 @@ WriteEvaluation::WriteEvaluation(const Params& params, const DataContext& contex
   const Shape& output = context.network->output();
   if (gives_map(*context.network)) require_label_images(output);
   classes_ = static_cast<std::size_t>(output[0]);
-  matrix_.assign(classes_ * classes_, 0);
+  counts_ = ClassCounts(classes_);
   names_ = context.classes;
   for (std::size_t c = names_.size(); c < classes_; ++c) names_.push_back(fmt::format("{}", c));
   names_.resize(classes_);
@@ -113,7 +113,7 @@ void WriteEvaluation::open() {
 
 std::size_t WriteEvaluation::memory_bound() const {
   const auto most = static_cast<std::size_t>(params_.mistakes + params_.predictions);
-  return matrix_.size() * sizeof(double) +
+  return ClassCounts::memory_bound(classes_, context_.samples_per_epoch) +
          drawing::sheet_memory_bound(most, is_map() ? WorstImages::kPanels : 1, context_.window);
 }
 
@@ -135,7 +135,7 @@ void WriteEvaluation::count(const Predictions& share, std::size_t sample) {
     return;
   }
   const bool right = verdict.predicted == verdict.label;
-  matrix_[verdict.label * classes_ + verdict.predicted] += 1;
+  counts_.add(verdict.label, verdict.predicted, 1);
   calibration_.add(verdict.confidence, right);
   if (!right) mistakes_.add(verdict, share, sample, names_);
   if (shown_.takes(share.samples[sample].key.position)) shown_.add(verdict, share, sample, names_);
@@ -144,7 +144,7 @@ void WriteEvaluation::count(const Predictions& share, std::size_t sample) {
 void WriteEvaluation::count_pixels(const Predictions& share, std::size_t sample) {
   labels_.resize(map_.bytes());
   share.copy_target(sample, labels_.data());
-  const PixelVerdict verdict = pixels_.judge(share.result().row(sample), labels_, matrix_, calibration_);
+  const PixelVerdict verdict = pixels_.judge(share.result().row(sample), labels_, counts_.dense(), calibration_);
   const WorstImages::Maps maps = {map_, labels_, pixels_.predicted()};
   worst_.add(verdict, maps, share, sample);
   if (shown_.takes(share.samples[sample].key.position)) shown_.add(verdict, maps, share, sample);
@@ -161,8 +161,10 @@ std::size_t WriteEvaluation::label_of(const Predictions::Sample& sample) const {
 
 void WriteEvaluation::finish() {
   join();
-  const ClassMatrix matrix(matrix_);
+  const std::vector<ClassMatrix::Cell> cells = counts_.cells();
+  const ClassMatrix matrix(classes_, cells);
   look_for_one_class(matrix);
+  report_figures(context_, figures(matrix));
   if (!folder_.empty()) {
     OutputFiles files(context_);
     add_tables(files, matrix);
@@ -172,46 +174,34 @@ void WriteEvaluation::finish() {
   forget();
 }
 
-// A network that has hardly begun to learn often names one class alone, so that the first pass of a training says little.
+// Beside training the run looks at each pass.
 void WriteEvaluation::look_for_one_class(const ClassMatrix& matrix) {
   constexpr double kLeast = 3;
-  std::size_t occurring = 0, predicted = 0, last = 0;
-  for (std::size_t c = 0; c < classes_; ++c) {
-    if (matrix.occurring(c) > 0) ++occurring;
-    if (matrix.predicted(c) > 0) last = c;
-    if (matrix.predicted(c) > 0) ++predicted;
-  }
-  const bool is_doubtful = is_first() && !is_map() && matrix.total() >= kLeast && occurring > 1 && predicted == 1;
-  passes_of_one_class_ = is_doubtful ? passes_of_one_class_ + 1 : 0;
-  if (passes_of_one_class_ != (context_.is_beside_training ? 2 : 1) || std::exchange(warned_, true)) return;
+  const std::size_t only = matrix.only_predicted();
+  if (context_.is_beside_training || !is_first() || is_map() || matrix.total() < kLeast || only == classes_) return;
+  if (std::exchange(warned_, true)) return;
+  std::size_t occurring = 0;
+  for (std::size_t c = 0; c < classes_; ++c) occurring += matrix.occurring(c) > 0 ? 1 : 0;
   context_.run->warn(fmt::format(
       "{}: all {} images are predicted as '{}', and they are of {} classes: the network does not tell them apart. Look at the "
       "learning rate (--find-rate), at the mean and deviation that images are normalised with, and at the labels",
-      context_.place(), matrix.total(), names_[last], occurring));
+      context_.place(), matrix.total(), names_[only], occurring));
 }
 
 // What all processes have counted, on the first one.
 void WriteEvaluation::join() {
-  struct Count {
-    std::size_t at;
-    double count;
-  };
-  std::vector<Count> counts;  // few of many classes occur in a process
-  for (std::size_t at = 0; at < matrix_.size(); ++at) {
-    if (matrix_[at] > 0) counts.push_back({at, matrix_[at]});
-  }
-  gather(WireWriter().put(images_).put(not_finite_).put(calibration_.bins()).put(counts), [this](WireReader& other) {
+  gather(WireWriter().put(images_).put(not_finite_).put(calibration_.bins()).put(counts_.cells()), [this](WireReader& other) {
     images_ += other.get<double>();
     not_finite_ += other.get<double>();
     calibration_.add(other.get<Calibration::Bins>());
-    for (const Count& count : other.list<Count>()) matrix_[count.at] += count.count;
+    for (const ClassMatrix::Cell& cell : other.list<ClassMatrix::Cell>()) counts_.add(cell.of, cell.as, cell.count);
   });
   shown_.join(*this);
   is_map() ? worst_.join(*this) : mistakes_.join(*this);
 }
 
 void WriteEvaluation::forget() {
-  std::fill(matrix_.begin(), matrix_.end(), 0.0);
+  counts_.clear();
   calibration_ = {};
   mistakes_.clear();
   worst_.clear();
@@ -219,29 +209,46 @@ void WriteEvaluation::forget() {
   images_ = not_finite_ = 0;
 }
 
-std::string WriteEvaluation::figures(const ClassMatrix& matrix) const {
-  std::string text = fmt::format("figure,value\r\nimages,{}\r\n", images_);
-  const auto add = [&text](const char* name, double value) {
-    fmt::format_to(std::back_inserter(text), "{},{}\r\n", name, value);
+std::vector<std::string> WriteEvaluation::reported_figures() const {
+  std::vector<std::string> names;
+  for (const Figure& figure : figures(ClassMatrix(classes_, {}))) names.push_back(figure.name);
+  return names;
+}
+
+std::vector<Figure> WriteEvaluation::figures(const ClassMatrix& matrix) const {
+  const double counted = matrix.total();
+  std::vector<Figure> figures;
+  const auto add = [&](const char* name, double value, bool is_detail = false) {
+    figures.push_back({.name = name, .value = value, .percent = true, .higher_is_better = true, .is_detail = is_detail});
   };
-  if (is_map()) add("pixels", matrix.total());
-  if (not_finite_ > 0) add("not_finite", not_finite_);
-  add("accuracy", not_finite_ > 0 ? matrix.accuracy() * matrix.total() / (matrix.total() + not_finite_) : matrix.accuracy());
+  add("accuracy", not_finite_ > 0 ? matrix.accuracy() * counted / (counted + not_finite_) : matrix.accuracy());
   add("mean_accuracy", matrix.mean_accuracy());
-  add("mean_f1", matrix.mean_f1());
+  add("mean_precision", matrix.mean_precision(), true);
+  add("mean_f1", matrix.mean_f1(), true);
   if (is_map()) add("mean_iou", matrix.mean_iou());
   if (is_map()) add("weighted_iou", matrix.weighted_iou());
-  add("calibration_error", calibration_.expected_error());
+  add("calibration_error", calibration_.expected_error(), true);
+  figures.back().higher_is_better = false;
+  return figures;
+}
+
+std::string WriteEvaluation::figures_csv(const ClassMatrix& matrix) const {
+  std::string text = fmt::format("figure,value\r\nimages,{}\r\n", images_);
+  if (is_map()) text += fmt::format("pixels,{}\r\n", matrix.total());
+  if (not_finite_ > 0) text += fmt::format("not_finite,{}\r\n", not_finite_);
+  for (const Figure& figure : figures(matrix)) text += fmt::format("{},{}\r\n", figure.name, figure.value);
   return text;
 }
 
 void WriteEvaluation::add_tables(OutputFiles& files, const ClassMatrix& matrix) const {
-  files.add(path("figures.csv"), figures(matrix));
-  std::string classes = fmt::format("{}\r\n", kClassColumns), confusion = fmt::format("{}\r\n", kConfusionColumns);
+  files.add(path("figures.csv"), figures_csv(matrix));
+  std::string classes = fmt::format("{}\r\n", kClassColumns);
   append_classes(classes, "", matrix, names_);
-  append_confusion(confusion, "", matrix, names_);
   files.add(path("classes.csv"), classes);
-  files.add(path("confusion.csv"), confusion);
+  files.add(path("confusion.csv"), [&](OutputFile& file) {
+    file.write(fmt::format("{}\r\n", kConfusionColumns));
+    append_confusion("", matrix, names_, [&](std::string_view rows) { file.write(rows); });
+  });
   files.add(path("calibration.csv"), calibration_csv(calibration_));
 }
 

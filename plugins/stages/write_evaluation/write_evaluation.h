@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "calibration.h"
+#include "class_counts.h"
 #include "millrace/batch.h"
 #include "millrace/metrics/class_matrix.h"
 #include "millrace/stage.h"
@@ -29,9 +30,11 @@ namespace millrace {
 //   predictions = 25                     # on the sheet of images from all of the pass
 //
 // CSV files (RFC 4180) with a first row of names:
-//   figures.csv       accuracy, means over the classes that occur, expected calibration error
+//   figures.csv       accuracy, means over classes (class_matrix.h), expected calibration error: also metrics of the pass, by the
+//                     same names
 //   classes.csv       count, accuracy (recall), precision, F1 and IoU of each class
-//   confusion.csv     what images of each class were predicted as: counts, and shares of the class
+//   confusion.csv     what images of each class were predicted as: counts, and shares of the class. Of more than 200 classes, pairs
+//                     that never occur are left out
 //   calibration.csv   accuracy beside confidence, in 15 bins of confidence
 //   mistakes.csv      the images of the sheet, in its order: path, index in the source, label, prediction, confidence, loss
 // and pictures, unless this build cannot draw:
@@ -54,11 +57,12 @@ namespace millrace {
 //
 // Ports: in, Predictions of (C) or (C, H, W) float32. Skipped samples are left out. It asks for images unless mistakes and
 // predictions are 0, and always for maps, whose label images lie beside them: a batch is in use until its predictions were
-// counted. Memory: 8 bytes for each pair of classes, and the images of the sheets. Threading: samples are counted in order of the
+// counted. Memory: 24 bytes for each pair of classes, of more than 512 classes some 72 for each pair that occurs, and the images of
+// the sheets. Threading: samples are counted in order of the
 // source, and files written, on a thread of its own (PredictionLine). Of several processes the first gathers what all have
 // counted, and writes: the files are the same for any number of threads, replicas and processes. A run without a folder
-// (run.folder = "") writes nothing, and says so. Beside training, a second pass in a row that predicts one class for all images
-// is warned of, once; elsewhere the first one is.
+// (run.folder = "") writes nothing, and says so. A pass that predicts one class for all images is warned of, once; beside
+// training the run does that (PassEvent::only_class).
 //
 // Errors: a map without label images of its size: ErrorKind::usage, in the constructor. A folder where nothing can be written, in
 // open(), or a full disk: ErrorKind::storage. A sample without a label, or with one that is no output: ErrorKind::data. Files
@@ -78,6 +82,7 @@ class WriteEvaluation : public Stage, public JointSink {
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
   void stop() noexcept override { line_.stop(); }
   std::size_t memory_bound() const override;
+  std::vector<std::string> reported_figures() const override;
 
  private:
   void require_label_images(const Shape& output);
@@ -90,7 +95,8 @@ class WriteEvaluation : public Stage, public JointSink {
   void join();
   void look_for_one_class(const ClassMatrix& matrix);
   void forget();
-  std::string figures(const ClassMatrix& matrix) const;
+  std::vector<Figure> figures(const ClassMatrix& matrix) const;
+  std::string figures_csv(const ClassMatrix& matrix) const;
   void add_tables(OutputFiles& files, const ClassMatrix& matrix) const;
   void add_pictures(OutputFiles& files, const ClassMatrix& matrix) const;
   std::string path(const char* name) const { return folder_ + "/" + name; }
@@ -104,7 +110,7 @@ class WriteEvaluation : public Stage, public JointSink {
   std::string folder_;              // empty: this process writes nothing
 
   // Used on the line's thread alone.
-  std::vector<double> matrix_;  // of the pass so far
+  ClassCounts counts_{0};  // of the pass so far
   Calibration calibration_;
   Mistakes mistakes_;
   PixelJudge pixels_;
@@ -112,8 +118,7 @@ class WriteEvaluation : public Stage, public JointSink {
   WorstImages worst_;
   ShownSamples shown_;
   double images_ = 0, not_finite_ = 0;
-  int passes_of_one_class_ = 0;  // one after the other, up to this one
-  bool warned_ = false;          // of them
+  bool warned_ = false;  // of predictions that are all of one class
 
   PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
 };

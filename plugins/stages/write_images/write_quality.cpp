@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <limits>
 
 #include "millrace/error.h"
 #include "millrace/plugin.h"
@@ -81,6 +83,7 @@ void WriteQuality::write(const Predictions& share) {
   }
   if (!share.last) return;
   join();
+  report();
   if (!folder_.empty()) write_files();
   rows_.clear();
   shown_.clear();
@@ -172,29 +175,49 @@ std::string WriteQuality::images_csv() const {
   return text;
 }
 
-void WriteQuality::append_means(std::string& figures, const std::string& begin, Quality Row::*quality) const {
-  double ratios = 0, similarities = 0, equal = 0;
+std::vector<std::string> WriteQuality::reported_figures() const {
+  std::vector<std::string> names = {"psnr", "ssim", "mean_psnr"};
+  if (has_baseline()) names.insert(names.end(), {params_.baseline + "_psnr", params_.baseline + "_ssim"});
+  return names;
+}
+
+// Means over images; of PSNR over those that differ from their targets, unless none does.
+WriteQuality::Quality WriteQuality::mean(Quality Row::*quality) const {
+  double ratios = 0, similarities = 0;
+  std::size_t equal = 0;
   for (const Row& row : rows_) {
     const Quality& each = row.*quality;
-    std::isinf(each.ratio) ? equal += 1 : ratios += each.ratio;
+    std::isinf(each.ratio) ? ++equal : ratios += each.ratio;
     similarities += each.similarity;
   }
   const auto images = static_cast<double>(rows_.size());
+  const bool all_equal = equal == rows_.size();
+  return {all_equal ? std::numeric_limits<double>::infinity() : ratios / (images - static_cast<double>(equal)),
+          similarities / images, equal};
+}
+
+void WriteQuality::report() const {
+  if (rows_.empty()) return;
+  std::vector<Figure> figures;
+  const auto add = [&](const std::string& begin, const Quality& mean) {
+    figures.push_back({begin + "psnr", mean.ratio, false, true, !begin.empty()});
+    figures.push_back({begin + "ssim", mean.similarity, false, true, !begin.empty()});
+  };
+  const Quality made = mean(&Row::made);
+  add("", made);
+  figures.push_back({"mean_psnr", made.ratio, false, true, true});
+  if (has_baseline()) add(params_.baseline + "_", mean(&Row::baseline));
+  report_figures(context_, figures);
+}
+
+void WriteQuality::append_means(std::string& figures, const std::string& begin, Quality Row::*quality) const {
+  const Quality of_all = mean(quality);
   const auto append = [&](const char* name, const std::string& value) {
     fmt::format_to(std::back_inserter(figures), "{}{},{}\r\n", begin, name, value);
   };
-  append("psnr", images == 0 ? "" : images == equal ? "inf" : fmt::format("{}", ratios / (images - equal)));
-  append("ssim", images == 0 ? "" : fmt::format("{}", similarities / images));
-  if (equal > 0) append("equal", fmt::format("{}", equal));
-}
-
-std::string WriteQuality::figures_csv() const {
-  std::string figures = fmt::format("figure,value\r\nimages,{}\r\n", rows_.size());
-  append_means(figures, "", &Row::made);
-  if (has_baseline()) append_means(figures, fmt::format("{}_", params_.baseline), &Row::baseline);
-  const auto not_finite = std::ranges::count(rows_, false, &Row::is_finite);
-  if (not_finite > 0) fmt::format_to(std::back_inserter(figures), "not_finite,{}\r\n", not_finite);
-  return figures;
+  append("psnr", rows_.empty() ? "" : fmt::format("{}", of_all.ratio));
+  append("ssim", rows_.empty() ? "" : fmt::format("{}", of_all.similarity));
+  if (of_all.equal > 0) append("equal", fmt::format("{}", of_all.equal));
 }
 
 // Once, as the next pass may have another number of them.

@@ -32,7 +32,8 @@ namespace millrace {
 // baseline = "bicubic" also compares what that filter makes of the network's input, as the papers do: columns bicubic_psnr and
 // bicubic_ssim, and figures of these names. Only for networks that enlarge. baseline = "input" compares the input itself, for
 // denoising: its pixels with their noise, rounded and held within [0, 255] as a picture's are. The figures are means over images,
-// not of all pixels. Luminance is not rounded to whole levels.
+// not of all pixels, and metrics of the pass by the same names. A loss may report a
+// `psnr` of its own, of all pixels; `mean_psnr` is always this one. Luminance is not rounded to whole levels.
 //
 // The PSNR of a picture that equals its target is infinite, `inf` in images.csv. The mean leaves such pictures out, and
 // figures.csv counts them, `equal`; where all are equal, the mean is infinite too. `not_finite` counts results with an output
@@ -63,11 +64,13 @@ class WriteQuality : public Stage, public JointSink {
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
   void stop() noexcept override { line_.stop(); }
   std::size_t memory_bound() const override;
+  std::vector<std::string> reported_figures() const override;
 
  private:
-  // The figures of one image.
+  // The figures of one image, or means.
   struct Quality {
     double ratio = 0, similarity = 0;
+    std::size_t equal = 0;  // of means: images that equal their targets
   };
   // Of images.csv.
   struct Row {
@@ -83,6 +86,8 @@ class WriteQuality : public Stage, public JointSink {
   void write_files();
   std::string images_csv() const;
   std::string figures_csv() const;
+  Quality mean(Quality Row::*quality) const;
+  void report() const;
   void append_means(std::string& figures, const std::string& begin, Quality Row::*quality) const;
   void warn_of_equal_images();
   bool has_baseline() const { return params_.baseline != "none"; }

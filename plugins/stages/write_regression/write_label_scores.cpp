@@ -88,7 +88,14 @@ void WriteLabelScores::write(const Predictions& share) {
   numbers_.add(share);
   if (!share.last) return;
   numbers_.join(*this);
-  if (!folder_.empty()) write_files();
+  std::vector<LabelFigures> labels;
+  for (std::size_t k = 0; k < numbers_.names().size(); ++k) {
+    std::vector<LabelScore> scores;
+    for (const NumberRow& row : numbers_.rows()) scores.push_back(score_of(row, k));
+    labels.push_back(LabelFigures::of(scores));
+  }
+  if (!numbers_.rows().empty()) report_figures(context_, figures(labels));
+  if (!folder_.empty()) write_files(labels);
   numbers_.clear();
 }
 
@@ -119,8 +126,16 @@ std::vector<drawing::Caption> WriteLabelScores::captions_of(const NumberRow& row
   return wrong;
 }
 
-std::string WriteLabelScores::figures_csv(const std::vector<LabelFigures>& labels) const {
-  double right = 0, exact = 0, not_finite = 0;
+std::vector<std::string> WriteLabelScores::reported_figures() const {
+  const LabelFigures each{.count = 1, .having = 1, .predicted = 1, .right = 1, .average_precision = 1.0};
+  std::vector<std::string> names;
+  for (const Figure& figure : figures(std::vector<LabelFigures>(numbers_.names().size(), each))) names.push_back(figure.name);
+  return names;
+}
+
+// Those of all labels first, as figures.csv has them. What is not defined of a label is left out.
+std::vector<Figure> WriteLabelScores::figures(const std::vector<LabelFigures>& labels) const {
+  double right = 0, exact = 0;
   for (const NumberRow& row : numbers_.rows()) {
     std::size_t of_row = 0;
     for (std::size_t k = 0; k < labels.size(); ++k) {
@@ -129,15 +144,39 @@ std::string WriteLabelScores::figures_csv(const std::vector<LabelFigures>& label
     }
     right += static_cast<double>(of_row);
     exact += of_row == labels.size() ? 1 : 0;
-    not_finite += std::ranges::all_of(row.predicted, [](float each) { return std::isfinite(each); }) ? 0 : 1;
   }
   const auto images = static_cast<double>(numbers_.rows().size());
-  std::string text = fmt::format("figure,value\r\nimages,{}\r\n", images);
-  if (not_finite > 0) fmt::format_to(std::back_inserter(text), "not_finite,{}\r\n", not_finite);
-  fmt::format_to(std::back_inserter(text), "accuracy,{}\r\nexact_match,{}\r\nmean_f1,{}\r\nmean_average_precision,{}\r\n",
-                 quotient(right, images * static_cast<double>(labels.size())), quotient(exact, images),
-                 mean_of(labels, [](const LabelFigures& each) { return each.f1(); }),
-                 mean_of(labels, [](const LabelFigures& each) { return each.average_precision; }));
+  const auto average_precision = [](const LabelFigures& each) { return each.average_precision; };
+  std::vector<Figure> figures;
+  const auto add = [&](std::string name, double value, bool is_detail = false) {
+    figures.push_back({std::move(name), value, true, true, is_detail});
+  };
+  add("accuracy", quotient(right, images * static_cast<double>(labels.size())));
+  add("exact_match", quotient(exact, images));
+  add("mean_f1", mean_of(labels, [](const LabelFigures& each) { return each.f1(); }));
+  add("mean_average_precision", mean_of(labels, average_precision));
+  for (std::size_t k = 0; k < labels.size(); ++k) {
+    const auto of_label = [&](const char* kind, const std::optional<double>& value) {
+      if (value) add(fmt::format("{}.{}", kind, numbers_.names()[k]), *value, true);
+    };
+    of_label("recall", labels[k].recall());
+    of_label("precision", labels[k].precision());
+    of_label("f1", labels[k].f1());
+    of_label("average_precision", labels[k].average_precision);
+  }
+  return figures;
+}
+
+std::string WriteLabelScores::figures_csv(const std::vector<LabelFigures>& labels) const {
+  const auto is_finite = [](const NumberRow& row) {
+    return std::ranges::all_of(row.predicted, [](float each) { return std::isfinite(each); });
+  };
+  const auto not_finite = static_cast<std::ptrdiff_t>(numbers_.rows().size()) - std::ranges::count_if(numbers_.rows(), is_finite);
+  std::string text = fmt::format("figure,value\r\nimages,{}\r\n", numbers_.rows().size());
+  if (not_finite > 0) text += fmt::format("not_finite,{}\r\n", not_finite);
+  for (const Figure& figure : figures(labels)) {
+    if (!figure.is_detail) text += fmt::format("{},{}\r\n", figure.name, figure.value);
+  }
   return text;
 }
 
@@ -181,13 +220,7 @@ drawing::Picture WriteLabelScores::bars(const std::vector<LabelFigures>& labels)
   return draw(table);
 }
 
-void WriteLabelScores::write_files() const {
-  std::vector<LabelFigures> labels;
-  for (std::size_t k = 0; k < numbers_.names().size(); ++k) {
-    std::vector<LabelScore> scores;
-    for (const NumberRow& row : numbers_.rows()) scores.push_back(score_of(row, k));
-    labels.push_back(LabelFigures::of(scores));
-  }
+void WriteLabelScores::write_files(const std::vector<LabelFigures>& labels) const {
   OutputFiles files(context_);
   files.add(folder_ + "/figures.csv", figures_csv(labels));
   files.add(folder_ + "/labels.csv", labels_csv(labels));

@@ -26,7 +26,8 @@ namespace millrace {
 //
 // CSV files (RFC 4180) with a first row of names:
 //   figures.csv       images, accuracy (the share of labels that are right), exact_match (of images whose labels are all right),
-//                     mean_f1 and mean_average_precision over the labels that occur
+//                     mean_f1 and mean_average_precision over the labels that occur (scikit-learn's macro averages count the
+//                     others as 0): also metrics of the pass, and of a label "recall.cat", precision, f1, average_precision
 //   labels.csv        of each label the images, those that have it, those of which it was predicted, precision, recall, F1 and
 //                     average precision (label_scores.h). A figure that is not defined is empty
 //   scores.csv        a row for each sample: path, and of each label 0 or 1, and its probability
@@ -57,10 +58,12 @@ class WriteLabelScores : public Stage, public JointSink {
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
   void stop() noexcept override { line_.stop(); }
   std::size_t memory_bound() const override { return numbers_.memory_bound(); }
+  std::vector<std::string> reported_figures() const override;
 
  private:
   void write(const Predictions& share);
-  void write_files() const;
+  void write_files(const std::vector<LabelFigures>& labels) const;
+  std::vector<Figure> figures(const std::vector<LabelFigures>& labels) const;
   LabelScore score_of(const NumberRow& row, std::size_t label) const;
   std::vector<drawing::Caption> captions_of(const NumberRow& row) const;
   std::string figures_csv(const std::vector<LabelFigures>& labels) const;

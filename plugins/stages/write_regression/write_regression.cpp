@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -63,7 +64,11 @@ void WriteRegression::write(const Predictions& share) {
   numbers_.add(share);
   if (!share.last) return;
   numbers_.join(*this);
-  if (!folder_.empty()) write_files();
+  const std::vector<std::vector<drawing::Point>> pairs = this->pairs();
+  std::vector<ColumnErrors> errors;
+  for (const auto& of_number : pairs) errors.push_back(ColumnErrors::of(of_number));
+  if (!numbers_.rows().empty()) report_figures(context_, figures(errors));
+  if (!folder_.empty()) write_files(pairs, errors);
   numbers_.clear();
 }
 
@@ -93,11 +98,44 @@ std::string WriteRegression::figures_csv(const std::vector<ColumnErrors>& errors
   return text;
 }
 
-void WriteRegression::write_files() const {
+std::vector<std::string> WriteRegression::reported_figures() const {
+  ColumnErrors known;
+  known.explained = 0;
+  std::vector<std::string> names;
+  for (const Figure& figure : figures(std::vector<ColumnErrors>(numbers_.names().size(), known))) names.push_back(figure.name);
+  return names;
+}
+
+// What is not defined is left out, and counts in no mean.
+std::vector<Figure> WriteRegression::figures(const std::vector<ColumnErrors>& errors) const {
+  struct Kind {
+    const char* name;
+    std::optional<double> (*value)(const ColumnErrors&);
+    bool higher_is_better;
+  };
+  const std::array<Kind, 3> kinds = {{{"rmse", [](const ColumnErrors& each) { return std::optional(each.rmse); }, false},
+                                      {"mae", [](const ColumnErrors& each) { return std::optional(each.mae); }, false},
+                                      {"r2", [](const ColumnErrors& each) { return each.explained; }, true}}};
+  const bool is_alone = errors.size() == 1;
+  std::vector<Figure> figures;
+  for (const Kind& kind : kinds) {
+    double sum = 0, count = 0;
+    for (std::size_t k = 0; k < errors.size(); ++k) {
+      const std::optional<double> value = kind.value(errors[k]);
+      if (!value) continue;
+      sum += *value, count += 1;
+      figures.push_back({fmt::format("{}.{}", kind.name, numbers_.names()[k]), *value, false, kind.higher_is_better, true});
+    }
+    if (count == 0) continue;
+    if (is_alone) figures.push_back({kind.name, sum, false, kind.higher_is_better});
+    figures.push_back({fmt::format("mean_{}", kind.name), sum / count, false, kind.higher_is_better, is_alone});
+  }
+  return figures;
+}
+
+void WriteRegression::write_files(const std::vector<std::vector<drawing::Point>>& pairs,
+                                  const std::vector<ColumnErrors>& errors) const {
   const std::vector<std::string>& names = numbers_.names();
-  const std::vector<std::vector<drawing::Point>> pairs = this->pairs();
-  std::vector<ColumnErrors> errors;
-  for (const auto& of_number : pairs) errors.push_back(ColumnErrors::of(of_number));
   OutputFiles files(context_);
   files.add(folder_ + "/figures.csv", figures_csv(errors));
   files.add(folder_ + "/numbers.csv", numbers_csv());

@@ -26,7 +26,9 @@ namespace millrace {
 //
 // CSV files (RFC 4180) with a first row of names:
 //   figures.csv       rmse, mae and r2 of each number, over predictions that are finite; where others are, how many: not_finite.
-//                     r2 is empty where all targets are the same, which leave it undefined
+//                     r2 is empty where all targets are the same, which leave it undefined. They are also metrics of the pass,
+//                     "mae.age" and so on, with their means over the numbers, mean_rmse, mean_mae and mean_r2; of one number
+//                     rmse, mae and r2 too
 //   numbers.csv       a row for each sample: path, and target and prediction of each number
 // and pictures, unless this build cannot draw:
 //   scatter.png       predictions over targets, a panel for each number. The same as scatter.svg
@@ -51,10 +53,12 @@ class WriteRegression : public Stage, public JointSink {
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
   void stop() noexcept override { line_.stop(); }
   std::size_t memory_bound() const override { return numbers_.memory_bound(); }
+  std::vector<std::string> reported_figures() const override;
 
  private:
   void write(const Predictions& share);
-  void write_files() const;
+  std::vector<Figure> figures(const std::vector<ColumnErrors>& errors) const;
+  void write_files(const std::vector<std::vector<drawing::Point>>& pairs, const std::vector<ColumnErrors>& errors) const;
   std::string figures_csv(const std::vector<ColumnErrors>& errors) const;  // by column
   std::string numbers_csv() const;
   std::vector<std::vector<drawing::Point>> pairs() const;  // by column: target, prediction

@@ -141,6 +141,22 @@ bool is_for_good(int error) {
   }
 }
 
+// A server of a network's file system, or what mounts a bucket, does not answer.
+bool is_unreachable(int error) {
+  switch (error) {
+    case ETIMEDOUT:
+    case ENOTCONN:
+    case ESTALE:
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENETDOWN:
+    case ENETUNREACH: return true;
+    default: return false;
+  }
+}
+
 }  // namespace
 
 const char* path_of(const std::string& url, std::string& decoded) {
@@ -163,8 +179,10 @@ void refuse(const char* what, const std::string& path) {
   const std::filesystem::path target = std::filesystem::read_symlink(path, no_link);
   if (error == ENOENT && !no_link)
     fail(ErrorKind::data, "'{}' is a link to '{}', which leads nowhere", line_text(path), line_text(target.string()));
-  fail(is_for_good(error) ? ErrorKind::data : ErrorKind::storage, "cannot {} '{}': {}", what, line_text(path),
-       std::strerror(error));
+  const ErrorKind kind = is_for_good(error)      ? ErrorKind::data
+                         : is_unreachable(error) ? ErrorKind::unreachable
+                                                 : ErrorKind::storage;
+  fail(kind, "cannot {} '{}': {}", what, line_text(path), std::strerror(error));
 }
 
 void refuse_path(const char* what, const std::string& path) {

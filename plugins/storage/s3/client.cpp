@@ -111,7 +111,7 @@ HttpReply Client::send(Call call) {
       fail(verdict.kind, "cannot {} '{}': {}", call.verb, call.url, verdict.cause);
     }
     const auto time = retry.pause(attempt.reply.retry_after);
-    if (!time || call.once || call.stop.stop_requested()) give_up(call, retry, verdict.cause);
+    if (!time || call.once || call.stop.stop_requested()) give_up(call, retry, verdict);
     web::wait(*time, call.stop);
   }
 }
@@ -161,8 +161,8 @@ HttpRequest Client::prepare(const Call& call, const Credentials& used, Milliseco
   return request;
 }
 
-void Client::give_up(const Call& call, const Retry& retry, const std::string& cause) {
-  fail(ErrorKind::storage, "cannot {} '{}': {}{}", call.verb, call.url, cause, retry.gave_up("MILLRACE_S3_TIMEOUT"));
+void Client::give_up(const Call& call, const Retry& retry, const Verdict& verdict) {
+  fail(verdict.kind, "cannot {} '{}': {}{}", call.verb, call.url, verdict.cause, retry.gave_up("MILLRACE_S3_TIMEOUT"));
 }
 
 Credentials Client::credentials() {

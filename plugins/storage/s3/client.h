@@ -82,7 +82,7 @@ class Client {
   HttpReply send(Call call);
   Attempt try_once(const Call& call, const Credentials& credentials, Milliseconds left);
   HttpRequest prepare(const Call& call, const Credentials& credentials, Milliseconds left) const;
-  [[noreturn]] static void give_up(const Call& call, const Retry& retry, const std::string& cause);
+  [[noreturn]] static void give_up(const Call& call, const Retry& retry, const Verdict& verdict);
 
   Credentials credentials();
   bool renew(const Credentials& used);

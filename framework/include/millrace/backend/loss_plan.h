@@ -30,7 +30,7 @@ class LossPlan {
   LossPlan(std::shared_ptr<const Loss> loss, const Shape& output);
 
   const Loss& loss() const { return *loss_; }
-  std::size_t sums() const { return sums_; }  // numbers that a pass makes: the sums, then the class matrix
+  std::size_t sums() const { return sums_; }  // numbers that a pass makes: the sums, then the class matrix or totals
   const std::vector<float>& constants() const { return constants_; }
   // Bytes that run() needs, aligned to 16; it begins with the sums, double, when they are computed.
   std::size_t workspace(std::int64_t samples) const;
@@ -47,10 +47,12 @@ class LossPlan {
   void run_call(const PassCall& call, const LossTensors& tensors, const Workspace& at, const Submit& submit) const;
   void run_sums(const LossTensors& tensors, const Workspace& at, const Submit& submit) const;
   void run_matrix(const LossTensors& tensors, const Workspace& at, const Submit& submit) const;
+  void run_totals(const LossTensors& tensors, const Workspace& at, const Submit& submit) const;
+  std::int64_t chunks_of_pairs(std::int64_t places) const;
 
   const std::shared_ptr<const Loss> loss_;
   std::int64_t channels_, pixels_;
-  std::size_t figures_, pairs_, sums_, maps_ = 0, totals_ = 0;
+  std::size_t figures_, pairs_, class_totals_, sums_, maps_ = 0, totals_ = 0;
   std::vector<PassCall> calls_;
   std::vector<float> constants_;
 };

@@ -25,7 +25,9 @@ struct LossInfo {
   std::vector<LossFigure> figures;  // `loss` first
   // For LossTarget::classes: predicted() is written. After the sums follow the numbers of places by (class, predicted class).
   bool class_matrix = false;
-  const Kernel *sum_places = nullptr, *join_sums = nullptr, *count_pairs = nullptr;  // loss_elements.h
+  // For LossTarget::labels: predicted() is written. After the sums follow ClassTotals, by (kind, class).
+  bool class_totals = false;
+  const Kernel *sum_places = nullptr, *join_sums = nullptr, *count_pairs = nullptr, *add_classes = nullptr;  // loss_elements.h
 };
 
 bool fits(const LossFigure& figure, const Shape& output);  // of the network, for one sample
@@ -41,6 +43,7 @@ struct LossMaker {
     info.sum_places = &group_kernel<SumPlaces>;
     info.join_sums = &group_kernel<JoinSums>;
     info.count_pairs = &group_kernel<CountPairs>;
+    info.add_classes = &group_kernel<AddClasses>;
     LossType type{
         detail::description_of(info.name, info.text, description->params), description->info_, description->examples_, {}};
     type.create = [description](const Value& table, const std::string& owner,

@@ -35,6 +35,7 @@ struct ParamInfo {
   bool required = false;
   std::size_t length = 0;   // of a list: how many values it must have; 0: any number
   bool or_one = false;      // a value that is no list stands for a list of it, and one that is no table for its first member
+  bool by_name = false;     // of a list of numbers: see ParamRef::by_name()
   bool shared = false;      // of a list of tables: keys that no member has belong to another reader
   bool may_change = false;  // see ParamRef::may_change()
   std::optional<RecipeEffect> in_recipes;  // see ParamRef::in_recipes()

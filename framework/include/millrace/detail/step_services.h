@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -51,6 +52,9 @@ class StepHooks {
   // Steps whose gradients are not finite update nothing after this stage: it sets GradientBucket::scale to 0, and reports the
   // number that is not finite (RunServices::scalar). A run with on_nan = "skip" needs such a stage.
   virtual bool leaves_out_updates() const { return false; }
+
+  // The metrics that a sink reports of each pass (RunServices::figure), by name: run.best, [stop] and [plateau] may name them.
+  virtual std::vector<std::string> reported_figures() const { return {}; }
 };
 
 }  // namespace millrace

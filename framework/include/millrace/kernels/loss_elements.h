@@ -55,20 +55,21 @@ struct JoinSums {
   std::vector<MemoryUse> uses() const;
 };
 
-// How many places of one chunk have each pair of classes. Places whose class is -1 count nowhere.
+// How many places of one chunk have each pair of classes. Places whose class is -1 count nowhere. Counts are exact in any order,
+// so chunks may be as large as the memory for their pairs asks for.
 struct CountPairs {
   static constexpr Form kForm = Form::groups;
   static constexpr int kThreads = 256;
   static constexpr const char* kName = "class matrix";
   const float *classes = nullptr, *predicted = nullptr;  // (places)
   double* pairs = nullptr;                               // (number, number, chunks), written
-  std::int64_t number = 0, places = 0;
+  std::int64_t number = 0, places = 0, chunks = 1;
 
-  std::int64_t size() const { return chunks_of_places(places); }
+  std::int64_t size() const { return chunks; }
   template <class Group>
   MILLRACE_KERNEL void operator()(const Group& group, std::int64_t chunk) const {
-    const std::int64_t chunks = chunks_of_places(places), begin = chunk * kChunkOfPlaces;
-    const std::int64_t end = places - begin < kChunkOfPlaces ? places : begin + kChunkOfPlaces;
+    const std::int64_t each = (places + chunks - 1) / chunks, begin = chunk * each;
+    const std::int64_t end = places - begin < each ? places : begin + each;
     for (std::int64_t pair = group.lane(); pair < number * number; pair += group.size()) pairs[pair * chunks + chunk] = 0;
     if (group.size() == 1) {
       for (std::int64_t place = begin; place < end; ++place) {
@@ -92,9 +93,45 @@ struct CountPairs {
   }
 };
 
+// Weights of samples by class: what belongs to it, what was predicted as it, and both. Of a mixed image the label with the larger
+// share counts, as in LabelledRow. A group has as many classes as threads, so that no two write the same number.
+struct AddClasses {
+  static constexpr Form kForm = Form::groups;
+  static constexpr int kThreads = 256;
+  static constexpr const char* kName = "class totals";
+  const float *weights = nullptr, *labels = nullptr, *second_labels = nullptr, *shares = nullptr, *predicted = nullptr;  // (samples)
+  double* totals = nullptr;  // (3, classes), written
+  std::int64_t classes = 0, samples = 0;
+
+  std::int64_t size() const { return (classes + kThreads - 1) / kThreads; }
+  template <class Group>
+  MILLRACE_KERNEL void operator()(const Group& group, std::int64_t i) const {
+    const std::int64_t begin = i * kThreads, end = classes - begin < kThreads ? classes : begin + kThreads;
+    for (std::int64_t first = begin + group.lane(); first < end; first += group.size()) {
+      const std::int64_t last = group.size() == 1 ? end : first + 1;  // a thread alone looks once for all classes
+      for (std::int64_t c = first; c < last; ++c) totals[c] = totals[classes + c] = totals[2 * classes + c] = 0;
+      for (std::int64_t sample = 0; sample < samples; ++sample) add(sample, first, last);
+      if (group.size() == 1) return;
+    }
+  }
+  std::vector<MemoryUse> uses() const;
+
+ private:
+  MILLRACE_KERNEL void add(std::int64_t sample, std::int64_t first, std::int64_t last) const {
+    const auto weight = static_cast<double>(weights[sample]);
+    if (weight == 0) return;  // its labels may be anything
+    const auto of = static_cast<std::int64_t>(shares[sample] < 0.5F ? second_labels[sample] : labels[sample]);
+    const auto as = static_cast<std::int64_t>(predicted[sample]);
+    if (of >= first && of < last) totals[of] += weight;
+    if (as >= first && as < last) totals[classes + as] += weight;
+    if (of == as && of >= first && of < last) totals[2 * classes + of] += weight;
+  }
+};
+
 }  // namespace millrace
 
 // Lists the kernels of a loss for nvcc, as MILLRACE_KERNELS does, and what adds up their figures.
 #define MILLRACE_LOSS_KERNELS(...) \
   MILLRACE_KERNELS(__VA_ARGS__)    \
-  MILLRACE_ELEMENTS(::millrace::SumPlaces, ::millrace::JoinSums, ::millrace::CountPairs)
+  MILLRACE_ELEMENTS(::millrace::SumPlaces, ::millrace::JoinSums, ::millrace::CountPairs, \
+                    ::millrace::AddClasses)

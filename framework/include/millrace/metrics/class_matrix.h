@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,60 +13,120 @@
 
 namespace millrace {
 
-// Counts by [class][predicted class]: pixels or images. A view; the counts are the caller's. Means are over the classes that
-// occur; a quotient of nothing is 0. mean_accuracy, mean_iou and weighted_iou are the mean accuracy, mean IU and frequency
-// weighted IU of Long, Shelhamer and Darrell, "Fully convolutional networks for semantic segmentation", arXiv 1411.4038,
-// section 5.
-class ClassMatrix {
+// Of each class what belongs to it, what was predicted as it, and both: pixels or images. A quotient of nothing is 0.
+//
+// Means are macro averages: mean_accuracy over the classes that occur, which is scikit-learn's balanced_accuracy_score; the others
+// over the classes that occur or are predicted, as scikit-learn's precision_score, f1_score and jaccard_score have them with
+// average="macro", zero_division=0. mean_accuracy, mean_iou and weighted_iou are the mean accuracy, mean IU and frequency weighted
+// IU of Long, Shelhamer and Darrell, "Fully convolutional networks for semantic segmentation", arXiv 1411.4038, section 5.
+class ClassTotals {
  public:
-  explicit ClassMatrix(std::span<const double> counts);  // REQUIRES: a square number of counts
+  explicit ClassTotals(std::span<const double> totals);  // by [kind][class]. REQUIRES: three kinds
 
-  std::size_t classes() const { return classes_; }
-  double count(std::size_t of, std::size_t as) const { return counts_[of * classes_ + as]; }
-  double occurring(std::size_t c) const;  // what belongs to the class
-  double predicted(std::size_t c) const;  // what was predicted as it
-  double total() const;
+  std::size_t classes() const { return totals_.size() / 3; }
+  double occurring(std::size_t c) const { return totals_[c]; }               // what belongs to the class
+  double predicted(std::size_t c) const { return totals_[classes() + c]; }   // what was predicted as it
+  double right(std::size_t c) const { return totals_[2 * classes() + c]; }   // both
+  double total() const;                                                      // of all classes
 
   // Figures of one class. Its accuracy is also called recall.
-  double accuracy(std::size_t c) const;   // right / occurring
-  double precision(std::size_t c) const;  // right / predicted
-  double f1(std::size_t c) const;         // 2 right / (occurring + predicted)
-  double iou(std::size_t c) const;        // right / (occurring + predicted - right)
+  double accuracy(std::size_t c) const { return quotient(right(c), occurring(c)); }
+  double precision(std::size_t c) const { return quotient(right(c), predicted(c)); }
+  double f1(std::size_t c) const { return quotient(2 * right(c), occurring(c) + predicted(c)); }
+  double iou(std::size_t c) const { return quotient(right(c), occurring(c) + predicted(c) - right(c)); }
 
   double accuracy() const;  // of all
-  double mean_accuracy() const { return mean(&ClassMatrix::accuracy); }
-  double mean_f1() const { return mean(&ClassMatrix::f1); }
-  double mean_iou() const { return mean(&ClassMatrix::iou); }
+  double mean_accuracy() const;
+  double mean_precision() const { return mean(&ClassTotals::precision); }
+  double mean_f1() const { return mean(&ClassTotals::f1); }
+  double mean_iou() const { return mean(&ClassTotals::iou); }
   double weighted_iou() const;  // by how often each class occurs
 
- private:
-  double mean(double (ClassMatrix::*figure)(std::size_t) const) const;
+  // The class as which everything was predicted, though several occur; classes(): there is none.
+  std::size_t only_predicted() const;
 
-  std::span<const double> counts_;
-  std::size_t classes_;
+ protected:
+  explicit ClassTotals(std::size_t classes) : totals_(3 * classes) {}
+  void add(std::size_t of, std::size_t as, double count);
+
+ private:
+  double mean(double (ClassTotals::*figure)(std::size_t) const) const;
+
+  std::vector<double> totals_;
+};
+
+// Counts by [class][predicted class]. A view; the counts are the caller's.
+class ClassMatrix : public ClassTotals {
+ public:
+  struct Cell {
+    std::uint32_t of = 0, as = 0;
+    double count = 0;
+  };
+
+  explicit ClassMatrix(std::span<const double> counts);  // REQUIRES: a square number of counts
+  // Of many classes, of which most pairs never occur. REQUIRES: cells sorted by `of`, then by `as`.
+  ClassMatrix(std::size_t classes, std::span<const Cell> cells);
+
+  double count(std::size_t of, std::size_t as) const;
+
+ private:
+  std::span<const double> counts_;  // empty: cells_ has them
+  std::span<const Cell> cells_;
+
+  friend void append_confusion(std::string_view begin, const ClassMatrix& matrix, const std::vector<std::string>& names,
+                               const std::function<void(std::string_view rows)>& write);
 };
 
 // Rows of CSV files (RFC 4180), each after `begin`: a row for each pair of classes, and one for each class. Classes without a
-// name are numbers. A share is that of the class's count.
+// name are numbers. A share is that of the class's count. Of more than kMostWholeClasses, pairs that never occur are left out.
+// `write` gets the rows of a class after those of the one before.
 inline constexpr std::string_view kConfusionColumns = "class,predicted,count,share";
 inline constexpr std::string_view kClassColumns = "class,count,accuracy,precision,f1,iou";
-void append_confusion(std::string& csv, std::string_view begin, const ClassMatrix& matrix, const std::vector<std::string>& names);
-void append_classes(std::string& csv, std::string_view begin, const ClassMatrix& matrix, const std::vector<std::string>& names);
+inline constexpr std::size_t kMostWholeClasses = 200;
+void append_confusion(std::string_view begin, const ClassMatrix& matrix, const std::vector<std::string>& names,
+                      const std::function<void(std::string_view rows)>& write);
+void append_classes(std::string& csv, std::string_view begin, const ClassTotals& totals, const std::vector<std::string>& names);
 
-// The figures mean_accuracy, mean_iou and weighted_iou of a loss with a class matrix after kSums sums, `loss` and `weight`
-// included. D: a LossDescription.
-template <std::size_t kSums, class D>
+// The figures mean_accuracy, mean_precision and mean_f1 of a loss with a Table, which is ClassMatrix or ClassTotals, after kSums
+// sums, `loss` and `weight` included. D: a LossDescription.
+template <std::size_t kSums, class Table, class D>
 void describe_class_figures(D& d) {
-  using Finish = double (*)(std::span<const double>);
-  const auto add = [&d](const char* name, const char* text, Finish finish) {
-    d.figure({.name = name, .text = text, .better = LossFigure::Better::higher, .percent = true, .finish = finish});
-  };
-  add("mean_accuracy", "the same of each class, averaged over classes that occur",
-      [](std::span<const double> sums) { return ClassMatrix(sums.subspan(kSums)).mean_accuracy(); });
-  add("mean_iou", "intersection over union of each class, averaged over classes that occur",
-      [](std::span<const double> sums) { return ClassMatrix(sums.subspan(kSums)).mean_iou(); });
-  add("weighted_iou", "intersection over union of each class, averaged by how often classes occur",
-      [](std::span<const double> sums) { return ClassMatrix(sums.subspan(kSums)).weighted_iou(); });
+  using Sums = std::span<const double>;
+  using Better = LossFigure::Better;
+  d.figure({.name = "mean_accuracy",
+            .text = "the same of each class, averaged over classes that occur",
+            .better = Better::higher,
+            .percent = true,
+            .finish = [](Sums sums) { return Table(sums.subspan(kSums)).mean_accuracy(); }});
+  d.figure({.name = "mean_precision",
+            .text = "precision of each class, averaged over classes that occur or are predicted",
+            .better = Better::higher,
+            .percent = true,
+            .finish = [](Sums sums) { return Table(sums.subspan(kSums)).mean_precision(); },
+            .is_detail = true});
+  d.figure({.name = "mean_f1",
+            .text = "F1 of each class, averaged over classes that occur or are predicted",
+            .better = Better::higher,
+            .percent = true,
+            .finish = [](Sums sums) { return Table(sums.subspan(kSums)).mean_f1(); },
+            .is_detail = true});
+}
+
+// The figures mean_iou and weighted_iou of a loss with a class matrix after kSums sums.
+template <std::size_t kSums, class D>
+void describe_overlaps(D& d) {
+  using Sums = std::span<const double>;
+  using Better = LossFigure::Better;
+  d.figure({.name = "mean_iou",
+            .text = "intersection over union of each class, averaged over classes that occur or are predicted",
+            .better = Better::higher,
+            .percent = true,
+            .finish = [](Sums sums) { return ClassMatrix(sums.subspan(kSums)).mean_iou(); }});
+  d.figure({.name = "weighted_iou",
+            .text = "intersection over union of each class, averaged by how often classes occur",
+            .better = Better::higher,
+            .percent = true,
+            .finish = [](Sums sums) { return ClassMatrix(sums.subspan(kSums)).weighted_iou(); }});
 }
 
 }  // namespace millrace

@@ -1,4 +1,5 @@
-// What losses of images with one class each share: weights of classes, mixed images, and their accuracy (accuracy.h). The
+// What losses of images with one class each share: weights of classes, mixed images, and their accuracy (accuracy.h) and that of
+// each class (class_matrix.h). The
 // kernel's half is in labelled_row.h.
 //
 //   class Hinge final : public LabelledLoss {
@@ -16,6 +17,7 @@
 #pragma once
 
 #include "millrace/metrics/accuracy.h"
+#include "millrace/metrics/class_matrix.h"
 #include "millrace/util/class_weights.h"
 
 namespace millrace {
@@ -40,15 +42,17 @@ class LabelledLoss : public Loss {
   template <class D>
   static void describe_labelled(D& d) {
     d.target(LossTarget::labels);
-    d.params.add("class_weights", &Params::class_weights).text(ClassWeights::kText);
+    d.params.add("class_weights", &Params::class_weights).choices({"balanced"}).by_name().text(ClassWeights::kText);
     Accuracy::describe(d);
+    d.class_totals();
+    describe_class_figures<Accuracy::kImages + 1, ClassTotals>(d);
   }
   // One kernel that computes everything, on the tensors that labelled_row.h lists.
   template <class Kernel>
   static void row(LossPass& pass, const Kernel& kernel) {
     pass.row(kernel, {pass.output(), pass.weight(), pass.label(), pass.second_label(), pass.share(), pass.constant()},
              {pass.d_output(), pass.figure(kLoss), pass.figure(kWeight), pass.figure(Accuracy::kCorrect),
-              pass.figure(Accuracy::kCorrect5), pass.figure(Accuracy::kImages)});
+              pass.figure(Accuracy::kCorrect5), pass.figure(Accuracy::kImages), pass.predicted()});
   }
 
  private:

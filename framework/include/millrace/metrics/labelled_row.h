@@ -1,6 +1,6 @@
 // The kernel's half of labelled_loss.h. A kernel of a LabelledLoss has these tensors:
 //   reads   0: output, 1: weight of the sample, 2: label, 3: second label, 4: share of the label, 5: weights of classes
-//   writes  0: gradient, 1: loss, 2: weight, 3: correct, 4: correct5, 5: images
+//   writes  0: gradient, 1: loss, 2: weight, 3: correct, 4: correct5, 5: images, 6: predicted class
 //
 //   struct HingeKernel {
 //     static constexpr int kReads = kLabelledReads, kWrites = kLabelledWrites;
@@ -21,7 +21,7 @@
 
 namespace millrace {
 
-inline constexpr int kLabelledReads = 6, kLabelledWrites = 6;
+inline constexpr int kLabelledReads = 6, kLabelledWrites = 7;
 inline constexpr std::int32_t kCounted = 5;  // places of a sorted row in which a label is right: of the figure top5
 
 // A place as a kernel sees it. Sums are in double, since a thousand classes are added up.
@@ -67,6 +67,7 @@ struct LabelledRow {
     row.place_out(3, before < 1 ? images : 0.0F);
     row.place_out(4, before < kCounted ? images : 0.0F);
     row.place_out(5, images);
+    row.place_out(6, before == 0 ? static_cast<float>(named()) : predicted());
   }
   MILLRACE_KERNEL void put_nothing() const {
     row.each([&](auto c) { row.out(0, c, 0.0F); });
@@ -74,16 +75,25 @@ struct LabelledRow {
   }
 
  private:
+  MILLRACE_KERNEL std::int64_t named() const { return share < 0.5 ? second : label; }
+  // The first of the largest outputs; -1 where one is NaN or infinite, as by rank().
+  MILLRACE_KERNEL float predicted() const {
+    const float largest = row.largest([&](auto c) { return row.in(0, c); });
+    return -row.largest([&](auto c) {
+      const float value = row.in(0, c);
+      return !(value <= FLT_MAX) ? 1.0F : value == largest ? -static_cast<float>(c) : -1e9F;
+    });
+  }
   // How many outputs come before the label's when sorted from the largest; equal ones keep their order. One that is NaN or
   // infinite puts the label after all places that count: a network that has diverged is right in no figure. Of a mixed image the
   // label with the larger share counts, of equal ones the first.
   MILLRACE_KERNEL std::int32_t rank() const {
-    const std::int64_t named = share < 0.5 ? second : label;
-    const float mine = row.in(0, named);
+    const std::int64_t of = named();
+    const float mine = row.in(0, of);
     return row.sum([&](auto c) -> std::int32_t {
       const float value = row.in(0, c);
       if (!(value <= FLT_MAX)) return kCounted;
-      return value > mine || (c < named && value == mine) ? 1 : 0;
+      return value > mine || (c < of && value == mine) ? 1 : 0;
     });
   }
 };

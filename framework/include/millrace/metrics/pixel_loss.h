@@ -1,5 +1,5 @@
-// What losses of images of classes share: the figures accuracy, mean_accuracy, mean_iou and
-// weighted_iou. The kernel's half is in pixel_row.h.
+// What losses of images of classes share: the figures accuracy, mean_accuracy, mean_precision,
+// mean_f1, mean_iou and weighted_iou. The kernel's half is in pixel_row.h.
 //
 //   static void describe(LossDescription<Params>& d) {
 //     d.name("hinge").text("...").example("", {4, 6, 5});
@@ -26,7 +26,8 @@ class PixelLoss : public Loss {
               .better = LossFigure::Better::higher,
               .percent = true,
               .finish = [](std::span<const double> sums) { return quotient(sums[kCorrect], sums[kPixels]); }});
-    describe_class_figures<kPixels + 1>(d);
+    describe_class_figures<kPixels + 1, ClassMatrix>(d);
+    describe_overlaps<kPixels + 1>(d);
   }
 };
 

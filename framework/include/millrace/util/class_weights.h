@@ -1,6 +1,6 @@
-// Weights of classes, a parameter that losses share: `class_weights = [0.5, 2, 1]`, one number a class. The loss is then the
-// weighted mean that PyTorch's cross_entropy has: the sum of w[class] * loss over the sum of w[class], with the classes of the
-// targets. Without the parameter all weights are 1.
+// Weights of classes, a parameter that losses share: `class_weights = [0.5, 2, 1]`, one number a class, or `{ cat = 5 }`. The
+// loss is then the weighted mean that PyTorch's cross_entropy has: the sum of w[class] * loss over the sum of w[class], with the
+// classes of the targets. Without the parameter all weights are 1.
 //
 //   struct Params { std::vector<double> class_weights; };
 //   d.params.add("class_weights", &Params::class_weights).text(ClassWeights::kText);
@@ -17,10 +17,14 @@ namespace millrace {
 // Immutable and thread-safe.
 class ClassWeights {
  public:
-  static constexpr const char* kText = "one for each class, of what has that class; without: 1";  // of the parameter
-  // For losses of LossTarget::classes. The framework replaces the words by numbers before the loss is made.
+  // Of the parameter. The framework replaces words and names by numbers before the loss is made.
+  static constexpr const char* kText =
+      "one for each class, of what has that class; a table names some, { cat = 5 }, and the others have 1; \"balanced\": samples / "
+      "(classes * samples of the class), of the first graph's data; without: 1";
+  // For losses of LossTarget::classes.
   static constexpr const char* kTextOfPixels =
-      "one for each class, of the pixels of that class; \"median-frequency\": counted over the first graph's label images "
+      "one for each class, of the pixels of that class; a table names some, { cat = 5 }, and the others have 1; "
+      "\"median-frequency\": counted over the first graph's label images "
       "(arXiv 1411.4734); without: 1";
   // Throws Error(usage) for a number below 0, and where all are 0.
   explicit ClassWeights(const std::vector<double>& numbers);

@@ -76,6 +76,12 @@ class JointSink {
     if (group_ != nullptr) group_->broadcast(channel_, 0, bytes);
   }
 
+  // After gather(): the first process reports them to the run.
+  void report_figures(const StageSite& site, const std::vector<Figure>& figures) const {
+    if (!is_first() || site.run == nullptr) return;
+    for (const Figure& figure : figures) site.run->figure(site.graph, figure);
+  }
+
   // For open(): output_folder(), where the first process writes. "": this process writes nothing, as it is another one; or as the
   // run has no folder and `folder` is not absolute, of which it warns: validation without a folder is no mistake.
   std::string folder_of_first(const StageSite& site, std::string_view key, const std::string& folder,

@@ -60,6 +60,7 @@ class OutputFiles {
   OutputFiles() = default;  // not of a stage: throws
   explicit OutputFiles(const StageSite& site) : site_(&site) {}
   void add(const std::string& path, std::string_view bytes);  // writes it
+  void add(const std::string& path, const std::function<void(OutputFile&)>& write);  // a large one, part by part
   void commit();
 
  private:

@@ -16,7 +16,7 @@ namespace millrace {
 
 class Loss;
 
-// What a loss adds up, in the order of LossInfo::sums, then its class matrix. Empty: nothing was measured.
+// What a loss adds up, in the order of LossInfo::sums, then its class matrix or totals. Empty: nothing was measured.
 struct StepSums {
   std::vector<double> values;
 

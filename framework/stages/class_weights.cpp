@@ -1,16 +1,19 @@
-#include "stages/median_weights.h"
+#include "stages/class_weights.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <numeric>
 #include <optional>
 #include <sstream>
 #include <string_view>
 
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
+#include "millrace/loss.h"
 #include "millrace/util/output_file.h"
 #include "plugin/loss_params.h"
 #include "stages/data_line.h"
@@ -19,31 +22,54 @@
 namespace millrace {
 namespace {
 
-// What asks for the numbers, in a stage's table; null: nothing.
-const Value* find_asking(const Value& value) {
+// What asks for the word, in a stage's table; null: nothing.
+const Value* find_asking(const Value& value, std::string_view word) {
   const Value* found = nullptr;
   if (value.kind() == Value::Kind::array) {
-    for (const Value& each : value.array()) found = found != nullptr ? found : find_asking(each);
+    for (const Value& each : value.array()) found = found != nullptr ? found : find_asking(each, word);
   }
   if (value.kind() != Value::Kind::table) return found;
   for (const Member& member : value.table()) {
     if (found != nullptr) break;
-    const bool asks = member.key == kClassWeights && is_median_frequency(member.value);
-    found = asks ? &member.value : find_asking(member.value);
+    const bool asks = member.key == kClassWeights && is_word(member.value, word);
+    found = asks ? &member.value : find_asking(member.value, word);
   }
   return found;
 }
 
-void replace(Value& value, const std::vector<double>& weights) {
+std::vector<double> weights_by_name(const Value& table, const std::vector<std::string>& classes) {
+  std::vector<double> weights(classes.size(), 1.0);
+  for (const Member& member : table.table()) {
+    const auto found = std::ranges::find(classes, member.key);
+    if (found == classes.end()) {
+      const auto nearest = nearest_name(member.key, classes);
+      constexpr std::size_t kMostNamed = 20;
+      const std::vector<std::string> first(classes.begin(), classes.begin() + static_cast<std::ptrdiff_t>(std::min(classes.size(), kMostNamed)));
+      fail(ErrorKind::usage, "{}: class_weights: there is no class '{}'; {}", to_string(member.at), member.key,
+           nearest ? fmt::format("nearest is '{}'", *nearest)
+                   : fmt::format("there are '{}'{}", fmt::join(first, "', '"), first.size() < classes.size() ? ", ..." : ""));
+    }
+    if (member.value.is_number()) weights[static_cast<std::size_t>(found - classes.begin())] = member.value.number();
+  }
+  return weights;
+}
+
+void replace(Value& value, const CountedWeights& weights, const std::vector<std::string>& classes) {
   if (value.kind() == Value::Kind::array) {
-    for (Value& each : value.array()) replace(each, weights);
+    for (Value& each : value.array()) replace(each, weights, classes);
   }
   if (value.kind() != Value::Kind::table) return;
   for (Member& member : value.table()) {
-    if (member.key == kClassWeights && is_median_frequency(member.value))
-      member.value = list_of(weights, member.value.at());
-    else
-      replace(member.value, weights);
+    Value& written = member.value;
+    if (member.key != kClassWeights) {
+      replace(written, weights, classes);
+    } else if (is_word(written, kMedianFrequency) && !weights.median.empty()) {
+      written = list_of(weights.median, written.at());
+    } else if (is_word(written, kBalanced) && !weights.balanced.empty()) {
+      written = list_of(weights.balanced, written.at());
+    } else if (written.kind() == Value::Kind::table && !classes.empty()) {
+      written = list_of(weights_by_name(written, classes), written.at());
+    }
   }
 }
 
@@ -102,9 +128,9 @@ PixelCounts count_pixels(const GraphBuild& build, const MedianWeightsSetting& se
 
 }  // namespace
 
-std::string place_of_median_weights(const GraphPlan& plan) {
+std::string place_of_class_weights(const GraphPlan& plan, std::string_view word) {
   for (const StagePlan& stage : plan.stages) {
-    if (const Value* const asking = find_asking(stage.table)) return place_of_stage(asking->at(), plan.name, stage.name);
+    if (const Value* const asking = find_asking(stage.table, word)) return place_of_stage(asking->at(), plan.name, stage.name);
   }
   return {};
 }
@@ -129,8 +155,23 @@ std::vector<double> median_frequency_weights(const GraphBuild& build, const Medi
   return weights;
 }
 
-Value with_median_weights(Value table, const std::vector<double>& weights) {
-  if (!weights.empty()) replace(table, weights);
+std::vector<double> balanced_weights(const GraphBuild& build, std::size_t classes) {
+  const std::vector<std::uint64_t>& counts = build.data().class_counts;
+  if (counts.empty()) {
+    fail(ErrorKind::usage, "class_weights = \"balanced\" counts the images of each class, and the source of [{}] names no classes",
+         build.plan().name);
+  }
+  const auto there = static_cast<double>(std::ranges::count_if(counts, [](std::uint64_t count) { return count > 0; }));
+  const auto all = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}));
+  std::vector<double> weights(classes, 0.0);
+  for (std::size_t c = 0; c < std::min(classes, counts.size()); ++c) {
+    weights[c] = quotient(all, there * static_cast<double>(counts[c]));
+  }
+  return weights;
+}
+
+Value with_class_weights(Value table, const CountedWeights& weights, const std::vector<std::string>& classes) {
+  replace(table, weights, classes);
   return table;
 }
 
