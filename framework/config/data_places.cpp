@@ -21,14 +21,12 @@ namespace {
 
 constexpr std::size_t kMostImages = 2000;  // of a folder: their endings tell enough
 
-bool is_remote(std::string_view path) { return url_scheme(path) != "file"; }
-
 }  // namespace
 
 const std::vector<DataEntry>& DataPlaces::in(const std::string& folder) {
   const auto [known, is_new] = known_.try_emplace(folder);
   if (!is_new) return known->second;
-  std::vector<DataEntry> all = is_remote(folder) ? list_remote(folder) : list(folder);
+  std::vector<DataEntry> all = url_scheme(folder) != "file" ? list_remote(folder) : list(folder);
   std::ranges::sort(all, {}, &DataEntry::name);
   std::size_t images = 0;
   for (DataEntry& entry : all) {
@@ -42,7 +40,7 @@ const std::vector<DataEntry>& DataPlaces::in(const std::string& folder) {
 
 bool DataPlaces::is_folder(const std::string& path) {
   std::error_code ignored;
-  return is_remote(path) ? !in(path).empty() : fs::is_directory(path, ignored);
+  return url_scheme(path) != "file" ? !in(path).empty() : fs::is_directory(path, ignored);
 }
 
 std::vector<DataEntry> DataPlaces::list(const std::string& folder) const {
