@@ -20,8 +20,8 @@
 #include "millrace/error.h"
 #include "millrace/storage.h"
 #include "millrace/util/data_names.h"
-#include "millrace/util/file_url.h"
 #include "millrace/util/files.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 
 namespace millrace {

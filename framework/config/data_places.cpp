@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
-#include <string_view>
 #include <system_error>
 
-#include "files/presence.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
 #include "millrace/util/data_names.h"
 #include "millrace/util/files.h"
 #include "millrace/util/lists_names.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -22,28 +21,12 @@ namespace {
 
 constexpr std::size_t kMostImages = 2000;  // of a folder: their endings tell enough
 
-bool is_remote(std::string_view path) { return url_scheme(path) != "file"; }
-
-void list_names(Storage& storage, const std::string& url, const std::function<void(const Storage::Object&)>& found) {
-  if (auto* const lists = dynamic_cast<ListsNames*>(&storage)) return lists->list_names(url, found);
-  std::set<std::string, std::less<>> folders;
-  storage.list_without(
-      url,
-      [&](std::string_view name) {
-        const std::size_t slash = name.find('/');
-        if (slash != name.npos && folders.emplace(name.substr(0, slash)).second)
-          found({std::string(name.substr(0, slash + 1)), 0, {}});
-        return slash != name.npos || folders.contains(name);
-      },
-      found);
-}
-
 }  // namespace
 
 const std::vector<DataEntry>& DataPlaces::in(const std::string& folder) {
   const auto [known, is_new] = known_.try_emplace(folder);
   if (!is_new) return known->second;
-  std::vector<DataEntry> all = is_remote(folder) ? list_remote(folder) : list(folder);
+  std::vector<DataEntry> all = url_scheme(folder) != "file" ? list_remote(folder) : list(folder);
   std::ranges::sort(all, {}, &DataEntry::name);
   std::size_t images = 0;
   for (DataEntry& entry : all) {
@@ -57,7 +40,7 @@ const std::vector<DataEntry>& DataPlaces::in(const std::string& folder) {
 
 bool DataPlaces::is_folder(const std::string& path) {
   std::error_code ignored;
-  return is_remote(path) ? !in(path).empty() : fs::is_directory(path, ignored);
+  return url_scheme(path) != "file" ? !in(path).empty() : fs::is_directory(path, ignored);
 }
 
 std::vector<DataEntry> DataPlaces::list(const std::string& folder) const {
@@ -80,7 +63,12 @@ std::vector<DataEntry> DataPlaces::list_remote(const std::string& folder) const 
   try {
     Storage& storage = storage_of(registry_, folder);
     if (storage.look(folder) == Storage::Kind::object) return {};
-    list_names(storage, folder, [&](const Storage::Object& object) { names.insert(object.name); });
+    const auto found = [&](const Storage::Object& object) {
+      const std::size_t slash = object.name.find('/');
+      names.insert(slash == std::string::npos ? object.name : object.name.substr(0, slash + 1));
+    };
+    auto* const lists = dynamic_cast<ListsNames*>(&storage);
+    lists != nullptr ? lists->list_names(folder, found) : storage.list(folder, found);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::usage && error.kind() != ErrorKind::data) throw;
     return {};  // a web server, which lists nothing, or an object; who reads it says what else is wrong

@@ -16,7 +16,7 @@
 #include "config/expression.h"
 #include "config/limits.h"
 #include "config/shipped.h"
-#include "files/presence.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 #include "network/variables.h"
 

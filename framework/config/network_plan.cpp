@@ -11,10 +11,9 @@
 #include "config/graph_plan.h"
 #include "config/plan.h"
 #include "config/shipped.h"
-#include "files/presence.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
-#include "millrace/util/file_url.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/pattern.h"
 #include "network/load.h"
 

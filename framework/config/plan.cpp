@@ -18,12 +18,12 @@
 #include "config/outputs_of_data.h"
 #include "config/overruled_keys.h"
 #include "config/shipped.h"
-#include "files/presence.h"
 #include "millrace/detail/packet.h"
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
 #include "millrace/optimizer.h"
 #include "millrace/util/bytes.h"
+#include "millrace/util/paths.h"
 #include "network/variables.h"
 #include "plugin/loss_params.h"
 

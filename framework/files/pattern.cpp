@@ -1,7 +1,8 @@
 #include "millrace/util/pattern.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "millrace/util/text.h"
 
@@ -38,13 +39,10 @@ bool LeavesOut::operator()(std::string_view path) {
 }
 
 std::string LeavesOut::unused(std::string_view where) const {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < patterns_.size(); ++i) {
-    if (fits_[i] == 0) names.push_back(line_text(patterns_[i]));
-  }
-  if (names.empty()) return {};
+  const auto none = std::ranges::find(fits_, 0);
+  if (none == fits_.end()) return {};
   return fmt::format("leave_out: '{}' fits nothing in '{}': patterns are of paths below it, and * stands for any text",
-                     fmt::join(names, "', '"), line_text(where));
+                     line_text(patterns_[static_cast<std::size_t>(none - fits_.begin())]), line_text(where));
 }
 
 }  // namespace millrace

@@ -5,8 +5,8 @@
 #include <charconv>
 
 #include "base/json.h"
-#include "files/presence.h"
 #include "millrace/error.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 #include "weight_formats/tensor_file.h"
 

@@ -19,8 +19,8 @@
 #include "millrace/storage.h"
 #include "millrace/util/bytes.h"
 #include "millrace/util/cache_folder.h"
-#include "millrace/util/file_url.h"
 #include "millrace/util/output_file.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/sha256.h"
 #include "millrace/util/text.h"
 

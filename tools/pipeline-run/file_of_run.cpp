@@ -6,9 +6,9 @@
 #include <filesystem>
 
 #include "checkpoint/run_folder.h"
-#include "files/presence.h"
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
+#include "millrace/util/paths.h"
 
 namespace millrace {
 namespace {

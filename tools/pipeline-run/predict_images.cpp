@@ -10,8 +10,8 @@
 
 #include "config/document.h"
 #include "millrace/error.h"
-#include "millrace/util/file_url.h"
 #include "millrace/util/files.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 
 namespace millrace {

@@ -12,8 +12,8 @@
 #include "millrace/storage.h"
 #include "millrace/util/data_names.h"
 #include "millrace/util/file_sizes.h"
-#include "millrace/util/file_url.h"
 #include "millrace/util/on_threads.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 
 namespace millrace {

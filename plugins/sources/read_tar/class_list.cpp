@@ -5,7 +5,7 @@
 
 #include "millrace/error.h"
 #include "millrace/sample.h"
-#include "millrace/util/file_url.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -17,7 +17,7 @@ std::vector<std::string> read_names(Storage& storage, const std::string& url) {
   try {
     storage.read(url, bytes);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::data && !has_this_name(url)) return {};  // there is none
+    if (error.kind() == ErrorKind::data && is_absent(file_url_path(url))) return {};  // there is none
     throw;
   }
   std::vector<std::string> names;

@@ -13,7 +13,7 @@
 #include "millrace/error.h"
 #include "millrace/sample.h"
 #include "millrace/util/cache_folder.h"
-#include "millrace/util/file_url.h"
+#include "millrace/util/paths.h"
 
 namespace millrace {
 

@@ -190,7 +190,7 @@ void ReadTar::open() {
   const bool given = !classes_.empty();
   if (labels_ && target_.kind != TargetSpec::Kind::classes) name_numbers(shards);
   if (const std::string missing = missing_numbers(shards); run_ != nullptr && !missing.empty())
-    run_->warn(fmt::format("shards are missing: {}; what is there is read", missing));
+    run_->warn(fmt::format("the numbers of shards have gaps: {}; what is there is read", missing));
   read_indices(std::move(shards));
   for (const Indexed& indexed : shards_) {
     const PassedOver& passed_over = indexed.index.passed_over();

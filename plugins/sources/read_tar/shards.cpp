@@ -8,8 +8,6 @@
 #include <iterator>
 #include <map>
 #include <optional>
-#include <set>
-#include <tuple>
 
 #include "millrace/error.h"
 #include "millrace/util/text.h"
@@ -153,24 +151,20 @@ std::vector<Shard> find_shards(const std::vector<ShardPath>& paths, const std::f
 
 std::string missing_numbers(const std::vector<Shard>& shards) {
   constexpr std::string_view kDigits = "0123456789";
-  std::map<std::tuple<std::string, std::string, std::size_t>, std::set<std::uint64_t>> series;  // before, behind, digits
+  std::map<std::pair<std::string, std::string>, std::map<std::uint64_t, std::string>> series;  // by what is before and behind
   for (const Shard& shard : shards) {
-    const std::size_t last = shard.url.find_last_of(kDigits);
-    if (!shard.known || last == shard.url.npos || shard.url.find('/', last) != shard.url.npos) continue;
-    const std::size_t before = shard.url.find_last_not_of(kDigits, last) + 1, digits = last + 1 - before;  // npos + 1 is 0
-    if (const auto value = number(std::string_view(shard.url).substr(before, digits)))
-      series[{shard.url.substr(0, before), shard.url.substr(last + 1), digits}].insert(*value);
+    const std::string& url = shard.url;
+    const std::size_t behind = url.find_last_of(kDigits) + 1, before = url.find_last_not_of(kDigits, behind - 1) + 1;
+    const auto value = number(std::string_view(url).substr(before, behind - before));
+    if (shard.known && behind > 0 && value) series[{url.substr(0, before), url.substr(behind)}].emplace(*value, url);
   }
-  for (const auto& [key, numbers] : series) {
-    const auto& [before, behind, digits] = key;
-    const auto name = [&](std::uint64_t value) { return line_text(fmt::format("{}{:0{}}{}", before, value, digits, behind)); };
-    const std::uint64_t first = *numbers.begin(), last = *numbers.rbegin(), missing = last - first + 1 - numbers.size();
+  for (const auto& [names, numbers] : series) {
+    const std::uint64_t first = numbers.begin()->first, missing = numbers.rbegin()->first - first + 1 - numbers.size();
     if (missing == 0 || missing > numbers.size()) continue;
-    std::uint64_t lacking = first;
-    while (numbers.contains(lacking)) ++lacking;
-    return fmt::format("'{}'{} between '{}' and '{}'", name(lacking),
-                       missing == 1 ? "" : fmt::format(" and {} other{}", missing - 1, missing == 2 ? "" : "s"), name(first),
-                       name(last));
+    std::uint64_t at = first;
+    while (numbers.contains(at + 1)) ++at;
+    return fmt::format("{} between '{}' and '{}'", missing, line_text(numbers.at(at)),
+                       line_text(numbers.upper_bound(at)->second));
   }
   return {};
 }

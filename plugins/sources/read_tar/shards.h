@@ -41,9 +41,8 @@ std::vector<std::string> expand_braces(std::string_view text);
 std::vector<Shard> find_shards(const std::vector<ShardPath>& paths, const std::function<Storage&(const std::string&)>& storage,
                                LeftOut& left_out);
 
-// Names of shards that were found by listing are numbered, and some numbers between the first and the last are missing:
-// "'a-3.tar' and 1 other between 'a-0.tar' and 'a-9.tar'"; "": none is. Numbers of which most are missing
-// are something else, such as dates.
+// Of shards that were found by listing and are numbered, those that are missing, and where the first is: "2 between 'a-0.tar' and
+// 'a-3.tar'"; "": none is. Where most are missing the numbers are something else, such as dates.
 std::string missing_numbers(const std::vector<Shard>& shards);
 
 // What must be there for a path to mean anything: the path itself, or the folder that its form begins with.

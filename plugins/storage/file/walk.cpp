@@ -15,7 +15,7 @@
 #include "millrace/error.h"
 #include "millrace/params.h"
 #include "millrace/util/data_names.h"
-#include "millrace/util/file_url.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 
 namespace millrace {

@@ -4,7 +4,7 @@
 
 #include "digest.h"
 #include "millrace/error.h"
-#include "millrace/util/file_url.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 
 namespace millrace::s3 {

@@ -47,7 +47,7 @@ class S3 : public Storage, public ListsNames {
   // Needs the credentials already, so that they are missed early; asks no server.
   Kind look(const std::string& url) override;
   void list(const std::string& url, const std::function<void(Object)>& found) override;
-  void list_names(const std::string& url, const std::function<void(const Object&)>& found) override;
+  void list_names(const std::string& url, const std::function<void(Object)>& found) override;
   Object stat(const std::string& url) override;
   void read(const std::string& url, ByteBuffer& out) override;
   void read(const std::string& url, std::uint64_t offset, std::size_t size, std::uint8_t* out) override;
@@ -62,6 +62,7 @@ class S3 : public Storage, public ListsNames {
     std::unique_ptr<DiskCache> cache;  // null: none
   };
   Open& opened(const std::string& url);
+  void walk(const std::string& url, bool one_level, const std::function<void(Object)>& found);
 
   // The cache's key of an object: remembered, or looked up. None when the server gives no ETag.
   std::optional<ObjectId> current(Open& open, const std::string& url);

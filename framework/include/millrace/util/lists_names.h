@@ -13,9 +13,8 @@ class ListsNames {
  public:
   virtual ~ListsNames() = default;
 
-  // Calls `found` for each object directly in the folder `url`, and for each folder in it, with a '/' at its end, in any order;
-  // a name may come more than once. Leaves out what Storage::list() does, and throws what it throws.
-  virtual void list_names(const std::string& url, const std::function<void(const Storage::Object&)>& found) = 0;
+  // As Storage::list(), and a folder is one name, "cat/". Servers that know no levels may give all that lies below it instead.
+  virtual void list_names(const std::string& url, const std::function<void(Storage::Object)>& found) = 0;
 };
 
 }  // namespace millrace
