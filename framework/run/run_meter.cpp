@@ -241,7 +241,7 @@ void RunMeter::look_at_numbers(const PassEvent& pass) {
   run_.log().warn(fmt::format("[{}]: {} is {}{}", pass.graph, wrong->name, wrong->value, when));
 }
 
-// Those of the loss, then those that sinks report, then those of classes.
+// Those of the loss, then those that sinks report, then those of classes. What the run looks at everybody is shown.
 std::vector<Figure> RunMeter::figures_of(const GraphBuild& build, const GraphSums& sums) const {
   const std::string& graph = build.plan().name;
   const Pipeline& pipeline = run_.pipeline();
@@ -257,6 +257,7 @@ std::vector<Figure> RunMeter::figures_of(const GraphBuild& build, const GraphSum
   for (Figure& figure : more) {
     if (std::ranges::find(figures, figure.name, &Figure::name) == figures.end()) figures.push_back(std::move(figure));
   }
+  for (Figure& figure : figures) figure.is_detail = figure.is_detail && !wanted.contains(figure.name);
   return figures;
 }
 
@@ -295,11 +296,12 @@ void RunMeter::warn_of_one_class(const std::string& graph, const OneClass& found
       graph, found.name, best));
 }
 
-void RunMeter::end_run() const {
+const Measurements& RunMeter::end_run() const {
   for (const auto& [graph, found] : one_class_) {
     if (!rules_.has_best() || rules_.best_found().step != found.best_step || found.told_step == found.best_step) continue;
     warn_of_one_class(graph, found);
   }
+  return measured_;
 }
 
 // Before the rules look at it: what was measured of the best weights so far outlives the next pass.

@@ -53,13 +53,12 @@ class RunMeter {
   // Until all processes have done the steps that this one has done, and their reports are there. All processes call it. Throws
   // what another process did to the group.
   void await_others(const std::string& graph, std::uint64_t epoch, std::uint64_t steps);
-  void end_run() const;                     // warns of best weights that give one class to everything
   void tick(const std::string& waits_for);  // "": what the stages wait for
   bool telemetry(bool now = false);         // tells it, now or where it is time to; returns whether
 
   std::uint64_t steps_per_epoch() const { return steps_per_epoch_; }
   std::uint64_t begun_with() const { return begun_with_; }  // step of the run, resumed or not
-  const Measurements& measured() const { return measured_; }
+  const Measurements& end_run() const;  // what passes have measured; warns of best weights that give one class to everything
 
  private:
   using Clock = std::chrono::steady_clock;

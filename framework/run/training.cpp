@@ -34,7 +34,6 @@ RunResult Training::run() {
     others_.run_main();
   }
   end_requests();
-  meter_.end_run();
 
   const std::uint64_t done = progress_.done();
   RunResult result;
@@ -43,7 +42,7 @@ RunResult Training::run() {
   result.stopped = stop_.found() ? done < run_.steps().end : has_done_max_steps();
   result.signal = stop_.found() ? stop_.found()->signal : 0;
   result.first_step = meter_.begun_with();
-  result.measured = meter_.measured();
+  result.measured = meter_.end_run();
   if (rules_.has_best()) result.best_found = rules_.best_found();
   return result;
 }

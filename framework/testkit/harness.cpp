@@ -13,6 +13,16 @@ void RecordedRun::report(const StepReport& report) {
       {std::string(report.graph), report.epoch, report.step, report.stream_hash, report.samples, report.sums, report.auxiliary});
 }
 
+void RecordedRun::figure(std::string_view, const Figure& figure) {
+  const std::scoped_lock lock(mutex_);
+  figures_.push_back(figure);
+}
+
+std::vector<Figure> RecordedRun::figures() const {
+  const std::scoped_lock lock(mutex_);
+  return figures_;
+}
+
 void RecordedRun::scalar(std::string_view, std::uint64_t step, std::string_view name, double value) {
   const std::lock_guard lock(mutex_);
   scalars_[step][std::string(name)] = value;

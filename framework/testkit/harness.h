@@ -41,6 +41,7 @@ class RecordedRun : public RunServices {
 
   void report(const StepReport& report) override;
   void scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) override;
+  void figure(std::string_view graph, const Figure& figure) override;
   void promise_scalar(std::string_view, std::uint64_t, std::string_view) override {}
   void not_finite(std::string_view graph, std::uint64_t step, std::string_view what) override;
   void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) override;
@@ -50,6 +51,7 @@ class RecordedRun : public RunServices {
   void set_folder(std::filesystem::path folder) { folder_ = std::move(folder); }
   std::vector<Report> reports() const;
   std::map<std::string, double> scalars(std::uint64_t step) const;  // by name
+  std::vector<Figure> figures() const;  // of passes, in the order of their coming
   std::vector<BadSample> bad_samples() const;
   std::vector<std::string> warnings() const;
   std::map<std::uint64_t, std::string> not_finite() const;  // by step
@@ -59,6 +61,7 @@ class RecordedRun : public RunServices {
   std::filesystem::path folder_;
   std::vector<Report> reports_;
   std::map<std::uint64_t, std::map<std::string, double>> scalars_;
+  std::vector<Figure> figures_;
   std::vector<BadSample> bad_samples_;
   std::vector<std::string> warnings_;
   std::map<std::uint64_t, std::string> not_finite_;

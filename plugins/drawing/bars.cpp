@@ -100,7 +100,7 @@ Picture class_scores(const ClassMatrix& matrix, const std::vector<std::string>& 
   }
   const double mean = of_pixels ? matrix.mean_iou() : matrix.mean_f1();
   table.subtitle =
-      fmt::format("accuracy {}, mean {} {} over classes that occur", share_text(matrix.accuracy()), main.title, share_text(mean));
+      fmt::format("accuracy {}, mean {} {} over classes that occur or are predicted", share_text(matrix.accuracy()), main.title, share_text(mean));
   const std::vector<double> by = main.values;
   table.columns = {main, recall, precision, count};
   if (names.size() <= kMostRows) return draw(table);

@@ -149,6 +149,14 @@ MatrixLayout matrix_layout(const std::vector<std::string>& names) {
   return at;
 }
 
+std::size_t confusion_memory_bound(std::size_t classes) {
+  if (classes > kMostDrawnClasses || !can_draw()) return 0;
+  constexpr double kScale = 2, kAround = kLongestName + kLegendHeight + 100;
+  constexpr std::size_t kKept = 3 + 4, kDrawn = 4 + 3 + 3;  // bytes of a pixel: RGB, as cairo has it, and in the file
+  const double side = kScale * (cell_of(classes) * static_cast<double>(classes) + kAround);
+  return static_cast<std::size_t>(side * side) * kDrawn + classes * classes * kKept;
+}
+
 Picture confusion(const ClassMatrix& matrix, const std::vector<std::string>& names, bool of_pixels, const std::string& heading) {
   const MatrixLayout at = matrix_layout(names);
   const double side = at.cell * static_cast<double>(matrix.classes());

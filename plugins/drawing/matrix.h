@@ -30,5 +30,6 @@ Picture confusion(const ClassMatrix& matrix, const std::vector<std::string>& nam
                   const std::string& heading = {});
 
 inline constexpr std::size_t kMostDrawnClasses = 4000;  // of a picture of 50 MB
+std::size_t confusion_memory_bound(std::size_t classes);  // bytes while it is drawn and written; 0: it is not drawn
 
 }  // namespace millrace::drawing

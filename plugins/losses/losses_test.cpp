@@ -63,7 +63,7 @@ TEST_P(EveryLoss, NamesItsFigures) {
   EXPECT_EQ(info.figures.front().name, "loss");
   for (const LossFigure& figure : info.figures) {
     EXPECT_FALSE(figure.text.empty()) << figure.name;
-    const std::vector<double> nothing(info.sums.size() + (info.class_matrix ? 9 : 0), 0.0);
+    const std::vector<double> nothing(info.sums.size() + (info.class_matrix || info.class_totals ? 9 : 0), 0.0);
     EXPECT_EQ(figure.finish(nothing), 0) << figure.name << " of no samples";
   }
 }
@@ -75,7 +75,7 @@ TEST_P(EveryLoss, HasDeviceCode) {
     trial.loss->compute(pass);
     for (const PassCall& call : pass.calls()) EXPECT_NE(call.kernel->first.on_device, nullptr) << call.kernel->first.name;
     const LossInfo& info = trial.loss->info();
-    for (const Kernel* kernel : {info.sum_places, info.join_sums, info.count_pairs}) EXPECT_NE(kernel->on_device, nullptr);
+    for (const Kernel* kernel : {info.sum_places, info.join_sums, info.count_pairs, info.add_classes}) EXPECT_NE(kernel->on_device, nullptr);
   });
 }
 
@@ -98,6 +98,32 @@ TEST(LossSums, OfManyPlacesAreJoined) {
     right += sums[4 + 4 * c];
   }
   EXPECT_EQ(right, sums[2]);
+}
+
+// Each chunk of places had a matrix of its own: 532 MB for 255 classes and 16 images of 512 x 512.
+TEST(LossSums, OfManyClassesTakeLittleMemory) {
+  const LossPlan plan(testkit::make_loss("pixel_cross_entropy"), {255, 512, 512});
+  constexpr std::size_t kPlaces = 16 * 512 * 512, kOfAPlace = 5 * sizeof(float);  // four sums, and the predicted class
+  EXPECT_LT(plan.workspace(16), kPlaces * kOfAPlace + (std::size_t{34} << 20));
+}
+
+TEST(LossSums, OfPairsAreTheSameInChunksOfAnySize) {
+  constexpr std::int64_t kPlaces = 10'000, kClasses = 3;
+  std::vector<float> classes, predicted;
+  for (std::int64_t i = 0; i < kPlaces; ++i) {
+    classes.push_back(static_cast<float>(i % 4 - 1));
+    predicted.push_back(static_cast<float>(i * i % 7 % 3));
+  }
+  std::vector<double> expected(kClasses * kClasses);
+  for (const std::int64_t chunks : {1, 2, 3, 64}) {
+    std::vector<double> pairs(static_cast<std::size_t>(kClasses * kClasses * chunks), -1), sums(kClasses * kClasses);
+    const CountPairs count{classes.data(), predicted.data(), pairs.data(), kClasses, kPlaces, chunks};
+    group_kernel<CountPairs>.run_on_host(&count, 0, group_kernel<CountPairs>.units(&count));
+    for (std::size_t i = 0; i < pairs.size(); ++i) sums[i / static_cast<std::size_t>(chunks)] += pairs[i];
+    if (chunks == 1) expected = sums;
+    EXPECT_EQ(sums, expected) << chunks;
+  }
+  EXPECT_EQ(std::accumulate(expected.begin(), expected.end(), 0.0), kPlaces * 3 / 4);
 }
 
 }  // namespace

@@ -19,8 +19,14 @@ constexpr std::array kLarge = {
     ClassLimit{.name = "Replica", .public_functions = 25},
     // Its steps plan one set of tensors in turn: parts would hand all of it on.
     ClassLimit{.name = "ExecutablePlan", .public_functions = 20},
+    // All figures that are made of one table of classes.
+    ClassLimit{.name = "ClassTotals", .public_functions = 17},
+    // What a parameter may say about itself.
+    ClassLimit{.name = "ParamInfo", .fields = 21},
     // One type of six kinds: each can be made of it, asked for and changed.
     ClassLimit{.name = "Value", .public_functions = 30},
+    // One call for each thing that a stage may tell its run.
+    ClassLimit{.name = "RunLog", .public_functions = 16},
     // One mutex guards what one hand-over needs.
     ClassLimit{.name = "Observers::Queue", .fields = 22},
     // The keys of [run].

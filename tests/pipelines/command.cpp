@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -104,6 +105,17 @@ std::filesystem::path find_file(const std::filesystem::path& folder, const std::
     if (entry.path().filename() == name && !entry.is_symlink()) return entry.path();  // but the link to the latest run
   }
   return {};
+}
+
+std::vector<double> numbers_behind(const std::string& text, const std::string& key) {
+  const std::size_t begin = text.find('[', text.find(key)), end = text.find(']', begin);
+  if (text.find(key) == std::string::npos || end == std::string::npos) return {};
+  std::string list = text.substr(begin + 1, end - begin - 1);
+  std::replace(list.begin(), list.end(), ',', ' ');
+  std::istringstream stream(list);
+  std::vector<double> numbers;
+  for (double number = 0; stream >> number;) numbers.push_back(number);
+  return numbers;
 }
 
 TemporaryFolder::TemporaryFolder() {

@@ -55,6 +55,9 @@ std::string read_file(const std::filesystem::path& path);  // its bytes; empty w
 // The file of this name in a folder or below it; empty when there is none.
 std::filesystem::path find_file(const std::filesystem::path& folder, const std::string& name);
 
+// The list of numbers that comes next after `key`, as in `key = [1, 2]`; empty where there is none.
+std::vector<double> numbers_behind(const std::string& text, const std::string& key);
+
 // A folder that is removed with the object.
 class TemporaryFolder {
  public:

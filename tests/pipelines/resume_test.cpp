@@ -424,6 +424,31 @@ TEST_F(ResumeTest, AnotherBestIsRefusedAndTheOldOneIsSetAsideWhereItIsAllowed) {
   EXPECT_EQ(aside, 1U);
 }
 
+// A base file of a later version may name another metric than the run began with.
+TEST_F(ResumeTest, TheBestStaysByTheMetricThatTheRunBeganWith) {
+  fs::create_directory(folder_.path() / "recipes");
+  const fs::path base = folder_.path() / "recipes" / "mine.toml";
+  const auto write = [&](const std::string& best) {
+    std::ofstream(base) << "extends = \"" << pipeline("quickstart.toml") << "\"\n[run]\nbest = \"" << best << "\"\n";
+    std::ofstream(folder_ / "p.toml") << "extends = \"mine\"\n";
+  };
+  const auto run_mine = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> words = command("runs", {});
+    words[1] = folder_ / "p.toml";
+    words.insert(words.end(), options.begin(), options.end());
+    return run_command(words);
+  };
+  write("validate.accuracy");
+  ASSERT_EQ(run_mine({"--set", "stop.max_steps=8"}).code, 0);
+  write("validate.mean_accuracy");
+  const fs::path folder = run_in("runs");
+  const Outcome outcome = run_mine({"--resume", folder, "--allow-change", "stop"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("the best weights stay those by validate.accuracy, as when the run began"), std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(figure_of_best(folder / "best.safetensors"), "validate.accuracy");
+}
+
 TEST_F(ResumeTest, WeightsToBeginWithHaveNoEffectAndAreNotRecorded) {
   ASSERT_EQ(run("whole", {}).code, 0);
   copy_back_to(5, "whole", "stopped");

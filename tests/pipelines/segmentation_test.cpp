@@ -42,17 +42,6 @@ void write_pair(const std::string& folder, int number) {
   write_png(fmt::format("{}/labels/{:02}.png", folder, number), labels, 1);
 }
 
-std::vector<double> numbers_behind(const std::string& text, const std::string& key) {
-  const std::size_t begin = text.find('[', text.find(key)), end = text.find(']', begin);
-  if (text.find(key) == std::string::npos || end == std::string::npos) return {};
-  std::string list = text.substr(begin + 1, end - begin - 1);
-  std::replace(list.begin(), list.end(), ',', ' ');
-  std::istringstream stream(list);
-  std::vector<double> numbers;
-  for (double number = 0; stream >> number;) numbers.push_back(number);
-  return numbers;
-}
-
 std::vector<std::uint8_t> read_grey(const std::string& file) {
   png_image info{};
   info.version = PNG_IMAGE_VERSION;

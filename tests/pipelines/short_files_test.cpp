@@ -104,6 +104,94 @@ TEST_F(ShortFiles, LeaveOutTopFiveBelowSixClasses) {
   EXPECT_NE(best.err.find("[validate] has no figure 'top5'; it reports loss, accuracy"), std::string::npos) << best.err;
 }
 
+// With 10 of 14 images "ok" the best accuracy is that of weights that say "ok" to everything. All images are one here, so that
+// no weights can tell them apart.
+TEST_F(ShortFiles, ClassifyKeepsTheBestMeanAccuracyAndWarnsWhereOneClassIsPredicted) {
+  const fs::path image = *fs::directory_iterator(*fs::directory_iterator(few_classes(1)));
+  const std::string data = folder_ / "screws";
+  for (const auto& [name, count] : {std::pair("ok", 10), std::pair("scratch", 4)}) {
+    for (const std::string part : {"train", "val"}) {
+      fs::create_directories(fs::path(data) / part / name);
+      for (int i = 0; i < count; ++i) fs::copy_file(image, fs::path(data) / part / name / fmt::format("{}.jpg", i));
+    }
+  }
+  const Outcome outcome = classify(data, {"train.decode_image.random_resized_crop=unset", "train.augment.flip_x=0"}, {});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto pass = events(outcome, "validate").at(0);
+  EXPECT_EQ(pass.at("mean_accuracy"), 0.5);
+  const std::string only = pass.at("only_class");
+  EXPECT_EQ(pass.at("recall." + only), 1);
+  EXPECT_EQ(pass.at("recall." + std::string(only == "ok" ? "scratch" : "ok")), 0);
+  EXPECT_NE(outcome.err.find("mean accuracy 50.00 %  all as '" + only + "'"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find(fmt::format("warning: [validate]: everything is predicted as '{}', though other classes occur, by the "
+                                         "best weights so far too, those of step 1 by validate.mean_accuracy",
+                                         only)),
+            std::string::npos)
+      << outcome.err;
+}
+
+// What an evaluation writes into its files can be named where a run looks at a figure.
+TEST_F(ShortFiles, NameEachFigureThatAnEvaluationWrites) {
+  const std::string three = few_classes(3), pairs = folder_ / "pairs", numbers = list("round,odd", false);
+  const std::string first = fs::directory_iterator(three)->path().filename();
+  const auto check = [&](const std::string& file, Words set, const std::string& figure) {
+    set.push_back("run.best=validate." + figure);
+    return run(file, set, {"--quiet", "--check"});
+  };
+  const Words classes = {"data.path=" + three, "data.held_out=0.5", "network.use=quickstart", "image.side=32", "image.short=40"};
+  for (const std::string figure : {"mean_accuracy", "mean_precision", "mean_f1", "calibration_error"}) {
+    EXPECT_EQ(check("classify", classes, figure).code, 0) << figure;
+  }
+  for (const std::string figure : {"recall.", "precision.", "f1.", "iou."}) EXPECT_EQ(check("classify", classes, figure + first).code, 0);
+  const std::string wrong = check("classify", classes, "recall.nothing").err;
+  EXPECT_NE(wrong.find("it reports loss, accuracy, mean_accuracy, mean_precision, mean_f1, calibration_error, and recall, precision, "
+                       "f1 and iou of a class, as 'recall."),
+            std::string::npos)
+      << wrong;
+  draw_pairs(pairs, 20, 48, 48, 3);
+  for (const std::string figure : {"psnr", "ssim", "mean_psnr"}) {
+    EXPECT_EQ(check("restore", {"data.path=" + pairs + "/images", "network.depth=4"}, figure).code, 0) << figure;
+  }
+  const Words columns = {"data.path=" + numbers, R"(data.columns=["round", "odd"])", "data.held_out=0.5", "network.use=quickstart",
+                         "image.side=32"};
+  for (const std::string figure : {"mae.odd", "r2.round", "mean_r2"}) EXPECT_EQ(check("regress", columns, figure).code, 0) << figure;
+  for (const std::string figure : {"f1.odd", "average_precision.round", "exact_match", "mean_average_precision"}) {
+    EXPECT_EQ(check("labels", columns, figure).code, 0) << figure;
+  }
+}
+
+TEST_F(ShortFiles, TakeWeightsOfClassesByNameAndBalanced) {
+  const fs::path data = few_classes(3);
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(data)) names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  for (int removed = 0; removed < 20; ++removed) fs::remove(*fs::directory_iterator(data / names[1]));
+  const auto trained = [&](const std::string& written) {
+    fs::remove_all(runs());
+    return classify(data, {"train.read.limit=unset", "validate.read.limit=unset", "data.held_out=0.25",
+                           "train.forward_backward.loss={ type = \"cross_entropy\", class_weights = " + written + " }"});
+  };
+  const auto losses = [&](const std::string& written) {
+    const Outcome outcome = trained(written);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    std::vector<double> found;
+    for (const auto& step : events(outcome, "step")) found.push_back(step.at("loss"));
+    return found;
+  };
+  EXPECT_EQ(losses("{ " + names[1] + " = 5 }"), losses("[1, 5, 1]"));
+  EXPECT_NE(losses("[1, 5, 1]"), losses("[1, 1, 1]"));
+  losses("\"balanced\"");
+  const std::vector<double> balanced = numbers_behind(read_file(find_file(runs(), "pipeline.toml")), "class_weights");
+  ASSERT_EQ(balanced.size(), 3U);
+  EXPECT_DOUBLE_EQ(balanced[0], balanced[2]);
+  EXPECT_GT(balanced[1], balanced[0]);
+  EXPECT_NEAR(2 / balanced[0] + 1 / balanced[1], 3, 1e-9) << "of n / (3 n[c])";
+  const Outcome wrong = trained("{ nothing = 5 }"), text = trained("{ " + names[0] + " = \"much\" }");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.err.find("class_weights: there is no class 'nothing'; there are '" + names[0]), std::string::npos) << wrong.err;
+  EXPECT_NE(text.err.find("'class_weights." + names[0] + "' must be a number"), std::string::npos) << text.err;
+}
+
 // Images for validation that are named beside the path take the place of those that are found, and of those that are held out.
 TEST_F(ShortFiles, ValidateOnWhatIsNamedBesideThePath) {
   const Outcome nowhere = classify(shapes(), {"data.validate=nowhere"});

@@ -66,6 +66,21 @@ TEST_F(Report, PutsTheBestFirst) {
   }
 }
 
+// "lossy" holds "loss", and its recall is no loss. A figure of one class has a column where it is asked for.
+TEST_F(Report, SortsByWhatTheRunSaysIsBetter) {
+  const std::string kinds = R"("higher_is_better":["accuracy","recall.lossy"],"details":["recall.lossy"])";
+  const auto line = [&](double recall) {
+    return fmt::format("{{\"event\":\"validate\",\"graph\":\"validate\",\"step\":3,\"recall.lossy\":{},{}}}\n", recall, kinds) + done_;
+  };
+  write("a", "0.1", 0.75, line(0.25));
+  write("b", "0.2", 0.25, line(0.5));
+  std::vector<RunRecord> all = runs();
+  EXPECT_EQ(runs_table(all).find("recall"), std::string::npos);
+  sort_runs(all, "validate.recall.lossy");
+  EXPECT_EQ(names(all), "b a ");
+  EXPECT_NE(runs_table(all, "recall.lossy").find("validate.recall.lossy"), std::string::npos);
+}
+
 TEST_F(Report, ShowsAFigureThatIsNotFiniteAndPutsItLast) {
   write("a", "0.1", 0.25, R"({"event":"validate","graph":"validate","step":3,"loss":null,"accuracy":0.75})");
   write("b", "0.2", 0.5, "{\"event\":\"epoch\",\"step\":\"three\"}\n{\"event\":\"step\",\"step\":null}\n" + done_);

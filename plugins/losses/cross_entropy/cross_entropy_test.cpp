@@ -40,6 +40,35 @@ std::size_t rank(const LossTrial& trial, std::size_t row) {
   return static_cast<std::size_t>(std::find(order.begin(), order.end(), named) - order.begin());
 }
 
+// Of more classes than a group has threads too. A row that is not finite is right in no class, and predicts none.
+TEST(CrossEntropy, AddsUpWhatBelongsToEachClassAndIsPredictedAsIt) {
+  for (const std::int64_t classes : {2, 7, 300}) {
+    for (const bool apart : {false, true}) {
+      LossTrial trial(testkit::cross_entropy(0), {classes}, 40);
+      const auto each = static_cast<std::size_t>(classes);
+      std::vector<double> expected(3 * each);
+      for (std::size_t row = 0; row < 40; ++row) {
+        trial.shares[row] = row % 3 == 0 ? 0.25F : 1.0F;
+        trial.weights[row] = static_cast<float>(row % 4);
+        if (row % 9 == 0) trial.outputs[row * each + 1] = row % 2 == 0 ? NAN : HUGE_VALF;
+        if (row % 5 == 0) trial.outputs[row * each + static_cast<std::size_t>(trial.labels[row])] = 9;
+        if (trial.weights[row] == 0) trial.labels[row] = -1;
+        if (trial.weights[row] == 0) continue;
+        const auto label = static_cast<std::size_t>(trial.shares[row] < 0.5F ? trial.seconds[row] : trial.labels[row]);
+        const auto weight = static_cast<double>(trial.weights[row]);
+        expected[label] += weight;
+        const float* const outputs = trial.outputs.data() + row * each;
+        if (std::any_of(outputs, outputs + each, [](float value) { return !std::isfinite(value); })) continue;
+        const auto predicted = static_cast<std::size_t>(std::max_element(outputs, outputs + each) - outputs);
+        expected[each + predicted] += weight;
+        if (predicted == label) expected[2 * each + label] += weight;
+      }
+      const std::vector<double> sums = trial.run(apart);
+      EXPECT_EQ(std::vector<double>(sums.begin() + 5, sums.end()), expected) << classes;
+    }
+  }
+}
+
 TEST(CrossEntropy, MatchesTheDefinition) {
   for (const std::int64_t classes : {1, 3, 10, 20, 1000}) {
     for (const double smoothing : {0.0, 0.2}) {

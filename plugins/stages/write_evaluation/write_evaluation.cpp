@@ -113,7 +113,7 @@ void WriteEvaluation::open() {
 
 std::size_t WriteEvaluation::memory_bound() const {
   const auto most = static_cast<std::size_t>(params_.mistakes + params_.predictions);
-  return ClassCounts::memory_bound(classes_, context_.samples_per_epoch) +
+  return ClassCounts::memory_bound(classes_, context_.samples_per_epoch) + drawing::confusion_memory_bound(classes_) +
          drawing::sheet_memory_bound(most, is_map() ? WorstImages::kPanels : 1, context_.window);
 }
 

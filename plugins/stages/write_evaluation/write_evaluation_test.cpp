@@ -28,6 +28,37 @@ TEST_F(WriteEvaluationTest, CountsClassesOverAPass) {
       << text_of("evaluation/figures.csv");
 }
 
+TEST_F(WriteEvaluationTest, ReportsItsFiguresByTheNamesOfItsFile) {
+  const auto harness = made<WriteEvaluation>();
+  EXPECT_TRUE(write(*harness, judged({0, 0, 1, 1}, {0, 1, 1, 1})).empty());
+  std::string text = "figure,value\r\nimages,4\r\n";
+  std::vector<std::string> names;
+  for (const Figure& figure : run_.figures()) {
+    text += fmt::format("{},{}\r\n", figure.name, figure.value);
+    names.push_back(figure.name);
+    EXPECT_EQ(figure.higher_is_better, figure.name != "calibration_error") << figure.name;
+  }
+  EXPECT_EQ(text_of("evaluation/figures.csv"), text);
+  EXPECT_EQ(harness->stage().reported_figures(), names);
+  EXPECT_EQ(names, (std::vector<std::string>{"accuracy", "mean_accuracy", "mean_precision", "mean_f1", "calibration_error"}));
+}
+
+// A row for each pair was 171 MB for 3,000 classes, and 72 MB of memory.
+TEST_F(WriteEvaluationTest, GrowsWithTheImagesWhereClassesAreMany) {
+  constexpr std::size_t kClasses = 6000;  // of which no picture is drawn
+  network_.layers.back().output = {kClasses};
+  context_.samples_per_epoch = 4;
+  const auto harness = made<WriteEvaluation>({{"mistakes", Value(0)}, {"predictions", Value(0)}});
+  EXPECT_LT(harness->stage().memory_bound(), std::size_t{1} << 20);
+  std::vector<std::vector<float>> outputs(2, std::vector<float>(kClasses));
+  outputs[0][5999] = outputs[1][7] = 1;
+  const Ref<Predictions> made = share(outputs);
+  made->samples[0].label = 5999;
+  made->samples[1].label = 5;
+  EXPECT_TRUE(write(*harness, made).empty());
+  EXPECT_EQ(text_of("evaluation/confusion.csv"), "class,predicted,count,share\r\n5,7,1,1\r\n5999,5999,1,1\r\n");
+}
+
 TEST_F(WriteEvaluationTest, ComparesConfidenceWithAccuracy) {
   const auto harness = made<WriteEvaluation>();
   EXPECT_TRUE(write(*harness, judged({0, 0, 0, 0}, {0, 0, 0, 1})).empty());
@@ -75,9 +106,7 @@ TEST_F(WriteEvaluationTest, WarnsOnceOfPredictionsThatAreAllOfOneClass) {
   EXPECT_EQ(warnings(false, {one, one}), 1U);
   EXPECT_NE(run_.warnings().back().find("all 3 images are predicted as 'dog', and they are of 2 classes"), std::string::npos);
   EXPECT_EQ(warnings(false, {two, few, same}), 0U);
-  EXPECT_EQ(warnings(true, {one}), 0U) << "the network has hardly begun";
-  EXPECT_EQ(warnings(true, {one, two, one}), 0U);
-  EXPECT_EQ(warnings(true, {one, one, one, two, one, one}), 1U);
+  EXPECT_EQ(warnings(true, {one, one, one}), 0U) << "the run does that";
 }
 
 TEST_F(WriteEvaluationTest, NamesASampleWhoseLabelIsNoClass) {

@@ -187,7 +187,11 @@ WriteQuality::Quality WriteQuality::mean(Quality Row::*quality) const {
   std::size_t equal = 0;
   for (const Row& row : rows_) {
     const Quality& each = row.*quality;
-    std::isinf(each.ratio) ? ++equal : ratios += each.ratio;
+    if (std::isinf(each.ratio)) {
+      ++equal;
+    } else {
+      ratios += each.ratio;
+    }
     similarities += each.similarity;
   }
   const auto images = static_cast<double>(rows_.size());

@@ -94,6 +94,10 @@ TEST_F(WriteQualityTest, ComparesWithTargetsOfAPass) {
     EXPECT_TRUE(row.starts_with("photos/0.jpg,28.130804,0.9")) << row;
   }
   EXPECT_FALSE(std::getline(rows, row)) << row;
+  std::vector<std::string> names;
+  for (const Figure& figure : run_.figures()) names.push_back(figure.name);
+  EXPECT_EQ(names, harness->stage().reported_figures());
+  EXPECT_NEAR(run_.figures().at(0).value, 28.130804, 1e-6) << names[0];
   EXPECT_TRUE(text_of("quality/figures.csv").starts_with("figure,value\r\nimages,2\r\npsnr,28.1308"))
       << text_of("quality/figures.csv");
 }

@@ -32,10 +32,10 @@ double label_loss_of(const NumberRow& row) {
   return std::isnan(loss) ? std::numeric_limits<double>::infinity() : loss / static_cast<double>(row.targets.size());
 }
 
-using Figure = std::function<std::optional<double>(const LabelFigures&)>;
+using OfLabel = std::function<std::optional<double>(const LabelFigures&)>;
 
 // The mean over labels that some image has.
-double mean_of(const std::vector<LabelFigures>& labels, const Figure& figure) {
+double mean_of(const std::vector<LabelFigures>& labels, const OfLabel& figure) {
   double sum = 0, count = 0;
   for (const LabelFigures& each : labels) {
     if (each.having == 0) continue;
@@ -205,7 +205,7 @@ drawing::Picture WriteLabelScores::bars(const std::vector<LabelFigures>& labels)
   if (places.size() < labels.size()) {
     table.subtitle += fmt::format("; the {} of {} labels of the lowest average precision", places.size(), labels.size());
   }
-  const auto add = [&](const char* title, drawing::Colour colour, const Figure& figure) {
+  const auto add = [&](const char* title, drawing::Colour colour, const OfLabel& figure) {
     std::vector<double> values;
     for (const std::size_t k : places) values.push_back(figure(labels[k]).value_or(std::numeric_limits<double>::quiet_NaN()));
     table.columns.push_back({title, std::move(values), true, colour});

@@ -94,7 +94,7 @@ void describe_class_figures(D& d) {
   using Sums = std::span<const double>;
   using Better = LossFigure::Better;
   d.figure({.name = "mean_accuracy",
-            .text = "the same of each class, averaged over classes that occur",
+            .text = "accuracy of each class, averaged over classes that occur",
             .better = Better::higher,
             .percent = true,
             .finish = [](Sums sums) { return Table(sums.subspan(kSums)).mean_accuracy(); }});
