@@ -33,8 +33,8 @@ struct ImageSummary {
   };
 
   std::uint64_t looked_at = 0;
-  Extent height, width, aspect, mean, deviation;
-  std::set<int> channels, bits;
+  Extent height = {}, width = {}, aspect = {}, mean = {}, deviation = {};
+  std::set<int> channels = {}, bits = {};
 
   void add(const ImageFacts& facts);
   void add(const ImageSummary& other);

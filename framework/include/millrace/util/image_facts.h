@@ -9,7 +9,7 @@
 namespace millrace {
 
 struct ImageFacts {
-  std::string_view format;    // "JPEG", "PNG"; "pixels" of a sample whose source gives those
+  std::string_view format = {};  // "JPEG", "PNG"; "pixels" of a sample whose source gives those
   int height = 0, width = 0;  // upright, where the stage turns images
   int channels = 0;           // as stored: 1 grey, 2 grey and alpha, 3 colours, 4 colours and alpha, or inks
   int bits = 0;               // of a value
