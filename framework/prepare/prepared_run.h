@@ -83,8 +83,8 @@ struct PreparedRun {
 
 // In an order in which mistakes are found before anything expensive is done. Sources are opened (they list their samples). No
 // sample is read but a few images (stages/label_values.h, stages/seen_images.h), once the memory plan is known, a few files of
-// equal size (stages/same_files.h), and all where a loss asks for numbers that depend on the data (stages/median_weights.h). `pipeline` and `registry` outlive what is returned.
-// Throws Error.
+// equal size (stages/same_files.h), and all where a loss asks for numbers that depend on the data (stages/median_weights.h).
+// `pipeline` and `registry` outlive what is returned. Throws Error.
 std::unique_ptr<PreparedRun> prepare(const Pipeline& pipeline, const Registry& registry, RunOptions options);
 
 // Does `work` on what prepare() has returned. Other processes are told what it throws.
