@@ -295,8 +295,9 @@ void warn_of_equal_outputs(PreparedRun& run) {
         if (place.empty()) continue;
         const auto [first, is_new] = places.try_emplace({stage.type, key, place}, name);
         if (is_new) continue;
-        run.audience.warn_once(fmt::format("{} writes into '{}', as {} does: each takes the other's away, so give one of them another '{}'",
-                                           name, place, first->second, key));
+        run.audience.warn_once(
+            fmt::format("{} writes into '{}', as {} does: each takes the other's away, so give one of them another '{}'", name,
+                        place, first->second, key));
       }
     }
   }

@@ -34,7 +34,8 @@ struct Measure {
 constexpr std::array kMeasures = {
     Measure{"height", &ImageSummary::height, [](const ImageFacts& facts) { return static_cast<double>(facts.height); }, false},
     Measure{"width", &ImageSummary::width, [](const ImageFacts& facts) { return static_cast<double>(facts.width); }, false},
-    Measure{"aspect", &ImageSummary::aspect, [](const ImageFacts& facts) { return static_cast<double>(facts.width) / facts.height; }, false},
+    Measure{"aspect", &ImageSummary::aspect,
+            [](const ImageFacts& facts) { return static_cast<double>(facts.width) / facts.height; }, false},
     Measure{"mean", &ImageSummary::mean, [](const ImageFacts& facts) { return facts.mean; }, true},
     Measure{"deviation", &ImageSummary::deviation, [](const ImageFacts& facts) { return facts.deviation; }, true},
 };
@@ -201,12 +202,14 @@ std::string unlike_images(const ImageSummary& summary, const GraphBuild& build, 
     if (!found.empty()) ++unlike;
     for (const std::string& each : found) {
       const auto [reason, is_new] = reasons.try_emplace(each.substr(0, each.find(' ')), 0, "");
-      if (++reason->second.first == 1) reason->second.second = fmt::format("'{}' {}", line_text(place), each.substr(each.find('(')));
+      if (++reason->second.first == 1)
+        reason->second.second = fmt::format("'{}' {}", line_text(place), each.substr(each.find('(')));
     }
   });
   if (unlike == 0) return {};
   std::vector<std::string> texts;
-  for (const auto& [name, counted] : reasons) texts.push_back(fmt::format("{} of {}, such as {}", name, counted.first, counted.second));
+  for (const auto& [name, counted] : reasons)
+    texts.push_back(fmt::format("{} of {}, such as {}", name, counted.first, counted.second));
   return fmt::format(
       "{} of {} images{} are unlike those that the weights were trained on ({} were looked at): {}. What is predicted of such "
       "images may mean nothing",

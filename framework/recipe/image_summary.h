@@ -33,8 +33,8 @@ struct ImageSummary {
   };
 
   std::uint64_t looked_at = 0;
-  Extent height, width, aspect, mean, deviation;
-  std::set<int> channels, bits;
+  Extent height = {}, width = {}, aspect = {}, mean = {}, deviation = {};
+  std::set<int> channels = {}, bits = {};
 
   void add(const ImageFacts& facts);
   void add(const ImageSummary& other);
@@ -51,8 +51,9 @@ std::optional<ImageSummary> image_summary_from(const std::map<std::string, std::
 // The stage that decodes the files of a graph; null: none does.
 const KnowsImageFacts* file_decoder(const GraphBuild& build);
 
-// Looks at `most` files of what the graph reads, evenly spread over its listing, on some threads; `take` is called in the order of
-// the listing. Files that cannot be read are left out. Returns how many samples there are; 0: no stage of the graph decodes files.
+// Looks at `most` files of what the graph reads, evenly spread over its listing, on some threads; `take` is called in the order
+// of the listing. Files that cannot be read are left out. Returns how many samples there are; 0: no stage of the graph decodes
+// files.
 std::uint64_t look_at_files(const GraphBuild& build, std::uint64_t most, unsigned threads,
                             const std::function<void(const std::string& place, const ImageFacts& facts)>& take);
 

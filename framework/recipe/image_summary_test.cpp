@@ -43,8 +43,9 @@ TEST(ImageSummary, IsReadAsItWasWritten) {
   ASSERT_TRUE(read);
   EXPECT_EQ(metadata_of(*read), metadata_of(first));
   EXPECT_EQ(read->looked_at, 2U);
-  EXPECT_EQ(read->text(),
-            "height 30 to 50, width 40 to 45, aspect 0.9 to 1.333, mean 0.5 to 0.75, deviation 0.2, channels 1 and 3, bits 8 and 16");
+  EXPECT_EQ(
+      read->text(),
+      "height 30 to 50, width 40 to 45, aspect 0.9 to 1.333, mean 0.5 to 0.75, deviation 0.2, channels 1 and 3, bits 8 and 16");
   EXPECT_EQ(read->height.least, 30);
   EXPECT_EQ(read->height.most, 50);
   EXPECT_EQ(read->channels, (std::set<int>{1, 3}));
@@ -58,7 +59,8 @@ TEST(ImageSummary, IsNothingWhereMetadataAreAnotherTools) {
   const auto read = [](std::string text) { return image_summary_from({{"images", std::move(text)}}); };
   EXPECT_TRUE(read(good));
   EXPECT_FALSE(image_summary_from({}));
-  for (const char* text : {"", "1000 photographs", "looked_at = 0", "looked_at = 5\nheight = 3"}) EXPECT_FALSE(read(text)) << text;
+  for (const char* text : {"", "1000 photographs", "looked_at = 0", "looked_at = 5\nheight = 3"})
+    EXPECT_FALSE(read(text)) << text;
   EXPECT_FALSE(read(good + std::string(5000, '\n')));
   std::string negative = good;
   negative.replace(negative.find("channels = [3]"), 14, "channels = [-3]");

@@ -51,9 +51,10 @@ std::string cut_text(const GraphBuild& build) {
     if (area == nullptr || area->kind() != Value::Kind::array || area->array().size() != 2) continue;
     const Value &least = area->array()[0], &most = area->array()[1];
     if (!least.is_number() || !most.is_number() || least.number() >= 1 || most.number() <= 0) continue;
-    text += fmt::format("  {} takes a random part of {:.3g} to {:.3g} % of each image's area: what lies outside is not seen, and the "
-                        "label stays\n",
-                        stage.name, 100 * least.number(), 100 * most.number());
+    text += fmt::format(
+        "  {} takes a random part of {:.3g} to {:.3g} % of each image's area: what lies outside is not seen, and the "
+        "label stays\n",
+        stage.name, 100 * least.number(), 100 * most.number());
   }
   return text;
 }
@@ -104,8 +105,9 @@ void gather_warnings(PreparedRun& run) {
 
 std::string check_report(const PreparedRun& run) {
   const std::set<std::string> warnings = run.audience.warnings();
-  std::string text = fmt::format("{}: no mistakes found{}\n", run.pipeline.title(),
-                                 warnings.empty() ? "" : fmt::format(", {} warning{}", warnings.size(), warnings.size() == 1 ? "" : "s"));
+  std::string text =
+      fmt::format("{}: no mistakes found{}\n", run.pipeline.title(),
+                  warnings.empty() ? "" : fmt::format(", {} warning{}", warnings.size(), warnings.size() == 1 ? "" : "s"));
   for (const auto& build : run.builds) {
     text += fmt::format("\n[{}]  {}\n", build->plan().name, describe_stages(*build));
     text += fmt::format("  {} samples of {}, batches of {}, {} step{} per epoch\n", build->data().samples_per_epoch,

@@ -82,7 +82,8 @@ TEST_F(Mistakes, TwoImagesOfOneNameAreFoundBeforeTheTraining) {
     std::filesystem::copy(std::filesystem::directory_iterator(entry.path())->path(), to / "0.jpg");
   }
   const std::string validate =
-      "[validate]\nevery = \"end\"\nflow = [\"read\", \"decode_image\", \"batch\", \"forward\", \"metrics\", \"write_grad_cam\"]\n"
+      "[validate]\nevery = \"end\"\nflow = [\"read\", \"decode_image\", \"batch\", \"forward\", \"metrics\", "
+      "\"write_grad_cam\"]\n"
       "[validate.read]\nstage = \"read_folder\"\npath = \"" +
       (folder_ / "test") + "\"\n[validate.decode_image]\nsize = [32, 32]\n[validate.batch]\nsize = 10\n[train.batch]\n";
   expect("[train.batch]\n", validate, 2,

@@ -144,9 +144,8 @@ TEST_F(PredictFolder, FilesFoldersListsAndPatternsArePredictedInTheOrderInWhichT
 
 TEST_F(PredictFolder, ShardsAndFoldersArePredictedTogether) {
   copy_photographs("photos", 3);
-  const Outcome packed =
-      run_command({tool("pipeline-data"), "pack", pipeline("quickstart.toml"), "--graph", "validate", "--set",
-                   "data.path=" + shapes(), "--set", "validate.read.limit=5", "--out", folder_ / "shards"});
+  const Outcome packed = run_command({tool("pipeline-data"), "pack", pipeline("quickstart.toml"), "--graph", "validate", "--set",
+                                      "data.path=" + shapes(), "--set", "validate.read.limit=5", "--out", folder_ / "shards"});
   ASSERT_EQ(packed.code, 0) << packed.err;
   const Outcome outcome = predict(folder_ / "photos", {folder_ / "shards"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
@@ -228,9 +227,9 @@ TEST_F(PredictFolder, ImagesUnlikeThoseOfTheTrainingAreCountedAndNamed) {
   const std::vector<std::string> exact = {"--set", "predict.decode_image.fit=exact"};
   const Outcome warned = predict(folder_ / "photos", exact);
   ASSERT_EQ(warned.code, 0) << warned.err;
-  for (const char* said : {"warning: 2 of 7 images are unlike those that the weights were trained on (256 were looked at): ",
-                           "channels of 1, such as '", "photos/grey.png' (1, in training 3)",
-                           "photos/large.png' (64, in training 32)"})
+  for (const char* said :
+       {"warning: 2 of 7 images are unlike those that the weights were trained on (256 were looked at): ",
+        "channels of 1, such as '", "photos/grey.png' (1, in training 3)", "photos/large.png' (64, in training 32)"})
     EXPECT_NE(warned.err.find(said), std::string::npos) << warned.err;
   fs::remove_all(folder_.path() / "out");
   const Outcome strict = predict(folder_ / "photos", {exact[0], exact[1], "--strict"});

@@ -510,7 +510,8 @@ TEST_F(ShortFiles, SayWhatIsDoubtfulOfTheirValidation) {
   EXPECT_NE(outcome.out.find(fmt::format(": no mistakes found, {} warning{}\n", warnings, warnings == 1 ? "" : "s")),
             std::string::npos)
       << outcome.out;
-  const std::size_t told = outcome.out.rfind(fmt::format("\n{} warning{}, as on standard error\n", warnings, warnings == 1 ? "" : "s"));
+  const std::size_t told =
+      outcome.out.rfind(fmt::format("\n{} warning{}, as on standard error\n", warnings, warnings == 1 ? "" : "s"));
   EXPECT_LT(outcome.out.find("  in all"), told) << "last, where they are seen: " << outcome.out;
   EXPECT_NE(outcome.out.find("are in [train] too", told), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("  decode_image takes a random part of 50 to 100 % of each image's area: "), std::string::npos)
@@ -717,7 +718,10 @@ TEST_F(ShortFiles, AreWrittenToGoOnFrom) {
   EXPECT_TRUE(fs::is_regular_file(folder_.path() / "millrace.schema.json"));
   const std::string text = read_file(file);
   EXPECT_EQ(text.find("#:schema millrace.schema.json\n"), 0U) << text;
-  EXPECT_NE(text.find("\n[image]\nside = 32\n# height = \"${image.side}\"\n# width = \"${image.side}\"\n# short = \"${image.height} * 8 // 7\"\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n[image]\nside = 32\n# height = \"${image.side}\"\n# width = \"${image.side}\"\n# short = "
+                      "\"${image.height} * 8 // 7\"\n"),
+            std::string::npos)
+      << text;
   const Outcome checked = run_command({tool("pipeline-run"), file, "--check", "--devices", "cpu"});
   EXPECT_EQ(checked.code, 0) << checked.err;
   EXPECT_NE(make({}).err.find("is there already"), std::string::npos);

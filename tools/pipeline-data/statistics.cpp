@@ -138,8 +138,9 @@ void print_files(const Files& files) {
              extents.height.most, extents.width.least, extents.width.most, extents.aspect.least, extents.aspect.most);
   fmt::print("channels   {}\nbits       {}\nturned     {}   # by EXIF orientation\n", counts_text(files.channels),
              counts_text(files.bits), counts_text(files.orientations));
-  fmt::print("mean       {:.3f} to {:.3f}\ndeviation  {:.3f} to {:.3f}\nvalues     {:.3f} to {:.3f}   # of small versions, 0 to 1\n\n",
-             extents.mean.least, extents.mean.most, extents.deviation.least, extents.deviation.most, files.least, files.most);
+  fmt::print(
+      "mean       {:.3f} to {:.3f}\ndeviation  {:.3f} to {:.3f}\nvalues     {:.3f} to {:.3f}   # of small versions, 0 to 1\n\n",
+      extents.mean.least, extents.mean.most, extents.deviation.least, extents.deviation.most, files.least, files.most);
 }
 
 void print_images(const Sums& sums) {

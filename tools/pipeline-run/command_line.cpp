@@ -52,7 +52,8 @@ Arguments& add_what_runs(Arguments& arguments, CommandLine& line, Words& words) 
               "images or of pictures to be made",
               line.labels)
       .flag("--strict",
-            "with --predict: nothing is predicted where an image is unlike those of the training, in size, channels, bits or levels; "
+            "with --predict: nothing is predicted where an image is unlike those of the training, in size, channels, bits or "
+            "levels; "
             "exit code 3",
             line.strict)
       .option("--from", "E[:S]",

@@ -499,7 +499,7 @@ void ReadTar::read(Sample& sample) {
     const std::string where = settings_.label.empty() ? ".cls" : "'" + settings_.label + "' of its .json";
     fail(ErrorKind::content, "the sample has no label: {}",
          index.label(within) == TarIndex::kUnreadable ? (settings_.label.empty() ? "its " : "") + where + " is none"
-                                                     : "no " + where);
+                                                      : "no " + where);
   }
   const TarIndex::Member target = index.target(within);
   if (!settings_.target.empty() && target.bytes == 0) {

@@ -264,9 +264,7 @@ ImageShape PngDecoder::read_header(std::span<const std::uint8_t> bytes, int chan
   return shape_;
 }
 
-int PngDecoder::stored_channels() const {
-  return colour_ == kGrey ? 1 : colour_ == kGreyAlpha ? 2 : colour_ == kRgba ? 4 : 3;
-}
+int PngDecoder::stored_channels() const { return colour_ == kGrey ? 1 : colour_ == kGreyAlpha ? 2 : colour_ == kRgba ? 4 : 3; }
 
 ImageShape PngDecoder::read_label_header(std::span<const std::uint8_t> bytes, const DecodeLimits& limits,
                                          const LabelColours* colours) {

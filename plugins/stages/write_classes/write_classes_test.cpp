@@ -106,8 +106,9 @@ TEST_F(WriteClassesTest, WritesARowForEachImageInOrderOfTheSource) {
     feed(*harness, one);
   }
   harness->output().wait_until_free();
-  EXPECT_EQ(written(), in_full("path,label,class_1,score_1,error\r\n0-0-0.jpg,dog,owl,0.843795,\r\n0-1-0.jpg,dog,owl,0.843795,\r\n"
-                               "0-1-1.jpg,dog,owl,0.843795,\r\n1-1-0.jpg,dog,owl,0.843795,\r\n"));
+  EXPECT_EQ(written(),
+            in_full("path,label,class_1,score_1,error\r\n0-0-0.jpg,dog,owl,0.843795,\r\n0-1-0.jpg,dog,owl,0.843795,\r\n"
+                    "0-1-1.jpg,dog,owl,0.843795,\r\n1-1-0.jpg,dog,owl,0.843795,\r\n"));
 }
 
 TEST_F(WriteClassesTest, ScoresAreTheSoftmaxAndClassesSortedByThem) {
@@ -139,7 +140,8 @@ TEST_F(WriteClassesTest, NoClassHasTheNameOfAnotherColumn) {
   one->last = true;
   feed(*harness, one);
   harness->output().wait_until_free();
-  EXPECT_TRUE(written().starts_with("path,label,predicted,label_2,path_2,predicted_2,error\r\n0-0-0.jpg,path,predicted,")) << written();
+  EXPECT_TRUE(written().starts_with("path,label,predicted,label_2,path_2,predicted_2,error\r\n0-0-0.jpg,path,predicted,"))
+      << written();
 }
 
 TEST_F(WriteClassesTest, ScoresAreReadAsTheSameNumbers) {
@@ -178,8 +180,9 @@ TEST_F(WriteClassesTest, QuotesWhatCommasAndQuotesWouldBreak) {
   one->last = true;
   feed(*harness, one);
   harness->output().wait_until_free();
-  EXPECT_EQ(written(),
-            in_full("path,label,class_1,score_1,error\r\n\"a,b\\x0ac.tar: 1.jpg\",\"dog, hot\",\"the \"\"owl\"\"\",0.843795,\r\n"));
+  EXPECT_EQ(
+      written(),
+      in_full("path,label,class_1,score_1,error\r\n\"a,b\\x0ac.tar: 1.jpg\",\"dog, hot\",\"the \"\"owl\"\"\",0.843795,\r\n"));
 }
 
 // Tables are passed on.
@@ -308,7 +311,8 @@ TEST_F(WriteClassesTest, EachPassReplacesTheFileWhenItIsWhole) {
     EXPECT_EQ(fs::exists(folder_.path() / "predictions.csv"), turn > 0);
     EXPECT_EQ(turn == 1 || turn == 2, written().find("0-0-0.jpg") != std::string::npos) << "of the pass that is whole";
   }
-  EXPECT_EQ(written(), in_full("path,label,class_1,score_1,error\r\n2-0-0.jpg,dog,owl,0.843795,\r\n3-0-0.jpg,dog,owl,0.843795,\r\n"));
+  EXPECT_EQ(written(),
+            in_full("path,label,class_1,score_1,error\r\n2-0-0.jpg,dog,owl,0.843795,\r\n3-0-0.jpg,dog,owl,0.843795,\r\n"));
 }
 
 TEST_F(WriteClassesTest, AStoppedRunKeepsWhatThereIsAndSaysWhere) {

@@ -45,8 +45,9 @@ void PictureFolder::check_names(const NamesFilesAfterSamples::NextSample& next) 
     if (bytes <= kLongestName) continue;
     std::string place;
     sample.append_place(place);
-    fail(ErrorKind::usage, "the picture of '{}' would have a name of {} bytes, and files may have {}: give the image a shorter one",
-         place, bytes, kLongestName);
+    fail(ErrorKind::usage,
+         "the picture of '{}' would have a name of {} bytes, and files may have {}: give the image a shorter one", place, bytes,
+         kLongestName);
   }
 }
 

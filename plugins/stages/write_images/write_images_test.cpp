@@ -92,7 +92,8 @@ TEST_F(WriteImagesTest, TwoSamplesOfOneNameAreFoundBeforeTheRun) {
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_NE(error.message().find("'b/0.jpg' and a sample before it would both be written as"), std::string::npos) << error.what();
+    EXPECT_NE(error.message().find("'b/0.jpg' and a sample before it would both be written as"), std::string::npos)
+        << error.what();
   }
 }
 
