@@ -121,10 +121,12 @@ TEST(Latest, LeadsToTheNewestRunThatTrains) {
   const fs::path runs = folder / "runs";
   ASSERT_EQ(run_command(quick(runs, {"--epochs", "0.25"})).code, 0);
   const fs::path first = fs::canonical(runs / "quickstart/latest");
-  fs::create_directories(folder / "broken/ring");
-  std::ofstream(folder / "broken/ring/1.jpg") << "no image";
+  fs::copy(fs::path(shapes()) / "test", folder / "broken", fs::copy_options::recursive);
+  for (const auto& entry : fs::recursive_directory_iterator(folder / "broken")) {
+    if (entry.is_regular_file()) std::ofstream(entry.path()) << "no image";
+  }
   const Outcome refused = run_command(quick(runs, {"--epochs", "0.25", "--set", "validate.read.path=" + (folder / "broken")}));
-  EXPECT_EQ(refused.code, 3);
+  EXPECT_EQ(refused.code, 3) << refused.err;
   EXPECT_NE(refused.err.find("before the first step, [validate] was tried: "), std::string::npos) << refused.err;
   EXPECT_EQ(fs::canonical(runs / "quickstart/latest"), first);
 }

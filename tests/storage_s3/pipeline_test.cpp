@@ -21,7 +21,7 @@ TEST(S3Pipeline, EndsWithTheCodeOfAnotherTryWhenThereIsNoServer) {
       tool("pipeline-run"), millrace::test::pipeline("quickstart.toml"), "--set", "data.path=s3://photos", "--set",
       "run.folder="};
   const auto outcome = millrace::test::run_command(words);
-  words.insert(words.end(), {"--processes", "2"});
+  words.insert(words.end(), {"--processes", "2", "--devices", "cpu*2"});
   const auto of_two = millrace::test::run_command(words);
   for (const auto& [name, value] : settings) unsetenv(name.c_str());  // NOLINT(concurrency-mt-unsafe)
   EXPECT_EQ(outcome.code, 75) << outcome.err;
