@@ -24,16 +24,16 @@ std::string written(const Value* value) {
   return fmt::format("{{{}}}", text);
 }
 
-struct Pair {
+struct MemberPair {
   std::string key;
   const Value *then = nullptr, *now = nullptr;
 };
 
 // The members of both tables, which may be null, by key; in the order of the first and then of the second one.
-std::vector<Pair> pairs_of(const Value* then, const Value* now) {
-  std::vector<Pair> pairs;
+std::vector<MemberPair> pairs_of(const Value* then, const Value* now) {
+  std::vector<MemberPair> pairs;
   std::map<std::string_view, std::size_t> places;  // a table may have very many keys
-  const auto add = [&](const Value* table, const Value* Pair::*side) {
+  const auto add = [&](const Value* table, const Value* MemberPair::*side) {
     if (!table) return;
     for (const Member& member : table->table()) {
       const auto [place, is_new] = places.emplace(member.key, pairs.size());
@@ -41,8 +41,8 @@ std::vector<Pair> pairs_of(const Value* then, const Value* now) {
       pairs[place->second].*side = &member.value;
     }
   };
-  add(then, &Pair::then);
-  add(now, &Pair::now);
+  add(then, &MemberPair::then);
+  add(now, &MemberPair::now);
   return pairs;
 }
 
@@ -51,7 +51,7 @@ void compare(const std::string& key, const Value* then, const Value* now, const 
   if (left_out.contains(key)) return;
   const auto is_table = [](const Value* value) { return !value || value->kind() == Value::Kind::table; };
   if (is_table(then) && is_table(now)) {
-    for (const Pair& inner : pairs_of(then, now)) {
+    for (const MemberPair& inner : pairs_of(then, now)) {
       compare(fmt::format("{}.{}", key, inner.key), inner.then, inner.now, left_out, found);
     }
   } else if (written(then) != written(now)) {
@@ -67,7 +67,7 @@ bool is_list_of_tables(const Value* value) {
 void compare_document(const std::string& key, const Value* then, const Value* now, std::vector<Difference>& found) {
   const auto is_table = [](const Value* value) { return value != nullptr && value->kind() == Value::Kind::table; };
   if (is_table(then) && is_table(now)) {
-    for (const Pair& inner : pairs_of(then, now))
+    for (const MemberPair& inner : pairs_of(then, now))
       compare_document(fmt::format("{}.{}", key, inner.key), inner.then, inner.now, found);
   } else if (is_list_of_tables(then) && is_list_of_tables(now)) {
     const Array &before = then->array(), &after = now->array();
@@ -110,7 +110,7 @@ std::set<std::string> keys_that_may_change(const Pipeline& pipeline) {
 
 std::vector<Difference> differences(const Value& then, const Value& now, const std::set<std::string>& left_out) {
   std::vector<Difference> found;
-  for (const Pair& table : pairs_of(&then, &now)) {
+  for (const MemberPair& table : pairs_of(&then, &now)) {
     if (counts(table.key, table.then, table.now)) compare(table.key, table.then, table.now, left_out, found);
   }
   return found;

@@ -14,10 +14,10 @@ namespace {
 constexpr std::array kFaults = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 
 thread_local sigjmp_buf* way_back = nullptr;  // of the thread that calls a library
-std::array<struct sigaction, kFaults.size()> before;
+std::array<struct sigaction, kFaults.size()> earlier_actions;
 
 void restore() {
-  for (std::size_t i = 0; i < kFaults.size(); ++i) ::sigaction(kFaults[i], &before[i], nullptr);
+  for (std::size_t i = 0; i < kFaults.size(); ++i) ::sigaction(kFaults[i], &earlier_actions[i], nullptr);
 }
 
 // Another thread's fault comes again, to who handled it before.
@@ -32,7 +32,7 @@ class Handlers {
     struct sigaction ours {};
     ours.sa_handler = on_fault;
     ours.sa_flags = SA_ONSTACK;
-    for (std::size_t i = 0; i < kFaults.size(); ++i) ::sigaction(kFaults[i], &ours, &before[i]);
+    for (std::size_t i = 0; i < kFaults.size(); ++i) ::sigaction(kFaults[i], &ours, &earlier_actions[i]);
   }
   Handlers(const Handlers&) = delete;
   Handlers& operator=(const Handlers&) = delete;
