@@ -51,6 +51,7 @@ TEST(Error, KindsDecideTheExitCode) {
   EXPECT_EQ(exit_code(ErrorKind::device), 4);
   EXPECT_EQ(exit_code(ErrorKind::peer), 138);
   EXPECT_EQ(exit_code(ErrorKind::interrupted), 130);
+  EXPECT_EQ(exit_code(ErrorKind::unreachable), 75) << "another try may succeed";
 }
 
 }  // namespace

@@ -113,10 +113,12 @@ LayerPort find_output(const StageSite& site, std::string_view key, std::string_v
 
 namespace {
 
-// Nothing is handed over of a share without samples that count, as all are while a graph is tried, unless it ends the pass.
+// Nothing is handed over of a share whose samples neither count nor are bad, as all are while a graph is tried, unless it ends
+// the pass.
 bool is_to_be_written(const Predictions& share) {
   const auto end = share.samples.begin() + share.count;
-  return share.last || std::any_of(share.samples.begin(), end, [](const Predictions::Sample& sample) { return sample.counts; });
+  const auto is_known = [](const Predictions::Sample& sample) { return sample.counts || !sample.fault.empty(); };
+  return share.last || std::any_of(share.samples.begin(), end, is_known);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "config/document.h"
+#include "config/kept_run.h"
 #include "config/stop_plan.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
@@ -82,6 +83,14 @@ RunComparison compare_with_checkpoint(const FoundCheckpoint& from, const RunReco
     std::ranges::move(document_differences("network.use", *network_then, *network_now), std::back_inserter(found));
     for (const Value* document : {&*network_then, &*network_now}) add_keys("network.use", *document, comparison.keys);
   }
+  std::erase_if(found, [&](const Difference& each) {
+    return std::ranges::any_of(now.data, [&](const auto& source) {
+      const auto then = state.data.find(source.first);
+      const bool is_same =
+          then != state.data.end() && then->second.listing_hash && then->second.listing_hash == source.second.listing_hash;
+      return is_same && is_path_of(source.first, each.key);
+    });
+  });
   std::ranges::move(data_differences(state.data, now.data, places_of_sources(plan)), std::back_inserter(found));
   const auto compare = [&](const char* key, const std::string& before, const std::string& after) {
     if (before != after) found.push_back({key, before, after});
@@ -126,6 +135,10 @@ std::vector<Difference> data_differences(const std::map<std::string, RunState::D
     compare_listings(source + ".listing", place == places.end() ? "" : place->second, was, is->second, found);
   }
   return found;
+}
+
+bool is_path_of(const std::string& source, const std::string& key) {
+  return key.starts_with(source + '.') && is_data_path(key.substr(source.size() + 1));
 }
 
 std::map<std::string, std::string> places_of_sources(const Pipeline& pipeline) {

@@ -7,6 +7,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/run_state.h"
+#include "checkpoint/versions.h"
 #include "config/difference.h"
 #include "config/plan.h"
 
@@ -18,15 +19,16 @@ struct RunRecord {
   std::map<std::string, RunState::Data> data;  // by source
   std::string backend, precision;
   std::uint64_t replicas = 0;  // of all processes
+  Versions versions = {};      // of the code and of the devices
 };
 
 struct RunComparison {
   std::vector<Difference> differences;
   std::vector<std::string> keys;  // all that either side has, or may have: what --allow-change can name
 };
-// What differs is in the file, without the keys that cannot change results; in the network's file, wherever it lies; in the data;
-// in the precision and the devices as they were chosen. `plan`: of the file that is run. Throws Error(usage) for TOML that is
-// none.
+// What differs is in the file, without the keys that cannot change results, and without paths of data that list the same; in the
+// network's file, wherever it lies; in the data; in the precision and the devices as they were chosen. `plan`: of the file that
+// is run. Throws Error(usage) for TOML that is none.
 RunComparison compare_with_checkpoint(const FoundCheckpoint& from, const RunRecord& now, const Pipeline& plan);
 
 // Throws Error(usage) that lists the differences which are not `allowed`, and for a key to allow that is not there.
@@ -40,6 +42,9 @@ void require_allowed(const RunComparison& comparison, const std::vector<std::str
 std::vector<Difference> data_differences(const std::map<std::string, RunState::Data>& then,
                                          const std::map<std::string, RunState::Data>& now,
                                          const std::map<std::string, std::string>& places);
+
+// Whether a key says where the data of `source`, "train.read", lie: what lies there is compared, and not its place.
+bool is_path_of(const std::string& source, const std::string& key);
 
 // By source, "train.read": where its table stands, "mine.toml:14:1".
 std::map<std::string, std::string> places_of_sources(const Pipeline& pipeline);

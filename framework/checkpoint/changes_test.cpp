@@ -45,6 +45,23 @@ TEST(Changes, OfTheDataAreAnotherListingOfAsManySamples) {
       "changed)\n");
 }
 
+TEST(Changes, OfWhereDataLieCountNotWhereTheyListTheSame) {
+  FoundCheckpoint from{"runs/x/checkpoints/step-000000004", {}};
+  from.checkpoint.pipeline = "[train]\nflow = [\"read\"]\n[train.read]\npath = \"photos\"\nfile = \"a\"\n";
+  from.checkpoint.state.data = {{"train.read", {240, {}, {}, 7}}};
+  RunRecord now;
+  now.pipeline = "[train]\nflow = [\"read\"]\n[train.read]\npath = \"/moved/list.csv\"\nroot = \"/photos\"\nfile = \"b\"\n";
+  now.data = from.checkpoint.state.data;
+  const auto keys = [&] {
+    std::string text;
+    for (const Difference& each : compare_with_checkpoint(from, now, Pipeline()).differences) text += each.key + " ";
+    return text;
+  };
+  EXPECT_EQ(keys(), "train.read.file ");
+  now.data["train.read"].listing_hash = 8;
+  EXPECT_EQ(keys(), "train.read.path train.read.root train.read.file train.read.listing ");
+}
+
 TEST(Changes, AreThoseOfFileNetworkDataAndDevices) {
   FoundCheckpoint from{"runs/x/checkpoints/step-000000004", {}};
   from.checkpoint.pipeline = "[run]\nepochs = 3\nthreads = 1\nseed = 1\ndevices = \"cpu\"\n[network]\nuse = \"a.toml\"\n";

@@ -6,9 +6,9 @@
 //   pipeline.toml      the resolved file
 //   manifest.json      size and CRC-64/XZ of each of these
 //
-// Beside these folders lie the files `latest` and `best`, which hold the name of one of them. A folder is written under a name
-// that begins with a dot. It gets its own name when all of it is on the disk and was read back, and `latest` moves after that.
-// So a reader of `latest` finds a whole checkpoint, wherever the writer was killed.
+// Beside these folders lie the files `latest` and `best`, which hold the name of one of them, and `number` (RunPlaces). A folder
+// is written under a name that begins with a dot. It gets its own name when all of it is on the disk and was read back, and
+// `latest` moves after that. So a reader of `latest` finds a whole checkpoint, wherever the writer was killed.
 #pragma once
 
 #include <cstdint>

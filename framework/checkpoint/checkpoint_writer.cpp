@@ -113,19 +113,21 @@ void CheckpointWriter::finish() {
   if (is_last_one_best) try_best_again();
   std::string text;
   if (lost_) {
-    text = fmt::format("the last checkpoint is not written: {}", failure_);
+    text = fmt::format("the last checkpoint is not written: {}", failure_.what());
     if (refused_) text += rescue("latest", refused_->checkpoint);
   }
   if (is_last_one_best) best_left_ = nullptr;
   if (const std::string best = finish_best(); !best.empty()) text += (text.empty() ? "" : "; ") + best;
-  if (!text.empty()) fail(ErrorKind::run, "{}", text);
+  if (text.empty()) return;
+  fail(failure_.kind() == ErrorKind::unreachable ? ErrorKind::unreachable : ErrorKind::run, "{}", text);
 }
 
 std::string CheckpointWriter::finish_best() {
   wait_until_written();
   if (!best_left_ || try_best_again()) return {};
   const SharedJob best = std::exchange(best_left_, nullptr);
-  std::string text = fmt::format("the best checkpoint, after step {}, is not written: {}", best->checkpoint.state.step, failure_);
+  std::string text =
+      fmt::format("the best checkpoint, after step {}, is not written: {}", best->checkpoint.state.step, failure_.what());
   if (!setting_.rescue.empty()) text += rescue("best", best->checkpoint);
   return text;
 }
@@ -171,8 +173,8 @@ bool CheckpointWriter::fetch(Job& job) {
   } catch (...) {
     lost_ = job.checkpoint.state.step;
     refused_ = nullptr;
-    failure_ = current_error().what();
-    setting_.warn(fmt::format("no checkpoint after step {}: {}", *lost_, failure_));
+    failure_ = current_error();
+    setting_.warn(fmt::format("no checkpoint after step {}: {}", *lost_, failure_.what()));
     return false;
   }
 }
@@ -182,8 +184,8 @@ void CheckpointWriter::attempt(const SharedJob& job) {
   lost_ = step;
   refused_ = nullptr;
   if (const std::string name = not_finite(job->checkpoint.tensors); !name.empty()) {  // which says nothing about the disk
-    failure_ = fmt::format("'{}' has values that are not finite", name);
-    return setting_.warn(fmt::format("no checkpoint after step {}: {}", step, failure_));
+    failure_ = Error(ErrorKind::run, fmt::format("'{}' has values that are not finite", name));
+    return setting_.warn(fmt::format("no checkpoint after step {}: {}", step, failure_.what()));
   }
   try {
     write(*job);
@@ -208,7 +210,7 @@ bool CheckpointWriter::try_best_again() {
   try {
     write(*best_left_);
   } catch (...) {
-    failure_ = current_error().what();
+    failure_ = current_error();
     return false;
   }
   if (lost_ == best_left_->checkpoint.state.step) lost_.reset();
@@ -253,7 +255,7 @@ void CheckpointWriter::tidy(const std::string& name) {
 // Said once, however often it fails.
 void CheckpointWriter::fail_by(const Error& error, const SharedJob& job) {
   const std::uint64_t step = job->checkpoint.state.step;
-  failure_ = error.what();
+  failure_ = error;
   if (!setting_.rescue.empty()) refused_ = job;
   int failures = 0;
   {
@@ -263,7 +265,7 @@ void CheckpointWriter::fail_by(const Error& error, const SharedJob& job) {
   if (job->best) best_left_ = job;
   if (failures > 1) return;
   const bool has_one = setting_.resumes || newest_ > 0;
-  setting_.warn(fmt::format("no checkpoint after step {}: {}; {}; training continues{}", step, failure_,
+  setting_.warn(fmt::format("no checkpoint after step {}: {}; {}; training continues{}", step, failure_.what(),
                             has_one ? "the previous checkpoint is kept" : "the run has none yet",
                             job->best ? "; it is the best one, and waits in memory to be tried again" : ""));
 }

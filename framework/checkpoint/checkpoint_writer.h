@@ -14,6 +14,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/checkpoint_place.h"
+#include "millrace/error.h"
 #include "millrace/observer.h"
 
 namespace millrace {
@@ -58,8 +59,8 @@ class CheckpointWriter {
   // A best one that the disk did not take waits until the next one is written, and is tried again before that. A later best one
   // takes its place.
 
-  // Waits, tries once more what waits, and throws Error(run) when the last one or the best one is not written. What the disk or
-  // the storage did not take is then written for its rescue.
+  // Waits, tries once more what waits, and throws Error(run), or Error(unreachable) where a server did not answer, when the last
+  // one or the best one is not written. What the disk or the storage did not take is then written for its rescue.
   void finish();
   // The same for the best one alone, of a run that fails. Returns why it is not written, and where it is instead; "": none waits.
   std::string finish_best();
@@ -98,8 +99,8 @@ class CheckpointWriter {
   std::condition_variable changed_;
   std::shared_ptr<Job> job_;  // until it is written
   bool closing_ = false;
-  int failures_ = 0;  // of the disk or the storage, since the last success
-  std::string failure_;
+  int failures_ = 0;                   // of the disk or the storage, since the last success
+  Error failure_{ErrorKind::run, {}};  // of the last attempt that failed
   // The thread's while there is a job, else the caller's.
   bool told_of_old_ones_ = false;      // that they stay
   std::uint64_t newest_ = 0;           // steps done in the newest one that this has written

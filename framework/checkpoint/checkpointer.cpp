@@ -9,7 +9,6 @@
 #include "checkpoint/checkpoint_format.h"
 #include "checkpoint/replica_values.h"
 #include "checkpoint/verify.h"
-#include "checkpoint/versions.h"
 #include "millrace/error.h"
 #include "weight_files/weights.h"
 
@@ -21,9 +20,10 @@ namespace {
 
 bool is_first(const ReplicaView& view) { return view.group == nullptr || view.group->rank() == 0; }
 
-void warn_of_changes(const FoundCheckpoint& from, const ReplicaView& view, const std::function<void(std::string text)>& warn) {
+void warn_of_changes(const FoundCheckpoint& from, const ReplicaView& view, const Versions& versions,
+                     const std::function<void(std::string text)>& warn) {
   const RunState& state = from.checkpoint.state;
-  if (const std::string changes = version_changes(state.versions, versions_of(view.devices)); !changes.empty()) {
+  if (const std::string changes = version_changes(state.versions, versions); !changes.empty()) {
     warn(fmt::format("the checkpoint '{}' was written by other versions, so bits may differ from here on: {}", from.path.string(),
                      changes));
   }
@@ -36,10 +36,10 @@ void warn_of_changes(const FoundCheckpoint& from, const ReplicaView& view, const
 
 }  // namespace
 
-void restore_run(FoundCheckpoint& from, const ReplicaView& view, const SavedStages& stages, const std::string& pipeline,
+void restore_run(FoundCheckpoint& from, const ReplicaView& view, const SavedStages& stages, const RestoredInto& into,
                  const std::function<void(std::string text)>& warn) {
-  if (is_first(view)) warn_of_changes(from, view, warn);
-  restore_values(view, from, pipeline);
+  if (is_first(view)) warn_of_changes(from, view, into.versions, warn);
+  restore_values(view, from, into.pipeline);
   from.checkpoint.tensors = {};
   const std::map<std::string, std::string>& saved = from.checkpoint.state.stages;
   for (const SavedStage& stage : stages) {
@@ -86,7 +86,15 @@ void Checkpointer::open(const fs::path& run, ResumePoint* from, const fs::path& 
                                                                                listener_.tell(std::move(event));
                                                                              },
                                                                          .warn = listener_.warn});
-  if (from != nullptr) take_over(*from);
+  if (from != nullptr) return take_over(*from);
+  try {
+    run_.places.checkpoints(run)->point_to(RunPlaces::kNumber, std::to_string(run_.places.next_number()));
+  } catch (const Error& error) {
+    listener_.warn(
+        fmt::format("it is not written down that this run is newer than others of its name, so --resume may take one of "
+                    "those: {}",
+                    error.what()));
+  }
 }
 
 // Between the choice of the checkpoint and the lock another process may have resumed the run, and where there are no locks it
@@ -120,7 +128,7 @@ void Checkpointer::export_best(const Checkpoint* best) {
 }
 
 void Checkpointer::restore(FoundCheckpoint& from, std::uint64_t first_step) {
-  restore_run(from, replicas_, run_.stages, run_.pipeline.title(), listener_.warn);
+  restore_run(from, replicas_, run_.stages, {run_.pipeline.title(), run_.record.versions}, listener_.warn);
   const RunState& state = from.checkpoint.state;
   if (state.step != first_step) return;       // epochs have another length
   const bool has_sums = is_first(replicas_);  // the others add to them
@@ -148,7 +156,7 @@ void Checkpointer::save(RunState state, bool is_best, Clock::time_point since) {
   state.metadata.insert(run_.metadata.begin(), run_.metadata.end());
   state.backend = run_.record.backend;
   state.precision = run_.record.precision;
-  state.versions = versions_of(replicas_.devices);
+  state.versions = run_.record.versions;
   state.network = run_.record.network;
   state.data = run_.record.data;
   state.replicas = run_.record.replicas;

@@ -30,9 +30,15 @@ struct SavedStage {
 };
 using SavedStages = std::vector<SavedStage>;
 
+// The run that a checkpoint is restored into: its title, for messages, and RunRecord::versions.
+struct RestoredInto {
+  std::string pipeline;
+  Versions versions;
+};
+
 // Writes the values of a checkpoint into replicas that have started, and what stages have saved into these. Warns of versions
-// and replicas that are others now. The tensors are moved away. `pipeline`: for messages.
-void restore_run(FoundCheckpoint& from, const ReplicaView& view, const SavedStages& stages, const std::string& pipeline,
+// and replicas that are others now. The tensors are moved away.
+void restore_run(FoundCheckpoint& from, const ReplicaView& view, const SavedStages& stages, const RestoredInto& into,
                  const std::function<void(std::string text)>& warn);
 
 // Every process of a run has one, since all capture together; that of rank 0 writes. One thread uses it, but for newest(), which
@@ -75,7 +81,7 @@ class Checkpointer {
   void wait() {
     if (writer_) writer_->wait();
   }
-  // As wait(), at the end of the run. Throws Error(run) when the last one or the best one is not, and says where it is instead.
+  // As wait(), at the end of the run. Throws as CheckpointWriter::finish() when the last one or the best one is not written.
   void finish();
   // What is being written is told before this returns, and a best one that waits is tried once more. Returns why that is not
   // written, and where it is instead; "": it is, or none waits.

@@ -122,7 +122,8 @@ std::optional<ResumePoint> find_resume_point(const ResumeRequest& request, const
   if (!request.run.empty()) require_run_folder(request.asked_by, request.run, may_be_gone);
   ResumePlaces found{places.runs(), places.folder(), !names_in(places.runs()).empty(), {}};
   std::optional<ResumePoint> point;
-  for (const fs::path& run : request.run.empty() ? places.runs_with_checkpoints() : std::vector{request.run}) {
+  const std::vector<fs::path> runs = request.run.empty() ? places.runs_with_checkpoints() : std::vector{request.run};
+  for (const fs::path& run : runs) {
     RunCandidate& candidate = found.candidates.emplace_back(run);
     const auto pass_over = [&](std::string text) { candidate.unusable.push_back(std::move(text)); };
     const auto place = places.checkpoints(run);
@@ -140,6 +141,12 @@ std::optional<ResumePoint> find_resume_point(const ResumeRequest& request, const
   }
   const ResumeChoice choice = choose_resume(request, found);
   for (const std::string& text : choice.warnings) warn(text);
+  const std::string latest = latest_run(places.runs());
+  for (std::size_t i = found.candidates.size(); point && i < runs.size(); ++i) {
+    if (runs[i].filename() != latest) continue;
+    warn(fmt::format("the newest run is resumed, '{}', and '{}' leads to an older one, '{}'", point->run.string(),
+                     (places.runs() / "latest").string(), runs[i].string()));
+  }
   return point;
 }
 
@@ -151,8 +158,8 @@ void share_resume_point(std::optional<ResumePoint>& point, bool failed, const Ru
   if (bytes.empty()) return;
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text[0] != '+') {
-    if (group.rank() == 0) return;
-    fail(ErrorKind::usage, "rank 0 has no checkpoint to resume from");
+    if (group.rank() != 0) group.receive(0, Group::kRun, bytes);  // throws what rank 0 says when it leaves
+    return;
   }
   const fs::path path = text.substr(1);
   if (group.rank() != 0) {

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/run_folder.h"
 #include "millrace/error.h"
+#include "millrace/plugin.h"
 #include "testkit/files.h"
 
 namespace millrace::resume_test {
@@ -36,6 +39,52 @@ ResumePlaces places_with(std::vector<RunCandidate> candidates, const std::string
 
 std::string refusal(const ResumeRequest& request, const ResumePlaces& places) {
   return testkit::error_of([&] { choose_resume(request, places); }).message();
+}
+
+// Runs of one name in a folder, each with a place for checkpoints.
+class RunOrder : public testing::Test {
+ protected:
+  RunOrder() { pipeline_.run.folder = folder_.path().string(); }
+  void add(const std::string& run, const std::string& number = {}) const {
+    const std::filesystem::path checkpoints = folder_.path() / "x" / run / "checkpoints";
+    std::filesystem::create_directories(checkpoints);
+    if (!number.empty()) point_to(checkpoints, RunPlaces::kNumber, number);
+  }
+  Texts newest_first() const {
+    Texts names;
+    for (const auto& run : RunPlaces(pipeline_, registry_).runs_with_checkpoints()) names.push_back(run.filename());
+    return names;
+  }
+  std::uint64_t next_number() const { return RunPlaces(pipeline_, registry_).next_number(); }
+
+  const testkit::TestFolder folder_;
+  Pipeline pipeline_ = pipeline_with();
+  const Registry registry_;
+};
+
+TEST_F(RunOrder, IsWrittenDownAndNotReadFromClocks) {
+  EXPECT_EQ(next_number(), 1U);
+  add("2028-01-01T00-00-00", "1");  // a clock that was ahead
+  add("2026-01-01T00-00-00", "2");
+  add("1970-01-01T00-00-07", "10");  // a board without a battery
+  add("2026-01-02T00-00-00", "9");
+  EXPECT_EQ(newest_first(), (Texts{"1970-01-01T00-00-07", "2026-01-02T00-00-00", "2026-01-01T00-00-00", "2028-01-01T00-00-00"}));
+  EXPECT_EQ(next_number(), 11U);
+}
+
+TEST_F(RunOrder, HasRunsOfEarlierVersionsFirstAndAmongEqualOnesFollowsLatest) {
+  add("2028-01-01T00-00-00");
+  add("2026-01-01T00-00-00");
+  add("2026-01-02T00-00-00");
+  EXPECT_EQ(newest_first(), (Texts{"2028-01-01T00-00-00", "2026-01-02T00-00-00", "2026-01-01T00-00-00"}));
+  EXPECT_EQ(point_latest_to(folder_ / "x/2026-01-02T00-00-00"), "");
+  EXPECT_EQ(newest_first(), (Texts{"2026-01-02T00-00-00", "2028-01-01T00-00-00", "2026-01-01T00-00-00"}));
+  EXPECT_EQ(next_number(), 1U);
+  add("1970-01-01T00-00-00", "1");
+  add("1970-01-01T00-00-01", "1");  // two that began at once
+  add("1970-01-01T00-00-02_backup", "7");
+  EXPECT_EQ(newest_first(), (Texts{"1970-01-01T00-00-01", "1970-01-01T00-00-00", "2026-01-02T00-00-00", "2028-01-01T00-00-00",
+                                   "2026-01-01T00-00-00"}));
 }
 
 TEST(ResumeRequest, NamesARunOrACheckpointInIt) {

@@ -67,16 +67,28 @@ std::filesystem::path make_run_folder(const std::filesystem::path& parent, const
        error.message());
 }
 
-void point_latest_to(const std::filesystem::path& folder) {
+std::string point_latest_to(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   const fs::path run = folder.filename(), latest = folder.parent_path() / kLatest;
   const fs::path made = folder.parent_path() / fmt::format(".latest-{}", run.string());
+  std::error_code error, ignored;
+  if (fs::read_symlink(latest, ignored) == run) return {};
+  const fs::file_status there = fs::symlink_status(latest, ignored);
+  const bool is_free = !fs::exists(there) || fs::is_symlink(there);
+  if (is_free) fs::create_directory_symlink(run, made, error);
+  if (is_free && !error) fs::rename(made, latest, error);
+  if (is_free && !error) return {};
+  const std::string cause = error ? error.message() : "something else than a link of a run is there";
+  const std::string leads = latest_run(folder.parent_path());
+  fs::remove(made, ignored);
+  return fmt::format("'{}' does not lead to this run, '{}': {}{}", latest.string(), folder.string(), cause,
+                     leads.empty() ? "" : fmt::format("; it leads to '{}' as before", leads));
+}
+
+std::string latest_run(const std::filesystem::path& runs) {
   std::error_code error;
-  const fs::file_type there = fs::symlink_status(latest, error).type();
-  if (there != fs::file_type::not_found && there != fs::file_type::symlink) return;
-  fs::create_directory_symlink(run, made, error);
-  if (!error) fs::rename(made, latest, error);
-  if (error) fs::remove(made, error);
+  const std::filesystem::path target = std::filesystem::read_symlink(runs / kLatest, error);
+  return error ? std::string() : target.filename().string();
 }
 
 std::filesystem::path without_link(std::filesystem::path folder) {

@@ -1,9 +1,13 @@
 #include "checkpoint/run_folder.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <vector>
+
+#include "testkit/files.h"
 
 namespace millrace::run_name_test {
 namespace {
@@ -42,6 +46,25 @@ TEST(RunName, ANewRunIsTheNewestThoughTheClockWasSetBack) {
   EXPECT_EQ(next({{"2023-11-14T22-13-20"}}), "2023-11-14T22-13-20-2");
   EXPECT_EQ(next({{"2023-11-14T23-13-20", 3}, {"2023-11-14T22-50-00"}}), "2023-11-14T23-13-20-4") << "local time of before";
   EXPECT_EQ(next({{"2038-01-01T00-00-00"}}), "2023-11-14T22-13-20") << "a clock that was wrong by years";
+}
+
+TEST(Latest, SaysWhyItDoesNotLeadToTheRun) {
+  namespace fs = std::filesystem;
+  const testkit::TestFolder folder;
+  const fs::path newer = folder / "2026-01-02T00-00-00", older = folder / "2026-01-01T00-00-00", latest = folder / "latest";
+  EXPECT_EQ(latest_run(folder.path()), "");
+  EXPECT_EQ(point_latest_to(older), "");
+  EXPECT_EQ(latest_run(folder.path()), "2026-01-01T00-00-00");
+  const fs::path in_the_way = folder / ".latest-2026-01-02T00-00-00";  // as where a file system has no links
+  fs::create_directories(in_the_way / "x");
+  const std::string said = fmt::format("'{}' does not lead to this run, '{}': ", latest.string(), newer.string());
+  EXPECT_EQ(point_latest_to(newer), said + "File exists; it leads to '2026-01-01T00-00-00' as before");
+  fs::remove_all(in_the_way);
+  EXPECT_EQ(point_latest_to(newer), "");
+  fs::remove(latest);
+  fs::create_directory(latest);
+  EXPECT_EQ(point_latest_to(newer), said + "something else than a link of a run is there");
+  EXPECT_TRUE(fs::is_directory(fs::symlink_status(latest)));
 }
 
 }  // namespace

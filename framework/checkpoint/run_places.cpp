@@ -1,12 +1,15 @@
 #include "checkpoint/run_places.h"
 
 #include <algorithm>
-#include <set>
+#include <charconv>
+#include <functional>
+#include <map>
+#include <string_view>
 #include <utility>
 
-#include "checkpoint/run_folder.h"
 #include "files/folder_names.h"
 #include "millrace/error.h"
+#include "millrace/sample.h"
 #include "millrace/storage.h"
 #include "weight_files/fetched_weights.h"
 
@@ -17,6 +20,13 @@ namespace fs = std::filesystem;
 namespace {
 
 fs::path whole_path(const fs::path& path) { return fs::absolute(path).lexically_normal(); }
+
+// Of a file `number`; 0: it holds none.
+std::uint64_t number_of(std::string_view text) {
+  std::uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
 
 }  // namespace
 
@@ -61,29 +71,52 @@ std::unique_ptr<CheckpointPlace> RunPlaces::checkpoints(const fs::path& run) con
 
 Storage* RunPlaces::storage() const { return is_remote(folder()) ? &storage_of(registry_, folder()) : nullptr; }
 
-std::vector<fs::path> RunPlaces::runs_with_checkpoints() const {
+std::vector<RunPlaces::NumberedRun> RunPlaces::numbered_runs() const {
   const fs::path name = fs::path(pipeline_.run.name).lexically_normal(), all = fs::path(pipeline_.run.folder) / name;
-  std::set<std::string> names;
+  std::map<std::string, std::uint64_t> numbers;  // by the run's name
   if (Storage* const objects = storage()) {
     const std::string url = join_url(folder(), name.string());
     if (objects->is_empty(url)) return {};
     objects->list(url, [&](const Storage::Object& object) {
       const std::size_t slash = object.name.find('/');
-      if (slash != std::string::npos) names.insert(object.name.substr(0, slash));
+      if (slash == std::string::npos) return;
+      std::uint64_t& has_number = numbers[object.name.substr(0, slash)];
+      if (object.name.substr(slash + 1) == kNumber) has_number = 1;
     });
+    for (auto& [run, number] : numbers) {
+      if (number == 0) continue;
+      ByteBuffer bytes;
+      objects->read(join_url(join_url(url, run), kNumber), bytes);
+      number = number_of({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    }
   } else {
     for (const std::string& each : names_in(folder().empty() ? all : fs::path(folder()) / name)) {
-      if (has_folder(checkpoint_folder(all / each))) names.insert(each);
+      const fs::path checkpoints = checkpoint_folder(all / each);
+      if (read_run_name(each) && has_folder(checkpoints)) numbers[each] = number_of(pointed_to(checkpoints, kNumber));
     }
   }
-  std::vector<std::pair<RunName, fs::path>> found;
-  for (const std::string& each : names) {
-    if (const auto run = read_run_name(each)) found.emplace_back(*run, all / each);
+  const std::string latest = latest_run(all);
+  std::vector<NumberedRun> found;
+  for (const auto& [each, number] : numbers) {
+    if (const auto run = read_run_name(each)) found.push_back({number, each == latest, *run});
   }
-  std::ranges::sort(found, [](const auto& a, const auto& b) { return a.first > b.first; });
+  return found;
+}
+
+std::vector<fs::path> RunPlaces::runs_with_checkpoints() const {
+  std::vector<NumberedRun> found = numbered_runs();
+  std::ranges::sort(found, std::ranges::greater());
   std::vector<fs::path> newest_first;
-  for (auto& [run, path] : found) newest_first.push_back(std::move(path));
+  for (const NumberedRun& run : found) {
+    newest_first.push_back(fs::path(pipeline_.run.folder) / fs::path(pipeline_.run.name).lexically_normal() / run.name.text());
+  }
   return newest_first;
+}
+
+std::uint64_t RunPlaces::next_number() const {
+  std::uint64_t largest = 0;
+  for (const NumberedRun& run : numbered_runs()) largest = std::max(largest, run.number);
+  return largest + 1;
 }
 
 }  // namespace millrace

@@ -78,6 +78,9 @@ Json of_data(const std::map<std::string, RunState::Data>& all) {
     if (!data.listing_hash) continue;
     each["class_counts"] = data.class_counts;
     each["listing_hash"] = *data.listing_hash;
+    if (!data.contents.sizes.empty()) each["sizes"] = data.contents.sizes;
+    if (!data.contents.samples.empty()) each["sampled"] = data.contents.samples;
+    if (!data.contents.whole.empty()) each["contents"] = data.contents.whole;
   }
   return json;
 }
@@ -91,6 +94,9 @@ std::map<std::string, RunState::Data> to_data(const Json& json) {
     if (!each.contains("listing_hash")) continue;
     each.at("class_counts").get_to(data.class_counts);
     data.listing_hash = each.at("listing_hash").get<std::uint64_t>();
+    if (each.contains("sizes")) each.at("sizes").get_to(data.contents.sizes);
+    if (each.contains("sampled")) each.at("sampled").get_to(data.contents.samples);
+    if (each.contains("contents")) each.at("contents").get_to(data.contents.whole);
   }
   return all;
 }

@@ -53,6 +53,13 @@ struct RunState {
   std::string network;                          // the network's file with what it extends, as TOML; older ones have ""
   std::uint64_t replicas = 0;                   // of all processes
 
+  // What the samples of a source hold, as far as it was looked at (stages/contents.h).
+  struct Contents {
+    std::vector<std::uint64_t> sizes = {};                // hashes of the files' sizes, by part of the listing; empty: not known
+    std::map<std::uint64_t, std::uint64_t> samples = {};  // hashes of the bytes of a few, by index
+    std::vector<std::uint64_t> whole = {};  // of the bytes of all that are taken, by part of them; empty: not asked for
+  };
+
   // What the source of a graph gives.
   struct Data {
     std::uint64_t samples = 0;         // of an epoch
@@ -60,6 +67,7 @@ struct RunState {
     // What it lists, whatever is chosen of it: samples by class, and Source::listing_hash(). Older checkpoints have none.
     std::vector<std::uint64_t> class_counts = {};
     std::optional<std::uint64_t> listing_hash = {};
+    Contents contents = {};  // older checkpoints have none
   };
   std::map<std::string, Data> data;  // by source, "train.read"; older checkpoints have none
 

@@ -4,13 +4,55 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <fstream>
+#include <set>
 
+#include "base/library_folder.h"
+#include "millrace/communicator.h"
+#include "millrace/detail/types.h"
+#include "millrace/optimizer.h"
 #include "millrace/plugin.h"
+#include "millrace/util/load_plugins.h"
 
 namespace millrace {
+namespace {
 
-std::map<std::string, std::string> versions_of(const std::vector<std::unique_ptr<Device>>& devices) {
-  std::map<std::string, std::string> versions = {{"Millrace", MILLRACE_VERSION}, {"ABI", std::to_string(kAbiVersion)}};
+// "2c30c3e0", with "-dirty" after it where sources were changed; "": the build was made outside of git. A file beside the
+// pipelines holds it, so that a commit compiles nothing again.
+std::string commit_of_build() {
+  const std::filesystem::path library = library_folder();
+  for (const std::filesystem::path& root : {library.parent_path(), library.parent_path().parent_path()}) {
+    std::ifstream file(root / "share" / "millrace" / "commit");
+    if (std::string commit; !library.empty() && std::getline(file, commit)) return commit;
+  }
+  return {};
+}
+
+}  // namespace
+
+Versions versions_of_code(const Pipeline& pipeline, const Registry& registry) {
+  Versions versions = versions_of({});
+  if (std::string commit = commit_of_build(); !commit.empty()) versions["commit"] = std::move(commit);
+  std::set<std::string> used;
+  for (const GraphPlan& graph : pipeline.graphs) {
+    for (const StagePlan& stage : graph.stages) used.insert(stage.type->plugin);
+  }
+  const auto add_all = [&](const auto& types) {
+    for (const auto& [name, type] : types) used.insert(type.plugin);
+  };
+  add_all(registry.layers());
+  add_all(registry.losses());
+  add_all(registry.optimizers());
+  add_all(registry.backends());
+  add_all(registry.communicators());
+  for (const PluginInfo& plugin : loaded_plugins(registry)) {
+    if (used.contains(plugin.name)) versions["plugin " + plugin.name] = plugin.version;
+  }
+  return versions;
+}
+
+Versions versions_of(const std::vector<std::unique_ptr<Device>>& devices) {
+  Versions versions = {{"Millrace", MILLRACE_VERSION}, {"ABI", std::to_string(kAbiVersion)}};
   std::map<std::string, std::vector<std::string>> of_devices;
   for (const auto& device : devices) {
     const DeviceInfo& info = device->info();
@@ -23,13 +65,19 @@ std::map<std::string, std::string> versions_of(const std::vector<std::unique_ptr
   return versions;
 }
 
-std::string version_changes(const std::map<std::string, std::string>& then, const std::map<std::string, std::string>& now) {
-  std::string text;
+std::vector<Difference> version_differences(const Versions& then, const Versions& now) {
+  std::vector<Difference> found;
   for (const auto& [name, version] : then) {
-    const auto found = now.find(name);
-    if (found == now.end() || found->second == version) continue;
-    text += fmt::format("{}{}: {} before, now {}", text.empty() ? "" : "; ", name, version, found->second);
+    const auto same = now.find(name);
+    if (same != now.end() && same->second != version) found.push_back({name, version, same->second});
   }
+  return found;
+}
+
+std::string version_changes(const Versions& then, const Versions& now) {
+  std::string text;
+  for (const Difference& each : version_differences(then, now))
+    text += fmt::format("{}{}: {} before, now {}", text.empty() ? "" : "; ", each.key, each.then, each.now);
   return text;
 }
 

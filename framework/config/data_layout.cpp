@@ -15,9 +15,13 @@
 #include <vector>
 
 #include "base/shell.h"
+#include "config/data_parts.h"
+#include "config/data_places.h"
+#include "millrace/error.h"
 #include "millrace/storage.h"
 #include "millrace/util/data_names.h"
 #include "millrace/util/files.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -28,110 +32,28 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kTrain = {"train", "training"};  // folders of images and masks
 constexpr std::array<std::string_view, 5> kValidate = {"val", "valid", "validation", "test", "testing"};
-constexpr std::array<std::string_view, 5> kLists = {".csv", ".tsv", ".jsonl", ".tab", ".ndjson"};
-constexpr std::array<std::string_view, 8> kImageFolders = {"images",     "image", "imgs",   "img",
-                                                           "JPEGImages", "rgb",   "frames", "photos"};
-constexpr std::array<std::string_view, 8> kMaskFolders = {
-    "masks", "mask", "labels", "label", "gt", "annotations", "SegmentationClass", "segmentations"};
+// Folders by the letters of their names: Ground_Truth is "groundtruth". Where several are there, the first that holds images.
+constexpr std::array<std::string_view, 9> kImageFolders = {"images", "image",  "imgs",   "img",     "jpegimages",
+                                                           "rgb",    "frames", "photos", "pictures"};
+constexpr std::array<std::string_view, 12> kMaskFolders = {
+    "masks", "mask",          "labels",      "label",       "gt", "annotations", "segmentationclass", "segmentationclasspng",
+    "annot", "segmentations", "groundtruth", "segmentation"};
 constexpr std::array<std::string_view, 7> kMaskEndings = {"_mask", "_masks", "_label", "_labels", "_seg", "_gt", "_L"};
 constexpr const char* kListsOfVoc = "ImageSets/Segmentation";
-constexpr std::array<const char*, 4> kKeysOfSources = {"classes", "label", "leave_out", "unpaired"};  // for all parts
-constexpr std::size_t kMostLooked = 2000;  // files of a folder, for the endings of their names
+// Of [data], for all parts; the second ones unless the file refers to them, as variables of its own.
+constexpr std::array<const char*, 4> kKeysOfSources = {"classes", "label", "leave_out", "unpaired"};
+constexpr std::array<const char*, 5> kKeysOfLists = {"file", "root", "ending", "format", "encoding"};
 
-bool is_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
 bool is_elsewhere(const std::string& path) { return url_scheme(path) != "file"; }
 bool is_file(const fs::path& path) {
   std::error_code ignored;
   return fs::is_regular_file(path, ignored);
 }
-bool is_list(const std::string& path) {
-  return std::ranges::any_of(kLists, [name = lower_case(path)](std::string_view ending) { return name.ends_with(ending); });
-}
-bool is_shard(const std::string& path) { return lower_case(path).ends_with(".tar"); }
-
-// The first of these names that a folder has as a folder.
-std::optional<std::string> named_in(const fs::path& folder, const auto& names) {
-  for (const std::string_view name : names) {
-    if (is_folder(folder / name)) return (folder / name).string();
-  }
-  return std::nullopt;
-}
-
-// Names by the part of a data set that they stand for. A folder comes before a list of its name.
-class Parts {
- public:
-  void add(const std::string& name, const std::string& path, bool is_folder) {
-    const auto part = part_name(name);
-    if (!part || part->part == DataPart::other) return;
-    found_.push_back({{part->rank, !is_folder, !part->is_word}, *part, path});
-  }
-  bool has_both() const {
-    const auto has = [this](DataPart part) {
-      return std::ranges::any_of(found_, [part](const Found& each) { return each.name.part == part; });
-    };
-    return has(DataPart::train) && has(DataPart::validate);
-  }
-  // The training part, and the validation part that belongs to it; "" for what is not there, or not one alone.
-  std::pair<std::string, std::string> pair() const {
-    const Found* const train = first(DataPart::train, nullptr);
-    const Found* const validate = first(DataPart::validate, train);
-    return {train == nullptr ? "" : train->path, validate == nullptr ? "" : validate->path};
-  }
-  // Folders for the same part beside the one that is read: train2, `test` beside `testing`, and not `test` beside `val`, which is
-  // for later.
-  std::vector<std::string> beside(const std::string& read) const {
-    const auto chosen = std::ranges::find(found_, read, &Found::path);
-    std::vector<std::string> others;
-    for (const Found& each : found_) {
-      const bool is_same = chosen != found_.end() && each.name.part == chosen->name.part && is_test(each) == is_test(*chosen);
-      if (is_same && is_folder(each.path) && each.path != read) others.push_back(each.path);
-    }
-    std::ranges::sort(others);
-    return others;
-  }
-
- private:
-  struct Found {
-    std::tuple<int, bool, bool> order;
-    PartName name;
-    std::string path;
-  };
-
-  static bool is_test(const Found& found) {
-    return lower_case(fs::path(found.path).filename().string()).find("test") != std::string::npos;
-  }
-  const Found* first(DataPart part, const Found* beside) const {
-    const Found* first = nullptr;
-    bool is_alone = true;  // unlike train2014 and train2017
-    for (const Found& each : found_) {
-      if (each.name.part != part || (beside != nullptr && each.name.rest != beside->name.rest)) continue;
-      if (first == nullptr || each.order < first->order) {
-        first = &each;
-        is_alone = true;
-      } else if (each.order == first->order) {
-        is_alone = false;
-      }
-    }
-    return is_alone ? first : nullptr;
-  }
-
-  std::vector<Found> found_;
-};
-
-// The folders and lists of a folder that are named after parts.
-Parts parts_in(const fs::path& folder) {
-  Parts parts;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const fs::path& path = entry.path();
-    const bool folder_here = entry.is_directory(ignored);  // the listing says so: there may be a million images
-    if (path.filename().string().starts_with('.') || (!folder_here && !is_list(path.filename().string()))) continue;
-    parts.add((folder_here ? path.filename() : path.stem()).string(), path.string(), folder_here);
-  }
-  return parts;
+// What names have in common that differ in large letters and in what separates words.
+std::string letters_of(std::string_view name) {
+  std::string letters = lower_case(name);
+  std::erase_if(letters, [](char c) { return c == '_' || c == '-' || c == ' '; });
+  return letters;
 }
 
 // "data/train-[0-9]*.tar" of data/train-000000.tar: all shards whose names have other digits.
@@ -152,23 +74,29 @@ struct Contents {
   std::size_t folders = 0;
   std::map<std::string, std::vector<std::string>> files;
 
-  explicit Contents(const fs::path& folder) {
-    std::error_code ignored;
-    std::size_t looked = 0;
-    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-      if (++looked > kMostLooked) break;
-      const std::string name = entry.path().filename().string();
-      if (name.starts_with('.') || is_system_folder(name)) continue;
-      if (entry.is_directory(ignored))
+  Contents(const std::string& folder, const std::vector<DataEntry>& entries) {
+    for (const DataEntry& entry : entries) {
+      if (entry.is_folder)
         ++folders;
       else
-        files[lower_case(entry.path().extension().string())].push_back(entry.path().string());
+        files[lower_case(fs::path(entry.name).extension().string())].push_back(join_url(folder, entry.name));
     }
+  }
+  // 1.jpg and 1.png: a photograph and its label image, which is never a JPEG (read_pairs).
+  bool has_photographs_with_png() const {
+    std::set<std::string> stems;
+    for (const char* ending : {".jpg", ".jpeg"}) {
+      if (!files.contains(ending)) continue;
+      for (const std::string& file : files.at(ending)) stems.insert(fs::path(file).stem().string());
+    }
+    const auto png = files.find(".png");
+    const auto is_pair = [&](const std::string& file) { return stems.contains(fs::path(file).stem().string()); };
+    return png != files.end() && std::ranges::any_of(png->second, is_pair);
   }
   // The only list in it, where there is one.
   std::optional<std::string> list() const {
     std::optional<std::string> found;
-    for (const std::string_view ending : kLists) {
+    for (const std::string_view ending : kListEndings) {
       const auto at = files.find(std::string(ending));
       if (at == files.end()) continue;
       if (found || at->second.size() > 1) return std::nullopt;
@@ -184,6 +112,10 @@ struct Part {
   std::vector<std::pair<std::string, std::string>> keys;
 };
 
+Part pairs(const std::string& images, const std::string& labels) {
+  return {"read_pairs", {{"images", images}, {"labels", labels}}};
+}
+
 struct Layout {
   Part train, validate;
   bool is_one = false;  // both are of the same samples, which have to be shared out
@@ -191,9 +123,15 @@ struct Layout {
 
 class Finder {
  public:
-  Finder(const Value& root, std::set<std::string>& referred, Diagnostics& errors, std::vector<std::string>& warnings)
-      : data_(*root.find("data")),
+  // `reads`: the tables of the stages that are left open.
+  Finder(const Value& root, const std::vector<const Value*>& reads, const Registry& registry, std::set<std::string>& referred,
+         Diagnostics& errors, std::vector<std::string>& warnings)
+      : root_(root),
+        data_(*root.find("data")),
         file_(root.at()),
+        reads_(reads),
+        variables_(referred),
+        places_(registry),
         referred_(referred),
         errors_(errors),
         warnings_(warnings),
@@ -222,7 +160,7 @@ class Finder {
       return std::nullopt;
     }
     const std::size_t before = errors_.size();
-    auto found = !is_elsewhere(path) && is_folder(path) ? in_folder(path) : std::nullopt;
+    auto found = !is_list(path) && !is_shard(path) && places_.is_folder(path) ? in_folder(path) : std::nullopt;
     if (!found && errors_.size() == before) found = shared(path);
     return found && !validate.empty() ? validated_on(validate, *found) : found;
   }
@@ -231,12 +169,26 @@ class Finder {
   std::vector<Member> keys_of(const Part& part, const Registry& registry) {
     std::vector<Member> keys;
     const StageType* const type = registry.stages().find(part.stage);
-    for (const char* key : kKeysOfSources) {
-      if (type == nullptr || std::ranges::find(type->params, key, &ParamInfo::name) == type->params.end()) continue;
-      referred_.insert(std::string("data.") + key);
+    const auto add = [&](const std::string& key) {
+      if (type == nullptr || std::ranges::find(type->params, key, &ParamInfo::name) == type->params.end()) return;
+      referred_.insert("data." + key);
       if (const Value* const value = data_.find(key)) keys.push_back({key, value->at(), *value});
+    };
+    for (const char* key : kKeysOfSources) add(key);
+    for (const std::string key : kKeysOfLists) {
+      if (!variables_.contains("data." + key)) add(key);
     }
     return keys;
+  }
+
+  // Keys that the stages which were chosen do not have.
+  void warn_of_keys_without_effect(const Layout& layout) {
+    for (const std::string key : kKeysOfLists) {
+      const Value* const value = data_.find(key);
+      if (value == nullptr || referred_.contains("data." + key)) continue;
+      warnings_.push_back(fmt::format("{}: '{}' in [data] changes nothing: {} reads the images, and lists have this key",
+                                      to_string(value->at()), key, layout.train.stage));
+    }
   }
 
   double held_out() {
@@ -262,9 +214,7 @@ class Finder {
     const Value* value = data_.find(key);
     referred_.insert(std::string("data.") + key);
     if (value == nullptr) return {};
-    constexpr std::string_view kFile = "file://";
-    if (value->kind() == Value::Kind::text)
-      return value->text().starts_with(kFile) ? value->text().substr(kFile.size()) : value->text();
+    if (value->kind() == Value::Kind::text) return file_url_path(value->text());
     errors_.add(value->at(), fmt::format("'{}' must be text, found {}", key, found(*value)));
     return {};
   }
@@ -276,7 +226,62 @@ class Finder {
       errors_.add(member.at, fmt::format("'{}' means nothing in [data]; nearest is 'path'", member.key));
       return true;
     }
+    for (const Member& table : root_.table()) {
+      const bool is_meant = table.key != "data" && table.value.kind() == Value::Kind::table && nearest_name(table.key, {"data"});
+      if (!is_meant || (!table.value.find("path") && !table.value.find("train"))) continue;
+      errors_.add(table.at, fmt::format("[{}] means nothing here; nearest is [data]", table.key));
+      return true;
+    }
     return false;
+  }
+
+  // Whether [data], or the table of a stage that is left open, says this.
+  const Value* said(const char* key) const {
+    const Value* const value = data_.find(key);
+    if (value != nullptr && !variables_.contains(std::string("data.") + key)) return value;
+    for (const Value* const table : reads_) {
+      if (const Value* const said = table->find(key)) return said;
+    }
+    return nullptr;
+  }
+
+  Parts parts_in(const std::string& folder) { return parts_of(folder, places_.in(folder)); }
+  Contents contents_of(const std::string& folder) { return {folder, places_.in(folder)}; }
+
+  // The first of these names that a folder has as a folder, with images or folders in it where one has.
+  std::optional<std::string> named_in(const std::string& folder, const auto& names) {
+    std::optional<std::string> first;
+    for (const std::string_view name : names) {
+      for (const DataEntry& entry : places_.in(folder)) {
+        if (!entry.is_folder || letters_of(entry.name) != name) continue;
+        const std::string path = join_url(folder, entry.name);
+        const auto is_data = [](const DataEntry& each) { return each.is_folder || usual_images().match(each.name); };
+        if (std::ranges::any_of(places_.in(path), is_data)) return path;
+        if (!first) first = path;
+      }
+    }
+    return first;
+  }
+
+  // A part that is there and cannot be read is not absent: a share of the others must not take its place in silence. True: it
+  // is an error.
+  bool report_unread(const Parts& parts, const std::string& train, const std::string& validate) {
+    const bool has_train = !train.empty();
+    if (!has_train && validate.empty()) return false;
+    const Unread* const unread =
+        has_train ? parts.meant(DataPart::validate, validate, train) : parts.meant(DataPart::train, train, validate);
+    if (unread == nullptr || (has_train && !text("validate").empty())) return false;
+    const std::string what = fmt::format("'{}' {}. It seems to hold images for {}", line_text(unread->path), unread->why,
+                                         has_train ? "validation" : "training");
+    if (unread->sort == Unread::Sort::text) {
+      warnings_.push_back(fmt::format("{}: {}, and is not read", to_string(position()), what));
+      return false;
+    }
+    const std::string instead = !has_train ? "" : validate.empty() ? "; without it a share of '" + train + "' validates" : "";
+    errors_.add(position(), fmt::format("{}: mend it or move it away{}, or name both parts, as data.train and data.validate in "
+                                        "place of data.path",
+                                        what, line_text(instead)));
+    return true;
   }
 
   // Masks need names of classes, and lists say nothing of which columns are meant: whether [data] does. A base file has empty
@@ -298,12 +303,13 @@ class Finder {
     if (holds_ == "masks") return masks_in(path);
     const Parts parts = parts_in(path);
     const auto [train, validate] = parts.pair();
-    if (!train.empty() && is_list_of_a_folder(train)) return std::nullopt;
+    if (!train.empty() && is_list_of_a_folder(train, parts.list_beside(train))) return std::nullopt;
+    if (report_unread(parts, train, validate)) return std::nullopt;
     if (!train.empty() && !validate.empty()) {
       warn_of_folders_beside(train, validate, parts);
       return has_no_labels(validate) ? held_out_beside(train, validate) : apart(train, validate);
     }
-    const Contents contents(path);
+    const Contents contents = contents_of(path);
     // A folder beside others may be a class: bus, car, train.
     if (!train.empty() && contents.folders <= 1) return shared(train);
     if (contents.folders == 0 && contents.files.contains(".tar")) return shards_of_parts(path);
@@ -316,16 +322,18 @@ class Finder {
   }
   void warn_of_folders_beside(const std::string& read, const char* what_it_does, const char* which, const Parts& parts) {
     const std::vector<std::string> others = parts.beside(read);
-    if (others.empty() || !is_folder(read)) return;
+    if (others.empty() || !places_.is_folder(read)) return;
     warnings_.push_back(fmt::format("{}: '{}' alone {}, and '{}' {} left out: move images into it {}", to_string(position()),
                                     line_text(read), what_it_does, line_text(fmt::format("{}", fmt::join(others, "', '"))),
                                     others.size() == 1 ? "is" : "are", which));
   }
 
   // Whether a folder holds images, and neither folders of classes nor a list.
-  bool has_no_labels(const std::string& path) const {
-    if (holds_ == "images" || !is_folder(path)) return false;
-    const Contents contents(path);
+  bool has_no_labels(const std::string& path) {
+    const Value* const label = said("label");  // an expression tells classes of any paths
+    const bool is_told = label != nullptr && label->kind() == Value::Kind::text && label->text().find('(') != std::string::npos;
+    if (holds_ == "images" || is_told || is_list(path) || !places_.is_folder(path)) return false;
+    const Contents contents = contents_of(path);
     const auto are_images = [](const auto& alike) { return usual_images().match(alike.second.front()); };
     return contents.folders == 0 && std::ranges::any_of(contents.files, are_images) && !contents.list();
   }
@@ -339,30 +347,32 @@ class Finder {
     return shared(train);
   }
 
-  // Kaggle's train.csv beside the folder train, which holds images and no folders of classes.
-  bool is_list_of_a_folder(const std::string& train) {
-    if (!has_no_labels(train)) return false;
-    for (const std::string_view ending : kLists) {
-      const std::string list = train + std::string(ending);
-      if (!is_file(list)) continue;
-      errors_.add(position(),
-                  fmt::format("'{0}' holds images and no folders of classes, and '{1}' is a list beside it: data.path "
-                              "= \"{1}\" reads it, with root = \"{0}\" in [train.read] and [validate.read] where its "
-                              "files are named without the folder",
-                              line_text(train), line_text(list)));
-      return true;
+  // Kaggle's train.csv beside the folder train, or train_images, which holds images and no folders of classes. `list`: of the
+  // same part; "" where there is none, and then any other may be meant.
+  bool is_list_of_a_folder(const std::string& images, std::string list) {
+    if (!has_no_labels(images)) return false;
+    const std::string folder = images.substr(0, images.rfind('/'));
+    for (const DataEntry& entry : places_.in(folder)) {
+      const auto part = part_name(fs::path(entry.name).stem().string());
+      const bool is_other = (part && part->part != DataPart::train) || entry.name.find("submission") != std::string::npos;
+      const bool may_be = list.empty() && !entry.is_folder && is_list(entry.name) && !is_other;
+      if (may_be) list = join_url(folder, entry.name);
     }
-    return false;
+    if (list.empty()) return false;
+    errors_.add(position(),
+                fmt::format("'{0}' holds images and no folders of classes, and '{1}' is a list beside it: data.path "
+                            "= \"{1}\" reads it, with data.root = \"{0}\" where its files are named without the folder; "
+                            "data.file and data.label name its columns, and data.ending = \".jpg\" adds what names lack",
+                            line_text(images), line_text(list)));
+    return true;
   }
 
   // Shards of both parts in one folder: train-000000.tar, val-000000.tar.
   std::optional<Layout> shards_of_parts(const std::string& path) {
     std::set<std::string> patterns;
     bool all_are_parts = true;
-    std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(path, ignored)) {
-      const std::string name = entry.path().filename().string();
-      if (!name.starts_with('.') && is_shard(name)) patterns.insert(shard_pattern(entry.path()));
+    for (const DataEntry& entry : places_.in(path)) {
+      if (is_shard(entry.name)) patterns.insert(shard_pattern(join_url(path, entry.name)));
     }
     Parts parts;
     bool has_part = false;
@@ -406,7 +416,7 @@ class Finder {
   std::optional<Part> part(const std::string& path) {
     if (holds_ == "masks") return masks_side_by_side(path);
     if (holds_ == "images") return Part{"read_pairs", {{"images", path}}};
-    if (is_list(path)) return Part{"read_list", {{"path", path}}};
+    if (is_list(path) || said("format") != nullptr) return Part{"read_list", {{"path", path}}};
     if (lower_case(path).find(".tar") != std::string::npos) return Part{"read_tar", {{"path", path}}};
     if (!is_elsewhere(path) && is_file(path)) {
       const std::string remedy = remedy_for(path);
@@ -416,50 +426,42 @@ class Finder {
                       line_text(path), remedy.empty() ? "a file, and no list" : remedy));
       return std::nullopt;
     }
-    if (is_elsewhere(path) || !is_folder(path)) {
-      return Part{holds_ == "numbers" ? "read_list" : "read_folder", {{"path", path}}};
-    }
-    const Contents contents(path);
+    const Contents contents = contents_of(path);
     if (contents.files.contains(".tar") && contents.folders == 0) return Part{"read_tar", {{"path", path}}};
     const auto list = contents.list();
     if (list && (holds_ == "numbers" || contents.folders == 0 || fs::path(*list).stem() == "metadata"))
       return Part{"read_list", {{"path", *list}}};
+    if (contents.folders == 1 && holds_ != "numbers") {
+      const auto only = std::ranges::find_if(places_.in(path), [](const DataEntry& entry) { return entry.is_folder; });
+      if (is_list_of_a_folder(join_url(path, only->name), "")) return std::nullopt;
+    }
     return Part{holds_ == "numbers" ? "read_list" : "read_folder", {{"path", path}}};
   }
 
   // ---- Images and their masks ----
 
-  static Part pairs(const std::string& images, const std::string& labels) {
-    return {"read_pairs", {{"images", images}, {"labels", labels}}};
-  }
-
-  std::optional<Layout> masks_in(const std::string& path) {
-    const fs::path root = path;
+  std::optional<Layout> masks_in(const std::string& root) {
     if (auto found = cityscapes(root)) return found;
     const auto train = named_in(root, kTrain), validate = named_in(root, kValidate);
-    if (train && validate) {
-      for (const char* ending : {"annot", "_labels", "_masks", "_mask"}) {  // train, trainannot
-        if (!is_folder(*train + ending) || !is_folder(*validate + ending)) continue;
-        return Layout{pairs(*train, *train + ending), pairs(*validate, *validate + ending), false};
-      }
-    }
+    const Parts parts = parts_in(root);
+    if (train && report_unread(parts, *train, validate.value_or(""))) return std::nullopt;
+    if (auto found = parts_by_name(root)) return found;
     if (train) {
-      warn_of_folders_beside(*train, validate.value_or(""), parts_in(root));
+      warn_of_folders_beside(*train, validate.value_or(""), parts);
       return validate ? apart(*train, *validate) : shared(*train);
     }
     const auto images = named_in(root, kImageFolders), labels = named_in(root, kMaskFolders);
     if (!images || !labels) return std::nullopt;
-    const auto listed = listed_parts(root / kListsOfVoc, pairs(*images, *labels));
+    const auto listed = listed_parts(join_url(root, kListsOfVoc), pairs(*images, *labels));
     return listed ? listed : parts_of_pairs(*images, *labels);
   }
 
   // PASCAL VOC: train.txt and val.txt name images of folders that hold those of all parts, and images without masks.
-  static std::optional<Layout> listed_parts(const fs::path& lists, const Part& all) {
+  std::optional<Layout> listed_parts(const std::string& lists, const Part& all) {
     Parts parts;
-    std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(lists, ignored)) {
-      const fs::path& path = entry.path();
-      if (path.extension() == ".txt") parts.add(path.stem().string(), path.string(), false);
+    for (const DataEntry& entry : places_.in(lists)) {
+      const fs::path name = entry.name;
+      if (name.extension() == ".txt") parts.add(name.stem().string(), join_url(lists, entry.name), false);
     }
     const auto [train, validate] = parts.pair();
     if (train.empty()) return std::nullopt;
@@ -473,9 +475,14 @@ class Finder {
   // kept for validation would be trained on.
   std::optional<Layout> parts_of_pairs(const std::string& images, const std::string& labels) {
     const Parts of_images = parts_in(images), of_labels = parts_in(labels);
+    for (const Parts* each : {&of_images, &of_labels}) {
+      const auto [train, validate] = each->pair();
+      if (report_unread(*each, train, validate)) return std::nullopt;
+    }
     if (!of_images.has_both() || !of_labels.has_both()) return std::nullopt;
     const auto [train_images, validate_images] = of_images.pair();
     const auto [train_labels, validate_labels] = of_labels.pair();
+    const auto is_folder = [&](const std::string& each) { return !each.empty() && places_.is_folder(each); };
     if (is_folder(train_images) && is_folder(validate_images) && is_folder(train_labels) && is_folder(validate_labels))
       return Layout{pairs(train_images, train_labels), pairs(validate_images, validate_labels), false};
     errors_.add(position(), fmt::format("'{}' and '{}' hold several parts for training or validation: say which are meant, "
@@ -484,23 +491,57 @@ class Finder {
     return std::nullopt;
   }
 
-  static std::optional<Layout> cityscapes(const fs::path& root) {
-    const fs::path images = root / "leftImg8bit", labels = root / "gtFine";
-    if (!is_folder(images / "train") || !is_folder(labels / "train")) return std::nullopt;
+  std::optional<Layout> cityscapes(const std::string& root) {
+    const auto has = [&](const std::string& folder, const char* name) {
+      return std::ranges::any_of(places_.in(folder), [&](const DataEntry& each) { return each.is_folder && each.name == name; });
+    };
+    const std::string images = join_url(root, "leftImg8bit"), labels = join_url(root, "gtFine");
+    if (!has(root, "leftImg8bit") || !has(images, "train") || !has(labels, "train")) return std::nullopt;
     const auto of = [&](const char* name) {
-      Part part = pairs((images / name).string(), (labels / name).string());
+      Part part = pairs(join_url(images, name), join_url(labels, name));
       part.keys.insert(part.keys.end(), {{"image_suffix", "_leftImg8bit"}, {"suffix", "_gtFine_labelIds"}});
       return part;
     };
     return Layout{of("train"), of("val"), false};
   }
 
+  // Parts and what they hold in one name: train_images and train_masks, train and trainannot, val_images and val_masks.
+  std::optional<Layout> parts_by_name(const std::string& root) {
+    std::map<std::pair<DataPart, bool>, std::pair<int, std::string>> found;  // by part, and whether masks: rank, path
+    for (const DataEntry& entry : places_.in(root)) {
+      std::string name = letters_of(entry.name);
+      bool is_mask = false;
+      for (const std::string_view word : kMaskFolders) {
+        if (is_mask || name.size() <= word.size()) continue;
+        is_mask = name.ends_with(word) || name.starts_with(word);
+        if (is_mask) name.erase(name.ends_with(word) ? name.size() - word.size() : 0, word.size());
+      }
+      const auto part = part_name(name);
+      if (!entry.is_folder || !part || !part->rest.empty()) continue;
+      const auto [first, is_new] = found.try_emplace({part->part, is_mask}, part->rank, join_url(root, entry.name));
+      if (!is_new && part->rank < first->second.first) first->second = {part->rank, join_url(root, entry.name)};
+    }
+    const auto path = [&](DataPart part, bool is_mask) {
+      return found.contains({part, is_mask}) ? found[{part, is_mask}].second : "";
+    };
+    const std::string train = path(DataPart::train, false), masks = path(DataPart::train, true);
+    const std::string validate = path(DataPart::validate, false), others = path(DataPart::validate, true);
+    if (train.empty() || masks.empty()) return std::nullopt;
+    if (validate.empty() != others.empty() && !places_.in(validate.empty() ? others : validate).empty()) {
+      warnings_.push_back(fmt::format("{}: '{}' has no folder of {} beside it: a share of '{}' validates", to_string(position()),
+                                      line_text(validate.empty() ? others : validate), validate.empty() ? "images" : "masks",
+                                      line_text(train)));
+    }
+    if (validate.empty() || others.empty()) return Layout{pairs(train, masks), pairs(train, masks), true};
+    return Layout{pairs(train, masks), pairs(validate, others), false};
+  }
+
   // Folders of images and masks in a folder, or both in one, where names of masks end as they usually do.
   std::optional<Part> masks_side_by_side(const std::string& path) {
     const auto images = named_in(path, kImageFolders), labels = named_in(path, kMaskFolders);
     if (images && labels) return pairs(*images, *labels);
-    if (is_elsewhere(path) || !is_folder(path)) return pairs(path + "/images", path + "/masks");  // cannot be looked at
-    const Contents contents(path);
+    if (!places_.is_folder(path)) return pairs(path + "/images", path + "/masks");  // cannot be looked at
+    const Contents contents = contents_of(path);
     for (const std::string_view ending : kMaskEndings) {
       for (const auto& [extension, files] : contents.files) {
         const auto ends = [&](const std::string& file) { return fs::path(file).stem().string().ends_with(ending); };
@@ -510,16 +551,27 @@ class Finder {
         return part;
       }
     }
-    errors_.add(position(),
-                fmt::format("'{}' holds no images with masks in a layout that is known here: folders images and masks, train and "
-                            "val with such folders, or masks beside their images under names such as x_mask.png. Say where they "
-                            "are: [train.read] and [validate.read] with stage = \"read_pairs\", images, labels",
-                            path));
+    if (contents.has_photographs_with_png()) return pairs(path, path);
+    std::vector<std::string> names;
+    for (const DataEntry& entry : places_.in(path)) {
+      if (entry.is_folder || !entry.fault.empty())
+        names.push_back(fmt::format("'{}'{}", line_text(entry.name), entry.fault.empty() ? "" : ", which " + entry.fault));
+    }
+    errors_.add(
+        position(),
+        fmt::format("'{}' holds no images with masks in a layout that is known here: folders images and masks, train and "
+                    "val with such folders, or masks beside their images under names such as x_mask.png{}. Say where they "
+                    "are: [train.read] and [validate.read] with stage = \"read_pairs\", images, labels",
+                    path, names.empty() ? "" : fmt::format("; its folders are {}", fmt::join(names, ", "))));
     return std::nullopt;
   }
 
+  const Value& root_;
   const Value& data_;
   const Position file_;  // the user's, and not the one that it extends
+  const std::vector<const Value*> reads_;
+  const std::set<std::string> variables_;  // keys of [data] that the file itself refers to
+  DataPlaces places_;
   std::set<std::string>& referred_;
   Diagnostics& errors_;
   std::vector<std::string>& warnings_;
@@ -567,15 +619,28 @@ bool place_data(Value& root, const Registry& registry, bool whole, std::set<std:
   const std::size_t before = errors.size();
   const Value* const data = root.find("data");
   if (data == nullptr || (data->find("path") == nullptr && data->find("holds") == nullptr)) return true;
-  if (std::ranges::none_of(root.table(), [&](const Member& member) { return is_open(member, registry); })) return true;
-  Finder finder(root, referred, errors, warnings);
-  std::optional<Layout> layout = finder.find();
+  bool has_open = false;
+  std::vector<const Value*> reads;
+  for (const Member& member : root.table()) {
+    if (!is_open(member, registry)) continue;
+    has_open = true;
+    if (const Value* const table = member.value.find(kRead)) reads.push_back(table);
+  }
+  if (!has_open) return true;
+  Finder finder(root, reads, registry, referred, errors, warnings);
+  std::optional<Layout> layout;
+  try {
+    layout = finder.find();
+  } catch (Error& error) {
+    throw error.in(to_string(finder.position()));
+  }
   const double held_out = finder.held_out();
   if (!layout || errors.size() != before) return false;
   if (whole) layout->is_one = false;
   for (Member& member : root.table()) {
     if (is_open(member, registry)) complete(member.value, *layout, finder, registry, held_out);
   }
+  finder.warn_of_keys_without_effect(*layout);
   return true;
 }
 

@@ -5,11 +5,12 @@
 //   path       a folder, a list (.csv, .tsv, .jsonl), tar shards, or a URL of one of them
 //   holds      what the images are trained on: "classes", "masks", "images" or "numbers"
 //   held_out   the share of each class that is kept for validation where `path` holds no part for it
-//   classes, label, leave_out, unpaired   keys of the source, for all parts
+//   classes, label, leave_out, unpaired, file, root, ending, format, encoding   keys of the source, for all parts
 //   train, validate   where the two lie apart: `train` instead of `path`, `validate` beside either of them
 // A folder's parts are found under their usual names: train, training; val, valid, validation, test, testing. Masks are found in
-// the layouts of Cityscapes, CamVid, ADE20K and PASCAL VOC, in folders side by side, and in one folder under names with endings;
-// on other machines in images/ and masks/.
+// the layouts of Cityscapes, CamVid, ADE20K and PASCAL VOC, in folders side by side, and in one folder under names with endings,
+// or as x.png beside x.jpg. Storages that list folders, such as S3, are looked into like folders of this machine. What is named
+// after a part and cannot be read, as a link that leads nowhere, is an error: a share of another part must not take its place.
 #pragma once
 
 #include <set>
@@ -22,7 +23,8 @@
 namespace millrace {
 
 // Completes the table of stage `read` of each graph whose table names no type of stage: that of the run itself reads what is
-// trained on, the others what is held out. What a file says in these tables stays. Looks at folders of this machine alone.
+// trained on, the others what is held out. What a file says in these tables stays. Error(data) or Error(storage) for folders
+// that cannot be looked into.
 // `whole`: each graph reads all of what has no parts. `referred`: gets the keys of [data] that are used. False: a mistake, which
 // is in `errors`. `warnings`: gets folders that seem meant and are left out.
 bool place_data(Value& root, const Registry& registry, bool whole, std::set<std::string>& referred, Diagnostics& errors,

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 
 namespace millrace {
 namespace {
@@ -22,15 +24,26 @@ std::string written(const Value* value) {
   return fmt::format("{{{}}}", text);
 }
 
-std::vector<std::string> keys_of(const Value* then, const Value* now) {
-  std::vector<std::string> keys;
-  for (const Value* value : {then, now}) {
-    if (!value) continue;
-    for (const Member& member : value->table()) {
-      if (std::find(keys.begin(), keys.end(), member.key) == keys.end()) keys.push_back(member.key);
+struct MemberPair {
+  std::string key;
+  const Value *then = nullptr, *now = nullptr;
+};
+
+// The members of both tables, which may be null, by key; in the order of the first and then of the second one.
+std::vector<MemberPair> pairs_of(const Value* then, const Value* now) {
+  std::vector<MemberPair> pairs;
+  std::map<std::string_view, std::size_t> places;  // a table may have very many keys
+  const auto add = [&](const Value* table, const Value* MemberPair::*side) {
+    if (!table) return;
+    for (const Member& member : table->table()) {
+      const auto [place, is_new] = places.emplace(member.key, pairs.size());
+      if (is_new) pairs.push_back({.key = member.key});
+      pairs[place->second].*side = &member.value;
     }
-  }
-  return keys;
+  };
+  add(then, &MemberPair::then);
+  add(now, &MemberPair::now);
+  return pairs;
 }
 
 void compare(const std::string& key, const Value* then, const Value* now, const std::set<std::string>& left_out,
@@ -38,9 +51,8 @@ void compare(const std::string& key, const Value* then, const Value* now, const 
   if (left_out.contains(key)) return;
   const auto is_table = [](const Value* value) { return !value || value->kind() == Value::Kind::table; };
   if (is_table(then) && is_table(now)) {
-    for (const std::string& inner : keys_of(then, now)) {
-      const Value *before = then ? then->find(inner) : nullptr, *after = now ? now->find(inner) : nullptr;
-      compare(fmt::format("{}.{}", key, inner), before, after, left_out, found);
+    for (const MemberPair& inner : pairs_of(then, now)) {
+      compare(fmt::format("{}.{}", key, inner.key), inner.then, inner.now, left_out, found);
     }
   } else if (written(then) != written(now)) {
     found.push_back({key, written(then), written(now)});
@@ -55,8 +67,8 @@ bool is_list_of_tables(const Value* value) {
 void compare_document(const std::string& key, const Value* then, const Value* now, std::vector<Difference>& found) {
   const auto is_table = [](const Value* value) { return value != nullptr && value->kind() == Value::Kind::table; };
   if (is_table(then) && is_table(now)) {
-    for (const std::string& inner : keys_of(then, now))
-      compare_document(fmt::format("{}.{}", key, inner), then->find(inner), now->find(inner), found);
+    for (const MemberPair& inner : pairs_of(then, now))
+      compare_document(fmt::format("{}.{}", key, inner.key), inner.then, inner.now, found);
   } else if (is_list_of_tables(then) && is_list_of_tables(now)) {
     const Array &before = then->array(), &after = now->array();
     if (before.size() != after.size()) {
@@ -98,9 +110,8 @@ std::set<std::string> keys_that_may_change(const Pipeline& pipeline) {
 
 std::vector<Difference> differences(const Value& then, const Value& now, const std::set<std::string>& left_out) {
   std::vector<Difference> found;
-  for (const std::string& table : keys_of(&then, &now)) {
-    const Value *before = then.find(table), *after = now.find(table);
-    if (counts(table, before, after)) compare(table, before, after, left_out, found);
+  for (const MemberPair& table : pairs_of(&then, &now)) {
+    if (counts(table.key, table.then, table.now)) compare(table.key, table.then, table.now, left_out, found);
   }
   return found;
 }

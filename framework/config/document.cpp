@@ -9,12 +9,14 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <set>
 #include <system_error>
 #include <utility>
 
 #include "config/expression.h"
 #include "config/limits.h"
 #include "config/shipped.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 #include "network/variables.h"
 
@@ -36,13 +38,22 @@ std::optional<std::string> read_text(const std::string& path) {
 constexpr std::string_view kUnset = "unset";
 bool is_unset(const Value& value) { return value.kind() == Value::Kind::text && value.text() == kUnset; }
 
+std::map<std::string, std::size_t> places_by_key(const Table& table) {
+  std::map<std::string, std::size_t> places;
+  for (std::size_t i = 0; i < table.size(); ++i) places.emplace(table[i].key, i);
+  return places;
+}
+
 // Lays `over` on `base`: tables key by key, anything else replaces, and "unset" takes away.
 void merge(Value& base, const Value& over, Diagnostics& errors) {
+  const std::map<std::string, std::size_t> inherited = places_by_key(base.table());  // a table may have very many keys
+  std::set<std::string> unset;
   for (const Member& member : over.table()) {
-    Value* present = base.find(member.key);
+    const auto place = inherited.find(member.key);
+    Value* const present = place != inherited.end() ? &base.table()[place->second].value : nullptr;
     if (is_unset(member.value)) {
       if (present) {
-        base.erase(member.key);
+        unset.insert(member.key);
       } else {
         errors.add(member.at, fmt::format("'{}' is not inherited, so there is nothing to unset: leave it out", member.key));
       }
@@ -55,6 +66,7 @@ void merge(Value& base, const Value& over, Diagnostics& errors) {
       base.table().push_back(member);
     }
   }
+  if (!unset.empty()) std::erase_if(base.table(), [&](const Member& member) { return unset.contains(member.key); });
 }
 
 // Beside the file that says `extends`.
@@ -66,7 +78,7 @@ std::string file_beside(const std::string& path, const Value& extends) {
 bool names_base(const std::string& path, const Value& extends) {
   std::error_code ignored;
   const std::string beside = file_beside(path, extends);
-  return is_shipped_name(extends.text()) && (!fs::exists(beside, ignored) || fs::is_directory(beside, ignored));
+  return is_shipped_name(extends.text()) && (is_absent(beside) || fs::is_directory(beside, ignored));
 }
 
 // What `extends` names: a file beside the one that says so, or else a base file. Nothing, once the mistake is in `errors`.
@@ -172,6 +184,7 @@ void place(Value& value, const Position& at) {
 
 std::string no_such_file(const std::string& path) {
   constexpr std::size_t kFewEnough = 8;
+  if (const std::string why = why_unreachable(path); !why.empty()) return fmt::format("'{}' {}", path, why);
   const fs::path wanted = path, folder = wanted.parent_path();
   std::vector<std::string> all, others;  // others: those of the same ending
   std::error_code ignored;
@@ -298,7 +311,8 @@ class DocumentScope : public Scope {
     std::size_t begin = 0;
     while (true) {
       const std::size_t end = std::min(path.find('.', begin), path.size());
-      const Value* next = node->find(path.substr(begin, end - begin));
+      const std::string_view key = path.substr(begin, end - begin);
+      const Value* next = is_written ? written_member(*node, key) : node->find(key);
       if (!next) {
         report_unknown_reference(path, document_, *node, path.substr(0, begin == 0 ? 0 : begin - 1), at, errors);
         return std::nullopt;
@@ -314,6 +328,15 @@ class DocumentScope : public Scope {
       }
       begin = end + 1;
     }
+  }
+
+  // As node.find(key), in a time that does not grow with the table: each of its keys may refer to another one.
+  const Value* written_member(const Value& node, std::string_view key) const {
+    if (node.kind() != Value::Kind::table) return nullptr;
+    const auto [known, is_new] = places_.try_emplace(&node);
+    if (is_new) known->second = places_by_key(node.table());
+    const auto place = known->second.find(std::string(key));
+    return place == known->second.end() ? nullptr : &node.table()[place->second].value;
   }
 
   // What a node of the document stands for; none when there are mistakes in it, which are reported once.
@@ -353,6 +376,7 @@ class DocumentScope : public Scope {
   Origins* const origins_;
   mutable std::vector<std::string> active_;
   mutable std::map<const Value*, Node> nodes_;
+  mutable std::map<const Value*, std::map<std::string, std::size_t>> places_;  // of members, by table
   mutable std::size_t inserted_ = 0, reported_already_ = 0;
 };
 
@@ -374,8 +398,10 @@ class EnvironmentScope : public Scope {
 // no hash of them is kept either, since short ones can be guessed from it.
 void keep_environment(Value& resolved, const Value& kept, const std::set<std::string>& words) {
   if (kept.kind() == Value::Kind::table && resolved.kind() == Value::Kind::table) {
+    const std::map<std::string, std::size_t> places = places_by_key(kept.table());
     for (Member& member : resolved.table()) {
-      if (const Value* const same = kept.find(member.key)) keep_environment(member.value, *same, words);
+      const auto same = places.find(member.key);
+      if (same != places.end()) keep_environment(member.value, kept.table()[same->second].value, words);
     }
   } else if (kept.kind() == Value::Kind::array && resolved.kind() == Value::Kind::array) {
     for (std::size_t i = 0; i < std::min(kept.array().size(), resolved.array().size()); ++i) {

@@ -214,13 +214,6 @@ class GraphReader {
     }
   }
 
-  // What the stage's key names, written or by default; "": nothing.
-  static std::string place_in(const StagePlan& stage, const char* key) {
-    const Value* value = stage.table.find(key);
-    if (value == nullptr) value = stage.type->defaults.find(key);
-    return value != nullptr && value->kind() == Value::Kind::text ? value->text() : std::string();
-  }
-
   const std::string& name_;
   const Value& table_;
   const Registry& registry_;
@@ -230,6 +223,12 @@ class GraphReader {
 };
 
 }  // namespace
+
+std::string place_in(const StagePlan& stage, const char* key) {
+  const Value* value = stage.table.find(key);
+  if (value == nullptr) value = stage.type->defaults.find(key);
+  return value != nullptr && value->kind() == Value::Kind::text ? value->text() : std::string();
+}
 
 GraphPlan plan_graph(const Member& graph, const Registry& registry, Diagnostics& errors) {
   return GraphReader(graph, registry, errors).read();

@@ -13,6 +13,7 @@
 #include "config/shipped.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/pattern.h"
 #include "network/load.h"
 
@@ -98,6 +99,10 @@ class NetworkReader {
     const std::string beside = (folder_of(name) / given).lexically_normal().string();
     std::error_code ignored;
     for (const std::string& file : {beside, given.lexically_normal().string()}) {
+      if (const std::string why = why_unreachable(file); !why.empty()) {
+        errors_.add(name.at(), fmt::format("'{}' {}", file, why));
+        return std::nullopt;
+      }
       if (fs::is_regular_file(file, ignored)) return file;
     }
     const std::string here = given.lexically_normal().string();
@@ -123,7 +128,7 @@ class NetworkReader {
     Value* weights = table_.find("weights");
     if (weights && weights->kind() == Value::Kind::table) weights = weights->find("file");
     if (!weights || weights->kind() != Value::Kind::text || weights->text().empty()) return;
-    if (weights->text().starts_with("file://")) *weights = Value(weights->text().substr(7), weights->at());
+    if (weights->text().starts_with("file://")) *weights = Value(file_url_path(weights->text()), weights->at());
     if (weights->text().find("://") != std::string::npos) return check_url(*weights);
     if (const auto file = weights_in_folder(*weights)) return void(*weights = Value(*file, weights->at()));
     const std::string beside = (folder_of(*weights) / weights->text()).lexically_normal().string();
@@ -137,10 +142,9 @@ class NetworkReader {
 
   // The best weights of the run whose folder is named, or else the last ones; nothing: it is no such folder.
   std::optional<std::string> weights_in_folder(const Value& name) const {
-    std::error_code ignored;
     for (const fs::path& folder : {folder_of(name) / name.text(), fs::path(name.text())}) {
       for (const char* file : {"best.safetensors", "weights.safetensors"}) {
-        if (fs::is_regular_file(folder / file, ignored)) return (folder / file).lexically_normal().string();
+        if (is_readable_file(folder / file)) return (folder / file).lexically_normal().string();
       }
     }
     return std::nullopt;
@@ -255,9 +259,8 @@ std::string weights_hint(const std::string& name) {
 std::optional<std::string> network_file(const Value& use, const std::string& pipeline_file) {
   const fs::path folder = fs::path(is_in_file(use.at()) ? *use.at().file : pipeline_file).parent_path();
   if (is_shipped_name(use.text())) return find_shipped(kNetworks, use.text(), folder);
-  std::error_code ignored;
   for (const fs::path& file : {folder / use.text(), fs::path(use.text())}) {
-    if (fs::is_regular_file(file, ignored)) return file.lexically_normal().string();
+    if (is_readable_file(file)) return file.lexically_normal().string();
   }
   return std::nullopt;
 }

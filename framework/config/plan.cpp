@@ -10,6 +10,7 @@
 #include "config/data_layout.h"
 #include "config/document.h"
 #include "config/graph_plan.h"
+#include "config/kept_run.h"
 #include "config/misplaced_keys.h"
 #include "config/network_plan.h"
 #include "config/observer_plan.h"
@@ -22,6 +23,7 @@
 #include "millrace/error.h"
 #include "millrace/optimizer.h"
 #include "millrace/util/bytes.h"
+#include "millrace/util/paths.h"
 #include "network/variables.h"
 #include "plugin/loss_params.h"
 
@@ -225,6 +227,8 @@ class PipelineReader {
     if (!document) return;
     if (is_base) sources_.bases.files = sources_.files;
     pipeline_.bases = sources_.bases;
+    pipeline_.files = sources_.files;
+    if (options_.made_by.empty()) follow_kept_run(pipeline_.file, *document, pipeline_.warnings);
     files_ = *document;
     for (const std::string& option : overrides) {
       if (auto made = apply_override(option, *document, errors_)) applied_.push_back(std::move(*made));
@@ -574,17 +578,18 @@ class PipelineReader {
   std::set<std::string> referred_;  // see resolve_document()
 };
 
-// What a user names: a file, or a base file that is run as it is.
+// What a user names: a file, the folder of a run that has left one, or a base file that is run as it is.
 std::string pipeline_file(const std::string& path) {
   std::error_code ignored;
-  if (is_shipped_name(path) && (!fs::exists(path, ignored) || fs::is_directory(path, ignored))) {
+  if (is_shipped_name(path) && (is_absent(path) || fs::is_directory(path, ignored))) {
     if (const auto file = find_shipped(kBases, path, fs::path())) return *file;
     std::vector<std::string> names;
     for (const auto& [name, file] : shipped_files(kBases, fs::path())) names.push_back(name);
     if (const auto nearest = nearest_name(path, names))
       fail(ErrorKind::usage, "there is no file and no base file '{}'; nearest is the base file '{}'", path, *nearest);
   }
-  return fs::path(path).lexically_normal().string();
+  const bool is_run = fs::is_directory(path, ignored) && fs::exists(fs::path(path) / kKeptPipeline, ignored);
+  return (is_run ? fs::path(path) / kKeptPipeline : fs::path(path)).lexically_normal().string();
 }
 
 }  // namespace
@@ -594,7 +599,8 @@ Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& 
   Diagnostics errors;
   const std::string file = pipeline_file(path);
   PipelineReader reader(file, registry, options, errors);
-  reader.read(overrides, file != fs::path(path).lexically_normal().string());
+  reader.read(overrides,
+              is_shipped_name(path) && file != fs::path(path).lexically_normal().string() && !file.ends_with(kKeptPipeline));
   reader.told().throw_if_any();
   return reader.take();
 }

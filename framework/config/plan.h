@@ -92,8 +92,9 @@ struct LoadOptions {
 
 struct Pipeline {
   std::string file;
-  std::string made_by;  // see LoadOptions
-  BaseFiles bases;      // that the file extends
+  std::string made_by;             // see LoadOptions
+  BaseFiles bases;                 // that the file extends
+  std::vector<std::string> files;  // that were read: the file, and those that it extends
   RunParams run;
   StopPlan stop;
   PlateauPlan plateau;
@@ -117,7 +118,7 @@ struct Pipeline {
   std::string place_of(std::string_view key) const;
 };
 
-// Reads and checks a pipeline: a file, or a base file by its name (see shipped.h). It touches no data, but for two things that a
+// Reads and checks a pipeline: a file, the one in the folder of a run, or a base file by its name (see shipped.h). It touches no data, but for two things that a
 // file may leave out: it looks where data lie (see data_layout.h), and lists them where [network] has no `classes`. `overrides`:
 // "key.path=value" as given to --set. Throws Error(usage) that lists every mistake with its position.
 //

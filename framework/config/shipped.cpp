@@ -7,6 +7,8 @@
 
 #include "base/library_folder.h"
 #include "millrace/detail/value.h"
+#include "millrace/error.h"
+#include "millrace/util/paths.h"
 
 namespace millrace {
 
@@ -19,7 +21,12 @@ constexpr const char* kEnding = ".toml";
 // The library lies in lib, or one level deeper where a distribution keeps one folder for each architecture.
 std::vector<fs::path> folders_of(const Shelf& shelf, const fs::path& beside) {
   std::vector<fs::path> folders = {beside / shelf.folder};
-  if (const char* pipelines = std::getenv("MILLRACE_PIPELINES")) folders.push_back(fs::path(pipelines) / shelf.folder);
+  if (const char* pipelines = std::getenv("MILLRACE_PIPELINES"); pipelines != nullptr && *pipelines != '\0') {
+    std::error_code error;
+    if (!fs::is_directory(pipelines, error))
+      fail(ErrorKind::usage, "MILLRACE_PIPELINES: '{}' is not a folder{}", pipelines, error ? ": " + error.message() : "");
+    folders.push_back(fs::path(pipelines) / shelf.folder);
+  }
   const fs::path library = library_folder();
   for (const fs::path& root : {library.parent_path(), library.parent_path().parent_path()}) {
     if (!root.empty()) folders.push_back(root / "share" / "millrace" / "pipelines" / shelf.folder);
@@ -32,10 +39,9 @@ std::vector<fs::path> folders_of(const Shelf& shelf, const fs::path& beside) {
 bool is_shipped_name(std::string_view text) { return text.find('/') == std::string_view::npos && !text.ends_with(kEnding); }
 
 std::optional<std::string> find_shipped(const Shelf& shelf, const std::string& name, const fs::path& folder) {
-  std::error_code ignored;
   for (const fs::path& place : folders_of(shelf, folder)) {
     const fs::path file = place / (name + kEnding);
-    if (fs::is_regular_file(file, ignored)) return file.lexically_normal().string();
+    if (is_readable_file(file)) return file.lexically_normal().string();
   }
   return std::nullopt;
 }

@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 
+#include "millrace/error.h"
+
 namespace millrace {
 
 namespace fs = std::filesystem;
@@ -10,7 +12,10 @@ namespace {
 
 fs::path folder_of(const char* variable, const char* ours) {
   const char* folder = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): nothing here sets variables
-  return folder != nullptr && *folder == '/' ? fs::path(folder) / ours : fs::path();
+  const bool is_empty = folder == nullptr || *folder == '\0';
+  if (!is_empty && *folder != '/' && *ours == '\0')  // XDG's own rule is that others are ignored
+    fail(ErrorKind::usage, "{} = '{}': expected an absolute path, which is the same for all programs", variable, folder);
+  return is_empty || *folder != '/' ? fs::path() : fs::path(folder) / ours;
 }
 
 }  // namespace

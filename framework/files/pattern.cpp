@@ -1,5 +1,11 @@
 #include "millrace/util/pattern.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "millrace/util/text.h"
+
 namespace millrace {
 
 bool matches(std::string_view pattern, std::string_view name) {
@@ -20,6 +26,23 @@ bool matches(std::string_view pattern, std::string_view name) {
     }
   }
   return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
+bool LeavesOut::operator()(std::string_view path) {
+  bool leaves_out = false;
+  for (std::size_t i = 0; i < patterns_.size(); ++i) {  // each: those behind the first that fits are asked too
+    if (!matches(patterns_[i], path)) continue;
+    fits_[i] = 1;
+    leaves_out = true;
+  }
+  return leaves_out;
+}
+
+std::string LeavesOut::unused(std::string_view where) const {
+  const auto none = std::ranges::find(fits_, 0);
+  if (none == fits_.end()) return {};
+  return fmt::format("leave_out: '{}' fits nothing in '{}': patterns are of paths below it, and * stands for any text",
+                     line_text(patterns_[static_cast<std::size_t>(none - fits_.begin())]), line_text(where));
 }
 
 }  // namespace millrace

@@ -17,5 +17,16 @@ TEST(Matches, TreatsStarAsAnyTextAndQuestionMarkAsOneCharacter) {
   EXPECT_FALSE(matches("conv1", "conv1.weight"));
 }
 
+TEST(LeavesOut, NamesPatternsThatFitNothing) {
+  LeavesOut leaves_out({"drafts", "*.bak", "draft"});
+  EXPECT_TRUE(leaves_out("drafts"));
+  EXPECT_TRUE(leaves_out("cat/1.bak"));
+  EXPECT_FALSE(leaves_out("cat/1.jpg"));
+  EXPECT_EQ(leaves_out.unused("photos"),
+            "leave_out: 'draft' fits nothing in 'photos': patterns are of paths below it, and * stands for any text");
+  EXPECT_TRUE(leaves_out("draft"));
+  EXPECT_EQ(leaves_out.unused("photos"), "");
+}
+
 }  // namespace
 }  // namespace millrace

@@ -9,11 +9,13 @@
 
 namespace millrace {
 
-ScratchFolder::ScratchFolder(const char* what) {
+std::filesystem::path make_scratch_folder(const char* what) {
   std::string name = std::filesystem::temp_directory_path() / fmt::format("millrace-{}-XXXXXX", what);
   if (::mkdtemp(name.data()) == nullptr) fail(ErrorKind::run, "no folder '{}' can be made: {}", name, std::strerror(errno));
-  path_ = name;
+  return name;
 }
+
+ScratchFolder::ScratchFolder(const char* what) : path_(make_scratch_folder(what)) {}
 
 ScratchFolder::~ScratchFolder() {
   std::error_code ignored;

@@ -5,6 +5,8 @@
 
 namespace millrace {
 
+std::filesystem::path make_scratch_folder(const char* what);  // that stays. Throws as ScratchFolder does
+
 // Gone with the object, and all that is in it.
 class ScratchFolder {
  public:

@@ -7,6 +7,7 @@
 #include "millrace/error.h"
 #include "millrace/sample.h"
 #include "millrace/util/cache_folder.h"
+#include "millrace/util/paths.h"
 
 namespace millrace {
 namespace {
@@ -52,6 +53,27 @@ TEST(CacheFolder, IsTheFirstThatIsNamedWhole) {
   own.empty() ? unsetenv("MILLRACE_CACHE") : setenv("MILLRACE_CACHE", own.c_str(), 1);
   xdg.empty() ? unsetenv("XDG_CACHE_HOME") : setenv("XDG_CACHE_HOME", xdg.c_str(), 1);
   home.empty() ? unsetenv("HOME") : setenv("HOME", home.c_str(), 1);
+}
+
+TEST(FileUrl, StandsForCharactersByTheirEscapes) {
+  EXPECT_EQ(file_url_path("file:///data/my%20photos/%C3%A4%25.jpg"), "/data/my photos/\xc3\xa4%.jpg");
+  EXPECT_EQ(file_url_path("/data/my%20photos"), "/data/my%20photos") << "a path, in which nothing is encoded";
+  EXPECT_EQ(file_url_path("s3://bucket/a%20b"), "s3://bucket/a%20b");
+  for (const char* wrong : {"file:///100% wool", "file:///a%2", "file:///a%00b", "file://data/train"}) {
+    EXPECT_THROW(file_url_path(wrong), Error) << wrong;
+  }
+}
+
+TEST(CacheFolder, IsNoPathThatDiffersFromProgramToProgram) {
+  setenv("MILLRACE_CACHE", "cache", 1);
+  try {
+    cache_folder("tar");
+    ADD_FAILURE() << "was passed over in silence";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_EQ(error.message(), "MILLRACE_CACHE = 'cache': expected an absolute path, which is the same for all programs");
+  }
+  unsetenv("MILLRACE_CACHE");
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "base/library_folder.h"
 #include "millrace/util/load_plugins.h"
 #include "plugin/library_file.h"
 #include "plugin/loading.h"
@@ -62,9 +61,6 @@ const PluginDescriptor& checked_descriptor(void* library, const std::string& pat
   }
   return *descriptor;
 }
-
-// The folder of plugins that belongs to the framework's library: lib/libmillrace.so -> lib/millrace/plugins.
-fs::path own_plugin_folder() { return library_folder() / "millrace" / "plugins"; }
 
 // The folders that the user names.
 std::vector<fs::path> named_folders() {

@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 #include <system_error>
 
@@ -21,11 +23,25 @@ std::filesystem::path real_path(const std::filesystem::path& path) {
   return std::filesystem::canonical(path, error);  // "": it is not there
 }
 
+// Who may write the framework's library, where `path` came with it.
+struct Writers {
+  std::optional<uid_t> owner = {};
+  std::optional<gid_t> group = {};
+};
+Writers writers_of_program(const std::filesystem::path& path, const std::filesystem::path& library) {
+  const std::filesystem::path own = real_path(own_plugin_folder(library)), file = real_path(path);
+  struct stat state {};
+  const bool came_with_it = !own.empty() && std::ranges::mismatch(own, file).in1 == own.end();
+  if (!came_with_it || ::stat(library.c_str(), &state) != 0) return {};
+  const bool by_group = (state.st_mode & S_IWGRP) != 0 && (state.st_mode & S_ISVTX) == 0;
+  return {state.st_uid, by_group ? std::optional(state.st_gid) : std::nullopt};
+}
+
 // `sticky`: others may make files in it, as in /tmp, if only they cannot replace what is there.
-std::string distrust_itself(const std::filesystem::path& path, bool sticky) {
+std::string distrust_itself(const std::filesystem::path& path, bool sticky, const Writers& program) {
   struct stat state {};
   if (::stat(path.c_str(), &state) != 0) return {};  // who opens it says why not
-  if (state.st_uid != 0 && state.st_uid != ::geteuid()) {
+  if (state.st_uid != 0 && state.st_uid != ::geteuid() && program.owner != state.st_uid) {
     return refused(path, fmt::format("user {} owns it", state.st_uid), fmt::format("make it yours (chown {})", ::geteuid()));
   }
   if (sticky && (state.st_mode & S_ISVTX) != 0) return {};
@@ -33,7 +49,7 @@ std::string distrust_itself(const std::filesystem::path& path, bool sticky) {
     return refused(path, fmt::format("every user may write it (mode {:04o})", state.st_mode & 07777),
                    "take that away (chmod o-w)");
   }
-  if ((state.st_mode & S_IWGRP) != 0 && state.st_gid != ::getegid()) {
+  if ((state.st_mode & S_IWGRP) != 0 && state.st_gid != ::getegid() && program.group != state.st_gid) {
     return refused(path, fmt::format("group {} may write it (mode {:04o})", state.st_gid, state.st_mode & 07777),
                    "take that away (chmod g-w)");
   }
@@ -55,15 +71,15 @@ std::string distrust_way_to(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::string distrust(const std::filesystem::path& path) {
+std::string distrust(const std::filesystem::path& path, const std::filesystem::path& library) {
   const char* const trust = std::getenv("MILLRACE_PLUGIN_TRUST");
   if (trust != nullptr && std::string_view(trust) == "any") return {};
-  std::string reason = distrust_itself(path, false);
+  std::string reason = distrust_itself(path, false, writers_of_program(path, library));
   if (reason.empty()) reason = distrust_way_to(path.has_parent_path() ? path.parent_path() : ".");
   std::error_code ignored;
   if (!reason.empty() || !std::filesystem::is_symlink(path, ignored)) return reason;
   const std::filesystem::path folder = real_path(path).parent_path();  // of what the link leads to
-  reason = distrust_itself(folder, true);
+  reason = distrust_itself(folder, true, writers_of_program(folder, library));
   return reason.empty() ? distrust_way_to(folder) : reason;
 }
 

@@ -131,6 +131,36 @@ TEST_F(Trust, IsRefusedToWhatAnotherUserOwns) {
   EXPECT_EQ(reason(), "plugin " + text(file_, "user 12345 owns it", "make it yours (chown 0)"));
 }
 
+// A shared installation belongs to an account that looks after software.
+TEST_F(Trust, OfPluginsThatCameWithTheProgramIsThatOfTheProgram) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file to another user";
+  constexpr uid_t kKeeper = 12345;
+  const fs::path library = folder_ / "lib", own = own_plugin_folder(library), plugin = own / "good.so";
+  fs::create_directories(own);
+  fs::copy_file(file_, plugin);
+  const auto give = [](const fs::path& path, mode_t mode, uid_t user, gid_t group) {
+    set_mode(path, mode);
+    return ::chown(path.c_str(), user, group) == 0;
+  };
+  for (const fs::path& each : {library, library / "millrace", own, plugin}) {
+    if (!give(each, 0755, kKeeper, 0)) GTEST_SKIP() << kNotHere;
+  }
+  EXPECT_EQ(distrust(own, library), "");
+  EXPECT_EQ(distrust(plugin, library), "");
+  EXPECT_NE(distrust(plugin, folder_), "") << "of another program";
+  ASSERT_TRUE(give(library, 0755, 0, 0));
+  EXPECT_EQ(distrust(plugin, library), text(plugin, "user 12345 owns it", "make it yours (chown 0)"));
+
+  for (const fs::path& each : {library, plugin}) ASSERT_TRUE(give(each, 0775, 0, kKeeper));
+  EXPECT_EQ(distrust(plugin, library), "") << "a group keeps both";
+  set_mode(library, 0755);
+  EXPECT_NE(distrust(plugin, library), "") << "it may write the plugin alone";
+  set_mode(library, 0775);
+  fs::rename(plugin, folder_ / "elsewhere.so");
+  fs::create_symlink(folder_ / "elsewhere.so", plugin);
+  EXPECT_NE(distrust(plugin, library), "") << "what a link leads to did not come with the program";
+}
+
 TEST_F(Trust, IsGivenToAllWhenThatIsAskedFor) {
   set_mode(folder_, 0777);
   set_mode(file_, 0666);

@@ -4,14 +4,20 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
+#include <random>
+#include <tuple>
 #include <utility>
 
 #include "base/out_of_memory.h"
 #include "checkpoint/best.h"
 #include "checkpoint/changes.h"
 #include "config/document.h"
+#include "config/graph_plan.h"
+#include "millrace/batch.h"
 #include "millrace/error.h"
 #include "millrace/util/cache_folder.h"
+#include "millrace/util/host_cores.h"
 #include "millrace/util/joint_sink.h"
 #include "plugin/loss_params.h"
 #include "prepare/batch_choice.h"
@@ -23,8 +29,11 @@
 #include "prepare/sent_weights.h"
 #include "prepare/stop_rules.h"
 #include "prepare/without_effect.h"
+#include "sampling/sample_order.h"
 #include "stages/class_weights.h"
+#include "stages/contents.h"
 #include "stages/doubtful_classes.h"
+#include "stages/doubtful_names.h"
 #include "stages/label_values.h"
 #include "stages/missing_files.h"
 #include "stages/same_files.h"
@@ -51,9 +60,10 @@ void check_processes(const Pipeline& pipeline, const RunOptions& options) {
   if (options.hash_input) fail(ErrorKind::usage, "--hash pixels sees one process's part of a batch: run it with one process");
 }
 
+bool takes_predictions(const Port& port) { return port.payload == payload::kPredictions; }
+
 // Other sinks would write what one process has seen. `count`: of the sinks in the graphs before.
 void number_joint_sinks(const GraphBuild& build, std::uint32_t& count) {
-  const auto takes_predictions = [](const Port& port) { return port.payload == payload::kPredictions; };
   const GraphPlan& plan = build.plan();
   for (std::size_t index = 0; index < plan.stages.size(); ++index) {
     const StagePlan& stage = plan.stages[index];
@@ -66,6 +76,30 @@ void number_joint_sinks(const GraphBuild& build, std::uint32_t& count) {
          "{}: it writes the predictions of one process: give [{}] every = \"never\", and run --graph {} afterwards with one "
          "process",
          place_of(stage, plan), plan.name, plan.name);
+  }
+}
+
+// Sinks name files after samples: two of one name would end the run at its first pass, maybe after hours.
+void require_file_names(const GraphBuild& build, std::uint64_t seed) {
+  const Source* const source = build.data().source;
+  for (std::size_t s = 0; source != nullptr && s < build.stages().size(); ++s) {
+    const auto* const sink = dynamic_cast<const NamesFilesAfterSamples*>(build.stages()[s].front().get());
+    if (sink == nullptr) continue;
+    const SampleOrder order(*source, seed);
+    SampleOrigin origin;
+    std::uint64_t at = 0;
+    try {
+      sink->check_names([&](Predictions::Sample& sample) {
+        if (at == order.listed()) return false;
+        sample.key.index = order.listed(at++);
+        if (!source->place(sample.key.index, origin)) return false;
+        sample.url.assign(origin.url);
+        sample.member.assign(origin.member);
+        return true;
+      });
+    } catch (Error& error) {
+      throw error.in(place_of(build.plan().stages[s], build.plan()));
+    }
   }
 }
 
@@ -224,6 +258,14 @@ DataContext shared_context(const PreparedRun& run) {
   return context;
 }
 
+// Of what the network is shown in this graph; without looking at an image.
+std::string warning_of_shown_size(const PreparedRun& run, const GraphBuild& build) {
+  const GraphBuild& main = run.main();
+  std::string size = warning_of_other_size(main, build);
+  if (size.empty() && build.data().image != main.data().image) size = warning_of_window(build, run.pipeline.network->input);
+  return size.empty() ? warning_of_small_middle(build) : size;
+}
+
 // What is a mistake of the data, or of how a graph looks at them.
 void warn_of_images(PreparedRun& run, const GraphBuild& build) {
   const GraphBuild& main = run.main();
@@ -238,26 +280,57 @@ void warn_of_images(PreparedRun& run, const GraphBuild& build) {
   } else if (!only_predicts(build.plan())) {  // images that are only predicted may be any
     run.audience.warn_once(warning_of_shared_samples(main, build));
     run.audience.warn_once(warning_of_random_validation(main, build));
-    std::string size = warning_of_other_size(main, build);
-    if (size.empty() && build.data().image != main.data().image) size = warning_of_window(build, network->input);
-    if (size.empty()) size = warning_of_small_middle(build);
-    if (size.empty()) size = warning_of_seen_part(build, network->input, static_cast<std::uint64_t>(run.pipeline.run.seed));
-    run.audience.warn_once(std::move(size));
+    run.audience.warn_once(warning_of_shown_size(run, build));
+  }
+}
+
+// Two graphs whose sinks write the same files: of one graph that is a mistake in the file, see plan_graph().
+void warn_of_equal_outputs(PreparedRun& run) {
+  std::map<std::tuple<const StageType*, std::string, std::string>, std::string> places;  // by type, key and what it names
+  for (const auto& build : run.builds) {
+    for (const StagePlan& stage : build->plan().stages) {
+      if (std::ranges::none_of(stage.type->inputs, takes_predictions)) continue;
+      for (const char* key : {"file", "folder"}) {
+        const std::string place = place_in(stage, key), name = fmt::format("[{}.{}]", build->plan().name, stage.name);
+        if (place.empty()) continue;
+        const auto [first, is_new] = places.try_emplace({stage.type, key, place}, name);
+        if (is_new) continue;
+        run.audience.warn_once(
+            fmt::format("{} writes into '{}', as {} does: each takes the other's away, so give one of them another '{}'", name,
+                        place, first->second, key));
+      }
+    }
   }
 }
 
 // What may be meant, and rarely is.
 void warn_of_graphs(PreparedRun& run) {
   if (!run.options.is_first()) return;
+  warn_of_equal_outputs(run);
   for (const auto& build : run.builds) {
     const GraphPlan& plan = build->plan();
     if (build->data().source != nullptr) run.audience.warn_once(warning_of_other_classes(*build, run.main()));
     warn_of_images(run, *build);
-    run.audience.warn_once(warning_of_label_values(*build, static_cast<std::uint64_t>(run.pipeline.run.seed)));
+    run.audience.warn_once(warning_of_mirrors(*build));
     if (plan.every.empty() || !loses_results(plan)) continue;
     run.audience.warn_once(
         fmt::format("{}: no stage of [{}] reports or writes what the network makes of its images; put 'metrics' into its flow",
                     to_string(plan.at), plan.name));
+  }
+}
+
+// What a few decoded images tell. The memory plan comes first: one image may take more than there is.
+void warn_of_decoded_images(PreparedRun& run) {
+  const std::size_t there = run.host_memory();
+  if (!run.options.is_first() || (run.options.only_check && there > 0 && total_bytes(run.memory()) > there)) return;
+  if (!run.options.only_check) require_memory_of(run);
+  const GraphBuild& main = run.main();
+  const auto seed = static_cast<std::uint64_t>(run.pipeline.run.seed);
+  for (const auto& build : run.builds) {
+    const bool is_compared = run.pipeline.network && main.trains() && !run.options.only_main && build.get() != &main;
+    if (is_compared && !only_predicts(build->plan()) && warning_of_shown_size(run, *build).empty())
+      run.audience.warn_once(warning_of_seen_part(*build, run.pipeline.network->input, seed));
+    run.audience.warn_once(warning_of_label_values(*build, seed));
   }
 }
 
@@ -321,6 +394,8 @@ void count_class_weights(PreparedRun& run) {
   const bool looks = run.resume_point || !run.options.only_check;  // at all label images
   const std::string median = looks ? place_of(kMedianFrequency) : std::string();
   if (balanced.empty() && median.empty()) return;
+  // Each thread decodes an image. What the batches take is known, what the replicas take is not yet.
+  if (!median.empty()) require_possible_memory(run.memory_with({}), host_memory_for("", run.replicas.devices().processes_here));
   const GraphPlan& plan = run.pipeline.graphs.front();
   std::unique_ptr<GraphBuild> alone;  // where another graph runs without it
   if (&run.main().plan() != &plan) alone = std::make_unique<GraphBuild>(plan, shared_context(run), run.replicas.all());
@@ -351,7 +426,7 @@ void count_class_weights(PreparedRun& run) {
 // As it is now: a checkpoint says later what the run began with.
 std::string network_text_of(const PreparedRun& run) {
   const std::string& file = run.pipeline.network_params.use;
-  if (!run.saves_checkpoints() || file.empty()) return {};
+  if (file.empty()) return {};
   Diagnostics ignored;  // it was read before
   const auto document = read_document(file, {}, ignored);
   return document ? to_toml(*document) : std::string();
@@ -455,12 +530,51 @@ void add_step_stages(PreparedRun& run) {
     context.last_step = run.options.most_steps > 0 ? run.steps.total : run.steps.end;
     context.hash_input = run.options.hash_input;
     build->add_step_stages(std::move(context));
+    require_file_names(*build, static_cast<std::uint64_t>(run.pipeline.run.seed));
     if (run.options.processes() > 1) number_joint_sinks(*build, sinks);
+  }
+}
+
+// What the checkpoint knows of a source's samples; null: nothing, or the source lists others now.
+const RunState::Contents* contents_then(const PreparedRun& run, const GraphBuild& build) {
+  if (!run.resume_point) return nullptr;
+  const auto& data = run.resume_point->checkpoint.state.data;
+  const auto known = data.find(name_of_source(build));
+  if (known == data.end() || known->second.listing_hash != build.data().listing_hash) return nullptr;
+  return known->second.contents.samples.empty() ? nullptr : &known->second.contents;
+}
+
+// A run that resumes reads the same few samples as then, so that data which have changed since are seen; other ranks than 0 read
+// those of rank 0, see same_run.h.
+void look_into_data(PreparedRun& run) {
+  const RunOptions& options = run.options;
+  const bool keeps_it = run.main().trains() && !options.only_main && (run.resume_point || !options.only_check);
+  if (options.group == nullptr && !keeps_it && !options.compare_data) return;
+  const std::uint64_t salt =
+      options.group != nullptr ? std::random_device()() : static_cast<std::uint64_t>(run.pipeline.run.seed);
+  for (const auto& build : run.builds) {
+    if (build->data().source == nullptr) continue;
+    RunState::Contents& now = run.contents[name_of_source(*build)];
+    const RunState::Contents* const then = contents_then(run, *build);
+    if (options.is_first()) {
+      options.doing(fmt::format("reading a few samples of [{}]", build->plan().name));
+      now = look_into(*build, salt, then);
+    }
+    if (options.compare_data) {
+      options.doing(fmt::format("reading all samples of [{}], to compare what they hold", build->plan().name));
+      now.whole = hash_all(*build, available_cores().size());
+    }
+    const std::string changed = then != nullptr && options.is_first() ? difference_of_contents(*build, *then, now) : "";
+    if (changed.empty()) continue;
+    run.audience.warn_once(fmt::format(
+        "{}: the data have changed since the checkpoint '{}': {} than then; the run resumes with the data as they are now",
+        place_of_source(*build), run.resume_point->path.string(), changed));
   }
 }
 
 void prepare_all(PreparedRun& run) {
   const Pipeline& pipeline = run.pipeline;
+  if (run.options.group != nullptr) require_same_versions(pipeline, run.registry, *run.options.group);
   if (!run.options.resume.notice.empty()) run.audience.warn(run.options.resume.notice);
   for (const std::string& text : pipeline.warnings) run.audience.warn_once(text);
   run.resume_point = resume_point_of(run);
@@ -476,6 +590,7 @@ void prepare_all(PreparedRun& run) {
   list_data(run);
   run.recipe = compared_recipe(run);
   run.network_text = network_text_of(run);
+  look_into_data(run);
   if (run.options.group != nullptr) require_same_run(run, *run.options.group);
   if (pipeline.network) count_class_weights(run);
   std::uint32_t kept = 0;
@@ -489,6 +604,7 @@ void prepare_all(PreparedRun& run) {
   run.steps = steps_of(run);
   warn_of_no_effect(run);
   add_step_stages(run);
+  warn_of_decoded_images(run);
   for (const auto& figure : {best_figure(pipeline), pipeline.stop.figure, pipeline.plateau.figure}) {
     if (figure) require_figure(*figure, run.builds);
   }

@@ -21,18 +21,6 @@
 namespace millrace {
 namespace {
 
-// By source, "train.read": what the graphs' sources give.
-std::map<std::string, RunState::Data> data_of(const Builds& builds) {
-  std::map<std::string, RunState::Data> all;
-  for (const auto& build : builds) {
-    const GraphData& data = build->data();
-    if (data.source == nullptr) continue;
-    all[fmt::format("{}.{}", data.graph, data.source_plan->name)] = {data.samples_per_epoch, data.classes, data.class_counts,
-                                                                     data.listing_hash};
-  }
-  return all;
-}
-
 // --weights in place of what the file names.
 void set_weights(Value& network, const std::string& file) {
   Value* const said = network.find("weights");
@@ -93,13 +81,28 @@ ReplicaView PreparedRun::view() const {
           .group = options.group};
 }
 
+std::map<std::string, RunState::Data> PreparedRun::data() const {
+  std::map<std::string, RunState::Data> all;
+  for (const auto& build : builds) {
+    const GraphData& data = build->data();
+    if (data.source == nullptr) continue;
+    const std::string source = name_of_source(*build);
+    all[source] = {data.samples_per_epoch, data.classes, data.class_counts, data.listing_hash};
+    if (const auto known = contents.find(source); known != contents.end()) all[source].contents = known->second;
+  }
+  return all;
+}
+
 RunRecord PreparedRun::record() const {
+  Versions versions = versions_of_code(pipeline, registry);
+  versions.merge(versions_of(replicas.devices().devices));
   return {.pipeline = to_toml(resolved()),
           .network = network_text,
-          .data = data_of(builds),
+          .data = data(),
           .backend = replicas.devices().devices.front()->info().backend,
           .precision = to_string(replicas.precision()),
-          .replicas = replicas.all()};
+          .replicas = replicas.all(),
+          .versions = std::move(versions)};
 }
 
 WeightsOptions PreparedRun::weights_options() const {
@@ -247,6 +250,7 @@ void PreparedRun::open_graphs() {
 std::map<std::string, std::string> weights_metadata(const PreparedRun& run) {
   std::map<std::string, std::string> metadata = plans_of(run.replicas.here(), run.replicas.devices().devices);
   metadata.merge(metadata_of(run.main().data().classes));
+  if (run.images) metadata.merge(metadata_of(*run.images));
   if (!run.recipe) return metadata;
   InferenceRecipe recipe = *run.recipe;  // with what the file left to the run
   recipe.precision = to_string(run.replicas.precision());

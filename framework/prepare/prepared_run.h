@@ -23,6 +23,7 @@
 #include "prepare/replica_set.h"
 #include "prepare/run_options.h"
 #include "prepare/step_range.h"
+#include "recipe/image_summary.h"
 #include "recipe/inference_recipe.h"
 #include "stages/build.h"
 #include "weight_files/replica_view.h"
@@ -47,11 +48,13 @@ struct PreparedRun {
   ReplicaSet replicas;
   Builds builds;
   std::optional<InferenceRecipe> recipe;  // of this run, for the weights that it saves; precision and batch as written
-  std::string network_text;               // the network's file with what it extends; of a run with checkpoints
-  CountedWeights class_weights;           // GraphBuild::set_class_weights()
-  std::string batch_choice;               // where the file leaves the size of batches to the run: a line that says it, and why
-  std::string load_choice;                // the same of the shares of replicas
-  StepRange steps;                        // of the main graph
+  std::optional<ImageSummary> images;     // of a training, for the same weights; set when the run begins
+  std::string network_text;               // the network's file with what it extends
+  std::map<std::string, RunState::Contents> contents;  // of the samples of each source, "train.read", as far as rank 0 looked
+  CountedWeights class_weights;                        // GraphBuild::set_class_weights()
+  std::string batch_choice;  // where the file leaves the size of batches to the run: a line that says it, and why
+  std::string load_choice;   // the same of the shares of replicas
+  StepRange steps;           // of the main graph
   std::unique_ptr<Workers> workers;
   std::vector<std::unique_ptr<Graph>> graphs;  // one for each build, once open_graphs() has made them
 
@@ -65,9 +68,10 @@ struct PreparedRun {
   std::vector<MemoryItem> memory() const { return memory_with(replicas.here()); }  // what the run will hold, at most
   std::vector<MemoryItem> memory_with(const Replicas& candidates) const;           // if these were its replicas
   std::size_t host_memory() const { return host_memory_for(pipeline.run.memory, replicas.devices().processes_here); }
-  ReplicaView view() const;  // REQUIRES: there is a network
-  RunRecord record() const;  // what a checkpoint is compared by
-  Value resolved() const;    // Pipeline::resolved with what was left to the run
+  ReplicaView view() const;                            // REQUIRES: there is a network
+  std::map<std::string, RunState::Data> data() const;  // what the graphs' sources give, by source, "train.read"
+  RunRecord record() const;                            // what a checkpoint is compared by
+  Value resolved() const;                              // Pipeline::resolved with what was left to the run
   WeightsOptions weights_options() const;
   // Opens the stages and makes the graphs, where that is not done. Starts nothing. With only_check no batch gets memory, and a
   // run that needs more than there is opens nothing: its plan says what it needs.
@@ -81,9 +85,10 @@ struct PreparedRun {
 };
 
 // In an order in which mistakes are found before anything expensive is done. Sources are opened (they list their samples). No
-// sample is read but a few label images (stages/label_values.h), a few files of equal size (stages/same_files.h), and all where a
-// loss asks for numbers that depend on the data (stages/class_weights.h). `pipeline` and `registry` outlive what is returned.
-// Throws Error.
+// sample is read but a few images (stages/label_values.h, stages/seen_images.h), once the memory plan is known, a few files of
+// equal size (stages/same_files.h), a few of each source that are compared over ranks and with a checkpoint (stages/contents.h),
+// and all where compare_data is asked for, or where a loss asks for numbers that depend on the data (stages/class_weights.h).
+// `pipeline` and `registry` outlive what is returned. Throws Error.
 std::unique_ptr<PreparedRun> prepare(const Pipeline& pipeline, const Registry& registry, RunOptions options);
 
 // Does `work` on what prepare() has returned. Other processes are told what it throws.

@@ -60,6 +60,7 @@ struct RunOptions {
   StartingPoint from;            // of the main graph; nothing that comes before is read
   std::uint64_t most_steps = 0;  // of the main graph; 0: as the file says
   bool hash_input = false;       // stream hashes also cover what the network receives
+  bool compare_data = false;     // all samples are read before the first step, and compared over ranks and with a resumed run
   bool time_layers = false;      // Replica::layer_times() will be asked
   bool only_check = false;       // no Run will be made: no sample is read
   bool only_main = false;        // no other graph runs, nothing is written: for profiling

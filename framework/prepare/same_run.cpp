@@ -10,6 +10,7 @@
 #include "files/crc64.h"
 #include "millrace/error.h"
 #include "millrace/util/wire.h"
+#include "stages/contents.h"
 
 namespace millrace {
 namespace {
@@ -35,7 +36,9 @@ std::vector<std::byte> packed(const RunRecord& record, const std::string& option
   for (const auto& [source, data] : record.data) {
     writer.put(std::string_view(source)).put(data.samples).put(data.classes.size());
     for (const std::string& name : data.classes) writer.put(std::string_view(name));
-    writer.put(data.class_counts).put(data.listing_hash.value_or(0));
+    writer.put(data.class_counts).put(data.listing_hash.value_or(0)).put(data.contents.sizes).put(data.contents.whole);
+    writer.put(data.contents.samples.size());
+    for (const auto& [index, hash] : data.contents.samples) writer.put(index).put(hash);
   }
   return writer.bytes();
 }
@@ -55,6 +58,12 @@ FoundCheckpoint unpacked(const std::vector<std::byte>& bytes, std::string& optio
     for (auto classes = reader.get<std::size_t>(); classes > 0; --classes) data.classes.push_back(reader.get<std::string>());
     data.class_counts = reader.list<std::uint64_t>();
     data.listing_hash = reader.get<std::uint64_t>();
+    data.contents.sizes = reader.list<std::uint64_t>();
+    data.contents.whole = reader.list<std::uint64_t>();
+    for (auto samples = reader.get<std::size_t>(); samples > 0; --samples) {
+      const auto index = reader.get<std::uint64_t>();
+      data.contents.samples[index] = reader.get<std::uint64_t>();
+    }
   }
   return found;
 }
@@ -89,14 +98,33 @@ std::vector<Difference> differences_of_boundaries(const std::string& first, cons
 // Where a source finds its data, and a rank its weights, may differ; what they find is compared.
 bool is_path(const RunRecord& record, const Difference& difference) {
   if (difference.key == "network.weights" || difference.key == "network.weights.file") return true;
+  if (std::ranges::any_of(record.data, [&](const auto& source) { return is_path_of(source.first, difference.key); })) return true;
   const auto looks_like_one = [](const std::string& value) { return value.starts_with('"') && value.find('/') != value.npos; };
   return looks_like_one(difference.then) && looks_like_one(difference.now) &&
          std::ranges::any_of(record.data, [&](const auto& source) { return difference.key.starts_with(source.first + '.'); });
 }
 
-// "": the same. `is_data`: all that differs is what sources list.
-std::string difference(const RunRecord& mine, const std::string& my_options, const std::vector<std::byte>& first,
-                       const Pipeline& pipeline, int rank, bool& is_data) {
+// Of sources that list the same as rank 0's: a line for each whose samples hold something else.
+std::string differences_of_contents(const PreparedRun& run, const std::map<std::string, RunState::Data>& theirs, int rank) {
+  std::string text;
+  for (const auto& build : run.builds) {
+    if (build->data().source == nullptr) continue;
+    const std::string source = name_of_source(*build);
+    const auto there = theirs.find(source);
+    if (rank == 0 || there == theirs.end() || there->second.listing_hash != build->data().listing_hash) continue;
+    const RunState::Contents& then = there->second.contents;
+    RunState::Contents now = look_into(*build, 0, &then);
+    if (const auto mine = run.contents.find(source); mine != run.contents.end()) now.whole = mine->second.whole;
+    const std::string found = difference_of_contents(*build, then, now);
+    if (!found.empty()) text += fmt::format("\n  {}: {} on rank {} than on rank 0", source, found, rank);
+  }
+  return text;
+}
+
+// "": the same. `is_data`: all that differs is what sources list, or what samples hold.
+std::string difference(const PreparedRun& run, const RunRecord& mine, const std::string& my_options,
+                       const std::vector<std::byte>& first, int rank, bool& is_data) {
+  const Pipeline& pipeline = run.pipeline;
   std::string options;
   FoundCheckpoint theirs = unpacked(first, options);
   const std::string backend = std::exchange(theirs.checkpoint.state.backend, mine.backend);
@@ -114,25 +142,58 @@ std::string difference(const RunRecord& mine, const std::string& my_options, con
     const auto said = [](const std::string& value) { return value.empty() ? std::string("not there") : value; };
     text += fmt::format("\n  {} is {} on rank 0, {} on rank {}", each.key, said(each.then), said(each.now), rank);
   }
+  return text + differences_of_contents(run, theirs.checkpoint.state.data, rank);
+}
+
+// What each rank's versions are, from rank 0's on: "\n  plugin augment is 2.0 on rank 0, 9.9 on rank 1" of the first that
+// differs.
+std::string difference_of_versions(const Versions& mine, Group& group) {
+  WireWriter writer;
+  for (const auto& [name, version] : mine) writer.put(std::string_view(name)).put(std::string_view(version));
+  std::vector<Versions> all;
+  std::string text;
+  for (const std::vector<std::byte>& bytes : group.all_gather(Group::kRun, writer.bytes())) {
+    Versions& versions = all.emplace_back();
+    for (WireReader reader(bytes); !reader.is_done();) {
+      std::string name = reader.get<std::string>();
+      versions[std::move(name)] = reader.get<std::string>();
+    }
+    if (!text.empty()) continue;
+    for (const auto& [name, first, other] : version_differences(all.front(), versions))
+      text += fmt::format("\n  {} is {} on rank 0, {} on rank {}", name, first, other, all.size() - 1);
+  }
   return text;
 }
 
 }  // namespace
 
-void require_same_run(const PreparedRun& run, Group& group) {
+void require_same_versions(const Pipeline& pipeline, const Registry& registry, Group& group) {
+  const std::string found = difference_of_versions(versions_of_code(pipeline, registry), group);
+  if (found.empty()) return;
+  fail(ErrorKind::usage, "{}: ranks run different versions of Millrace or its plugins: install the same on all machines:{}",
+       pipeline.title(), found);
+}
+
+void require_same_run(PreparedRun& run, Group& group) {
   RunRecord mine = run.record();
   mine.precision = run.pipeline.run.precision;  // as written: what "auto" chooses is the same for all
   const std::string options = options_text(run);
   std::vector<std::byte> first = packed(mine, options);
   group.broadcast(Group::kRun, 0, first);
   bool is_data = false;
-  std::string found = difference(mine, options, first, run.pipeline, group.rank(), is_data);
+  std::string found = difference(run, mine, options, first, group.rank(), is_data);
   if (!found.empty()) found.insert(0, is_data ? "d" : "f");
   for (const auto& each : group.all_gather(Group::kRun, std::as_bytes(std::span(found)))) {
     if (each.empty()) continue;
     const std::string_view text(reinterpret_cast<const char*>(each.data()), each.size());
     const std::string what = text[0] == 'd' ? "ranks read different data" : "ranks do not run the same pipeline";
     fail(text[0] == 'd' ? ErrorKind::data : ErrorKind::usage, "{}: {}:{}", run.pipeline.title(), what, text.substr(1));
+  }
+  Versions devices = versions_of(run.replicas.devices().devices);
+  std::erase_if(devices, [](const auto& each) { return each.first.find("threads") != std::string::npos; });  // they change no bit
+  if (const std::string other = difference_of_versions(devices, group); !other.empty()) {
+    run.audience.warn_once("devices of ranks compute with different versions, so that bits depend on which rank has a replica:" +
+                           other);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -146,8 +147,15 @@ class AddressFile {
     ::unlink(fresh.c_str());
     fail(ErrorKind::run, "'{}' cannot be written: {}", path_.string(), std::strerror(cause));
   }
-  // False: it is not there yet.
-  bool read(std::string& key, std::vector<Endpoint>& at) const {
+  // False: it is not there yet, or `why` says why it is not to be used.
+  bool read(std::string& key, std::vector<Endpoint>& at, std::string& why) const {
+    why = "it has not written it yet";
+    struct stat state {};
+    if (::stat(path_.c_str(), &state) != 0) return false;
+    if (const std::string reason = distrust(state); !reason.empty()) {
+      why = reason;
+      return false;
+    }
     std::ifstream file(path_);
     std::string address;
     int port = 0;
@@ -164,6 +172,16 @@ class AddressFile {
   }
 
  private:
+  // Whoever writes this file says where ranks send their weights: this user, root, or who owns the folder anyway, as a server of
+  // files may that takes root for somebody else.
+  std::string distrust(const struct stat& file) const {
+    struct stat folder {};
+    ::stat(path_.parent_path().c_str(), &folder);
+    const bool others_write = (file.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+    if (!others_write && (file.st_uid == 0 || file.st_uid == ::geteuid() || file.st_uid == folder.st_uid)) return {};
+    return fmt::format("user {} has written it (mode {:04o}), who is not trusted: remove it", file.st_uid, file.st_mode & 07777);
+  }
+
   std::filesystem::path path_;
 };
 
@@ -273,6 +291,7 @@ void Rendezvous::gather() {
                                               waiting_.waited(), wrong_keys_text()));
     }
     for (Reception::Guest& guest : reception.receive(milliseconds(100))) admit(std::move(guest));
+    if (const std::string lost = setting_.lost ? setting_.lost() : ""; !lost.empty()) refuse_all(ErrorKind::peer, lost);
     wrong_keys_ = reception.wrong_keys();
     forget_who_left();
     settle_duplicates();
@@ -425,10 +444,7 @@ bool Rendezvous::find_master(const Introduction& mine) {
   std::vector<Endpoint> at;
   if (address_file_) {
     std::string key;
-    if (!address_file_->read(key, at)) {
-      last_failure_ = "it has not written it yet";
-      return false;
-    }
+    if (!address_file_->read(key, at, last_failure_)) return false;
     key_ = setting_.key.empty() ? key : setting_.key;
   } else {
     at = resolve(place_.master, last_failure_);

@@ -25,6 +25,9 @@ struct RendezvousSetting {
   std::string interface = {};  // "eth0" or "10.1.0.0/16": the network to listen in; "": any
   int listener = -1;           // of rank 0, which listens at place.master already; closed by connect_ranks(). -1: it does not
   std::chrono::milliseconds limit = std::chrono::minutes(10);
+  // Of rank 0, called again and again until all ranks have come: why one never will, such as "rank 1 was killed by signal 9". "":
+  // none is known to be lost.
+  std::function<std::string()> lost = {};
   std::function<void(const std::string& text)> say = {};  // "waiting for ranks 3 and 7 of 8, 40 s", each ten seconds
 };
 
@@ -35,7 +38,7 @@ struct Connections {
 };
 
 // Throws Error(usage) for an address that is none, and where ranks were started with different sizes or two say that they are
-// the same one; Error(peer) naming the absent ranks when the limit is over, and where one is lost after all had come.
+// the same one; Error(peer) naming the absent ranks when the limit is over, and where one is lost.
 Connections connect_ranks(const RendezvousSetting& setting);
 
 }  // namespace millrace

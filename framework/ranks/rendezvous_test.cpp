@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <thread>
 
@@ -179,6 +180,23 @@ TEST_F(RendezvousTest, StrangersDisturbNobody) {
     }
   }
   expect_connected(wait());
+}
+
+// Who writes the address says where gradients are sent.
+TEST_F(RendezvousTest, AnAddressThatAnotherUserHasWrittenIsNotTrusted) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file to another user";
+  const testkit::TestFolder folder;
+  const std::filesystem::path file = folder / "rank-0";
+  std::ofstream(file) << "key\n" << port_ << "\n127.0.0.1\n";
+  if (::chown(file.c_str(), 12345, 0) != 0) GTEST_SKIP() << "this container has no such user";
+  RendezvousSetting here = setting(1, 2);
+  here.place.master.clear();
+  here.folder = folder.path();
+  here.key.clear();
+  here.limit = seconds(1);
+  start(std::move(here));
+  const std::string error = wait().front()->error;
+  EXPECT_NE(error.find("user 12345 has written it (mode 0644), who is not trusted: remove it"), std::string::npos) << error;
 }
 
 TEST_F(RendezvousTest, NamesTheAbsent) {

@@ -21,9 +21,10 @@ namespace {
 constexpr std::uint32_t kGoodbye = 0xffffffff, kAlive = 0xfffffffe, kLost = 0xfffffffd;  // channels of the group itself
 constexpr std::size_t kLongestDoing = 200;
 constexpr int kSignsInPatience = 6;
-constexpr std::chrono::milliseconds kFirstSigns{50};                // until all know what this process does
-constexpr std::chrono::milliseconds kSign{500};                     // at least as often: others may have less patience
-constexpr std::uint64_t kLongestMessage = std::uint64_t{1} << 36U;  // a stranger's figure must not fill the memory
+constexpr std::chrono::milliseconds kFirstSigns{50};  // until all know what this process does
+constexpr std::chrono::milliseconds kSign{500};       // at least as often: others may have less patience
+constexpr std::uint64_t kLongestMessage = std::uint64_t{1} << 36U;
+constexpr std::size_t kFirstRoom = std::size_t{1} << 20U;  // bytes, for a message of which nothing has come
 
 struct Header {
   std::uint32_t channel = 0;
@@ -35,21 +36,23 @@ struct Header {
 std::string as_text(const Error& why) { return fmt::format("{:d}{}", static_cast<int>(why.kind()), why.what()); }
 Error as_error(std::string_view text) { return {static_cast<ErrorKind>(text.at(0) - '0'), std::string(text.substr(1))}; }
 
-// A new start would meet the same: a mistake, or numbers that are not finite. A lack of memory may be that of one machine.
-bool comes_again(const Error& why) {
+// Every process ends with the exit code of this error. A new start would meet a mistake, a full disk or numbers that are not
+// finite again; a server that does not answer is to be tried again. A lack of memory may be that of one machine.
+bool is_of_all(const Error& why) {
   const std::string_view text = why.what();
   const bool lacks_memory = text.find(kOutOfMemory) != text.npos || text.find(kNoThread) != text.npos;
   switch (why.kind()) {
     case ErrorKind::usage:
     case ErrorKind::data:
-    case ErrorKind::content: return true;
+    case ErrorKind::content:
+    case ErrorKind::storage:
+    case ErrorKind::unreachable: return true;
     case ErrorKind::run: return !lacks_memory;
     default: return false;
   }
 }
 
 bool make_room(std::uint64_t bytes, std::vector<std::byte>& message) {
-  if (bytes > kLongestMessage) return false;
   try {
     message.resize(bytes);
     return true;
@@ -228,10 +231,16 @@ void SocketGroup::listen(Peer& peer) {
         peer.spare.pop_back();
       }
     }
-    if (!make_room(header.bytes, message)) {
+    // Memory grows with what has come, and not with what is announced.
+    bool has_room = header.bytes <= kLongestMessage;
+    for (std::size_t got = 0, until = 0; has_room && got < header.bytes; got = until) {
+      until = std::min<std::size_t>(header.bytes, std::max({message.size(), 2 * got, kFirstRoom}));
+      has_room = message.size() >= until || make_room(until, message);
+      if (has_room && !read(peer, message.data() + got, until - got)) return;
+    }
+    if (!has_room || !make_room(header.bytes, message)) {
       return lose(peer, fmt::format("it announces a message of {} bytes, and there is no room for it", header.bytes));
     }
-    if (!read(peer, message.data(), message.size())) return;
     const std::string_view text(reinterpret_cast<const char*>(message.data()), message.size());
     if (header.channel == kAlive) {
       const Lock lock(mutex_);
@@ -267,9 +276,8 @@ void SocketGroup::await_last_words(Peer& peer) {
   while (!lost_ && !peer.ended) lock.wait(arrived_);
 }
 
-// What a new start would meet again is this process's end too, with the same exit code.
 void SocketGroup::end_with(Peer& peer, const Error& why) {
-  if (!comes_again(why)) return lose(peer, std::string("it has ended: ") + why.what());
+  if (!is_of_all(why)) return lose(peer, std::string("it has ended: ") + why.what());
   const bool is_of_sample = why.kind() == ErrorKind::content;  // a bad one, which was to end the run
   const Lock lock(mutex_);
   const ErrorKind kind = is_of_sample ? ErrorKind::data : why.kind();

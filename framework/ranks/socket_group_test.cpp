@@ -2,6 +2,7 @@
 #include "ranks/socket_group.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -178,6 +179,32 @@ TEST_F(SocketGroupTest, NumbersThatAreNotFiniteInOneEndAllWithItsCode) {
   EXPECT_STREQ(end.what(), "rank 2 of 3 on c has ended: step 3: loss is nan");
   group(1).leave(&end);
   EXPECT_EQ(end_of(0, 1).kind(), ErrorKind::run);
+}
+
+// 75 means: try again. A full disk is to be mended first.
+TEST_F(SocketGroupTest, AServerThatDoesNotAnswerOneEndsAllWithTheCodeOfAnotherTry) {
+  const Error unreachable(ErrorKind::unreachable, "cannot read 's3://photos/a.jpg'");
+  group(2).leave(&unreachable);
+  std::vector<std::byte> got;
+  try {
+    group(0).receive(2, 5, got);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(exit_code(error.kind()), 75);
+    EXPECT_STREQ(error.what(), "rank 2 of 3 on c has ended: cannot read 's3://photos/a.jpg'");
+  }
+}
+
+TEST_F(SocketGroupTest, AFullDiskOfOneEndsAllWithItsCode) {
+  const Error full(ErrorKind::storage, "cannot write 'labels.png': No space left on device");
+  group(2).leave(&full);
+  std::vector<std::byte> got;
+  try {
+    group(0).receive(2, 5, got);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(exit_code(error.kind()), 1);
+  }
 }
 
 // Another machine may have enough.
@@ -378,6 +405,44 @@ TEST(SocketGroup, LosesAProcessThatAnnouncesMoreThanThereIsRoomFor) {
                                                                  std::to_string(bytes) + " bytes, and there is no room for it");
     ::close(pair[1]);
   }
+}
+
+TEST(SocketGroup, MakesRoomForWhatHasComeAndNotForWhatIsAnnounced) {
+  const auto peak = [] {
+    rusage used{};
+    ::getrusage(RUSAGE_SELF, &used);
+    return used.ru_maxrss;  // KiB
+  };
+  std::array<int, 2> pair{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+  SocketGroup::Setting setting;
+  setting.rank = 0;
+  setting.sockets = {-1, pair[0]};
+  setting.hosts = {"a", "b"};
+  SocketGroup group(std::move(setting));
+  std::vector<char> sent(5'000'000);
+  for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<char>(i * i >> 7);
+  const auto send = [&](std::uint64_t announced) {
+    const std::uint64_t header[] = {5, announced};
+    ASSERT_EQ(::send(pair[1], header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
+    for (std::size_t at = 0; at < sent.size();) {
+      const ssize_t part = ::send(pair[1], sent.data() + at, sent.size() - at, 0);
+      ASSERT_GT(part, 0);
+      at += static_cast<std::size_t>(part);
+    }
+  };
+  std::vector<std::byte> got;
+  for (int i = 0; i < 3; ++i) {  // the second and the third one have memory that was used before
+    send(sent.size());
+    group.receive(1, 5, got);
+    ASSERT_EQ(got.size(), sent.size());
+    EXPECT_EQ(std::memcmp(got.data(), sent.data(), sent.size()), 0);
+  }
+  const auto before = peak();
+  send(std::uint64_t{1} << 33U);
+  ::close(pair[1]);
+  EXPECT_EQ(message_of([&] { group.receive(1, 5, got); }), "rank 1 of 2 on b is lost: it is gone");
+  EXPECT_LT(peak() - before, 64 * 1024);
 }
 
 }  // namespace

@@ -3,10 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 
 namespace millrace {
+namespace {
+
+// A slip of the hand must neither end a run nor keep it from learning.
+constexpr double kLeastFactor = 1e-3, kMostFactor = 1e3;
+
+}  // namespace
 
 class Requests::Control final : public RunControl {
  public:
@@ -16,8 +21,9 @@ class Requests::Control final : public RunControl {
   void validate() override { requests_.ask({.kind = RequestKind::validate, .by = by_, .text = {}}); }
   void rate_factor(double factor) override {
     RequestEvent request{.kind = RequestKind::rate_factor, .by = by_, .factor = factor, .text = {}};
-    if (std::isfinite(factor) && factor >= 0) return requests_.ask(std::move(request));
-    requests_.refuse(std::move(request), fmt::format("the factor must be a number of at least 0, found {}", factor));
+    if (factor >= kLeastFactor && factor <= kMostFactor) return requests_.ask(std::move(request));  // so written, NaN is refused
+    requests_.refuse(std::move(request),
+                     fmt::format("the factor must be from {:g} to {:g}, found {:g}", kLeastFactor, kMostFactor, factor));
   }
   void warn(std::string_view message) override { requests_.tell_(WarningEvent{std::string(message)}); }
   void checkpoint() override { requests_.ask({.kind = RequestKind::checkpoint, .by = by_, .text = {}}); }

@@ -11,7 +11,7 @@ namespace {
 // A step's reports may come some steps after it, and still find its factor.
 TEST(RateFactors, OfTheNewestStepsAreKeptAndOfTheOthersForgotten) {
   constexpr std::uint64_t kChanges = 10'000, kNewest = 64, kMostKept = 1'000;
-  const auto asked_at = [](std::uint64_t step) { return 2 + static_cast<double>(step); };
+  const auto asked_at = [](std::uint64_t step) { return 2 + static_cast<double>(step) / 1000; };
   Requests requests{[](const RunEvent&) {}};
   RunControl& page = requests.control("observer page");
   for (std::uint64_t step = 1; step <= kChanges; ++step) {

@@ -11,7 +11,6 @@
 #include "base/secrets.h"
 #include "base/shell.h"
 #include "checkpoint/run_folder.h"
-#include "checkpoint/versions.h"
 #include "config/document.h"
 #include "config/named_weights.h"
 #include "millrace/backend/network.h"
@@ -170,7 +169,7 @@ std::string changes(const RunContext& run) {
 
 std::string version_rows(const RunContext& run) {
   std::string rows;
-  for (const auto& [name, version] : versions_of(run.prepared.replicas.devices().devices)) {
+  for (const auto& [name, version] : run.prepared.record().versions) {
     rows += markdown_row(markdown_text(name), markdown_text(version));
   }
   return rows;

@@ -42,6 +42,23 @@ std::string own_sizes_text(const GraphBuild& build) {
   return text;
 }
 
+// How much of an image a stage may leave at random, while its label stays.
+std::string cut_text(const GraphBuild& build) {
+  std::string text;
+  for (const StagePlan& stage : build.plan().stages) {
+    const Value* const crop = stage.table.find("random_resized_crop");
+    const Value* const area = crop != nullptr && crop->kind() == Value::Kind::table ? crop->find("area") : nullptr;
+    if (area == nullptr || area->kind() != Value::Kind::array || area->array().size() != 2) continue;
+    const Value &least = area->array()[0], &most = area->array()[1];
+    if (!least.is_number() || !most.is_number() || least.number() >= 1 || most.number() <= 0) continue;
+    text += fmt::format(
+        "  {} takes a random part of {:.3g} to {:.3g} % of each image's area: what lies outside is not seen, and the "
+        "label stays\n",
+        stage.name, 100 * least.number(), 100 * most.number());
+  }
+  return text;
+}
+
 std::string describe_weights(const WeightsSource& source) {
   if (source.file.empty()) return "";
   const std::string from = source.url.empty() ? source.file : fmt::format("{} in {}", without_secrets(source.url), source.file);
@@ -87,14 +104,16 @@ void gather_warnings(PreparedRun& run) {
 }
 
 std::string check_report(const PreparedRun& run) {
-  const std::size_t warnings = run.audience.warnings().size();
-  std::string text = fmt::format("{}: no mistakes found{}\n", run.pipeline.title(),
-                                 warnings > 0 ? fmt::format(", {} warning{}", warnings, warnings == 1 ? "" : "s") : "");
+  const std::set<std::string> warnings = run.audience.warnings();
+  std::string text =
+      fmt::format("{}: no mistakes found{}\n", run.pipeline.title(),
+                  warnings.empty() ? "" : fmt::format(", {} warning{}", warnings.size(), warnings.size() == 1 ? "" : "s"));
   for (const auto& build : run.builds) {
     text += fmt::format("\n[{}]  {}\n", build->plan().name, describe_stages(*build));
     text += fmt::format("  {} samples of {}, batches of {}, {} step{} per epoch\n", build->data().samples_per_epoch,
                         to_string(build->data().image), build->data().batch.size, build->data().steps_per_epoch(),
                         build->data().steps_per_epoch() == 1 ? "" : "s");
+    text += cut_text(*build);
     if (build->trains()) text += fmt::format("  {:g} epochs, {} steps\n", run.pipeline.run.epochs, run.steps.total);
   }
   for (const std::string& choice : {run.batch_choice, run.load_choice}) {
@@ -128,6 +147,9 @@ std::string check_report(const PreparedRun& run) {
     text += fmt::format("  {:>10}  in all, of {}'s memory\n", bytes_text(total_bytes(items, device)), device);
   }
   for (const auto& build : run.builds) text += own_sizes_text(*build);
+  if (warnings.empty()) return text;
+  text += fmt::format("\n{} warning{}, as on standard error\n", warnings.size(), warnings.size() == 1 ? "" : "s");
+  for (const std::string& each : warnings) text += fmt::format("  {}\n", each);
   return text;
 }
 

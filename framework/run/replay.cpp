@@ -120,7 +120,7 @@ void replay(PreparedRun& run, std::uint64_t from, const std::function<bool(Batch
   run.open_graphs();
   start_replicas(run);
   if (run.resume_point) {
-    restore_run(*run.resume_point, run.view(), saved_stages(run.main()), run.pipeline.title(),
+    restore_run(*run.resume_point, run.view(), saved_stages(run.main()), {run.pipeline.title(), run.record().versions},
                 [&run](std::string text) { run.audience.observers().warn(std::move(text)); });
     run.audience.requests().set_factor(run.steps.first, run.resume_point->checkpoint.state.rate_factor);
   }

@@ -13,6 +13,7 @@
 #include "millrace/util/output_file.h"
 #include "prepare/stop_rules.h"
 #include "run/card.h"
+#include "run/kept_files.h"
 #include "run/training.h"
 #include "stages/missing_files.h"
 #include "weight_files/weights.h"
@@ -27,16 +28,24 @@ namespace {
 fs::path make_folder_of(const PreparedRun& run) {
   const RunParams& params = run.pipeline.run;
   if (params.folder.empty() || run.options.only_main || !run.options.is_first()) return {};
-  if (!run.resume_point) {
-    const fs::path made = make_run_folder(params.folder, params.name);
-    if (run.main().trains()) point_latest_to(made);  // others write no weights
-    return made;
-  }
+  if (!run.resume_point) return make_run_folder(params.folder, params.name);
   const fs::path& folder = run.resume_point->run;
   std::error_code error;
   fs::create_directories(folder, error);  // it may be gone, where checkpoints lie elsewhere
   if (error) fail(ErrorKind::usage, "the run's folder '{}' cannot be made: {}", folder.string(), error.message());
   return folder;
+}
+
+// What the files of a training are like is for its weights; in other graphs it is compared with what the weights say.
+void look_at_images(PreparedRun& run) {
+  constexpr std::uint64_t kMostCompared = 1000;
+  const auto threads = static_cast<unsigned>(run.data_threads());
+  run.options.doing("looking at some images");
+  if (run.main().trains()) {
+    if (!run.pipeline.run.folder.empty()) run.images = summary_of_files(run.main(), threads);
+  } else if (const auto images = image_summary_from(run.weights.metadata)) {
+    run.audience.warn_once(unlike_images(*images, run.main(), kMostCompared, threads));
+  }
 }
 
 }  // namespace
@@ -99,9 +108,10 @@ RunResult Run::train() {
   run_.audience.observers().restart_clock(std::max(seconds_, from != nullptr ? from->checkpoint.state.seconds : 0));
   make_writers(folder);
   log.set_folder(folder);
-  if (!folder.empty()) keep_pipeline(run_.resolved(), from != nullptr, log);
+  if (!folder.empty()) keep_run(run_, folder);
   run_.open_graphs();
   warn_of_memory(run_);
+  if (weights_ && run_.options.is_first() && !run_.options.only_main) look_at_images(run_);
   make_barriers();
   watch_gates();
   start_replicas(run_);
@@ -204,13 +214,15 @@ void Run::save_results(RunResult& result) {
   if (!weights_) return;
   result.weights_file = weights_->save_last(result.step);
   std::string lost;
+  ErrorKind kind = ErrorKind::run;
   try {
     if (checkpointer_) checkpointer_->finish();
   } catch (const Error& error) {
-    if (run_.pipeline.checkpoint.by_default) {  // the file does not ask for it
+    if (run_.pipeline.checkpoint.by_default && result.signal == 0) {  // neither the file nor who will resume the run asks for it
       run_.audience.warn(error.what());
     } else {
       lost = error.what();
+      kind = error.kind();
     }
     if (!lost.empty() && !result.weights_file.empty()) lost += fmt::format("; the weights are in '{}'", result.weights_file);
   }
@@ -221,14 +233,16 @@ void Run::save_results(RunResult& result) {
         fmt::format("'{}', {} = {:.4g} after step {}", weights_->best_path().string(), best->figure, best->value, best->step);
   }
   write_card(result);
-  if (!weights_->lost().empty()) lost = weights_->lost() + (lost.empty() ? "" : "; ") + lost;
+  if (!weights_->lost().empty()) {
+    lost = weights_->lost() + (lost.empty() ? "" : "; ") + lost;
+    kind = ErrorKind::run;
+  }
   if (!lost.empty()) {
     const char* const advice =
         run_.options.folders.rescue.empty() ? "; --rescue FOLDER names another place, for the next time" : "";
-    fail(ErrorKind::run, "{}{}", lost, advice);
+    fail(kind, "{}{}", lost, advice);
   }
-  const bool has_checkpoint = checkpointer_ && checkpointer_->writes() && result.step > 0;
-  if (has_checkpoint) result.go_on = command_with(run_.options.commands.resume, "--resume", folder());
+  if (!newest_checkpoint().empty()) result.go_on = command_with(run_.options.commands.resume, "--resume", folder());
 }
 
 // Weights without it are as good: what goes wrong is no reason to fail.

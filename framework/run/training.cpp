@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "checkpoint/run_folder.h"
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "run/beside.h"
@@ -84,6 +85,7 @@ void Training::train() {
     return;
   }
   is_over_ = false;
+  point_latest();
   run_.doing("the first step");
   meter_.goes_on();
   start_graph(run_, 0, run_.steps().first, run_.steps().end);
@@ -149,6 +151,15 @@ void Training::finish_boundary() {
   if (epoch_is_over_) meter_.end_epoch((done - 1) / meter_.steps_per_epoch(), done);
   run_others([&] { others_.run_left(done, epoch_is_over_); });
   end_boundary(done);
+}
+
+// Not before a run trains: what is refused before has no weights. A user who resumes a run by its name may mean an older one.
+void Training::point_latest() const {
+  const RunOptions& options = run_.options();
+  const bool has_folder = !run_.pipeline().run.folder.empty() && !options.only_main && options.is_first();
+  const bool is_named = options.resume.run && !options.resume.run->empty();
+  if (!has_folder || (run_.prepared.resume_point && is_named)) return;
+  if (std::string why = point_latest_to(run_.log().output_folder()); !why.empty()) run_.prepared.audience.warn(std::move(why));
 }
 
 Progress::Gate Training::gate_behind(std::uint64_t done) {

@@ -31,6 +31,7 @@ class Training {
   void train();
   void restore(const RunState& state);
   void finish_boundary();
+  void point_latest() const;
   Progress::Gate gate_behind(std::uint64_t done);  // on the graph's threads
   bool is_boundary(std::uint64_t done) const;
   void wait_for_main_graph();  // on a thread of its own

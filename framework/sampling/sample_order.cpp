@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <numeric>
+#include <string_view>
+#include <utility>
 
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
+#include "millrace/sample.h"
 #include "millrace/source.h"
+#include "millrace/util/file_sizes.h"
 #include "millrace/util/source_parts.h"
 
 namespace millrace {
@@ -50,14 +55,16 @@ void SampleOrder::materialise() {
 
 void SampleOrder::choose_classes(const Source& source) {
   labels_.assign(classes_.size(), -1);
+  std::map<std::string_view, std::size_t> places;
+  for (std::size_t i = 0; i < classes_.size(); ++i) places.emplace(classes_[i], i);
   for (std::size_t label = 0; label < sampling_.only.size(); ++label) {
     const std::string& name = sampling_.only[label];
-    const auto at = std::find(classes_.begin(), classes_.end(), name);
-    if (at == classes_.end()) {
+    const auto at = places.find(name);
+    if (at == places.end()) {
       const auto near = nearest_name(name, classes_);
       fail(ErrorKind::usage, "only: there is no class '{}'{}", name, near ? fmt::format("; nearest is '{}'", *near) : "");
     }
-    std::int32_t& mapped = labels_[static_cast<std::size_t>(at - classes_.begin())];
+    std::int32_t& mapped = labels_[at->second];
     if (mapped >= 0) fail(ErrorKind::usage, "only: class '{}' is listed twice", name);
     mapped = static_cast<std::int32_t>(label);
   }
@@ -69,11 +76,48 @@ void SampleOrder::choose_classes(const Source& source) {
   std::erase_if(chosen_, [&](std::uint32_t index) { return label(source.label(index)) < 0; });
 }
 
-// Within each class by a permutation of its own, so that every part has every class in proportion.
+namespace {
+
+// Samples of one file, such as lines of a list: each with the first of them, where that is another one. Sorted by the first.
+using Followers = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+
+Followers followers_in(const Source& source, const std::vector<std::uint32_t>& samples) {
+  const auto* const sizes = dynamic_cast<const KnowsFileSizes*>(&source);
+  if (sizes == nullptr) return {};
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> files;  // by hash
+  SampleOrigin origin;
+  for (const std::uint32_t index : samples) {
+    if (sizes->file_bytes(index) == 0 || !source.place(index, origin)) continue;
+    const bool is_local = origin.url.find("://") == origin.url.npos && origin.url.find("./") != origin.url.npos;
+    const std::string url = is_local ? std::filesystem::path(origin.url).lexically_normal().string() : origin.url;
+    files.emplace_back(combine(hash_text(url), hash_text(origin.member)), index);
+  }
+  std::ranges::sort(files);
+  Followers followers;
+  for (std::size_t at = 1, first = 0; at < files.size(); ++at) {
+    if (files[at].first != files[first].first)
+      first = at;
+    else
+      followers.emplace_back(files[first].second, files[at].second);
+  }
+  std::ranges::sort(followers);
+  return followers;
+}
+
+}  // namespace
+
+// Within each class by a permutation of its own, so that every part has every class in proportion. Samples of one file follow
+// the first of them, whatever their labels are.
 void SampleOrder::choose_part(const Source& source) {
   materialise();
+  const Followers followers = followers_in(source, chosen_);
+  std::vector<std::uint32_t> follow;
+  for (const auto& [first, index] : followers) follow.push_back(index);
+  std::ranges::sort(follow);
   std::map<std::int32_t, std::vector<std::uint32_t>> by_label;
-  for (const std::uint32_t index : chosen_) by_label[source.label(index)].push_back(index);
+  for (const std::uint32_t index : chosen_) {
+    if (!std::ranges::binary_search(follow, index)) by_label[source.label(index)].push_back(index);
+  }
   chosen_.clear();
   for (const auto& [label, members] : by_label) {
     const Permutation permutation(members.size(), combine(static_cast<std::uint64_t>(sampling_.part_seed), hash_text("part")),
@@ -86,6 +130,12 @@ void SampleOrder::choose_part(const Source& source) {
     for (std::uint64_t at = bound(sampling_.part.low); at < bound(sampling_.part.high); ++at)
       chosen_.push_back(members[permutation(at)]);
   }
+  std::sort(chosen_.begin(), chosen_.end());
+  std::vector<std::uint32_t> more;
+  for (const auto& [first, index] : followers) {
+    if (std::ranges::binary_search(chosen_, first)) more.push_back(index);
+  }
+  chosen_.insert(chosen_.end(), more.begin(), more.end());
   std::sort(chosen_.begin(), chosen_.end());
 }
 

@@ -11,10 +11,10 @@
 
 namespace millrace {
 
-// Order of things: `only`, then `part`, then `limit` choose the samples; then a weighted order is made of groups (classes, or the
-// parts of a mixture), and `shuffle` permutes. In a weighted order each group fills as many positions as its weight says (largest
-// remainders), and goes through its samples in turns, so that within an epoch no sample comes twice more than another of its
-// group.
+// Order of things: `only`, then `part` (of files, where the source knows them), then `limit` choose the samples; then a weighted
+// order is made of groups (classes, or the parts of a mixture), and `shuffle` permutes. In a weighted order each group fills as
+// many positions as its weight says (largest remainders), and goes through its samples in turns, so that within an epoch no
+// sample comes twice more than another of its group.
 class SampleOrder {
  public:
   // REQUIRES: an opened source. Errors: an unknown or repeated class, a part that is none, weights that fit no class:

@@ -10,14 +10,16 @@
 #include <set>
 
 #include "millrace/error.h"
+#include "millrace/sample.h"
 #include "millrace/source.h"
+#include "millrace/util/file_sizes.h"
 #include "millrace/util/source_parts.h"
 
 namespace millrace {
 namespace {
 
 // A source that is nothing but its labels.
-class Labels : public Source, public MadeOfParts {
+class Labels : public Source, public MadeOfParts, public KnowsFileSizes {
  public:
   Labels(std::vector<std::int32_t> labels, SourceParams sampling, std::vector<SourcePart> parts = {})
       : Source(std::move(sampling)), labels_(std::move(labels)), parts_(std::move(parts)) {}
@@ -29,6 +31,15 @@ class Labels : public Source, public MadeOfParts {
   std::size_t largest_encoded() const override { return 0; }
   std::vector<SourcePart> parts() const override { return parts_; }
   void read(Sample&) override {}
+  bool place(std::uint64_t index, SampleOrigin& origin) const override {
+    if (files.empty()) return false;
+    origin.url = files[index];
+    return true;
+  }
+
+  std::uint32_t file_bytes(std::uint64_t) const override { return files.empty() ? 0 : 1; }
+
+  std::vector<std::string> files;  // by index; empty: they are not known
 
  private:
   std::vector<std::int32_t> labels_;
@@ -382,6 +393,31 @@ TEST(SampleOrder, AnyPositionOfAnyEpochIsFoundAlone) {
   const Labels source(counted(700, 250, 50), sampling);
   const Indices whole = epoch(SampleOrder(source, 7), 9);
   for (const std::uint64_t position : {999U, 0U, 500U}) EXPECT_EQ(SampleOrder(source, 7).index(9, position), whole[position]);
+}
+
+// Lines of a list that name a file again, with another label too, and in another spelling.
+TEST(SampleOrder, SamplesOfOneFileAreInOnePart) {
+  SourceParams sampling;
+  const auto files_of = [&](double low, double high) {
+    sampling.part = {low, high};
+    Labels source(in_turns(90), sampling);
+    for (int i = 0; i < 90; ++i) source.files.push_back((i < 40 ? "a/" : "a/./") + std::to_string(i % 40) + ".jpg");
+    const SampleOrder order(source, 1);
+    std::map<std::string, int> files;
+    for (std::uint64_t at = 0; at < order.listed(); ++at) ++files[std::to_string(order.listed(at) % 40)];
+    return files;
+  };
+  const auto train = files_of(0, 0.5), test = files_of(0.5, 1);
+  EXPECT_EQ(train.size() + test.size(), 40U);
+  EXPECT_NEAR(static_cast<double>(train.size()), 20, 2);
+  int lines = 0;
+  for (const auto* part : {&train, &test}) {
+    for (const auto& [file, count] : *part) {
+      EXPECT_EQ(count, std::stoi(file) < 10 ? 3 : 2) << file;
+      lines += count;
+    }
+  }
+  EXPECT_EQ(lines, 90);
 }
 
 }  // namespace

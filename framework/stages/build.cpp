@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <type_traits>
 
 #include "checkpoint/versions.h"
@@ -20,6 +19,7 @@
 #include "millrace/util/text.h"
 #include "sampling/sample_order.h"
 #include "stages/class_weights.h"
+#include "stages/doubtful_names.h"
 
 namespace millrace {
 
@@ -61,45 +61,6 @@ std::vector<bool> taken_ports(const GraphPlan& plan, std::size_t stage) {
     if (edge.from_stage == static_cast<int>(stage)) taken[static_cast<std::size_t>(edge.from_port)] = true;
   }
   return taken;
-}
-
-// A name without what two writings of one class differ in: upper and lower case, accents and blanks. macOS writes an accent
-// after its letter (U+0300 to U+036F) where others write one letter for both (here those of Latin-1), and spreadsheets write
-// blanks that do not break (U+00A0).
-std::string folded(std::string_view name) {
-  // By the second byte, 80 to BF, after C3: the letter without its accent; '?': it has none.
-  constexpr std::string_view kBare = "aaaaaa?ceeeeiiii?nooooo??uuuuy??aaaaaa?ceeeeiiii?nooooo??uuuuy?y";
-  std::string bare;
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(name[i]);
-    const auto next = static_cast<unsigned char>(i + 1 < name.size() ? name[i + 1] : 0);
-    const bool is_pair = next >= 0x80 && next < 0xC0;
-    const bool is_mark = is_pair && (byte == 0xCC || (byte == 0xCD && next < 0xB0));
-    const bool is_accented = is_pair && byte == 0xC3 && kBare[next - 0x80U] != '?';
-    const bool is_blank = byte == ' ' || byte == '\t' || (byte == 0xC2 && next == 0xA0);
-    if (is_accented) bare += kBare[next - 0x80U];
-    if (is_accented || is_mark || (is_blank && byte == 0xC2)) ++i;
-    if (is_accented || is_mark || is_blank) continue;
-    bare += byte >= 'A' && byte <= 'Z' ? static_cast<char>(byte - 'A' + 'a') : static_cast<char>(byte);
-  }
-  return bare;
-}
-
-// Names that are one but for that: mostly one class of which two people have made folders. "": there are none.
-std::string classes_alike(const std::vector<std::string>& classes) {
-  std::map<std::string, const std::string*> known;
-  std::string first;
-  std::size_t alike = 0;
-  for (const std::string& name : classes) {
-    const auto [same, is_new] = known.emplace(folded(name), &name);
-    if (is_new) continue;
-    if (alike++ == 0) first = fmt::format("'{}' and '{}'", line_text(*same->second), line_text(name));
-  }
-  if (alike == 0) return {};
-  return fmt::format(
-      "the classes {} differ in upper and lower case, accents or blanks alone, and are two classes: put their images together if "
-      "they are one{}",
-      first, alike > 1 ? fmt::format("; so do {} more", alike - 1) : "");
 }
 
 // Where values of a table come from that neither the table's file says nor one that it extends: those lie where their keys do.
@@ -210,6 +171,10 @@ bool loses_results(const GraphPlan& plan) {
 
 std::string place_of_source(const GraphBuild& build) { return place_of(*build.data().source_plan, build.plan()); }
 
+std::string name_of_source(const GraphBuild& build) {
+  return fmt::format("{}.{}", build.data().graph, build.data().source_plan->name);
+}
+
 // Other texts stand first: they are the user's, or nearer to the user.
 Position place_of_table(const StagePlan& stage) {
   const Position& table = stage.table_at();
@@ -272,8 +237,9 @@ void GraphBuild::open_source(std::size_t index) {
   data_.different_samples = order.listed();
   if (!order.classes().empty()) data_.classes = order.classes();
   count_classes(order);
-  if (const std::string alike = classes_alike(data_.classes); trains() && data_.run && !alike.empty())
-    data_.run->warn(fmt::format("{}: {}", place(index), alike));
+  if (trains() && data_.run) {
+    for (const std::string& text : warnings_of_names(*this)) data_.run->warn(text);
+  }
   data_.listing_hash = source.listing_hash();
   if (auto colours = source.colours(); !colours.empty()) data_.colours = std::move(colours);
   require_each_once();

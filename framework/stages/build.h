@@ -28,6 +28,7 @@ bool loses_results(const GraphPlan& plan);
 
 class GraphBuild;
 std::string place_of_source(const GraphBuild& build);  // for messages. REQUIRES: build.data().source
+std::string name_of_source(const GraphBuild& build);   // "train.read". REQUIRES: build.data().source
 // Where a stage's table stands, after the places of other texts that give values in it, or extend its file:
 // "--set image.side, used in base.toml:60:1".
 Position place_of_table(const StagePlan& stage);

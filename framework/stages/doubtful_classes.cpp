@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <set>
 #include <string_view>
 
 #include "millrace/backend/network.h"
@@ -213,8 +214,9 @@ void require_learnt_classes(const GraphBuild& other, const GraphBuild& main, con
   const std::size_t here = other.data().class_counts.size(), there = main.data().class_counts.size();
   if (there == 0 || here <= there || static_cast<std::int64_t>(here) <= network->output()[0]) return;
   std::vector<std::string> unknown;
+  const std::set<std::string> known(main.data().classes.begin(), main.data().classes.end());
   for (const std::string& name : other.data().classes) {
-    if (std::ranges::find(main.data().classes, name) == main.data().classes.end()) unknown.push_back(line_text(name));
+    if (!known.contains(name)) unknown.push_back(line_text(name));
   }
   if (unknown.empty()) return;
   const StagePlan& source = *other.data().source_plan;

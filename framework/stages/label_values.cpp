@@ -27,6 +27,8 @@ struct Look {
   std::uint64_t unread = 0;                 // images that could not be decoded
   std::string first_cause;                  // of the first one of these
   LabelPalettes palettes;
+
+  explicit Look(const GraphBuild& build) : palettes(build.data().target, build.data().classes, build.data().colours) {}
 };
 
 // The stage that decodes, of the graph's beginning; null: none does. A cache of files may stand before it.
@@ -40,7 +42,7 @@ SampleTransform* decoder_of(const GraphBuild& build) {
 }
 
 Look look_at(const GraphBuild& build, std::uint64_t seed, std::uint64_t most) {
-  Look look;
+  Look look(build);
   Source& source = *build.data().source;
   SampleTransform* const decoder = decoder_of(build);
   if (decoder == nullptr) return look;
@@ -125,16 +127,26 @@ bool has_class(const TargetSpec& spec, const Look& look) {
   return false;
 }
 
+// Where pixels are classes by their colours, this value stands for all other colours.
+bool is_other_colour(const GraphBuild& build, const std::vector<std::uint8_t>& unnamed) {
+  return !build.data().colours.empty() && unnamed.size() == 1 && unnamed[0] == build.data().classes.size();
+}
+
 [[noreturn]] void refuse_without_class(const GraphBuild& build, const Look& look) {
   std::vector<std::uint8_t> found;
   for (std::size_t value = 0; value < look.counts.size(); ++value) {
     if (look.counts[value] > 0) found.push_back(static_cast<std::uint8_t>(value));
   }
+  const std::vector<std::uint8_t> unnamed = unnamed_values(build, look);
+  const bool by_colour = is_other_colour(build, unnamed);
   fail(ErrorKind::data,
-       "{}: no pixel of {} label images is of a class, so that nothing would be trained: they hold the value{} {}, which {}; "
-       "`ids` of a class names its values",
+       "{}: no pixel of {} label images is of a class, so that nothing would be trained: they hold the value{} {}, which {}; {}",
        place_of_source(build), look.images, found.size() == 1 ? "" : "s", values_text(found, look),
-       unnamed_values(build, look).empty() ? "`ignored` names" : "no class has");
+       unnamed.empty() ? "`ignored` names"
+       : by_colour     ? "stands for all colours that no class has"
+                       : "no class has",
+       by_colour ? "palettes are read by their colours where each class has a `colour`, and by their indices with `ids`"
+                 : "`ids` of a class names its values");
 }
 
 // What is doubtful of the values; "": nothing.
@@ -146,8 +158,7 @@ std::string text_of_values(const GraphBuild& build, const Look& look) {
     const bool is_no_chance = look.images >= build.data().samples_per_epoch || lacking.size() + 1 >= build.data().classes.size();
     return lacking.empty() || !is_no_chance || only_predicts(build.plan()) ? "" : lacking_text(lacking);
   }
-  const bool has_colours =
-      !build.data().source->colours().empty() && unnamed.size() == 1 && unnamed[0] == build.data().classes.size();
+  const bool has_colours = is_other_colour(build, unnamed);
   return fmt::format(
       "no class has the value{} {}{}, and such pixels count nowhere{}; {} of a class names its values, and `ignored` "
       "those that are meant to count nowhere",
@@ -158,9 +169,14 @@ std::string text_of_values(const GraphBuild& build, const Look& look) {
 
 // The same of the colours that palettes give to values.
 std::string text_of_palettes(const Look& look) {
+  if (!look.palettes.contradiction().empty()) {
+    return look.palettes.contradiction() +
+           ", and here values tell classes apart, not colours: where colours are meant, take `ids` out and save all label images "
+           "in RGB or with a palette";
+  }
   if (look.palettes.difference().empty()) return {};
   return look.palettes.difference() +
-         ", and values tell classes apart, not colours: where colours are meant, save all label images with one palette";
+         ", and values tell classes apart, not colours: where colours are meant, give each class its `colour`";
 }
 
 }  // namespace

@@ -6,43 +6,22 @@
 #include <cstring>
 #include <vector>
 
-#include "millrace/storage.h"
 #include "millrace/util/file_sizes.h"
 #include "millrace/util/text.h"
 #include "sampling/sample_order.h"
+#include "stages/frugal_reader.h"
 
 namespace millrace {
 namespace {
 
-constexpr std::size_t kMostCompared = 64;    // files of the other graph
-constexpr std::size_t kMostOfOneSize = 4;    // files of training that each is compared with
-constexpr std::size_t kMostReads = 192;      // of both graphs
-constexpr std::size_t kMostRemoteReads = 8;  // each takes a request
-constexpr std::uint64_t kMostBytesCompared = std::uint64_t{64} << 20;
-constexpr std::uint64_t kMostAlike = 16;  // files that are asked whether they are one
+constexpr std::size_t kMostCompared = 64;  // files of the other graph
+constexpr std::size_t kMostOfOneSize = 4;  // files of training that each is compared with
+constexpr std::uint64_t kMostAlike = 16;   // files that are asked whether they are one
 
 const KnowsFileSizes* file_sizes_of(const GraphBuild& build) { return dynamic_cast<const KnowsFileSizes*>(build.data().source); }
 
-// Reads samples as their source gives them, as long as that costs little.
-class FrugalReader {
- public:
-  // False: the sample cannot be read, or enough has been.
-  bool read(const GraphBuild& build, std::uint64_t index, Sample& sample) {
-    if (reads_ >= most_ || bytes_ >= kMostBytesCompared) return false;
-    ++reads_;
-    if (!build.data().read_sample(index, sample).empty()) return false;
-    bytes_ += sample.encoded.size();
-    if (url_scheme(sample.url) != "file") most_ = kMostRemoteReads;
-    return sample.encoded.size() > 0;
-  }
-
- private:
-  std::size_t reads_ = 0, most_ = kMostReads;
-  std::uint64_t bytes_ = 0;
-};
-
 bool are_equal_bytes(const ByteBuffer& a, const ByteBuffer& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
+  return a.size() > 0 && a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 // How many samples of one listing both choose.

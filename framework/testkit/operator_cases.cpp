@@ -115,6 +115,8 @@ const OperatorCase kCases[] = {
     {"GlobalAveragePool", kWide, FIRST R"({ op = "global_average_pool" },)"},
     {"Activations", kWide, FIRST R"({ op = "average_pool", kernel = 2 }, { op = "gelu" }, { op = "relu" },)"},
     {"Lrn", kWide, FIRST R"({ op = "lrn", alpha = 0.5 },)"},
+    {"LrnOfOneChannel", kWide, FIRST R"({ op = "lrn", size = 1, alpha = 0.5 },)"},
+    {"LrnOfAllChannels", kWide, FIRST R"({ op = "lrn", size = 39, alpha = 40, beta = 0.5, k = 2 },)"},
     {"Scale", kWide, FIRST R"({ op = "scale", factor = 0.7 },)"},
     {"Concat", kWide,
      R"({ name = "a", op = "conv", out = 16, kernel = 1 }, { name = "b", op = "conv", out = 7, kernel = 1, from = "@input" },

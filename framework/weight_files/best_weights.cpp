@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "millrace/error.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 #include "weight_formats/tensor_file.h"
 
@@ -54,9 +55,8 @@ std::string others_in(const fs::path& folder) {
 }  // namespace
 
 fs::path weights_of_run(const fs::path& folder) {
-  std::error_code ignored;
   for (const char* name : {kBestWeights, kLastWeights}) {
-    if (fs::is_regular_file(folder / name, ignored)) return folder / name;
+    if (is_readable_file(folder / name)) return folder / name;
   }
   fail(ErrorKind::usage,
        "'{}' is a folder that holds neither {} nor {}{}: name the folder of a run, such as runs/NAME/latest, or a file",

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <vector>
 
+#include "files/file_sum.h"
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/sample.h"
@@ -19,6 +20,7 @@
 #include "millrace/util/bytes.h"
 #include "millrace/util/cache_folder.h"
 #include "millrace/util/output_file.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/sha256.h"
 #include "millrace/util/text.h"
 
@@ -28,7 +30,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::string_view kFile = "file://";
 constexpr std::size_t kFewestDigits = 8, kAllDigits = 64;  // of a SHA-256
 constexpr std::size_t kLongestName = 100;                  // of a file in the cache folder, but for the hash before it
 
@@ -71,7 +72,7 @@ class Fetch {
   }
 
   std::string local() {
-    const std::string path = url_.starts_with(kFile) ? url_.substr(kFile.size()) : url_;
+    const std::string path = file_url_path(url_);
     compare(sum_of(path));
     return path;
   }
@@ -110,14 +111,11 @@ class Fetch {
     if (expected_.empty()) return {};
     require_sha256();
     doing_(fmt::format("computing the SHA-256 of '{}'", path));
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return {};
-    Sha256 sum;
-    std::vector<char> buffer(std::size_t{1} << 20);
-    while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || file.gcount() > 0) {
-      sum.add(buffer.data(), static_cast<std::size_t>(file.gcount()));
+    try {
+      return sha256_of_file(path);
+    } catch (const Error&) {
+      return {};
     }
-    return hex_text(sum.finish());
   }
 
   bool is_expected(const std::string& sum) const { return sum.empty() || sum.starts_with(expected_); }

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "files/scratch_folder.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -171,14 +172,14 @@ std::string WeightsWriter::finish_best() {
 std::string WeightsWriter::rescue(const WeightsFile& weights, const std::string& name, const std::string& what,
                                   const std::string& cause) {
   std::string text = fmt::format("{}: {}", what, cause);
-  if (!setting_.rescue.empty()) {
-    const std::string instead = (setting_.rescue / name).string();
-    try {
-      weights.write(instead);
-      text += fmt::format("; they are in '{}' instead", instead);
-    } catch (const Error& error) {
-      text += fmt::format("; --rescue: {}", error.what());
-    }
+  const bool is_asked = !setting_.rescue.empty();
+  try {
+    if (rescue_.empty()) rescue_ = is_asked ? setting_.rescue : make_scratch_folder("rescue");
+    const std::string instead = (rescue_ / name).string();
+    weights.write(instead);
+    text += fmt::format("; they are in '{}' instead", instead);
+  } catch (const Error& error) {
+    text += fmt::format("; {}: {}", is_asked ? "--rescue" : "nor among temporary files", error.what());
   }
   lost_ += (lost_.empty() ? "" : "; ") + text;
   return text;

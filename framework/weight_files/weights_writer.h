@@ -24,7 +24,7 @@ class WeightsWriter {
   using Metadata = std::map<std::string, std::string>;
   struct Setting {
     std::filesystem::path folder;  // of the run; "": this process writes nothing
-    std::filesystem::path rescue;  // a folder for what that one does not take at the end; "": there is none
+    std::filesystem::path rescue;  // a folder for what that one does not take at the end; "": a new one among temporary files
     bool writes = true;            // some process of the run writes weights
     bool tells_exports = false;    // export_best() tells what it has written, as the others do; else its checkpoint says it
     std::function<Metadata()> metadata;
@@ -77,7 +77,8 @@ class WeightsWriter {
   const Setting setting_;
   Metadata export_metadata_;
   std::optional<Waiting> waiting_;
-  bool told_ = false;  // that best weights wait
+  bool told_ = false;             // that best weights wait
+  std::filesystem::path rescue_;  // that was used; "": none yet
   std::string lost_;
 };
 

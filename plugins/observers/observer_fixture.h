@@ -38,6 +38,10 @@ inline const Registry& registry() {
 
 class ObserverFixture : public testing::Test {
  protected:
+  static std::filesystem::path made(const std::filesystem::path& folder) {
+    std::filesystem::create_directories(folder);
+    return folder;
+  }
   std::shared_ptr<RunObserver> make(const std::string& name, const Value& table = {}) const {
     Diagnostics errors;
     auto observer = registry().observers().find(name)->create(table, "[observe." + name + "]", errors);
@@ -64,7 +68,7 @@ class ObserverFixture : public testing::Test {
   }
 
   const testkit::TestFolder own_;
-  const std::filesystem::path folder_ = own_.path();
+  const std::filesystem::path folder_ = made(own_.path() / "2026-01-01T00-00-00");  // of the run
   Warnings control_;
 };
 

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 
 #include "checkpoint/checkpoint.h"
 #include "pipelines/command.h"
+#include "pipelines/running_program.h"
 #include "replay_log.h"
 
 namespace millrace::test {
@@ -110,11 +112,36 @@ TEST_F(DiskFaultsTest, WeightsThatTheFolderDoesNotTakeAreRescued) {
   const Outcome lost = run("runs", full);
   EXPECT_EQ(lost.code, 1);
   EXPECT_NE(lost.err.find("the weights are not written: cannot create '"), std::string::npos) << lost.err;
+  const std::string before = "; they are in '";
+  const std::size_t at = lost.err.find(before);
+  ASSERT_NE(at, std::string::npos) << lost.err;
+  const fs::path kept = lost.err.substr(at + before.size(), lost.err.find('\'', at + before.size()) - at - before.size());
+  EXPECT_TRUE(read_file(kept) == weights) << "among temporary files, where no other place is named";
+  EXPECT_EQ(kept.parent_path().parent_path(), fs::temp_directory_path());
+  fs::remove_all(kept.parent_path());
   EXPECT_EQ(newest(), kSteps);
   const Outcome saved = run("runs", full, {"--rescue", folder_ / "rescue"});
   EXPECT_EQ(saved.code, 1);
   EXPECT_NE(saved.err.find(fmt::format("; they are in '{}", folder_ / "rescue")), std::string::npos) << saved.err;
   EXPECT_TRUE(weights_in("rescue") == weights);
+}
+
+// Exit code 143 means that the run can be resumed: a script that starts it again would begin anew for ever.
+TEST_F(DiskFaultsTest, AStopBySignalThatCouldNotSaveIsAFailure) {
+  RunningProgram program(
+      {tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set", "data.path=" + shapes(), "--set",
+       "network.use=" + (folder_ / "network.toml"), "--set", "run.folder=" + (folder_ / "runs"), "--set", "run.epochs=100000"},
+      {fmt::format("LD_PRELOAD={}", FAULT_FILES), fmt::format("FAULT_FILES_FOLDER={}", folder_ / "runs"),
+       "FAULT_FILES_NAME=.step-", "FAULT_FILES_AT=1-", "FAULT_FILES_DO=ENOSPC"});
+  constexpr double kPatience = 60;
+  ASSERT_TRUE(program.says("\"event\":\"epoch\"", kPatience)) << program.err();
+  program.send(SIGTERM);
+  ASSERT_TRUE(program.ends(kPatience)) << program.err();
+  EXPECT_EQ(program.code(), 1) << program.err();
+  EXPECT_EQ(program.err().find("to resume"), std::string::npos) << program.err();
+  EXPECT_NE(program.err().find("the last checkpoint is not written: "), std::string::npos) << program.err();
+  EXPECT_NE(program.err().find("; the run has no checkpoint yet"), std::string::npos) << program.err();
+  EXPECT_FALSE(weights_in("runs").empty());
 }
 
 TEST_F(DiskFaultsTest, TheLastCheckpointIsRescued) {

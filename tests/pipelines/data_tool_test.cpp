@@ -48,6 +48,8 @@ void expect_every_verb_works(const TemporaryFolder& folder, const std::string& f
   EXPECT_NE(count.out.find("in all                                    6"), std::string::npos) << count.out << count.err;
   const Outcome statistics = data({"statistics", file});
   EXPECT_NE(statistics.out.find("height     40 to 45\nwidth      15 to 50\n"), std::string::npos) << statistics.err;
+  EXPECT_NE(statistics.out.find("format     PNG: 6\nsize       40 x 50: 1, 41 x 43: 1,"), std::string::npos) << statistics.out;
+  EXPECT_NE(statistics.out.find("channels   3: 6\nbits       8: 6\nturned     1: 6"), std::string::npos) << statistics.out;
   const Outcome check = data({"check", file});
   EXPECT_EQ(check.code, 0) << check.err;
   const Outcome show = data({"show", file, "--out", folder / "sheet.png"});
@@ -287,6 +289,32 @@ TEST(DataTool, DividesAllThatABaseFileReads) {
       << "the part that is trained on";
 }
 
+// As where two exports are put together, or rows are doubled to balance classes.
+TEST(DataTool, PutsAllLinesOfAFileIntoOneList) {
+  const TemporaryFolder folder;
+  std::string lines = "file_name,label\n";
+  for (const char* again : {"", "./"}) {
+    for (int i = 0; i < 20; ++i) lines += fmt::format("{}{}.png,{}\n", again, i, "ab"[i % 2]);
+  }
+  for (int i = 0; i < 20; ++i) write_png(folder / fmt::format("{}.png", i), {4, 5, 3}, {50});
+  std::ofstream(folder / "both.csv") << lines;
+  const Outcome split =
+      data({"split", "classify", "one=0.5", "two=0.5", "--set", "data.path=" + folder / "both.csv", "--out", folder / "lists"});
+  ASSERT_EQ(split.code, 0) << split.err;
+  std::set<std::string> files[2];
+  std::size_t count = 0;
+  for (const auto& [name, part] : {std::pair{"one", 0}, std::pair{"two", 1}}) {
+    std::ifstream list(folder / fmt::format("lists/{}.csv", name));
+    std::string line;
+    std::getline(list, line);
+    for (; std::getline(list, line); ++count) files[part].insert(line);
+  }
+  EXPECT_EQ(count, 40U);
+  EXPECT_EQ(files[0].size(), 10U);
+  EXPECT_EQ(files[1].size(), 10U);
+  for (const std::string& file : files[0]) EXPECT_FALSE(files[1].contains(file)) << file;
+}
+
 // What a base file finds for training and for validation.
 class PartsOfData : public testing::Test {
  protected:
@@ -366,6 +394,64 @@ TEST(DataTool, RefusesASplitThatCannotBe) {
   EXPECT_EQ(there.code, 2);
   EXPECT_NE(there.err.find("b.csv' is there already"), std::string::npos) << there.err;
   EXPECT_FALSE(fs::exists(folder / "lists/a.csv")) << "half a division";
+}
+
+TEST(DataTool, AManifestFindsWhatAnotherCopyHolds) {
+  const TemporaryFolder folder;
+  images_of_many_sizes(folder);
+  const Outcome made = data({"hash", folder / "set", "--out", folder / "set.sha256"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const Outcome known =
+      run_command({"/usr/bin/env", "--chdir=" + folder / "set", "sha256sum", "--quiet", "-c", folder / "set.sha256"});
+  EXPECT_EQ(known.code, 0) << known.out << known.err;
+  const Outcome same = data({"hash", folder / "set", "--compare", folder / "set.sha256"});
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_EQ(same.out, "");
+  fs::copy(folder.path() / "set", folder.path() / "copy", fs::copy_options::recursive);
+  fs::copy_file(folder / "copy/a/0.png", folder / "copy/b/1.png", fs::copy_options::overwrite_existing);
+  fs::rename(folder / "copy/a/2.png", folder / "copy/a/7.png");
+  const Outcome other = data({"hash", folder / "copy", "--compare", folder / "set.sha256"});
+  EXPECT_EQ(other.code, 3) << other.err;
+  EXPECT_EQ(other.out, "new: a/7.png\nother bytes: b/1.png\ngone: a/2.png\n");
+}
+
+TEST(DataTool, AManifestNamesTheSamplesOfAPipeline) {
+  const TemporaryFolder folder;
+  const std::string file = images_of_many_sizes(folder);
+  const Outcome of_folder = data({"hash", folder / "set"}), of_file = data({"hash", file});
+  ASSERT_EQ(of_file.code, 0) << of_file.err;
+  EXPECT_EQ(of_file.out, of_folder.out);
+  std::ofstream(folder / "set/list.csv") << "file_name,label\na/0.png,a\nb/1.png,b\n";
+  const Outcome of_list = data({"hash", folder / "set/list.csv"});
+  ASSERT_EQ(of_list.code, 0) << of_list.err;
+  EXPECT_EQ(std::ranges::count(of_list.out, '\n'), 2) << of_list.out;
+  EXPECT_NE(of_folder.out.find(of_list.out.substr(0, of_list.out.find('\n'))), std::string::npos) << of_list.out;
+}
+
+// A file with the size and the time of the last call is not read again.
+TEST(DataTool, AManifestReadsOnlyWhatHasChanged) {
+  const TemporaryFolder folder;
+  images_of_many_sizes(folder);
+  const auto hash = [&] {
+    const Outcome outcome =
+        run_command({"/usr/bin/env", "MILLRACE_CACHE=" + folder / "cache", tool("pipeline-data"), "hash", folder / "set"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.out;
+  };
+  const fs::path image = folder / "set/a/0.png";
+  const auto change = [&] {
+    std::string bytes = read_file(image);
+    bytes.back() = static_cast<char>(bytes.back() ^ 1);
+    std::ofstream(image, std::ios::binary) << bytes;
+  };
+  const std::string first = hash();
+  change();
+  const std::string second = hash();
+  EXPECT_NE(second, first);
+  const auto time = fs::last_write_time(image);
+  change();
+  fs::last_write_time(image, time);
+  EXPECT_EQ(hash(), second) << "the same size and time";
 }
 
 }  // namespace

@@ -108,16 +108,59 @@ TEST(RunFolder, LatestLeadsToTheNewestRunAndWeightsTakesItsBestOrLastOnes) {
   EXPECT_EQ(fs::canonical(latest), fs::canonical(newest_run(runs)));
   EXPECT_NE(newest_run(runs), first);
   const Outcome best = run_command(quick("", validate));
-  EXPECT_EQ(best.err.find("--weights: '" + latest + "/best.safetensors', the best by validate.loss, after step 1\n"), 0U) << best.err;
+  EXPECT_EQ(best.err.find("--weights: '" + latest + "/best.safetensors', the best by validate.loss, after step 1\n"), 0U)
+      << best.err;
   const Outcome none = run_command(quick("", {"--weights", runs}));
   EXPECT_EQ(none.code, 2);
   EXPECT_NE(none.err.find("holds neither best.safetensors nor weights.safetensors"), std::string::npos) << none.err;
 }
 
+// What a check or the trial of another graph refuses has no weights.
+TEST(Latest, LeadsToTheNewestRunThatTrains) {
+  const TemporaryFolder folder;
+  const fs::path runs = folder / "runs";
+  ASSERT_EQ(run_command(quick(runs, {"--epochs", "0.25"})).code, 0);
+  const fs::path first = fs::canonical(runs / "quickstart/latest");
+  fs::copy(fs::path(shapes()) / "test", folder / "broken", fs::copy_options::recursive);
+  for (const auto& entry : fs::recursive_directory_iterator(folder / "broken")) {
+    if (entry.is_regular_file()) std::ofstream(entry.path()) << "no image";
+  }
+  const Outcome refused = run_command(quick(runs, {"--epochs", "0.25", "--set", "validate.read.path=" + (folder / "broken")}));
+  EXPECT_EQ(refused.code, 3) << refused.err;
+  EXPECT_NE(refused.err.find("before the first step, [validate] was tried: "), std::string::npos) << refused.err;
+  EXPECT_EQ(fs::canonical(runs / "quickstart/latest"), first);
+}
+
+// A machine's clock was ahead for a while.
+TEST(Latest, IsResumedThoughTheNameOfAnOlderRunIsLater) {
+  const TemporaryFolder folder;
+  const fs::path runs = folder / "runs", ahead = folder / "runs/quickstart/2099-01-01T00-00-00";
+  ASSERT_EQ(run_command(quick(runs, {"--epochs", "0.25"})).code, 0);
+  fs::rename(fs::canonical(runs / "quickstart/latest"), ahead);
+  ASSERT_EQ(run_command(quick(runs, {"--epochs", "0.25"})).code, 0);
+  const fs::path second = fs::canonical(runs / "quickstart/latest");
+  EXPECT_NE(second, ahead);
+  const Words longer = {"--epochs", "0.5", "--resume", "--allow-change", "run.epochs"};
+  const Outcome resumed = run_command(quick(runs, longer));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_NE(events(resumed, "start").size() + events(resumed, "resume").size(), 0U);
+  EXPECT_NE(resumed.err.find("weights: " + (runs / "quickstart" / second.filename()).string()), std::string::npos) << resumed.err;
+  fs::remove(runs / "quickstart/latest");
+  fs::create_directory_symlink(ahead.filename(), runs / "quickstart/latest");
+  const Outcome other = run_command(quick(runs, longer));
+  EXPECT_NE(other.err.find("the newest run is resumed, '" + (runs / "quickstart" / second.filename()).string()),
+            std::string::npos)
+      << other.err;
+}
+
 TEST(RunFolder, ALinkThatAUserMadeIsNoObstacle) {
   const TemporaryFolder folder;
   fs::create_directories(folder / "runs/quickstart/latest");
-  EXPECT_EQ(run_command(quick(folder / "runs", {"--epochs", "0.25"})).code, 0);
+  const Outcome outcome = run_command(quick(folder / "runs", {"--epochs", "0.25"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("warning: '" + (folder / "runs/quickstart/latest") + "' does not lead to this run, '"),
+            std::string::npos)
+      << outcome.err;
   EXPECT_TRUE(fs::is_directory(fs::symlink_status(folder / "runs/quickstart/latest")));
 }
 

@@ -59,12 +59,13 @@ TEST_F(GoingOnTest, TheCommandThatASignalledRunPrintsGoesOnWithIt) {
   EXPECT_EQ(first.code(), 143) << first.err();
   const std::string typed = between(first.err(), "\nto resume: ", "\n");
   ASSERT_NE(typed, "") << first.err();
-  RunningProgram second({"/bin/sh", "-c", "exec " + typed});
+  RunningProgram second({"/bin/sh", "-c", "exec " + typed + " --quiet"});
   ASSERT_TRUE(second.says("\"event\":\"resume\"", kPatience)) << typed << '\n' << second.err();
   ASSERT_TRUE(second.says("\"event\":\"step\"", kPatience)) << typed << '\n' << second.err();
   second.send(SIGTERM);
   ASSERT_TRUE(second.ends(kPatience));
   EXPECT_EQ(second.code(), 143) << second.err();
+  EXPECT_NE(second.err().find("to resume: "), std::string::npos) << "with --quiet nothing else says so: " << second.err();
 }
 
 // The folder holds all that is needed but the data, and the run keeps its name.

@@ -116,6 +116,24 @@ TEST(Memory, IsToldForARunThatIsTooLarge) {
   EXPECT_LT(check.peak_kib, 1 << 20);
 }
 
+// Neither do a few images that are looked at, which a graph beside the training makes as large.
+TEST(Memory, IsPlannedBeforeAnImageIsDecoded) {
+  const Outcome check = run_command(command(
+      {"--check", "--devices", "cpu", "--set", "train.decode_image.size=[30000,30000]", "--set", "train.decode_image.fit=exact",
+       "--set", "validate.decode_image.size=[30000,30000]", "--set", "validate.decode_image.fit=exact"}));
+  EXPECT_EQ(check.code, 2) << check.err;
+  EXPECT_LT(check.peak_kib, 1 << 20);
+}
+
+TEST(Memory, OfPipelineDataIsKnownBeforeAnImageIsDecoded) {
+  const Outcome statistics = run_command({tool("pipeline-data"), "statistics", pipeline("quickstart.toml"), "--threads", "64",
+                                          "--set", "data.path=" + shapes(), "--set", "train.decode_image.size=[60000,60000]",
+                                          "--set", "train.decode_image.fit=exact"});
+  EXPECT_EQ(statistics.code, 2) << statistics.err;
+  EXPECT_NE(statistics.err.find("on 64 threads, and there are "), std::string::npos) << statistics.err;
+  EXPECT_LT(statistics.peak_kib, 1 << 20);
+}
+
 // Images that are decoded whole, as large as their files have them, are not counted, and named.
 TEST(Memory, SaysThatSizesOfFilesAreNotKnown) {
   const TemporaryFolder folder;

@@ -74,6 +74,33 @@ TEST_F(Mistakes, APlaceWhereNoCheckpointCanBeWritten) {
   expect("folder = \"\"\n", "[checkpoint]\nfolder = \"https://host/kept\"\n", 2,
          {"t.toml:5:10: checkpoint.folder: 'https://host/kept/t'"});
 }
+// A validation whose pictures are named after their files, in folders that have the same names.
+TEST_F(Mistakes, TwoImagesOfOneNameAreFoundBeforeTheTraining) {
+  for (const auto& entry : std::filesystem::directory_iterator(shapes() + "/test")) {
+    const std::filesystem::path to = std::filesystem::path(folder_ / "test") / entry.path().filename();
+    std::filesystem::create_directories(to);
+    std::filesystem::copy(std::filesystem::directory_iterator(entry.path())->path(), to / "0.jpg");
+  }
+  const std::string validate =
+      "[validate]\nevery = \"end\"\nflow = [\"read\", \"decode_image\", \"batch\", \"forward\", \"metrics\", "
+      "\"write_grad_cam\"]\n"
+      "[validate.read]\nstage = \"read_folder\"\npath = \"" +
+      (folder_ / "test") + "\"\n[validate.decode_image]\nsize = [32, 32]\n[validate.batch]\nsize = 10\n[train.batch]\n";
+  expect("[train.batch]\n", validate, 2,
+         {"[validate.write_grad_cam]: '", "0.jpg' and a sample before it would both be written as 'grad_cam/0.png'",
+          "set names = \"number\" or \"path\""});
+}
+TEST_F(Mistakes, TwoGraphsThatWriteIntoOneFolder) {
+  std::string more;
+  for (const char* graph : {"validate", "test"}) {
+    more += std::string("[") + graph +
+            "]\nflow = [\"read\", \"decode_image\", \"batch\", \"forward\", \"metrics\", \"write_evaluation\"]\n[" + graph +
+            ".read]\nstage = \"read_folder\"\npath = \"" + shapes() + "/test\"\n[" + graph +
+            ".decode_image]\nsize = [32, 32]\n[" + graph + ".batch]\nsize = 10\n";
+  }
+  expect("[train.batch]\n", more + "[train.batch]\n", 0,
+         {"[test.write_evaluation] writes into 'evaluation', as [validate.write_evaluation] does"});
+}
 TEST_F(Mistakes, WrongType) { expect("flip_x = 0.5", "flip_x = \"often\"", 2, {"t.toml:22:10", "flip_x", "\"often\""}); }
 TEST_F(Mistakes, OutOfRange) { expect("flip_x = 0.5", "flip_x = 1.5", 2, {"t.toml:22:10", "between 0 and 1", "1.5"}); }
 TEST_F(Mistakes, AMisspeltAutomaticBatch) {

@@ -22,6 +22,7 @@ TEST(PredictOption, SaysWhatItNeeds) {
   };
   EXPECT_NE(message({"--predict", "photos"}).find("--weights FILE"), std::string::npos);
   EXPECT_NE(message({"--out", "o", "x.toml"}).find("--out belongs to --predict"), std::string::npos);
+  EXPECT_NE(message({"--strict", "x.toml"}).find("--strict belongs to --predict"), std::string::npos);
   EXPECT_NE(message({"--labels", "path", "x.toml"}).find("--labels belongs to --predict"), std::string::npos);
   EXPECT_NE(message({"--predict", "photos", "x.toml", "--weights", "w"}).find("leave out 'x.toml'"), std::string::npos);
   EXPECT_NE(message({"--predict", "photos", "--weights", "w", "--graph", "g"}).find("leave out --graph"), std::string::npos);
@@ -103,7 +104,7 @@ TEST_F(PredictFolder, ImageFilesArePredictedAsTheyAreNamed) {
   for (std::string row; std::getline(table, row);) rows.push_back(row);
   ASSERT_EQ(rows.size(), 4U);
   EXPECT_EQ(rows[0].find("path,label,predicted,"), 0U) << rows[0];
-  EXPECT_EQ(std::count(rows[0].begin(), rows[0].end(), ','), 12) << "one for each of ten classes";
+  EXPECT_EQ(std::count(rows[0].begin(), rows[0].end(), ','), 13) << "one for each of ten classes, and the reason of a bad image";
   EXPECT_EQ(rows[1].find((folder_ / "photos/2.jpg") + ",,"), 0U) << rows[1];
   EXPECT_EQ(rows[2].find((folder_ / "photos/more/0.jpg") + ",,"), 0U) << rows[2];
   EXPECT_EQ(predict(folder_ / "photos/1.jpg").code, 0) << "one, in place of those before";
@@ -143,9 +144,8 @@ TEST_F(PredictFolder, FilesFoldersListsAndPatternsArePredictedInTheOrderInWhichT
 
 TEST_F(PredictFolder, ShardsAndFoldersArePredictedTogether) {
   copy_photographs("photos", 3);
-  const Outcome packed =
-      run_command({tool("pipeline-data"), "pack", pipeline("quickstart.toml"), "--graph", "validate", "--set",
-                   "data.path=" + shapes(), "--set", "validate.read.limit=5", "--out", folder_ / "shards"});
+  const Outcome packed = run_command({tool("pipeline-data"), "pack", pipeline("quickstart.toml"), "--graph", "validate", "--set",
+                                      "data.path=" + shapes(), "--set", "validate.read.limit=5", "--out", folder_ / "shards"});
   ASSERT_EQ(packed.code, 0) << packed.err;
   const Outcome outcome = predict(folder_ / "photos", {folder_ / "shards"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
@@ -204,12 +204,38 @@ TEST_F(PredictFolder, NamesEveryBrokenImage) {
     for (int i = 0; i < kBroken; ++i) EXPECT_NE(ledger.find(fmt::format("broken{}.jpg", i)), std::string::npos) << ledger;
     EXPECT_EQ(std::count(ledger.begin(), ledger.end(), '\n'), kBroken);
     const std::string rows = read_file(folder_ / "out/predictions.csv");
-    EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 1 + 20);
+    EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 1 + 20 + kBroken) << "a row for each, with the reason";
+    EXPECT_NE(rows.find("photos/broken7.jpg,,,,,,,,,,,,decode_image: not a JPEG or PNG image: its first bytes are 6e 6f 20 69"),
+              std::string::npos)
+        << rows;
   }
   EXPECT_EQ(predict(folder_ / "photos", {"--set", "predict.batch.bad_sample_budget=14"}).code, 3) << "as it was asked for";
   for (int i = 0; i < kBroken; ++i) fs::remove(folder_ / fmt::format("photos/broken{}.jpg", i));
   EXPECT_EQ(predict(folder_ / "photos").code, 0);
   EXPECT_FALSE(fs::exists(folder_ / "out/quarantine.jsonl")) << "of the run before";
+}
+
+TEST_F(PredictFolder, ImagesUnlikeThoseOfTheTrainingAreCountedAndNamed) {
+  copy_photographs("photos", 5);
+  const Outcome alike = predict(folder_ / "photos");
+  ASSERT_EQ(alike.code, 0) << alike.err;
+  EXPECT_EQ(alike.err.find("unlike"), std::string::npos) << alike.err;
+  EXPECT_EQ(predict(folder_ / "photos", {"--strict"}).code, 0);
+  const std::vector<std::uint8_t> grey(32 * 32, 128);
+  std::ofstream(folder_ / "photos/grey.png", std::ios::binary) << png_bytes({grey.data(), {32, 32, 1}});
+  std::ofstream(folder_ / "photos/large.png", std::ios::binary) << png_of(64, 32);
+  const std::vector<std::string> exact = {"--set", "predict.decode_image.fit=exact"};
+  const Outcome warned = predict(folder_ / "photos", exact);
+  ASSERT_EQ(warned.code, 0) << warned.err;
+  for (const char* said :
+       {"warning: 2 of 7 images are unlike those that the weights were trained on (256 were looked at): ",
+        "channels of 1, such as '", "photos/grey.png' (1, in training 3)", "photos/large.png' (64, in training 32)"})
+    EXPECT_NE(warned.err.find(said), std::string::npos) << warned.err;
+  fs::remove_all(folder_.path() / "out");
+  const Outcome strict = predict(folder_ / "photos", {exact[0], exact[1], "--strict"});
+  EXPECT_EQ(strict.code, 3);
+  EXPECT_NE(strict.err.find("--strict: 2 of 7 images are unlike"), std::string::npos) << strict.err;
+  EXPECT_FALSE(fs::exists(folder_ / "out"));
 }
 
 TEST_F(PredictFolder, NoImageThatCanBeUsedIsAnError) {

@@ -412,6 +412,99 @@ TEST_F(Ranks, ReadTheSameDataOrNone) {
   expect_refusal(".samples is 400 on rank 0, 399 on rank 1");
 }
 
+// The last byte of a file is another one: it has the same size, and shows the same image.
+void change_last_byte(const std::filesystem::path& path) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekg(-1, std::ios::end);
+  const auto last = static_cast<char>(file.get() ^ 1);
+  file.seekp(-1, std::ios::end);
+  file.put(last);
+}
+
+TEST_F(Ranks, HoldTheSameBytesOrNone) {
+  namespace fs = std::filesystem;
+  const fs::path other = folder_.path() / "other";
+  fs::copy(shapes(), other, fs::copy_options::recursive);
+  const fs::path star = *fs::directory_iterator(other / "train/star");
+  const auto end = [&](const Words& more, int code, const std::string& said) {
+    std::vector<std::unique_ptr<RunningProgram>> all;
+    for (const int rank : {0, 1}) {
+      Words words = ranked("bytes", rank, 2, {"--set", "run.epochs=1"});
+      if (rank == 1) words.insert(words.end(), {"--set", "train.read.path=" + (other / "train").string()});
+      words.insert(words.end(), more.begin(), more.end());
+      all.push_back(std::make_unique<RunningProgram>(words));
+    }
+    for (const auto& each : all) {
+      ASSERT_TRUE(each->ends(kLimit));
+      EXPECT_EQ(each->code(), code) << each->err();
+      EXPECT_NE(each->err().find(said), std::string::npos) << each->err();
+    }
+  };
+  end({"--check", "--compare-data"}, 0, "");
+  for (const auto& entry : fs::directory_iterator(other / "train/circle")) change_last_byte(entry.path());
+  end({}, 3, "ranks read different data:\n  train.read: ");
+  end({"--check"}, 3, " samples that were compared hold other bytes, such as '" + (other / "train/circle").string());
+  fs::remove_all(other / "train");
+  fs::copy(fs::path(shapes()) / "train", other / "train", fs::copy_options::recursive);
+  change_last_byte(star);
+  end({"--check", "--compare-data"}, 3, "other bytes");
+  std::ofstream(star, std::ios::app) << '\n';
+  end({}, 3, "has another size");
+}
+
+// A plugin whose descriptor says another version, in a folder of its own.
+std::string with_other_version(const TemporaryFolder& folder) {
+  std::string plugin =
+      read_file(std::filesystem::path(tool("pipeline-run")).parent_path().parent_path() / "lib/millrace/plugins/read_folder.so");
+  const std::string before(
+      "\0"
+      "1.1\0",
+      5);
+  const std::size_t at = plugin.find(before);
+  EXPECT_NE(at, std::string::npos) << "read_folder has another version: name it here";
+  if (at != std::string::npos)
+    plugin.replace(at, before.size(),
+                   std::string("\0"
+                               "9.9\0",
+                               5));
+  std::filesystem::create_directories(folder / "plugins");
+  std::ofstream(folder / "plugins/read_folder.so", std::ios::binary) << plugin;
+  return "MILLRACE_PLUGIN_PATH=" + folder / "plugins";
+}
+
+TEST_F(Ranks, RunOneVersionOrNone) {
+  const std::string other = with_other_version(folder_);
+  std::vector<std::unique_ptr<RunningProgram>> all;
+  for (const int rank : {0, 1}) {
+    Words words = {"/usr/bin/env", rank == 1 ? other : "NONE=1"};
+    for (const std::string& word : ranked("versions", rank, 2)) words.push_back(word);
+    all.push_back(std::make_unique<RunningProgram>(words));
+  }
+  for (const auto& each : all) {
+    ASSERT_TRUE(each->ends(kLimit));
+    EXPECT_EQ(each->code(), 2) << each->err();
+    EXPECT_NE(each->err().find("ranks run different versions of Millrace or its plugins: install the same on all machines:\n"
+                               "  plugin read_folder is 1.1 on rank 0, 9.9 on rank 1"),
+              std::string::npos)
+        << each->err();
+  }
+}
+
+TEST_F(Ranks, AResumedRunNamesPluginsOfOtherVersions) {
+  const Outcome before = run_command(command("before", {"--devices", "cpu"}));
+  ASSERT_EQ(before.code, 0) << before.err;
+  Words words = {"/usr/bin/env", with_other_version(folder_)};
+  for (const std::string& word :
+       command("before", {"--devices", "cpu", "--resume", "--epochs", "3", "--allow-change", "run.epochs"}))
+    words.push_back(word);
+  const Outcome resumed = run_command(words);
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_NE(
+      resumed.err.find("was written by other versions, so bits may differ from here on: plugin read_folder: 1.1 before, now 9.9"),
+      std::string::npos)
+      << resumed.err;
+}
+
 // As on machines that share no disk: rank 1 has a folder of runs of its own, in which there is nothing.
 TEST_F(Ranks, ACheckpointComesToRanksThatHaveNone) {
   const auto start = [&] {

@@ -112,5 +112,101 @@ TEST_F(RecordTest, CountsTheStepsOfARunThatBeginsLater) {
   EXPECT_TRUE(holds(card_of("later"), "| steps | 4, from step 5 to 8: 1 epoch |")) << card_of("later");
 }
 
+// A run from a folder of its own, by paths relative to it: data of a list, and a network above it.
+class RunFolderTest : public RecordTest {
+ protected:
+  RunFolderTest() {
+    fs::create_directories(folder_.path() / "work");
+    fs::copy(fs::path(shapes()) / "train", folder_.path() / "work/images", fs::copy_options::recursive);
+    write_list(40);
+    std::ofstream(folder_ / "work/mine.toml") << "extends = \"classify\"\n[run]\nepochs = 2\n[data]\npath = \"list.csv\"\n"
+                                                 "[image]\nside = 32\nshort = 32\n[train.batch]\nsize = 40\n"
+                                                 "[network]\nuse = \"../network.toml\"\n";
+    const Outcome outcome = in("work", {"mine.toml", "--devices", "cpu"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    run_ = fs::canonical(folder_.path() / "work/runs/mine/latest");
+    weights_ = read_file(run_ / "weights.safetensors");
+  }
+  // So many images of each class.
+  void write_list(std::size_t most) const {
+    std::ofstream list(folder_ / "work/list.csv");
+    list << "file_name,label\n";
+    for (const auto& folder : fs::directory_iterator(folder_.path() / "work/images")) {
+      std::size_t count = 0;
+      for (const auto& entry : fs::directory_iterator(folder.path())) {
+        if (count++ == most) break;
+        const std::string name = folder.path().filename().string();
+        list << "images/" << name << '/' << entry.path().filename().string() << ',' << name << '\n';
+      }
+    }
+  }
+  Outcome in(const std::string& folder, const Words& options) const {
+    Words words = {"/usr/bin/env", "--chdir=" + (folder_ / folder), tool("pipeline-run")};
+    words.insert(words.end(), options.begin(), options.end());
+    return run_command(words);
+  }
+  // The last epoch once more, from the checkpoint before it.
+  void expect_the_same_weights(const std::string& folder, const fs::path& run, std::vector<std::string> warnings) const {
+    std::vector<std::string> checkpoints;
+    for (const auto& entry : fs::directory_iterator(run / "checkpoints")) {
+      if (entry.is_directory()) checkpoints.push_back(entry.path().string());
+    }
+    std::ranges::sort(checkpoints);
+    ASSERT_EQ(checkpoints.size(), 2U);
+    fs::remove(run / "weights.safetensors");
+    const Outcome resumed = in(folder, {"--resume", checkpoints[0], "--devices", "cpu"});
+    ASSERT_EQ(resumed.code, 0) << resumed.err;
+    EXPECT_TRUE(read_file(run / "weights.safetensors") == weights_) << resumed.err;
+    for (const std::string& warning : warnings) EXPECT_TRUE(holds(resumed.err, warning)) << warning << '\n' << resumed.err;
+    EXPECT_EQ(holds(resumed.err, "has been edited"), !warnings.empty()) << resumed.err;
+    const Outcome measured = in(folder, {"--graph", "validate", "--weights", run.string(), "--devices", "cpu"});
+    EXPECT_EQ(measured.code, 0) << measured.err;
+    EXPECT_EQ(holds(measured.err, "has been edited"), !warnings.empty()) << measured.err;
+    const Outcome checked = in(folder, {(run / "pipeline.toml").string(), "--check"});
+    EXPECT_EQ(checked.code, 0) << checked.err;
+  }
+
+  fs::path run_;
+  std::string weights_;
+};
+
+TEST_F(RunFolderTest, IsEnoughFromAnywhere) {
+  fs::create_directories(folder_.path() / "else");
+  expect_the_same_weights("else", run_, {});
+  const std::string record = read_file(run_ / "record.json");
+  for (const char* part :
+       {"\"Millrace\"", "\"plugin read_list\"", "\"listing_hash\"", "\"sha256\"", "list.csv", "network.toml", "mine.toml"})
+    EXPECT_TRUE(holds(record, part)) << part << '\n' << record;
+}
+
+TEST_F(RunFolderTest, UsesWhatTheRunUsedAndNamesWhatWasEdited) {
+  std::string network = kNetwork;
+  network.replace(network.find("out = 8"), 7, "out = 9");
+  std::ofstream(folder_ / "network.toml") << network;
+  write_list(20);
+  std::ofstream(folder_ / "work/mine.toml", std::ios::app) << "[train.augment]\nflip_x = 0.1\n";
+  const std::string began = "' has been edited since the run in '" + run_.string() + "' began: the run's copy";
+  expect_the_same_weights("work", run_,
+                          {"the network '" + folder_ / "network.toml" + began, "the list '" + folder_ / "work/list.csv" + began,
+                           "'" + folder_ / "work/mine.toml" + began});
+}
+
+TEST_F(RunFolderTest, MayBeMovedWithItsData) {
+  fs::rename(folder_.path() / "work", folder_.path() / "moved");
+  const fs::path run = folder_.path() / "moved" / fs::relative(run_, fs::weakly_canonical(folder_.path() / "work"));
+  expect_the_same_weights("moved", run, {});
+}
+
+TEST_F(RunFolderTest, OfAResumedRunSaysWhereDataHaveChanged) {
+  for (const auto& entry : fs::recursive_directory_iterator(folder_.path() / "work/images")) {
+    if (entry.is_regular_file()) std::ofstream(entry.path(), std::ios::app) << ' ';  // behind the end of the image
+  }
+  const Outcome resumed =
+      in("work", {"mine.toml", "--devices", "cpu", "--resume", "--epochs", "3", "--allow-change", "run.epochs"});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_TRUE(holds(resumed.err, "the data have changed since the checkpoint '")) << resumed.err;
+  EXPECT_TRUE(holds(resumed.err, "64 of 64 samples that were compared hold other bytes, such as '")) << resumed.err;
+}
+
 }  // namespace
 }  // namespace millrace::test

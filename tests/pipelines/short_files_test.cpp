@@ -444,9 +444,9 @@ TEST_F(ShortFiles, LearnSeveralLabelsAndNumbers) {
     std::istringstream rows(read_file(out / "features.csv"));
     std::string row;
     std::getline(rows, row);
-    EXPECT_EQ(row, "path,label,round,odd\r") << "a column for each number, under its name";
+    EXPECT_EQ(row, "path,label,round,odd,error\r") << "a column for each number, under its name";
     while (std::getline(rows, row) && std::string(base) == "labels") {
-      const double probability = std::stod(row.substr(row.rfind(',') + 1));
+      const double probability = std::stod(row.substr(row.rfind(',', row.rfind(',') - 1) + 1));
       EXPECT_TRUE(probability > 0 && probability < 1) << row;
     }
   }
@@ -510,6 +510,12 @@ TEST_F(ShortFiles, SayWhatIsDoubtfulOfTheirValidation) {
   EXPECT_NE(outcome.out.find(fmt::format(": no mistakes found, {} warning{}\n", warnings, warnings == 1 ? "" : "s")),
             std::string::npos)
       << outcome.out;
+  const std::size_t told =
+      outcome.out.rfind(fmt::format("\n{} warning{}, as on standard error\n", warnings, warnings == 1 ? "" : "s"));
+  EXPECT_LT(outcome.out.find("  in all"), told) << "last, where they are seen: " << outcome.out;
+  EXPECT_NE(outcome.out.find("are in [train] too", told), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("  decode_image takes a random part of 50 to 100 % of each image's area: "), std::string::npos)
+      << outcome.out;
   EXPECT_EQ(outcome.err.find("cut out of their middle"), std::string::npos) << "the margin follows the side: " << outcome.err;
   Words wide = set;
   wide.emplace_back("image.short=64");
@@ -518,6 +524,16 @@ TEST_F(ShortFiles, SayWhatIsDoubtfulOfTheirValidation) {
                          "sees at most 25 % of each"),
             std::string::npos)
       << cut.err;
+}
+
+TEST_F(ShortFiles, TakeImagesThatAreNoSquares) {
+  const Words set = {"data.path=" + shapes(), "network.use=quickstart", "image.height=24", "image.width=32"};
+  const Outcome outcome = run("classify", set, {"--check"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find(" samples of 24 x 32 x 3, "), std::string::npos) << outcome.out;
+  const Outcome both = run("classify", {set[0], set[1], "image.side=[24, 32]"}, {"--check"});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_NE(both.err.find("image.height"), std::string::npos) << both.err;
 }
 
 // Kaggle's test, whose labels are secret.
@@ -616,6 +632,7 @@ TEST_F(ShortFiles, SayWhatTheyNeed) {
   }
   for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
            {"[data]\npaht = \"x\"\n", "mine.toml:3:1: 'paht' means nothing in [data]; nearest is 'path'"},
+           {"[Data]\npath = \"x\"\n", "mine.toml:2:1: [Data] means nothing here; nearest is [data]"},
            {"[data]\npath = \"x\"\nhelt_out = 0.5\n",
             "'helt_out' in [data] is new, and nothing refers to it; nearest is 'held_out'"},
            {"[data]\npath = \"x\"\n[image]\nsize = 64\n",
@@ -701,7 +718,10 @@ TEST_F(ShortFiles, AreWrittenToGoOnFrom) {
   EXPECT_TRUE(fs::is_regular_file(folder_.path() / "millrace.schema.json"));
   const std::string text = read_file(file);
   EXPECT_EQ(text.find("#:schema millrace.schema.json\n"), 0U) << text;
-  EXPECT_NE(text.find("\n[image]\nside = 32\n# short = \"${image.side} * 8 // 7\"\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n[image]\nside = 32\n# height = \"${image.side}\"\n# width = \"${image.side}\"\n# short = "
+                      "\"${image.height} * 8 // 7\"\n"),
+            std::string::npos)
+      << text;
   const Outcome checked = run_command({tool("pipeline-run"), file, "--check", "--devices", "cpu"});
   EXPECT_EQ(checked.code, 0) << checked.err;
   EXPECT_NE(make({}).err.find("is there already"), std::string::npos);
@@ -715,6 +735,121 @@ TEST_F(ShortFiles, AreShownWithTheirVariablesAndGraphs) {
     for (const char* text : {"data.held_out", "[train]", "[validate], every", "[predict], only with --graph"})
       EXPECT_NE(outcome.out.find(text), std::string::npos) << text;
   }
+}
+
+// A part that is there and cannot be read is not absent: a tenth of the others must not validate in its place.
+TEST_F(ShortFiles, RefuseAPartThatIsThereAndCannotBeRead) {
+  const fs::path folder = folder_ / "set", val = folder / "val";
+  fs::create_directories(folder);
+  fs::create_directory_symlink(fs::path(shapes()) / "train", folder / "train");
+  const auto refused = [&](const std::string& said, const Words& more = {}) {
+    const Outcome outcome = classify(folder, more, {"--quiet", "--check"});
+    EXPECT_EQ(outcome.code, 2) << said << outcome.err;
+    EXPECT_NE(outcome.err.find(said), std::string::npos) << outcome.err;
+    fs::remove_all(val);
+    fs::remove(folder / "val.tar");
+  };
+  fs::create_symlink("sets/val", val);
+  refused(
+      "set/val' is a link to 'sets/val', which leads nowhere. It seems to hold images for validation: mend it or move it away; "
+      "without it a share of '");
+  std::ofstream(val) << "../sets/val";  // what git makes of a link where a system has none
+  refused("set/val' is a file, and neither a folder nor a list. It seems to hold images for validation");
+  std::ofstream(folder / "val.tar") << "x";
+  refused("set/val.tar' is an archive: unpack it, or name it itself. It seems to hold images for validation");
+  fs::create_directory_symlink(fs::path(shapes()) / "test", folder / "test");
+  fs::create_symlink("sets/val", val);
+  refused("set/val' is a link to 'sets/val', which leads nowhere");  // not `test` in its place
+  fs::create_symlink("sets/val", val);
+  EXPECT_EQ(classify(folder, {"data.validate=" + shapes() + "/test"}, {"--quiet", "--check"}).code, 0);
+  fs::remove(val);
+  fs::remove(folder / "train");
+  fs::create_symlink("sets/train", folder / "train");
+  refused("set/train' is a link to 'sets/train', which leads nowhere. It seems to hold images for training");
+  fs::remove_all(folder);
+  draw_pairs((folder / "train").string(), 16, 16, 24, 3);
+  fs::create_symlink("sets/val", val);
+  const Outcome masks = run(segment(folder.string()), {}, {"--quiet", "--check"});
+  EXPECT_EQ(masks.code, 2) << masks.err;
+  EXPECT_NE(masks.err.find("set/val' is a link to 'sets/val', which leads nowhere"), std::string::npos) << masks.err;
+}
+
+// A competition's folder: train.csv beside train_images; or one list beside one folder.
+TEST_F(ShortFiles, NameTheListThatLiesBesideItsImages) {
+  const fs::path folder = folder_ / "eyes";
+  for (const char* name : {"train_images/a.jpg", "test_images/b.jpg", "train.csv", "test.csv", "sample_submission.csv",
+                           "other/images/a.jpg", "other/labels.csv"}) {
+    fs::create_directories((folder / name).parent_path());
+    std::ofstream(folder / name) << "x";
+  }
+  const std::pair<std::string, std::string> said[] = {{folder, "train.csv"}, {folder / "other", "labels.csv"}};
+  for (const auto& [path, list] : said) {
+    const Outcome outcome = classify(path, {}, {"--quiet", "--check"});
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_NE(outcome.err.find(fmt::format("'{0}/{1}' is a list beside it: data.path = \"{0}/{1}\" reads it", path, list)),
+              std::string::npos)
+        << outcome.err;
+  }
+}
+
+// What the message above asks for: keys of a list for all parts.
+TEST_F(ShortFiles, TakeKeysOfListsForAllParts) {
+  const fs::path folder = folder_ / "eyes";
+  fs::create_directories(folder / "train_images");
+  std::ofstream list(folder / "train.txt");
+  list << "id_code\tdiagnosis\n";
+  std::size_t number = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(shapes()) / "train")) {
+    if (!entry.is_regular_file() || ++number > 80) continue;
+    const std::string name = fmt::format("a{}", number);
+    fs::copy_file(entry.path(), folder / "train_images" / (name + ".jpg"));
+    list << name << '\t' << entry.path().parent_path().filename().string() << '\n';
+  }
+  list.close();
+  const Words keys = {"data.format=tsv",
+                      "data.file=id_code",
+                      "data.label=diagnosis",
+                      "data.ending=.jpg",
+                      "data.root=" + (folder / "train_images").string(),
+                      "data.held_out=0.5"};
+  expect_trained(classify(folder / "train.txt", keys), 40);
+  Words by_part;
+  for (const char* part : {"train", "validate"}) {
+    for (const char* key : {"format=tsv", "file=id_code", "label=diagnosis", "ending=.jpg"})
+      by_part.push_back(fmt::format("{}.read.{}", part, key));
+    by_part.push_back(fmt::format("{}.read.root={}", part, (folder / "train_images").string()));
+  }
+  by_part.emplace_back("data.held_out=0.5");
+  EXPECT_EQ(classify(folder / "train.txt", by_part, {"--quiet", "--check"}).code, 0)
+      << "its form is asked for before it is refused";
+}
+
+TEST_F(ShortFiles, SegmentUnderNamesOfOtherTools) {
+  const fs::path drawn = folder_ / "drawn";
+  draw_pairs(drawn.string(), 20, 16, 24, 3);
+  const auto laid_out = [&](const std::string& name, const std::string& images, const std::string& masks) {
+    const fs::path to = folder_ / name;
+    for (const auto& [from, part] : {std::pair(drawn / "images", images), std::pair(drawn / "labels", masks)}) {
+      fs::create_directories(to / part);
+      const bool is_photograph = images == masks && part == images && from == drawn / "images";
+      for (const auto& entry : fs::directory_iterator(from))
+        fs::copy(entry.path(), to / part / (entry.path().stem().string() + (is_photograph ? ".jpg" : ".png")));
+    }
+    return to.string();
+  };
+  const auto check = [&](const std::string& path) {
+    const Outcome outcome = run(segment(path), {}, {"--quiet", "--check"});
+    EXPECT_EQ(outcome.code, 0) << path << outcome.err;
+  };
+  check(laid_out("capital", "Images", "Ground_Truth"));
+  check(laid_out("carvana", "train_images", "train_masks"));
+  check(laid_out("behind", "images_train", "labels_train"));
+  const std::string labelme = laid_out("labelme", "JPEGImages", "SegmentationClassPNG");
+  fs::create_directories(labelme + "/SegmentationClass");
+  std::ofstream(labelme + "/SegmentationClass/0.npy") << "x";
+  check(labelme);
+  const std::string one = laid_out("one", ".", ".");  // 0.jpg and 0.png
+  check(one);
 }
 
 }  // namespace

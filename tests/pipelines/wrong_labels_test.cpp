@@ -107,7 +107,6 @@ TEST_F(WrongLabels, ValuesWithoutAClassAreNamedBehindACacheOfFilesToo) {
   EXPECT_TRUE(contains(checked.err, "4 label images were looked at: no class has the value 255 (50 %)")) << checked.err;
 }
 
-// An accent after its letter, as macOS writes it, and a blank that does not break, as spreadsheets do.
 // Programs that sort or shorten palettes give a colour another index in each file.
 TEST_F(WrongLabels, AValueOfTwoColoursIsNamed) {
   draw_masks(1);
@@ -130,6 +129,59 @@ TEST_F(WrongLabels, AValueOfTwoColoursIsNamed) {
       << checked.err;
 }
 
+// As programs write it that sort palettes: the object is 0 in two files, 1 in the others, and drawn in its colour in all.
+TEST_F(WrongLabels, APaletteIsReadByItsColoursWhereClassesHaveSome) {
+  draw_masks(1);
+  const auto write = [&](int number, bool swapped) {
+    std::vector<std::uint8_t> labels, palette(3 * 256);
+    for (int i = 0; i < kSide * kSide; ++i) labels.push_back((i % kSide < kSide / 4) != swapped ? 1 : 0);
+    const std::vector<std::uint8_t> colours = {128, 64, 128, 0, 0, 142};
+    for (std::size_t i = 0; i < 6; ++i) palette[i] = colours[swapped ? (i + 3) % 6 : i];
+    std::ofstream(folder_ / fmt::format("labels/{}.png", number), std::ios::binary)
+        << png_bytes({labels.data(), {kSide, kSide, 1}}, palette.data());
+  };
+  for (int number = 0; number < 4; ++number) write(number, number < 2);
+  const std::string coloured =
+      R"(train.read.classes=[{ name = "road", colour = "#804080" }, { name = "car", colour = "#00008e" }])";
+  const Outcome checked = run({"--check", "--set", coloured});
+  EXPECT_EQ(checked.err, "");
+  const Outcome counted = run_command({tool("pipeline-data"), "statistics", folder_ / "pipe.toml", "--set", coloured});
+  EXPECT_TRUE(contains(counted.out, "road")) << counted.out;
+  EXPECT_TRUE(contains(counted.out, "75")) << counted.out;
+  const Outcome by_index = run(
+      {"--check", "--set",
+       R"(train.read.classes=[{ name = "road", ids = [1], colour = "#804080" }, { name = "car", ids = [0], colour = "#00008e" }])"});
+  EXPECT_TRUE(contains(by_index.err, "which is the colour of class '")) << by_index.err;
+  EXPECT_TRUE(contains(by_index.err, "here values tell classes apart, not colours")) << by_index.err;
+}
+
+TEST_F(WrongLabels, AGreyThatIsTheColourOfAClassAndNoValueIsNamed) {
+  draw_masks(255);
+  const Outcome checked =
+      run({"--check", "--set",
+           R"(train.read.classes=[{ name = "background", colour = "#000000" }, { name = "object", colour = "#ffffff" }])"});
+  EXPECT_TRUE(contains(checked.err, "value 255 is #ffffff in '")) << checked.err;
+  EXPECT_TRUE(contains(checked.err, "which is the colour of class 'object'")) << checked.err;
+}
+
+TEST_F(WrongLabels, AClassThatSaysWhereSomethingIsIsNamedWhereImagesAreMirrored) {
+  draw_classes("turn_left", "turn_right");
+  const std::vector<std::string> flips = {
+      "--check", "--set", R"(train.flow=["read", "decode_image", "augment", "batch", "forward_backward", "optimizer"])", "--set"};
+  const auto said = [&](const std::string& key) {
+    std::vector<std::string> arguments = flips;
+    arguments.push_back(key);
+    return run(arguments).err;
+  };
+  EXPECT_TRUE(contains(said("train.augment.flip_x=0.5"),
+                       "flip_x mirrors left and right, and class 'turn_left' says where something is, which is not so in the "
+                       "mirror image; --set train.augment.flip_x=0 turns it off"))
+      << said("train.augment.flip_x=0.5");
+  EXPECT_FALSE(contains(said("train.augment.flip_y=0.5"), "mirrors"));
+  EXPECT_FALSE(contains(said("train.augment.flip_x=0"), "mirrors"));
+}
+
+// An accent after its letter, as macOS writes it, and a blank that does not break, as spreadsheets do.
 TEST_F(WrongLabels, ClassesThatAreWrittenInTwoWaysAreNamedOnce) {
   for (const auto& [first, second] :
        {std::pair("Cat", "cat"), std::pair("cafe\u0301", "caf\u00e9"), std::pair("red cat", "red\u00a0cat")}) {

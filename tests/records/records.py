@@ -105,9 +105,14 @@ def check_tensorboard(run, steps):
     from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator as Tensors
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-    files = [file.name for file in run.iterdir() if file.name.startswith("events.out.tfevents.")]
+    from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
+
+    folder = run.parent / "tensorboard" / run.name
+    seen = list(EventMultiplexer().AddRunsFromDirectory(str(run.parent.parent)).Runs())
+    expect("runs at TensorBoard", seen, [f"{run.parent.name}/tensorboard/{run.name}"])
+    files = [file.name for file in folder.iterdir() if file.name.startswith("events.out.tfevents.")]
     expect("event files, one of each start", len(files), 2)
-    events = EventAccumulator(str(run), size_guidance={"scalars": 0})
+    events = EventAccumulator(str(folder), size_guidance={"scalars": 0})
     events.Reload()
     expect("steps at TensorBoard", [event.step for event in events.Scalars("train/loss")], steps)
     for tag in ("learning_rate", "images_per_second", "train/accuracy", "train/epoch_loss", "validate/accuracy"):
@@ -119,7 +124,7 @@ def check_tensorboard(run, steps):
     expect("gradients beside weights", events.Scalars("gradient_to_weights/fc.weight")[-1].value > 0, True)
     sheet = events.Images("first_batches")[0]
     expect("the sheet of the first batches is a picture", sheet.encoded_image_string.startswith(b"\x89PNG") and sheet.width > 0, True)
-    tensors = Tensors(str(run))
+    tensors = Tensors(str(folder))
     tensors.Reload()
     data = HParamsPluginData.FromString(tensors.PluginTagToContent("hparams")["_hparams_/session_start_info"])
     expect("a hyperparameter", data.session_start_info.hparams["train.batch.size"].number_value, 200)

@@ -1,6 +1,7 @@
 // Storage "http" against a web server that misbehaves on request.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 
@@ -137,7 +138,7 @@ TEST_F(HttpServer, GoesOnWhereAConnectionBroke) {
   std::string part(2'000'000, '\0');
   from.read(at("cut/2/d/file.bin"), 500'000, part.size(), reinterpret_cast<std::uint8_t*>(part.data()));
   EXPECT_TRUE(part == bytes_.substr(500'000, part.size()));
-  const std::string said = complaint(ErrorKind::storage, [&] { read(from, at("cut/1000/e/plain/file.bin")); });
+  const std::string said = complaint(ErrorKind::unreachable, [&] { read(from, at("cut/1000/e/plain/file.bin")); });
   EXPECT_SAYS(said, "cannot read '" + at("cut/1000/e/plain/file.bin") + "': ");
   EXPECT_SAYS(said, "; gave up after 4 attempts in ");
 }
@@ -145,7 +146,7 @@ TEST_F(HttpServer, GoesOnWhereAConnectionBroke) {
 TEST_F(HttpServer, TriesAgainWhatPassesAndNothingElse) {
   HttpStorage from = storage();
   EXPECT_TRUE(read(from, at("status/503/2/a/file.bin")) == bytes_);
-  EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read(from, at("status/500/0/b/file.bin")); }),
+  EXPECT_SAYS(complaint(ErrorKind::unreachable, [&] { read(from, at("status/500/0/b/file.bin")); }),
               "HTTP 500; gave up after 4 attempts");
   const int before = server_->requests();
   EXPECT_SAYS(complaint(ErrorKind::data, [&] { read(from, at("nothing")); }),
@@ -158,16 +159,27 @@ TEST_F(HttpServer, TriesAgainWhatPassesAndNothingElse) {
 TEST_F(HttpServer, GivesUpWhenNothingComes) {
   HttpStorage from = storage({{"MILLRACE_HTTP_STALL_TIMEOUT", "0.5"}, {"MILLRACE_HTTP_ATTEMPTS", "2"}});
   put(root() / "small", content(100, 1));
-  EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read(from, at("slow/small")); }), "stalled: less than 1 kB/s");
+  EXPECT_SAYS(complaint(ErrorKind::unreachable, [&] { read(from, at("slow/small")); }), "stalled: less than 1 kB/s");
   HttpStorage nowhere = storage({{"MILLRACE_HTTP_ATTEMPTS", "2"}});
-  EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read(nowhere, "http://127.0.0.1:1/x"); }), "; gave up after 2 attempts");
+  EXPECT_SAYS(complaint(ErrorKind::unreachable, [&] { read(nowhere, "http://127.0.0.1:1/x"); }), "; gave up after 2 attempts");
+}
+
+// As http_storage.h says it, whatever a single attempt may take.
+TEST_F(HttpServer, GivesUpAtItsTimeOutWhatNoAttemptBringsOn) {
+  HttpStorage from = storage({{"MILLRACE_HTTP_TIMEOUT", "1"}});
+  put(root() / "trickle", content(100, 1));
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string said = complaint(ErrorKind::unreachable, [&] { read(from, at("slow/trickle")); });
+  EXPECT_SAYS(said, "too slow: ");
+  EXPECT_SAYS(said, "(MILLRACE_HTTP_TIMEOUT is 1 s)");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30)) << "an attempt alone may stall for 60 s";
 }
 
 // No name has parts of more than 63 characters, and no resolver is asked.
 TEST_F(HttpServer, TriesAgainWhenANameIsNotFound) {
   HttpStorage from = storage({{"MILLRACE_HTTP_ATTEMPTS", "3"}});
   const std::string url = "http://" + std::string(70, 'a') + ".invalid/x";
-  const std::string said = complaint(ErrorKind::storage, [&] { read(from, url); });
+  const std::string said = complaint(ErrorKind::unreachable, [&] { read(from, url); });
   EXPECT_SAYS(said, "cannot read '" + url + "': Could not resolve host");
   EXPECT_SAYS(said, "; gave up after 3 attempts");
 }

@@ -101,7 +101,7 @@ TEST_F(S3Checkpoints, AServerThatFailsHoldsNoTrainingUpAndTheLastOneIsRescued) {
   server_->control("break/http_500.manifest.json/0/1");  // after the first checkpoint
   const std::string rescue = (folder_.path() / "rescue").string();
   const Outcome outcome = run("runs", "s3://bucket/all", {"--rescue", rescue});
-  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_EQ(outcome.code, 75) << outcome.err;
   EXPECT_EQ(events(outcome, "checkpoint").size(), 1U) << outcome.err;
   EXPECT_EQ(events(outcome, "step").size(), 12U);
   EXPECT_NE(outcome.err.find("the last checkpoint is not written: cannot write 's3://bucket/all/quickstart/"), std::string::npos)

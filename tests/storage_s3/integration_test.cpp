@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "millrace/plugin.h"
@@ -268,6 +269,19 @@ TEST_F(S3Server, IsReachedThroughThePlugin) {
   Storage& storage = storage_of(registry, "s3://images/set/cat.txt");
   EXPECT_EQ(read_all(storage, "s3://images/set/cat.txt"), "text");
   for (const auto& [name, value] : settings()) unsetenv(name.c_str());  // NOLINT(concurrency-mt-unsafe)
+}
+
+// One level: what base files look at. Pages of four names, and marks of folders.
+TEST_F(S3Server, NamesWhatLiesDirectlyInAFolder) {
+  S3 s3(environment(settings()));
+  std::set<std::string> found;
+  s3.list_names("s3://images/set", [&](const Storage::Object& object) { found.insert(object.name); });
+  EXPECT_EQ(found, (std::set<std::string>{"cat.txt", "cat/", "dog/"}));
+  found.clear();
+  s3.list_names("s3://images", [&](const Storage::Object& object) { found.insert(object.name); });
+  EXPECT_EQ(found, (std::set<std::string>{"empty", "set/", "settle/"}));
+  EXPECT_NE(complaint(ErrorKind::data, [&] { s3.list_names("s3://images/none", [](const auto&) {}); }).find("no object below it"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -143,6 +143,10 @@ class Store:
         bytewise = {key.encode("utf-8", "surrogateescape"): key for key in files if key.startswith(prefix)}
         after = bytes.fromhex(token)  # the last key that was given out
         keys = [bytewise[key] for key in sorted(bytewise) if not token or key > after]
+        if query.get("delimiter") == "/":  # what lies deeper is one name, "folder/"
+            cut = (key.find("/", len(prefix)) + 1 for key in keys)
+            keys = sorted({key[:end] if end else key for key, end in zip(keys, cut)}, key=lambda key: key.encode("utf-8", "surrogateescape"))
+            keys = [key for key in keys if not token or not key.endswith("/") or key.encode("utf-8", "surrogateescape") > after]
         page, more = keys[: self.page], len(keys) > self.page
         rows = [f"<KeyCount>{len(page)}</KeyCount><MaxKeys>{self.page}</MaxKeys><IsTruncated>{str(more).lower()}</IsTruncated>"]
         if encoded:
@@ -152,6 +156,9 @@ class Store:
             rows.append(f"<NextContinuationToken>{last}</NextContinuationToken>")
         for key in page:
             name = urllib.parse.quote_plus(key, safe="/", errors="surrogateescape") if encoded else escape(key)
+            if key not in files or (key.endswith("/") and query.get("delimiter") == "/" and key != prefix):
+                rows.append(f"<CommonPrefixes><Prefix>{name}</Prefix></CommonPrefixes>")
+                continue
             rows.append(f"<Contents><Key>{name}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
                         f"<ETag>{escape(self.etag(files[key]), {chr(34): '&quot;'})}</ETag><Size>{os.path.getsize(files[key])}</Size>"
                         "<StorageClass>STANDARD</StorageClass></Contents>")

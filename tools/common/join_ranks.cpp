@@ -23,6 +23,8 @@ std::string job_key_text(const RankWishes& wishes) {
   if (!wishes.key.empty()) return wishes.key;
   if (wishes.key_file.empty()) {
     const char* const key = std::getenv("MILLRACE_JOB_KEY");
+    if (key != nullptr && without_end(key).empty())
+      fail(ErrorKind::usage, "MILLRACE_JOB_KEY is set, and empty: give it a text, or unset it to run without a key");
     return key == nullptr ? "" : without_end(key);
   }
   std::ifstream file(wishes.key_file);
@@ -55,8 +57,11 @@ Arguments& add_rank_options(Arguments& arguments, RankWishes& ranks) {
 }
 
 SocketGroup::Setting join_ranks(const RankPlace& place, const RankWishes& wishes, const std::string& runs, bool quiet) {
-  RendezvousSetting setting{
-      .place = place, .key = job_key_text(wishes), .interface = wishes.interface, .listener = wishes.listener};
+  RendezvousSetting setting{.place = place,
+                            .key = job_key_text(wishes),
+                            .interface = wishes.interface,
+                            .listener = wishes.listener,
+                            .lost = wishes.lost};
   if (place.master.empty()) setting.folder = rendezvous_folder(place, wishes, runs);
   setting.limit = std::chrono::seconds(integer("--wait", wishes.wait, 1, 1'000'000));
   setting.say = [](const std::string& text) { print_to_stderr("{}\n", text); };

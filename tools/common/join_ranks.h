@@ -1,6 +1,7 @@
 // The ranks of a run that options or a launcher have started, on this machine and others.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "common/arguments.h"
@@ -16,6 +17,7 @@ struct RankWishes {
   // Of ranks that the program has started itself: what keeps strangers out, and where rank 0 listens already.
   std::string key = {};
   int listener = -1;
+  std::function<std::string()> lost = {};  // as RendezvousSetting::lost
 };
 Arguments& add_rank_options(Arguments& arguments, RankWishes& ranks);
 

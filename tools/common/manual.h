@@ -26,6 +26,7 @@ inline constexpr ExitText kExits[] = {
     {"2", "The command line or the file is wrong."},
     {"3", "The data is unusable."},
     {"4", "A device failed."},
+    {"75", "A server or a storage did not answer: try again."},
     {"129, 130, 143", "A signal stopped it, after it had saved: SIGHUP, SIGINT or SIGTERM."},
     {"138", "Another process of the run was lost."},
 };

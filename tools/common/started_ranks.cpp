@@ -64,6 +64,20 @@ StartedRanks::StartedRanks(int count, RankWishes& wishes) {
     children_.push_back(child);
   }
   wishes.listener = listener.release();
+  wishes.lost = [this] { return lost(); };
+}
+
+// Leaves the status to end().
+std::string StartedRanks::lost() const {
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    siginfo_t ended{};
+    if (::waitid(P_PID, static_cast<id_t>(children_[i]), &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid == 0) continue;
+    return fmt::format("rank {} {} before the ranks had met", i + 1,
+                       ended.si_code == CLD_EXITED
+                           ? fmt::format("ended with exit code {}", ended.si_status)
+                           : fmt::format("was killed by signal {} ({})", ended.si_status, ::strsignal(ended.si_status)));
+  }
+  return {};
 }
 
 StartedRanks::~StartedRanks() { end(kPatience); }

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <string>
 #include <vector>
 
 #include "common/join_ranks.h"
@@ -13,8 +14,8 @@ namespace millrace {
 class StartedRanks {
  public:
   // Makes `count` - 1 copies of this process, the ranks 1, 2, ...; this one is rank 0. Each goes on from here, and ends with rank
-  // 0. `wishes` is told how they find each other: rank 0 listens already, and these ranks alone know the key. Throws Error(run)
-  // when that fails. REQUIRES: there is one thread.
+  // 0. `wishes` says how they find each other: rank 0 listens already, these ranks alone know the key, and one that ends is
+  // noticed at once. Throws Error(run) when that fails. REQUIRES: there is one thread; `wishes` is not used after this.
   StartedRanks(int count, RankWishes& wishes);
   ~StartedRanks();  // end() after a run that went well
   StartedRanks(const StartedRanks&) = delete;
@@ -27,6 +28,8 @@ class StartedRanks {
   int end(int patience);
 
  private:
+  std::string lost() const;  // which rank has ended, and how; "": none
+
   RankPlace place_;
   std::vector<pid_t> children_;  // by rank - 1; none once all have ended
 };

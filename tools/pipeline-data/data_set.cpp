@@ -8,6 +8,8 @@
 #include <thread>
 
 #include "base/silent_services.h"
+#include "memory_limits/budget.h"
+#include "memory_limits/limit.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
 #include "millrace/util/standard_error.h"
@@ -68,6 +70,15 @@ class Warnings : public SilentServices {
   const bool quiet_;
 };
 
+// Before an image is decoded: each thread makes one of the size that the file asks for.
+void require_memory_for_images(const GraphBuild& build, unsigned threads) {
+  const ImageShape& image = build.data().image;
+  const std::size_t there = host_memory_for("", 1), bytes = image.is_static() ? image.bytes() * threads : 0;
+  if (there == 0 || bytes <= there) return;
+  fail(ErrorKind::usage, "[{}]: images of {} take {} on {} threads, and there are {}: make them smaller, or give --threads 1",
+       build.plan().name, to_string(image), bytes_text(bytes), threads, bytes_text(there));
+}
+
 }  // namespace
 
 DataSet::DataSet(const DataSetOptions& options, Stages stages) {
@@ -87,6 +98,7 @@ DataSet::DataSet(const DataSetOptions& options, Stages stages) {
     context_.window = {};
     build_ = std::make_unique<GraphBuild>(plan_, context_);
   }
+  if (stages == Stages::images) require_memory_for_images(*build_, options.thread_count());
   line_ = std::make_unique<DataLine>(*build_, context_.seed);
 }
 

@@ -30,6 +30,7 @@ constexpr Verb kVerbs[] = {
     {"show", "draws what the network will see", &show_verb},
     {"pack", "writes a data set as tar shards", &pack_verb},
     {"split", "lists that divide a data set", &split_verb},
+    {"hash", "a manifest of all bytes, and what differs from one", &hash_verb},
     {"copy", "brings a folder to another machine's storage, or back", &copy_verb},
 };
 

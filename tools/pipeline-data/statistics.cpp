@@ -4,19 +4,56 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "counter.h"
 #include "data_set.h"
 #include "millrace/error.h"
 #include "millrace/util/text.h"
+#include "recipe/image_summary.h"
 #include "stages/pixel_counts.h"
 #include "target_statistics.h"
 #include "verbs.h"
 
 namespace millrace {
 namespace {
+
+// What the files are, before anything prepares them.
+struct Files {
+  std::map<std::string, std::uint64_t> formats, sizes;  // how many have it
+  std::map<int, std::uint64_t> channels, bits, orientations;
+  ImageSummary extents;
+  double least = 1, most = 0;  // of all values
+
+  void add(const ImageFacts& facts) {
+    ++formats[std::string(facts.format)];
+    ++sizes[fmt::format("{} x {}", facts.height, facts.width)];
+    ++channels[facts.channels];
+    ++bits[facts.bits];
+    ++orientations[facts.orientation];
+    extents.add(facts);
+    least = std::min(least, facts.least);
+    most = std::max(most, facts.most);
+  }
+
+  void add(const Files& other) {
+    const auto merge = [](auto& into, const auto& from) {
+      for (const auto& [key, count] : from) into[key] += count;
+    };
+    merge(formats, other.formats);
+    merge(sizes, other.sizes);
+    merge(channels, other.channels);
+    merge(bits, other.bits);
+    merge(orientations, other.orientations);
+    extents.add(other.extents);
+    least = std::min(least, other.least);
+    most = std::max(most, other.most);
+  }
+};
 
 // One thread's share. Sums of bytes and of their squares are exact in 64 bits: 2^64 / 255^2 pixels.
 struct Sums {
@@ -26,6 +63,7 @@ struct Sums {
   std::map<std::int32_t, std::uint64_t> labels;
   PixelCounts of_targets;
   std::vector<NumberColumn> numbers;
+  Files files;
 
   void add(const Sample& sample) {
     if (sample.fault) {
@@ -73,9 +111,37 @@ struct Sums {
     most.channels = std::max(most.channels, other.most.channels);
     for (const auto& [label, samples] : other.labels) labels[label] += samples;
     of_targets.add(other.of_targets);
+    files.add(other.files);
     for (std::size_t column = 0; column < other.numbers.size(); ++column) numbers[column].add(other.numbers[column]);
   }
 };
+
+// "3: 5990, 1: 10", the most frequent first.
+template <class Key>
+std::string counts_text(const std::map<Key, std::uint64_t>& counts) {
+  constexpr std::size_t kMostNamed = 6;
+  std::vector<std::pair<Key, std::uint64_t>> sorted(counts.begin(), counts.end());
+  std::ranges::stable_sort(sorted, std::greater<>(), [](const auto& each) { return each.second; });
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < std::min(sorted.size(), kMostNamed); ++i)
+    texts.push_back(fmt::format("{}: {}", sorted[i].first, sorted[i].second));
+  return fmt::format("{}{}", fmt::join(texts, ", "),
+                     sorted.size() > kMostNamed ? fmt::format(", and {} others", sorted.size() - kMostNamed) : "");
+}
+
+void print_files(const Files& files) {
+  const ImageSummary& extents = files.extents;
+  if (extents.looked_at == 0) return;
+  fmt::print("files, as they are stored, and how many\n");
+  fmt::print("format     {}\nsize       {}\n", counts_text(files.formats), counts_text(files.sizes));
+  fmt::print("height     {:.0f} to {:.0f}\nwidth      {:.0f} to {:.0f}\naspect     {:.3f} to {:.3f}\n", extents.height.least,
+             extents.height.most, extents.width.least, extents.width.most, extents.aspect.least, extents.aspect.most);
+  fmt::print("channels   {}\nbits       {}\nturned     {}   # by EXIF orientation\n", counts_text(files.channels),
+             counts_text(files.bits), counts_text(files.orientations));
+  fmt::print(
+      "mean       {:.3f} to {:.3f}\ndeviation  {:.3f} to {:.3f}\nvalues     {:.3f} to {:.3f}   # of small versions, 0 to 1\n\n",
+      extents.mean.least, extents.mean.most, extents.deviation.least, extents.deviation.most, files.least, files.most);
+}
 
 void print_images(const Sums& sums) {
   std::vector<double> mean, deviation;
@@ -85,6 +151,7 @@ void print_images(const Sums& sums) {
     deviation.push_back(
         std::sqrt(std::max(0.0, static_cast<double>(sums.squares[channel]) / pixels / 255 / 255 - mean.back() * mean.back())));
   }
+  fmt::print("images as they arrive at `batch`\n");
   fmt::print("images     {}, and {} bad\n", sums.images, sums.bad);
   fmt::print("height     {} to {}\nwidth      {} to {}\nchannels   {}\n", sums.least.height, sums.most.height, sums.least.width,
              sums.most.width, sums.most.channels);
@@ -144,7 +211,8 @@ int statistics_verb(int count, const char* const* arguments) {
   std::vector<std::string> rest;
   Arguments reader(
       "pipeline-data statistics", "PIPELINE.toml [options]",
-      "Mean and deviation of each channel, sizes and bytes, over every image of a graph's source as it arrives at `batch`\n"
+      "What the files of a graph's source are as they are stored: formats, sizes, channels, bits, EXIF orientation and levels;\n"
+      "mean and deviation of each channel, sizes and bytes, over every image as it arrives at `batch`\n"
       "(what augment leaves to the device is not applied); and what is to be predicted: how many images each label has, how\n"
       "many pixels each class of label images, with the weights of median frequency balancing (ignored pixels apart), and\n"
       "count, least, most, mean and deviation of each column of numbers. Bad samples are left out and counted.");
@@ -158,16 +226,19 @@ int statistics_verb(int count, const char* const* arguments) {
   std::vector<Sums> sums(threads);
   for (Sums& each : sums) each.numbers.resize(line.source().numbers());
   std::vector<Sample> samples(threads);
+  const KnowsImageFacts* const decoder = file_decoder(data.build());
   {
     Counter counter("looked at", line.order().listed());
     for_each_sample(line.order().listed(), threads, [&](std::uint64_t i, unsigned thread) {
       data.load({0, i, line.order().listed(i), 0}, DataLine::Depth::decoded, samples[thread]);
       sums[thread].add(samples[thread]);
+      if (decoder != nullptr && !samples[thread].fault) sums[thread].files.add(decoder->facts(samples[thread]));
       counter.add();
     });
   }
   for (unsigned thread = 1; thread < threads; ++thread) sums[0].add(sums[thread]);
   if (sums[0].images == 0) fail(ErrorKind::data, "none of {} images could be decoded; see pipeline-data check", sums[0].bad);
+  print_files(sums[0].files);
   print_images(sums[0]);
   print_labels(sums[0], data);
   print_pixels(sums[0].of_targets, line.order().classes());

@@ -13,5 +13,6 @@ int show_verb(int count, const char* const* arguments);
 int pack_verb(int count, const char* const* arguments);
 int split_verb(int count, const char* const* arguments);
 int copy_verb(int count, const char* const* arguments);
+int hash_verb(int count, const char* const* arguments);
 
 }  // namespace millrace

@@ -3,6 +3,7 @@
 #include "inspect.h"
 #include "millrace/util/json_lines.h"
 #include "millrace/util/text.h"
+#include "recipe/image_summary.h"
 #include "recipe/inference_recipe.h"
 #include "weight_files/weights.h"
 #include "weight_formats/tensor_file.h"
@@ -31,6 +32,8 @@ std::string describe_weights(const std::string& file, const Registry& registry) 
   std::vector<std::string> classes = classes_from(read.metadata);
   for (std::string& name : classes) name = shown(name);
   if (!classes.empty()) out += fmt::format("  classes  {}: {}\n", classes.size(), fmt::join(classes, ", "));
+  if (const auto images = image_summary_from(read.metadata))
+    out += fmt::format("  images   {} files of the training were looked at: {}\n", images->looked_at, images->text());
   const auto stored = recipe_from(read.metadata, file);
   if (!stored) return out + "It does not say how images are prepared for it.\n";
   const InferenceRecipe usage = without_training_degradation(*stored, registry);

@@ -1,5 +1,7 @@
 #include "calibration.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -150,6 +152,11 @@ std::uint32_t chunk_for(const RunFacts& facts, const SimulatedData& data) {
   double seconds = 0;
   for (const SimulatedStage& stage : data.stages) seconds += stage.seconds;
   return flow::automatic_chunk(seconds, data.batch, data.threads);
+}
+
+std::string busy_text(double other_threads) {
+  if (other_threads <= 0.3) return {};
+  return fmt::format("other programs wanted about {:.1f} cores meanwhile, and are taken to go on so\n", other_threads);
 }
 
 double fixed_share_of(const Calibration& whole, const Calibration& smaller) {

@@ -108,6 +108,9 @@ SimulatedGraph graph_of(const RunFacts& facts, const std::vector<Window>& window
 // Gives threads of the graph the cores that a run would, and makes as many data threads as it would if it may choose.
 void share_cores_of(SimulatedGraph& graph, bool threads_are_chosen);
 
+// What is said where other programs wanted so many cores while a run was measured: "" where it makes no difference.
+std::string busy_text(double other_threads);
+
 // By a second measurement, with a smaller batch.
 double fixed_share_of(const Calibration& whole, const Calibration& smaller);
 

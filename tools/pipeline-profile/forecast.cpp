@@ -178,6 +178,7 @@ ForecastStep forecast_step(const Calibration& measured, const Calibration* half)
                     .batch = static_cast<double>(measured.facts.batch) / devices.replicas,
                     .global_batch = static_cast<double>(measured.facts.batch),
                     .exchanges_slices = devices.threads > 0,
+                    .other_threads = graph.other_threads,
                     .bucket_bytes = devices.bucket_bytes,
                     .bucket_ready = devices.bucket_ready};
   const auto seconds_of = [](const Calibration& each) {                                      // of a device, for a step
@@ -218,6 +219,7 @@ std::string forecast_text(const ForecastStep& step, const ForecastQuestion& ques
       step.batch, 1e3 * (step.fixed_seconds + step.sample_seconds * step.batch), 1e3 * step.fixed_seconds, 1e3 * step.fixed_doubt,
       100 * step.spread, 1e-6 * std::accumulate(step.bucket_bytes.begin(), step.bucket_bytes.end(), 0.0),
       network.bandwidth * 8e-9, network.latency * 1e6, network.link_bandwidth * 1e-9, network.link_latency * 1e6);
+  text += busy_text(step.other_threads);
   for (const ScalingKind kind : {ScalingKind::weak, ScalingKind::strong}) {
     text += kind == ScalingKind::weak ? fmt::format("\nweak scaling, {:.0f} images a device\n", step.batch)
                                       : fmt::format("\nstrong scaling, {:.0f} images a step\n", step.global_batch);

@@ -32,6 +32,7 @@ struct ForecastStep {
   double global_batch = 1;  // of all devices, today
   bool exchanges_slices = false;  // NetworkModel::exchanges_slices
   double data_rate = 0;           // images a second that the data stages of a host can prepare; 0: each device brings its own
+  double other_threads = 0;       // of other programs that wanted a core while the step was measured, on average
   std::vector<double> bucket_bytes = {}, bucket_ready = {};
 };
 

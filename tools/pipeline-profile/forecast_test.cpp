@@ -79,6 +79,14 @@ TEST(Forecast, GivesDevicesWholeImages) {
   EXPECT_EQ(forecast_text(step, {.devices = 20, .network = {}}).find("too few"), std::string::npos);
 }
 
+TEST(Forecast, SaysThatTheMachineWasBusy) {
+  ForecastStep step = step_of(0);
+  const std::string said = "other programs wanted about 1.5 cores meanwhile";
+  EXPECT_EQ(forecast_text(step, {}).find("other programs"), std::string::npos);
+  step.other_threads = 1.5;
+  EXPECT_NE(forecast_text(step, {}).find(said), std::string::npos);
+}
+
 TEST(Forecast, WaitsForTheSlowestDeviceAndForData) {
   EXPECT_EQ(mean_maximum(1), 0);
   EXPECT_NEAR(mean_maximum(2), 0.564, 0.03);  // 1 / sqrt(pi)

@@ -66,7 +66,12 @@ RankGroup::RankGroup(int processes) {
   if (processes <= 1) return;
   RankWishes wishes;
   started_.emplace(processes, wishes);
-  group_.emplace(join_ranks(started_->place(), wishes, {}, true));
+  try {
+    group_.emplace(join_ranks(started_->place(), wishes, {}, true));
+  } catch (const Error&) {
+    started_->end(0);  // those that still look for the others
+    throw;
+  }
 }
 
 RankGroup::RankGroup(const RankPlace& place, const RankWishes& wishes) {

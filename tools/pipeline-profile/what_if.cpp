@@ -351,9 +351,7 @@ std::string what_if_text(const Calibration& measured, const std::vector<std::str
   text += fmt::format("simulated: {:.0f} images/s, {:.1f} % {}; bound by {}\n", predictor.simulated(),
                       100 * std::abs(predictor.simulation_error()), predictor.simulation_error() < 0 ? "less" : "more",
                       predictor.bound_by());
-  const double others = graph_of(measured.facts, measured.windows).other_threads;
-  if (others > 0.3)
-    text += fmt::format("other programs wanted about {:.1f} cores meanwhile, and are taken to go on so\n", others);
+  text += busy_text(graph_of(measured.facts, measured.windows).other_threads);
   for (const std::string& each : questions) {
     const Question question = parse_question(each, measured.facts);
     const Prediction found = predictor.predict(question);

@@ -154,6 +154,8 @@ std::vector<fs::path> runs_in(const fs::path& folder, int levels) {
   for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator(); entry.increment(error)) {
     if (!entry->is_symlink(error) && entry->is_directory(error)) folders.push_back(entry->path());
   }
+  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
+    fail(ErrorKind::usage, "the folder '{}' cannot be read: {}", folder.string(), error.message());
   std::sort(folders.begin(), folders.end());
   for (int below = 0; below < levels && found.empty(); ++below) {
     for (const fs::path& each : folders) {

@@ -51,6 +51,11 @@ Arguments& add_what_runs(Arguments& arguments, CommandLine& line, Words& words) 
               "with --predict: figures too, against labels or numbers of the images (path, column, shards), or a folder of label "
               "images or of pictures to be made",
               line.labels)
+      .flag("--strict",
+            "with --predict: nothing is predicted where an image is unlike those of the training, in size, channels, bits or "
+            "levels; "
+            "exit code 3",
+            line.strict)
       .option("--from", "E[:S]",
               "start at epoch E, or at its step S (both from 1); weights come from --weights, momentum starts at 0", words.from);
 }
@@ -89,6 +94,9 @@ Arguments& add_what_is_tried(Arguments& arguments, CommandLine& line, Words& wor
       .option("--picture", "FILE.png", "with --find-rate: also draws the losses over the rates", line.picture)
       .option("--hash", "WHAT", "stream hashes cover: stream, samples and draws; pixels, also what the network receives",
               words.hash)
+      .flag("--compare-data",
+            "read all samples before the first step: ranks must hold the same bytes, and a resumed run those of before",
+            line.options.compare_data)
       .option("--trace", "FILE[:FIRST-LAST]",
               "writes what each thread and device did, for ui.perfetto.dev; of these steps alone, numbered from 1", words.trace)
       .flag("--guard", "look for writes outside the samples' slots after each stage, and name the stage and the sample",
@@ -154,7 +162,7 @@ void drop_named_twice(std::vector<std::string>& arguments, const std::string& ta
 // `whole`: no option asks for a part of a run, or for several processes.
 void check_prediction(const CommandLine& line, const std::vector<std::string>& files, bool whole) {
   if (line.predict.empty()) {
-    fail(ErrorKind::usage, "{} belongs to --predict IMAGES", line.out.empty() ? "--labels" : "--out");
+    fail(ErrorKind::usage, "{} belongs to --predict IMAGES", !line.out.empty() ? "--out" : line.strict ? "--strict" : "--labels");
   }
   for (const std::string& file : files) {
     if (!file.ends_with(".toml")) continue;
@@ -224,6 +232,7 @@ std::vector<std::string> words_again(const CommandLine& line, const Words& words
   add("--hash", words.hash, "stream");
   add("--rescue", line.options.folders.rescue);
   add_flag("--guard", line.options.guard);
+  add_flag("--compare-data", line.options.compare_data);
   add("--page", line.page);
   add_flag("--top", line.top);
   add_flag("--json", line.json);
@@ -252,7 +261,7 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
   line.processes = static_cast<int>(integer("--processes", words.processes, 1, 64));
   const bool whole = line.options.graph.empty() && words.from.empty() && !words.resume && line.processes == 1;
   if (!words.predict.empty()) line.predict.push_back(words.predict);
-  if (!line.predict.empty() || !line.out.empty() || !line.labels.empty()) {
+  if (!line.predict.empty() || !line.out.empty() || !line.labels.empty() || line.strict) {
     check_prediction(line, files, whole);
     line.predict.insert(line.predict.end(), files.begin(), files.end());
   } else if (files.size() == 1) {

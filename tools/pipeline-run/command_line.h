@@ -20,6 +20,7 @@ struct CommandLine {
   std::vector<std::string> overrides;  // of the file, as --set takes them
   ShortOptions shorts;                 // further ones, once the file is read
   std::vector<std::string> predict;    // images; empty: none are predicted
+  bool strict = false;                 // images unlike those of the training are not predicted
   std::string out, labels;             // the folder of predictions, and what they are compared with
   std::string overfit, explain, picture;
   std::string page;          // where it is served; empty: there is none

@@ -8,6 +8,7 @@
 #include "checkpoint/run_folder.h"
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
+#include "millrace/util/paths.h"
 
 namespace millrace {
 namespace {
@@ -15,11 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kPipeline = "pipeline.toml";
-
-bool has_pipeline(const fs::path& folder) {
-  std::error_code ignored;
-  return fs::is_regular_file(folder / kPipeline, ignored);
-}
 
 // The option that names the folder, and the folder.
 struct NamedRun {
@@ -48,7 +44,7 @@ std::string name_of_run(const fs::path& folder) {
 bool take_file_of_run(CommandLine& line) {
   const auto [option, folder] = named_run(line);
   if (folder.empty()) return false;
-  if (!has_pipeline(folder)) {
+  if (!is_readable_file(fs::path(folder) / kPipeline)) {
     fail(ErrorKind::usage,
          "{}: '{}' holds no {}, which the folder of a run has: name the pipeline's file too, or the folder of a run, such as "
          "runs/NAME/latest",
@@ -66,7 +62,7 @@ bool take_file_of_run(CommandLine& line) {
 }
 
 std::string advice_for_folder(const std::string& argument) {
-  if (!has_pipeline(argument)) return {};
+  if (!is_readable_file(fs::path(argument) / kPipeline)) return {};
   return fmt::format(
       "'{0}' is the folder of a run: --resume {0} resumes it, --graph validate --weights {0} measures it, and --predict IMAGES "
       "--weights {0} predicts with it",

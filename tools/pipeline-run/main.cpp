@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -97,15 +98,20 @@ Pipeline load(CommandLine& line, const Registry& registry, const std::shared_ptr
   return pipeline;
 }
 
+// With --quiet too: nothing else says that the run was stopped.
+void say_how_to_resume(const RunResult& result) {
+  if (result.signal != 0 && !result.go_on.empty()) print_to_stderr("to resume: {}\n", result.go_on);
+}
+
 void say_where(const CommandLine& line, const RunResult& result) {
-  if (line.quiet) return;
+  if (line.quiet) return say_how_to_resume(result);
   if (!result.weights_file.empty()) {
     print_to_stderr("weights: {}\n", result.weights_file);
   } else if (!result.folder.empty()) {
     print_to_stderr("folder: {}\n", result.folder);
   }
   if (!result.best.empty()) print_to_stderr("best weights: {}\n", result.best);
-  if (result.signal != 0 && !result.go_on.empty()) print_to_stderr("to resume: {}\n", result.go_on);
+  say_how_to_resume(result);
 }
 
 // What a trial has found, and its exit code.
@@ -132,7 +138,7 @@ void check_run(const CommandLine& line, const Pipeline& pipeline, const Registry
     warn_of_memory(*prepared);
     gather_warnings(*prepared);
     const std::string report = check_report(*prepared);
-    if (speaks) fmt::print("{}", terminal_text(report));
+    if (speaks) line.json ? print_to_stderr("{}", report) : fmt::print("{}", terminal_text(report));
     require_memory_of(*prepared);
     leave_together(*prepared);
   });
@@ -179,6 +185,25 @@ void say_of_bad_images(const ImageCount& images, const std::string& ledger) {
                   images.bad() == 1 ? "it" : "them");
 }
 
+// --strict: all images of all pipelines are looked at before anything is written.
+void require_like_training(CommandLine& line, const std::vector<std::string>& files, const Registry& registry) {
+  RunOptions options = line.options;
+  options.only_check = true;
+  options.hooks.observer = nullptr;
+  for (const std::string& file : files) {
+    line.file = file;
+    Pipeline pipeline = load(line, registry, nullptr);
+    pipeline.observers.clear();  // the run itself warns
+    const std::unique_ptr<PreparedRun> prepared = prepare(pipeline, registry, options);
+    const auto images = image_summary_from(prepared->weights.metadata);
+    if (!images) continue;
+    options.doing("comparing all images with those of the training");
+    const std::string text = unlike_images(*images, prepared->main(), std::numeric_limits<std::uint64_t>::max(),
+                                           static_cast<unsigned>(prepared->data_threads()));
+    if (!text.empty()) fail(ErrorKind::data, "--strict: {}. Nothing was predicted", text);
+  }
+}
+
 // The exit code. `made` are files that say what is run.
 int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made) {
   const std::vector<std::string> files = write_prediction(
@@ -188,6 +213,7 @@ int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made
   line.options.keeps_to_memory = true;
   const auto images = std::make_shared<ImageCount>();
   line.options.hooks.observer = images;
+  if (line.strict) require_like_training(line, files, registry);
   int code = 0, worst = 0;
   std::size_t number = 0;
   for (const std::string& file : files) {
@@ -251,9 +277,15 @@ int run_ranks(CommandLine& line, const RankPlace& launched, const Registry& regi
   const SignalWatch signals(activity, leave);
   std::optional<SocketGroup> group;
   if (place.ranks > 1) {
-    SocketGroup::Setting setting = join_ranks(place, line.ranks, pipeline.run.folder, line.quiet);
-    setting.doing = [&] { return activity.text(); };
-    line.options.group = &group.emplace(std::move(setting));
+    try {
+      SocketGroup::Setting setting = join_ranks(place, line.ranks, pipeline.run.folder, line.quiet);
+      setting.doing = [&] { return activity.text(); };
+      line.options.group = &group.emplace(std::move(setting));
+    } catch (const Error& error) {
+      const int signal = started.end(1);  // the others have nothing to save yet
+      if (signal != 0 && error.kind() == ErrorKind::peer) return 128 + signal;
+      throw;
+    }
   }
   ignore_signals_of_files();
   std::optional<TraceFile> trace;
@@ -265,7 +297,7 @@ int run_ranks(CommandLine& line, const RankPlace& launched, const Registry& regi
     if (group) require_same_command(line, *group);
     return drive(line, pipeline, registry, trial, line.options.is_first(), [&](PreparedRun& prepared) {
       const std::string mistake = line.trace ? trace_mistake(*line.trace, prepared.steps.end) : "";
-      if (!mistake.empty() && place.rank == 0) print_to_stderr("warning: {}\n", mistake);
+      prepared.audience.warn_once(mistake);
     });
   } catch (Error& error) {
     constexpr int kPatience = 4;  // seconds for the others, which were told; one that is frozen does not hear it

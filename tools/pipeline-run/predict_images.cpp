@@ -11,6 +11,7 @@
 #include "config/document.h"
 #include "millrace/error.h"
 #include "millrace/util/files.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -104,7 +105,8 @@ std::string absolute_path(const std::string& path) {
 
 std::vector<std::string> named_images(const std::vector<std::string>& names) {
   std::vector<std::string> found, missing;
-  for (const std::string& name : names) {
+  for (const std::string& given : names) {
+    const std::string name = file_url_path(given);
     const std::vector<std::string> files =
         is_url(name) || is_there(name) || is_pattern_of_shards(name) ? std::vector{name} : files_of_pattern(name);
     if (files.empty()) missing.push_back(name);
@@ -112,7 +114,7 @@ std::vector<std::string> named_images(const std::vector<std::string>& names) {
   }
   if (missing.empty()) return found;
   // Of one name its source says more: what else is there.
-  if (names.size() == 1 && names.front().find_first_of("*?") == std::string::npos) return {absolute_path(names.front())};
+  if (names.size() == 1 && missing.front().find_first_of("*?") == std::string::npos) return {absolute_path(missing.front())};
   refuse_missing(missing, names.size());
 }
 

@@ -84,6 +84,7 @@ void require_same_command(const CommandLine& line, Group& group) {
   };
   add(line.check, "--check");
   add(options.resume.run.has_value(), "--resume");
+  add(options.compare_data, "--compare-data");
   add(line.verify > 0, fmt::format("--verify {}", line.verify));
   add(!line.explain.empty(), "--explain-nan");
   add(!options.weights.empty(), "--weights");

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/checkpoint_format.h"
@@ -20,8 +19,8 @@ namespace fs = std::filesystem;
 
 // 0: its checkpoints lie elsewhere, or there are none.
 std::uint64_t newest_step(const fs::path& run) {
-  const std::vector<std::string> names = checkpoint_names(run / "checkpoints");
-  return names.empty() ? 0 : step_of_checkpoint(names.front());
+  const std::string name = pointed_to(run / "checkpoints", "latest");
+  return is_checkpoint_name(name) ? step_of_checkpoint(name) : 0;
 }
 
 }  // namespace

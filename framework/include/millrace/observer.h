@@ -157,7 +157,7 @@ class RunControl {
   virtual void stop() = 0;      // ends the run in good order; the weights are saved
   virtual void save() = 0;      // writes the weights into the run's folder
   virtual void validate() = 0;  // runs every other graph once
-  // The learning rate becomes the schedule's times `factor`, until the next call. REQUIRES: finite and at least 0.
+  // The learning rate becomes the schedule's times `factor`, from 0.001 to 1000, until the next call. Others are refused.
   virtual void rate_factor(double factor) = 0;
   virtual void warn(std::string_view message) = 0;  // told to all observers as a WarningEvent
   virtual void checkpoint() = 0;                    // writes one; refused where the run writes none

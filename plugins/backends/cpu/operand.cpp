@@ -2,11 +2,14 @@
 
 namespace millrace::cpu {
 
-bool Operand::plan(Planner& planner, const dnnl::memory::desc& held, const dnnl::memory::desc& wanted) {
+bool Operand::plan(Planner& planner, const PrimitiveChecks& checks, const dnnl::memory::desc& held,
+                   const dnnl::memory::desc& wanted) {
   held_desc_ = held;
   wanted_desc_ = wanted;
   temporary_ = held == wanted ? kNoTensor : planner.tensor(wanted.get_size());
-  return temporary_ != kNoTensor;
+  if (temporary_ == kNoTensor) return false;
+  checks.require_right_copies(held, wanted);
+  return true;
 }
 
 void Operand::bind(const dnnl::engine& engine, const Binding& binding, void* data) {

@@ -10,7 +10,8 @@ namespace millrace::cpu {
 class Operand {
  public:
   // Plans a temporary, alive at the planner's present time, when `held` and `wanted` differ. True when they do.
-  bool plan(Planner& planner, const dnnl::memory::desc& held, const dnnl::memory::desc& wanted);
+  // The copies between them are checked.
+  bool plan(Planner& planner, const PrimitiveChecks& checks, const dnnl::memory::desc& held, const dnnl::memory::desc& wanted);
   // `data`: where it is held.
   void bind(const dnnl::engine& engine, const Binding& binding, void* data);
 

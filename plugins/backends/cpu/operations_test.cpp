@@ -2,6 +2,7 @@
 // against difference quotients of the reference.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "cpu_fixture.h"
@@ -52,6 +53,17 @@ TEST_P(Operations, ComputeWhatTheirDefinitionSays) {
     const auto laboratory = problem.laboratory(training);
     const std::vector<float> expected = to_float(problem.reference(problem.in_double(), training));
     EXPECT_LT(relative_difference(laboratory->forward(), expected), 2e-5) << (training ? "training" : "inference");
+  }
+}
+
+// What a library fuses must not either: oneDNN's ReLU makes 0 of NaN.
+TEST_P(Operations, HideNothingThatIsNotANumber) {
+  Problem problem(GetParam());
+  std::ranges::fill(problem.input, std::nanf(""));
+  for (const bool training : {true, false}) {
+    const std::vector<float> logits = problem.laboratory(training)->forward();
+    EXPECT_TRUE(std::ranges::all_of(logits, [](float value) { return std::isnan(value); }))
+        << (training ? "training" : "inference");
   }
 }
 

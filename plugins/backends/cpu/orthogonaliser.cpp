@@ -46,7 +46,7 @@ Orthogonaliser::Product::Block Orthogonaliser::make_block(std::int64_t rows, con
   sum.weights = block.right;
   sum.destination = block.result;
   block.desc = checks.first_right(engine_, sum);
-  block.primitive = dnnl::primitive(block.desc.get());
+  block.primitive = make_primitive(block.desc);
   scratch_bytes_ = std::max(scratch_bytes_, round_up(block.desc.scratchpad_desc().get_size(), kAlignment));
   return block;
 }

@@ -21,7 +21,10 @@ ParameterStore::ParameterStore(const Network& network, const CompileOptions& opt
 void ParameterStore::finish_planning(const PrimitiveChecks& checks) {
   std::vector<std::size_t> elements;
   std::vector<std::int64_t> widths;  // matrices are updated in the network's order
-  for (int index = 0; index < count(); ++index) elements.push_back(layouts_.elements(index));
+  for (int index = 0; index < count(); ++index) {
+    elements.push_back(layouts_.elements(index));
+    if (layouts_.has(index)) checks.require_right_copies(layouts_.held(index), layouts_.canonical(index));
+  }
   for (const Parameter& each : network_.parameters) widths.push_back(matrix_of(each).columns);
   plan_.plan(elements, widths, kFloatsPerLine);
   plan_bf16_values();

@@ -1,14 +1,20 @@
 #include "primitive_checks.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <omp.h>
 
 #include <algorithm>
+#include <cstring>
 #include <new>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 
 #include "device_info.h"
+#include "guarded_memory.h"
+#include "library_fault.h"
+#include "millrace/kernels/portable_element.h"
 #include "primitives.h"
 
 namespace millrace::cpu {
@@ -90,7 +96,6 @@ Trial trial_of(const WindowSum& sum, const Base& desc) {
           .w = weights_of(sum),
           .y = map_of(y_of(sum)),
           .bias = !sum.bias.is_zero(),
-          .relu = sum.relu,
           .scratch = desc.scratchpad_desc().get_size(),
           .rounding = rounding_of(sum)};
 }
@@ -100,6 +105,9 @@ Fault run(const WindowSum& sum, const Base& desc, MemoryRegion& scratch) {
   for (const memory::desc* operand : {&sum.source, &sum.weights, &sum.destination}) {
     if (offsets_of(*operand).empty()) return "its layout of memory has no name, so that it cannot be checked";
   }
+  dnnl::primitive primitive;
+  if (const std::string fault = library_fault([&] { primitive = dnnl::primitive(desc.get()); }); !fault.empty())
+    return fmt::format("it {} as it is made", fault);
   return find_fault(trial_of(sum, desc), scratch, [&](const TrialMemory& at) {
     const auto in = [&](const memory::desc& of, void* data) { return memory(of, engine, data); };
     const bool data = sum.pass == WindowSum::Pass::data, weights = sum.pass == WindowSum::Pass::weights,
@@ -112,7 +120,7 @@ Fault run(const WindowSum& sum, const Base& desc, MemoryRegion& scratch) {
                                                  {DNNL_ARG_SCRATCHPAD, in(desc.scratchpad_desc(), at.scratch)}};
     if (at.bias != nullptr) arguments.emplace(weights ? DNNL_ARG_DIFF_BIAS : DNNL_ARG_BIAS, in(sum.bias, at.bias));
     dnnl::stream stream(engine);
-    dnnl::primitive(desc.get()).execute(stream, arguments);
+    primitive.execute(stream, arguments);
     stream.wait();
   });
 }
@@ -140,6 +148,57 @@ Fault check(const WindowSum& sum, const Base& chosen, MemoryRegion& scratch) {
   return run(sum, chosen, scratch);
 }
 
+// Writes known numbers that every type holds, and zeros where nothing lies.
+void fill(const memory::desc& desc, std::byte* data) {
+  std::memset(data, 0, desc.get_size());
+  const memory::dims extents = dims_of(desc);
+  const auto offsets = offsets_of(desc);
+  memory::dims at(extents.size(), 0);
+  for (std::int64_t number = 0;; ++number) {
+    std::int64_t offset = 0;
+    for (std::size_t axis = 0; axis < at.size(); ++axis) offset += offsets[axis][static_cast<std::size_t>(at[axis])];
+    const float value = static_cast<float>(number % 251 - 125);
+    if (type_of(desc) == memory::data_type::bf16)
+      reinterpret_cast<Bf16*>(data)[offset] = from_float<Bf16>(value);
+    else
+      reinterpret_cast<float*>(data)[offset] = value;
+    std::size_t axis = at.size();
+    for (; axis > 0 && ++at[axis - 1] == extents[axis - 1]; --axis) at[axis - 1] = 0;
+    if (axis == 0) return;
+  }
+}
+
+// A part of a large tensor, the first along its first axis. Blocks of a layout are not cut.
+memory::desc first_part(const memory::desc& desc) {
+  constexpr memory::dim kMostElements = memory::dim{1} << 22, kBlock = 16;
+  memory::dims extents = dims_of(desc);
+  memory::dim rest = 1;
+  for (std::size_t axis = 1; axis < extents.size(); ++axis) rest *= extents[axis];
+  const memory::dim most = std::max(kMostElements / std::max<memory::dim>(rest, 1), memory::dim{1});
+  if (extents[0] <= most) return desc;
+  extents[0] = most < kBlock ? most : most / kBlock * kBlock;
+  return desc.submemory_desc(extents, memory::dims(extents.size(), 0));
+}
+
+Fault check_copy(const memory::desc& from, const memory::desc& to, MemoryRegion& scratch) {
+  if (offsets_of(from).empty() || offsets_of(to).empty()) return {};
+  const dnnl::engine engine = processor();
+  const GuardedMemory guarded(scratch, {{"input", from.get_size()}, {"output", to.get_size()}});
+  auto *const source = static_cast<std::byte*>(guarded.at(0)), *const result = static_cast<std::byte*>(guarded.at(1));
+  std::vector<std::byte> expected(to.get_size());
+  fill(from, source);
+  fill(to, expected.data());
+  std::memset(result, 0, expected.size());
+  dnnl::stream stream(engine);
+  memory in(from, engine, source), out(to, engine, result);
+  dnnl::reorder reorder;
+  if (std::string fault = library_fault([&] { reorder = dnnl::reorder(in, out); }); !fault.empty()) return fault;
+  reorder.execute(stream, in, out);
+  stream.wait();
+  if (std::string damage = guarded.damage(); !damage.empty()) return damage;
+  return std::ranges::equal(expected, std::span(result, expected.size())) ? Fault() : "elements are not where they belong";
+}
+
 std::string onednn_version() {
   const dnnl_version_t* version = dnnl::version();
   return fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
@@ -164,15 +223,21 @@ TrialOperand trial_operand(const memory::desc& desc) {
 }
 
 Base PrimitiveChecks::describe(const dnnl::engine& engine, const WindowSum& sum) const {
-  if (!verdicts_) return cpu::describe(engine, sum);
-  return cpu::describe(engine, sum, [&](const Base& desc) {
-    const WindowSum exact = as_chosen(sum, desc);
-    const std::string key = key_of(exact, desc);
-    const auto fault = verdicts_->find(key);
-    if (!fault || fault->empty()) return true;
-    pass_over(key, fmt::format("oneDNN {}, {}, {}", onednn_version(), desc.impl_info_str(), to_text(exact)), *fault);
-    return false;
-  });
+  Pick not_wrong;
+  if (verdicts_) {
+    not_wrong = [&](const Base& desc) {
+      const WindowSum exact = as_chosen(sum, desc);
+      const std::string key = key_of(exact, desc);
+      const auto fault = verdicts_->find(key);
+      if (!fault || fault->empty()) return true;
+      pass_over(key, fmt::format("oneDNN {}, {}, {}", onednn_version(), desc.impl_info_str(), to_text(exact)), *fault);
+      return false;
+    };
+  }
+  Base described;
+  const std::string fault = library_fault([&] { described = cpu::describe(engine, sum, not_wrong); });
+  if (!fault.empty()) fail(ErrorKind::device, "oneDNN {} {} as it looks for a kernel: {}", onednn_version(), fault, to_text(sum));
+  return described;
 }
 
 Base PrimitiveChecks::first_right(const dnnl::engine& engine, const WindowSum& sum) const {
@@ -206,6 +271,24 @@ bool PrimitiveChecks::is_right(const std::string& name, const Trial& trial,
   }
   if (!fault.empty()) pass_over(key, name, fault);
   return fault.empty();
+}
+
+void PrimitiveChecks::require_right_copies(const memory::desc& one, const memory::desc& other) const {
+  if (!verdicts_ || one == other) return;
+  for (const auto& [from, to] : {std::pair(one, other), std::pair(other, one)}) {
+    const std::string name =
+        fmt::format("copy of {} from {} to {}", fmt::join(dims_of(from), "x"), layout_text(from), layout_text(to));
+    const std::string key = fmt::format("{} on {} threads", name, omp_get_max_threads());
+    Fault fault;
+    try {
+      fault = verdicts_->find_or(key, [&] { return check_copy(first_part(from), first_part(to), *memory_); });
+    } catch (const std::bad_alloc&) {
+      return;
+    } catch (const dnnl::error&) {  // a part of it cannot be described
+      return;
+    }
+    if (!fault.empty()) fail(ErrorKind::device, "oneDNN {} is wrong on this processor: {}: {}", onednn_version(), name, fault);
+  }
 }
 
 void PrimitiveChecks::pass_over(const std::string& key, const std::string& name, const Fault& fault) const {

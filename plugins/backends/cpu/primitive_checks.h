@@ -4,7 +4,8 @@
 //
 // It is run on fewer samples than the network has, one for each thread of the team, as long as oneDNN takes the same
 // implementation for them: what is known of wrong kernels depends on rows, channels and windows. Verdicts are remembered
-// (backend/verdicts.h). oneDNN's reference loops, the last resort, are taken at their word where running them would take long.
+// (backend/verdicts.h). Copies between layouts are checked as well. oneDNN's reference loops, the last resort, are taken at their
+// word where running them would take long.
 //
 // Threading: on the replica's thread, with its team.
 #pragma once
@@ -38,6 +39,9 @@ class PrimitiveChecks {
   dnnl::primitive_desc_base first_right(const dnnl::engine& engine, const WindowSum& sum) const;
   // Whether a kernel of ours computes rightly. `name`: of the kernel and its shape, in a line.
   bool is_right(const std::string& name, const Trial& trial, const std::function<void(const TrialMemory&)>& kernel) const;
+
+  // Both copies between two layouts or types of one tensor. Throws Error(device) where one is wrong: there is no other way.
+  void require_right_copies(const dnnl::memory::desc& one, const dnnl::memory::desc& other) const;
 
   void release_memory() const {  // that checks have run in
     if (memory_) *memory_ = MemoryRegion();

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstring>
 #include <fstream>
 
@@ -26,7 +27,8 @@ struct Planted {
   int argument = 0;            // DNNL_ARG_DIFF_WEIGHTS
   std::string implementation;  // empty: any
   Fault fault;
-  int executed = 0;  // primitives with this result
+  int executed = 0;          // primitives with this result
+  std::string crashes = {};  // an implementation, as it is made
 };
 Planted planted;
 
@@ -55,6 +57,15 @@ extern "C" dnnl_status_t dnnl_primitive_execute(const_dnnl_primitive_t primitive
   const dnnl_status_t status = execute(primitive, stream, count, arguments);
   if (status == dnnl_success) millrace::cpu::test::apply(primitive, count, arguments);
   return status;
+}
+
+extern "C" dnnl_status_t dnnl_primitive_create(dnnl_primitive_t* primitive, const_dnnl_primitive_desc_t desc) {
+  using Create = dnnl_status_t (*)(dnnl_primitive_t*, const_dnnl_primitive_desc_t);
+  static const auto create = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "dnnl_primitive_create"));
+  const char* name = nullptr;
+  dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, static_cast<void*>(&name));
+  if (name != nullptr && millrace::cpu::test::planted.crashes == name) std::raise(SIGSEGV);
+  return create(primitive, desc);
 }
 
 namespace millrace::cpu::test {
@@ -155,6 +166,40 @@ TEST_F(PrimitiveChecksTest, SayThatNothingIsRight) {
         << error.what();
   }
   EXPECT_FALSE(warnings_.empty());
+}
+
+// As oneDNN's kernels for AVX-512 do for a local response normalisation of one channel.
+TEST_F(PrimitiveChecksTest, PassOverAKernelThatCrashesAsItIsMade) {
+  const Gradient right = train({});
+  planted.crashes = right.implementation;
+  const Gradient other = train(checks());
+  EXPECT_NE(other.implementation, right.implementation);
+  EXPECT_LT(relative_difference(other.values, right.values), 1e-5);
+  ASSERT_FALSE(warnings_.empty());
+  EXPECT_NE(warnings_.front().find(": it crashes with signal 11 (Segmentation fault) as it is made"), std::string::npos)
+      << warnings_.front();
+  try {
+    train({});  // no check
+    FAIL() << "it trains";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::device);
+    EXPECT_NE(std::string(error.what()).find("oneDNN crashes with signal 11 (Segmentation fault) as it makes its kernel"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+TEST_F(PrimitiveChecksTest, RefuseCopiesBetweenLayoutsThatAreWrong) {
+  const memory::dims extents = {40, 20, 6, 6};
+  const memory::desc one(extents, Type::f32, memory::format_tag::nchw), other(extents, Type::f32, memory::format_tag::nChw16c);
+  checks().require_right_copies(one, other);
+  for (const Fault& fault : {Fault(spoil_a_block), Fault(write_behind)}) {
+    planted = {DNNL_ARG_TO, "", fault};
+    const Error error = testkit::error_of([&] { checks().require_right_copies(one, other); });
+    EXPECT_EQ(error.kind(), ErrorKind::device);
+    EXPECT_NE(error.message().find(" is wrong on this processor: copy of 40x20x6x6 from f32,"), std::string::npos)
+        << error.what();
+  }
 }
 
 // No false alarm, for every kind of layer and for products of matrices.

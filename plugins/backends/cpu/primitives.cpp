@@ -1,8 +1,10 @@
 #include "primitives.h"
 
+#include "library_fault.h"
+#include "millrace/error.h"
+
 namespace millrace::cpu {
 
-using dnnl::algorithm;
 using dnnl::memory;
 
 namespace {
@@ -36,41 +38,17 @@ dnnl::engine processor() {
   return engine;
 }
 
-dnnl::primitive_attr attributes(bool relu) {
+dnnl::primitive make_primitive(const dnnl::primitive_desc_base& desc) {
+  dnnl::primitive made;
+  const std::string fault = library_fault([&] { made = dnnl::primitive(desc.get()); });
+  if (!fault.empty()) fail(ErrorKind::device, "oneDNN {} as it makes its kernel '{}'", fault, desc.impl_info_str());
+  return made;
+}
+
+dnnl::primitive_attr attributes() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (!relu) return attributes;
-  dnnl::post_ops after;
-#if DNNL_VERSION_MAJOR >= 3
-  after.append_eltwise(algorithm::eltwise_relu, 0, 0);
-#else
-  after.append_eltwise(1.0F, algorithm::eltwise_relu, 0, 0);
-#endif
-  attributes.set_post_ops(after);
   return attributes;
-}
-
-dnnl::lrn_forward::primitive_desc describe_lrn(const dnnl::engine& engine, dnnl::prop_kind kind, const LrnShape& shape) {
-  const auto across = algorithm::lrn_across_channels;
-#if DNNL_VERSION_MAJOR >= 3
-  return describe<dnnl::lrn_forward>(engine, attributes(), kind, across, shape.map, shape.map, shape.size, shape.alpha,
-                                     shape.beta, shape.k);
-#else
-  return describe<dnnl::lrn_forward>(engine, attributes(), kind, across, shape.map, shape.size, shape.alpha, shape.beta, shape.k);
-#endif
-}
-
-dnnl::lrn_backward::primitive_desc describe_lrn_backward(const dnnl::engine& engine,
-                                                         const dnnl::lrn_forward::primitive_desc& forward,
-                                                         const LrnShape& shape) {
-  const auto across = algorithm::lrn_across_channels;
-#if DNNL_VERSION_MAJOR >= 3
-  return describe_backward<dnnl::lrn_backward>(engine, forward, across, shape.map, shape.map, shape.map, shape.size, shape.alpha,
-                                               shape.beta, shape.k);
-#else
-  return describe_backward<dnnl::lrn_backward>(engine, forward, across, shape.map, shape.map, shape.size, shape.alpha, shape.beta,
-                                               shape.k);
-#endif
 }
 
 bool is_slow_convolution(const dnnl::primitive_desc_base& desc) {

@@ -15,8 +15,12 @@ namespace millrace::cpu {
 dnnl::engine processor();
 
 // ---- Primitives ----
-// Scratch memory comes from the caller. `relu`: applied as the result is written.
-dnnl::primitive_attr attributes(bool relu = false);
+// Scratch memory comes from the caller. Nothing is fused into a primitive: oneDNN's ReLU makes 0 of NaN (maxps of x86), and a
+// result that is not finite must be seen.
+dnnl::primitive_attr attributes();
+
+// The primitive of a description. Throws Error(device) where oneDNN crashes as it makes it.
+dnnl::primitive make_primitive(const dnnl::primitive_desc_base& desc);
 
 // The primitive desc of a forward Primitive, such as dnnl::convolution_forward. `arguments`: those of its constructor in oneDNN
 // 3, without engine and attributes; a zero bias is none.
@@ -40,16 +44,6 @@ typename Primitive::primitive_desc describe_backward(const dnnl::engine& engine,
   return typename Primitive::primitive_desc(typename Primitive::desc(arguments...), attributes(), engine, forward);
 #endif
 }
-
-// Local response normalisation across channels, whose arguments differ. `map`: of input, output and their gradients.
-struct LrnShape {
-  dnnl::memory::desc map;
-  dnnl::memory::dim size = 0;
-  float alpha = 0, beta = 0, k = 0;
-};
-dnnl::lrn_forward::primitive_desc describe_lrn(const dnnl::engine& engine, dnnl::prop_kind kind, const LrnShape& shape);
-dnnl::lrn_backward::primitive_desc describe_lrn_backward(const dnnl::engine& engine,
-                                                         const dnnl::lrn_forward::primitive_desc& forward, const LrnShape& shape);
 
 // Whether oneDNN would compute a convolution by its reference loops or through a copy of all windows.
 bool is_slow_convolution(const dnnl::primitive_desc_base& desc);

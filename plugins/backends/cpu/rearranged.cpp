@@ -28,7 +28,7 @@ void RearrangedConvolution::plan_forward(Planner& planner) {
   const PrimitiveDesc chosen = choose_forward(planner);
   forward_x_.plan(planner, arrangement_.x);
   forward_y_.plan(planner, arrangement_.y);
-  kernel_.plan(planner, computed_weights(), chosen.query_md(dnnl::query::weights_md));
+  kernel_.plan(planner, compile_context_.checks, computed_weights(), chosen.query_md(dnnl::query::weights_md));
   forward_.plan(planner, chosen);
 }
 
@@ -38,7 +38,7 @@ void RearrangedConvolution::plan_weights(Planner& planner) {
       compile_context_.engine, sum_of(WindowSum::Pass::weights, in_any_layout(canonical_weights())));
   backward_x_.plan(planner, arrangement_.x);
   backward_dy_.plan(planner, arrangement_.y);
-  d_kernel_.plan(planner, compile_context_.parameters.layouts().held(layer().parameters[0]),
+  d_kernel_.plan(planner, compile_context_.checks, compile_context_.parameters.layouts().held(layer().parameters[0]),
                  chosen.query_md(dnnl::query::diff_weights_md));
   weights_.plan(planner, chosen);
 }
@@ -49,7 +49,7 @@ void RearrangedConvolution::plan_data(Planner& planner) {
       compile_context_.engine, sum_of(WindowSum::Pass::data, in_any_layout(computed_weights())));
   if (!trains(0)) backward_dy_.plan(planner, arrangement_.y);
   backward_dx_.plan(planner, arrangement_.x);
-  data_kernel_.plan(planner, computed_weights(), chosen.query_md(dnnl::query::weights_md));
+  data_kernel_.plan(planner, compile_context_.checks, computed_weights(), chosen.query_md(dnnl::query::weights_md));
   data_.plan(planner, chosen);
 }
 
@@ -63,7 +63,7 @@ void RearrangedConvolution::bind_scratch(const Binding& binding) {
   for (Step* step : {&forward_, &data_, &weights_}) step->bind(binding, engine);
 }
 
-void RearrangedConvolution::convolve(const Map& x, const float* bias, bool, const Map& y) {  // a ReLU is the primitive's
+void RearrangedConvolution::convolve(const Map& x, const float* bias, bool relu, const Map& y) {
   to_arranged(x, stride(), forward_x_.map);
   kernel_.load(compile_context_.stream);
   std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, forward_x_.memory},
@@ -73,6 +73,7 @@ void RearrangedConvolution::convolve(const Map& x, const float* bias, bool, cons
   if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, memory(bias_desc(), compile_context_.engine, const_cast<float*>(bias)));
   forward_.primitive.execute(compile_context_.stream, arguments);
   from_arranged(forward_y_.map, 1, y);
+  if (relu) kernels().activate(Activation::relu, y, y);
 }
 
 void RearrangedConvolution::convolve_backward_weights(const Map& x, const Map& dy, float*) {
@@ -102,7 +103,6 @@ WindowSum RearrangedConvolution::sum_of(WindowSum::Pass pass, const memory::desc
   sum.weights = weights;
   sum.destination = y.desc();
   if (pass == WindowSum::Pass::forward) {
-    sum.relu = node_.activation == Activation::relu;
     if (layer().parameters.size() > 1) sum.bias = bias_desc();
   }
   return sum;

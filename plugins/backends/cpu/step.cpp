@@ -1,10 +1,12 @@
 #include "step.h"
 
+#include "primitives.h"
+
 namespace millrace::cpu {
 
 void Step::plan(Planner& planner, const dnnl::primitive_desc_base& chosen) {
   desc = chosen;
-  primitive = dnnl::primitive(chosen.get());
+  primitive = make_primitive(chosen);
   const std::size_t bytes = desc.scratchpad_desc().get_size();
   if (bytes > 0) scratch = planner.tensor(bytes);
 }

@@ -24,7 +24,6 @@ WindowSum Weighted::sum_of(WindowSum::Pass pass, const Desc& source, const Desc&
   all.weights = weights;
   all.destination = destination;
   const bool forward = pass == WindowSum::Pass::forward, by_weights = pass == WindowSum::Pass::weights;
-  all.relu = forward && node_.activation == Activation::relu && !finishes_apart();
   if (has_bias() && ((forward && !finishes_apart()) || (by_weights && trains(1) && !sums_bias_apart()))) {
     all.bias = {{layer().output[0]}, memory::data_type::f32, memory::format_tag::any};
   }
@@ -93,9 +92,10 @@ void Weighted::choose_forward(Planner& planner, const Value& output) {
     planner.use_at(from.tensor, 0);
   }
   if (!computes_forward()) return;
-  forward_.source.plan(planner, free_input ? compile_context_.input_desc : held_source, chosen.query_md(dnnl::query::src_md));
-  forward_.destination.plan(planner, destination, chosen.query_md(dnnl::query::dst_md));
-  forward_.weights.plan(planner, compile_context_.parameters.layouts().computed(parameter),
+  forward_.source.plan(planner, compile_context_.checks, free_input ? compile_context_.input_desc : held_source,
+                       chosen.query_md(dnnl::query::src_md));
+  forward_.destination.plan(planner, compile_context_.checks, destination, chosen.query_md(dnnl::query::dst_md));
+  forward_.weights.plan(planner, compile_context_.checks, compile_context_.parameters.layouts().computed(parameter),
                         chosen.query_md(dnnl::query::weights_md));
   forward_.step.plan(planner, chosen);
 }
@@ -135,9 +135,9 @@ void Weighted::plan_data(Planner& planner) {
   const WindowSum sum = sum_of(WindowSum::Pass::data, source, in_any_layout(held_weights), d_destination);
   const PrimitiveDesc chosen = first_right(sum, {as_it_lies, in_any, in_float32});
   contribution_ = planner.contribute(input());
-  data_.source.plan(planner, source, chosen.query_md(dnnl::query::diff_src_md));
-  data_.destination.plan(planner, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md));
-  data_.weights.plan(planner, held_weights, chosen.query_md(dnnl::query::weights_md));
+  data_.source.plan(planner, compile_context_.checks, source, chosen.query_md(dnnl::query::diff_src_md));
+  data_.destination.plan(planner, compile_context_.checks, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md));
+  data_.weights.plan(planner, compile_context_.checks, held_weights, chosen.query_md(dnnl::query::weights_md));
   data_.step.plan(planner, chosen);
 }
 
@@ -149,9 +149,9 @@ void Weighted::plan_weights(Planner& planner) {
   const Desc d_destination = computed_destination(planner);
   const WindowSum sum = sum_of(WindowSum::Pass::weights, source, in_any_layout(canonical_weights()), d_destination);
   const PrimitiveDesc chosen = first_right(sum, {as_it_lies, in_any, in_float32});
-  weights_.source.plan(planner, source, chosen.query_md(dnnl::query::src_md));
-  weights_.destination.plan(planner, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md));
-  weights_.weights.plan(planner, compile_context_.parameters.layouts().held(layer().parameters[0]),
+  weights_.source.plan(planner, compile_context_.checks, source, chosen.query_md(dnnl::query::src_md));
+  weights_.destination.plan(planner, compile_context_.checks, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md));
+  weights_.weights.plan(planner, compile_context_.checks, compile_context_.parameters.layouts().held(layer().parameters[0]),
                         chosen.query_md(dnnl::query::diff_weights_md));
   weights_.step.plan(planner, chosen);
 }
@@ -200,8 +200,8 @@ void Weighted::forward(const Pass&) {
   if (has_bias() && !finishes_apart()) arguments.emplace(DNNL_ARG_BIAS, bias_);
   forward_.step.primitive.execute(stream, arguments);
   forward_.destination.store(stream);
-  if (finishes_apart()) finish();
-  if (node_.activation == Activation::gelu) kernels().activate(Activation::gelu, pre_activation_, output_);
+  if (finishes_apart()) return finish();
+  if (node_.activation != Activation::none) kernels().activate(node_.activation, pre_activation_, output_);
 }
 
 // Adds the bias, and does a ReLU in the same pass: as a normalisation whose mean is 0 and whose variance and epsilon add up to 1,

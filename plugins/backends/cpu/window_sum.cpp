@@ -37,7 +37,7 @@ WindowSum forward_of(const WindowSum& sum) {
 }
 
 dnnl::convolution_forward::primitive_desc describe_forward(const dnnl::engine& engine, const WindowSum& s) {
-  return describe<dnnl::convolution_forward>(engine, attributes(s.relu), s.forward_kind, s.how, s.source, s.weights, s.bias,
+  return describe<dnnl::convolution_forward>(engine, attributes(), s.forward_kind, s.how, s.source, s.weights, s.bias,
                                              s.destination, s.strides, s.dilates, s.before, s.after);
 }
 
@@ -56,8 +56,8 @@ Base describe_convolution(const dnnl::engine& engine, const WindowSum& s, const 
 }
 
 dnnl::deconvolution_forward::primitive_desc describe_transposed_forward(const dnnl::engine& engine, const WindowSum& s) {
-  return describe<dnnl::deconvolution_forward>(engine, attributes(s.relu), s.forward_kind, s.how, s.source, s.weights,
-                                               s.destination, s.strides, s.dilates, s.before, s.after);
+  return describe<dnnl::deconvolution_forward>(engine, attributes(), s.forward_kind, s.how, s.source, s.weights, s.destination,
+                                               s.strides, s.dilates, s.before, s.after);
 }
 
 Base describe_transposed(const dnnl::engine& engine, const WindowSum& s, const Pick& pick) {
@@ -74,8 +74,7 @@ Base describe_transposed(const dnnl::engine& engine, const WindowSum& s, const P
 }
 
 dnnl::inner_product_forward::primitive_desc describe_linear_forward(const dnnl::engine& engine, const WindowSum& s) {
-  return describe<dnnl::inner_product_forward>(engine, attributes(s.relu), s.forward_kind, s.source, s.weights, s.bias,
-                                               s.destination);
+  return describe<dnnl::inner_product_forward>(engine, attributes(), s.forward_kind, s.source, s.weights, s.bias, s.destination);
 }
 
 Base describe_linear(const dnnl::engine& engine, const WindowSum& s, const Pick& pick) {
@@ -87,21 +86,6 @@ Base describe_linear(const dnnl::engine& engine, const WindowSum& s, const Pick&
   }
   return first_allowed(
       describe_backward<dnnl::inner_product_backward_weights>(engine, forward, s.source, s.weights, s.bias, s.destination), pick);
-}
-
-// Equal layouts have equal texts.
-std::string layout_text(const memory::desc& desc) {
-  if (desc.is_zero()) return "none";
-  const Strides strides = strides_of(desc);
-  std::string text =
-      fmt::format("{},{}", type_of(desc) == memory::data_type::bf16 ? "bf16" : "f32", fmt::join(strides.strides, ","));
-  if (!strides.blocked) return text;
-  for (const auto& axis : offsets_of(desc)) {  // where the first elements of each axis lie says how blocks lie in each other
-    std::uint64_t sum = 0;  // which may begin again at 0
-    for (std::size_t i = 1; i < std::min<std::size_t>(axis.size(), 65); ++i) sum = 31 * sum + static_cast<std::uint64_t>(axis[i]);
-    text += fmt::format("/{}", sum);
-  }
-  return text;
 }
 
 }  // namespace
@@ -151,10 +135,24 @@ std::string to_text(const WindowSum& sum) {
                             fmt::join(sum.before, "x"), fmt::join(sum.after, "x"));
 }
 
+std::string layout_text(const memory::desc& desc) {
+  if (desc.is_zero()) return "none";
+  const Strides strides = strides_of(desc);
+  std::string text =
+      fmt::format("{},{}", type_of(desc) == memory::data_type::bf16 ? "bf16" : "f32", fmt::join(strides.strides, ","));
+  if (!strides.blocked) return text;
+  for (const auto& axis : offsets_of(desc)) {  // where the first elements of each axis lie says how blocks lie in each other
+    std::uint64_t sum = 0;                     // which may begin again at 0
+    for (std::size_t i = 1; i < std::min<std::size_t>(axis.size(), 65); ++i) sum = 31 * sum + static_cast<std::uint64_t>(axis[i]);
+    text += fmt::format("/{}", sum);
+  }
+  return text;
+}
+
 std::string key_of(const WindowSum& sum) {
-  return fmt::format("{}; {} {} {}{}{}{}", to_text(sum), layout_text(sum.source), layout_text(sum.weights),
+  return fmt::format("{}; {} {} {}{}{}", to_text(sum), layout_text(sum.source), layout_text(sum.weights),
                      layout_text(sum.destination), sum.forward_kind == dnnl::prop_kind::forward_inference ? " inference" : "",
-                     sum.bias.is_zero() ? "" : " bias", sum.relu ? " relu" : "");
+                     sum.bias.is_zero() ? "" : " bias");
 }
 
 }  // namespace millrace::cpu

@@ -18,7 +18,6 @@ struct WindowSum {
   dnnl::prop_kind forward_kind = dnnl::prop_kind::forward_training;
   dnnl::algorithm how = dnnl::algorithm::undef;
   dnnl::memory::dims strides = {}, dilates = {}, before = {}, after = {};  // of windows; dilates as oneDNN counts, from 0
-  bool relu = false;                                                       // of forward, applied as the result is written
   // The pass's operands. One of them is its result; in a backward pass, `destination` is its gradient. oneDNN chooses the layout
   // of those that are "any". A zero bias is none. Those of a product are (rows, inner), (inner, columns) and (rows, columns).
   Desc source = {}, weights = {}, bias = {}, destination = {};
@@ -35,7 +34,8 @@ WindowSum as_chosen(WindowSum sum, const dnnl::primitive_desc_base& chosen);
 // ... and for fewer samples, which lie as the first ones do. REQUIRES: no layout is "any".
 WindowSum of_first(WindowSum sum, dnnl::memory::dim samples);
 
-std::string to_text(const WindowSum& sum);  // for messages: layer, pass, type and extents
+std::string layout_text(const dnnl::memory::desc& desc);  // type and layout, in a line; equal layouts have equal texts
+std::string to_text(const WindowSum& sum);                // for messages: layer, pass, type and extents
 // All that an implementation may depend on, in a line. REQUIRES: no layout is "any".
 std::string key_of(const WindowSum& sum);
 

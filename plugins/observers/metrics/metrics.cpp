@@ -101,6 +101,12 @@ class MetricsObserver final : public RunObserver {
     write(line, e.elapsed_seconds);
   }
 
+  // On standard output alone: the file is about steps. May come before start() and after end().
+  void warning(const WarningEvent& e) override {
+    JsonLine line;
+    if (params_.standard_output && !output_is_gone_) print(line.add("event", "warning").add("text", e.text).text() + "\n");
+  }
+
   // A stop without a reason is told by the line of the end, and a checkpoint by its own.
   void request(const RequestEvent& e) override {
     if (e.state != RequestEvent::State::completed || (e.kind == RequestKind::stop && e.text.empty())) return;
@@ -153,7 +159,7 @@ class MetricsObserver final : public RunObserver {
     if (std::fwrite(line.data(), 1, line.size(), stdout) == line.size() && std::fflush(stdout) == 0) return;
     output_is_gone_ = true;
     if (errno == EPIPE) return std::clearerr(stdout);
-    control_->warn(fmt::format("standard output takes no more lines: {}", std::strerror(errno)));
+    if (control_ != nullptr) control_->warn(fmt::format("standard output takes no more lines: {}", std::strerror(errno)));
   }
 
   const Params params_;

@@ -1,12 +1,13 @@
 // Observer "page": a run as a page, live and kept.
 #include <fmt/format.h>
 
+#include <atomic>
 #include <charconv>
 #include <chrono>
-#include <cmath>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "address.h"
@@ -26,6 +27,8 @@ namespace {
 
 constexpr auto kLookPeriod = std::chrono::seconds(5);     // for pictures in the run's folder
 constexpr auto kReportPeriod = std::chrono::seconds(30);  // of report.html, beside the ends of epochs
+constexpr auto kStuck = std::chrono::minutes(5);          // without a step, a pass or a packet
+constexpr double kLeastFactor = 1e-3, kMostFactor = 1e3;  // as a run accepts them (RunControl::rate_factor())
 constexpr std::size_t kMostPictureBytes = std::size_t{4} << 20, kMostReportBytes = std::size_t{24} << 20;
 constexpr const char* kReport = "report.html";
 
@@ -34,7 +37,9 @@ bool ask(RunControl& control, std::string_view what, std::string_view body) {
   if (what == "rate_factor") {
     double factor = 0;
     const auto [end, error] = std::from_chars(body.data(), body.data() + body.size(), factor);
-    if (error != std::errc() || end != body.data() + body.size() || !std::isfinite(factor) || factor < 0) return false;
+    if (error != std::errc() || end != body.data() + body.size() || !(factor >= kLeastFactor && factor <= kMostFactor)) {
+      return false;
+    }
     control.rate_factor(factor);
     return true;
   }
@@ -98,16 +103,16 @@ class PageObserver final : public RunObserver {
     });
     if (!params_.address.empty()) serve(e, control);
   }
-  void step(const StepEvent& e) override { add(e); }
+  void step(const StepEvent& e) override { add_movement(e); }
   void epoch(const EpochEvent& e) override {
-    add(e);
+    add_movement(e);
     write_report();
   }
   void pass(const PassEvent& e) override {
-    add(e);
+    add_movement(e);
     look_for_pictures();
   }
-  void checkpoint(const CheckpointEvent& e) override { add(e); }
+  void checkpoint(const CheckpointEvent& e) override { add_movement(e); }
   void bad_sample(const BadSampleEvent& e) override { add(e); }
   void warning(const WarningEvent& e) override { add(e); }
   void request(const RequestEvent& e) override { add(e); }
@@ -117,8 +122,14 @@ class PageObserver final : public RunObserver {
     if (now - looked_ >= kLookPeriod) look_for_pictures();
     if (now - written_ >= kReportPeriod) write_report();
   }
-  void telemetry(const TelemetryEvent& e) override { add(e); }
+  void telemetry(const TelemetryEvent& e) override {
+    add(e);
+    std::uint64_t packets = 0;
+    for (const StageTelemetry& stage : e.stages) packets += stage.packets;
+    if (std::exchange(packets_, packets) != packets) moved_ = Clock::now();
+  }
   void end(const RunEnd& e) override {
+    has_failed_ = !e.error.empty();
     story_.with([&](Story& story) { story.end(e); });
     look_for_pictures();
     write_report();
@@ -134,6 +145,17 @@ class PageObserver final : public RunObserver {
     story_.with([&](Story& story) { story.add(event); });
   }
 
+  template <class Event>
+  void add_movement(const Event& event) {
+    moved_ = Clock::now();
+    add(event);
+  }
+
+  std::string trouble() const {
+    if (has_failed_) return "failed";
+    return Clock::now() - moved_.load() >= kStuck ? "stuck" : "";
+  }
+
   // A port that another program has costs the page, and not the report.
   void serve(const RunStart& e, RunControl& control) {
     Server::Source source;
@@ -141,6 +163,7 @@ class PageObserver final : public RunObserver {
     source.metrics = [this] { return story_.with([](const Story& story) { return story.metrics(); }); };
     source.pictures = [this] { return story_.with([](const Story& story) { return story.pictures(); }); };
     source.changes = [this] { return story_.with([](Story& story) { return story.changes(); }); };
+    source.trouble = [this] { return trouble(); };
     source.ask = [&control](std::string_view what, std::string_view body) { return ask(control, what, body); };
     source.warn = [&control](std::string_view message) { control.warn(message); };
     source.folder = e.folder;
@@ -186,7 +209,10 @@ class PageObserver final : public RunObserver {
   SharedStory story_;
   Clock::time_point looked_ = Clock::now(), written_ = Clock::now();
   bool has_ended_ = false;
-  std::unique_ptr<Server> server_;  // last: it reads the story
+  std::uint64_t packets_ = 0;  // that stages have seen
+  std::atomic<bool> has_failed_{false};
+  std::atomic<Clock::time_point> moved_{Clock::now()};  // when the run was last seen to make progress
+  std::unique_ptr<Server> server_;                      // last: it reads the story
 };
 
 }  // namespace

@@ -185,7 +185,7 @@ TEST_F(Page, AsksARunOnlyForWhoHasTheTokenAndIsThisPage) {
 }
 
 TEST_F(Page, RefusesBodiesThatDoNotFit) {
-  for (const char* body : {"", "half", "nan", "inf", "-1", "0.5;", " 1", "1e999"}) {
+  for (const char* body : {"", "half", "nan", "inf", "-1", "0.5;", " 1", "1e999", "1e300", "1001", "0", "1e-4"}) {
     EXPECT_EQ(ask("rate_factor", origin() + bearer(), body), 400) << body;
   }
   EXPECT_EQ(ask("stop", origin() + bearer(), "x"), 400);
@@ -245,6 +245,40 @@ TEST_F(Page, KeepsItsMemoryBesideAThousandConnectionsThatSayNothing) {
     EXPECT_LT(resident_kib(), before + 16 * 1024);
   }
   EXPECT_EQ(status(header("GET /state", "Connection: close\r\n\r\n")), 200);
+}
+
+// Without a token: those that send no whole header block, and those that read no reply.
+TEST_F(Page, ConnectionsThatAreSlowKeepNobodyOut) {
+  std::vector<std::unique_ptr<Connection>> slow;
+  for (int i = 0; i < 400; ++i) {
+    slow.push_back(std::make_unique<Connection>(port_, 4096));
+    slow.back()->send(i % 2 == 0 ? "GET / HTTP/1.1\r\nHost: localhost\r\nX: " : header("GET /", "\r\n"));
+    if (i % 50 == 0) {
+      EXPECT_EQ(status(header("GET /state", "Connection: close\r\n\r\n")), 200) << i;
+    }
+  }
+  EXPECT_EQ(status(header("GET /state", "Connection: close\r\n\r\n")), 200);
+}
+
+TEST_F(Page, StrangersLeaveRoomForReadersWithTheToken) {
+  std::vector<std::unique_ptr<Connection>> readers;
+  std::string last;
+  for (int i = 0; i < 40; ++i) {
+    readers.push_back(std::make_unique<Connection>(port_));
+    readers.back()->send(header("GET /events", "\r\n"));
+    last = readers.back()->read_until("\r\n\r\n");
+  }
+  EXPECT_NE(last.find(" 503 "), std::string::npos) << last;
+  const Connection owner(port_);
+  owner.send(header("GET /events", bearer() + "\r\n"));
+  EXPECT_NE(owner.read_until("event: state").find("event: state"), std::string::npos);
+}
+
+TEST_F(Page, TellsEverybodyThatTheRunIsAlive) {
+  std::string reply;
+  EXPECT_EQ(status("GET /healthz HTTP/1.1\r\nHost: 10.0.0.7.evil.example\r\nConnection: close\r\n\r\n", &reply), 200);
+  EXPECT_NE(reply.find("\r\n\r\nalive\n"), std::string::npos) << reply;
+  EXPECT_EQ(status("POST /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"), 403);
 }
 
 TEST_F(Page, AReaderThatDoesNotReadHoldsNobodyUp) {
@@ -347,6 +381,7 @@ class PageServer : public testing::Test {
       return "{}";
     };
     source_.ask = [](std::string_view, std::string_view) { return false; };
+    source_.trouble = [this] { return std::string(is_stuck_ ? "stuck" : ""); };
     source_.warn = [this](std::string_view text) {
       const std::lock_guard lock(mutex_);
       warning_ = text;
@@ -368,7 +403,7 @@ class PageServer : public testing::Test {
     return warning_;
   }
 
-  std::atomic<bool> fails_ = false, breaks_ = false;
+  std::atomic<bool> fails_ = false, breaks_ = false, is_stuck_ = false;
   std::atomic<int> version_ = 1;
   int port_ = 0;
 
@@ -392,6 +427,14 @@ TEST_F(PageServer, OutlivesWhatFailsInIt) {
   breaks_ = true;
   reader.read_until("\xff");  // until the server closes
   EXPECT_NE(warning().find(" is closed, and the run goes on: the changes are broken"), std::string::npos) << warning();
+}
+
+TEST_F(PageServer, TellsThatARunIsStuck) {
+  EXPECT_EQ(reply("/healthz").find("HTTP/1.1 200 "), 0U);
+  is_stuck_ = true;
+  const std::string stuck = reply("/healthz");
+  EXPECT_EQ(stuck.find("HTTP/1.1 503 "), 0U) << stuck;
+  EXPECT_NE(stuck.find("\r\n\r\nstuck\n"), std::string::npos) << stuck;
 }
 
 TEST_F(PageServer, GivesANewReaderTheStateOfNow) {

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,16 +37,19 @@ using Text = std::shared_ptr<const std::string>;
 constexpr auto kChangePeriod = std::chrono::milliseconds(200);
 constexpr auto kSignOfLife = std::chrono::seconds(5);  // after the last change; finds listeners that are gone
 constexpr auto kGoodbye = std::chrono::milliseconds(500);
-constexpr std::size_t kMostChanges = 64;  // that a slow listener may be behind
-constexpr std::size_t kMostListeners = 32;
-constexpr std::size_t kMostBody = 64;  // bytes
+constexpr std::size_t kMostChanges = 64;                            // that a slow listener may be behind
+constexpr std::size_t kMostListeners = 32, kMostWithoutToken = 16;  // of these
+constexpr std::size_t kMostBody = 64;                               // bytes
 constexpr unsigned kMostConnections = 256;
+constexpr std::size_t kMostOpen = 128;  // connections that are not listeners; a new one closes the oldest
 constexpr unsigned kIdleSeconds = 15;
+constexpr auto kHeaderTime = std::chrono::seconds(10);            // for the whole header block, however it comes
 constexpr std::size_t kConnectionMemory = std::size_t{16} << 10;  // headers must fit
 constexpr std::size_t kBlock = std::size_t{16} << 10;
 
 // Not "token": messages hide what is called so (standard_error.h), and this one is meant to be opened.
 constexpr const char* kTokenName = "open";
+constexpr std::string_view kHealth = "/healthz";
 constexpr const char* kPlain = "text/plain; charset=utf-8";
 constexpr const char* kNothing = "default-src 'none'; sandbox";
 constexpr const char* kPictureOnly = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
@@ -81,6 +85,24 @@ struct Request {
   std::string body;
 };
 
+// libmicrohttpd notices, and ends it.
+void close_connection(MHD_Connection* connection) {
+  const auto* const info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  if (info != nullptr) ::shutdown(info->connect_fd, SHUT_RDWR);
+}
+
+// Empty: the request has no such header.
+std::string_view header(MHD_Connection* connection, const char* name) {
+  return text_or_empty(MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name));
+}
+
+std::string_view token_of(MHD_Connection* connection) {
+  constexpr std::string_view kBearer = "Bearer ";
+  const std::string_view authorization = header(connection, "Authorization");
+  if (authorization.starts_with(kBearer)) return authorization.substr(kBearer.size());
+  return text_or_empty(MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, kTokenName));
+}
+
 std::string name_for_others() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 && name[0] != 0 ? name.data() : "localhost";
@@ -107,8 +129,18 @@ class Server::Loop {
     bool has_state = false, suspended = false;
   };
 
+  // A connection that is no listener. The one whose state changed last is last.
+  struct Open {
+    MHD_Connection* connection = nullptr;
+    Clock::time_point since;  // it was accepted, its header block was complete, or its reply was sent
+    bool awaits_headers = true;
+  };
+
   void run();
   void serve();
+  void note(MHD_Connection* connection, bool awaits_headers);
+  void forget(MHD_Connection* connection);
+  void close_slow();
   void leave();
   void wait();
   void tell_changes();
@@ -121,6 +153,7 @@ class Server::Loop {
   MHD_Result handle(MHD_Connection* connection, std::string_view url, std::string_view method, Request& request);
   MHD_Result begin(MHD_Connection* connection, std::string_view url, std::string_view method);
   MHD_Result get(MHD_Connection* connection, std::string_view url);
+  MHD_Result send_health(MHD_Connection* connection);
   MHD_Result send_state(MHD_Connection* connection);
   MHD_Result listen(MHD_Connection* connection);
   MHD_Result send_page(MHD_Connection* connection);
@@ -137,6 +170,7 @@ class Server::Loop {
   const Access access_;
   MHD_Daemon* daemon_ = nullptr;
   std::list<Listener> listeners_;
+  std::list<Open> open_;
   std::deque<Text> changes_;
   std::uint64_t first_change_ = 0;  // the number of changes_.front()
   Text state_;                      // of the moment when `state_change_` was the next change, at `state_time_`
@@ -180,15 +214,21 @@ void Server::Loop::start_daemon() {
       return MHD_YES;
     });
   };
-  const auto on_end = [](void*, MHD_Connection*, void** request, MHD_RequestTerminationCode) {
+  const auto on_end = [](void* self, MHD_Connection* connection, void** request, MHD_RequestTerminationCode) {
     delete static_cast<Request*>(std::exchange(*request, nullptr));
+    guarded(false, [&] { return static_cast<Loop*>(self)->note(connection, true), true; });
+  };
+  const auto on_connection = [](void* self, MHD_Connection* connection, void**, MHD_ConnectionNotificationCode what) {
+    auto* const loop = static_cast<Loop*>(self);
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED) return loop->forget(connection);
+    guarded(false, [&] { return loop->note(connection, true), true; });
   };
   const auto silent = [](void*, const char*, va_list) {};
   daemon_ = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr, +on_request, this,
                              MHD_OPTION_EXTERNAL_LOGGER, +silent, nullptr, MHD_OPTION_LISTEN_SOCKET, socket_,
                              MHD_OPTION_CONNECTION_LIMIT, kMostConnections, MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds,
-                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionMemory, MHD_OPTION_NOTIFY_COMPLETED, +on_end, nullptr,
-                             MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionMemory, MHD_OPTION_NOTIFY_COMPLETED, +on_end, this,
+                             MHD_OPTION_NOTIFY_CONNECTION, +on_connection, this, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
   if (daemon_ == nullptr) {
     ::close(socket_);
     ::close(wake_);
@@ -244,8 +284,29 @@ void Server::Loop::serve() {
       tell_changes();
     }
     wake_listeners();
+    close_slow();
     MHD_run(daemon_);
   }
+}
+
+// Whoever connects newly is let in: connections that wait, or read slowly, must not keep the run's owner out.
+void Server::Loop::note(MHD_Connection* connection, bool awaits_headers) {
+  forget(connection);
+  open_.push_back({connection, Clock::now(), awaits_headers});
+  if (open_.size() > kMostOpen) close_connection(open_.front().connection), open_.pop_front();
+}
+
+void Server::Loop::forget(MHD_Connection* connection) {
+  open_.remove_if([&](const Open& each) { return each.connection == connection; });
+}
+
+void Server::Loop::close_slow() {
+  const Clock::time_point now = Clock::now();
+  open_.remove_if([&](const Open& each) {
+    const bool is_slow = each.awaits_headers && now - each.since >= kHeaderTime;
+    if (is_slow) close_connection(each.connection);
+    return is_slow;
+  });
 }
 
 void Server::Loop::leave() {
@@ -337,22 +398,20 @@ ssize_t Server::Loop::read(Listener& listener, char* to, std::size_t most) {
 
 // When the headers are there. A request that is refused is so before its body is read.
 MHD_Result Server::Loop::begin(MHD_Connection* connection, std::string_view url, std::string_view method) {
-  const auto header = [&](const char* name) {
-    return text_or_empty(MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name));
-  };
-  Claims claims{.host = header("Host"), .origin = header("Origin"), .token = {}};
-  claims.token = text_or_empty(MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, kTokenName));
-  constexpr std::string_view kBearer = "Bearer ";
-  if (header("Authorization").starts_with(kBearer)) claims.token = header("Authorization").substr(kBearer.size());
+  note(connection, false);
+  const Claims claims{.host = header(connection, "Host"), .origin = header(connection, "Origin"), .token = token_of(connection)};
   const bool asks = method == "POST";
   if (!asks && method != "GET" && method != "HEAD") {
     return send(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET, HEAD and POST are answered\n");
   }
+  if (!asks && url == kHealth) return MHD_YES;  // says nothing of the run that a stranger must not know
   if (const std::string refusal = access_.refusal(claims, asks); !refusal.empty()) {
     return send(connection, MHD_HTTP_FORBIDDEN, refusal + "\n");
   }
   if (asks && !url.starts_with("/ask/")) return send(connection, MHD_HTTP_NOT_FOUND, "nothing can be asked for here\n");
-  if (header("Content-Length").size() > 2) return send(connection, MHD_HTTP_CONTENT_TOO_LARGE, "the body is too long\n");
+  if (header(connection, "Content-Length").size() > 2) {
+    return send(connection, MHD_HTTP_CONTENT_TOO_LARGE, "the body is too long\n");
+  }
   return MHD_YES;
 }
 
@@ -362,7 +421,8 @@ MHD_Result Server::Loop::handle(MHD_Connection* connection, std::string_view url
   if (source_.ask(what, request.body)) return send(connection, MHD_HTTP_ACCEPTED, "asked\n");
   return send(
       connection, MHD_HTTP_BAD_REQUEST,
-      "expected /ask/stop, /ask/validate, /ask/save or /ask/checkpoint without a body, or /ask/rate_factor with a number\n");
+      "expected /ask/stop, /ask/validate, /ask/save or /ask/checkpoint without a body, or /ask/rate_factor with a number from "
+      "0.001 to 1000\n");
 }
 
 MHD_Result Server::Loop::get(MHD_Connection* connection, std::string_view url) {
@@ -370,13 +430,15 @@ MHD_Result Server::Loop::get(MHD_Connection* connection, std::string_view url) {
   if (url == "/") return send_page(connection);
   if (url == "/events") return listen(connection);
   if (url == "/state") return send_state(connection);
+  if (url == kHealth) return send_health(connection);
   if (url == "/metrics") return send(connection, MHD_HTTP_OK, source_.metrics(), kPrometheusType.data());
   if (url.starts_with(kPictures)) return send_picture(connection, url.substr(kPictures.size()));
   return send(connection, MHD_HTTP_NOT_FOUND, "there is no such page\n");
 }
 
 MHD_Result Server::Loop::listen(MHD_Connection* connection) {
-  if (listeners_.size() == kMostListeners) {
+  const bool has_token = access_.has_token(token_of(connection));  // strangers leave room for who has it
+  if (listeners_.size() >= (has_token ? kMostListeners : kMostWithoutToken)) {
     return send(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many pages show this run\n");
   }
   if (listeners_.empty()) {  // changes until now are dropped, so the state must be made after them
@@ -399,7 +461,14 @@ MHD_Result Server::Loop::listen(MHD_Connection* connection) {
     listeners_.pop_back();
     return MHD_NO;
   }
+  forget(connection);
   return queue(connection, MHD_HTTP_OK, response, "text/event-stream", kNothing);
+}
+
+MHD_Result Server::Loop::send_health(MHD_Connection* connection) {
+  const std::string trouble = source_.trouble();
+  if (trouble.empty()) return send(connection, MHD_HTTP_OK, "alive\n");
+  return send(connection, MHD_HTTP_SERVICE_UNAVAILABLE, trouble + "\n");
 }
 
 // The JSON of the event, which all connections share: no one of them holds a copy.

@@ -27,6 +27,16 @@ Summary::Value& add_value(Event& event, const std::string& tag, const std::strin
   return value;
 }
 
+// TensorBoard follows links: below a run's folder it would find the newest run of a name twice, since `latest` leads there. A run
+// of an earlier version, whose events are there, goes on where they are.
+std::filesystem::path events_of(const std::filesystem::path& run) {
+  if (EventFile::is_there(run)) return run;
+  std::filesystem::path folder = run.parent_path() / "tensorboard" / run.filename();
+  std::error_code told;  // by who makes the file
+  std::filesystem::create_directories(folder, told);
+  return folder;
+}
+
 Hyperparameters::Setting setting_of(const Value& value) {
   Hyperparameters::Setting setting;
   switch (value.kind()) {
@@ -49,8 +59,8 @@ class TensorboardObserver final : public RunObserver {
   static void describe(ObserverDescription<Params>& d) {
     d.name("tensorboard")
         .text(
-            "Writes an event file for TensorBoard into the run's folder: scalars of training and validation, and the pipeline as "
-            "hyperparameters and as text.");
+            "Writes an event file for TensorBoard beside the run's folder, into NAME/tensorboard/TIME: scalars of training and "
+            "validation, and the pipeline as hyperparameters and as text.");
     d.params.add("images", &Params::images)
         .text("also the pictures in the run's folder, such as the first batches, at each epoch in which they have changed");
     d.params.add("histograms", &Params::histograms)
@@ -64,10 +74,11 @@ class TensorboardObserver final : public RunObserver {
   void start(const RunStart& e, RunControl& control) override {
     if (e.folder.empty()) return;
     folder_ = e.folder;
-    const bool goes_on = e.resumed && EventFile::is_there(e.folder);
+    const std::filesystem::path events = events_of(folder_);
+    const bool goes_on = e.resumed && EventFile::is_there(events);
     const double now = seconds_since_1970();
     begin_ = now - e.elapsed_seconds;
-    file_.emplace(e.folder, static_cast<std::int64_t>(now), [&control](const std::string& text) { control.warn(text); });
+    file_.emplace(events, static_cast<std::int64_t>(now), [&control](const std::string& text) { control.warn(text); });
     Event version = event_at(0, e.elapsed_seconds);
     version.set_file_version("brain.Event:2");
     write(version);

@@ -59,9 +59,11 @@ class TensorboardTest : public ObserverFixture {
     return observer;
   }
   // In the order of their names, as readers take them.
-  std::vector<fs::path> files() const {
+  fs::path events() const { return folder_.parent_path() / "tensorboard" / folder_.filename(); }
+  std::vector<fs::path> files() const { return files(events()); }
+  static std::vector<fs::path> files(const fs::path& in) {
     std::vector<fs::path> found;
-    for (const auto& entry : fs::directory_iterator(folder_)) {
+    for (const auto& entry : fs::directory_iterator(in)) {
       if (entry.path().filename().string().starts_with("events.out.tfevents.")) found.push_back(entry.path());
     }
     std::ranges::sort(found);
@@ -161,6 +163,29 @@ TEST_F(TensorboardTest, AResumedRunSaysFromWhichStepOnItCountsInALaterFile) {
     EXPECT_EQ(events[1].session_log().status(), tensorboard::SessionLog::START);
     EXPECT_EQ(events[1].step(), 3);
   }
+}
+
+// `runs/NAME/latest` leads to the run's folder, and TensorBoard follows links.
+TEST_F(TensorboardTest, SeesEachRunOnceThoughLatestLeadsToIt) {
+  fs::create_directory_symlink(folder_.filename(), folder_.parent_path() / "latest");
+  {
+    const auto observer = make();
+    observer->start(start_event(), control_);
+    observer->step(step_event());
+  }
+  EXPECT_EQ(files().size(), 1U);
+  EXPECT_TRUE(files(folder_).empty());
+  EXPECT_TRUE(files(folder_.parent_path() / "latest").empty());
+}
+
+TEST_F(TensorboardTest, ARunOfAnEarlierVersionGoesOnWhereItsEventsAre) {
+  std::ofstream(folder_ / "events.out.tfevents.0000000007.host") << "";
+  RunStart resumed = start_event();
+  resumed.resumed = true;
+  const auto observer = make();
+  observer->start(resumed, control_);
+  EXPECT_EQ(files(folder_).size(), 2U);
+  EXPECT_FALSE(fs::exists(events()));
 }
 
 // A checkpoint's values, as safetensors has them.

@@ -8,6 +8,7 @@
 #include "millrace/plugin.h"
 #include "millrace/stage.h"
 #include "millrace/util/files.h"
+#include "millrace/util/paths.h"
 
 namespace millrace {
 
@@ -128,7 +129,7 @@ void ReadCifar::name_classes(const std::string& folder) {
   try {
     storage_.read(url, text);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::data) throw;
+    if (error.kind() != ErrorKind::data || !is_absent(file_url_path(url))) throw;
     for (std::int32_t label = 0; label < format_.classes; ++label) classes_.push_back(std::to_string(label));  // there is none
     return;
   }
@@ -138,13 +139,18 @@ void ReadCifar::name_classes(const std::string& folder) {
   }
 }
 
-void ReadCifar::read(Sample& sample) {
-  const std::uint64_t index = sample.key.index;
+bool ReadCifar::place(std::uint64_t index, SampleOrigin& origin) const {
   const auto file =
       std::upper_bound(files_.begin(), files_.end(), index, [](std::uint64_t i, const File& f) { return i < f.end; });
   const std::uint64_t first = file == files_.begin() ? 0 : std::prev(file)->end;
-  sample.url.assign(file->url);
-  sample.offset = (index - first) * format_.record();
+  origin.url.assign(file->url);
+  origin.offset = (index - first) * format_.record();
+  return true;
+}
+
+void ReadCifar::read(Sample& sample) {
+  const std::uint64_t index = sample.key.index;
+  place(index, sample);
   sample.label = labels_[index];
   if (sample.label < 0)
     fail(ErrorKind::content, "the label of the record at byte {} is none of the {} classes", sample.offset, format_.classes);

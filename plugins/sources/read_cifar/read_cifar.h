@@ -42,6 +42,7 @@ class ReadCifar : public Source {
   std::int32_t label(std::uint64_t index) const override { return labels_[index]; }
   std::size_t largest_encoded() const override { return kCifarImage.bytes(); }
   std::uint64_t fingerprint() const override { return fingerprint_; }
+  bool place(std::uint64_t index, SampleOrigin& origin) const override;
   void read(Sample& sample) override;
   ImageShape image_shape() const override { return kCifarImage; }
   std::size_t memory_bound() const override { return labels_.capacity(); }

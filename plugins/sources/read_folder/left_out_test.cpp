@@ -124,5 +124,15 @@ TEST_F(ReadFolderTest, AClassWithoutImagesKeepsItsLabelAndIsWarnedAbout) {
   EXPECT_EQ(warnings_.warnings().back(), fmt::format("2 of the 4 classes have no image in '{}', such as 'b'", params().path));
 }
 
+TEST_F(ReadFolderTest, APatternThatLeavesNothingOutIsWarnedOf) {
+  write("a/1.jpg");
+  write("drafts/1.jpg");
+  auto mistyped = params();
+  mistyped.leave_out = {"draft"};
+  EXPECT_EQ(opened(mistyped)->classes().size(), 2U);
+  ASSERT_EQ(warnings_.warnings().size(), 1U);
+  EXPECT_NE(warnings_.warnings()[0].find("leave_out: 'draft' fits nothing in '"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace millrace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <optional>
 #include <ranges>
@@ -55,11 +56,6 @@ bool has_stem(const PathList& paths, const std::string& stem) {
 class Lister {
  public:
   explicit Lister(const ListingOptions& options) : options_(options), numbers_(options.classes) {}
-
-  bool leaves_out(std::string_view name) const {
-    return std::any_of(options_.leave_out.begin(), options_.leave_out.end(),
-                       [&](const std::string& pattern) { return matches(pattern, name); });
-  }
 
   void add(const Storage::Object& object) {
     if (object.has_hidden && by_folder())
@@ -229,10 +225,11 @@ class Lister {
 
 ImageListing list_images(Storage& storage, const ListingOptions& options) {
   Lister lister(options);
-  storage.list_without(
-      options.root, [&lister](std::string_view name) { return lister.leaves_out(name); },
-      [&lister](const Storage::Object& object) { lister.add(object); });
-  return lister.finish();
+  LeavesOut leaves_out(options.leave_out);
+  storage.list_without(options.root, std::ref(leaves_out), [&lister](const Storage::Object& object) { lister.add(object); });
+  ImageListing listing = lister.finish();
+  listing.unused_patterns = leaves_out.unused(options.root);
+  return listing;
 }
 
 }  // namespace millrace

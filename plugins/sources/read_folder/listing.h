@@ -23,6 +23,7 @@ struct ImageListing {
   std::size_t largest = 0;             // bytes of the largest file
   std::uint64_t fingerprint = 1;       // of names, sizes and versions
   LeftOut left_out;                    // what seems to be an image or a class, and is not taken
+  std::string unused_patterns;         // of leave_out, for a warning; empty: each fits something
   std::size_t folders = 0;             // of classes, with images in them
   std::size_t folders_of_folders = 0;  // of these, those whose images all lie in folders below
   std::string folder_of_folders;       // one of these: "train/cat"

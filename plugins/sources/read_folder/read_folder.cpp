@@ -81,6 +81,7 @@ void ReadFolder::open() {
   listing_ = list_images(storage_, options_);
   if (run_ == nullptr) return;
   if (!listing_.left_out.empty()) run_->warn(listing_.left_out.text(options_.root));
+  if (!listing_.unused_patterns.empty()) run_->warn(listing_.unused_patterns);
   if (listing_.folders_of_folders > 0) warn_of_folders();
   if (!options_.labelled) return;
   if (!listing_.masks.empty()) warn_of_masks();
@@ -111,11 +112,15 @@ void ReadFolder::warn_of_masks() const {
 
 std::uint64_t ReadFolder::listing_hash() const { return combine(listing_.paths.hash(), Source::listing_hash()); }
 
+bool ReadFolder::place(std::uint64_t index, SampleOrigin& origin) const {
+  origin.url.assign(root_);
+  listing_.paths.append(index, origin.url);
+  return true;
+}
+
 void ReadFolder::read(Sample& sample) {
-  const std::uint64_t index = sample.key.index;
-  sample.label = listing_.labels[index];
-  sample.url.assign(root_);
-  listing_.paths.append(index, sample.url);
+  sample.label = listing_.labels[sample.key.index];
+  place(sample.key.index, sample);
   read_sample_file(storage_, sample.url, sample.encoded);
 }
 

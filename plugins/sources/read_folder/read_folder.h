@@ -62,6 +62,7 @@ class ReadFolder : public Source, public KnowsFileSizes {
   std::uint32_t file_bytes(std::uint64_t index) const override { return listing_.bytes[index]; }
   std::uint64_t fingerprint() const override { return listing_.fingerprint; }
   std::uint64_t listing_hash() const override;
+  bool place(std::uint64_t index, SampleOrigin& origin) const override;
   void read(Sample& sample) override;
   std::size_t memory_bound() const override { return listing_.memory(); }
 

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "millrace/plugin.h"
 #include "millrace/stage.h"
+#include "millrace/util/class_labels.h"
 #include "millrace/util/files.h"
+#include "millrace/util/paths.h"
 
 namespace millrace {
 
@@ -76,12 +79,24 @@ void ReadIdx::open() {
   if (classes_.empty()) {
     for (int label = 0; label <= largest; ++label) classes_.push_back(std::to_string(label));
   }
-  if (largest >= classes_.size())
-    fail(ErrorKind::data, "classes: {} are named, and the largest label is {}", classes_.size(), largest);
+  number_by_classes();
   std::vector<std::uint64_t> counts(classes_.size());
-  for (const std::uint8_t label : labels_) ++counts[label];
+  for (const std::uint8_t label : labels_) ++counts[static_cast<std::size_t>(class_of_[label])];
   const std::string lacking = classes_without("image", classes_, counts, images_);
   if (run_ != nullptr && !lacking.empty()) run_->warn(lacking);
+}
+
+// Labels count the classes, or are their names where that is not so: 1 ... 26.
+void ReadIdx::number_by_classes() {
+  const std::set<std::uint8_t> found(labels_.begin(), labels_.end());
+  std::vector<std::string> labels;
+  for (const std::uint8_t label : found) labels.push_back(std::to_string(label));
+  const LabelMeaning meaning = meaning_of_labels(labels, classes_, LabelsAre::positions_first);
+  if (meaning.unknown)
+    fail(ErrorKind::data, "classes: {} are named, and the largest label is {}", classes_.size(), labels.back());
+  if (run_ != nullptr && !meaning.doubt.empty()) run_->warn(fmt::format("'{}': {}", images_, meaning.doubt));
+  std::size_t at = 0;
+  for (const std::uint8_t label : found) class_of_[label] = meaning.classes[at++];
 }
 
 // Written with '-' or '.' before "idx", as both are on the way.
@@ -109,7 +124,7 @@ std::string ReadIdx::find_labels_beside() const {
   try {
     storage_.stat(url);
   } catch (Error& error) {
-    if (error.kind() != ErrorKind::data) throw;
+    if (error.kind() != ErrorKind::data || !is_absent(file_url_path(url))) throw;
     fail(ErrorKind::usage, "labels: expected the file of the labels of '{}'; it is not '{}', which does not exist", path_, url);
   }
   return url;
@@ -143,10 +158,15 @@ std::uint64_t ReadIdx::hash_of_first_bytes(std::uint64_t bytes) const {
   return hash_bytes(first.data(), first.size());
 }
 
+bool ReadIdx::place(std::uint64_t /*index*/, SampleOrigin& origin) const {
+  origin.url.assign(images_);
+  return true;
+}
+
 void ReadIdx::read(Sample& sample) {
-  sample.url.assign(images_);
+  place(sample.key.index, sample);
   sample.offset = header_bytes_ + sample.key.index * shape_.bytes();
-  sample.label = labels_[sample.key.index];
+  sample.label = label(sample.key.index);
   storage_.read(images_, sample.offset, shape_.bytes(), sample.encoded.resize(shape_.bytes()));
   watch_->look(storage_, images_,
                [this] { return hash_of_first_bytes(header_bytes_ + labels_.size() * shape_.bytes()) == first_bytes_; });

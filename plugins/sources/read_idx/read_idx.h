@@ -44,9 +44,10 @@ class ReadIdx : public Source {
   void open() override;
   std::uint64_t size() const override { return labels_.size(); }
   std::vector<std::string> classes() const override { return classes_; }
-  std::int32_t label(std::uint64_t index) const override { return labels_[index]; }
+  std::int32_t label(std::uint64_t index) const override { return class_of_[labels_[index]]; }
   std::size_t largest_encoded() const override { return shape_.bytes(); }
   std::uint64_t fingerprint() const override { return fingerprint_; }
+  bool place(std::uint64_t index, SampleOrigin& origin) const override;
   void read(Sample& sample) override;
   std::size_t memory_bound() const override { return labels_.capacity(); }
 
@@ -55,6 +56,7 @@ class ReadIdx : public Source {
   std::string find_labels_beside() const;                // of a file of images
   IdxHeader read_header(const std::string& url, const Storage::Object& object);
   void read_labels(const std::string& url);
+  void number_by_classes();
   std::uint64_t hash_of_first_bytes(std::uint64_t bytes) const;  // of the file of images, which has so many
 
   const std::string path_;
@@ -69,6 +71,7 @@ class ReadIdx : public Source {
   std::uint64_t header_bytes_ = 0;
   ImageShape shape_;
   std::vector<std::uint8_t> labels_;
+  std::array<std::int32_t, 256> class_of_{};  // by label
   std::vector<std::string> classes_;
   std::uint64_t fingerprint_ = 0;
 };

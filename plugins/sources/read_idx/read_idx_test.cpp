@@ -223,6 +223,17 @@ TEST_F(ReadIdxTest, ImagesAndLabelsHaveToBeOfTheirKindAndNumber) {
             "channels");
 }
 
+// As EMNIST's letters are, 1 to 26.
+TEST_F(ReadIdxTest, LabelsAreNamesWhereTheyDoNotCountTheClasses) {
+  auto named = params();
+  files()["train-labels-idx1-ubyte"] = idx({3}, {2, 3, 1});
+  named.classes = {"1", "2", "3"};
+  const auto source = opened(named);
+  EXPECT_EQ(source->label(0), 1);
+  EXPECT_EQ(source->label(1), 2);
+  EXPECT_EQ(source->label(2), 0);
+}
+
 TEST_F(ReadIdxTest, GivenClassesHaveToBeEnough) {
   auto named = params();
   named.classes = {"a", "b", "c", "d", "e"};

@@ -9,6 +9,8 @@ namespace millrace {
 namespace {
 
 constexpr std::string_view kBlanks = " \t";
+constexpr std::size_t kMostColumns =
+    100'000;  // a file of another kind may be one long row, and a field takes many times its text
 
 }  // namespace
 
@@ -29,6 +31,10 @@ bool CsvReader::next(std::vector<Field>& fields) {
   for (skip_blanks(); at_ < text_.size() && at_line_end(); skip_blanks()) end_line();
   if (at_ == text_.size()) return false;
   while (true) {
+    if (fields.size() == kMostColumns) {
+      fail(ErrorKind::data, "{}:{}: this row has more than {} columns: name a list, with a row for each image", name_, line_,
+           kMostColumns);
+    }
     read_field(fields.emplace_back());
     if (at_line_end()) break;
     ++at_;  // the separator

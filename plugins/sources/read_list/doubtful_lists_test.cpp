@@ -124,21 +124,7 @@ TEST_F(ReadListTest, NumbersThatAreHugeAreWarnedOf) {
   EXPECT_NE(run_.warnings()[0].find("has numbers as large as -1e+09"), std::string::npos) << run_.warnings()[0];
 }
 
-TEST_F(ReadListTest, OneNumberWrittenInTwoWaysIsWarnedOf) {
-  for (const char* name : {"1.jpg", "2.jpg"}) folder_.write(name, name);
-  opened(list("file_name,label\n1.jpg,3\n2.jpg,3.0\n1.jpg,3\n"));
-  ASSERT_EQ(run_.warnings().size(), 1U);
-  EXPECT_NE(run_.warnings()[0].find("'3' and '3.0' are two classes"), std::string::npos) << run_.warnings()[0];
-  opened(list("file_name,label\n1.jpg,3.0\n2.jpg,4.0\n"));
-  opened(list("file_name,label\n1.jpg,v3\n2.jpg,v3.0\n"));
-  opened(list("file_name,label\n1.jpg,07\n2.jpg,08\n"));
-  EXPECT_EQ(run_.warnings().size(), 1U);
-  opened(list("file_name,label\n1.jpg,1\n2.jpg,01\n"));
-  ASSERT_EQ(run_.warnings().size(), 2U);
-  EXPECT_NE(run_.warnings()[1].find("'1' and '01' are two classes"), std::string::npos) << run_.warnings()[1];
-}
-
-TEST_F(ReadListTest, AFileInTwoPartsIsWarnedOf) {
+TEST_F(ReadListTest, AFileOnTwoLinesIsWarnedOfWhereItsListIsDivided) {
   for (const char* name : {"1.jpg", "2.jpg"}) folder_.write(name, name);
   auto params = list("file_name,label\n1.jpg,cat\n2.jpg,dog\n1.jpg,cat\n");
   opened(params);
@@ -146,7 +132,7 @@ TEST_F(ReadListTest, AFileInTwoPartsIsWarnedOf) {
   params.part = {0, 0.5};
   opened(params);
   ASSERT_EQ(run_.warnings().size(), 1U);
-  EXPECT_NE(run_.warnings()[0].find("is listed again, such as '1.jpg' in lines 2 and 4, and `part` divides lines"),
+  EXPECT_NE(run_.warnings()[0].find("is listed again, such as '1.jpg' in lines 2 and 4, and `part` divides files"),
             std::string::npos)
       << run_.warnings()[0];
 }

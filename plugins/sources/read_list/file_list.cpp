@@ -9,6 +9,7 @@
 
 #include "millrace/error.h"
 #include "millrace/sample.h"
+#include "millrace/util/class_labels.h"
 #include "millrace/util/text.h"
 #include "part_column.h"
 
@@ -39,10 +40,23 @@ std::optional<double> parse_number(std::string_view text) {
   return parse<double>(text.starts_with('+') && !text.starts_with("+-") ? text.substr(1) : text);
 }
 
+// "1,5". Semicolons separate columns where the comma is in numbers; else "1,500" may be 1500, and nothing is guessed.
+std::optional<double> parse_with_comma(const Cell& cell) {
+  std::string text(trimmed(cell.text));
+  const std::size_t comma = text.find(','), digits = text.find_first_of("0123456789");
+  if (comma == text.npos || digits >= comma || text.find_first_of(",.", comma + 1) != text.npos) return {};
+  const std::size_t behind = text.find_first_not_of("0123456789", comma + 1);
+  const bool may_be_thousands =
+      std::min(behind, text.size()) - comma == 4 && text[digits] != '0' && comma - digits <= 3 && behind == text.npos;
+  if (cell.separator != ';' && may_be_thousands) return {};
+  text[comma] = '.';
+  return parse_number(text);
+}
+
 class ListBuilder {
  public:
   ListBuilder(const std::string& name, const ListColumns& columns, const std::vector<std::string>& classes)
-      : name_(name), columns_(columns), given_(classes), classes_(classes) {}
+      : name_(name), columns_(columns), given_(classes) {}
 
   void add(std::span<const Cell> cells) {
     add_path(cells.front());
@@ -63,6 +77,7 @@ class ListBuilder {
     if (!columns_.join) find_repeated();
     list_.classes = classes_.names();
     list_.counts = classes_.counts();
+    if (columns_.label && !given_.empty()) number_by_given();
     if (given_.empty() && !first_negative_.empty()) fail_with_negative();
     if (columns_.label && given_.empty() && all_integers_) count_by_integers();
     if (columns_.join) join_rows();
@@ -94,19 +109,17 @@ class ListBuilder {
     if (integer && *integer < 0 && first_negative_.empty())
       first_negative_ = fmt::format("{}: column '{}': {}", cell.place(name_), *columns_.label, *integer);
     all_integers_ = all_integers_ && integer;
-    const std::int32_t known = classes_.add(name);
-    if (known >= 0) return known;
-    if (integer && *integer >= 0 && *integer < static_cast<std::int64_t>(given_.size()))
-      return static_cast<std::int32_t>(*integer);
-    fail(ErrorKind::data, "{}: column '{}': '{}' is not among the {} `classes`{}", cell.place(name_), *columns_.label, name,
-         given_.size(), classes_.hint(name));
+    const std::int32_t number = classes_.add(name);
+    if (static_cast<std::size_t>(number) == places_.size() && !given_.empty()) places_.push_back(cell.place(name_));
+    return number;
   }
 
   float number(const Cell& cell, const std::string& column) const {
-    const auto number = parse_number(trimmed(cell.text));
+    const auto point = parse_number(trimmed(cell.text));
+    const auto number = point ? point : parse_with_comma(cell);
     if (!number || !std::isfinite(static_cast<float>(*number))) {
       fail(ErrorKind::data, "{}: column '{}': expected a number{}, found '{}'", cell.place(name_), column,
-           cell.text.find(',') == std::string::npos ? "" : " with a point", line_text(cell.text));
+           cell.text.find(',') == std::string::npos ? "" : " with a point, as a comma may part thousands", line_text(cell.text));
     }
     return static_cast<float>(*number);
   }
@@ -120,6 +133,25 @@ class ListBuilder {
         "{} is no number of a class, which are counted from 0 on. If it is a class, {}; if it says that a label is missing, take "
         "such lines out",
         first_negative_, classes_key(names));
+  }
+
+  // Labels were numbered by name; here they become what they are among the given classes, all as names or all as positions.
+  void number_by_given() {
+    const LabelMeaning meaning = meaning_of_labels(list_.classes, given_);
+    if (meaning.unknown) {
+      const std::string& label = list_.classes[*meaning.unknown];
+      fail(ErrorKind::data, "{}: column '{}': '{}' is not among the {} `classes`{}{}{}",
+           places_[static_cast<std::size_t>(classes_.add(label))], *columns_.label, line_text(label), given_.size(),
+           ClassNumbers(given_).hint(label), meaning.advice,
+           is_utf8(label) ? "" : "; the list is no UTF-8: encoding = \"cp1252\" reads lists of Windows");
+    }
+    list_.doubt = meaning.doubt;
+    list_.classes = given_;
+    list_.counts.assign(given_.size(), 0);
+    for (std::int32_t& label : list_.labels) {
+      label = meaning.classes[static_cast<std::size_t>(label)];
+      ++list_.counts[static_cast<std::size_t>(label)];
+    }
   }
 
   // Labels were numbered by name ("10" before "9"); here they become what they say.
@@ -193,7 +225,8 @@ class ListBuilder {
   const std::string& name_;
   const ListColumns& columns_;
   const std::vector<std::string>& given_;
-  ClassNumbers classes_;
+  ClassNumbers classes_;             // those that are written
+  std::vector<std::string> places_;  // of each of them, in the order of the list: "list.csv:2:7"; empty unless classes are given
   FileList list_;
   bool all_integers_ = true;
   std::string first_negative_;                                 // where, and which: "list.csv:2:7: column 'label': -1"

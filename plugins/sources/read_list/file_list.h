@@ -33,6 +33,7 @@ struct FileList {
   std::vector<std::uint32_t> lines;   // by path, for messages
   std::string part_column;            // one beside the wanted ones, by which files are in parts of a data set; empty: none
   std::string repeated;               // files that are on several lines, for a warning; empty: none, or joined
+  std::string doubt;                  // how labels may be meant otherwise, for a warning; empty: they may not
   std::string contradictions;         // what lines say of the same file and differ in, for a warning; empty: nothing
 
   std::size_t memory() const {
@@ -44,7 +45,7 @@ struct FileList {
 // What a user says where these are classes, for messages: "classes = ["1990", "2000"] says so, or with data.path ...".
 std::string classes_key(const std::vector<std::string>& names);
 
-// Labels are names, or integers from 0 on when all of them are; with `classes`, names of these or integers that count them.
+// Labels are names, or integers from 0 on when all of them are; with `classes`, see meaning_of_labels().
 // Throws ErrorKind::data, with list, line and column, for what cannot be used.
 FileList read_list(std::string_view text, const TableFormat& format, const std::string& name, const ListColumns& columns,
                    const std::vector<std::string>& classes);

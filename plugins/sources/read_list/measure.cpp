@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <numeric>
 #include <span>
@@ -14,6 +13,7 @@
 #include "millrace/util/data_names.h"
 #include "millrace/util/file_sizes.h"
 #include "millrace/util/on_threads.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -23,21 +23,6 @@ namespace {
 constexpr std::size_t kManyEnough = 1000;  // missing files with none that is there: not worth asking for a million more
 
 bool is_absolute(std::string_view path) { return path.starts_with('/') || path.find("://") != path.npos; }
-
-std::string percent_decoded(std::string_view text) {
-  std::string decoded;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    unsigned byte = 0;
-    const char* const digits = text.data() + i + 1;
-    if (text[i] == '%' && i + 2 < text.size() && std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2 && byte > 0) {
-      decoded += static_cast<char>(byte);
-      i += 2;
-    } else {
-      decoded += text[i];
-    }
-  }
-  return decoded;
-}
 
 class Measurer {
  public:
@@ -158,12 +143,13 @@ class Measurer {
     std::replace(slashed.begin(), slashed.end(), '\\', '/');
     if (slashed != url && is_there(slashed))
       hint_ = fmt::format("'{}' is there: the list must have / in its paths", line_text(slashed));
-    if (const std::string plain = percent_decoded(url); plain != url && is_there(plain))
+    if (const std::string plain = percent_decode(url).value_or(url); plain != url && is_there(plain))
       hint_ = fmt::format("'{}' is there: the list has %20 and the like in its paths, as in URLs", line_text(plain));
     const std::string stem = name_.substr(0, name_.rfind('.'));  // Kaggle's train.csv names the files in train/
     if (const std::string below = join_url(stem, path); hint_.empty() && !is_absolute(path) && is_there(below))
       hint_ = fmt::format("'{}' is there: root = \"{}\"", line_text(below), line_text(stem));
     if (hint_.empty() && url_scheme(url) == "file") look_for_equal(url);
+    if (hint_.empty() && !is_utf8(path)) hint_ = "the list is no UTF-8: encoding = \"cp1252\" reads lists of Windows";
   }
 
   // A file whose name looks the same, but has other letters: large ones, or accents of another form of Unicode.

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "millrace/sample.h"
 #include "millrace/stage.h"
 #include "millrace/storage.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -22,17 +24,6 @@ constexpr const char* kNamesInFolder[] = {"metadata.csv", "metadata.tsv", "metad
 std::string no_value_of(const std::vector<std::string>& classes) {
   for (const char* word : {"nan", "NaN", "NAN", "<NA>", "NA", "N/A", "null", "NULL"}) {
     if (std::ranges::find(classes, word) != classes.end()) return word;
-  }
-  return {};
-}
-
-// Two classes that are one number, "3" and "3.0", "1" and "01"; "": there are none.
-std::pair<std::string, std::string> number_in_two_ways(const std::vector<std::string>& classes) {
-  for (const std::string& name : classes) {  // bytewise sorted, unless all are integers
-    std::string number = name.ends_with(".0") ? name.substr(0, name.size() - 2) : name;
-    if (number.empty() || number.find_first_not_of("0123456789") != number.npos) continue;  // negative ones are refused
-    number.erase(0, std::min(number.find_first_not_of('0'), number.size() - 1));
-    if (number != name && std::ranges::binary_search(classes, number)) return {number, name};
   }
   return {};
 }
@@ -51,8 +42,9 @@ TableFormat::Kind kind_of(const std::string& format, const std::string& path) {
 
 // "": no column is listed twice.
 std::string listed_twice(const std::vector<std::string>& columns) {
-  for (auto each = columns.begin(); each != columns.end(); ++each) {
-    if (std::find(columns.begin(), each, *each) != each) return *each;
+  std::set<std::string> listed;
+  for (const std::string& each : columns) {
+    if (!listed.insert(each).second) return each;
   }
   return {};
 }
@@ -83,6 +75,9 @@ void ReadList::describe(StageDescription<Params>& d) {
   d.params.add("format", &Params::format)
       .choices({"auto", "csv", "tsv", "jsonl"})
       .text("of the list; auto: by the end of its name");
+  d.params.add("encoding", &Params::encoding)
+      .choices({"utf-8", "cp1252"})
+      .text("of the list's text; cp1252 is that of Windows in Western Europe, and Latin-1 is nearly the same");
   d.params.add("file", &Params::file).text("the column that names the files");
   d.params.add("ending", &Params::ending)
       .text("what is added to paths that do not end so, such as \".jpg\", for lists without endings");
@@ -93,7 +88,9 @@ void ReadList::describe(StageDescription<Params>& d) {
       .text("where classes come from: the column `label`; none: images have no class, and `classes` only names the network's");
   d.params.add("numbers", &Params::numbers).text("columns of numbers that are to be predicted");
   d.params.add("classes", &Params::classes)
-      .text("names and order of the classes; default: those in the list, sorted bytewise, or as many as the numbers say");
+      .text(
+          "names and order of the classes, of which all labels are names, or all are positions; default: those in the list, "
+          "sorted bytewise, or as many as the numbers say");
   d.params.add("columns", &Params::columns).text("names of the columns of a .csv or .tsv without a first row of names");
   d.params.add("join", &Params::join)
       .text("lines that name the same file are one sample with as many rows of numbers (its class first): boxes, several labels");
@@ -107,6 +104,7 @@ ReadList::ReadList(const Params& params, const StageSite& site)
       path_(params.path),
       root_(join_url(params.root.value_or(""), "")),
       format_(params.format),
+      is_cp1252_(params.encoding == "cp1252"),
       columns_{params.file, params.label, params.numbers, params.join, params.ending},
       header_(params.columns),
       given_classes_(params.classes),
@@ -137,7 +135,7 @@ std::string ReadList::find_list() const {
       storage_.stat(url);
       return url;
     } catch (const Error& error) {
-      if (error.kind() != ErrorKind::data) throw;
+      if (error.kind() != ErrorKind::data || !is_absent(file_url_path(url))) throw;
     }
   }
   fail(ErrorKind::data, "path: there is none of {} in the folder '{}'", fmt::join(kNamesInFolder, ", "), path_);
@@ -146,7 +144,7 @@ std::string ReadList::find_list() const {
 void ReadList::open() {
   const std::string url = find_list();
   if (root_.empty()) root_ = url.substr(0, url.rfind('/') + 1);  // npos + 1 is 0
-  const TableFormat format{kind_of(format_, url), header_};
+  const TableFormat format{kind_of(format_, url), header_, is_cp1252_};
   if (format.kind == TableFormat::Kind::json_lines && !header_.empty()) {
     fail(ErrorKind::usage, "columns: the lines of '{}' name their values themselves", url);
   }
@@ -161,6 +159,12 @@ void ReadList::open() {
                            measure_.missing.size(), size(), url, measure_.first_missing));
   }
   if (run_ == nullptr) return;
+  if (!is_cp1252_ && !is_utf8({reinterpret_cast<const char*>(bytes.data()), bytes.size()})) {
+    run_->warn(fmt::format(
+        "'{}' is no UTF-8: names of files and classes are taken byte for byte, and others than they look; if a program for "
+        "Windows wrote it, encoding = \"cp1252\", with data.path --set data.encoding=cp1252",
+        url));
+  }
   if (!list_.part_column.empty() && (columns_.label || !columns_.numbers.empty())) {
     run_->warn(fmt::format(
         "'{}' has a column '{}' that says to which part of the data a file belongs, and all files are read: where it is "
@@ -171,10 +175,7 @@ void ReadList::open() {
   if (!columns_.join) warn_of_numbers(url);
   const Range part = sampling().part;
   if (!list_.repeated.empty() && (part.low > 0 || part.high < 1)) {
-    run_->warn(
-        list_.repeated +
-        ", and `part` divides lines: the same file is trained on and validates. Divide the list yourself, and name its parts as "
-        "data.train and data.validate");
+    run_->warn(list_.repeated + ", and `part` divides files: all lines of a file are in one part, and each of them counts");
   }
 }
 
@@ -205,15 +206,13 @@ void ReadList::warn_of_numbers(const std::string& url) const {
 // Where labels are probably not as they are meant.
 void ReadList::warn_of_labels(const std::string& url) const {
   if (!list_.contradictions.empty()) run_->warn(list_.contradictions);
+  if (!list_.doubt.empty()) run_->warn(fmt::format("'{}': {}", url, list_.doubt));
   if (const std::string word = no_value_of(list_.classes); !word.empty() && given_classes_.empty()) {
     run_->warn(
         fmt::format("'{}' has '{}' among its labels, which is a class here, and which tools write where a label is missing: take "
                     "such lines out, or say `classes` if it is one",
                     url, word));
   }
-  if (const auto [number, other] = number_in_two_ways(list_.classes); !number.empty() && given_classes_.empty())
-    run_->warn(
-        fmt::format("'{}' has one number in two ways: '{}' and '{}' are two classes: write all alike", url, number, other));
   if (const std::vector<std::string> used = classes_used(list_); given_classes_.empty() && seem_values(list_, used.size())) {
     run_->warn(
         fmt::format("'{}' has {} different integers among its {} labels, up to {}, and each up to it is a class: if they are "
@@ -231,13 +230,18 @@ std::uint64_t ReadList::listing_hash() const {
   return combine(combine(list_.paths.hash(), numbers), Source::listing_hash());
 }
 
+bool ReadList::place(std::uint64_t index, SampleOrigin& origin) const {
+  resolve(list_, root_, index, origin.url);
+  return true;
+}
+
 void ReadList::read(Sample& sample) {
   const std::uint64_t index = sample.key.index;
   sample.label = label(index);
   const std::size_t width = numbers();
   const std::uint64_t begin = columns_.join ? list_.rows[index] : index, end = columns_.join ? list_.rows[index + 1] : index + 1;
   sample.numbers.assign(list_.numbers.data() + begin * width, list_.numbers.data() + end * width);
-  resolve(list_, root_, index, sample.url);
+  place(index, sample);
   read_sample_file(storage_of(*registry_, sample.url), sample.url, sample.encoded);
 }
 

@@ -23,10 +23,11 @@ namespace millrace {
 //   numbers = ["x", "y"]
 //
 // Files: .csv and .tsv with the columns' names in the first row (or in `columns`), fields in double quotes where needed, blanks
-// around fields left out, commas, semicolons or tabs between them; .jsonl with an object in each line. ending = ".jpg" is for
-// lists that name files without it. Paths are relative to the list, or to `root`; absolute paths and
-// URLs are taken as they are. A file may stand there more than once. Labels are names, without blanks around them, whose
-// classes are sorted bytewise or stand in `classes`, or integers from 0 on. With labels = "none" images have no class.
+// around fields left out, commas, semicolons or tabs between them, and decimal commas where these do not separate; .jsonl with an
+// object in each line. ending = ".jpg" is for lists that name files without it. Paths are relative to the list, or to `root`;
+// absolute paths and URLs are taken as they are. A file may stand there more than once. Labels are names, without blanks around
+// them, whose classes are sorted bytewise or stand in `classes`, or integers from 0 on: all of them alike, see
+// meaning_of_labels(). With labels = "none" images have no class.
 //
 // With join = true, all lines that name the same file are one sample: each is a row of Sample::numbers, its class first where
 // there is a column `label`, then its numbers. For boxes (label = "class", numbers = ["x1", "y1", "x2", "y2"]) and for several
@@ -42,7 +43,7 @@ class ReadList : public Source, public KnowsFileSizes {
   struct Params : SourceParams {
     std::string path;
     std::optional<std::string> root;
-    std::string format = "auto";
+    std::string format = "auto", encoding = "utf-8";
     std::string file = "file_name";
     std::string ending;
     std::optional<std::string> label;
@@ -69,6 +70,7 @@ class ReadList : public Source, public KnowsFileSizes {
   bool is_missing(std::uint64_t index) const override { return std::ranges::binary_search(measure_.missing, index); }
   std::uint64_t fingerprint() const override { return measure_.fingerprint; }
   std::uint64_t listing_hash() const override;
+  bool place(std::uint64_t index, SampleOrigin& origin) const override;
   void read(Sample& sample) override;
   std::size_t memory_bound() const override { return list_.memory() + measure_.memory(); }
 
@@ -81,6 +83,7 @@ class ReadList : public Source, public KnowsFileSizes {
   RunServices* run_;
   std::string path_, root_;  // root_ with a '/' at its end
   std::string format_;
+  bool is_cp1252_;
   ListColumns columns_;
   std::vector<std::string> header_, given_classes_;
   Storage& storage_;  // of the list

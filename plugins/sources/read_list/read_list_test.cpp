@@ -41,6 +41,10 @@ TEST_F(ReadListTest, FindsTheListThatHuggingFacePutsIntoAFolder) {
   std::filesystem::create_directories(params.path);
   EXPECT_EQ(error_of(params).message(),
             fmt::format("path: there is none of metadata.csv, metadata.tsv, metadata.jsonl in the folder '{}'", params.path));
+  folder_.write("empty/metadata.jsonl", "");
+  std::filesystem::create_symlink("gone.csv", folder_ / "empty/metadata.csv");  // was meant, rather than the other
+  EXPECT_EQ(error_of(params).message(),
+            fmt::format("'{}/metadata.csv' is a link to 'gone.csv', which leads nowhere", params.path));
 }
 
 TEST_F(ReadListTest, ReadsImagesThatHaveNoClass) {
@@ -119,6 +123,14 @@ TEST_F(ReadListTest, JoinsSeveralLabelsOfAnImage) {
   EXPECT_EQ(source->classes().size(), 8U);
 }
 
+TEST_F(ReadListTest, SaysWhereAFileLiesWithoutReadingIt) {
+  folder_.write("1.jpg", "one");
+  const auto source = opened(list("file_name,label\n1.jpg,a\n"));
+  SampleOrigin origin;
+  EXPECT_TRUE(source->place(0, origin));
+  EXPECT_EQ(origin.url, folder_ / "1.jpg");
+}
+
 TEST_F(ReadListTest, LabelsThatDifferByBlanksAroundThemAreOneClass) {
   folder_.write("1.jpg", "one");
   EXPECT_EQ(opened(list("file_name, label\n1.jpg, cat\n1.jpg,cat \n1.jpg,\" cat\"\n"))->classes(), Texts{"cat"});
@@ -135,10 +147,40 @@ TEST_F(ReadListTest, IntegersAreClassNumbersWhenAllLabelsAre) {
 
 TEST_F(ReadListTest, GivenClassesNumberTheLabels) {
   folder_.write("1.jpg", "one");
-  auto params = list("file_name,label\n1.jpg,dog\n1.jpg,0\n");
+  auto params = list("file_name,label\n1.jpg,dog\n1.jpg,cat\n");
   params.classes = {"cat", "dog", "owl"};
   EXPECT_EQ(samples(params), (Texts{"one:1:", "one:0:"}));
   EXPECT_EQ(run_.warnings().back(), fmt::format("class 'owl' has no file in '{}'", params.path));
+  params = list("file_name,label\n1.jpg,1\n1.jpg,0\n");
+  params.classes = {"cat", "dog", "owl"};
+  EXPECT_EQ(samples(params), (Texts{"one:1:", "one:0:"}));
+}
+
+// Labels of a list that counts from 0, and classes that count from 1.
+TEST_F(ReadListTest, LabelsAreAllNamesOrAllPositions) {
+  folder_.write("1.jpg", "one");
+  auto params = list("file_name,label\n1.jpg,0\n1.jpg,1\n1.jpg,2\n");
+  params.classes = {"1", "2", "3"};
+  EXPECT_EQ(samples(params), (Texts{"one:0:", "one:1:", "one:2:"}));
+  EXPECT_EQ(
+      run_.warnings().back(),
+      fmt::format("'{}': labels are read as positions of classes, and not as names: '0' is class '1', '1' is class '2', '2' "
+                  "is class '3'; if that is wrong, write the names as labels",
+                  params.path));
+  params = list("file_name,label\n1.jpg,1\n1.jpg,2\n1.jpg,3\n");
+  params.classes = {"1", "2", "3"};
+  const std::size_t said = run_.warnings().size();
+  EXPECT_EQ(samples(params), (Texts{"one:0:", "one:1:", "one:2:"}));
+  EXPECT_EQ(run_.warnings().size(), said);
+  params = list("file_name,label\n1.jpg,1\n1.jpg,2\n1.jpg,3\n");
+  params.classes = {"cat", "dog", "owl"};
+  EXPECT_EQ(error_of(params).message(), params.path + ":4:7: column 'label': '3' is not among the 3 `classes`");
+  params = list("file_name,label\n1.jpg,dog\n1.jpg,0\n");
+  params.classes = {"cat", "dog", "owl"};
+  EXPECT_EQ(error_of(params).message(),
+            params.path +
+                ":3:7: column 'label': '0' is not among the 3 `classes`; either all labels are names or all are positions, and "
+                "'dog' is a name");
 }
 
 // As polarities and years are, and as `pipeline-data split` writes folders of such names.
@@ -180,10 +222,10 @@ TEST_F(ReadListTest, SaysWhereALabelIsWrong) {
 
 TEST_F(ReadListTest, SaysWhereANumberIsWrong) {
   folder_.write("1.jpg", "one");
-  for (const char* wrong : {"", "1,5", "nan", "1e99", "0x10", "12a"}) {
+  for (const char* wrong : {"", "1,500", "nan", "1e99", "0x10", "12a"}) {
     auto params = list(fmt::format("file_name,x\n1.jpg,\"{}\"\n", wrong));
     params.numbers = {"x"};
-    const char* const comma = std::string_view(wrong) == "1,5" ? " with a point" : "";
+    const char* const comma = std::string_view(wrong) == "1,500" ? " with a point, as a comma may part thousands" : "";
     EXPECT_EQ(error_of(params).message(),
               fmt::format("{}:2:7: column 'x': expected a number{}, found '{}'", params.path, comma, wrong));
   }
@@ -370,6 +412,51 @@ TEST_F(ReadListTest, NumbersMayHaveASignAndBeTrueOrFalse) {
     params.numbers = {"x"};
     EXPECT_NE(error_of(params).message().find("expected a number"), std::string::npos) << other;
   }
+}
+
+TEST_F(ReadListTest, NumbersMayHaveDecimalCommas) {
+  folder_.write("1.jpg", "one");
+  const auto read = [&](const std::string& text, const std::string& name = "list.csv") {
+    auto params = list(text, name);
+    params.numbers = {"age"};
+    return samples(params);
+  };
+  EXPECT_EQ(read("file_name;age\n1.jpg;1,5\n1.jpg;-1,500\n"), (Texts{"one:-1:1.5", "one:-1:-1.5"}));
+  EXPECT_EQ(read("file_name,age\n1.jpg,\"1,5\"\n1.jpg,\"0,125\"\n"), (Texts{"one:-1:1.5", "one:-1:0.125"}));
+  EXPECT_EQ(read("file_name\tage\n1.jpg\t2,25\n", "list.tsv"), (Texts{"one:-1:2.25"}));
+  for (const char* wrong :
+       {"file_name,age\n1.jpg,\"1,500\"\n", "file_name;age\n1.jpg;1,5,5\n", "file_name;age\n1.jpg;1.234,5\n"}) {
+    auto params = list(wrong);
+    params.numbers = {"age"};
+    EXPECT_NE(error_of(params).message().find("expected a number with a point, as a comma may part thousands"),
+              std::string::npos);
+  }
+}
+
+TEST_F(ReadListTest, ReadsTheTextOfWindowsWhereItIsToldTo) {
+  folder_.write("caf\xc3\xa9.jpg", "one");
+  auto params = list(
+      "file_name,gr\xf6\xdf"
+      "e\ncaf\xe9.jpg,\x80uro\n");
+  params.label =
+      "gr\xc3\xb6\xc3\x9f"
+      "e";
+  EXPECT_NE(error_of(params).message().find(": names in it are no UTF-8; encoding = \"cp1252\" reads lists of Windows"),
+            std::string::npos)
+      << error_of(params).message();
+  params.encoding = "cp1252";
+  EXPECT_EQ(samples(params), Texts{"one:0:"});
+  EXPECT_EQ(opened(params)->classes(), Texts{"\xe2\x82\xacuro"});
+  EXPECT_TRUE(run_.warnings().empty());
+  params = list("file_name,label\ncaf\xc3\xa9.jpg,caf\xe9\n");
+  params.classes = {"caf\xc3\xa9", "tea"};
+  const std::string said = error_of(params).message();
+  EXPECT_NE(said.find("'caf\\xe9' is not among the 2 `classes`"), std::string::npos) << said;
+  EXPECT_NE(said.find("; the list is no UTF-8: encoding = \"cp1252\""), std::string::npos) << said;
+  params.classes = {};
+  opened(params);
+  ASSERT_EQ(run_.warnings().size(), 1U);
+  EXPECT_NE(run_.warnings()[0].find("is no UTF-8: names of files and classes are taken byte for byte"), std::string::npos);
 }
 
 }  // namespace

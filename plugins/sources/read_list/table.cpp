@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -30,22 +33,25 @@ std::string first_names(const std::vector<std::string>& names) {
 std::vector<std::size_t> find_columns(const std::vector<std::string>& header, const std::vector<std::string>& wanted,
                                       const std::string& place) {
   std::vector<std::size_t> columns;
+  std::multimap<std::string_view, std::size_t> places;
+  for (std::size_t i = 0; i < header.size(); ++i) places.emplace(header[i], i);
   for (const std::string& name : wanted) {
-    const auto found = std::find(header.begin(), header.end(), name);
-    if (found == header.end()) {
+    const auto found = places.find(name);
+    if (found == places.end()) {
       const auto nearest = nearest_name(name, header);
       const char* const key = name == "file_name" ? "file" : name == "label" ? "label" : nullptr;
       const std::string meant = !nearest ? "" : line_text(*nearest);
+      const bool is_text = std::ranges::all_of(header, [](const std::string& each) { return is_utf8(each); });
       fail(ErrorKind::data, "{}: there is no column '{}'{}; there are '{}'{}", place, name,
-           !nearest         ? ""
+           !is_text         ? ": names in it are no UTF-8; encoding = \"cp1252\" reads lists of Windows"
+           : !nearest       ? ""
            : key == nullptr ? fmt::format(" (did you mean '{}'?)", meant)
                             : fmt::format(" (did you mean '{0}'? {1} = \"{0}\" chooses it)", meant, key),
            first_names(header),
            nearest ? "" : "; `file` and `label` choose other columns, and where the first row names none, `columns` does");
     }
-    if (std::find(found + 1, header.end(), name) != header.end())
-      fail(ErrorKind::data, "{}: two columns are called '{}'", place, name);
-    columns.push_back(static_cast<std::size_t>(found - header.begin()));
+    if (places.count(name) > 1) fail(ErrorKind::data, "{}: two columns are called '{}'", place, name);
+    columns.push_back(found->second);
   }
   return columns;
 }
@@ -85,8 +91,8 @@ char separator_of(std::string_view text, char usual, const TableFormat& format, 
 
 std::vector<std::string> read_columns(std::string_view text, char usual, const TableFormat& format, const std::string& name,
                                       const std::vector<std::string>& wanted, const OnRow& row) {
-  const char said = take_separator_line(text);
-  CsvReader reader(text, said != 0 ? said : separator_of(text, usual, format, wanted), name);
+  const char said = take_separator_line(text), separator = said != 0 ? said : separator_of(text, usual, format, wanted);
+  CsvReader reader(text, separator, name);
   std::vector<CsvReader::Field> fields;
   std::vector<std::string> header = format.header;
   if (header.empty()) {
@@ -104,7 +110,7 @@ std::vector<std::string> read_columns(std::string_view text, char usual, const T
     }
     for (std::size_t i = 0; i < columns.size(); ++i) {
       const CsvReader::Field& field = fields[columns[i]];  // which may be wanted twice, as a label and as a number
-      cells[i] = {field.text, field.line, field.column};
+      cells[i] = {field.text, field.line, field.column, separator};
     }
     row(cells);
   }
@@ -159,7 +165,7 @@ std::vector<std::string> read_json_lines(std::string_view text, const std::strin
     const Json object = parse_line(line, name, number);
     if (keys.empty()) keys = keys_of(object);
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      cells[i] = {cell_text(object, wanted[i], fmt::format("{}:{}", name, number)), number, 0};
+      cells[i] = {cell_text(object, wanted[i], fmt::format("{}:{}", name, number)), number, 0, 0};
     }
     row(cells);
   }
@@ -179,6 +185,23 @@ void require_text(std::string_view text, const std::string& name) {
   if (has_mark || (zeros > 0 && 3 * zeros >= begin.size())) fail(ErrorKind::data, "'{}' is UTF-16: save it as UTF-8", name);
 }
 
+// Windows-1252 as UTF-8: Latin-1 but for 0x80 to 0x9f, of which five are no characters.
+std::string text_of_cp1252(std::string_view bytes) {
+  constexpr std::array<std::uint16_t, 32> kSpecial = {0x20ac, 0x81,   0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021,
+                                                      0x02c6, 0x2030, 0x0160, 0x2039, 0x0152, 0x8d,   0x017d, 0x8f,
+                                                      0x90,   0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014,
+                                                      0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0x9d,   0x017e, 0x0178};
+  std::string text;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    const unsigned code = byte >= 0x80 && byte < 0xa0 ? kSpecial[byte - 0x80U] : byte;
+    if (code >= 0x800) text += static_cast<char>(0xe0U | code >> 12U);
+    if (code >= 0x80) text += static_cast<char>(code >= 0x800 ? 0x80U | (code >> 6U & 0x3fU) : 0xc0U | code >> 6U);
+    text += static_cast<char>(code >= 0x80 ? 0x80U | (code & 0x3fU) : code);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string Cell::place(std::string_view file) const {
@@ -188,6 +211,11 @@ std::string Cell::place(std::string_view file) const {
 std::vector<std::string> read_table(std::string_view text, const TableFormat& format, const std::string& name,
                                     const std::vector<std::string>& wanted, const OnRow& row) {
   require_text(text, name);
+  if (format.is_cp1252) {
+    TableFormat decoded = format;
+    decoded.is_cp1252 = false;
+    return read_table(text_of_cp1252(text), decoded, name, wanted, row);
+  }
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   switch (format.kind) {
     case TableFormat::Kind::csv: return read_columns(text, ',', format, name, wanted, row);

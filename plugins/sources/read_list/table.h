@@ -13,12 +13,14 @@ namespace millrace {
 struct TableFormat {
   enum class Kind { csv, tsv, json_lines } kind = Kind::csv;
   std::vector<std::string> header;  // of a file in columns that has none; empty: its first row is one
+  bool is_cp1252 = false;           // bytes are Windows-1252, and cells become UTF-8
 };
 
 struct Cell {
   std::string text;        // numbers, true and false of JSON as they are written
   std::size_t line = 0;    // from 1
   std::size_t column = 0;  // in bytes, from 1; 0: not known
+  char separator = 0;      // of the columns; 0: there are none
 
   std::string place(std::string_view file) const;  // "list.csv:7:12"
 };

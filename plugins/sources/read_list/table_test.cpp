@@ -126,6 +126,14 @@ TEST(Table, SaysWhatIsWrongWithColumns) {
   EXPECT_EQ(refusal("\x1f\x8b\x08"), "'list' is compressed by gzip: unpack it");
 }
 
+TEST(Table, BoundsTheColumnsOfARow) {
+  std::string wide;
+  for (int i = 0; i < 100'001; ++i) wide += "x,";
+  const std::string said = ": this row has more than 100000 columns: name a list, with a row for each image";
+  EXPECT_EQ(refusal(wide + "\n"), "list:1" + said);
+  EXPECT_EQ(refusal("a,b\n1,x\n" + wide), "list:3" + said);
+}
+
 TEST(Table, SaysWhatIsWrongWithQuotes) {
   EXPECT_EQ(refusal("a,b\n1,\"x\n2,y\n"), "list:2:3: a quote that is opened here is never closed");
   EXPECT_EQ(refusal("a,b\n1,\"x\"y\n"), "list:2:6: expected the column or the row to end after a closing quote, found 'y'");

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <set>
 #include <unordered_set>
 
 #include "millrace/error.h"
 #include "millrace/sample.h"
+#include "millrace/util/data_names.h"
 #include "millrace/util/file_sizes.h"
 #include "millrace/util/pattern.h"
 #include "millrace/util/text.h"
@@ -41,58 +44,80 @@ bool take_suffix(std::string& stem, const std::string& suffix) {
 class Lister {
  public:
   // `other`: the suffix of names that are the other folder's, where both are one.
-  Lister(const PairingFolder& folder, const PairingRule& rule, std::string other)
-      : folder_(folder), rule_(rule), other_(std::move(other)) {}
+  Lister(const PairingFolder& folder, const PairingRule& rule, std::string other, LeavesOut& leaves_out)
+      : folder_(folder), rule_(rule), other_(std::move(other)), leaves_out_(leaves_out) {}
 
   std::vector<File> list(LeftOut& not_images) {
     std::vector<File> files;
-    folder_.storage.list_without(
-        folder_.url, [&](std::string_view name) { return leaves_out(name); },
-        [&](const Storage::Object& object) {
-          const std::string ends = rule_.extensions.text();
-          if (!rule_.extensions.match(object.name)) {
-            if (object.name.ends_with('/') || object.is_dangling || !seems_to_be_an_image(object.name)) return;
-            return not_images.add({"file that ends in none of " + ends, "files that end in none of " + ends},
-                                  join_url(folder_.url, object.name));
-          }
-          std::string stem = object.name.substr(0, object.name.rfind('.'));
-          if (!other_.empty() && stem.ends_with(other_)) return;
-          if (!take_suffix(stem, folder_.suffix) || !take_folder(stem, folder_.folder)) return;
-          if (rule_.by_name) stem.erase(0, stem.rfind('/') + 1);  // npos + 1 is 0
-          if (!rule_.listed.empty() && !rule_.listed.contains(stem)) return;
-          files.push_back({std::move(stem), object});
-        });
+    folder_.storage.list_without(folder_.url, std::ref(leaves_out_), [&](const Storage::Object& object) {
+      const std::string ends = rule_.extensions.text();
+      if (!rule_.extensions.match(object.name)) {
+        if (object.is_dangling) return not_images.add({"link that leads nowhere", "links that lead nowhere"}, object.name);
+        if (object.name.ends_with('/')) return;
+        if (!seems_to_be_an_image(object.name)) {
+          if (others_++ == 0) other_file_ = object.name;
+          return;
+        }
+        return not_images.add({"file that ends in none of " + ends, "files that end in none of " + ends},
+                              join_url(folder_.url, object.name));
+      }
+      std::string stem = object.name.substr(0, object.name.rfind('.'));
+      if (!other_.empty() && stem.ends_with(other_)) return;
+      if (!take_suffix(stem, folder_.suffix) || !take_folder(stem, folder_.folder)) return;
+      if (rule_.by_name) stem.erase(0, stem.rfind('/') + 1);  // npos + 1 is 0
+      if (!rule_.listed.empty() && !rule_.listed.contains(stem)) return;
+      files.push_back({std::move(stem), object});
+    });
     if (files.empty()) fail_without_images(not_images);
     return files;
   }
 
  private:
-  bool leaves_out(std::string_view name) const {
-    return std::any_of(rule_.leave_out.begin(), rule_.leave_out.end(),
-                       [&](const std::string& pattern) { return matches(pattern, name); });
-  }
-
   [[noreturn]] void fail_without_images(const LeftOut& not_images) const {
     const std::string end =
         folder_.suffix.empty() ? "that end in" : fmt::format("whose names end in '{}' before", folder_.suffix);
     const std::string in = folder_.folder.empty() ? "" : fmt::format(", in folders called '{}',", folder_.folder);
     fail(ErrorKind::data, "no image in '{}': files {} {}{} are looked for{}{}", folder_.url, end, rule_.extensions.text(), in,
          rule_.listed.empty() ? "" : fmt::format(" that `list` names, such as '{}'", line_text(*rule_.listed.begin())),
-         not_images.empty() ? "" : ", and there are " + not_images.list());
+         !not_images.empty() ? ", and there are " + not_images.list()
+         : others_ == 0      ? ""
+                             : fmt::format(", and there are {} other files, such as '{}'{}", others_, line_text(other_file_),
+                                      remedy_for(other_file_).empty() ? "" : ", " + remedy_for(other_file_)));
   }
 
   const PairingFolder& folder_;
   const PairingRule& rule_;
   const std::string other_;
+  LeavesOut& leaves_out_;
+  std::size_t others_ = 0;  // files that are no images
+  std::string other_file_;  // the first
 };
+
+bool is_jpeg(const Storage::Object& object) {
+  static const Extensions kJpeg({"jpeg", "jpg"});
+  return kJpeg.match(object.name);
+}
+
+// Images and their targets in one folder, told apart by their endings alone: x.jpg is a photograph, and x.png beside it, without
+// loss, what belongs to it.
+void part_by_endings(std::vector<File>& images, std::vector<File>& targets) {
+  std::set<std::string> photographs, others;
+  for (const File& file : images) (is_jpeg(file.object) ? photographs : others).insert(file.stem);
+  if (std::ranges::none_of(photographs, [&](const std::string& stem) { return others.contains(stem); })) return;
+  std::erase_if(images, [](const File& file) { return !is_jpeg(file.object); });
+  std::erase_if(targets, [](const File& file) { return is_jpeg(file.object); });
+}
 
 ByStem by_stem(std::vector<File> files, const std::string& url) {
   ByStem found;
   for (File& file : files) {
     const auto [same, is_new] = found.try_emplace(file.stem, file.object);
     if (is_new) continue;
-    fail(ErrorKind::data, "'{}' and '{}' in '{}' have the same name: which is it?", line_text(same->second.name),
-         line_text(file.object.name), url);
+    fail(
+        ErrorKind::data,
+        "'{}' and '{}' in '{}' have the same name: which is it? Where one is the label image of the other, it is a .png beside a "
+        ".jpg, has a `suffix`, or lies in a folder of its own; else `extensions` and `leave_out` choose",
+        line_text(same->second.name), line_text(file.object.name), url);
   }
   return found;
 }
@@ -195,10 +220,14 @@ Pairing pair_files(const PairingFolder& images, const std::optional<PairingFolde
   const bool is_one_folder = targets && targets->url == images.url;
   const std::string other = is_one_folder && images.suffix.empty() ? targets->suffix : "";
   const std::string other_of_targets = is_one_folder && targets->suffix.empty() ? images.suffix : "";
-  const std::vector<File> image_files = Lister(images, rule, other).list(pairs.not_images);
+  LeavesOut leaves_out(rule.leave_out);
+  std::vector<File> image_files = Lister(images, rule, other, leaves_out).list(pairs.not_images), target_files;
+  if (targets) target_files = Lister(*targets, rule, other_of_targets, leaves_out).list(pairs.not_images);
+  pairs.unused_patterns = leaves_out.unused(images.url);
+  if (is_one_folder && images.suffix.empty() && targets->suffix.empty() && images.folder == targets->folder)
+    part_by_endings(image_files, target_files);
   ByStem of_images = by_stem(image_files, images.url), of_targets;
   if (targets) {
-    const std::vector<File> target_files = Lister(*targets, rule, other_of_targets).list(pairs.not_images);
     of_targets = by_stem(target_files, targets->url);
     if (rule.finds_suffixes && !any_pairs(of_images, of_targets)) {
       const Suffixes found = find_suffixes(image_files, target_files);

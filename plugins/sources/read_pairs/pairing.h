@@ -20,6 +20,7 @@ struct Pairing {
   std::vector<std::string> left_out;   // files without a partner, as URLs, images first
   LeftOut not_images;                  // files that seem to be images, and whose ending is none of those asked for
   std::vector<std::string> not_found;  // names of the list that no image has
+  std::string unused_patterns;         // of leave_out, for a warning; empty: each fits something
   std::string assumed;                 // which endings of names were taken for suffixes that nothing named; empty: none
 
   std::size_t memory() const { return images.memory() + targets.memory() + bytes.capacity() * sizeof(std::uint32_t); }
@@ -42,8 +43,9 @@ struct PairingRule {
 
 // An image and its partner have the same path below their folders, but for suffix, extension and `folder`. Where not one image
 // has a partner, and all names of a folder have one ending, such as "_leftImg8bit", that is taken for its suffix, if no suffix is
-// given. Files that are not among the listed ones are not looked at. Throws ErrorKind::data when there is no image, or when two
-// files of one folder have the same name but for the extension.
+// given. In one folder without suffixes, x.jpg is the image and x.png its target. Files that are not among the listed ones are
+// not looked at. Throws ErrorKind::data when there is no image, or when two files of one folder have the same name but for the
+// extension.
 Pairing pair_files(const PairingFolder& images, const std::optional<PairingFolder>& targets, const PairingRule& rule);
 
 }  // namespace millrace

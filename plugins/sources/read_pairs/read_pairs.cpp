@@ -139,7 +139,9 @@ void ReadPairs::describe(StageDescription<Params>& d) {
                   c.add("name", &Class::name).required().text("of the class");
                   c.add("ids", &Class::ids).range(0, 255).text("its values in the label images; default: its place in the list");
                   c.add("colour", &Class::colour)
-                      .text("its colour in label images in RGB, and in pictures of classes, \"#rrggbb\"; all have one, or none");
+                      .text(
+                          "its colour in label images in RGB, or with a palette where no class has `ids`, and in pictures of "
+                          "classes, \"#rrggbb\"; all have one, or none");
                 })
       .text("in the order in which the network numbers them");
   d.params.add("ignored", &Params::ignored)
@@ -210,6 +212,7 @@ void ReadPairs::open() {
   judge_files_without_a_partner();
   judge_names_without_a_file();
   if (run_ && !pairs_.not_images.empty()) run_->warn(pairs_.not_images.text(images_.url));
+  if (run_ && !pairs_.unused_patterns.empty()) run_->warn(pairs_.unused_patterns);
   if (run_ && !pairs_.assumed.empty())
     run_->warn(
         fmt::format("names in '{}' and '{}' pair with {}: say so in [{}]", images_.url, targets_->url, pairs_.assumed, table_));
@@ -253,10 +256,15 @@ std::uint64_t ReadPairs::fingerprint() const {
 
 std::uint64_t ReadPairs::listing_hash() const { return combine(pairs_.images.hash(), pairs_.targets.hash()); }
 
+bool ReadPairs::place(std::uint64_t index, SampleOrigin& origin) const {
+  origin.url.assign(image_root_);
+  pairs_.images.append(index, origin.url);
+  return true;
+}
+
 void ReadPairs::read(Sample& sample) {
   const std::uint64_t index = sample.key.index;
-  sample.url.assign(image_root_);
-  pairs_.images.append(index, sample.url);
+  place(index, sample);
   read_sample_file(images_.storage, sample.url, sample.encoded);
   if (!targets_) {
     std::memcpy(sample.encoded_target.resize(sample.encoded.size()), sample.encoded.data(), sample.encoded.size());

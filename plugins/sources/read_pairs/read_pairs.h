@@ -90,6 +90,7 @@ class ReadPairs : public Source, public NamesLabelValues, public KnowsFileSizes 
   std::uint32_t file_bytes(std::uint64_t index) const override { return pairs_.bytes[index]; }
   std::uint64_t fingerprint() const override;
   std::uint64_t listing_hash() const override;
+  bool place(std::uint64_t index, SampleOrigin& origin) const override;
   void read(Sample& sample) override;
   std::size_t memory_bound() const override { return pairs_.memory(); }
 

@@ -289,7 +289,8 @@ TEST_F(ReadPairsTest, RefusesTwoFilesOfOneName) {
   folder_.write("labels/a.jpg");
   const Error error = error_of(params());
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_EQ(error.message(), fmt::format("'a.jpg' and 'a.png' in '{}' have the same name: which is it?", folder_ / "labels"));
+  const std::string same = fmt::format("'a.jpg' and 'a.png' in '{}' have the same name: which is it? ", folder_ / "labels");
+  EXPECT_TRUE(error.message().starts_with(same)) << error.message();
 }
 
 TEST_F(ReadPairsTest, SaysWhenThereIsNoImage) {
@@ -394,6 +395,33 @@ TEST_F(ReadPairsTest, ReadsCamVid) {
   camvid.labels = std::string(data) + "/camvid/train/labels";
   EXPECT_EQ(samples(camvid).size(), opened(camvid)->size());
   EXPECT_GT(opened(camvid)->size(), 300U);
+}
+
+TEST_F(ReadPairsTest, PairsPhotographsAndLabelImagesOfOneFolderByTheirEndings) {
+  for (const char* name : {"one/1.jpg", "one/1.png", "one/2.JPEG", "one/2.png"}) folder_.write(name, name);
+  auto one = params();
+  one.images = folder_ / "one";
+  one.labels = one.images;
+  EXPECT_EQ(samples(one), (Texts{"one/1.jpg|one/1.png", "one/2.JPEG|one/2.png"}));
+  folder_.write("one/3.jpg", "x");
+  EXPECT_NE(error_of(one).message().find("one/3.jpg' has no partner"), std::string::npos);
+}
+
+TEST_F(ReadPairsTest, SaysWhatLiesWhereNoImageIs) {
+  for (const char* name : {"arrays/1.npy", "arrays/2.npy"}) folder_.write(name, name);
+  auto arrays = params();
+  arrays.labels = folder_ / "arrays";
+  const std::string said = error_of(arrays).message();
+  EXPECT_NE(said.find("and there are 2 other files, such as '1.npy', a file of another program"), std::string::npos) << said;
+}
+
+TEST_F(ReadPairsTest, SaysWhichPatternLeavesNothingOut) {
+  folder_.write("images/drafts/1.jpg", "x");
+  auto drafts = params();
+  drafts.leave_out = {"drafts", "draft"};
+  EXPECT_EQ(samples(drafts).size(), 2U);
+  ASSERT_EQ(run_.warnings().size(), 1U);
+  EXPECT_NE(run_.warnings()[0].find("leave_out: 'draft' fits nothing in '"), std::string::npos) << run_.warnings()[0];
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "millrace/error.h"
 #include "millrace/sample.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -16,7 +17,7 @@ std::vector<std::string> read_names(Storage& storage, const std::string& url) {
   try {
     storage.read(url, bytes);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::data) return {};  // there is none
+    if (error.kind() == ErrorKind::data && is_absent(file_url_path(url))) return {};  // there is none
     throw;
   }
   std::vector<std::string> names;
@@ -38,7 +39,7 @@ std::vector<std::string> read_names(Storage& storage, const std::string& url) {
 
 }  // namespace
 
-std::vector<std::string> listed_classes(const std::vector<Shard>& shards) {
+std::vector<std::string> listed_classes(const std::vector<Shard>& shards, bool may_differ) {
   std::vector<std::string> classes;
   std::string listed_in;
   std::set<std::string> folders;
@@ -52,6 +53,7 @@ std::vector<std::string> listed_classes(const std::vector<Shard>& shards) {
       classes = std::move(names);
       listed_in = url;
     } else if (names != classes) {
+      if (may_differ) return {};
       fail(
           ErrorKind::data,
           "'{}' names other classes than '{}': read the folders as two sources of a `mix`, which unites classes by name, or give "

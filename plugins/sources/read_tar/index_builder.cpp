@@ -17,7 +17,7 @@ namespace millrace {
 namespace {
 
 constexpr std::uint64_t kLargestText = std::uint64_t{16} << 20;  // of a .cls or .json member
-constexpr std::uint64_t kFormat = 4;                             // to be raised when the same shard gives another index
+constexpr std::uint64_t kFormat = 5;                             // to be raised when the same shard gives another index
 
 enum class Role { none, image, label, json, target };
 

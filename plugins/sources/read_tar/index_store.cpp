@@ -13,6 +13,7 @@
 #include "millrace/error.h"
 #include "millrace/sample.h"
 #include "millrace/util/cache_folder.h"
+#include "millrace/util/paths.h"
 
 namespace millrace {
 
@@ -64,7 +65,7 @@ std::vector<fs::path> IndexStore::places(const Shard& shard) const {
   if (shard.version.empty()) return paths;  // another shard may have as many bytes, which are a multiple of 10,240
   std::string name = shard.url;
   if (url_scheme(shard.url) == "file") {
-    if (name.starts_with("file://")) name.erase(0, 7);
+    name = file_url_path(name);
     paths.emplace_back(name + ".index");
     std::error_code ignored;
     name = fs::absolute(name, ignored).lexically_normal().string();

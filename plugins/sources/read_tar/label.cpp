@@ -37,7 +37,10 @@ Label label_of_text(std::string_view text) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc::result_out_of_range) return {Label::Kind::unreadable, 0, "too large a number"};
-  if (error == std::errc() && end == text.data() + text.size()) return label_of_number(number);
+  if (error == std::errc() && end == text.data() + text.size()) {
+    Label label = label_of_number(number);
+    if (label.kind != Label::Kind::number || std::to_string(number) == text) return label;
+  }
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
   if (text.size() > kLongestClassName || std::any_of(text.begin(), text.end(), is_control))
     return {Label::Kind::unreadable, 0, "what is no name"};

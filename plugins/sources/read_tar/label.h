@@ -12,8 +12,8 @@ struct Label {
   enum class Kind {
     none,        // nothing says it
     unreadable,  // what should say it cannot be understood
-    number,      // a class index
-    name,        // a class by its name
+    number,      // as it is usually written: 7
+    name,        // a class by its name; 007 as well
   };
 
   Kind kind = Kind::none;
@@ -24,7 +24,7 @@ struct Label {
 inline constexpr std::size_t kLongestClassName = 200;
 inline constexpr std::int32_t kLargestLabel = 999'999;
 
-// The text of a .cls member: digits, or a class name; white space around it does not count.
+// The text of a .cls member: a number, or a class name; white space around it does not count.
 Label label_of_text(std::string_view text);
 
 // Member `field` of the object that a .json member holds: a whole number, such as 3 or 3.0, or a name.

@@ -22,7 +22,8 @@ std::string of_json(std::string_view json) { return text(label_of_json(bytes(jso
 
 TEST(Label, OfATextIsANumberOrAName) {
   EXPECT_EQ(text(label_of_text("7")), "7");
-  EXPECT_EQ(text(label_of_text(" 042\n")), "42");
+  EXPECT_EQ(text(label_of_text(" 42\n")), "42");
+  EXPECT_EQ(text(label_of_text(" 042\n")), "'042'") << "a class may be called so";
   EXPECT_EQ(text(label_of_text("tabby cat\r\n")), "'tabby cat'");
   EXPECT_EQ(text(label_of_text("7a")), "'7a'");
   EXPECT_EQ(text(label_of_text("\xef\xbb\xbf"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -14,6 +15,7 @@
 #include "millrace/sample.h"
 #include "millrace/stage.h"
 #include "millrace/storage.h"
+#include "millrace/util/class_labels.h"
 #include "millrace/util/files.h"
 #include "millrace/util/on_threads.h"
 #include "millrace/util/text.h"
@@ -168,11 +170,12 @@ ReadTar::ReadTar(const Params& params, const StageSite& site)
   const char* key = params.path.empty() ? "paths" : "path";
   for (const ShardPath& path : paths_) storage_for(site, key, std::string(where_to_look(path)));
   // target() is asked for before open().
-  if (params.target == "classes" && classes_.empty()) {
+  if (params.target == "classes") {
     LeftOut ignored;
-    classes_ = listed_classes(find(ignored));
+    name_numbers(find(ignored));
   }
   target_ = target_spec(params.target, classes_);
+  if (params.target == "classes") number_by_lines();
   target_.scale = static_cast<int>(params.target_scale);
 }
 
@@ -185,7 +188,9 @@ void ReadTar::open() {
   LeftOut left_out;
   std::vector<Shard> shards = find(left_out);
   const bool given = !classes_.empty();
-  if (!given && labels_) classes_ = listed_classes(shards);
+  if (labels_ && target_.kind != TargetSpec::Kind::classes) name_numbers(shards);
+  if (const std::string missing = missing_numbers(shards); run_ != nullptr && !missing.empty())
+    run_->warn(fmt::format("the numbers of shards have gaps: {}; what is there is read", missing));
   read_indices(std::move(shards));
   for (const Indexed& indexed : shards_) {
     const PassedOver& passed_over = indexed.index.passed_over();
@@ -209,7 +214,7 @@ void ReadTar::open() {
   warn_of_shards(left_out);
   if (!labels_) return;
   name_classes();
-  for (Indexed& indexed : shards_) map_labels(indexed);
+  map_labels();
   if (run_ != nullptr && given && !labelled_ && target_.kind != TargetSpec::Kind::classes)
     run_->warn(
         fmt::format("`classes` are given, and no sample in the {} shards from '{}' on has a label: .cls members name classes",
@@ -342,38 +347,98 @@ void ReadTar::read_indices(std::vector<Shard> shards) {
   labelled_ = labelled_ && labels_;
 }
 
+// Where classes.txt has other names than all given classes, these translate it line by line.
+void ReadTar::name_numbers(const std::vector<Shard>& shards) {
+  std::vector<std::string> listed = listed_classes(shards, !classes_.empty());
+  if (listed.empty()) return;
+  if (classes_.empty()) classes_ = listed;
+  const std::set<std::string_view> known(classes_.begin(), classes_.end());
+  if (std::ranges::any_of(listed, [&](const std::string& name) { return known.contains(name); })) {
+    listed_ = std::move(listed);
+  } else if (run_ != nullptr) {
+    run_->warn(fmt::format(
+        "'{}' names none of the `classes`: numbers in the shards are positions in `classes`, so that '{}' is "
+        "class '{}'",
+        join_url(folder_of(shards.front().url), "classes.txt"), line_text(listed.front()), line_text(classes_.front())));
+  }
+}
+
+// Pixels have the numbers of the lines, which may stand in another order than `classes`.
+void ReadTar::number_by_lines() {
+  if (listed_.empty()) return;
+  target_.classes.fill(target_.ignored);
+  for (std::size_t line = 0; line < std::min<std::size_t>(listed_.size(), target_.ignored); ++line) {
+    const auto found = std::ranges::find(classes_, listed_[line]);
+    if (found != classes_.end()) target_.classes[line] = static_cast<std::uint8_t>(found - classes_.begin());
+  }
+}
+
 void ReadTar::name_classes() {
   if (!classes_.empty()) return;
   std::set<std::string> names;
   std::int32_t largest = -1;
   for (const Indexed& indexed : shards_) {
-    for (const std::string& name : indexed.index.class_names()) names.insert(utf8_text(name));
+    for (const std::string& name : indexed.index.class_names()) {
+      const auto number = position_of_label(name);
+      if (number)
+        largest = std::max(largest, *number);
+      else
+        names.insert(utf8_text(name));
+    }
     largest = std::max(largest, indexed.index.largest_label());
   }
   if (!names.empty() && largest >= 0) {
-    fail(ErrorKind::data,
-         "some labels are numbers, up to {}, and some are names, such as '{}': give `classes`, so that both can be understood",
-         largest, *names.begin());
+    fail(ErrorKind::data, "some labels are numbers, up to {}, and some are names, such as '{}': write all as names", largest,
+         *names.begin());
   }
   classes_.assign(names.begin(), names.end());
   for (std::int32_t label = 0; label <= largest; ++label) classes_.push_back(std::to_string(label));
 }
 
-void ReadTar::map_labels(Indexed& indexed) const {
-  const auto refuse = [&](const std::string& what) {
-    fail(ErrorKind::data, "shard '{}' has samples with the label {}, and the {} classes are {}{}", indexed.shard.url, what,
-         classes_.size(),
+void ReadTar::map_labels() {
+  std::vector<std::string> labels;
+  std::vector<const Shard*> first;  // by label: a shard that has it
+  std::map<std::string, std::int32_t> known;
+  const auto add = [&](const Indexed& indexed, const std::string& label) {
+    const auto [at, is_new] = known.emplace(label, static_cast<std::int32_t>(labels.size()));
+    if (is_new) labels.push_back(label), first.push_back(&indexed.shard);
+    return at->second;
+  };
+  std::int32_t largest = -1;
+  for (const Indexed& indexed : shards_) {
+    largest = std::max(largest, indexed.index.largest_label());
+    for (const std::string& name : indexed.index.class_names()) largest = std::max(largest, position_of_label(name).value_or(-1));
+  }
+  const bool by_line = !listed_.empty() && largest < static_cast<std::int64_t>(listed_.size());
+  class_of_number_.assign(static_cast<std::size_t>(largest) + 1, -1);
+  for (Indexed& indexed : shards_) {
+    for (const std::string& text : indexed.index.class_names()) {
+      const auto number = position_of_label(text);
+      indexed.labels.push_back(add(indexed, number && by_line ? listed_[static_cast<std::size_t>(*number)] : utf8_text(text)));
+    }
+    for (std::size_t at = 0; at < indexed.index.size(); ++at) {
+      const std::int32_t number = indexed.index.label(at);
+      if (number < 0) continue;
+      std::int32_t& label = class_of_number_[static_cast<std::size_t>(number)];
+      if (label < 0) label = add(indexed, by_line ? listed_[static_cast<std::size_t>(number)] : std::to_string(number));
+    }
+  }
+  const LabelMeaning meaning = meaning_of_labels(labels, classes_, by_line ? LabelsAre::names : LabelsAre::positions_first);
+  if (meaning.unknown) {
+    const std::string& label = labels[*meaning.unknown];
+    fail(ErrorKind::data, "shard '{}' has samples with the label {}, and the {} classes are {}{}{}", first[*meaning.unknown]->url,
+         position_of_label(label) ? label : "'" + line_text(label) + "'", classes_.size(),
          fmt::join(classes_.begin(), classes_.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(classes_.size(), 10)),
                    ", "),
-         classes_.size() > 10 ? ", ..." : "");
-  };
-  if (indexed.index.largest_label() >= static_cast<std::int64_t>(classes_.size()))
-    refuse(std::to_string(indexed.index.largest_label()));
-  for (const std::string& name : indexed.index.class_names()) {
-    const auto found = std::find(classes_.begin(), classes_.end(), utf8_text(name));
-    if (found == classes_.end()) refuse("'" + line_text(name) + "'");
-    indexed.labels.push_back(static_cast<std::int32_t>(found - classes_.begin()));
+         classes_.size() > 10 ? ", ..." : "", meaning.advice);
   }
+  const auto become_classes = [&](std::vector<std::int32_t>& of) {
+    for (std::int32_t& label : of) label = label < 0 ? label : meaning.classes[static_cast<std::size_t>(label)];
+  };
+  become_classes(class_of_number_);
+  for (Indexed& indexed : shards_) become_classes(indexed.labels);
+  if (run_ != nullptr && !meaning.doubt.empty())
+    run_->warn(fmt::format("'{}': {}", folder_of(shards_.front().shard.url), meaning.doubt));
 }
 
 const ReadTar::Indexed& ReadTar::at(std::uint64_t& index) const {
@@ -390,7 +455,7 @@ std::uint32_t ReadTar::file_bytes(std::uint64_t index) const {
 
 std::int32_t ReadTar::label_of(const Indexed& indexed, std::size_t at) const {
   const std::int32_t label = labels_ ? indexed.index.label(at) : -1;
-  if (label >= 0) return label;
+  if (label >= 0) return class_of_number_[static_cast<std::size_t>(label)];
   return label <= TarIndex::kFirstName ? indexed.labels[static_cast<std::size_t>(TarIndex::kFirstName - label)] : -1;
 }
 
@@ -413,29 +478,35 @@ std::uint64_t ReadTar::listing_hash() const {
   return hash;
 }
 
+bool ReadTar::place(std::uint64_t index, SampleOrigin& origin) const {
+  const Indexed& indexed = at(index);
+  origin.url.assign(indexed.shard.url);
+  origin.member.assign(indexed.index.name(index));
+  return true;
+}
+
 void ReadTar::read(Sample& sample) {
-  std::uint64_t place = sample.key.index;
-  const Indexed& indexed = at(place);
+  place(sample.key.index, sample);
+  std::uint64_t within = sample.key.index;
+  const Indexed& indexed = at(within);
   const TarIndex& index = indexed.index;
-  const TarIndex::Member image = index.image(place);
-  sample.url.assign(indexed.shard.url);
-  sample.member.assign(index.name(place));
+  const TarIndex::Member image = index.image(within);
   sample.offset = image.offset;
-  sample.label = label_of(indexed, place);
+  sample.label = label_of(indexed, within);
   if (image.offset == 0) fail(ErrorKind::content, "the sample has no image: no member that ends in .jpg, .jpeg or .png");
   if (image.bytes == 0) fail(ErrorKind::content, "the image is empty");
   if (labelled_ && sample.label < 0) {
     const std::string where = settings_.label.empty() ? ".cls" : "'" + settings_.label + "' of its .json";
     fail(ErrorKind::content, "the sample has no label: {}",
-         index.label(place) == TarIndex::kUnreadable ? (settings_.label.empty() ? "its " : "") + where + " is none"
-                                                     : "no " + where);
+         index.label(within) == TarIndex::kUnreadable ? (settings_.label.empty() ? "its " : "") + where + " is none"
+                                                      : "no " + where);
   }
-  const TarIndex::Member target = index.target(place);
+  const TarIndex::Member target = index.target(within);
   if (!settings_.target.empty() && target.bytes == 0) {
     fail(ErrorKind::content, "the sample has no target: no member that ends in .{}.png, or one without content",
          settings_.target);
   }
-  if (index.numbers() > 0) index.numbers(place, sample.numbers);
+  if (index.numbers() > 0) index.numbers(within, sample.numbers);
   read_member(indexed.shard, image, sample.encoded);
   if (target.bytes > 0) read_member(indexed.shard, target, sample.encoded_target);
   indexed.watch->look(*indexed.shard.storage, indexed.shard.url, [&] { return is_index_of(index, indexed.shard, settings_); });

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,9 +27,10 @@ class RunServices;
 //
 // 000017.jpg (or .jpeg, .png) is the image, 000017.cls its class: a number from 0 on, or a name; with label = "field", the field
 // of 000017.json. Names of the classes: `classes`; or the lines of classes.txt beside the shards; or the names that occur, sorted
-// bytewise; or the numbers. With labels = "none" the images have no classes, whatever the shards say of them.
-// Each shard is listed once: its index is kept beside it as <shard>.index or in the cache folder (see IndexStore), and remade
-// when the shard has changed.
+// bytewise; or the numbers. Numbers count the lines of classes.txt, if it has names of the classes. Otherwise all labels of the
+// shards are positions among the classes, or all are names of them. With labels = "none" the images have no classes, whatever the
+// shards say of them. Each shard is listed once: its index is kept beside it as <shard>.index or in the cache folder (see
+// IndexStore), and remade when the shard has changed.
 //
 // For segmentation, target = "classes": 000017.label.png holds the class number of each pixel, as `pipeline-data pack` writes it;
 // the names stand in `classes` or classes.txt, and values that have none count nowhere. With target = "image", 000017.target.png
@@ -74,6 +76,7 @@ class ReadTar : public Source, public KnowsFileSizes {
   std::uint32_t numbers() const override { return shards_.empty() ? 0 : shards_.front().index.numbers(); }
   std::uint64_t fingerprint() const override { return fingerprint_; }
   std::uint64_t listing_hash() const override;
+  bool place(std::uint64_t index, SampleOrigin& origin) const override;
   void read(Sample& sample) override;
   std::size_t memory_bound() const override { return memory_; }
 
@@ -81,7 +84,7 @@ class ReadTar : public Source, public KnowsFileSizes {
   struct Indexed {
     Shard shard;
     TarIndex index;
-    std::vector<std::int32_t> labels;  // of the index's class names
+    std::vector<std::int32_t> labels;  // of the index's names of classes
     std::uint64_t end = 0;             // samples in this shard and those before
     std::unique_ptr<ChangeWatch> watch;
   };
@@ -93,8 +96,10 @@ class ReadTar : public Source, public KnowsFileSizes {
   void warn_of_other_labels() const;
   std::string advice_on_dots() const;
   void read_indices(std::vector<Shard> shards);
+  void name_numbers(const std::vector<Shard>& shards);
+  void number_by_lines();
   void name_classes();
-  void map_labels(Indexed& indexed) const;
+  void map_labels();
   const Indexed& at(std::uint64_t& index) const;  // the shard; `index` becomes the place in it
   std::int32_t label_of(const Indexed& indexed, std::size_t at) const;
 
@@ -102,6 +107,8 @@ class ReadTar : public Source, public KnowsFileSizes {
   TargetSpec target_;
   std::vector<ShardPath> paths_;
   std::vector<std::string> classes_;
+  std::vector<std::string> listed_;            // classes.txt, where its lines are what numbers in the shards mean
+  std::vector<std::int32_t> class_of_number_;  // by a label that is a number
   const Registry* registry_;
   RunServices* run_;
   std::vector<Indexed> shards_;

@@ -61,6 +61,9 @@ TEST_F(ReadTarTest, ClassesOfTheFileBesideTheShardsAreUsed) {
   folder_.write("classes.txt", "dog\ncat\r\nbird");
   const auto source = opened({});
   EXPECT_EQ(source->classes(), (std::vector<std::string>{"dog", "cat", "bird"}));
+  std::filesystem::remove(folder_ / "classes.txt");
+  std::filesystem::create_symlink("gone", folder_ / "classes.txt");
+  EXPECT_NE(error_of({}).message().find("which leads nowhere"), std::string::npos) << "not as if there were no such file";
   EXPECT_EQ(read(*source, 0), "a.jpg=1:0");
   EXPECT_EQ(read(*source, 1), "b.jpg=2:2");
 }
@@ -105,6 +108,57 @@ TEST_F(ReadTarTest, GivenClassesComeFirst) {
   EXPECT_EQ(error_of(params).kind(), ErrorKind::data);
   EXPECT_NE(error_of(params).message().find("has samples with the label 'dog', and the 2 classes are cat, bird"),
             std::string::npos);
+}
+
+// pipeline-data pack writes numbers, and what they mean into classes.txt. Weights may have the classes in another order.
+TEST_F(ReadTarTest, NumbersAreLinesOfTheFileBesideTheShardsWhateverOrderIsGiven) {
+  folder_.write("s.tar", TarWriter().file("a.jpg", "1").file("a.cls", "0").file("b.jpg", "2").file("b.cls", "1").end().bytes());
+  folder_.write("classes.txt", "dog\ncat\n");
+  ReadTar::Params params;
+  EXPECT_EQ(read(*opened(params), 0), "a.jpg=1:0");
+  params.classes = {"cat", "owl", "dog"};
+  EXPECT_EQ(read(*opened(params), 0), "a.jpg=1:2");
+  EXPECT_EQ(read(*opened(params), 1), "b.jpg=2:0");
+  params.classes = {"Hund", "Katze"};
+  EXPECT_EQ(read(*opened(params), 1), "b.jpg=2:1");
+  EXPECT_EQ(run_.warnings().back(),
+            "'" + folder_ / "classes.txt" +
+                "' names none of the `classes`: numbers in the shards are positions in `classes`, so that "
+                "'dog' is class 'Hund'");
+  params.classes = {"dog", "owl"};
+  EXPECT_NE(error_of(params).message().find("has samples with the label 'cat', and the 2 classes are dog, owl"),
+            std::string::npos);
+}
+
+TEST_F(ReadTarTest, PixelsHaveTheNumbersOfTheLinesToo) {
+  folder_.write("s.tar", TarWriter().file("a.jpg", "1").file("a.label.png", "mask").end().bytes());
+  folder_.write("classes.txt", "road\nsky\nsea\n");
+  ReadTar::Params params;
+  params.target = "classes";
+  params.classes = {"sky", "road"};
+  const auto target = opened(params)->target();
+  EXPECT_EQ(target->classes[0], 1);
+  EXPECT_EQ(target->classes[1], 0);
+  EXPECT_EQ(target->classes[2], 255);
+}
+
+TEST_F(ReadTarTest, LabelsAreAllNamesOrAllPositions) {
+  const auto labels = [&](const char* first, const char* second, std::vector<std::string> classes) {
+    folder_.write("s.tar",
+                  TarWriter().file("a.jpg", "1").file("a.cls", first).file("b.jpg", "2").file("b.cls", second).end().bytes());
+    ReadTar::Params params;
+    params.classes = std::move(classes);
+    const auto source = opened(params);
+    return std::pair(source->label(0), source->label(1));
+  };
+  EXPECT_EQ(labels("2", "3", {"1", "2", "3"}), std::pair(1, 2));
+  EXPECT_EQ(run_.warnings().back(), "class '1' has no sample in '" + folder_.path().string() + "'");
+  EXPECT_EQ(labels("0", "2", {"1", "2", "3"}), std::pair(0, 2));
+  EXPECT_NE(run_.warnings()[run_.warnings().size() - 2].find("labels are read as positions of classes, and not as names"),
+            std::string::npos);
+  EXPECT_EQ(labels("007", "010", {"007", "010"}), std::pair(0, 1)) << "names";
+  EXPECT_EQ(labels("000", "001", {"cat", "dog"}), std::pair(0, 1));
+  EXPECT_THROW(labels("0", "dog", {"cat", "dog"}), Error);
 }
 
 TEST_F(ReadTarTest, LabelsOutsideTheClassesAreAMistakeInTheData) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <map>
 #include <optional>
 
 #include "millrace/error.h"
@@ -146,6 +147,26 @@ std::vector<Shard> find_shards(const std::vector<ShardPath>& paths, const std::f
   Finder finder(storage, left_out);
   for (const ShardPath& path : paths) finder.add(path);
   return finder.take();
+}
+
+std::string missing_numbers(const std::vector<Shard>& shards) {
+  constexpr std::string_view kDigits = "0123456789";
+  std::map<std::pair<std::string, std::string>, std::map<std::uint64_t, std::string>> series;  // by what is before and behind
+  for (const Shard& shard : shards) {
+    const std::string& url = shard.url;
+    const std::size_t behind = url.find_last_of(kDigits) + 1, before = url.find_last_not_of(kDigits, behind - 1) + 1;
+    const auto value = number(std::string_view(url).substr(before, behind - before));
+    if (shard.known && behind > 0 && value) series[{url.substr(0, before), url.substr(behind)}].emplace(*value, url);
+  }
+  for (const auto& [names, numbers] : series) {
+    const std::uint64_t first = numbers.begin()->first, missing = numbers.rbegin()->first - first + 1 - numbers.size();
+    if (missing == 0 || missing > numbers.size()) continue;
+    std::uint64_t at = first;
+    while (numbers.contains(at + 1)) ++at;
+    return fmt::format("{} between '{}' and '{}'", missing, line_text(numbers.at(at)),
+                       line_text(numbers.upper_bound(at)->second));
+  }
+  return {};
 }
 
 std::string_view where_to_look(const ShardPath& path) {

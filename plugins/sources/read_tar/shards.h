@@ -41,6 +41,10 @@ std::vector<std::string> expand_braces(std::string_view text);
 std::vector<Shard> find_shards(const std::vector<ShardPath>& paths, const std::function<Storage&(const std::string&)>& storage,
                                LeftOut& left_out);
 
+// Of shards that were found by listing and are numbered, those that are missing, and where the first is: "2 between 'a-0.tar' and
+// 'a-3.tar'"; "": none is. Where most are missing the numbers are something else, such as dates.
+std::string missing_numbers(const std::vector<Shard>& shards);
+
 // What must be there for a path to mean anything: the path itself, or the folder that its form begins with.
 std::string_view where_to_look(const ShardPath& path);
 

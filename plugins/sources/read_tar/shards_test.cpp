@@ -104,5 +104,20 @@ TEST(FolderOf, IsWhatComesBeforeTheLastSlash) {
   EXPECT_EQ(folder_of("b.tar"), ".");
 }
 
+TEST(MissingNumbers, AreThoseBetweenTheFirstAndTheLastOfAListing) {
+  const auto missing = [](const std::vector<std::string>& names, bool listed = true) {
+    std::vector<Shard> shards;
+    for (const std::string& name : names) shards.push_back({nullptr, name, 0, {}, listed});
+    return missing_numbers(shards);
+  };
+  EXPECT_EQ(missing({"a-00.tar", "a-01.tar", "a-03.tar"}), "1 between 'a-01.tar' and 'a-03.tar'");
+  EXPECT_EQ(missing({"1/a-7.tar", "1/a-9.tar", "1/a-6.tar", "2/b-0.tar"}), "1 between '1/a-7.tar' and '1/a-9.tar'");
+  EXPECT_EQ(missing({"a-0.tar", "a-3.tar", "a-4.tar"}), "2 between 'a-0.tar' and 'a-3.tar'");
+  EXPECT_EQ(missing({"a-08.tar", "a-09.tar", "a-10.tar"}), "");
+  EXPECT_EQ(missing({"a-0.tar", "b-2.tar", "c.tar"}), "");
+  EXPECT_EQ(missing({"2026-01-31.tar", "2026-02-28.tar", "20260301.tar"}), "") << "dates";
+  EXPECT_EQ(missing({"a-0.tar", "a-2.tar", "a-3.tar"}, false), "") << "they were named one by one";
+}
+
 }  // namespace
 }  // namespace millrace

@@ -68,7 +68,7 @@ or, instead of `fit`,
 
 or, for training,
 
-    random_resized_crop = {{ area = [0.25, 1.0] }}     # a part of random size and place, resized
+    random_resized_crop = {{ area = [0.5, 1.0] }}      # a part of random size and place, resized
 
 If all files have one size, `size` alone says so. A resize or crop stage before the batch does as well.)",
                      graph, height, width, short_side);

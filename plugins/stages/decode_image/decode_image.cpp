@@ -1,6 +1,8 @@
 #include "decode_image.h"
 
 #include <algorithm>
+#include <cmath>
+#include <span>
 #include <thread>
 
 #include "millrace/error.h"
@@ -137,7 +139,7 @@ void DecodeImage::refuse_announced(const ImageShape& image) const {
   }
 }
 
-ImageShape DecodeImage::open_image(Sample& sample, ImageFile& file) const {
+ImageShape DecodeImage::open_image(const Sample& sample, ImageFile& file) const {
   const ImageFile::Bytes bytes{sample.encoded.data(), sample.encoded.size()};
   if (sample.decoded == ImageShape{}) return file.open(bytes, channels_, limits_, exif_);
   return file.open_pixels(bytes, sample.decoded, channels_);
@@ -255,6 +257,31 @@ void DecodeImage::process(Sample& sample, Draw& draw) {
     image_file.render(excerpt, filter_, image);
   sample.set_image(image, SourceMap{shape.height, shape.width, resample_map(excerpt.scaled(times).box, image.shape)});
   if (image_file.has_16_bits()) name_dark_images(sample);
+}
+
+ImageFacts DecodeImage::facts(const Sample& sample) const {
+  constexpr int kSide = 32;  // of the small version at most, each of whose pixels is a mean
+  thread_local ImageFile file;
+  thread_local ByteBuffer buffer;
+  const ImageShape shape = open_image(sample, file);
+  ImageFacts facts{.height = shape.height, .width = shape.width};
+  file.describe(facts);
+  const ImageShape small{std::min(shape.height, kSide), std::min(shape.width, kSide), channels_};
+  const Image image{buffer.resize(small.bytes()), small};
+  file.render({{0, 0, shape.height, shape.width}, whole_of(shape), small.height, small.width, small != shape},
+              ResampleFilter::bilinear, image);
+  const auto count = static_cast<double>(small.bytes());
+  double sum = 0, squares = 0;
+  for (const double value : std::span(image.data, small.bytes())) {
+    sum += value / 255;
+    squares += value / 255 * value / 255;
+  }
+  const auto [least, most] = std::minmax_element(image.data, image.data + small.bytes());
+  facts.mean = sum / count;
+  facts.deviation = std::sqrt(std::max(0.0, squares / count - facts.mean * facts.mean));
+  facts.least = *least / 255.0;
+  facts.most = *most / 255.0;
+  return facts;
 }
 
 // What libjpeg holds of a progressive image while it collects the scans: 16-bit coefficients, on each thread. Where sizes vary

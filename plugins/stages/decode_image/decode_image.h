@@ -8,6 +8,7 @@
 #include "excerpt.h"
 #include "image_file.h"
 #include "millrace/stage.h"
+#include "millrace/util/image_facts.h"
 
 namespace millrace {
 
@@ -44,7 +45,7 @@ namespace millrace {
 // Whatever is wrong with one file (neither JPEG nor PNG, truncated, damaged, too large, of another size than `size` or than its
 // target): ErrorKind::content. A file whose pixels are whole is taken, whatever else is wrong with it; the decoders say more. A
 // lack of memory: std::bad_alloc. Source of random_resized_crop: torchvision's RandomResizedCrop.
-class DecodeImage : public SampleTransform {
+class DecodeImage : public SampleTransform, public KnowsImageFacts {
  public:
   struct Params : ExcerptParams {
     std::int64_t channels = 3;
@@ -62,10 +63,11 @@ class DecodeImage : public SampleTransform {
   bool is_random() const override { return rule_.is_random(); }
   ImageShape image_shape() const override { return {rule_.height(), rule_.width(), channels_}; }
   std::size_t memory_bound() const override;
+  ImageFacts facts(const Sample& sample) const override;
 
  private:
   void refuse_announced(const ImageShape& image) const;
-  ImageShape open_image(Sample& sample, ImageFile& file) const;
+  ImageShape open_image(const Sample& sample, ImageFile& file) const;
   void open_target(Sample& sample, ImageFile& file, const ImageShape& image, int image_orientation) const;
 
   void name_doubtful_turn(const Sample& sample, const ImageShape& image, int of_image, int of_target);

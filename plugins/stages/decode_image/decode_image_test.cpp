@@ -43,17 +43,34 @@ TEST_F(DecodeImageTest, OneChannelIsTheLuminance) {
   EXPECT_LT(distance(decode(encode({.kind = Kind::grey}), params), gradient(16, 16, 1)), 2);
 }
 
-TEST_F(DecodeImageTest, InksBecomeLightWithAndWithoutAdobesInversion) {
-  // Half of the cyan ink and a quarter of the black: red is (1 - 1/2) (1 - 1/4) of 255, green and blue 3/4.
-  const Bytes ink = {128, 0, 0, 64};
+TEST_F(DecodeImageTest, KnowsWhatAnImageIsAsAFile) {
+  const auto facts = [&](const Bytes& bytes) {
+    decode(bytes);
+    return DecodeImage({}, context_).facts(sample_);
+  };
+  const ImageFacts grey = facts(encode({.kind = Kind::grey, .height = 37, .width = 53}));
+  EXPECT_EQ(grey.format, "JPEG");
+  EXPECT_EQ(grey.height, 37);
+  EXPECT_EQ(grey.width, 53);
+  EXPECT_EQ(grey.channels, 1);
+  EXPECT_EQ(grey.bits, 8);
+  EXPECT_EQ(facts(encode({})).channels, 3);
+  EXPECT_GT(grey.mean, grey.least);
+  EXPECT_LT(grey.mean, grey.most);
+  EXPECT_GT(grey.deviation, 0);
+}
+
+// Pillow's convert("RGB") of such files is (96, 191, 191), with the marker and without.
+TEST_F(DecodeImageTest, InksAreInvertedWithAndWithoutAdobesMarker) {
+  // Half of the cyan ink and a quarter of the black, as the light that they let through: red is 127 * 191 / 255.
+  const Bytes light = {127, 255, 255, 191};
   Recipe recipe{.kind = Kind::cmyk, .adobe = false};
-  for (int i = 0; i < 256; ++i) recipe.pixels.insert(recipe.pixels.end(), ink.begin(), ink.end());
+  for (int i = 0; i < 256; ++i) recipe.pixels.insert(recipe.pixels.end(), light.begin(), light.end());
   Bytes expected;
   for (int i = 0; i < 256; ++i) expected.insert(expected.end(), {95, 191, 191});
   EXPECT_LT(distance(decode(encode(recipe)), expected), 1.5);
 
   recipe.adobe = true;
-  for (auto& value : recipe.pixels) value = static_cast<std::uint8_t>(255 - value);
   EXPECT_LT(distance(decode(encode(recipe)), expected), 1.5);
   recipe.kind = Kind::ycck;
   EXPECT_LT(distance(decode(encode(recipe)), expected), 1.5);

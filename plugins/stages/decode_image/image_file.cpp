@@ -115,6 +115,14 @@ ImageShape ImageFile::open_pixels(Bytes bytes, const ImageShape& shape, int chan
   return shape_ = {shape.height, shape.width, channels};
 }
 
+void ImageFile::describe(ImageFacts& facts) const {
+  const bool is_png = format_ == Format::png;
+  facts.format = is_png ? "PNG" : format_ == Format::jpeg ? "JPEG" : "pixels";
+  facts.channels = is_png ? png_.stored_channels() : format_ == Format::jpeg ? jpeg_->stored_channels() : pixel_channels_;
+  facts.bits = is_png ? static_cast<int>(png_.depth()) : 8;
+  facts.orientation = orientation_;
+}
+
 bool ImageFile::is_whole(const Excerpt& excerpt) const {
   return excerpt.region.height == shape_.height && excerpt.region.width == shape_.width;
 }

@@ -6,6 +6,7 @@
 
 #include "excerpt.h"
 #include "jpeg_decoder.h"
+#include "millrace/util/image_facts.h"
 #include "millrace/util/resample.h"
 #include "png_decoder.h"
 
@@ -29,6 +30,7 @@ class ImageFile {
   int orientation() const { return orientation_; }  // by which the stored image was turned upright; 1: it was not
 
   bool has_16_bits() const { return format_ == Format::png && png_.depth() == 16; }
+  void describe(ImageFacts& facts) const;  // format, channels, bits and orientation. REQUIRES: opened
 
   // Decodes what the excerpt needs and no more, into `out`. REQUIRES: opened, once for each call; out's height and width are the
   // excerpt's. A JPEG that is shrunk a lot is decoded at a half, a quarter or an eighth of its size, at which no side is smaller

@@ -290,6 +290,30 @@ TEST(Png, LabelsInRgbAreTheColoursOfClasses) {
   EXPECT_EQ(render(file, cut({0, 0, 1, 2}), 1), (Pixels{3, 255})) << "grey that is stored as RGB";
 }
 
+// One rule for all palettes of a set: an index is what its file makes of it, a colour is a class.
+TEST(Png, LabelsWithAPaletteAreTheColoursOfClasses) {
+  ImageFile file;
+  const LabelColours colours{{{0x0000ff, 4}, {0x800000, 2}}, 9, true};
+  const LabelColours by_index{colours.values, 9, false};
+  for (const int depth : {1, 2, 4, 8}) {
+    for (const bool interlaced : {false, true}) {
+      testing_png::Recipe recipe{.height = 2, .width = 2, .colour = Colour::palette, .depth = depth, .interlaced = interlaced};
+      recipe.palette = {0, 0, 255, 128, 0, 0};
+      const Pixels blue_first = encode(with_values(recipe, {0, 1, 1, 0}));
+      file.open_labels(blue_first, {}, true, &colours);
+      EXPECT_EQ(render(file, cut({0, 0, 2, 2}), 1), (Pixels{4, 2, 2, 4})) << depth;
+      file.open_labels(blue_first, {}, true, &colours);
+      EXPECT_EQ(render(file, cut({1, 1, 1, 1}), 1), (Pixels{4})) << depth;
+      file.open_labels(blue_first, {}, true, &by_index);
+      EXPECT_EQ(render(file, cut({0, 0, 2, 2}), 1), (Pixels{0, 1, 1, 0})) << depth;
+    }
+  }
+  const Pixels other = encode(
+      with_values({.height = 1, .width = 3, .colour = Colour::palette, .depth = 2, .palette = {128, 0, 0, 1, 2, 3}}, {0, 1, 3}));
+  file.open_labels(other, {}, true, &colours);
+  EXPECT_EQ(render(file, cut({0, 0, 1, 3}), 1), (Pixels{2, 9, 9})) << "of no class, and beyond the palette";
+}
+
 TEST(Png, LabelsOfOtherKindsAreRefusedByName) {
   ImageFile file;
   const auto refusal = [&](Colour colour, int depth) {

@@ -303,14 +303,14 @@ bool JpegDecoder::State::is_too_short() const {
   return blocks > 8 * std::uint64_t{bytes.size()};
 }
 
-// Light that gets through the coloured ink and the black one. Adobe stores the light, others the ink.
+// Light that gets through the coloured ink and the black one. Files store the light, as Photoshop does: also those that have lost
+// Adobe's marker. Pillow, OpenCV and browsers read all of them so.
 void JpegDecoder::State::convert_inks(std::uint8_t* out) const {
-  const unsigned flip = info.saw_Adobe_marker ? 0U : 255U;
   for (JDIMENSION column = 0; column < info.output_width; ++column) {
     const std::uint8_t* ink = inks.data() + std::size_t{4} * column;
-    const unsigned black = ink[3] ^ flip;
+    const unsigned black = ink[3];
     unsigned rgb[3];
-    for (int c = 0; c < 3; ++c) rgb[c] = ((ink[c] ^ flip) * black + 127) / 255;
+    for (int c = 0; c < 3; ++c) rgb[c] = (ink[c] * black + 127) / 255;
     if (channels == 3) {
       for (const unsigned value : rgb) *out++ = static_cast<std::uint8_t>(value);
     } else {  // luminance of ITU-R BT.601, as libjpeg has it
@@ -348,6 +348,8 @@ void JpegDecoder::State::decode(const Decode& decode) {
 JpegDecoder::JpegDecoder() : state_(std::make_unique<State>()) { state_->install(); }
 
 JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&state_->info); }
+
+int JpegDecoder::stored_channels() const { return state_->info.num_components; }
 
 ImageShape JpegDecoder::read_header(std::span<const std::uint8_t> bytes, int channels, const DecodeLimits& limits) {
   State& state = *state_;

@@ -16,7 +16,7 @@ namespace millrace {
 //   ImageShape shape = decoder.read_header(bytes, 3, limits);   // then the size is known, and nothing allocated
 //   decoder.decode(memory_for(shape));                          // or decode_part()
 //
-// Baseline, extended and progressive; greyscale, YCbCr, RGB, CMYK and YCCK (also inverted, as Adobe writes them).
+// Baseline, extended and progressive; greyscale, YCbCr, RGB, CMYK and YCCK (inverted, as Adobe writes them).
 // Errors: ErrorKind::content with libjpeg's reason where pixels are missing or wrong; std::bad_alloc. The decoder can be used
 // again afterwards. A fault that changes no pixel does not matter: an odd scan header, bytes before a marker, no end marker.
 // Damage after the last row that a part needs is not seen.
@@ -31,6 +31,8 @@ class JpegDecoder {
 
   // `channels`: 3 (R, G, B) or 1 (luminance). `bytes` must stay until the pixels are decoded.
   ImageShape read_header(std::span<const std::uint8_t> bytes, int channels, const DecodeLimits& limits);
+
+  int stored_channels() const;  // of the file. REQUIRES: read_header() before
 
   // REQUIRES: read_header() before, once for each call.
   void decode(std::uint8_t* out);  // (height, width, channels)

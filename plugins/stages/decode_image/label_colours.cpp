@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "millrace/util/colour.h"
+#include "millrace/util/label_values.h"
 
 namespace millrace {
 
@@ -24,7 +25,7 @@ std::uint8_t LabelColours::value_of(std::uint32_t colour) const {
 std::optional<LabelColours> label_colours(const std::vector<std::string>& colours, const TargetSpec& spec) {
   const auto other = value_of_class(spec, spec.ignored);
   if (colours.empty() || spec.kind != TargetSpec::Kind::classes || !other) return std::nullopt;
-  LabelColours found{{}, *other};
+  LabelColours found{{}, *other, reads_palettes_by_colour(spec, colours.size())};
   for (std::size_t label = 0; label < colours.size(); ++label) {
     const auto value = value_of_class(spec, label);
     const auto [red, green, blue] = parse_colour(colours[label], "colours");

@@ -1,4 +1,4 @@
-// Label images whose classes are colours, in RGB.
+// Label images whose classes are colours, in RGB or in a palette.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@ namespace millrace {
 struct LabelColours {
   std::vector<std::pair<std::uint32_t, std::uint8_t>> values;  // by colour, 0xrrggbb, sorted: a value of its class
   std::uint8_t other = 255;                                    // a value that counts nowhere, for all other colours
+  bool of_palettes = false;                                    // see reads_palettes_by_colour()
 
   std::uint8_t value_of(std::uint32_t colour) const;
 };

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <numeric>
 #include <optional>
 #include <string_view>
 
@@ -101,6 +102,7 @@ struct PngDecoder::Reading {
 
   bool run();
   void set_up();
+  void name_indices();
   void transform();
   void read_rows();
   bool has_rows() const;      // some
@@ -172,6 +174,22 @@ void PngDecoder::Reading::set_up() {
   png_set_user_limits(png, kLongestSide, kLongestSide);
   png_set_read_fn(png, this, [](png_structp p, png_bytep to, std::size_t bytes) { of(png_get_io_ptr(p)).feed(to, bytes); });
   png_read_info(png, info);
+  if (decoder->labels_ && decoder->colour_ == kPalette) name_indices();
+}
+
+void PngDecoder::Reading::name_indices() {
+  const LabelColours* const colours = decoder->label_colours_;
+  std::iota(decoder->palette_values_.begin(), decoder->palette_values_.end(), std::uint8_t{0});
+  if (colours == nullptr || !colours->of_palettes) return;
+  png_colorp palette = nullptr;
+  int size = 0;
+  png_get_PLTE(png, info, &palette, &size);
+  decoder->palette_values_.fill(colours->other);
+  for (int i = 0; i < size; ++i) {
+    const png_color& rgb = palette[i];
+    decoder->palette_values_[static_cast<std::size_t>(i)] =
+        colours->value_of(std::uint32_t{rgb.red} << 16U | std::uint32_t{rgb.green} << 8U | rgb.blue);
+  }
 }
 
 void PngDecoder::Reading::transform() {
@@ -246,6 +264,8 @@ ImageShape PngDecoder::read_header(std::span<const std::uint8_t> bytes, int chan
   return shape_;
 }
 
+int PngDecoder::stored_channels() const { return colour_ == kGrey ? 1 : colour_ == kGreyAlpha ? 2 : colour_ == kRgba ? 4 : 3; }
+
 ImageShape PngDecoder::read_label_header(std::span<const std::uint8_t> bytes, const DecodeLimits& limits,
                                          const LabelColours* colours) {
   read_header(bytes, 1, limits);
@@ -306,6 +326,10 @@ PixelRows PngDecoder::decode_part(const Region& region, ByteBuffer& buffer) {
       to_luminance(pixels, count, pixels);
     part.stride = width;
     part.data = pixels + (interlaced_ ? static_cast<std::size_t>(region.top) * width : 0);
+  }
+  if (labels_ && colour_ == kPalette) {
+    const std::size_t count = static_cast<std::size_t>(rows) * width;
+    std::transform(pixels, pixels + count, pixels, [this](std::uint8_t index) { return palette_values_[index]; });
   }
   part.data += static_cast<std::size_t>(region.left) * static_cast<std::size_t>(shape_.channels);
   return part;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -41,7 +42,8 @@ class PngMemory {
 // applied. Grey becomes three equal channels, colour becomes luminance by libjpeg's formula.
 // read_label_header(): the pixels are class values: palette indices as they are stored, or grey, of which fewer than 8 bits are
 // scaled to 0 ... 255 as the format has it, and Pillow, OpenCV and torchvision (optimisers store 0 and 255 in one bit), and 16
-// are taken as they are. RGB becomes the values of `colours`; without them its three channels must be equal, and are the value.
+// are taken as they are. RGB becomes the values of `colours`, and so does a palette with LabelColours::of_palettes; without them
+// the three channels of RGB must be equal, and are the value.
 // All of them, whatever the limits allow: what is missing has no class. Errors: ErrorKind::content for pixels that are missing or
 // wrong, and for limits; with DecodeLimits::allow_warnings missing pixels are black, if there are any. A fault elsewhere does not
 // matter: in a chunk that no pixel depends on, after the last row, or a window of zlib that is too small. Pixels are right by
@@ -55,6 +57,7 @@ class PngDecoder {
                                const LabelColours* colours = nullptr);
 
   unsigned depth() const { return depth_; }  // bits of a value in the file
+  int stored_channels() const;               // of a colour in the file, or in its palette
 
   // REQUIRES: one of the above before. The result lies in `buffer`.
   PixelRows decode_part(const Region& region, ByteBuffer& buffer);
@@ -71,7 +74,8 @@ class PngDecoder {
   std::size_t file_channels_ = 0;  // of the rows that libpng gives
   unsigned depth_ = 0, colour_ = 0;
   bool interlaced_ = false, labels_ = false;
-  const LabelColours* label_colours_ = nullptr;  // null: there are none
+  const LabelColours* label_colours_ = nullptr;     // null: there are none
+  std::array<std::uint8_t, 256> palette_values_{};  // of label images with a palette: the value of each index
   PngMemory memory_;
   std::vector<std::uint8_t> skipped_;  // a row that is not needed
 };

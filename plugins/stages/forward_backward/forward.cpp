@@ -149,6 +149,8 @@ Ref<Predictions> Forward::begin_predictions(const Ref<Batch>& of, const Share& s
     to.member.assign(from.member);
     to.label = from.label;
     to.counts = !is_dry_run && batch.weights[slot] != 0;
+    to.fault.clear();
+    if (from.fault && !is_dry_run) to.fault.append(from.fault->stage).append(": ").append(from.fault->cause);
     to.source = seen_source(batch, slot);
   }
   return predictions;

@@ -116,6 +116,11 @@ bool Mix::is_missing(std::uint64_t index) const {
   return sizes != nullptr && sizes->is_missing(index - child.begin);
 }
 
+bool Mix::place(std::uint64_t index, SampleOrigin& origin) const {
+  const Child& child = child_of(index);
+  return child.source->place(index - child.begin, origin);
+}
+
 void Mix::read(Sample& sample) {
   struct Restore {
     Sample& sample;

@@ -59,6 +59,7 @@ class Mix : public Source, public MadeOfParts, public NamesLabelValues, public K
   bool is_missing(std::uint64_t index) const override;
   std::uint64_t fingerprint() const override;
   std::uint64_t listing_hash() const override;
+  bool place(std::uint64_t index, SampleOrigin& origin) const override;
   void read(Sample& sample) override;
   std::size_t memory_bound() const override;
 

@@ -123,8 +123,8 @@ void WriteClasses::write_rows(const Predictions& share) {
   finite_.look(share);
   for (std::uint32_t i = 0; i < share.count; ++i) {
     const Predictions::Sample& sample = share.samples[i];
-    if (!sample.counts) continue;
-    rank(share.result().row(i));
+    if (!sample.counts && sample.fault.empty()) continue;
+    if (sample.counts) rank(share.result().row(i));
     text_.clear();
     place_.clear();
     sample.append_place(place_);
@@ -158,11 +158,13 @@ std::string WriteClasses::names_row() const {
   if (by_class_) {
     names.emplace_back("predicted");
     names.insert(names.end(), outputs_.begin(), outputs_.end());
+    names.emplace_back("error");
     return csv_head(names);
   }
   for (std::size_t i = 1; i <= top_; ++i) {
     for (const char* column : {"class", "score"}) names.push_back(fmt::format("{}_{}", column, i));
   }
+  names.emplace_back("error");
   return csv_head(names);
 }
 
@@ -170,14 +172,22 @@ void WriteClasses::append_row(const Predictions::Sample& sample) {
   append_csv(text_, place_);
   text_ += ',';
   if (sample.label >= 0) append_csv(text_, name_of(sample.label));
-  if (by_class_) return append_scores_by_class();
+  if (!sample.counts) {
+    append_csv(text_.append(by_class_ ? 1 + top_ : 2 * top_, ',') += ',', sample.fault);
+  } else {
+    by_class_ ? append_scores_by_class() : append_best_classes();
+    text_ += ',';
+  }
+  text_ += "\r\n";
+}
+
+void WriteClasses::append_best_classes() {
   for (std::size_t i = 0; i < top_; ++i) {
     text_ += ',';
     append_csv(text_, outputs_[ranked_[i]]);
     text_ += ',';
     append_score(i);
   }
-  text_ += "\r\n";
 }
 
 void WriteClasses::append_scores_by_class() {
@@ -188,7 +198,6 @@ void WriteClasses::append_scores_by_class() {
     text_ += ',';
     append_score(place);
   }
-  text_ += "\r\n";
 }
 
 void WriteClasses::append_object(const Predictions::Sample& sample) {
@@ -196,6 +205,11 @@ void WriteClasses::append_object(const Predictions::Sample& sample) {
   append_json(text_, place_);
   text_ += ",\"label\":";
   sample.label >= 0 ? append_json(text_, name_of(sample.label)) : void(text_ += "null");
+  if (!sample.counts) {
+    append_json(text_ += ",\"classes\":[],\"scores\":[],\"error\":", sample.fault);
+    text_ += "}\n";
+    return;
+  }
   text_ += ",\"classes\":[";
   for (std::size_t i = 0; i < top_; ++i) {
     if (i > 0) text_ += ',';

@@ -24,15 +24,16 @@ namespace millrace {
 //   file = "found.csv"                   # in the run's folder; .jsonl writes an object a line; without: predictions.csv
 //   top  = 5                             # or columns = "classes": a column for the score of each class
 //
-// CSV (RFC 4180, with a first row of names): path,label,class_1,score_1,class_2,score_2,..., or with columns = "classes"
-// path,label,predicted,cat,dog,... JSON lines:
-// {"path":"a.jpg","label":"cat","classes":["cat","dog"],"scores":[0.9,0.05]}. The label is empty or null where the image has
+// CSV (RFC 4180, with a first row of names): path,label,class_1,score_1,class_2,score_2,...,error, or with columns = "classes"
+// path,label,predicted,cat,dog,...,error. JSON lines:
+// {"path":"a.jpg","label":"cat","classes":["cat","dog"],"scores":[0.9,0.05]}. A sample that could not be used has a row too, with
+// the reason as its `error` and without classes. The label is empty or null where the image has
 // none. A score is the softmax of the network's output, in float64; of a network that ends with a softmax layer, the output
 // itself. It is written with as many digits as it takes to read the same number again. Of equal outputs the class with the lower
 // number comes first. Class names are those of the source or else those that the weights were trained with; where there are none,
 // classes are written as numbers.
 //
-// Ports: in, Predictions of (C) float32. Skipped samples are left out; quarantine.jsonl names them.
+// Ports: in, Predictions of (C) float32.
 // Threading: rows are made and written on a thread of its own (PredictionLine).
 // Errors: an output that is no vector, a name of unknown format: ErrorKind::usage, in the constructor. A folder where nothing can
 // be written, in open(), or a full disk: ErrorKind::storage. The file appears under its name when a pass is whole.
@@ -59,6 +60,7 @@ class WriteClasses : public Stage {
   void append_object(const Predictions::Sample& sample);
   std::string names_row() const;
   void append_score(std::size_t i);
+  void append_best_classes();
   void append_scores_by_class();
   std::string_view name_of(std::int32_t label);
 

@@ -106,8 +106,9 @@ TEST_F(WriteClassesTest, WritesARowForEachImageInOrderOfTheSource) {
     feed(*harness, one);
   }
   harness->output().wait_until_free();
-  EXPECT_EQ(written(), in_full("path,label,class_1,score_1\r\n0-0-0.jpg,dog,owl,0.843795\r\n0-1-0.jpg,dog,owl,0.843795\r\n"
-                               "0-1-1.jpg,dog,owl,0.843795\r\n1-1-0.jpg,dog,owl,0.843795\r\n"));
+  EXPECT_EQ(written(),
+            in_full("path,label,class_1,score_1,error\r\n0-0-0.jpg,dog,owl,0.843795,\r\n0-1-0.jpg,dog,owl,0.843795,\r\n"
+                    "0-1-1.jpg,dog,owl,0.843795,\r\n1-1-0.jpg,dog,owl,0.843795,\r\n"));
 }
 
 TEST_F(WriteClassesTest, ScoresAreTheSoftmaxAndClassesSortedByThem) {
@@ -116,10 +117,10 @@ TEST_F(WriteClassesTest, ScoresAreTheSoftmaxAndClassesSortedByThem) {
   one->last = true;
   feed(*harness, one);
   harness->output().wait_until_free();
-  EXPECT_EQ(written(), in_full("path,label,class_1,score_1,class_2,score_2,class_3,score_3\r\n"
-                               "0-0-0.jpg,dog,dog,0.665241,cat,0.244728,owl,0.0900306\r\n"
-                               "0-0-1.jpg,dog,cat,0.333333,dog,0.333333,owl,0.333333\r\n"
-                               "0-0-2.jpg,dog,cat,1,owl,0,dog,0\r\n"));
+  EXPECT_EQ(written(), in_full("path,label,class_1,score_1,class_2,score_2,class_3,score_3,error\r\n"
+                               "0-0-0.jpg,dog,dog,0.665241,cat,0.244728,owl,0.0900306,\r\n"
+                               "0-0-1.jpg,dog,cat,0.333333,dog,0.333333,owl,0.333333,\r\n"
+                               "0-0-2.jpg,dog,cat,1,owl,0,dog,0,\r\n"));
 }
 
 TEST_F(WriteClassesTest, HasAColumnForEachClassWhereThatIsAskedFor) {
@@ -128,8 +129,8 @@ TEST_F(WriteClassesTest, HasAColumnForEachClassWhereThatIsAskedFor) {
   one->last = true;
   feed(*harness, one);
   harness->output().wait_until_free();
-  EXPECT_EQ(written(), in_full("path,label,predicted,cat,dog,owl\r\n0-0-0.jpg,dog,dog,0.244728,0.665241,0.0900306\r\n"
-                               "0-0-1.jpg,dog,cat,0.333333,0.333333,0.333333\r\n"));
+  EXPECT_EQ(written(), in_full("path,label,predicted,cat,dog,owl,error\r\n0-0-0.jpg,dog,dog,0.244728,0.665241,0.0900306,\r\n"
+                               "0-0-1.jpg,dog,cat,0.333333,0.333333,0.333333,\r\n"));
 }
 
 TEST_F(WriteClassesTest, NoClassHasTheNameOfAnotherColumn) {
@@ -139,7 +140,8 @@ TEST_F(WriteClassesTest, NoClassHasTheNameOfAnotherColumn) {
   one->last = true;
   feed(*harness, one);
   harness->output().wait_until_free();
-  EXPECT_TRUE(written().starts_with("path,label,predicted,label_2,path_2,predicted_2\r\n0-0-0.jpg,path,predicted,")) << written();
+  EXPECT_TRUE(written().starts_with("path,label,predicted,label_2,path_2,predicted_2,error\r\n0-0-0.jpg,path,predicted,"))
+      << written();
 }
 
 TEST_F(WriteClassesTest, ScoresAreReadAsTheSameNumbers) {
@@ -151,9 +153,9 @@ TEST_F(WriteClassesTest, ScoresAreReadAsTheSameNumbers) {
     one->last = true;
     feed(*harness, one);
     harness->output().wait_until_free();
-    const std::string row = written(), text = row.substr(row.rfind(',') + 1);
+    const std::string row = written(), text = row.substr(row.rfind(',', row.size() - 4) + 1);
     if (probabilities)
-      EXPECT_EQ(text, "0.7\r\n") << "float32";
+      EXPECT_EQ(text, "0.7,\r\n") << "float32";
     else
       EXPECT_EQ(std::stod(text), std::stod(score(outputs, 1)));
   }
@@ -166,7 +168,7 @@ TEST_F(WriteClassesTest, TakesProbabilitiesAsTheyAre) {
   one->last = true;
   feed(*harness, one);
   harness->output().wait_until_free();
-  EXPECT_NE(written().find("0-0-0.jpg,dog,dog,0.5,cat,0.25\r\n"), std::string::npos) << written();
+  EXPECT_NE(written().find("0-0-0.jpg,dog,dog,0.5,cat,0.25,\r\n"), std::string::npos) << written();
 }
 
 TEST_F(WriteClassesTest, QuotesWhatCommasAndQuotesWouldBreak) {
@@ -178,8 +180,9 @@ TEST_F(WriteClassesTest, QuotesWhatCommasAndQuotesWouldBreak) {
   one->last = true;
   feed(*harness, one);
   harness->output().wait_until_free();
-  EXPECT_EQ(written(),
-            in_full("path,label,class_1,score_1\r\n\"a,b\\x0ac.tar: 1.jpg\",\"dog, hot\",\"the \"\"owl\"\"\",0.843795\r\n"));
+  EXPECT_EQ(
+      written(),
+      in_full("path,label,class_1,score_1,error\r\n\"a,b\\x0ac.tar: 1.jpg\",\"dog, hot\",\"the \"\"owl\"\"\",0.843795,\r\n"));
 }
 
 // Tables are passed on.
@@ -223,9 +226,9 @@ TEST_F(WriteClassesTest, NoTwoFilesHaveOnePath) {
     harness->output().wait_until_free();
   }
   EXPECT_EQ(written(),
-            in_full("path,label,class_1,score_1\r\nlit\\x5cxff.jpg,dog,owl,0.843795\r\nlit\\xff.jpg,dog,owl,0.843795\r\n"
-                    "lit\\x5cx0a.jpg,dog,owl,0.843795\r\nlit\\x0a.jpg,dog,owl,0.843795\r\n"
-                    "\\xff\\x0a\\x5cxff,dog,owl,0.843795\r\n"));
+            in_full("path,label,class_1,score_1,error\r\nlit\\x5cxff.jpg,dog,owl,0.843795,\r\nlit\\xff.jpg,dog,owl,0.843795,\r\n"
+                    "lit\\x5cx0a.jpg,dog,owl,0.843795,\r\nlit\\x0a.jpg,dog,owl,0.843795,\r\n"
+                    "\\xff\\x0a\\x5cxff,dog,owl,0.843795,\r\n"));
   const std::string json = written("predictions.jsonl");
   for (const char* path : {R"("lit\\x5cxff.jpg")", R"("lit\\xff.jpg")", R"("lit\\x5cx0a.jpg")", R"("lit\u000a.jpg")"}) {
     EXPECT_NE(json.find(path), std::string::npos) << json;
@@ -253,7 +256,31 @@ TEST_F(WriteClassesTest, LeavesOutWhatWasSkippedAndWritesNumbersWithoutNames) {
   one->last = true;
   feed(*harness, one);
   harness->output().wait_until_free();
-  EXPECT_EQ(written(), in_full("path,label,class_1,score_1\r\n0-0-0.jpg,1,2,0.843795\r\n0-0-2.jpg,,2,0.843795\r\n"));
+  EXPECT_EQ(written(), in_full("path,label,class_1,score_1,error\r\n0-0-0.jpg,1,2,0.843795,\r\n0-0-2.jpg,,2,0.843795,\r\n"));
+}
+
+TEST_F(WriteClassesTest, ASampleThatCouldNotBeUsedHasARowWithTheReasonInItsPlace) {
+  const std::pair<const char*, const char*> ways[] = {{"top", ",,,,"}, {"classes", ",,,,"}};
+  for (const auto& [columns, none] : ways) {
+    const auto harness = made({{"columns", Value(columns)}, {"top", Value(std::int64_t{2})}});
+    const Ref<Predictions> one = share(0, 0, 1, {kOwl, kOwl, kOwl});
+    one->samples[1].counts = false;
+    one->samples[1].fault = "decode_image: no image, but text";
+    one->last = true;
+    feed(*harness, one);
+    harness->output().wait_until_free();
+    const std::string row = fmt::format(",\r\n0-0-1.jpg,dog{},\"decode_image: no image, but text\"\r\n0-0-2.jpg,dog,", none);
+    EXPECT_NE(written().find(row), std::string::npos) << written();
+  }
+  const auto harness = made({{"file", Value("p.jsonl")}});
+  const Ref<Predictions> one = share(0, 0, 1, {kOwl});
+  one->samples[0].counts = false;
+  one->samples[0].fault = "decode_image: no image";
+  one->last = true;
+  feed(*harness, one);
+  harness->output().wait_until_free();
+  EXPECT_EQ(written("p.jsonl"),
+            "{\"path\":\"0-0-0.jpg\",\"label\":\"dog\",\"classes\":[],\"scores\":[],\"error\":\"decode_image: no image\"}\n");
 }
 
 TEST_F(WriteClassesTest, BeginsNoFileForSamplesOfWhichNoneCounts) {
@@ -284,7 +311,8 @@ TEST_F(WriteClassesTest, EachPassReplacesTheFileWhenItIsWhole) {
     EXPECT_EQ(fs::exists(folder_.path() / "predictions.csv"), turn > 0);
     EXPECT_EQ(turn == 1 || turn == 2, written().find("0-0-0.jpg") != std::string::npos) << "of the pass that is whole";
   }
-  EXPECT_EQ(written(), in_full("path,label,class_1,score_1\r\n2-0-0.jpg,dog,owl,0.843795\r\n3-0-0.jpg,dog,owl,0.843795\r\n"));
+  EXPECT_EQ(written(),
+            in_full("path,label,class_1,score_1,error\r\n2-0-0.jpg,dog,owl,0.843795,\r\n3-0-0.jpg,dog,owl,0.843795,\r\n"));
 }
 
 TEST_F(WriteClassesTest, AStoppedRunKeepsWhatThereIsAndSaysWhere) {
@@ -296,7 +324,7 @@ TEST_F(WriteClassesTest, AStoppedRunKeepsWhatThereIsAndSaysWhere) {
   ASSERT_EQ(run_.warnings().size(), 1U);
   const std::string part = "predictions.csv.new-" + std::to_string(getpid());
   EXPECT_NE(run_.warnings()[0].find(part), std::string::npos) << run_.warnings()[0];
-  EXPECT_EQ(written(part), in_full("path,label,class_1,score_1\r\n0-0-0.jpg,dog,owl,0.843795\r\n"));
+  EXPECT_EQ(written(part), in_full("path,label,class_1,score_1,error\r\n0-0-0.jpg,dog,owl,0.843795,\r\n"));
 }
 
 std::string refusal(const std::function<void()>& work, ErrorKind kind) {

@@ -120,6 +120,7 @@ void WriteFeatures::begin() {
   features_->write(header(0));
   std::vector<std::string> columns = {"path", "label"};
   columns.insert(columns.end(), params_.columns.begin(), params_.columns.end());
+  columns.emplace_back("error");
   names_->write(csv_head(columns));
   rows_ = 0;
 }
@@ -127,10 +128,11 @@ void WriteFeatures::begin() {
 void WriteFeatures::write_rows(const Predictions& share) {
   if (!features_) begin();
   const Predictions::Values& values = share.output(port_);
+  const std::vector<float> none(static_cast<std::size_t>(shape_.elements()), std::numeric_limits<float>::quiet_NaN());
   for (std::uint32_t i = 0; i < share.count; ++i) {
     const Predictions::Sample& sample = share.samples[i];
-    if (!sample.counts) continue;
-    const std::span<const float> row = values.row(i);
+    if (!sample.counts && sample.fault.empty()) continue;
+    const std::span<const float> row = sample.counts ? values.row(i) : std::span(none);
     features_->write(row.data(), row.size_bytes());
     text_.clear();
     place_.clear();
@@ -140,8 +142,10 @@ void WriteFeatures::write_rows(const Predictions& share) {
     const auto label = static_cast<std::size_t>(sample.label);
     if (sample.label >= 0) append_csv(text_, label < context_.classes.size() ? context_.classes[label] : std::to_string(label));
     for (std::size_t k = 0; k < params_.columns.size(); ++k) {
-      text_ += fmt::format(",{}", params_.probabilities ? 1 / (1 + std::exp(-row[k])) : row[k]);
+      text_ += ',';
+      if (sample.counts) text_ += fmt::format("{}", params_.probabilities ? 1 / (1 + std::exp(-row[k])) : row[k]);
     }
+    append_csv(text_ += ',', sample.fault);
     text_ += "\r\n";
     names_->write(text_);
     ++rows_;

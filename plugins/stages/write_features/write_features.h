@@ -20,8 +20,9 @@ namespace millrace {
 //
 // The array is float32, (images, C) or (images, C, H, W). In a safetensors file it has the layer's name. Beside it lies a CSV
 // file of the same name, features.csv, with path and label of each row, and a column for each number where `columns` names them.
+// A sample that could not be used has a row of NaN, and the reason in the column `error` of its row of the CSV file.
 //
-// Ports: in, Predictions. Skipped samples are left out; quarantine.jsonl names them. What the network computes together with the
+// Ports: in, Predictions. What the network computes together with the
 // layer after it is computed apart where it is asked for, so that figures may differ in the last places.
 // Threading: rows are written on a thread of its own (PredictionLine).
 // Errors: a layer that the network does not have, a name of unknown format: ErrorKind::usage, before the run. A folder where

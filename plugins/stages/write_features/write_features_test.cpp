@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <deque>
@@ -44,6 +45,7 @@ class WriteFeaturesTest : public testing::Test {
       shares.push_back(share(shares.size() / 2, static_cast<int>(shares.size() % 2), count));
     }
     shares[0]->samples[1].counts = false;
+    shares[0]->samples[1].fault = fault_;
     shares[3]->last = true;
     for (const std::size_t i : {1U, 3U, 0U, 2U}) harness.feed(testkit::packet(shares[i], i));
     harness.output().wait_until_free();
@@ -80,6 +82,7 @@ class WriteFeaturesTest : public testing::Test {
   }
 
   std::vector<std::pair<std::string, Value>> more_;  // keys
+  std::string fault_;                                // of the sample that was skipped
   testkit::TestFolder folder_;
   testkit::RecordedRun run_;
   Registry registry_;
@@ -102,15 +105,15 @@ TEST_F(WriteFeaturesTest, WritesASafetensorsFileInOrderOfTheSource) {
   header.erase(header.find_last_not_of(' ') + 1);
   EXPECT_EQ(header, R"({"relu":{"dtype":"F32","shape":[5,4],"data_offsets":[0,80]}})");
   EXPECT_EQ(numbers(bytes.substr(8 + length)), kRows);
-  EXPECT_EQ(content("f.csv"), "path,label\r\n0.jpg,cat\r\n2.jpg,2\r\n3.jpg,cat\r\n4.jpg,\r\n5.jpg,2\r\n");
+  EXPECT_EQ(content("f.csv"), "path,label,error\r\n0.jpg,cat,\r\n2.jpg,2,\r\n3.jpg,cat,\r\n4.jpg,,\r\n5.jpg,2,\r\n");
 }
 
 TEST_F(WriteFeaturesTest, NamesNumbersInColumns) {
   more_ = {{"columns", Value(Array{Value("a"), Value("b,c"), Value("d"), Value("e")})}};
   write("f.safetensors");
   const std::string text = content("f.csv");
-  EXPECT_EQ(text.substr(0, text.find("\r\n")), "path,label,a,\"b,c\",d,e");
-  EXPECT_NE(text.find("0.jpg,cat,0,1,2,3\r\n"), std::string::npos) << text;
+  EXPECT_EQ(text.substr(0, text.find("\r\n")), "path,label,a,\"b,c\",d,e,error");
+  EXPECT_NE(text.find("0.jpg,cat,0,1,2,3,\r\n"), std::string::npos) << text;
   next_ = 0;
   more_.emplace_back("probabilities", Value(true));
   write("f.safetensors");
@@ -119,10 +122,23 @@ TEST_F(WriteFeaturesTest, NamesNumbersInColumns) {
   EXPECT_THROW(write("f.safetensors"), Error);
 }
 
+TEST_F(WriteFeaturesTest, ASampleThatCouldNotBeUsedHasARowOfNoNumbersAndTheReason) {
+  fault_ = "decode_image: no image";
+  more_ = {{"columns", Value(Array{Value("a"), Value("b"), Value("d"), Value("e")})}};
+  write("f.safetensors");
+  EXPECT_NE(content("f.csv").find("\r\n1.jpg,dog,,,,,decode_image: no image\r\n2.jpg,"), std::string::npos) << content("f.csv");
+  const std::string bytes = content("f.safetensors");
+  EXPECT_NE(bytes.find("[6,4]"), std::string::npos);
+  const std::vector<float> rows = numbers(bytes.substr(bytes.size() - 6 * 4 * sizeof(float)));
+  EXPECT_EQ(rows[3], 3);
+  for (const std::size_t k : {4U, 5U, 6U, 7U}) EXPECT_TRUE(std::isnan(rows[k]));
+  EXPECT_EQ(rows[8], 8) << "rows stay beside their names";
+}
+
 TEST_F(WriteFeaturesTest, NoNumberHasTheNameOfAnotherColumn) {
   more_ = {{"columns", Value(Array{Value("label"), Value("x"), Value("path"), Value("x")})}};
   write("f.safetensors");
-  EXPECT_TRUE(content("f.csv").starts_with("path,label,label_2,x,path_2,x_2\r\n")) << content("f.csv");
+  EXPECT_TRUE(content("f.csv").starts_with("path,label,label_2,x,path_2,x_2,error\r\n")) << content("f.csv");
 }
 
 TEST_F(WriteFeaturesTest, WritesANumpyArray) {

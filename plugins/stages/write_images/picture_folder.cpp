@@ -16,6 +16,8 @@
 namespace millrace {
 namespace {
 
+constexpr std::size_t kLongestName = 255 - 12;  // of Linux's file systems, with what OutputFile adds while it writes
+
 std::string_view last_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }  // none: rfind() + 1 is 0
 
 // Without its extension.
@@ -35,6 +37,20 @@ std::string inside(const std::string& path) {
 
 }  // namespace
 
+void PictureFolder::check_names(const NamesFilesAfterSamples::NextSample& next) const {
+  Names taken;
+  Predictions::Sample sample;
+  while (next(sample)) {
+    const std::size_t bytes = last_of(file_of(sample, taken)).size();
+    if (bytes <= kLongestName) continue;
+    std::string place;
+    sample.append_place(place);
+    fail(ErrorKind::usage,
+         "the picture of '{}' would have a name of {} bytes, and files may have {}: give the image a shorter one", place, bytes,
+         kLongestName);
+  }
+}
+
 void PictureFolder::open(const DataContext& context) {
   folder_ = output_folder(context, "folder", params_.folder, "1.png");
   run_ = context.run;
@@ -42,7 +58,7 @@ void PictureFolder::open(const DataContext& context) {
 }
 
 void PictureFolder::write(const Predictions::Sample& sample, const ImageView& image, const std::uint8_t* palette) {
-  OutputFile file(path_of(sample), OutputFile::Sync::later);
+  OutputFile file(folder_ + '/' + file_of(sample, taken_), OutputFile::Sync::later);
   file.write(png_bytes(image, palette));
   file.commit();
   ++written_;
@@ -73,16 +89,17 @@ std::string PictureFolder::name_of(const Predictions::Sample& sample) const {
   return inside(scheme == std::string::npos ? place : place.substr(scheme + 3));
 }
 
-std::string PictureFolder::path_of(const Predictions::Sample& sample) {
+std::string PictureFolder::file_of(const Predictions::Sample& sample, Names& taken) const {
   const std::string name = name_of(sample);
   const std::string_view stem = stem_of(name);
-  if (params_.names == "number") return fmt::format("{}/{:08}-{}.png", folder_, sample.key.index, stem);
-  std::string path = fmt::format("{}/{}.png", folder_, stem);
-  if (taken_.insert(hash_text(stem)).second) return path;
-  if (params_.names == "path" && taken_.insert(hash_text(name)).second) return fmt::format("{}/{}.png", folder_, name);
+  if (params_.names == "number") return fmt::format("{:08}-{}.png", sample.key.index, stem);
+  std::string file = fmt::format("{}.png", stem);
+  if (taken.insert(hash_text(stem)).second) return file;
+  if (params_.names == "path" && taken.insert(hash_text(name)).second) return fmt::format("{}.png", name);
   std::string place;
   sample.append_place(place);
-  fail(ErrorKind::usage, "'{}' and a sample before it would both be written as '{}': set names = \"number\"", place, path);
+  fail(ErrorKind::usage, "'{}' and a sample before it would both be written as '{}/{}': set names = \"number\"{}", place,
+       folder_.empty() ? params_.folder : folder_, file, params_.names == "stem" ? " or \"path\"" : "");
 }
 
 }  // namespace millrace

@@ -38,6 +38,8 @@ class PictureFolder {
  public:
   explicit PictureFolder(const PictureParams& params) : params_(params) {}
 
+  // Throws Error(usage) where two samples of a pass would be one file, see NamesFilesAfterSamples.
+  void check_names(const NamesFilesAfterSamples::NextSample& next) const;
   void open(const DataContext& context);  // throws where nothing can be written; makes nothing
   // `palette`: 256 colours of three bytes, where the image's values are indices into it; otherwise null.
   void write(const Predictions::Sample& sample, const ImageView& image, const std::uint8_t* palette = nullptr);
@@ -45,15 +47,18 @@ class PictureFolder {
   void stop() noexcept;  // of the stage; warns where pictures of a pass are missing
 
  private:
-  std::string path_of(const Predictions::Sample& sample);
+  using Names = std::unordered_set<std::uint64_t>;  // hashes
+
+  // Within the folder. `taken`: of the samples before it.
+  std::string file_of(const Predictions::Sample& sample, Names& taken) const;
   std::string name_of(const Predictions::Sample& sample) const;  // with folders and extension
 
   const PictureParams params_;
   std::string folder_;
   RunServices* run_ = nullptr;
-  std::uint64_t images_ = 0;                 // of the source; 0: not known
-  std::uint64_t written_ = 0;                // in this pass
-  std::unordered_set<std::uint64_t> taken_;  // hashes of the pass's names
+  std::uint64_t images_ = 0;   // of the source; 0: not known
+  std::uint64_t written_ = 0;  // in this pass
+  Names taken_;                // of the pass
 };
 
 }  // namespace millrace

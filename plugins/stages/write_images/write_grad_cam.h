@@ -34,7 +34,7 @@ namespace millrace {
 // source. Errors: features that are no map or that the result does not depend on, a class that is not known: ErrorKind::usage, in
 // the constructor. A folder where nothing can be written, in open(), or a full disk: ErrorKind::storage. Two samples of one name,
 // or a sample whose place in its source image is not known: ErrorKind::usage. Each file appears under its name when it is whole.
-class WriteGradCam : public Stage {
+class WriteGradCam : public Stage, public NamesFilesAfterSamples {
  public:
   struct Params : PictureParams {
     Params() { folder = "grad_cam"; }
@@ -47,6 +47,7 @@ class WriteGradCam : public Stage {
   static void request(const Params& params, const DataContext& context, CompileRequest& request);
   WriteGradCam(const Params& params, const DataContext& context);
 
+  void check_names(const NextSample& next) const override { pictures_.check_names(next); }
   void open() override { pictures_.open(context_); }
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
   void stop() noexcept override {

@@ -27,7 +27,7 @@ namespace millrace {
 // Threading: pictures are made and written on a thread of its own (PredictionLine), in order of the source.
 // Errors: a result that is no picture: ErrorKind::usage, in the constructor. A folder where nothing can be written, in open(), or
 // a full disk: ErrorKind::storage. Two samples of one name: ErrorKind::usage. Each file appears under its name when it is whole.
-class WriteImages : public Stage {
+class WriteImages : public Stage, public NamesFilesAfterSamples {
  public:
   struct Params : PictureParams {
     Params() { folder = "images"; }
@@ -36,6 +36,7 @@ class WriteImages : public Stage {
   static void describe(StageDescription<Params>& d);
   WriteImages(const Params& params, const DataContext& context);
 
+  void check_names(const NextSample& next) const override { pictures_.check_names(next); }
   void open() override { pictures_.open(context_); }
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
   void stop() noexcept override {

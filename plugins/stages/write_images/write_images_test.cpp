@@ -68,7 +68,33 @@ TEST_F(WriteImagesTest, NamesTheSecondSampleOfOneName) {
   const std::vector<Error> errors = write(*harness, one);
   ASSERT_EQ(errors.size(), 1U);
   EXPECT_EQ(errors[0].message(), "'other/0.png' and a sample before it would both be written as '" + (folder_ / "images/0.png") +
-                                     "': set names = \"number\"");
+                                     "': set names = \"number\" or \"path\"");
+}
+
+TEST_F(WriteImagesTest, TwoSamplesOfOneNameAreFoundBeforeTheRun) {
+  const auto check = [&](const char* names, std::vector<std::string> urls = {"a/0.jpg", "a/1.jpg", "b/0.jpg"}) {
+    const auto harness = made<WriteImages>({{"names", Value(names)}});
+    std::size_t at = 0;
+    const auto next = [&](Predictions::Sample& sample) {
+      if (at == urls.size()) return false;
+      sample.key.index = at;
+      sample.url = urls[at++];
+      return true;
+    };
+    dynamic_cast<const NamesFilesAfterSamples&>(harness->stage()).check_names(next);
+  };
+  check("number");
+  check("path");
+  check("stem", {std::string(230, 'x') + ".jpg"});
+  EXPECT_THROW(check("stem", {std::string(245, 'x') + ".jpg"}), Error) << "a longer name than files may have";
+  try {
+    check("stem");
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_NE(error.message().find("'b/0.jpg' and a sample before it would both be written as"), std::string::npos)
+        << error.what();
+  }
 }
 
 TEST_F(WriteImagesTest, KeepsTheFoldersOfImagesWhereItIsAskedTo) {

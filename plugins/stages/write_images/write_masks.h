@@ -38,7 +38,7 @@ namespace millrace {
 // than the input: ErrorKind::usage, in the constructor. A folder where nothing can be written, in open(), or a full disk:
 // ErrorKind::storage. Two samples of one name, or a sample whose place in its source image is not known: ErrorKind::usage. Each
 // file appears under its name when it is whole.
-class WriteMasks : public Stage {
+class WriteMasks : public Stage, public NamesFilesAfterSamples {
  public:
   struct Params : PictureParams {
     Params() { folder = "masks"; }
@@ -52,6 +52,7 @@ class WriteMasks : public Stage {
   static void request(const Params& params, const StageSite& site, CompileRequest& request);
   WriteMasks(const Params& params, const DataContext& context);
 
+  void check_names(const NextSample& next) const override { pictures_.check_names(next); }
   void open() override { pictures_.open(context_); }
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
   void stop() noexcept override {

@@ -75,24 +75,27 @@ class FileWriter final : public Storage::Writer {
 }  // namespace
 
 Storage::Kind FileStorage::look(const std::string& url) {
-  const char* path = path_of(url);
+  std::string decoded;
+  const char* path = path_of(url, decoded);
   struct stat status {};
   if (::stat(path, &status) == 0) return S_ISDIR(status.st_mode) ? Kind::folder : Kind::object;
   refuse_path("look at", path);
 }
 
 void FileStorage::list(const std::string& url, const std::function<void(Object)>& found) {
-  walk(
-      path_of(url), [](std::string_view) { return false; }, found);
+  list_without(
+      url, [](std::string_view) { return false; }, found);
 }
 
 void FileStorage::list_without(const std::string& url, const std::function<bool(std::string_view)>& leaves_out,
                                const std::function<void(Object)>& found) {
-  walk(path_of(url), leaves_out, found);
+  std::string decoded;
+  walk(path_of(url, decoded), leaves_out, found);
 }
 
 Storage::Object FileStorage::stat(const std::string& url) {
-  const char* path = path_of(url);
+  std::string decoded;
+  const char* path = path_of(url, decoded);
   struct stat status {};
   if (::stat(path, &status) != 0) {
     const std::filesystem::path name = path;
@@ -109,36 +112,45 @@ Storage::Object FileStorage::stat(const std::string& url) {
 }
 
 void FileStorage::read(const std::string& url, ByteBuffer& out) {
-  const File file(path_of(url));
+  std::string decoded;
+  const char* path = path_of(url, decoded);
+  const File file(path);
   const auto size = static_cast<std::size_t>(file.status().st_size);
   if (!fits_in_host_memory(size)) {  // a sparse file may be of any size
-    fail(ErrorKind::data, "'{}' has {} bytes, more than there is memory", line_text(path_of(url)), size);
+    fail(ErrorKind::data, "'{}' has {} bytes, more than there is memory", line_text(path), size);
   }
   try {
     out.resize(size);
   } catch (const std::bad_alloc&) {
-    throw current_error().in(fmt::format("'{}' of {} bytes", line_text(path_of(url)), size));
+    throw current_error().in(fmt::format("'{}' of {} bytes", line_text(path), size));
   }
   out.resize(file.read(0, size, out.data()));
 }
 
 void FileStorage::read(const std::string& url, std::uint64_t offset, std::size_t size, std::uint8_t* out) {
-  const File file(path_of(url));
+  std::string decoded;
+  const char* path = path_of(url, decoded);
+  const File file(path);
   const auto end = static_cast<std::uint64_t>(file.status().st_size);
   if (offset > end || size > end - offset || file.read(offset, size, out) < size) {
-    fail(ErrorKind::storage, "'{}' has {} bytes: {} from byte {} on were asked for", line_text(path_of(url)), end, size, offset);
+    fail(ErrorKind::storage, "'{}' has {} bytes: {} from byte {} on were asked for", line_text(path), end, size, offset);
   }
 }
 
-std::unique_ptr<Storage::Writer> FileStorage::write(const std::string& url) { return std::make_unique<FileWriter>(path_of(url)); }
+std::unique_ptr<Storage::Writer> FileStorage::write(const std::string& url) {
+  std::string decoded;
+  return std::make_unique<FileWriter>(path_of(url, decoded));
+}
 
 void FileStorage::remove(const std::string& url) {
-  const char* path = path_of(url);
+  std::string decoded;
+  const char* path = path_of(url, decoded);
   if (::unlink(path) != 0 && errno != ENOENT) refuse("remove", path);
 }
 
 bool FileStorage::is_empty(const std::string& url) {
-  const std::filesystem::path path = path_of(url);
+  std::string decoded;
+  const std::filesystem::path path = path_of(url, decoded);
   std::error_code error;
   if (!std::filesystem::exists(path, error) && !error) return true;
   const bool is_empty = std::filesystem::is_directory(path, error) && std::filesystem::is_empty(path, error);

@@ -6,7 +6,7 @@
 namespace millrace {
 
 // The scheme "file": whatever the operating system shows as files. A URL is a path ("data/train", from the current folder), or
-// "file://" and an absolute path; nothing in it is encoded ("%20" is three characters).
+// "file://" and an absolute path, in which %20 and the like stand for characters, as in all URLs. In a path they are characters.
 //
 // Links are followed; one that leads back to a folder it lies in is an error, as is one that leads nowhere. Other things than
 // files and folders (sockets, devices) are left out of listings. A version is the time of the last change, in nanoseconds, and

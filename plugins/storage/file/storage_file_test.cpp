@@ -318,5 +318,30 @@ TEST(FileStorage, ALackOfTheSystemIsNoFaultOfAFile) {
   }
 }
 
+TEST(FileStorage, DecodesUrlsAndNoPaths) {
+  const TestFolder folder;
+  folder.write("my photos/1.jpg", "one");
+  folder.write("my%20photos/1.jpg", "two");
+  FileStorage storage;
+  ByteBuffer bytes;
+  storage.read("file://" + folder.path().string() + "/my%20photos/1.jpg", bytes);
+  EXPECT_EQ(text(bytes), "one");
+  storage.read(folder / "my%20photos/1.jpg", bytes);
+  EXPECT_EQ(text(bytes), "two");
+  EXPECT_EQ(names(storage, "file://" + folder.path().string() + "/my%20photos"), std::vector<std::string>{"1.jpg"});
+  EXPECT_EQ(storage.stat("file://" + folder.path().string() + "/my%2520photos/1.jpg").name, "1.jpg");
+  EXPECT_EQ(error_of([&] { storage.look("file:///100% wool"); }).kind(), ErrorKind::usage);
+}
+
+TEST(FileStorage, SaysThatALinkLeadsNowhereWhereItIsAPathOrAFolderInIt) {
+  const TestFolder folder;
+  fs::create_symlink("../gone", folder / "val");
+  FileStorage storage;
+  const std::string said = fmt::format("'{}' is a link to '../gone', which leads nowhere", folder / "val");
+  EXPECT_EQ(error_of([&] { storage.look(folder / "val"); }).message(), said);
+  EXPECT_EQ(error_of([&] { storage.look(folder / "val/cat"); }).message(), said);
+  EXPECT_EQ(error_of([&] { names(storage, folder / "val"); }).message(), said);
+}
+
 }  // namespace
 }  // namespace millrace

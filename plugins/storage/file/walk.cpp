@@ -15,6 +15,7 @@
 #include "millrace/error.h"
 #include "millrace/params.h"
 #include "millrace/util/data_names.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -140,17 +141,33 @@ bool is_for_good(int error) {
   }
 }
 
+// A server of a network's file system, or what mounts a bucket, does not answer.
+bool is_unreachable(int error) {
+  switch (error) {
+    case ETIMEDOUT:
+    case ENOTCONN:
+    case ESTALE:
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENETDOWN:
+    case ENETUNREACH: return true;
+    default: return false;
+  }
+}
+
 }  // namespace
 
-const char* path_of(const std::string& url) {
-  constexpr std::string_view kScheme = "file://";
+const char* path_of(const std::string& url, std::string& decoded) {
   if (url.empty()) fail(ErrorKind::usage, "an empty text names no file");
   if (url.find('\0') != url.npos) fail(ErrorKind::usage, "'{}' has a zero byte in it", url.c_str());
-  if (url.starts_with(kScheme)) {
-    if (url.size() == kScheme.size() || url[kScheme.size()] != '/') {
-      fail(ErrorKind::usage, "'{}': expected an absolute path after '{}', as in 'file:///data/train'", url, kScheme);
-    }
-    return url.c_str() + kScheme.size();
+  if (url.starts_with("file://")) {
+    constexpr std::size_t kScheme = 7;
+    const bool is_plain = url.find('%') == url.npos && url.size() > kScheme && url[kScheme] == '/';
+    if (is_plain) return url.c_str() + kScheme;  // no memory for each sample
+    decoded = file_url_path(url);
+    return decoded.c_str();
   }
   if (url_scheme(url) != "file") fail(ErrorKind::usage, "'{}' does not name a file", url);
   return url.c_str();
@@ -162,8 +179,10 @@ void refuse(const char* what, const std::string& path) {
   const std::filesystem::path target = std::filesystem::read_symlink(path, no_link);
   if (error == ENOENT && !no_link)
     fail(ErrorKind::data, "'{}' is a link to '{}', which leads nowhere", line_text(path), line_text(target.string()));
-  fail(is_for_good(error) ? ErrorKind::data : ErrorKind::storage, "cannot {} '{}': {}", what, line_text(path),
-       std::strerror(error));
+  const ErrorKind kind = is_for_good(error)      ? ErrorKind::data
+                         : is_unreachable(error) ? ErrorKind::unreachable
+                                                 : ErrorKind::storage;
+  fail(kind, "cannot {} '{}': {}", what, line_text(path), std::strerror(error));
 }
 
 void refuse_path(const char* what, const std::string& path) {
@@ -178,6 +197,7 @@ void refuse_path(const char* what, const std::string& path) {
   fs::path parent = fs::absolute(path, ignored).lexically_normal();
   std::string missing;
   while (parent.has_relative_path() && !fs::exists(parent, ignored)) {
+    if (fs::is_symlink(parent, ignored)) refuse(what, parent.string());
     if (parent.has_filename()) missing = parent.filename().string();
     parent = parent.parent_path();
   }

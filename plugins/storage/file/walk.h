@@ -11,13 +11,13 @@
 
 namespace millrace {
 
-// The path in a URL, without a copy: valid as long as the URL.
-const char* path_of(const std::string& url);
+// The path in a URL, without a copy unless it has escapes: valid as long as the URL and `decoded`, where such a copy goes.
+const char* path_of(const std::string& url, std::string& decoded);
 
 // Throws what errno says about `path`: "cannot open 'a/b': Permission denied".
 [[noreturn]] void refuse(const char* what, const std::string& path);
 
-// The same; of what does not exist, which part is missing and what there is instead.
+// The same; of what does not exist, which part is missing and what there is instead. A link that leads nowhere exists.
 [[noreturn]] void refuse_path(const char* what, const std::string& path);
 
 std::string version_of(const struct stat& status);

@@ -69,14 +69,16 @@ web::HttpReply Client::follow(web::HttpRequest request, std::string& at) {
   }
 }
 
-Client::Attempt Client::try_once(const std::string& url, Task& task) {
+// `left`: until the deadline, if nothing brings the task on.
+Client::Attempt Client::try_once(const std::string& url, Task& task, web::Milliseconds left) {
   Attempt attempt;
   std::string at = url;
   web::HttpRequest request;
   request.headers = task.headers();
   request.authorities = settings_.authorities;
-  request.connect = settings_.connect;
+  request.connect = std::min(settings_.connect, left);
   request.stall = settings_.stall;
+  request.progress = {kProgress, left};
   request.longest_text = kLongestText;
   request.place = [&](const web::HttpHead& head) { return task.place(head); };
   const auto where = [&] { return at == url ? std::string() : fmt::format(", redirected to '{}'", at); };
@@ -93,6 +95,7 @@ Client::Attempt Client::try_once(const std::string& url, Task& task) {
     if (error.kind() == ErrorKind::data) throw Refusal{error.kind(), error.message() + where()};
     if (error.kind() != ErrorKind::storage) throw;
     attempt.cause = error.message();
+    attempt.kind = error.kind();
   } catch (Refusal& refusal) {
     throw Refusal{refusal.kind, refusal.cause + where()};
   }
@@ -106,14 +109,14 @@ void Client::run(const std::string& url, Task& task) {
   std::uint64_t done = 0;
   try {
     while (true) {
-      const Attempt attempt = try_once(sent, task);
+      const Attempt attempt = try_once(sent, task, std::max(retry->left(), web::Milliseconds(1)));
       if (attempt.cause.empty()) return;
       if (task.done() >= done + kProgress) {
         done = task.done();
         retry.emplace(settings_.retry);
       }
       const auto time = retry->pause(attempt.reply.retry_after);
-      if (!time) throw Refusal{ErrorKind::storage, attempt.cause + retry->gave_up("MILLRACE_HTTP_TIMEOUT")};
+      if (!time) throw Refusal{attempt.kind, attempt.cause + retry->gave_up("MILLRACE_HTTP_TIMEOUT")};
       web::wait(*time);
     }
   } catch (const Refusal& refusal) {

@@ -44,9 +44,10 @@ class Client {
  private:
   struct Attempt {
     web::HttpReply reply;
-    std::string cause;  // why there has to be another; empty: there need not
+    std::string cause;                        // why there has to be another; empty: there need not
+    ErrorKind kind = ErrorKind::unreachable;  // of the error, when there is no other
   };
-  Attempt try_once(const std::string& url, Task& task);
+  Attempt try_once(const std::string& url, Task& task, web::Milliseconds left);
   web::HttpReply follow(web::HttpRequest request, std::string& at);
 
   Settings settings_;

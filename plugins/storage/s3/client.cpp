@@ -55,10 +55,12 @@ std::string Client::http_url(const ObjectUrl& object) const {
   return endpoint_.scheme + "://" + endpoint_.host_of(object.bucket) + endpoint_.path_of(object.bucket, object.key);
 }
 
-ListPage Client::list(const std::string& url, const std::string& bucket, const std::string& prefix, const std::string& token) {
+ListPage Client::list(const std::string& url, const std::string& bucket, const std::string& prefix, const std::string& token,
+                      bool one_level) {
   ListPage page;
   Call call{.verb = "list", .url = url, .object = {bucket, ""}, .query = {{"encoding-type", "url"}, {"list-type", "2"}}};
   if (!prefix.empty()) call.query.emplace_back("prefix", prefix);
+  if (one_level) call.query.emplace_back("delimiter", "/");
   if (!token.empty()) call.query.emplace_back("continuation-token", token);
   call.check = [&](const HttpReply& reply) { page = parse_list_page(reply.text); };
   send(call);
@@ -109,7 +111,7 @@ HttpReply Client::send(Call call) {
       fail(verdict.kind, "cannot {} '{}': {}", call.verb, call.url, verdict.cause);
     }
     const auto time = retry.pause(attempt.reply.retry_after);
-    if (!time || call.once || call.stop.stop_requested()) give_up(call, retry, verdict.cause);
+    if (!time || call.once || call.stop.stop_requested()) give_up(call, retry, verdict);
     web::wait(*time, call.stop);
   }
 }
@@ -159,8 +161,8 @@ HttpRequest Client::prepare(const Call& call, const Credentials& used, Milliseco
   return request;
 }
 
-void Client::give_up(const Call& call, const Retry& retry, const std::string& cause) {
-  fail(ErrorKind::storage, "cannot {} '{}': {}{}", call.verb, call.url, cause, retry.gave_up("MILLRACE_S3_TIMEOUT"));
+void Client::give_up(const Call& call, const Retry& retry, const Verdict& verdict) {
+  fail(verdict.kind, "cannot {} '{}': {}{}", call.verb, call.url, verdict.cause, retry.gave_up("MILLRACE_S3_TIMEOUT"));
 }
 
 Credentials Client::credentials() {

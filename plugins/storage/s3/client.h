@@ -32,7 +32,9 @@ class Client {
   // Throws what makes requests impossible: no credentials, a wrong endpoint.
   Client(Settings settings, Environment environment);
 
-  ListPage list(const std::string& url, const std::string& bucket, const std::string& prefix, const std::string& token);
+  // `one_level`: what lies deeper is summed up in ListPage::folders, unless the server knows no delimiters.
+  ListPage list(const std::string& url, const std::string& bucket, const std::string& prefix, const std::string& token,
+                bool one_level = false);
 
   Part stat(const std::string& url);
 
@@ -80,7 +82,7 @@ class Client {
   HttpReply send(Call call);
   Attempt try_once(const Call& call, const Credentials& credentials, Milliseconds left);
   HttpRequest prepare(const Call& call, const Credentials& credentials, Milliseconds left) const;
-  [[noreturn]] static void give_up(const Call& call, const Retry& retry, const std::string& cause);
+  [[noreturn]] static void give_up(const Call& call, const Retry& retry, const Verdict& verdict);
 
   Credentials credentials();
   bool renew(const Credentials& used);

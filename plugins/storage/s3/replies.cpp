@@ -4,8 +4,8 @@
 
 #include "digest.h"
 #include "millrace/error.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
-#include "uri.h"
 
 namespace millrace::s3 {
 
@@ -58,13 +58,17 @@ class Reply {
 
 [[noreturn]] void inconsistent(std::string_view what) { fail(ErrorKind::storage, "the listing is not consistent: {}", what); }
 
-ListedObject read_object(const pugi::xml_node& element, bool encoded) {
-  ListedObject object;
-  const pugi::xml_node key = child(element, "Key");
+std::string read_key(const pugi::xml_node& element, const char* kind, bool encoded) {
+  const pugi::xml_node key = child(element, kind);
   if (!key) inconsistent("an object without a key");
   std::optional<std::string> name = encoded ? percent_decode(text_in(key), true) : text_in(key);
   if (!name || name->empty()) inconsistent("a key that is not URL-encoded as asked");
-  object.key = std::move(*name);
+  return *std::move(name);
+}
+
+ListedObject read_object(const pugi::xml_node& element, bool encoded) {
+  ListedObject object;
+  object.key = read_key(element, "Key", encoded);
   const auto bytes = parse_number(text_of(element, "Size"));
   if (!bytes) inconsistent("an object without a size");
   object.bytes = checked_size(*bytes);
@@ -85,8 +89,9 @@ ListPage parse_list_page(std::string_view xml) {
   ListPage page;
   for (const pugi::xml_node& element : root) {
     if (local_name(element) == "Contents") page.objects.push_back(read_object(element, encoding == "url"));
+    if (local_name(element) == "CommonPrefixes") page.folders.push_back(read_key(element, "Prefix", encoding == "url"));
   }
-  if (child(root, "KeyCount") && parse_number(text_of(root, "KeyCount")) != page.objects.size()) {
+  if (child(root, "KeyCount") && parse_number(text_of(root, "KeyCount")) != page.objects.size() + page.folders.size()) {
     inconsistent("it holds another number of keys than it says");
   }
   const std::string truncated = text_of(root, "IsTruncated");

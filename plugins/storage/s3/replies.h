@@ -18,7 +18,8 @@ struct ListedObject {
 
 struct ListPage {
   std::vector<ListedObject> objects;
-  std::string next;  // continuation token; empty on the last page
+  std::vector<std::string> folders;  // prefixes that end in the delimiter, where one was asked for
+  std::string next;                  // continuation token; empty on the last page
 };
 
 // A reply to ListObjectsV2. Throws ErrorKind::storage when it is not a whole and consistent one.

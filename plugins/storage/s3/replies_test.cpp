@@ -128,5 +128,14 @@ TEST(ServerErrors, AreReadAndMadePrintable) {
   EXPECT_EQ(parse_server_error("").code, "");
 }
 
+TEST(Replies, NameTheFoldersOfOneLevel) {
+  const std::string folders =
+      "<CommonPrefixes><Prefix>a/%C3%BC/</Prefix></CommonPrefixes><CommonPrefixes><Prefix>a/x+y/</Prefix></CommonPrefixes>";
+  const ListPage page = parse_list_page(
+      without(without(kPage, "</ListBucketResult>", folders + "</ListBucketResult>"), "<KeyCount>2<", "<KeyCount>4<"));
+  EXPECT_EQ(page.objects.size(), 2U);
+  EXPECT_EQ(page.folders, (std::vector<std::string>{"a/\xc3\xbc/", "a/x y/"}));
+}
+
 }  // namespace
 }  // namespace millrace::s3

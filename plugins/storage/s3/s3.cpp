@@ -83,7 +83,7 @@ Storage::Kind S3::look(const std::string& url) {
   return key.empty() || key.ends_with('/') ? Kind::folder : Kind::unknown;
 }
 
-void S3::list(const std::string& url, const std::function<void(Object)>& found) {
+void S3::walk(const std::string& url, bool one_level, const std::function<void(Object)>& found) {
   const ObjectUrl folder = parse_object_url(url);
   Open& open = opened(url);
   const std::string prefix = prefix_of(folder);
@@ -91,7 +91,9 @@ void S3::list(const std::string& url, const std::function<void(Object)>& found) 
   FolderMarks marks(found);
   int empty_pages = 0;
   do {
-    ListPage page = open.client->list(url, folder.bucket, prefix, token);
+    ListPage page = open.client->list(url, folder.bucket, prefix, token, one_level);
+    for (std::string& key : page.folders) page.objects.push_back({std::move(key), 0, {}});
+    if (one_level) std::ranges::sort(page.objects, {}, &ListedObject::key);
     empty_pages = page.objects.empty() ? empty_pages + 1 : 0;
     if (empty_pages > kMostEmptyPages) {
       fail(ErrorKind::storage, "cannot list '{}': the server sends one empty page after the other", url);
@@ -113,6 +115,10 @@ void S3::list(const std::string& url, const std::function<void(Object)>& found) 
   marks.end();
   if (last.empty()) fail(ErrorKind::data, "cannot list '{}': there is no object below it", url);
 }
+
+void S3::list(const std::string& url, const std::function<void(Object)>& found) { walk(url, false, found); }
+
+void S3::list_names(const std::string& url, const std::function<void(Object)>& found) { walk(url, true, found); }
 
 bool S3::is_empty(const std::string& url) {
   const ObjectUrl folder = parse_object_url(url);

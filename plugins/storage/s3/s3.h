@@ -10,6 +10,7 @@
 #include "client.h"
 #include "millrace/sample.h"
 #include "millrace/storage.h"
+#include "millrace/util/lists_names.h"
 
 namespace millrace::s3 {
 
@@ -38,7 +39,7 @@ namespace millrace::s3 {
 // then; others are looked at first. It costs about 60 bytes of memory for each object listed.
 // Writing: see Upload.
 // Threading: thread-safe; every read under way has connections of its own, which the next one takes over.
-class S3 : public Storage {
+class S3 : public Storage, public ListsNames {
  public:
   explicit S3(Environment environment = process_environment);
   ~S3() override;
@@ -46,6 +47,7 @@ class S3 : public Storage {
   // Needs the credentials already, so that they are missed early; asks no server.
   Kind look(const std::string& url) override;
   void list(const std::string& url, const std::function<void(Object)>& found) override;
+  void list_names(const std::string& url, const std::function<void(Object)>& found) override;
   Object stat(const std::string& url) override;
   void read(const std::string& url, ByteBuffer& out) override;
   void read(const std::string& url, std::uint64_t offset, std::size_t size, std::uint8_t* out) override;
@@ -60,6 +62,7 @@ class S3 : public Storage {
     std::unique_ptr<DiskCache> cache;  // null: none
   };
   Open& opened(const std::string& url);
+  void walk(const std::string& url, bool one_level, const std::function<void(Object)>& found);
 
   // The cache's key of an object: remembered, or looked up. None when the server gives no ETag.
   std::optional<ObjectId> current(Open& open, const std::string& url);

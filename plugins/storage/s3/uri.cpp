@@ -13,13 +13,6 @@ bool is_unreserved(char c) {
          c == '~';
 }
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 }  // namespace
 
 std::string percent_encode(std::string_view text, bool keep_slash) {
@@ -35,23 +28,6 @@ std::string percent_encode(std::string_view text, bool keep_slash) {
     }
   }
   return encoded;
-}
-
-std::optional<std::string> percent_decode(std::string_view text, bool plus_is_space) {
-  std::string decoded;
-  decoded.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      decoded += plus_is_space && text[i] == '+' ? ' ' : text[i];
-      continue;
-    }
-    if (i + 2 >= text.size()) return std::nullopt;
-    const int high = hex_digit(text[i + 1]), low = hex_digit(text[i + 2]);
-    if (high < 0 || low < 0) return std::nullopt;
-    decoded += static_cast<char>(high * 16 + low);
-    i += 2;
-  }
-  return decoded;
 }
 
 std::string canonical_query(const Query& query) {

@@ -1,7 +1,6 @@
 // URLs: percent-encoding as Signature Version 4 wants it, "s3://bucket/key", and where a bucket is reached over HTTP.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,9 +10,6 @@ namespace millrace::s3 {
 
 // Every byte but A-Z a-z 0-9 - . _ ~ becomes %XX, and '/' too unless it is kept.
 std::string percent_encode(std::string_view text, bool keep_slash = false);
-
-// None when a '%' is not followed by two hexadecimal digits. In listings '+' stands for a space.
-std::optional<std::string> percent_decode(std::string_view text, bool plus_is_space = false);
 
 using Query = std::vector<std::pair<std::string, std::string>>;  // decoded names and values
 

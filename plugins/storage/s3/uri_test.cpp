@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "millrace/error.h"
+#include "millrace/util/paths.h"
 
 namespace millrace::s3 {
 namespace {

@@ -54,14 +54,17 @@ Verdict never(ErrorKind kind, std::string cause) { return {What::never, kind, st
 }  // namespace
 
 Verdict judge(const HttpReply& reply, const Asked& asked) {
-  if (!reply.broken.empty()) return {reply.can_recover ? What::again : What::never, ErrorKind::storage, reply.broken, false};
+  if (!reply.broken.empty()) {
+    if (!reply.can_recover) return never(ErrorKind::storage, reply.broken);
+    return {What::again, ErrorKind::unreachable, reply.broken, false};
+  }
   const int status = reply.head.status;
   if (status == 200 || status == 206 || (status == 416 && asked.ranged) || (status == 204 && asked.writes)) return {};
 
   const ServerError error = parse_server_error(reply.text);
   const std::string text = described(status, error);
   if (asked.removes && status == 404 && error.code == "NoSuchKey") return {};
-  if (may_pass(status, error.code)) return {What::again, ErrorKind::storage, text, false};
+  if (may_pass(status, error.code)) return {What::again, ErrorKind::unreachable, text, false};
   if (error.code == "ExpiredToken" || error.code == "TokenRefreshRequired") {
     return {What::never, ErrorKind::storage, text + " (the temporary credentials have run out)", true};
   }

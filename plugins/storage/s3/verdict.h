@@ -17,7 +17,7 @@ struct Asked {
 
 struct Verdict {
   enum class What { good, again, never } what = What::good;
-  ErrorKind kind = ErrorKind::storage;  // of never
+  ErrorKind kind = ErrorKind::storage;  // of never, and of again when the retries are used up
   std::string cause;                    // of again and never
   bool expired = false;                 // of never: other credentials may cure it
 };

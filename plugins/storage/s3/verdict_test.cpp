@@ -46,6 +46,7 @@ TEST(Verdicts, AreGoodWhereWhatIsToBeRemovedIsNotThere) {
 TEST(Verdicts, TryAgainWhatPasses) {
   for (const int status : {408, 429, 500, 502, 503, 504}) EXPECT_EQ(judge(reply(status), kAsked).what, What::again) << status;
   EXPECT_EQ(judge(reply(400, "RequestTimeout"), kAsked).what, What::again);
+  EXPECT_EQ(judge(reply(503), kAsked).kind, ErrorKind::unreachable) << "when all tries are used up";
   const Verdict slow = judge(reply(503, "SlowDown"), kAsked);
   EXPECT_EQ(slow.cause, "HTTP 503 SlowDown: why");
   HttpReply reset = reply(0);

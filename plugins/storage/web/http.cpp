@@ -282,7 +282,7 @@ class Http::Transfer {
     auto& transfer = *static_cast<Transfer*>(self);
     const auto goes_on = [&] {
       if (transfer.request_.stop.stop_requested()) return transfer.give_up("given up, as another part of the object failed");
-      return !transfer.is_stalled(received + sent);
+      return !transfer.is_stalled(received + sent) && !transfer.trickles(received + sent);
     };
     return transfer.guarded(goes_on) ? 0 : 1;
   }
@@ -301,6 +301,19 @@ class Http::Transfer {
     return false;
   }
 
+  bool trickles(std::int64_t moved) {
+    const auto now = std::chrono::steady_clock::now();
+    const auto time = std::chrono::duration_cast<Milliseconds>(now - paced_);
+    if (moved - brought_ >= static_cast<std::int64_t>(request_.progress.bytes)) {
+      paced_ = now;
+      brought_ = moved;
+    } else if (request_.progress.time > Milliseconds(0) && time >= request_.progress.time) {
+      give_up(fmt::format("too slow: {} bytes in {:.1f} s", moved - brought_, static_cast<double>(time.count()) / 1000));
+      return true;
+    }
+    return false;
+  }
+
   struct FreeList {
     void operator()(curl_slist* list) const { curl_slist_free_all(list); }
   };
@@ -313,6 +326,8 @@ class Http::Transfer {
   std::size_t received_ = 0, head_size_ = 0;
   std::chrono::steady_clock::time_point looked_ = std::chrono::steady_clock::now();
   std::int64_t seen_ = 0;
+  std::chrono::steady_clock::time_point paced_ = looked_;
+  std::int64_t brought_ = 0;  // moved by then
   bool started_ = false, placed_ = false, is_cut_ = false;
   std::exception_ptr refusal_;
   char message_[CURL_ERROR_SIZE] = "";

@@ -47,6 +47,12 @@ struct Room {
 // Called when the head of a 200 or 206 has come. Refuses the reply by throwing.
 using Place = std::function<Room(const HttpHead&)>;
 
+// An exchange that moves fewer bytes in this time is given up. Time 0: none is.
+struct Progress {
+  std::uint64_t bytes = 0;
+  Milliseconds time{0};
+};
+
 struct HttpRequest {
   bool head = false;                   // HEAD instead of GET
   std::string method;                  // instead of both: PUT, POST or DELETE
@@ -57,9 +63,10 @@ struct HttpRequest {
   bool use_netrc = false;                       // a name and a password for the host come from ~/.netrc, where it has them
   Reach nearest = Reach::link;                  // addresses that are nearer are refused, in the name of a redirect
   Milliseconds connect{0}, stall{0}, total{0};  // time limits; total 0: none for the whole exchange
-  Place place;                                  // without: bodies go to HttpReply::text
-  std::size_t longest_text = 32 << 20;          // bytes of HttpReply::text
-  std::stop_token stop;                         // asked for about once a second
+  Progress progress;
+  Place place;                          // without: bodies go to HttpReply::text
+  std::size_t longest_text = 32 << 20;  // bytes of HttpReply::text
+  std::stop_token stop;                 // asked for about once a second
 };
 
 struct HttpReply {

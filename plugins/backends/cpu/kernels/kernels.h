@@ -141,6 +141,16 @@ struct ElementwiseKernels {
   void (*fill_zero)(const Map& y);
 };
 
+// Local response normalisation across channels: y = x * s^-beta, s = k + alpha / size * sum of x^2 over `size` channels around.
+struct LrnWindow {
+  std::int64_t size = 1;  // odd
+  float alpha = 0, beta = 0, k = 1;
+};
+struct LrnKernels {
+  void (*lrn)(const LrnWindow& window, const Map& x, const Map& y);  // y may not be x
+  void (*lrn_backward)(const LrnWindow& window, const Map& x, const Map& dy, const Map& dx);
+};
+
 // Arrays are disjoint or the same.
 struct ArrayKernels {
   // copy = decay * copy + (1 - decay) * value; then, if it is to be written back, value = copy.
@@ -152,7 +162,7 @@ struct ArrayKernels {
 };
 
 // All of one instruction set.
-struct Kernels : NormalisationKernels, PoolingKernels, DepthwiseKernels, ElementwiseKernels, ArrayKernels {
+struct Kernels : NormalisationKernels, PoolingKernels, DepthwiseKernels, ElementwiseKernels, LrnKernels, ArrayKernels {
   const char* instruction_set;
   bool bf16;                                            // maps may be bf16; otherwise float32 alone
   const WinogradKernels *winograd_bf16, *winograd_f32;  // null: these have none

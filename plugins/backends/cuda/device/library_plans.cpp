@@ -43,7 +43,10 @@ class Tries {
 
 bool compiles_by_environment() {
   const char* value = std::getenv("MILLRACE_CUDA_RUNTIME_COMPILATION");
-  return value == nullptr || std::string_view(value) != "0";
+  const std::string_view text = value == nullptr ? "" : value;
+  if (!text.empty() && text != "0" && text != "1")
+    fail(ErrorKind::usage, "MILLRACE_CUDA_RUNTIME_COMPILATION = '{}': expected 0 or 1", text);
+  return text != "0";
 }
 
 LibraryPlanner::LibraryPlanner(Machine& machine, std::shared_ptr<DeviceLibraries> libraries, const PlanOptions& options,

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "layers/map_spec.h"
+#include "millrace/kernels/portable_element.h"
 
 namespace millrace::cuda {
 namespace {
@@ -158,6 +160,19 @@ Fault EngineCheck::guards(Queue& queue, const std::vector<std::pair<void*, std::
   return {};
 }
 
+// A ReLU that makes 0 of NaN, as fmaxf() does, would hide numbers that are not finite. With weights that are NaN every result is.
+Fault EngineCheck::find_hidden_nan(Queue& queue, const LibraryRun& work) const {
+  std::vector<std::byte> weights(w_.bytes, kPattern), first(size_of(y_.elements.type));
+  queue.copy_in(work.w, weights.data(), weights.size());
+  queue.run(work);
+  queue.copy_out(first.data(), work.y, first.size());
+  queue.mark()->wait();
+  const void* const value = first.data();
+  const float found =
+      y_.elements.type == DataType::bf16 ? to_float(*static_cast<const Bf16*>(value)) : *static_cast<const float*>(value);
+  return std::isnan(found) ? Fault() : fmt::format("its ReLU makes {:g} of NaN", found);
+}
+
 Fault EngineCheck::find_fault(Queue& queue, const LibraryRun& work, std::size_t workspace) const {
   std::vector<std::pair<void*, std::size_t>> parts = {{work.x, x_.bytes}, {work.w, w_.bytes}, {work.y, y_.bytes}};
   if (workspace > 0) parts.emplace_back(work.workspace, workspace);
@@ -175,7 +190,8 @@ Fault EngineCheck::find_fault(Queue& queue, const LibraryRun& work, std::size_t 
   guards(queue, parts, true);
   queue.run(work);
   if (Fault fault = guards(queue, parts, false); !fault.empty()) return fault;
-  return known_ ? compare(queue, check, at(work, result_)) : Fault();
+  Fault fault = known_ ? compare(queue, check, at(work, result_)) : Fault();
+  return fault.empty() && relu_ && result_ == WindowOperand::y ? find_hidden_nan(queue, work) : fault;
 }
 
 }  // namespace millrace::cuda

@@ -39,6 +39,7 @@ class EngineCheck {
   static void* at(const LibraryRun& work, WindowOperand operand);
   void write(Queue& queue, const WindowCheck& check, WindowOperand operand, void* to) const;
   Fault compare(Queue& queue, const WindowCheck& check, const void* from) const;
+  Fault find_hidden_nan(Queue& queue, const LibraryRun& work) const;
   static Fault guards(Queue& queue, const std::vector<std::pair<void*, std::size_t>>& parts, bool set);
 
   std::string key_;

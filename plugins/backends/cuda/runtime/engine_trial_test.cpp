@@ -221,6 +221,19 @@ TEST_F(EngineTrialTest, WithoutTheMemoryOnlyAGradientThatAddsIsRefused) {
   EXPECT_EQ(trial.run(*machine->plan(shape, {}), true, why_not), std::numeric_limits<double>::infinity());
 }
 
+TEST_F(EngineTrialTest, RefusesAReluThatHidesNan) {
+  for (const DataType type : {DataType::f32, DataType::bf16}) {
+    ConvolutionShape shape = convolution(Kind::forward, type);
+    shape.activation = Activation::relu;
+    const auto hide = [&]<class T>(T* y) {
+      for (std::size_t i = 0; i < result_bytes(shape) / sizeof(T); ++i) y[i] = std::isnan(to_float(y[i])) ? T{} : y[i];
+    };
+    EXPECT_TRUE(tried_with(shape, [](float*) {})) << why_not;
+    EXPECT_FALSE(tried_with(shape, [&](float* y) { type == DataType::f32 ? hide(y) : hide(reinterpret_cast<Bf16*>(y)); }));
+    EXPECT_NE(why_not.find("its ReLU makes 0 of NaN"), std::string::npos) << why_not;
+  }
+}
+
 TEST(IsSum, AllowsTheRoundingOfBf16AndNoMore) {
   EXPECT_TRUE(is_sum({1, -2}, {0.5F, 0.25F}, {1.5F, -1.75F}));
   EXPECT_TRUE(is_sum({1}, {0.5F}, {1.504F}));

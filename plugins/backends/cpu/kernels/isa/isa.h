@@ -49,6 +49,8 @@ void activate_backward(Activation activation, const Map& x, const Map& dy, const
 void add(const Map& a, const Map& b, const Map& y);
 void scale(float factor, const Map& x, const Map& y);
 void fill_zero(const Map& y);
+void lrn(const LrnWindow& window, const Map& x, const Map& y);
+void lrn_backward(const LrnWindow& window, const Map& x, const Map& dy, const Map& dx);
 void blend(float* value, float* copy, double decay, bool write_back, std::size_t elements);
 void sum(float* to, const float* const* from, std::size_t sources, std::size_t elements);
 void to_bf16(const float* from, std::uint16_t* to, std::size_t elements);

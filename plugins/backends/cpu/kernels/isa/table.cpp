@@ -63,6 +63,7 @@ constinit const Kernels kTable{
      .add = MILLRACE_MAPS(add),
      .scale = MILLRACE_MAPS(scale),
      .fill_zero = MILLRACE_MAPS(fill_zero)},
+    {.lrn = MILLRACE_MAPS(lrn), .lrn_backward = MILLRACE_MAPS(lrn_backward)},
     {.blend = blend, .sum = sum, .to_bf16 = to_bf16, .to_f32 = to_f32},
     MILLRACE_TEXT(MILLRACE_ISA),
     kBf16,

@@ -1,0 +1,118 @@
+#include "config/data_parts.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "millrace/storage.h"
+#include "millrace/util/files.h"
+#include "millrace/util/text.h"
+
+namespace millrace {
+
+namespace fs = std::filesystem;
+
+bool is_list(const std::string& path) {
+  return std::ranges::any_of(kListEndings, [name = lower_case(path)](std::string_view ending) { return name.ends_with(ending); });
+}
+bool is_shard(const std::string& path) { return lower_case(path).ends_with(".tar"); }
+
+void Parts::add(const std::string& name, const std::string& path, bool is_folder) {
+  const auto part = part_name(name);
+  if (!part || part->part == DataPart::other) return;
+  found_.push_back({{part->rank, !is_folder, !part->is_word}, *part, path, is_folder});
+}
+
+void Parts::add_unread(const std::string& name, const std::string& path, std::string why, Unread::Sort sort) {
+  const auto part = part_name(name);
+  if (part && part->part != DataPart::other) unread_.push_back({*part, path, std::move(why), sort});
+}
+
+bool Parts::has_both() const {
+  const auto has = [this](DataPart part) {
+    return std::ranges::any_of(found_, [part](const Found& each) { return each.name.part == part; });
+  };
+  return has(DataPart::train) && has(DataPart::validate);
+}
+
+std::pair<std::string, std::string> Parts::pair() const {
+  const Found* const train = first(DataPart::train, nullptr);
+  const Found* const validate = first(DataPart::validate, train);
+  return {train == nullptr ? "" : train->path, validate == nullptr ? "" : validate->path};
+}
+
+std::vector<std::string> Parts::beside(const std::string& read) const {
+  const Found* const chosen = at(read);
+  std::vector<std::string> others;
+  for (const Found& each : found_) {
+    const bool is_same = chosen != nullptr && each.name.part == chosen->name.part && is_test(each) == is_test(*chosen);
+    if (is_same && each.is_folder && each.path != read) others.push_back(each.path);
+  }
+  std::ranges::sort(others);
+  return others;
+}
+
+std::string Parts::list_beside(const std::string& folder) const {
+  const Found* const chosen = at(folder);
+  for (const Found& each : found_) {
+    const bool is_same = chosen != nullptr && each.name.part == chosen->name.part && each.name.rest == chosen->name.rest;
+    if (is_same && !each.is_folder) return each.path;
+  }
+  return {};
+}
+
+const Unread* Parts::meant(DataPart part, const std::string& read, const std::string& other) const {
+  const Found *const chosen = at(read), *const partner = at(other);
+  for (const Unread& each : unread_) {
+    const bool fits = each.part.part == part && (partner == nullptr || partner->name.rest == each.part.rest);
+    const bool comes_first = chosen == nullptr || (each.sort == Unread::Sort::broken && each.part.rank < chosen->name.rank);
+    if (fits && comes_first) return &each;
+  }
+  return nullptr;
+}
+
+bool Parts::is_test(const Found& found) {
+  return lower_case(fs::path(found.path).filename().string()).find("test") != std::string::npos;
+}
+
+const Parts::Found* Parts::first(DataPart part, const Found* beside) const {
+  const Found* first = nullptr;
+  bool is_alone = true;  // unlike train2014 and train2017
+  for (const Found& each : found_) {
+    if (each.name.part != part || (beside != nullptr && each.name.rest != beside->name.rest)) continue;
+    if (first == nullptr || each.order < first->order) {
+      first = &each;
+      is_alone = true;
+    } else if (each.order == first->order) {
+      is_alone = false;
+    }
+  }
+  return is_alone ? first : nullptr;
+}
+
+const Parts::Found* Parts::at(const std::string& path) const {
+  const auto found = std::ranges::find(found_, path, &Found::path);
+  return found == found_.end() ? nullptr : &*found;
+}
+
+Parts parts_of(const std::string& folder, const std::vector<DataEntry>& entries) {
+  Parts parts;
+  for (const DataEntry& entry : entries) {
+    const std::string path = join_url(folder, entry.name), stem = entry.name.substr(0, entry.name.find('.'));
+    const std::string remedy = remedy_for(entry.name);
+    if (!entry.fault.empty())
+      parts.add_unread(stem, path, entry.fault, Unread::Sort::broken);
+    else if (entry.is_folder || is_list(entry.name))
+      parts.add(entry.is_folder ? entry.name : fs::path(entry.name).stem().string(), path, entry.is_folder);
+    else if (is_shard(entry.name))
+      parts.add_unread(stem, path, "is an archive: unpack it, or name it itself", Unread::Sort::packed);
+    else if (remedy.find("unpack") != std::string::npos)
+      parts.add_unread(stem, path, "is " + remedy, Unread::Sort::packed);
+    else if (!remedy.empty() && !seems_to_be_an_image(entry.name))
+      parts.add_unread(stem, path, "is " + remedy, Unread::Sort::text);
+    else if (stem == entry.name)  // what a link becomes where a system has none
+      parts.add_unread(stem, path, "is a file, and neither a folder nor a list", Unread::Sort::broken);
+  }
+  return parts;
+}
+
+}  // namespace millrace

@@ -1,0 +1,28 @@
+// What an image was as a file, before a stage prepared it: so that a network is not shown files unlike those it has learned from
+// without a word.
+#pragma once
+
+#include <string_view>
+
+#include "millrace/sample.h"
+
+namespace millrace {
+
+struct ImageFacts {
+  std::string_view format = {};  // "JPEG", "PNG"; "pixels" of a sample whose source gives those
+  int height = 0, width = 0;     // upright, where the stage turns images
+  int channels = 0;              // as stored: 1 grey, 2 grey and alpha, 3 colours, 4 colours and alpha, or inks
+  int bits = 0;                  // of a value
+  int orientation = 1;           // by which the stage turns it upright, as EXIF has it
+  double mean = 0, deviation = 0, least = 0, most = 0;  // of its values, 0 ... 1, in a small version of the image
+};
+
+// A stage that decodes files implements this too.
+class KnowsImageFacts {
+ public:
+  virtual ~KnowsImageFacts() = default;
+  // REQUIRES: the sample is as its source gave it. Throws ErrorKind::content for an image that cannot be decoded. Thread-safe.
+  virtual ImageFacts facts(const Sample& sample) const = 0;
+};
+
+}  // namespace millrace

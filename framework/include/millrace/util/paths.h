@@ -1,0 +1,26 @@
+// Paths of this machine, and URLs of them: file:///data/my%20photos/1.jpg. A link that leads nowhere and what may not be looked
+// at do not count as absent. Thread-safe.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace millrace {
+
+// None when a '%' is not followed by two hexadecimal digits. In forms and in listings of S3 '+' stands for a space.
+std::optional<std::string> percent_decode(std::string_view text, bool plus_is_space = false);
+
+// The path in a URL of scheme "file", without escapes; any other text as it is. Error(usage) for a path that is not absolute, and
+// for a '%' that begins no escape.
+std::string file_url_path(std::string_view url);
+
+// Why nothing can be read under a name that is there: "is a link to '../val', which leads nowhere", "cannot be looked at:
+// Permission denied". "": something can be, or nothing has this name.
+std::string why_unreachable(const std::filesystem::path& path);
+
+bool is_absent(const std::filesystem::path& path);         // nothing has this name; true for URLs of other schemes
+bool is_readable_file(const std::filesystem::path& path);  // Error(usage), which names it, where why_unreachable() says something
+
+}  // namespace millrace

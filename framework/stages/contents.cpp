@@ -1,0 +1,130 @@
+#include "stages/contents.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "millrace/detail/random.h"
+#include "millrace/source.h"
+#include "millrace/util/file_sizes.h"
+#include "millrace/util/on_threads.h"
+#include "millrace/util/text.h"
+#include "sampling/sample_order.h"
+#include "stages/frugal_reader.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::uint64_t kMostSamples = 64;  // that are read
+constexpr std::uint64_t kMostParts = 256;   // of the listing, each with a hash of its files' sizes
+
+std::uint64_t hash_of(const Sample& sample) {
+  const ImageView image = sample.image();  // of a source that gives no bytes
+  const bool is_drawn = sample.encoded.size() == 0 && image.data != nullptr;
+  const std::uint64_t hash =
+      is_drawn ? hash_bytes(image.data, image.shape.bytes()) : hash_bytes(sample.encoded.data(), sample.encoded.size());
+  return hash_bytes(sample.encoded_target.data(), sample.encoded_target.size(), hash);
+}
+
+// Where part `i` of `parts` begins.
+std::uint64_t part_begin(std::uint64_t i, std::uint64_t parts, std::uint64_t size) {
+  return i * (size / parts) + std::min(i, size % parts);
+}
+
+// By part of the listing. None: the source does not know all sizes.
+std::vector<std::uint64_t> hashes_of_sizes(const Source& source) {
+  const auto* const sizes = dynamic_cast<const KnowsFileSizes*>(&source);
+  if (sizes == nullptr) return {};
+  const std::uint64_t size = source.size();
+  std::vector<std::uint64_t> hashes(std::min(kMostParts, size));
+  for (std::uint64_t part = 0; part < hashes.size(); ++part) {
+    for (std::uint64_t i = part_begin(part, hashes.size(), size); i < part_begin(part + 1, hashes.size(), size); ++i) {
+      const std::uint32_t bytes = sizes->file_bytes(i);
+      if (bytes == 0) return {};
+      hashes[part] = combine(hashes[part], bytes);
+    }
+  }
+  return hashes;
+}
+
+// The first part of `now` that is not as `then`; nothing: all are, or one of both is not known.
+std::optional<std::size_t> first_other(const std::vector<std::uint64_t>& then, const std::vector<std::uint64_t>& now) {
+  if (then.size() != now.size()) return std::nullopt;
+  const auto [was, is] = std::ranges::mismatch(then, now);
+  return was == then.end() ? std::nullopt : std::optional(static_cast<std::size_t>(was - then.begin()));
+}
+
+std::string place_of(const GraphBuild& build, std::uint64_t index) {
+  Sample sample;
+  return build.data().read_sample(index, sample).empty() ? line_text(sample.place()) : fmt::format("number {}", index + 1);
+}
+
+}  // namespace
+
+RunState::Contents look_into(const GraphBuild& build, std::uint64_t salt, const RunState::Contents* like) {
+  const Source& source = *build.data().source;
+  RunState::Contents found{.sizes = hashes_of_sizes(source)};
+  std::vector<std::uint64_t> chosen;
+  if (like != nullptr) {
+    for (const auto& [index, hash] : like->samples) chosen.push_back(index);
+  } else {
+    const SampleOrder order(source, 0);
+    const std::uint64_t count = std::min(kMostSamples, order.listed());
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::uint64_t begin = part_begin(i, count, order.listed()), end = part_begin(i + 1, count, order.listed());
+      chosen.push_back(order.listed(begin + combine(salt, i) % (end - begin)));
+    }
+  }
+  FrugalReader reader;
+  Sample sample;
+  for (const std::uint64_t index : chosen) {
+    if (index < source.size() && reader.read(build, index, sample)) found.samples[index] = hash_of(sample);
+  }
+  return found;
+}
+
+std::string difference_of_contents(const GraphBuild& build, const RunState::Contents& then, const RunState::Contents& now) {
+  std::size_t compared = 0, other = 0;
+  std::uint64_t first = 0;
+  for (const auto& [index, hash] : then.samples) {
+    const auto same = now.samples.find(index);
+    if (same == now.samples.end()) continue;
+    ++compared;
+    if (same->second != hash && other++ == 0) first = index;
+  }
+  if (other > 0) {
+    return fmt::format("{} of {} samples that were compared hold{} other bytes, such as '{}'", other, compared,
+                       other == 1 ? "s" : "", place_of(build, first));
+  }
+  const auto between = [&](std::size_t part, std::size_t parts, std::uint64_t size, const auto& index, const char* has) {
+    const std::uint64_t begin = part_begin(part, parts, size), last = part_begin(part + 1, parts, size) - 1;
+    if (begin == last) return fmt::format("the file '{}' {}", place_of(build, index(begin)), has);
+    return fmt::format("a file from '{}' to '{}' {}", place_of(build, index(begin)), place_of(build, index(last)), has);
+  };
+  const auto listed = [](std::uint64_t i) { return i; };
+  if (const auto part = first_other(then.sizes, now.sizes))
+    return between(*part, now.sizes.size(), build.data().source->size(), listed, "has another size");
+  if (const auto part = first_other(then.whole, now.whole)) {
+    const SampleOrder order(*build.data().source, 0);
+    const auto chosen = [&](std::uint64_t i) { return order.listed(i); };
+    return between(*part, now.whole.size(), order.listed(), chosen, "holds other bytes");
+  }
+  return {};
+}
+
+std::vector<std::uint64_t> hash_all(const GraphBuild& build, std::size_t threads) {
+  const SampleOrder order(*build.data().source, 0);
+  const auto parts = static_cast<std::size_t>(std::min(kMostParts, order.listed()));
+  std::vector<std::uint64_t> hashes(parts);
+  on_threads(parts, threads, [&](std::size_t part) {
+    Sample sample;
+    for (std::uint64_t i = part_begin(part, parts, order.listed()); i < part_begin(part + 1, parts, order.listed()); ++i) {
+      const bool is_read = build.data().read_sample(order.listed(i), sample).empty();
+      hashes[part] = combine(hashes[part], is_read ? hash_of(sample) : 0);
+    }
+  });
+  return hashes;
+}
+
+}  // namespace millrace

@@ -1,0 +1,32 @@
+// Reads a few samples before a run, as long as that costs little.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "millrace/storage.h"
+#include "stages/build.h"
+
+namespace millrace {
+
+// Reads samples as their source gives them: at most 192, and fewer where they are large or come from another machine's storage.
+class FrugalReader {
+ public:
+  // False: the sample cannot be read, or enough has been.
+  bool read(const GraphBuild& build, std::uint64_t index, Sample& sample) {
+    if (reads_ >= most_ || bytes_ >= kMostBytes) return false;
+    ++reads_;
+    if (!build.data().read_sample(index, sample).empty()) return false;
+    bytes_ += sample.encoded.size();
+    if (url_scheme(sample.url) != "file") most_ = kMostRemoteReads;
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t kMostReads = 192, kMostRemoteReads = 8;  // a remote read takes a request
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
+  std::size_t reads_ = 0, most_ = kMostReads;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace millrace

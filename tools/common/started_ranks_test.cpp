@@ -1,0 +1,37 @@
+#include "common/started_ranks.h"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+#include <chrono>
+#include <csignal>
+
+#include "testkit/files.h"
+
+namespace millrace {
+namespace {
+
+// What rank 0 says when another rank does so in place of meeting it; and the signal that end() returns.
+std::pair<std::string, int> said_after(void (*other)()) {
+  RankWishes wishes;
+  StartedRanks started(3, wishes);
+  if (started.place().rank == 1) other();
+  if (started.place().rank == 2) ::sleep(60);  // it is ended with the others
+  if (started.place().rank != 0) ::_exit(0);
+  const Error error = testkit::error_of([&] { join_ranks(started.place(), wishes, {}, true); });
+  EXPECT_EQ(error.kind(), ErrorKind::peer);
+  return {error.message(), started.end(0)};
+}
+
+TEST(StartedRanks, OneThatEndsBeforeTheyHaveMetIsNoticedAtOnce) {
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(said_after([] { ::raise(SIGKILL); }).first, "rank 1 was killed by signal 9 (Killed) before the ranks had met");
+  EXPECT_EQ(said_after([] { ::_exit(3); }).first, "rank 1 ended with exit code 3 before the ranks had met");
+  const auto stopped = said_after([] { ::_exit(128 + SIGTERM); });
+  EXPECT_EQ(stopped.first, "rank 1 ended with exit code 143 before the ranks had met");
+  EXPECT_EQ(stopped.second, SIGTERM);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+}
+
+}  // namespace
+}  // namespace millrace
