@@ -19,7 +19,7 @@ namespace {
 
 constexpr auto kPause = std::chrono::microseconds(200);  // of one that waits for what observers hear of a step
 constexpr int kMostReportedDetails = 4 * static_cast<int>(kMostReportedClasses);  // of sinks; of more, those asked for alone
-constexpr auto kLook = std::chrono::milliseconds(50);    // at which one that waits for reports looks whether they still come
+constexpr auto kLook = std::chrono::milliseconds(50);  // at which one that waits for reports looks whether they still come
 
 // Whether the resumed run has the loss of its checkpoint: --allow-change allows another one, whose sums are no part of these.
 bool has_loss_of_checkpoint(const PreparedRun& run) {
@@ -286,12 +286,13 @@ void RunMeter::look_for_one_class(const PassEvent& pass) {
 
 void RunMeter::warn_of_one_class(const std::string& graph, const OneClass& found) const {
   const bool is_of_best = rules_.has_best() && rules_.best_found().step == found.best_step;
-  const std::string best =
-      is_of_best ? fmt::format(", by the best weights so far too, those of step {} by {}", found.best_step, rules_.best_found().figure)
-                 : std::string();
+  const std::string best = is_of_best ? fmt::format(", by the best weights so far too, those of step {} by {}", found.best_step,
+                                                    rules_.best_found().figure)
+                                      : std::string();
   run_.log().warn(fmt::format(
       "[{}]: everything is predicted as '{}', though other classes occur{}: the network does not tell them apart. Look at the "
-      "learning rate (--find-rate), at the mean and deviation that images are normalised with, and at the labels; where one class "
+      "learning rate (--find-rate), at the mean and deviation that images are normalised with, and at the labels; where one "
+      "class "
       "has most of the images, at class_weights of the loss and at `balance` of the source",
       graph, found.name, best));
 }

@@ -96,8 +96,8 @@ class RunMeter {
   };
   void warn_of_one_class(const std::string& graph, const OneClass& found) const;
   std::map<std::string, OneClass> one_class_;  // by graph
-  std::optional<double> first_loss_;         // of the run's first epoch, until it is warned of
-  Stopwatch training_;                       // of the epoch so far, validation apart
+  std::optional<double> first_loss_;           // of the run's first epoch, until it is warned of
+  Stopwatch training_;                         // of the epoch so far, validation apart
   // What training_ and the sums of the epoch have from before this run went on, perhaps at another pace.
   double seconds_before_ = 0, samples_before_ = 0;
   Clock::time_point ticked_;

@@ -404,7 +404,8 @@ void GraphBuild::make(std::size_t index, const Context& shared, std::size_t inst
 Value GraphBuild::table(std::size_t index) const {
   const StagePlan& stage = plan_->stages[index];
   Value table = stage.table;
-  if (stage.type->takes_loss && data_.network != nullptr) table = with_class_weights(std::move(table), class_weights_, outputs_by_name());
+  if (stage.type->takes_loss && data_.network != nullptr)
+    table = with_class_weights(std::move(table), class_weights_, outputs_by_name());
   const Value* const each = stage.type->role == StageType::Role::batcher ? table.find(kPerDevice) : nullptr;
   if (each == nullptr) return table;
   table.set("size", Value(each->integer() * static_cast<std::int64_t>(replicas_), each->at()));

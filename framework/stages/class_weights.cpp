@@ -44,7 +44,8 @@ std::vector<double> weights_by_name(const Value& table, const std::vector<std::s
     if (found == classes.end()) {
       const auto nearest = nearest_name(member.key, classes);
       constexpr std::size_t kMostNamed = 20;
-      const std::vector<std::string> first(classes.begin(), classes.begin() + static_cast<std::ptrdiff_t>(std::min(classes.size(), kMostNamed)));
+      const std::vector<std::string> first(classes.begin(),
+                                           classes.begin() + static_cast<std::ptrdiff_t>(std::min(classes.size(), kMostNamed)));
       fail(ErrorKind::usage, "{}: class_weights: there is no class '{}'; {}", to_string(member.at), member.key,
            nearest ? fmt::format("nearest is '{}'", *nearest)
                    : fmt::format("there are '{}'{}", fmt::join(first, "', '"), first.size() < classes.size() ? ", ..." : ""));
@@ -158,7 +159,8 @@ std::vector<double> median_frequency_weights(const GraphBuild& build, const Medi
 std::vector<double> balanced_weights(const GraphBuild& build, std::size_t classes) {
   const std::vector<std::uint64_t>& counts = build.data().class_counts;
   if (counts.empty()) {
-    fail(ErrorKind::usage, "class_weights = \"balanced\" counts the images of each class, and the source of [{}] names no classes",
+    fail(ErrorKind::usage,
+         "class_weights = \"balanced\" counts the images of each class, and the source of [{}] names no classes",
          build.plan().name);
   }
   const auto there = static_cast<double>(std::ranges::count_if(counts, [](std::uint64_t count) { return count > 0; }));
