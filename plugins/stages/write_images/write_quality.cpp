@@ -224,6 +224,15 @@ void WriteQuality::append_means(std::string& figures, const std::string& begin, 
   if (of_all.equal > 0) append("equal", fmt::format("{}", of_all.equal));
 }
 
+std::string WriteQuality::figures_csv() const {
+  std::string figures = fmt::format("figure,value\r\nimages,{}\r\n", rows_.size());
+  append_means(figures, "", &Row::made);
+  if (has_baseline()) append_means(figures, fmt::format("{}_", params_.baseline), &Row::baseline);
+  const auto not_finite = std::ranges::count(rows_, false, &Row::is_finite);
+  if (not_finite > 0) fmt::format_to(std::back_inserter(figures), "not_finite,{}\r\n", not_finite);
+  return figures;
+}
+
 // Once, as the next pass may have another number of them.
 void WriteQuality::warn_of_equal_images() {
   const auto equal = std::ranges::count_if(rows_, [](const Row& row) { return std::isinf(row.made.ratio); });
