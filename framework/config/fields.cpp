@@ -216,6 +216,7 @@ void read_list(const ParamInfo& info, const Value& value, std::vector<T>& field,
     if (value.kind() == Value::Kind::text && is_choice(info, value.text())) return field.clear();  // the word is another's
     if (info.by_name && value.kind() == Value::Kind::table) {  // so are the names
       ParamInfo element = info;
+      element.choices.clear();
       for (const Member& member : value.table()) {
         element.name = fmt::format("{}.{}", info.name, member.key);
         check<T>(element, member.value, errors);

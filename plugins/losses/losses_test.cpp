@@ -1,6 +1,8 @@
 // What every loss has to do, asked by its own examples.
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "loss_fixture.h"
 
 namespace millrace::losses {

@@ -104,12 +104,12 @@ TEST_F(ShortFiles, LeaveOutTopFiveBelowSixClasses) {
   EXPECT_NE(best.err.find("[validate] has no figure 'top5'; it reports loss, accuracy"), std::string::npos) << best.err;
 }
 
-// With 10 of 14 images "ok" the best accuracy is that of weights that say "ok" to everything. All images are one here, so that
+// With 20 of 28 images "ok" the best accuracy is that of weights that say "ok" to everything. All images are one here, so that
 // no weights can tell them apart.
 TEST_F(ShortFiles, ClassifyKeepsTheBestMeanAccuracyAndWarnsWhereOneClassIsPredicted) {
   const fs::path image = *fs::directory_iterator(*fs::directory_iterator(few_classes(1)));
   const std::string data = folder_ / "screws";
-  for (const auto& [name, count] : {std::pair("ok", 10), std::pair("scratch", 4)}) {
+  for (const auto& [name, count] : {std::pair("ok", 20), std::pair("scratch", 8)}) {
     for (const std::string part : {"train", "val"}) {
       fs::create_directories(fs::path(data) / part / name);
       for (int i = 0; i < count; ++i) fs::copy_file(image, fs::path(data) / part / name / fmt::format("{}.jpg", i));
@@ -188,7 +188,7 @@ TEST_F(ShortFiles, TakeWeightsOfClassesByNameAndBalanced) {
   EXPECT_NEAR(2 / balanced[0] + 1 / balanced[1], 3, 1e-9) << "of n / (3 n[c])";
   const Outcome wrong = trained("{ nothing = 5 }"), text = trained("{ " + names[0] + " = \"much\" }");
   EXPECT_EQ(wrong.code, 2);
-  EXPECT_NE(wrong.err.find("class_weights: there is no class 'nothing'; there are '" + names[0]), std::string::npos) << wrong.err;
+  EXPECT_NE(wrong.err.find("class_weights: there is no class 'nothing'; "), std::string::npos) << wrong.err;
   EXPECT_NE(text.err.find("'class_weights." + names[0] + "' must be a number"), std::string::npos) << text.err;
 }
 

@@ -9,7 +9,7 @@ def divide(above, below):
 
 
 def class_figures(matrix):
-    """Long et al., arXiv 1411.4038, section 5; means over the classes that occur."""
+    """Long et al., arXiv 1411.4038, section 5; means of recall over the classes that occur, others also over those predicted."""
     right, occurring, predicted = numpy.diag(matrix).astype(float), matrix.sum(1).astype(float), matrix.sum(0).astype(float)
     made = dict(
         recall=divide(right, occurring),
@@ -17,8 +17,8 @@ def class_figures(matrix):
         f1=divide(2 * right, occurring + predicted),
         iou=divide(right, occurring + predicted - right),
     )
-    there = occurring > 0
-    means = {f"mean_{name}": values[there].mean() for name, values in made.items() if name != "precision"}
+    there, named = occurring > 0, (occurring > 0) | (predicted > 0)
+    means = {f"mean_{name}": values[there if name == "recall" else named].mean() for name, values in made.items()}
     return made, dict(
         accuracy=right.sum() / matrix.sum(), weighted_iou=(occurring * made["iou"]).sum() / matrix.sum(), **means
     )

@@ -47,6 +47,7 @@ TEST(FigureReference, AreThoseOfNumPy) {
     const Json &figures = tested["figures"], &by_class = tested["by_class"];
     EXPECT_NEAR(matrix.accuracy(), figures["accuracy"].get<double>(), kBound);
     EXPECT_NEAR(matrix.mean_accuracy(), figures["mean_recall"].get<double>(), kBound);
+    EXPECT_NEAR(matrix.mean_precision(), figures["mean_precision"].get<double>(), kBound);
     EXPECT_NEAR(matrix.mean_f1(), figures["mean_f1"].get<double>(), kBound);
     EXPECT_NEAR(matrix.mean_iou(), figures["mean_iou"].get<double>(), kBound);
     EXPECT_NEAR(matrix.weighted_iou(), figures["weighted_iou"].get<double>(), kBound);

@@ -140,14 +140,16 @@ def compare_classes(program, folder, comparison):
     outputs = numpy.load(made / "outputs.npy").astype(numpy.float64).reshape(-1, len(names))
     truth = numpy.array([names.index(pathlib.Path(row["path"]).parent.name) for row in rows_of(made / "outputs.csv")])
     predicted, scores = outputs.argmax(1), formulas.softmax(outputs)
-    numbers, occurring = range(len(names)), sorted(set(truth))
+    numbers = range(len(names))
     means = dict(
         accuracy=metrics.accuracy_score(truth, predicted),
         mean_accuracy=metrics.balanced_accuracy_score(truth, predicted),
-        mean_f1=metrics.f1_score(truth, predicted, labels=occurring, average="macro", zero_division=0),
+        mean_precision=metrics.precision_score(truth, predicted, average="macro", zero_division=0),
+        mean_f1=metrics.f1_score(truth, predicted, average="macro", zero_division=0),
         calibration_error=formulas.calibration_error(scores.max(1), predicted == truth),
     )
-    comparison.check("metrics.jsonl", "accuracy", event.get("accuracy"), means["accuracy"], EXACT)
+    for name in ("accuracy", "mean_accuracy", "mean_precision", "mean_f1"):
+        comparison.check("metrics.jsonl", name, event.get(name), means[name], EXACT)
     comparison.check("metrics.jsonl", "top5", event.get("top5"),
                      metrics.top_k_accuracy_score(truth, outputs, k=5, labels=numbers), EXACT)
     figures = figures_of(made / "evaluation/figures.csv")
@@ -270,7 +272,9 @@ def compare_maps(program, folder, comparison):
     theirs = dict(
         accuracy=metrics.accuracy_score(true, found),
         mean_accuracy=metrics.recall_score(true, found, labels=occurring, average="macro", zero_division=0),
-        mean_iou=metrics.jaccard_score(true, found, labels=occurring, average="macro", zero_division=0),
+        mean_precision=metrics.precision_score(true, found, average="macro", zero_division=0),
+        mean_f1=metrics.f1_score(true, found, average="macro", zero_division=0),
+        mean_iou=metrics.jaccard_score(true, found, average="macro", zero_division=0),
         weighted_iou=metrics.jaccard_score(true, found, labels=occurring, average="weighted", zero_division=0),
     )
     for name, value in theirs.items():

@@ -48,7 +48,7 @@ TEST_F(DecodeImageTest, KnowsWhatAnImageIsAsAFile) {
     decode(bytes);
     return DecodeImage({}, context_).facts(sample_);
   };
-  const ImageFacts grey = facts(encode({.kind = Kind::grey, .height = 37, .width = 53}));
+  const ImageFacts grey = facts(encode({.height = 37, .width = 53, .kind = Kind::grey}));
   EXPECT_EQ(grey.format, "JPEG");
   EXPECT_EQ(grey.height, 37);
   EXPECT_EQ(grey.width, 53);

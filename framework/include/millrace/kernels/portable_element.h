@@ -37,7 +37,7 @@ struct PortableKernel;
 // One call of a kernel. A sum is computed in two rounds, each an element of its own: first each chunk of places into `partial`,
 // then the chunks, in order and in double, into the tensor that is written.
 struct PortableElement {
-  static constexpr int kMostTensors = 12;
+  static constexpr int kMostTensors = 13;  // of losses of labels
   static constexpr std::size_t kMostBytes = 64;
 
   const PortableKernel* kernel = nullptr;  // host memory

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "millrace/loss.h"
@@ -87,46 +88,31 @@ void append_confusion(std::string_view begin, const ClassMatrix& matrix, const s
                       const std::function<void(std::string_view rows)>& write);
 void append_classes(std::string& csv, std::string_view begin, const ClassTotals& totals, const std::vector<std::string>& names);
 
-// The figures mean_accuracy, mean_precision and mean_f1 of a loss with a Table, which is ClassMatrix or ClassTotals, after kSums
-// sums, `loss` and `weight` included. D: a LossDescription.
+// The figures mean_accuracy, mean_precision and mean_f1 of a loss with a Table after kSums sums, `loss` and `weight` included:
+// ClassTotals, or ClassMatrix, which adds mean_iou and weighted_iou. D: a LossDescription.
 template <std::size_t kSums, class Table, class D>
 void describe_class_figures(D& d) {
   using Sums = std::span<const double>;
-  using Better = LossFigure::Better;
-  d.figure({.name = "mean_accuracy",
-            .text = "accuracy of each class, averaged over classes that occur",
-            .better = Better::higher,
-            .percent = true,
-            .finish = [](Sums sums) { return Table(sums.subspan(kSums)).mean_accuracy(); }});
-  d.figure({.name = "mean_precision",
-            .text = "precision of each class, averaged over classes that occur or are predicted",
-            .better = Better::higher,
-            .percent = true,
-            .finish = [](Sums sums) { return Table(sums.subspan(kSums)).mean_precision(); },
-            .is_detail = true});
-  d.figure({.name = "mean_f1",
-            .text = "F1 of each class, averaged over classes that occur or are predicted",
-            .better = Better::higher,
-            .percent = true,
-            .finish = [](Sums sums) { return Table(sums.subspan(kSums)).mean_f1(); },
-            .is_detail = true});
-}
-
-// The figures mean_iou and weighted_iou of a loss with a class matrix after kSums sums.
-template <std::size_t kSums, class D>
-void describe_overlaps(D& d) {
-  using Sums = std::span<const double>;
-  using Better = LossFigure::Better;
-  d.figure({.name = "mean_iou",
-            .text = "intersection over union of each class, averaged over classes that occur or are predicted",
-            .better = Better::higher,
-            .percent = true,
-            .finish = [](Sums sums) { return ClassMatrix(sums.subspan(kSums)).mean_iou(); }});
-  d.figure({.name = "weighted_iou",
-            .text = "intersection over union of each class, averaged by how often classes occur",
-            .better = Better::higher,
-            .percent = true,
-            .finish = [](Sums sums) { return ClassMatrix(sums.subspan(kSums)).weighted_iou(); }});
+  const auto add = [&d](const char* name, const char* text, double (*finish)(Sums), bool is_detail = false) {
+    d.figure({.name = name,
+              .text = text,
+              .better = LossFigure::Better::higher,
+              .percent = true,
+              .finish = finish,
+              .is_detail = is_detail});
+  };
+  add("mean_accuracy", "accuracy of each class, averaged over classes that occur",
+      [](Sums sums) { return Table(sums.subspan(kSums)).mean_accuracy(); });
+  add("mean_precision", "precision of each class, averaged over classes that occur or are predicted",
+      [](Sums sums) { return Table(sums.subspan(kSums)).mean_precision(); }, true);
+  add("mean_f1", "F1 of each class, averaged over classes that occur or are predicted",
+      [](Sums sums) { return Table(sums.subspan(kSums)).mean_f1(); }, true);
+  if constexpr (std::is_same_v<Table, ClassMatrix>) {
+    add("mean_iou", "intersection over union of each class, averaged over classes that occur or are predicted",
+        [](Sums sums) { return Table(sums.subspan(kSums)).mean_iou(); });
+    add("weighted_iou", "intersection over union of each class, averaged by how often classes occur",
+        [](Sums sums) { return Table(sums.subspan(kSums)).weighted_iou(); });
+  }
 }
 
 }  // namespace millrace

@@ -27,7 +27,6 @@ class PixelLoss : public Loss {
               .percent = true,
               .finish = [](std::span<const double> sums) { return quotient(sums[kCorrect], sums[kPixels]); }});
     describe_class_figures<kPixels + 1, ClassMatrix>(d);
-    describe_overlaps<kPixels + 1>(d);
   }
 };
 
