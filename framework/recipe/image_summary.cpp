@@ -213,7 +213,7 @@ std::string unlike_images(const ImageSummary& summary, const GraphBuild& build, 
   return fmt::format(
       "{} of {} images{} are unlike those that the weights were trained on ({} were looked at): {}. What is predicted of such "
       "images may mean nothing",
-      unlike, looked_at, looked_at < listed ? fmt::format(", of {}", listed) : "", summary.looked_at, fmt::join(texts, "; "));
+      unlike, looked_at, looked_at < listed ? fmt::format(" (of {})", listed) : "", summary.looked_at, fmt::join(texts, "; "));
 }
 
 }  // namespace millrace
