@@ -62,9 +62,9 @@ struct Candidate {
 std::vector<Candidate> find_candidates(const SizedFiles& training, const SizedFiles& others) {
   std::vector<Candidate> found;
   for (const Sized& file : others) {
-    const auto same = std::ranges::equal_range(training, file.bytes, {}, &Sized::bytes);
-    if (!same.empty() && (&training != &others || same.size() > 1))
-      found.push_back({file, static_cast<std::size_t>(same.begin() - training.begin()), same.size()});
+    const auto first = std::ranges::lower_bound(training, file.bytes, {}, &Sized::bytes);
+    const auto same = static_cast<std::size_t>(std::ranges::upper_bound(training, file.bytes, {}, &Sized::bytes) - first);
+    if (same > (&training != &others ? 0U : 1U)) found.push_back({file, static_cast<std::size_t>(first - training.begin()), same});
   }
   std::ranges::stable_sort(found, {}, &Candidate::count);
   if (found.size() > kMostCompared) found.resize(kMostCompared);

@@ -92,8 +92,8 @@ LibraryVersions library_versions() {
 
 constexpr const char *kFreeMemory = "free memory", *kBus = "PCI bus";
 
-std::string free_text(const Nvml* nvml, const std::string& bus, std::size_t total) {
-  const std::optional<std::size_t> free = nvml == nullptr ? std::nullopt : nvml->free_memory(bus);
+std::string free_text(const Nvml* nvml, const std::string& uuid, std::size_t total) {
+  const std::optional<std::size_t> free = nvml == nullptr ? std::nullopt : nvml->free_memory(uuid);
   return free ? fmt::format("{} of {}", gigabytes(*free), gigabytes(total)) : "unknown without NVML";
 }
 
@@ -111,7 +111,7 @@ DeviceInfo describe(int index, const cudaDeviceProp& properties, const DriverSta
   if (cudaDeviceGetPCIBusId(bus, sizeof(bus), index) != cudaSuccess) bus[0] = '\0';
   std::string links = nvml == nullptr ? std::string() : nvml->links(bus);
   info.details = {
-      {kFreeMemory, free_text(nvml, bus, info.memory)},
+      {kFreeMemory, free_text(nvml, info.uuid, info.memory)},
       {"compute capability", fmt::format("{}.{}", properties.major, properties.minor)},
       {"multiprocessors", std::to_string(properties.multiProcessorCount)},
       {kBus, bus},
@@ -198,7 +198,7 @@ std::vector<DeviceInfo> DeviceList::now() const {
     const auto detail = [&](const std::string& name) -> std::string& {
       return std::find_if(device.details.begin(), device.details.end(), [&](const auto& d) { return d.first == name; })->second;
     };
-    detail(kFreeMemory) = free_text(nvml_.get(), detail(kBus), device.memory);
+    detail(kFreeMemory) = free_text(nvml_.get(), device.uuid, device.memory);
   }
   return devices;
 }

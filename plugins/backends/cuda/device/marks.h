@@ -18,7 +18,7 @@ namespace millrace::cuda {
 class Marks;
 
 // Thread-safe. An error of the device completes it, since CUDA keeps such an error and every later call meets it: complete() is
-// then true, wait() throws, and what then() was given is called.
+// then true, wait() throws, and what then() was given is called: whoever uses a result there asks wait() first.
 class CudaMark : public Event {
  public:
   explicit CudaMark(std::shared_ptr<Marks> marks, bool timed = false);

@@ -58,10 +58,10 @@ std::string Nvml::driver_version() const {
   return functions_->driver_version(text, sizeof(text)) == 0 ? std::string(text) : std::string();
 }
 
-std::optional<std::size_t> Nvml::free_memory(const std::string& pci_bus_id) const {
-  Handle* device = functions_->device(pci_bus_id);
+std::optional<std::size_t> Nvml::free_memory(const std::string& uuid) const {
+  Handle* device = nullptr;
   Memory memory{};
-  if (device == nullptr || functions_->memory(device, &memory) != 0) return std::nullopt;
+  if (functions_->by_uuid(uuid.c_str(), &device) != 0 || functions_->memory(device, &memory) != 0) return std::nullopt;
   return static_cast<std::size_t>(memory.free);
 }
 

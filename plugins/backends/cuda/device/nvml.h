@@ -17,7 +17,7 @@ class Nvml {
 
   bool knows(const std::string& uuid) const;                                    // "MIG-8f6d...": a device of that UUID
   std::string driver_version() const;                                           // "580.65.06"; empty: unknown
-  std::optional<std::size_t> free_memory(const std::string& pci_bus_id) const;  // bytes
+  std::optional<std::size_t> free_memory(const std::string& uuid) const;        // bytes; of a slice its own
   std::string links(const std::string& pci_bus_id) const;                       // "NVLink x18", "PCIe 4.0 x16"; empty: unknown
 
  private:

@@ -31,6 +31,7 @@ CompiledNetwork::CompiledNetwork(Machine& machine, const Network& network, const
       training_nodes_(fuse_for(options.request.loss_outputs(network))),
       inference_nodes_(fuse_for(options.request.outputs)) {
   executables_.compile(options_, [this](const auto& use) {
+    if (drain_) drain_();  // in a run: engines may be timed, with nothing else on the device
     const std::vector<Node>& nodes = use.training ? training_nodes_ : inference_nodes_;
     return std::make_unique<Executable>(context_of(use.phase), nodes, use.samples, use.training);
   });

@@ -1,7 +1,8 @@
 // A network compiled for one replica: executables for training, phase by phase, and for inference, and the device memory that
 // they share, as no two of them run at the same time.
 //
-// Threading: one thread at a time. Nothing here waits for the device, but `drain` where memory is replaced.
+// Threading: one thread at a time. Nothing here waits for the device, but `drain` where memory is replaced or a count of samples
+// first comes.
 #pragma once
 
 #include <deque>

@@ -54,9 +54,12 @@ void ParameterQueue::keep_gradients() {
 }
 
 Ref<Event> ParameterQueue::lerp_into(std::string_view copy, double decay, bool write_back) {
-  // What only reads needs what forward has left; else backward must have read the weights.
-  const bool writes = write_back && decay != 0;
-  if (!filled_.empty()) queue_->wait(writes ? filled_.back() : filled_.front());
+  // What only reads needs what forward has left; else passes must have read the weights, inference too.
+  if (write_back && decay != 0) {
+    queue_->wait(passes_.mark());
+  } else if (!filled_.empty()) {
+    queue_->wait(filled_.front());
+  }
   parameters_.lerp_into(*queue_, copy, decay, write_back);
   return mark_updated();
 }

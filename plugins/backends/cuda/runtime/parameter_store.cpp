@@ -195,6 +195,16 @@ class PinnedSnapshot final : public Snapshot {
   const Ref<Event> copied_;
 };
 
+// What was read while the caller waited.
+class ReadSnapshot final : public Snapshot {
+ public:
+  explicit ReadSnapshot(std::vector<std::vector<float>> values) : values_(std::move(values)) {}
+  std::vector<float> take(std::size_t index) override { return values_.at(index); }
+
+ private:
+  const std::vector<std::vector<float>> values_;
+};
+
 }  // namespace
 
 std::unique_ptr<Snapshot> ParameterStore::capture(Queue& queue, std::span<const StateOf> states) {
@@ -205,7 +215,14 @@ std::unique_ptr<Snapshot> ParameterStore::capture(Queue& queue, std::span<const 
     parts.push_back({layout, bytes});
     bytes += layout.elements() * sizeof(float);
   }
-  std::shared_ptr<HostMemory> memory = transfer_.room_for_copy(bytes);
+  std::shared_ptr<HostMemory> memory;
+  try {
+    memory = transfer_.room_for_copy(bytes);
+  } catch (const Error&) {  // so much cannot be pinned: in pieces, and slower
+    std::vector<std::vector<float>> values;
+    for (const StateOf& each : states) values.push_back(read(queue, each.state, each.parameter));
+    return std::make_unique<ReadSnapshot>(std::move(values));
+  }
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const float* const source = state_of(states[i].state, states[i].parameter);
     queue.copy_out(memory->data() + parts[i].offset, source, parts[i].layout.elements() * sizeof(float));

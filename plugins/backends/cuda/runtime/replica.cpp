@@ -114,7 +114,7 @@ void GpuReplica::forget_pass() {
 }
 
 void GpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) {
-  training_ = nullptr;
+  forget_pass();  // whose results lie in the arena, which may move
   first_sample_ = batch->first_slot + begin;
   filled_buckets_ = filled_buckets_of(batch->epoch);
   if (count == 0) return;

@@ -6,24 +6,29 @@ namespace millrace::cuda {
 
 bool SumsEvent::complete() const {
   if (!copied_->complete()) return false;
-  deliver();
+  try_to_deliver();
   return true;
 }
 
-void SumsEvent::wait() const {
-  copied_->wait();
-  deliver();
-}
+void SumsEvent::wait() const { deliver(); }
 
 void SumsEvent::then(std::function<void()> done) {
   copied_->then([self = Ref<SumsEvent>(this), done = std::move(done)] {
-    self->deliver();
+    self->try_to_deliver();
     done();
   });
 }
 
+void SumsEvent::try_to_deliver() const noexcept {
+  try {
+    deliver();
+  } catch (...) {  // the device has failed, and wait() says so
+  }
+}
+
 void SumsEvent::deliver() const {
   std::call_once(once_, [this] {
+    copied_->wait();  // throws where the device has failed: what lies in the host's memory is not the sums
     if (before_) before_->deliver();
     before_ = nullptr;
     machine_.host_access(from_->data(), count_ * sizeof(double), false);

@@ -10,7 +10,8 @@
 
 namespace millrace::cuda {
 
-// Complete when the device is done. The first thread that learns of it writes the sums, after those of the events before.
+// Complete when the device is done, or has failed. The first thread that learns of it writes the sums, after those of the events
+// before; where the device has failed nothing is written, and wait() throws.
 class SumsEvent : public Event {
  public:
   SumsEvent(Machine& machine, Ref<Mark> copied, std::shared_ptr<HostMemory> from, std::size_t count, StepSums& to,
@@ -28,6 +29,7 @@ class SumsEvent : public Event {
 
  private:
   void deliver() const;
+  void try_to_deliver() const noexcept;
 
   Machine& machine_;
   const Ref<Mark> copied_;

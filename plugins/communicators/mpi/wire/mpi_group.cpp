@@ -39,9 +39,9 @@ class LossWatch {
           std::vector<std::byte> nothing;
           try {
             group.receive((group.rank() + 1) % group.size(), kNever, nothing);
-          } catch (const Error& error) {
+          } catch (...) {
             const std::lock_guard lock(mutex_);
-            lost_ = error;
+            lost_ = current_error();
           }
         }) {}
   // REQUIRES: the group was left, or has lost a process.

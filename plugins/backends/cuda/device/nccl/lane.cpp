@@ -32,7 +32,8 @@ class AcrossProcesses final : public Communicator {
     try {
       const NcclWorld world = nccl_world(api, setting, [this] { return watch_.lost(); });
       communicator_ = std::make_unique<NcclCommunicator>(api, std::move(lanes), world, options);
-    } catch (const Error& error) {
+    } catch (...) {  // whatever it is, the other processes wait
+      const Error error = current_error();
       setting.group->leave(&error);
       throw;
     }

@@ -19,9 +19,9 @@ PeerWatch::PeerWatch(Group& group)
         std::vector<std::byte> nothing;
         try {
           group.receive((group.rank() + 1) % group.size(), kNever, nothing);
-        } catch (const Error& error) {
+        } catch (...) {
           const std::lock_guard lock(mutex_);
-          lost_ = error.message();
+          lost_ = current_error().message();
         }
       }) {}
 
