@@ -664,9 +664,9 @@ TEST_F(ShortFiles, NameTheNetworkThatDoesNotFit) {
 TEST_F(ShortFiles, NameTheOptionOrTheLineThatGaveAValue) {
   const std::vector<std::pair<Words, std::string>> mistakes = {
       {{"data.path=/nowhere"}, ": --set data.path, used in "},
-      {{"data.path=/nowhere"}, "classify.toml:36:1: [train.read]: path: '/nowhere' does not exist"},
+      {{"data.path=/nowhere"}, "classify.toml:38:1: [train.read]: path: '/nowhere' does not exist"},
       {{"validate.decode_image.size=unset"}, ": --set validate.decode_image.size, "},
-      {{"validate.decode_image.size=unset"}, "classify.toml:60:1: [validate.decode_image]: size: it is needed by crop"},
+      {{"validate.decode_image.size=unset"}, "classify.toml:64:1: [validate.decode_image]: size: it is needed by crop"},
       {{"train.forward_backward.loss=pixel_cross_entropy"}, ": --set train.forward_backward.loss, used in "},
       {{"image.side=2.5"}, "--set image.side: 'size' must be [height, width], or an integer, found [2.5, 2.5]\n"},
       {{"image.side=2.5"}, "--set image.side: height = 2.5 of network 'quickstart': "},
