@@ -57,7 +57,7 @@ void Metrics::process(int, Packet packet, Output& output) {
     arrived->ready->then([this, joint, waiting, hold, &output]() mutable {
       if (waiting->fetch_sub(1) == 1) {
         try {
-          for (const Ref<StepResult>& result : joint->results) result->ready->wait();  // throws where a device has failed
+          for (const Ref<StepResult>& each : joint->results) each->ready->wait();  // throws where a device has failed
           joint->report(site_);
         } catch (...) {
           output.fail(current_error());
