@@ -83,13 +83,13 @@ RunComparison compare_with_checkpoint(const FoundCheckpoint& from, const RunReco
     std::ranges::move(document_differences("network.use", *network_then, *network_now), std::back_inserter(found));
     for (const Value* document : {&*network_then, &*network_now}) add_keys("network.use", *document, comparison.keys);
   }
+  const std::map<std::string, std::string> sources = places_of_sources(plan);
   std::erase_if(found, [&](const Difference& each) {
-    return std::ranges::any_of(now.data, [&](const auto& source) {
-      const auto then = state.data.find(source.first);
-      const bool is_same =
-          then != state.data.end() && then->second.listing_hash && then->second.listing_hash == source.second.listing_hash;
-      return is_same && is_path_of(source.first, each.key);
-    });
+    const std::string source = each.key.substr(0, each.key.rfind('.'));
+    if (!is_path_of(source, each.key)) return false;
+    const auto then = state.data.find(source), is = now.data.find(source);
+    if (is == now.data.end()) return sources.contains(source);  // of a graph that does not run
+    return then != state.data.end() && then->second.listing_hash && then->second.listing_hash == is->second.listing_hash;
   });
   std::ranges::move(data_differences(state.data, now.data, places_of_sources(plan)), std::back_inserter(found));
   const auto compare = [&](const char* key, const std::string& before, const std::string& after) {
