@@ -59,7 +59,7 @@ TEST(Changes, OfWhereDataLieCountNotWhereTheyListTheSame) {
   };
   EXPECT_EQ(keys(), "train.read.file ");
   now.data["train.read"].listing_hash = 8;
-  EXPECT_EQ(keys(), "train.read.path train.read.root train.read.file train.read.listing ");
+  EXPECT_EQ(keys(), "train.read.path train.read.file train.read.root train.read.listing ");
 }
 
 TEST(Changes, AreThoseOfFileNetworkDataAndDevices) {

@@ -45,6 +45,8 @@ TEST(CacheFolder, IsTheFirstThatIsNamedWhole) {
   setenv("HOME", "/three", 1);
   EXPECT_EQ(cache_folder("weights"), "/one/weights");
   setenv("MILLRACE_CACHE", "relative", 1);
+  EXPECT_EQ(testkit::error_of([] { cache_folder("weights"); }).kind(), ErrorKind::usage);
+  unsetenv("MILLRACE_CACHE");
   EXPECT_EQ(cache_folder("weights"), "/two/millrace/weights");
   unsetenv("XDG_CACHE_HOME");
   EXPECT_EQ(cache_folder("weights"), "/three/.cache/millrace/weights");

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
-#include <random>
 #include <tuple>
 #include <utility>
 
@@ -550,8 +549,7 @@ void look_into_data(PreparedRun& run) {
   const RunOptions& options = run.options;
   const bool keeps_it = run.main().trains() && !options.only_main && (run.resume_point || !options.only_check);
   if (options.group == nullptr && !keeps_it && !options.compare_data) return;
-  const std::uint64_t salt =
-      options.group != nullptr ? std::random_device()() : static_cast<std::uint64_t>(run.pipeline.run.seed);
+  const auto salt = static_cast<std::uint64_t>(run.pipeline.run.seed);  // so that checkpoints of equal runs are equal
   for (const auto& build : run.builds) {
     if (build->data().source == nullptr) continue;
     RunState::Contents& now = run.contents[name_of_source(*build)];

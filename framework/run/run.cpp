@@ -106,12 +106,12 @@ RunResult Run::train() {
   ResumePoint* const from = run_.resume_point ? &*run_.resume_point : nullptr;
   RunLog& log = run_.audience.log();
   run_.audience.observers().restart_clock(std::max(seconds_, from != nullptr ? from->checkpoint.state.seconds : 0));
+  if (run_.pipeline.network && run_.options.is_first() && !run_.options.only_main) look_at_images(run_);  // what writers write says it
   make_writers(folder);
   log.set_folder(folder);
   if (!folder.empty()) keep_run(run_, folder);
   run_.open_graphs();
   warn_of_memory(run_);
-  if (weights_ && run_.options.is_first() && !run_.options.only_main) look_at_images(run_);
   make_barriers();
   watch_gates();
   start_replicas(run_);

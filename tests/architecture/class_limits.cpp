@@ -27,6 +27,9 @@ constexpr std::array kLarge = {
     ClassLimit{.name = "Value", .public_functions = 30},
     // One call for each thing that a stage may tell its run.
     ClassLimit{.name = "RunLog", .public_functions = 16},
+    // All that is decided before a run, and all that its options are.
+    ClassLimit{.name = "PreparedRun", .public_functions = 16},
+    ClassLimit{.name = "RunOptions", .fields = 21},
     // One mutex guards what one hand-over needs.
     ClassLimit{.name = "Observers::Queue", .fields = 22},
     // The keys of [run].

@@ -31,6 +31,9 @@ constexpr std::array kKnown = {
     // The kind of plugin, which one stage shares the name with.
     KnownName{"framework/config/schema.cpp", "optimizer"},
     KnownName{"framework/plugin/registry_content.h", "optimizer"},
+    // A folder's name, and sides of an image.
+    KnownName{"framework/config/data_layout.cpp", "pictures"},
+    KnownName{"framework/stages/doubtful_names.cpp", "top"},
     // Stages of tests.
     KnownName{"framework/graph/line_of_stages.h", "batch"},
 };

@@ -111,7 +111,7 @@ Words lines_that_count(const fs::path& metrics) {
     if (kind != "step" && kind != "epoch" && kind != "validate" && kind != "request") continue;
     if (kind == "request" && event.at("request") == "stop") continue;
     for (const char* key : {"elapsed_seconds", "images_per_second", "seconds", "resident_bytes", "waits_for"}) event.erase(key);
-    for (const char* key : {"percent", "higher_is_better"}) event.erase(key);  // which each process says once
+    for (const char* key : {"percent", "higher_is_better", "details"}) event.erase(key);  // which each process says once
     if (kind == "request" && event.at("request") == "save") event.erase("text");  // the file, in the run's own folder
     kept.push_back(std::move(event));
   }

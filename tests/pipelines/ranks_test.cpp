@@ -1,5 +1,6 @@
 // Processes that launchers have started run one pipeline together: to the same bits as one, and no fault of one keeps the others
 // waiting or unnamed. All are on this machine and talk over TCP. MILLRACE_RANK_FAULTS=500 draws so many faults.
+// Long because all of them start ranks in one way.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sched.h>

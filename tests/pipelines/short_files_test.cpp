@@ -1,5 +1,6 @@
 // Tasks as a new user states them: where the data lie, and no more than that. Each is run as one command, and trains and
 // validates.
+// Long because each kind of data that users have is a test.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>

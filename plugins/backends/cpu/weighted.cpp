@@ -200,8 +200,9 @@ void Weighted::forward(const Pass&) {
   if (has_bias() && !finishes_apart()) arguments.emplace(DNNL_ARG_BIAS, bias_);
   forward_.step.primitive.execute(stream, arguments);
   forward_.destination.store(stream);
-  if (finishes_apart()) return finish();
-  if (node_.activation != Activation::none) kernels().activate(node_.activation, pre_activation_, output_);
+  if (finishes_apart()) finish();
+  const bool is_left = node_.activation == Activation::relu ? !finishes_apart() : node_.activation != Activation::none;
+  if (is_left) kernels().activate(node_.activation, pre_activation_, output_);
 }
 
 // Adds the bias, and does a ReLU in the same pass: as a normalisation whose mean is 0 and whose variance and epsilon add up to 1,

@@ -452,11 +452,11 @@ MHD_Result Server::Loop::listen(MHD_Connection* connection) {
     auto& who = *static_cast<Listener*>(self);
     return guarded(ssize_t{MHD_CONTENT_READER_END_WITH_ERROR}, [&] { return who.loop->read(who, to, most); });
   };
-  const auto forget = [](void* self) {
+  const auto on_close = [](void* self) {
     auto& who = *static_cast<Listener*>(self);
     who.loop->listeners_.remove_if([&](const Listener& each) { return &each == &who; });
   };
-  MHD_Response* const response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, kBlock, +read, &listener, +forget);
+  MHD_Response* const response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, kBlock, +read, &listener, +on_close);
   if (response == nullptr) {
     listeners_.pop_back();
     return MHD_NO;

@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-// Of each class what belongs to it, what was predicted as it, and both: pixels or images. A quotient of nothing is 0.
+// What belongs to each class, what was predicted as it, and both: pixels or images. A quotient of nothing is 0.
 //
 // Means are macro averages: mean_accuracy over the classes that occur, which is scikit-learn's balanced_accuracy_score; the others
 // over the classes that occur or are predicted, as scikit-learn's precision_score, f1_score and jaccard_score have them with
@@ -65,7 +65,7 @@ class ClassMatrix : public ClassTotals {
   };
 
   explicit ClassMatrix(std::span<const double> counts);  // REQUIRES: a square number of counts
-  // Of many classes, of which most pairs never occur. REQUIRES: cells sorted by `of`, then by `as`.
+  // A table of many classes, most pairs of which never occur. REQUIRES: cells sorted by `of`, then by `as`.
   ClassMatrix(std::size_t classes, std::span<const Cell> cells);
 
   double count(std::size_t of, std::size_t as) const;

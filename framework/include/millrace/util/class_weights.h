@@ -17,7 +17,7 @@ namespace millrace {
 // Immutable and thread-safe.
 class ClassWeights {
  public:
-  // Of the parameter. The framework replaces words and names by numbers before the loss is made.
+  // The text of the parameter. The framework replaces words and names by numbers before the loss is made.
   static constexpr const char* kText =
       "one for each class, of what has that class; a table names some, { cat = 5 }, and the others have 1; \"balanced\": samples / "
       "(classes * samples of the class), of the first graph's data; without: 1";
