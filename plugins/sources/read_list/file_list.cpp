@@ -77,7 +77,7 @@ class ListBuilder {
     if (!columns_.join) find_repeated();
     list_.classes = classes_.names();
     list_.counts = classes_.counts();
-    if (columns_.label && !given_.empty()) number_by_given();
+    if (!given_.empty()) number_by_given();
     if (given_.empty() && !first_negative_.empty()) fail_with_negative();
     if (columns_.label && given_.empty() && all_integers_) count_by_integers();
     if (columns_.join) join_rows();
@@ -85,6 +85,11 @@ class ListBuilder {
   }
 
  private:
+  struct Written {
+    std::string place;  // the first: "list.csv:2:7"
+    bool is_utf8;
+  };
+
   void add_path(const Cell& cell) {
     std::string path = cell.text;
     path.erase(path.find_last_not_of("\r\n") + 1);  // npos + 1 is 0
@@ -110,7 +115,8 @@ class ListBuilder {
       first_negative_ = fmt::format("{}: column '{}': {}", cell.place(name_), *columns_.label, *integer);
     all_integers_ = all_integers_ && integer;
     const std::int32_t number = classes_.add(name);
-    if (static_cast<std::size_t>(number) == places_.size() && !given_.empty()) places_.push_back(cell.place(name_));
+    if (static_cast<std::size_t>(number) == written_.size() && !given_.empty())
+      written_.push_back({cell.place(name_), is_utf8(name)});
     return number;
   }
 
@@ -140,10 +146,10 @@ class ListBuilder {
     const LabelMeaning meaning = meaning_of_labels(list_.classes, given_);
     if (meaning.unknown) {
       const std::string& label = list_.classes[*meaning.unknown];
-      fail(ErrorKind::data, "{}: column '{}': '{}' is not among the {} `classes`{}{}{}",
-           places_[static_cast<std::size_t>(classes_.add(label))], *columns_.label, line_text(label), given_.size(),
-           ClassNumbers(given_).hint(label), meaning.advice,
-           is_utf8(label) ? "" : "; the list is no UTF-8: encoding = \"cp1252\" reads lists of Windows");
+      const Written& written = written_[static_cast<std::size_t>(classes_.add(label))];
+      fail(ErrorKind::data, "{}: column '{}': '{}' is not among the {} `classes`{}{}{}", written.place, *columns_.label,
+           line_text(label), given_.size(), ClassNumbers(given_).hint(label), meaning.advice,
+           written.is_utf8 ? "" : "; the list is no UTF-8: encoding = \"cp1252\" reads lists of Windows");
     }
     list_.doubt = meaning.doubt;
     list_.classes = given_;
@@ -225,8 +231,8 @@ class ListBuilder {
   const std::string& name_;
   const ListColumns& columns_;
   const std::vector<std::string>& given_;
-  ClassNumbers classes_;             // those that are written
-  std::vector<std::string> places_;  // of each of them, in the order of the list: "list.csv:2:7"; empty unless classes are given
+  ClassNumbers classes_;          // those that are written
+  std::vector<Written> written_;  // of each of them, in the order of the list; empty unless classes are given
   FileList list_;
   bool all_integers_ = true;
   std::string first_negative_;                                 // where, and which: "list.csv:2:7: column 'label': -1"
