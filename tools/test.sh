@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds everything, runs every test. usage: tools/test.sh [--sanitizers] [--debian RELEASE]
-#   --sanitizers       also builds parts of the project once more, under ThreadSanitizer (and without the libraries that only plugins
-#                      need) and under AddressSanitizer, and runs their tests; clang checks what mutexes guard; builds all programs
+#   --sanitizers       also builds everything under both sanitizers, and for fuzzing by clang, all without precompiled headers; builds
+#                      parts once more, under ThreadSanitizer (and without the libraries that only plugins need) and under AddressSanitizer, and runs their tests; clang checks what mutexes guard; builds all programs
 #                      without CUDA
 #   --debian RELEASE   does all of it inside that release of Debian (12 or 13): see tools/in-debian.sh, which needs root
 set -euo pipefail
@@ -31,6 +31,14 @@ cmake --build --preset develop --target all benchmarks
 # As users without CUDA and tests build, what is compiled otherwise there: a fifth of all. With --sanitizers all of it.
 cmake --preset release -DMILLRACE_CUDA=OFF -DBUILD_TESTING=OFF >/dev/null
 cmake --build --preset release --target kernels ${options[0]+programs}
+if [ "${options[0]-}" = --sanitizers ]; then  # whole: each source by itself, without precompiled headers, with either compiler
+  for preset in asan tsan; do
+    cmake --preset $preset -DBUILD_TESTING=ON
+    cmake --build --preset $preset --target all
+  done
+  cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DMILLRACE_FUZZ=ON -DBUILD_TESTING=ON
+  cmake --build build/fuzz --target all
+fi
 failed=0
 ctest --preset develop --parallel $(($(nproc) + 1)) "${select[@]}" || failed=$?  # many tests wait for what they time
 

@@ -13,5 +13,6 @@ if(BUILD_TESTING)
   millrace_install_testkit(EXPORT MillraceTestkitTargets DESTINATION ${package_dir} NAMESPACE Millrace::)
   millrace_install_testkit(FILES ${CMAKE_CURRENT_LIST_DIR}/MillraceTestkit.cmake DESTINATION ${package_dir})
 endif()
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/millrace OPTIONAL)
 install(DIRECTORY plugins/guide DESTINATION ${CMAKE_INSTALL_DATADIR}/millrace/plugins OPTIONAL)  # beside the pipelines' guide
 install(DIRECTORY pipelines DESTINATION ${CMAKE_INSTALL_DATADIR}/millrace OPTIONAL)

@@ -38,7 +38,7 @@ TEST(InstallTree, HasExactlyThePublicHeaders) {
 TEST(InstallTree, HasEverythingInItsPlace) {
   for (const char* name : {"bin/pipeline-run", "bin/pipeline-inspect", "bin/pipeline-profile",
                            "share/bash-completion/completions/pipeline-run", "share/zsh/site-functions/_millrace",
-                           "share/millrace/pipelines/cifar10.toml", "share/millrace/plugins/guide/layer.md", "share/millrace/pipelines/networks/cifar10_conv.toml"}) {
+                           "share/millrace/LICENSE", "share/millrace/pipelines/cifar10.toml", "share/millrace/plugins/guide/layer.md", "share/millrace/pipelines/networks/cifar10_conv.toml"}) {
     EXPECT_TRUE(fs::exists(kPrefix / name)) << name;
   }
   const fs::path libraries = kPrefix / MILLRACE_LIBDIR;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "millrace/error.h"
 #include "testkit/harness.h"
 
 namespace millrace {
@@ -10,12 +11,16 @@ namespace {
 class LateEvent : public Event {
  public:
   bool complete() const override { return done_; }
-  void wait() const override {}
+  void wait() const override {
+    if (failed) fail(ErrorKind::device, "the device has failed");
+  }
   void then(std::function<void()> done) override { callbacks_.push_back(std::move(done)); }
   void signal() {
     done_ = true;
     for (const auto& callback : callbacks_) callback();
   }
+
+  bool failed = false;
 
  private:
   bool done_ = false;
@@ -56,6 +61,19 @@ TEST(Metrics, ReportsAStepOnceAllReplicasAreDone) {
   EXPECT_EQ(reports[0].sums.at(3), 3);
   EXPECT_EQ(reports[0].samples, 3);
   EXPECT_EQ(harness.output().holds(), 0) << "the hold ends with the report, whenever the event goes";
+}
+
+TEST(Metrics, ReportsNothingOfADeviceThatHasFailed) {
+  testkit::Harness harness(StageTypeAccess::make<Metrics>());
+  const auto first = make_ref<LateEvent>(), second = make_ref<LateEvent>();
+  harness.feed(testkit::packet(result(5, 0, first, {1, 2, 1, 2}), 5));
+  harness.feed(testkit::packet(result(5, 1, second, {4, 3, 0, 1}), 5));
+  first->failed = true;  // its mark is complete then, and what the host has is not what the device computed
+  first->signal();
+  second->signal();
+  EXPECT_TRUE(harness.run().reports().empty());
+  EXPECT_EQ(harness.output().errors().size(), 1U);
+  EXPECT_EQ(harness.output().holds(), 0);
 }
 
 TEST(Metrics, ReportsAuxiliaryLossesByName) {

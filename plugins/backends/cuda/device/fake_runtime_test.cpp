@@ -5,6 +5,7 @@
 
 #include "errors.h"
 #include "fake_runtime_fixture.h"
+#include "runtime/sums_event.h"
 
 namespace millrace::cuda {
 namespace {
@@ -110,6 +111,21 @@ TEST_F(OnFakeRuntime, AFailedDeviceCompletesMarksSoThatNobodyHangs) {
   while (!called) std::this_thread::yield();
   EXPECT_TRUE(mark->complete());
   EXPECT_TRUE(contains(message_of([&] { mark->wait(); }), "waiting for the device"));
+}
+
+TEST_F(OnFakeRuntime, SumsOfADeviceThatHasFailedAreNotHandedOut) {
+  SumsReturn back(*machine_);
+  StepSums sums;
+  const double device[2] = {};
+  fake::hold();
+  const Ref<Event> known = back.submit(*queue_, device, 2, sums);
+  std::atomic<bool> called{false};
+  known->then([&] { called = true; });
+  fake::fail_work(cudaErrorLaunchFailure);
+  while (!called) std::this_thread::yield();
+  EXPECT_TRUE(known->complete());
+  EXPECT_TRUE(sums.values.empty());
+  EXPECT_TRUE(contains(message_of([&] { known->wait(); }), "waiting for the device"));
 }
 
 class HostEvent final : public Event {
