@@ -94,7 +94,7 @@ TEST_F(Mistakes, TwoGraphsThatWriteIntoOneFolder) {
   std::string more;
   for (const char* graph : {"validate", "test"}) {
     more += std::string("[") + graph +
-            "]\nflow = [\"read\", \"decode_image\", \"batch\", \"forward\", \"metrics\", \"write_evaluation\"]\n[" + graph +
+            "]\nevery = \"epoch\"\nflow = [\"read\", \"decode_image\", \"batch\", \"forward\", \"metrics\", \"write_evaluation\"]\n[" + graph +
             ".read]\nstage = \"read_folder\"\npath = \"" + shapes() + "/test\"\n[" + graph +
             ".decode_image]\nsize = [32, 32]\n[" + graph + ".batch]\nsize = 10\n";
   }

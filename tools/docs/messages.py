@@ -2,7 +2,7 @@
 
     messages.py ROOT OUT.md
 
-Taken are literals in fail(ErrorKind::..., "..."), in add(..., "...") of a list of mistakes, and in warn(...). What a call fills in
+Taken are literals in fail(ErrorKind::..., "..."), in fail(... kind, "..."), in add(..., "...") of a list of mistakes, and in warn(...). What a call fills in
 is shown as an ellipsis. What names the place (file, line, stage, sample) is put before it when it is thrown on, so it is not here.
 """
 
@@ -20,10 +20,10 @@ KINDS = {
     "data": "The data cannot be used (exit code 3)",
     "content": "One sample is bad (the policy for bad samples decides; exit code 3 where it ends the run)",
     "storage": "A disk failed, or a server answered what cannot be used (exit code 1)",
-    "unreachable": "A server did not answer: try again (exit code 75)",
     "device": "A device failed (exit code 4)",
     "peer": "Another process of the run is gone (exit code 138)",
     "run": "Something else ended the run (exit code 1)",
+    "cause": "The cause decides the exit code: 75 where a server did not answer, so try again; else 1, 2 or 3",
     "warning": "Warnings",
 }
 
@@ -42,6 +42,8 @@ class Calls:
             self.open.pop()
         elif token.startswith("ErrorKind::") and self.open:
             self.open[-1][1] = token.removeprefix("ErrorKind::")
+        elif token == "kind" and self.open and self.open[-1][0] == "fail":  # fail(kind, ...), fail(verdict.kind, ...), fail(error.kind(), ...)
+            self.open[-1][1] = "cause"
         if token in (".", "->"):
             self.receiver = self.previous
         self.previous = token
