@@ -224,7 +224,7 @@ TEST_F(PredictFolder, ImagesUnlikeThoseOfTheTrainingAreCountedAndNamed) {
   const std::vector<std::uint8_t> grey(32 * 32, 128);
   std::ofstream(folder_ / "photos/grey.png", std::ios::binary) << png_bytes({grey.data(), {32, 32, 1}});
   std::ofstream(folder_ / "photos/large.png", std::ios::binary) << png_of(64, 32);
-  const std::vector<std::string> exact = {"--set", "predict.decode_image.fit=exact"};
+  const std::vector<std::string> exact = {"--set", "predict.decode_image.fit=exact", "--set", "network.preprocessing=mine"};
   const Outcome warned = predict(folder_ / "photos", exact);
   ASSERT_EQ(warned.code, 0) << warned.err;
   for (const char* said :
@@ -232,7 +232,7 @@ TEST_F(PredictFolder, ImagesUnlikeThoseOfTheTrainingAreCountedAndNamed) {
         "channels of 1, such as '", "photos/grey.png' (1, in training 3)", "photos/large.png' (64, in training 32)"})
     EXPECT_NE(warned.err.find(said), std::string::npos) << warned.err;
   fs::remove_all(folder_.path() / "out");
-  const Outcome strict = predict(folder_ / "photos", {exact[0], exact[1], "--strict"});
+  const Outcome strict = predict(folder_ / "photos", {exact[0], exact[1], exact[2], exact[3], "--strict"});
   EXPECT_EQ(strict.code, 3);
   EXPECT_NE(strict.err.find("--strict: 2 of 7 images are unlike"), std::string::npos) << strict.err;
   EXPECT_FALSE(fs::exists(folder_ / "out"));

@@ -193,13 +193,14 @@ TEST_F(Predict, TakesImagesWithoutLabelsAndLeavesOutABadOne) {
   std::size_t rows = 0;
   for (std::string line; std::getline(stream, line); ++rows) {
     const auto row = nlohmann::json::parse(line);
-    EXPECT_NE(row.at("path"), broken);
     EXPECT_TRUE(row.at("label").is_null());
+    EXPECT_EQ(row.contains("error"), row.at("path") == broken) << row;
+    if (row.contains("error")) continue;  // a row without classes
     ASSERT_EQ(row.at("classes").size(), 2U);
     const std::string name = row.at("classes")[0];
     EXPECT_TRUE(fs::exists(shapes() + "/train/" + name)) << "named as the weights' training named it: " << name;
   }
-  EXPECT_EQ(rows, count - 1);
+  EXPECT_EQ(rows, count);
 }
 
 TEST_F(Predict, WritesFeaturesOfALayerThatTheMemoryPlanHolds) {
@@ -211,7 +212,7 @@ TEST_F(Predict, WritesFeaturesOfALayerThatTheMemoryPlanHolds) {
   const auto check = [&](const std::string& flow) {
     const Outcome outcome = predict(toml, {"--check", "--set", "predict.flow=" + flow});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
-    return outcome.out;
+    return outcome.err;  // standard output has events
   };
   const std::string both = check(R"(["read", "decode_image", "batch", "forward", "write_classes", "write_features"])");
   EXPECT_NE(both.find("predict.forward"), std::string::npos) << both;

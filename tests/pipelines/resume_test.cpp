@@ -497,6 +497,7 @@ TEST_F(ResumeTest, WeightsOfARunThatWasResumedAndHasNotEndedAreNamedWithTheirSte
   EXPECT_NE(ended.err.find("weights.safetensors', after step 12\n"), std::string::npos) << ended.err;
   EXPECT_EQ(ended.err.find("has a checkpoint of step"), std::string::npos) << ended.err;
   fs::copy(folder / "checkpoints/step-000000012", folder / "checkpoints/step-000000020", fs::copy_options::recursive);
+  std::ofstream(folder / "checkpoints/latest") << "step-000000020\n";
   const Outcome resumed = measure();
   EXPECT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_NE(resumed.err.find("is of step 12, and the run has a checkpoint of step 20"), std::string::npos) << resumed.err;

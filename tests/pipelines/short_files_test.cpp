@@ -169,8 +169,9 @@ TEST_F(ShortFiles, TakeWeightsOfClassesByNameAndBalanced) {
   for (int removed = 0; removed < 20; ++removed) fs::remove(*fs::directory_iterator(data / names[1]));
   const auto trained = [&](const std::string& written) {
     fs::remove_all(runs());
-    return classify(data, {"train.read.limit=unset", "validate.read.limit=unset", "data.held_out=0.25",
-                           "train.forward_backward.loss={ type = \"cross_entropy\", class_weights = " + written + " }"});
+    return run("classify", {"data.path=" + data.string(), "network.use=quickstart", "image.side=32", "image.short=40",
+                            "data.held_out=0.25",
+                            "train.forward_backward.loss={ type = \"cross_entropy\", class_weights = " + written + " }"});
   };
   const auto losses = [&](const std::string& written) {
     const Outcome outcome = trained(written);
@@ -253,7 +254,7 @@ TEST_F(ShortFiles, KnowPartsByOtherNames) {
     fs::create_directory_symlink(fs::path(shapes()) / "test", folder / validate);
     const Outcome outcome = classify(folder, {}, {"--quiet", "--check"});
     EXPECT_EQ(outcome.code, 0) << train << outcome.err;
-    EXPECT_EQ(outcome.err, "") << train;
+    EXPECT_EQ(outcome.err.find("warning"), std::string::npos) << train << outcome.err;
   }
   for (const char* fold : {"fold1", "fold2"}) {
     fs::create_directories(folder_ / "folds");
