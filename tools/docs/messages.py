@@ -23,7 +23,7 @@ KINDS = {
     "device": "A device failed (exit code 4)",
     "peer": "Another process of the run is gone (exit code 138)",
     "run": "Something else ended the run (exit code 1)",
-    "cause": "The cause decides the exit code: 75 where a server did not answer, so try again; else 1, 2 or 3",
+    "cause": "The cause decides the exit code: 75 where a server did not answer, so try again",
     "warning": "Warnings",
 }
 
