@@ -81,7 +81,7 @@ class Verifier {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     if (code == kNoRuntime) {
       fail(ErrorKind::usage,
-           "'{}' has none of onnxruntime, openvino and opencv-python, so the file cannot be compared: install one, name another "
+           "'{}' lacks numpy, or has none of onnxruntime, openvino and opencv-python, so the file cannot be compared: install one, name another "
            "one by --python, or export with --unproven",
            python_);
     }

@@ -5,7 +5,11 @@ usage: verify.py MODEL.onnx [PROOF_FOLDER]     compares the samples of the folde
 needs numpy and one of onnxruntime, openvino, opencv-python. Exit code 0: equal within the bound, 1: not, 3: no runtime.
 """
 import hashlib, json, os, sys
-import numpy as np
+try:
+    import numpy as np
+except ImportError:
+    print("verify.py: needs numpy", file=sys.stderr)
+    sys.exit(3)
 
 
 def open_model(path, image):
