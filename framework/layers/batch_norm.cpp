@@ -41,6 +41,18 @@ LayerPlan infer_batch_norm(const BatchNormParams& params, const std::vector<Shap
   return plan;
 }
 
+void write_onnx(OnnxLayer& onnx) {
+  const auto& norm = onnx.layer().as<BatchNormAttributes>();
+  const std::int64_t channels = onnx.input_shape()[0];
+  const auto all = [&](float value) { return onnx.constant({channels}, std::vector(static_cast<std::size_t>(channels), value)); };
+  int next = 0;
+  const std::string weight = norm.scale ? onnx.parameter(next++) : all(1);
+  const std::string bias = norm.shift ? onnx.parameter(next++) : all(0);
+  const std::string mean = onnx.parameter(next), variance = onnx.parameter(next + 1);
+  onnx.output(onnx.add("BatchNormalization", {onnx.input(), weight, bias, mean, variance},
+                       {{"epsilon", static_cast<float>(norm.epsilon)}}));
+}
+
 }  // namespace
 
 LayerType batch_norm_type() {
@@ -50,7 +62,8 @@ LayerType batch_norm_type() {
        .examples = {{"", {{8, 5, 7}}}, {"scale = false", {{20, 4, 4}}}, {"", {{9}}}},
        .describe = describe_batch_norm,
        .check = [](const BatchNormParams& params, Diagnostics& errors) { check_initialisers(params, 1, errors); },
-       .infer = infer_batch_norm});
+       .infer = infer_batch_norm,
+       .write_onnx = write_onnx});
 }
 
 }  // namespace millrace::ops

@@ -122,6 +122,28 @@ LayerPlan infer_transposed_conv(const TransposedConvParams& params, const std::v
   return plan;
 }
 
+void write_onnx(OnnxLayer& onnx) {
+  const auto& conv = onnx.layer().as<ConvAttributes>();
+  std::vector<std::string> inputs = {onnx.input(), onnx.parameter(0)};
+  if (conv.bias) inputs.push_back(onnx.parameter(1));
+  std::vector<OnnxAttribute> attributes = {{"kernel_shape", std::vector{conv.kernel.height, conv.kernel.width}},
+                                           {"strides", std::vector{conv.stride.height, conv.stride.width}},
+                                           {"dilations", std::vector{conv.dilation.height, conv.dilation.width}},
+                                           {"pads", onnx_pads(conv.padding)},
+                                           {"group", conv.groups}};
+  if (conv.transposed) {  // rows and columns that no window of the input reaches, at the end
+    const auto missing = [](std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride, std::int64_t dilation,
+                            std::int64_t cut) { return out - ((in - 1) * stride + dilation * (kernel - 1) + 1 - cut); };
+    const Shape &in = onnx.input_shape(), &out = onnx.output_shape();
+    attributes.push_back({"output_padding",
+                          std::vector{missing(in[1], out[1], conv.kernel.height, conv.stride.height, conv.dilation.height,
+                                              conv.padding.top + conv.padding.bottom),
+                                      missing(in[2], out[2], conv.kernel.width, conv.stride.width, conv.dilation.width,
+                                              conv.padding.left + conv.padding.right)}});
+  }
+  onnx.output(onnx.add(conv.transposed ? "ConvTranspose" : "Conv", std::move(inputs), std::move(attributes)));
+}
+
 }  // namespace
 
 LayerType conv_type() {
@@ -132,7 +154,8 @@ LayerType conv_type() {
                                                    {"out = 16\nkernel = 3\ngroups = 4\ndilation = 2\npadding = 2", {{8, 6, 6}}}},
                                       .describe = describe_conv,
                                       .check = check_conv,
-                                      .infer = infer_conv});
+                                      .infer = infer_conv,
+                                      .write_onnx = write_onnx});
 }
 
 LayerType transposed_conv_type() {
@@ -145,7 +168,8 @@ LayerType transposed_conv_type() {
                     {"out = 16\nkernel = 3\ngroups = 4\ndilation = 2\npadding = 2", {{8, 6, 6}}}},
        .describe = describe_transposed_conv,
        .check = check_transposed_conv,
-       .infer = infer_transposed_conv});
+       .infer = infer_transposed_conv,
+       .write_onnx = write_onnx});
 }
 
 }  // namespace millrace::ops

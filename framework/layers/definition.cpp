@@ -226,7 +226,8 @@ LayerType make_layer_type(const PlainDefinition& definition) {
                                     .least_inputs = definition.least_inputs,
                                     .most_inputs = definition.most_inputs,
                                     .describe = [](ParamSet<NoParams>&) {},
-                                    .infer = definition.infer});
+                                    .infer = definition.infer,
+                                    .write_onnx = definition.write_onnx});
 }
 
 LayerPlan same_shape(const NoParams&, const std::vector<Shape>& inputs) {
@@ -234,5 +235,9 @@ LayerPlan same_shape(const NoParams&, const std::vector<Shape>& inputs) {
   plan.output = inputs[0];
   return plan;
 }
+
+void write_onnx_identity(OnnxLayer& onnx) { onnx.output(onnx.input()); }
+
+std::vector<std::int64_t> onnx_pads(const Padding& padding) { return {padding.top, padding.left, padding.bottom, padding.right}; }
 
 }  // namespace millrace::ops

@@ -10,6 +10,7 @@
 #include "millrace/backend/network.h"
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::ops {
@@ -103,6 +104,7 @@ struct Definition {
   void (*describe)(ParamSet<Params>& set);
   void (*check)(const Params& params, Diagnostics& errors) = nullptr;
   LayerPlan (*infer)(const Params& params, const std::vector<Shape>& inputs);
+  void (*write_onnx)(OnnxLayer& onnx);
 };
 
 template <class Params>
@@ -115,6 +117,7 @@ LayerType make_layer_type(const Definition<Params>& definition) {
   type.least_inputs = definition.least_inputs;
   type.most_inputs = definition.most_inputs;
   type.outputs = definition.outputs;
+  type.write_onnx = definition.write_onnx;
   type.plan = [set, definition](const Value& table, const std::vector<Shape>& inputs, Diagnostics& errors) {
     const std::size_t before = errors.size();
     const Params params = read_struct(*set, table, "op '" + std::string(definition.name) + "'", errors);
@@ -132,10 +135,14 @@ struct PlainDefinition {
   std::vector<LayerExample> examples;
   int least_inputs = 1, most_inputs = 1;
   LayerPlan (*infer)(const NoParams& params, const std::vector<Shape>& inputs);
+  void (*write_onnx)(OnnxLayer& onnx);
 };
 LayerType make_layer_type(const PlainDefinition& definition);
 
 LayerPlan same_shape(const NoParams& params, const std::vector<Shape>& inputs);  // as its first input
+void write_onnx_identity(OnnxLayer& onnx);                                       // the output is the input
+// {top, left, bottom, right}, as ONNX lists the padding of a window.
+std::vector<std::int64_t> onnx_pads(const Padding& padding);
 
 // Attributes behind the type-erased pointer of a LayerPlan.
 template <class Attributes>

@@ -46,7 +46,8 @@ LayerType dropout_type() {
                  .choices({"values", "channels", "samples"})
                  .text("what is zeroed together: each value alone, whole channels of a sample (Dropout2d), or whole samples");
            },
-       .infer = infer_dropout});
+       .infer = infer_dropout,
+       .write_onnx = write_onnx_identity});
 }
 
 LayerType stochastic_depth_type() {
@@ -62,7 +63,8 @@ LayerType stochastic_depth_type() {
                  .range(0, kMostDropped)
                  .text("chance of each sample to be zeroed");
            },
-       .infer = infer_stochastic_depth});
+       .infer = infer_stochastic_depth,
+       .write_onnx = write_onnx_identity});
 }
 
 }  // namespace millrace::ops

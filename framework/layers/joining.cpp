@@ -59,6 +59,23 @@ LayerPlan infer_split(const SplitAttributes& params, const std::vector<Shape>& i
   return plan;
 }
 
+std::vector<std::string> inputs_of(const OnnxLayer& onnx) {
+  std::vector<std::string> inputs;
+  for (int i = 0; i < onnx.inputs(); ++i) inputs.push_back(onnx.input(i));
+  return inputs;
+}
+
+void write_add(OnnxLayer& onnx) { onnx.output(onnx.add(onnx.inputs() == 2 ? "Add" : "Sum", inputs_of(onnx))); }
+
+void write_concat(OnnxLayer& onnx) { onnx.output(onnx.add("Concat", inputs_of(onnx), {{"axis", 1}})); }
+
+void write_split(OnnxLayer& onnx) {
+  const std::string sizes = onnx.integers({onnx.output_shape(0)[0], onnx.output_shape(1)[0]});
+  const std::vector<std::string> parts = onnx.add_many(2, "Split", {onnx.input(), sizes}, {{"axis", 1}});
+  onnx.output(parts[0], 0);
+  onnx.output(parts[1], 1);
+}
+
 }  // namespace
 
 LayerType add_type() {
@@ -67,7 +84,8 @@ LayerType add_type() {
                                          .examples = {{"", {{9, 3, 4}, {9, 3, 4}}}, {"", {{9}, {9}, {9}}}},
                                          .least_inputs = 2,
                                          .most_inputs = kAny,
-                                         .infer = infer_add});
+                                         .infer = infer_add,
+                                         .write_onnx = write_add});
 }
 
 LayerType concat_type() {
@@ -76,7 +94,8 @@ LayerType concat_type() {
                                          .examples = {{"", {{9, 3, 4}, {16, 3, 4}}}, {"", {{9}, {5}, {16}}}},
                                          .least_inputs = 2,
                                          .most_inputs = kAny,
-                                         .infer = infer_concat});
+                                         .infer = infer_concat,
+                                         .write_onnx = write_concat});
 }
 
 LayerType split_type() {
@@ -89,7 +108,8 @@ LayerType split_type() {
            [](ParamSet<SplitAttributes>& set) {
              set.add("channels", &SplitAttributes::channels).range(0).text("of the output 'first'; 0: half of them");
            },
-       .infer = infer_split});
+       .infer = infer_split,
+       .write_onnx = write_split});
 }
 
 }  // namespace millrace::ops

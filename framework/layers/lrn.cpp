@@ -41,6 +41,15 @@ LayerPlan infer_lrn(const LrnAttributes& params, const std::vector<Shape>& input
   return plan;
 }
 
+void write_onnx(OnnxLayer& onnx) {
+  const auto& lrn = onnx.layer().as<LrnAttributes>();
+  onnx.output(onnx.add("LRN", {onnx.input()},
+                       {{"size", lrn.size},
+                        {"alpha", static_cast<float>(lrn.alpha)},
+                        {"beta", static_cast<float>(lrn.beta)},
+                        {"bias", static_cast<float>(lrn.k)}}));
+}
+
 }  // namespace
 
 LayerType lrn_type() {
@@ -49,7 +58,8 @@ LayerType lrn_type() {
        .text = "Local response normalisation across channels, an odd number of them around each.",
        .examples = {{"alpha = 0.1", {{20, 4, 5}}}, {"size = 3\nalpha = 0.5\nbeta = 0.5\nk = 2", {{7, 3, 3}}}},
        .describe = describe_lrn,
-       .infer = infer_lrn});
+       .infer = infer_lrn,
+       .write_onnx = write_onnx});
 }
 
 }  // namespace millrace::ops

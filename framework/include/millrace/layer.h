@@ -42,6 +42,8 @@
 
 namespace millrace {
 
+class OnnxLayer;
+
 // What a layer computes. A layer is asked once, when it is compiled; its calls are computed in every step. Gradients that are
 // not needed are left out, and so are calls that make nothing else. Each gradient is written by one call. An input whose
 // gradient no call writes gets none from this layer.
@@ -73,6 +75,8 @@ class PortableLayer {
   virtual Shape infer(const Shape& input) const { return input; }
   virtual void forward(Pass& pass) const = 0;
   virtual void backward(Pass& pass) const = 0;
+  // Appends what forward() computes in inference to an ONNX graph (onnx.h). By default throws Error(usage): no form is known.
+  virtual void write_onnx(OnnxLayer& onnx) const;
 };
 
 // What a layer type says about itself, in `static void describe(LayerDescription<Params>&)`.

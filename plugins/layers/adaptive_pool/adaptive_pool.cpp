@@ -3,6 +3,7 @@
 
 #include "millrace/error.h"
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
@@ -41,6 +42,28 @@ class AdaptivePool : public PortableLayer {
     return {{Divider(from[1]), Divider(size_.height)}, {Divider(from[2]), Divider(size_.width)}};
   }
 
+  // A window of all, windows side by side, or else a slice for each row and then for each column of the output.
+  std::string onnx_pool(OnnxLayer& onnx, const std::string& kind, const char* reduce) const {
+    const Shape& from = onnx.input_shape();
+    if (size_.height == 1 && size_.width == 1) return onnx.add("Global" + kind, {onnx.input()});
+    if (from[1] % size_.height == 0 && from[2] % size_.width == 0) {
+      const std::vector<std::int64_t> window = {from[1] / size_.height, from[2] / size_.width};
+      return onnx.add(kind, {onnx.input()}, {{"kernel_shape", window}, {"strides", window}});
+    }
+    std::string value = onnx.input();
+    for (const int axis : {1, 2}) {
+      const std::int64_t in = from[axis], out = axis == 1 ? size_.height : size_.width;
+      std::vector<std::string> windows;
+      for (std::int64_t i = 0; i < out; ++i) {
+        const std::string slice = onnx.add("Slice", {value, onnx.integers({i * in / out}), onnx.integers({((i + 1) * in + out - 1) / out}),
+                                                     onnx.integers({axis + 1})});
+        windows.push_back(onnx.add(reduce, {slice}, {{"axes", std::vector<std::int64_t>{axis + 1}}, {"keepdims", 1}}));
+      }
+      value = onnx.add("Concat", windows, {{"axis", axis + 1}});
+    }
+    return value;
+  }
+
  private:
   static constexpr std::int64_t kMostProduct = std::int64_t{1} << 30;  // of an input's and an output's extent: kernels multiply
 
@@ -63,6 +86,7 @@ class AdaptiveAveragePool final : public AdaptivePool {
     else
       pass.gather(kernel<ShrinkingAverageGradient>(pass), {pass.d_out()}, pass.d_in());
   }
+  void write_onnx(OnnxLayer& onnx) const override { onnx.output(onnx_pool(onnx, "AveragePool", "ReduceMean")); }
 };
 
 // torch.nn.AdaptiveMaxPool2d
@@ -79,6 +103,7 @@ class AdaptiveMaxPool : public AdaptivePool {
   void backward(Pass& pass) const override {
     pass.gather(kernel<AdaptiveLargestGradient>(pass), {pass.in(), pass.out(), pass.d_out()}, pass.d_in());
   }
+  void write_onnx(OnnxLayer& onnx) const override { onnx.output(onnx_pool(onnx, "MaxPool", "ReduceMax")); }
 };
 
 class GlobalMaxPool final : public AdaptiveMaxPool {
@@ -93,6 +118,9 @@ class GlobalMaxPool final : public AdaptiveMaxPool {
     LayerPlan plan = AdaptiveMaxPool::plan(inputs);
     plan.output = {inputs[0][0]};
     return plan;
+  }
+  void write_onnx(OnnxLayer& onnx) const override {
+    onnx.output(onnx.add("Flatten", {onnx.add("GlobalMaxPool", {onnx.input()})}));
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include "millrace/error.h"
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
@@ -27,6 +28,9 @@ class ClippedRelu final : public PortableLayer {
 
   void forward(Pass& pass) const override { pass.each(ClippedReluKernel{ceiling_}, pass.in(), pass.out()); }
   void backward(Pass& pass) const override { pass.each(ClippedReluGradient{ceiling_}, pass.in(), pass.d_out(), pass.d_in()); }
+  void write_onnx(OnnxLayer& onnx) const override {
+    onnx.output(onnx.add("Clip", {onnx.input(), onnx.scalar(0), onnx.scalar(ceiling_)}));
+  }
 
  private:
   const float ceiling_;

@@ -2,6 +2,7 @@
 
 #include "millrace/error.h"
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
@@ -32,6 +33,12 @@ class CropLike final : public PortableLayer {
   void forward(Pass& pass) const override { pass.gather(CutWindow{margin(pass, 1), margin(pass, 2)}, {pass.in(0)}, pass.out()); }
   void backward(Pass& pass) const override {
     pass.gather(PlaceWindow{margin(pass, 1), margin(pass, 2)}, {pass.d_out()}, pass.d_in(0));
+  }
+  void write_onnx(OnnxLayer& onnx) const override {
+    const Shape &from = onnx.input_shape(0), &to = onnx.output_shape();
+    const std::int64_t top = (from[1] - to[1]) / 2, left = (from[2] - to[2]) / 2;
+    onnx.output(onnx.add("Slice", {onnx.input(0), onnx.integers({top, left}), onnx.integers({top + to[1], left + to[2]}),
+                                   onnx.integers({2, 3})}));
   }
 
  private:

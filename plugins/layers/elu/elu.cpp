@@ -1,6 +1,7 @@
 #include "elu_kernels.h"
 
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
@@ -21,6 +22,7 @@ class Elu final : public PortableLayer {
 
   void forward(Pass& pass) const override { pass.each(EluKernel{alpha_}, pass.in(), pass.out()); }
   void backward(Pass& pass) const override { pass.each(EluGradient{alpha_}, pass.in(), pass.d_out(), pass.d_in()); }
+  void write_onnx(OnnxLayer& onnx) const override { onnx.output(onnx.add("Elu", {onnx.input()}, {{"alpha", alpha_}})); }
 
  private:
   const float alpha_;

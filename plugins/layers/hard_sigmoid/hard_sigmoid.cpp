@@ -1,6 +1,7 @@
 #include "hard_sigmoid_kernels.h"
 
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
@@ -17,6 +18,7 @@ class HardSigmoid final : public PortableLayer {
 
   void forward(Pass& pass) const override { pass.each<HardSigmoidKernel>(pass.in(), pass.out()); }
   void backward(Pass& pass) const override { pass.each<HardSigmoidGradient>(pass.in(), pass.d_out(), pass.d_in()); }
+  void write_onnx(OnnxLayer& onnx) const override { onnx.output(onnx.add("HardSigmoid", {onnx.input()}, {{"alpha", 1.0F / 6}, {"beta", 0.5F}})); }
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "hard_swish_kernels.h"
 
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
@@ -17,6 +18,7 @@ class HardSwish final : public PortableLayer {
 
   void forward(Pass& pass) const override { pass.each<HardSwishKernel>(pass.in(), pass.out()); }
   void backward(Pass& pass) const override { pass.each<HardSwishGradient>(pass.in(), pass.d_out(), pass.d_in()); }
+  void write_onnx(OnnxLayer& onnx) const override { onnx.output(onnx.add("HardSwish", {onnx.input()})); }
 };
 
 }  // namespace

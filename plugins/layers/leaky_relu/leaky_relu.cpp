@@ -1,5 +1,6 @@
 #include "leaky_relu_kernels.h"
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
@@ -20,6 +21,7 @@ class LeakyRelu final : public PortableLayer {
 
   void forward(Pass& pass) const override { pass.each(LeakyReluKernel{slope_}, pass.in(), pass.out()); }
   void backward(Pass& pass) const override { pass.each(LeakyReluGradient{slope_}, pass.in(), pass.d_out(), pass.d_in()); }
+  void write_onnx(OnnxLayer& onnx) const override { onnx.output(onnx.add("LeakyRelu", {onnx.input()}, {{"alpha", slope_}})); }
 
  private:
   const float slope_;

@@ -2,6 +2,7 @@
 
 #include "millrace/error.h"
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
@@ -53,6 +54,14 @@ class MaxUnpool final : public PortableLayer {
       pass.gather(MaxUnpoolTwoByTwoGradient{}, {pass.in(1), pass.d_out()}, pass.d_in(0));
     else
       pass.gather(MaxUnpoolGradient{height, width}, {pass.in(1), pass.d_out()}, pass.d_in(0));
+  }
+  // MaxPool finds the places again, as forward() does.
+  void write_onnx(OnnxLayer& onnx) const override {
+    const std::vector<std::int64_t> kernel = {kernel_.height, kernel_.width};
+    const std::vector<OnnxAttribute> window = {{"kernel_shape", kernel}, {"strides", kernel}};
+    const std::vector<std::string> pooled = onnx.add_many(2, "MaxPool", {onnx.input(1)}, window);
+    const std::string shape = onnx.add("Shape", {onnx.input(1)});
+    onnx.output(onnx.add("MaxUnpool", {onnx.input(0), pooled[1], shape}, window));
   }
 
  private:

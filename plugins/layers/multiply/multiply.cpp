@@ -2,6 +2,7 @@
 
 #include "millrace/error.h"
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
@@ -32,6 +33,11 @@ class Multiply final : public PortableLayer {
     else
       pass.each<Product>(pass.in(0), pass.d_out(), pass.d_in(1));
     pass.each<Product>(pass.in(1), pass.d_out(), pass.d_in(0));
+  }
+  void write_onnx(OnnxLayer& onnx) const override {
+    const bool by_channel = onnx.input_shape(0).rank() != onnx.input_shape(1).rank();
+    const std::string factors = by_channel ? onnx.add("Unsqueeze", {onnx.input(1), onnx.integers({2, 3})}) : onnx.input(1);
+    onnx.output(onnx.add("Mul", {onnx.input(0), factors}));
   }
 };
 

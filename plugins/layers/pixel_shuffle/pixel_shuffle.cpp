@@ -2,6 +2,7 @@
 
 #include "millrace/error.h"
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
@@ -37,6 +38,9 @@ class PixelShuffle final : public PortableLayer {
   void forward(Pass& pass) const override { pass.gather(PixelShuffleKernel{Divider(factor_)}, {pass.in()}, pass.out()); }
   void backward(Pass& pass) const override {
     pass.gather(PixelShuffleGradient{Divider(factor_), Divider(factor_ * factor_)}, {pass.d_out()}, pass.d_in());
+  }
+  void write_onnx(OnnxLayer& onnx) const override {
+    onnx.output(onnx.add("DepthToSpace", {onnx.input()}, {{"blocksize", factor_}, {"mode", std::string("CRD")}}));
   }
 
  private:

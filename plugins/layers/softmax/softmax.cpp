@@ -1,6 +1,7 @@
 #include "softmax_kernels.h"
 
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
@@ -15,6 +16,7 @@ class Softmax final : public PortableLayer {
 
   void forward(Pass& pass) const override { pass.row(SoftmaxKernel{}, {pass.in()}, {pass.out()}); }
   void backward(Pass& pass) const override { pass.row(SoftmaxGradient{}, {pass.out(), pass.d_out()}, {pass.d_in()}); }
+  void write_onnx(OnnxLayer& onnx) const override { onnx.output(onnx.add("Softmax", {onnx.input()}, {{"axis", 1}})); }
 };
 
 }  // namespace

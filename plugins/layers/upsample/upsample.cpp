@@ -1,7 +1,10 @@
 #include "upsample_kernels.h"
 
+#include <cmath>
+
 #include "millrace/error.h"
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
@@ -61,6 +64,14 @@ class Upsample final : public PortableLayer {
     else
       pass.gather(BilinearGradient{scale(in, out, 1), scale(in, out, 2), height, width}, {pass.d_out()}, pass.d_in());
   }
+  void write_onnx(OnnxLayer& onnx) const override {
+    const Shape &in = onnx.input_shape(), &out = onnx.output_shape();
+    const std::string scales = onnx.constant({4}, {1, 1, onnx_scale(in[1], out[1]), onnx_scale(in[2], out[2])});
+    std::vector<OnnxAttribute> attributes = {{"mode", std::string(is_nearest() ? "nearest" : "linear")}};
+    attributes.push_back({"coordinate_transformation_mode", std::string(is_nearest() ? "asymmetric" : "half_pixel")});
+    if (is_nearest()) attributes.push_back({"nearest_mode", std::string("floor")});
+    onnx.output(onnx.add("Resize", {onnx.input(), "", scales}, std::move(attributes)));
+  }
 
  private:
   static constexpr std::int64_t kMostProduct = std::int64_t{1}
@@ -70,6 +81,12 @@ class Upsample final : public PortableLayer {
   Shape output_of(const Shape& input) const {
     if (params_.size) return {input[0], params_.size->height, params_.size->width};
     return {input[0], input[1] * params_.factor->height, input[2] * params_.factor->width};
+  }
+  // The factor as runtimes need it to make floor(in * factor) places: at least the quotient.
+  static float onnx_scale(std::int64_t in, std::int64_t out) {
+    float factor = static_cast<float>(out) / static_cast<float>(in);
+    while (std::floor(static_cast<float>(in) * factor) < static_cast<float>(out)) factor = std::nextafter(factor, 2 * factor);
+    return factor;
   }
   static float scale(const Shape& in, const Shape& out, int axis) {
     return static_cast<float>(in[axis]) / static_cast<float>(out[axis]);

@@ -2,6 +2,7 @@
 
 #include "millrace/error.h"
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
@@ -31,6 +32,9 @@ class ZeroPad final : public PortableLayer {
   }
   void forward(Pass& pass) const override { pass.gather(PlaceWindow{top(), left()}, {pass.in()}, pass.out()); }
   void backward(Pass& pass) const override { pass.gather(CutWindow{top(), left()}, {pass.d_out()}, pass.d_in()); }
+  void write_onnx(OnnxLayer& onnx) const override {
+    onnx.output(onnx.add("Pad", {onnx.input(), onnx.integers({0, 0, padding_[0], padding_[1], 0, 0, padding_[2], padding_[3]})}));
+  }
 
  private:
   std::int32_t top() const { return static_cast<std::int32_t>(padding_[0]); }

@@ -13,6 +13,7 @@
 namespace millrace {
 
 class Loss;
+class OnnxLayer;
 struct LossInfo;
 
 // A table of a layer with the shapes of its inputs. Gradient checks, conformance tests and documentation are made from them.
@@ -39,6 +40,8 @@ struct LayerType : TypeDescription {
   // Reads the layer's table and infers. Throws Error(usage) with a message about shapes; name and position are added by the
   // caller. Without inputs (their shapes are not known, after an earlier mistake) it only reads the table.
   std::function<LayerPlan(const Value& table, const std::vector<Shape>& inputs, Diagnostics& errors)> plan;
+  // Appends the layer to an ONNX graph (onnx.h). Null: the layer's own PortableLayer::write_onnx() does.
+  std::function<void(OnnxLayer& onnx)> write_onnx;
 };
 
 // A table of a loss with the output's shape. Gradient checks, conformance tests and documentation are made from them.
