@@ -186,7 +186,7 @@ struct Piecewise {
   }
 };
 
-// Activations: value(x), and slope(x) = derivative at x. Made before a loop, so that tables stay in registers.
+// Activations: value(x), and slope(x) = derivative at x. Created before a loop, so that tables stay in registers.
 struct Identity {
   MILLRACE_INLINE v16 value(v16 x) const { return x; }
   MILLRACE_INLINE v16 slope(v16) const { return splat(1); }
