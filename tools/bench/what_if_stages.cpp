@@ -1,4 +1,4 @@
-// A source and a stage whose times are given: what tools/bench/what_if_pair.py measures predictions with.
+// A source and a stage with given times: used by tools/bench/what_if_pair.py to check predictions.
 #include <ctime>
 
 #include <chrono>
@@ -13,7 +13,7 @@ namespace {
 
 using namespace millrace;
 
-// Grey tiles that storage takes some time to give. Nothing is read.
+// Grey tiles with a simulated storage delay. Nothing is read.
 class Tiles : public Source {
  public:
   struct Params {
@@ -47,7 +47,7 @@ class Tiles : public Source {
   const Params params_;
 };
 
-// Takes so much time of a core for each image, whatever else runs on it.
+// Uses this much time of a core for each image, whatever else runs on it.
 class Spin : public SampleTransform {
  public:
   struct Params {

@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-// A shell takes the ends of lines away, an editor adds them.
+// A shell strips trailing newlines, an editor adds them.
 std::string without_end(std::string text) {
   text.erase(text.find_last_not_of(" \t\r\n") + 1);
   return text;
@@ -33,7 +33,7 @@ std::string job_key_text(const RankWishes& wishes) {
   return without_end(text.str());
 }
 
-// The folder for the rendezvous: below the folder of runs unless one is named, which all ranks share where they share a disk.
+// The folder for the rendezvous: by default below the folder of runs, which all ranks share if they share a disk.
 std::string rendezvous_folder(const RankPlace& place, const RankWishes& wishes, const std::string& runs) {
   if (!wishes.rendezvous.empty()) return wishes.rendezvous;
   if (!place.job.empty() && !runs.empty()) return std::filesystem::path(runs) / ".rendezvous";

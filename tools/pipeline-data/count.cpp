@@ -1,4 +1,4 @@
-// pipeline-data count: how many samples each class has.
+// pipeline-data count: number of samples per class.
 #include <fmt/format.h>
 
 #include <map>

@@ -1,4 +1,4 @@
-// pipeline-data hash: what the files of a data set hold, as a manifest that another copy is compared with.
+// pipeline-data hash: a manifest of a data set's files, for comparing another copy with it.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -34,7 +34,7 @@ using Manifest = std::map<std::string, std::string>;  // SHA-256 in hexadecimal 
 
 constexpr std::size_t kDigits = 64;
 
-// As sha256sum prints it, and reads it with -c.
+// The format of sha256sum, which reads it with -c.
 std::string text_of(const Manifest& manifest) {
   std::string text;
   for (const auto& [name, sum] : manifest) text += fmt::format("{}  {}\n", sum, line_text(name));
@@ -58,14 +58,14 @@ Manifest read_manifest(const std::string& path) {
   return manifest;
 }
 
-// "SUM BYTES VERSION" of files that were hashed before, by name. The version is a file's time.
+// "SUM BYTES VERSION" of already hashed files, by name. The version is a file's time.
 using Known = std::map<std::string, std::string>;
 
 std::string known_text(const std::string& sum, const Storage::Object& object) {
   return fmt::format("{} {} {:016x}", sum, object.bytes, hash_text(object.version));
 }
 
-// Where the sums of a folder are kept; "": there is no such place.
+// The stored sums of a folder; "" if there is no place for them.
 fs::path file_of_known(const std::string& url) {
   const fs::path folder = cache_folder("manifests");
   const bool is_remote = url.find("://") != std::string::npos;
@@ -83,7 +83,7 @@ Known read_known(const fs::path& path) {
   return known;
 }
 
-// Where that cannot be written, all is read again the next time.
+// If it cannot be written, everything is read again next time.
 void keep_known(const fs::path& path, const std::vector<Storage::Object>& objects, const Manifest& manifest) {
   if (path.empty()) return;
   try {
@@ -109,7 +109,7 @@ std::string sum_of(Storage& storage, const std::string& url, std::uint64_t bytes
   return hex_text(sum.finish());
 }
 
-// Every file below a folder.
+// Hashes every file below a folder.
 Manifest hash_folder(const std::string& url, unsigned threads) {
   Registry registry;
   load_plugins(registry);
@@ -137,7 +137,7 @@ Manifest hash_folder(const std::string& url, unsigned threads) {
   return manifest;
 }
 
-// The names without the folder that all of them lie in.
+// The names relative to their common folder.
 Manifest below_common_folder(const Manifest& manifest) {
   if (manifest.empty()) return manifest;
   const std::string& first = manifest.begin()->first;
@@ -151,7 +151,7 @@ Manifest below_common_folder(const Manifest& manifest) {
   return below;
 }
 
-// The samples of a graph: a file, or the part of an archive, and the file of its target.
+// Hashes a graph's samples: a file, or the part of an archive, and the file of its target.
 void hash_samples(const DataSet& data, unsigned threads, Manifest& manifest) {
   const SampleOrder& order = data.line().order();
   std::vector<Sample> samples(threads);
@@ -190,9 +190,9 @@ Manifest hash_data(DataSetOptions options) {
   return below_common_folder(manifest);
 }
 
-// Prints what differs. Whether anything does.
+// Prints the differences. Returns true if there are any.
 bool compare(const Manifest& then, const Manifest& found, const std::string& file) {
-  Manifest now;  // with names as text_of() writes them
+  Manifest now;  // with names in the form of text_of()
   for (const auto& [name, sum] : found) now[line_text(name)] = sum;
   std::size_t other = 0, gone = 0, added = 0;
   const auto say = [](std::size_t& counter, const char* what, const std::string& name) {

@@ -1,4 +1,4 @@
-// Pixels as the bytes of a JPEG file (<png_file.h> makes PNG files), and what the bytes of a file are.
+// Encodes pixels as a JPEG file (<png_file.h> writes PNG files), and detects the type of a file's bytes.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// pipeline-data VERB: makes and looks at data sets.
+// pipeline-data VERB: makes and inspects data sets.
 #include <fmt/format.h>
 
 #include <array>
@@ -51,7 +51,7 @@ void print_manual() {
   fmt::print("{}", manual_end("pipeline-data"));
 }
 
-// `words`: those after "--complete". The verb's own options are its own to tell.
+// `words`: those after "--complete". A verb completes its own options.
 int complete(const std::vector<std::string>& words) {
   if (words.size() < 2) {
     for (const Verb& verb : kVerbs) {

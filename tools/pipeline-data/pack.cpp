@@ -1,4 +1,4 @@
-// pipeline-data pack: the samples of a graph's source as tar shards, for read_tar.
+// pipeline-data pack: writes the samples of a graph's source as tar shards, for read_tar.
 #include <fmt/format.h>
 
 #include <condition_variable>
@@ -17,7 +17,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint64_t kBlock = 16;  // samples that a thread makes before it waits for its turn to write
+constexpr std::uint64_t kBlock = 16;  // samples that a thread makes before its turn to write
 
 struct PackOptions {
   DataSetOptions data;
@@ -27,7 +27,7 @@ struct PackOptions {
   bool force = false, skip_bad = false;
 };
 
-// Hands out blocks of samples to threads and lets them write in the order of the blocks.
+// Assigns blocks of samples to threads, which write in the order of the blocks.
 class Packer {
  public:
   Packer(const PackOptions& options, const DataSet& data, ShardWriter& writer)
@@ -47,7 +47,7 @@ class Packer {
         pack(block, samples[thread]);
       } catch (...) {
         const std::lock_guard lock(mutex_);
-        failed_ = true;  // before anybody waits for this block
+        failed_ = true;  // before another thread waits for this block
         turned_.notify_all();
         throw;
       }
@@ -82,7 +82,7 @@ class Packer {
     turned_.notify_all();
   }
 
-  // Returns what is wrong with the sample, or nothing.
+  // Returns the error of the sample, or "".
   std::string make(std::uint64_t at, Sample& sample, std::string& members) const {
     data_.load({0, at, line_.order().listed(at), 0}, DataLine::Depth::encoded, sample);
     if (sample.fault) return sample.fault->cause;

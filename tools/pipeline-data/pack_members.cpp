@@ -31,7 +31,7 @@ std::shared_ptr<SampleTransform> make_decoder(const Registry& registry, const Ta
   return std::dynamic_pointer_cast<SampleTransform>(stage);
 }
 
-// The shape whose shorter side has this length.
+// The shape scaled to this shorter side.
 ImageShape shrunk(ImageShape shape, std::int64_t short_side) {
   const double factor = static_cast<double>(short_side) / std::min(shape.height, shape.width);
   const auto scaled = [&](std::int32_t extent) { return std::max(1, static_cast<std::int32_t>(std::lround(factor * extent))); };
@@ -88,7 +88,7 @@ void MemberMaker::append(Sample& sample, std::uint64_t number, std::string& arch
   const bool resized = decoder_ && decode(sample);
   std::string extension;
   const std::string image = image_member(sample, resized || recipe_.quality > 0, extension);
-  const std::string key = fmt::format("{:09}", number);  // members in the order of their names
+  const std::string key = fmt::format("{:09}", number);  // members sorted by name
   if (sample.label >= 0) append_member(archive, key + ".cls", std::to_string(sample.label));
   append_member(archive, key + "." + extension, image);
   if (!sample.numbers.empty())

@@ -1,4 +1,4 @@
-// pipeline-data replay: one sample of a run's ledger of bad samples, again.
+// pipeline-data replay: reads one bad sample of a run's ledger again.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ bool is_entry(const Json& line) {
          all({"epoch", "position", "index", "attempt"}, &Json::is_number_unsigned);
 }
 
-// A name as a ledger has it: as text, without passwords in URLs.
+// A name in a ledger's form: as text, without passwords in URLs.
 std::string in_ledger(const std::string& name) { return name_text(without_secrets(name)); }
 
 // The numbered line of a ledger, from 1.

@@ -23,12 +23,12 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int kQuality = 90;
-constexpr std::int64_t kMostImages = 10'000'000;  // of a split
+constexpr std::int64_t kMostImages = 10'000'000;  // per split
 constexpr std::int64_t kShapes = static_cast<std::int64_t>(kShapeNames.size());
 
 std::string file_name(std::int64_t of_class) { return fmt::format("{:05}.jpg", of_class); }
 
-// Removes what an earlier call has drawn of a class beyond the images that this one draws: of a split of `count`.
+// Removes images of a class left by an earlier call beyond those drawn now, for a split of `count`.
 void remove_beyond(const fs::path& folder, std::int64_t shape, std::int64_t count) {
   std::vector<fs::path> beyond;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -41,7 +41,7 @@ void remove_beyond(const fs::path& folder, std::int64_t shape, std::int64_t coun
   for (const fs::path& path : beyond) fs::remove(path);
 }
 
-// Image `number` of a split; classes take turns, so that counts differ by one at most.
+// Image `number` of a split; classes alternate, so that counts differ by at most one.
 void make_image(const ShapesOptions& options, std::uint64_t split, std::int64_t number) {
   const auto shape = static_cast<std::size_t>(number % kShapes);
   SampleKey key;

@@ -1,4 +1,4 @@
-// pipeline-data split: lists that divide a data set, for those who want the division as files.
+// pipeline-data split: writes lists that divide a data set.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -16,9 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A field of CSV, in quotes where it needs them.
+// A CSV field, quoted if necessary.
 std::string quoted(const std::string& text) {
-  constexpr std::string_view kBlanks = " \t";  // which do not count around a bare field
+  constexpr std::string_view kBlanks = " \t";  // ignored around a bare field
   const bool has_blanks =
       !text.empty() && (kBlanks.find(text.front()) != kBlanks.npos || kBlanks.find(text.back()) != kBlanks.npos);
   if (!has_blanks && text.find_first_of(",\"\r\n") == text.npos) return text;
@@ -56,7 +56,7 @@ void require_listable(const DataSet& data) {
   if (source.table.find("limit")) fail(ErrorKind::usage, "{}.limit shortens this set: remove the key, then split", place);
 }
 
-// A row of a list. A file that cannot be read is one as well: it is the source's all the same.
+// A row of a list. An unreadable file also has one: it still belongs to the source.
 std::string row(const DataSet& data, std::uint64_t at, const std::vector<std::string>& classes, Sample& sample) {
   const std::uint64_t index = data.line().order().listed(at);
   data.load({0, at, index, 0}, DataLine::Depth::encoded, sample);
@@ -67,7 +67,7 @@ std::string row(const DataSet& data, std::uint64_t at, const std::vector<std::st
   const auto number = static_cast<std::size_t>(label);
   const std::string url =
       sample.url.find("://") == std::string::npos ? fs::absolute(sample.url).lexically_normal().string() : sample.url;
-  // Where classes have no names, read_list takes their numbers as they are.
+  // If classes have no names, read_list uses their numbers.
   return fmt::format("{},{}\n", quoted(url), quoted(number < classes.size() ? classes[number] : std::to_string(number)));
 }
 
@@ -86,7 +86,7 @@ List make_list(const DataSetOptions& options, const fs::path& path) {
   return list;
 }
 
-// None before all are written.
+// Publishes none before all are written.
 void write(const std::vector<List>& lists) {
   OutputFiles files;
   for (const List& list : lists) files.add(list.path.string(), list.text);
@@ -111,7 +111,7 @@ void check_parts(const SplitOptions& options) {
   if (total > 1 + 1e-9) fail(ErrorKind::usage, "the fractions add up to {:g}, more than 1", total);
 }
 
-// Where a part's list goes.
+// The path of a part's list.
 fs::path list_path(const SplitOptions& options, const Part& part) { return options.out / (part.name + ".csv"); }
 
 void make_folder(const SplitOptions& options) {
@@ -130,7 +130,7 @@ std::vector<List> make_lists(const SplitOptions& options, const std::string& sou
   double from = 0;
   for (const Part& part : options.parts) {
     DataSetOptions one = options.data;
-    one.quiet = true;  // all has been said of the whole
+    one.quiet = true;  // warnings about the whole set are already printed
     const double to = std::min(1.0, from + part.fraction);
     one.overrides.push_back(fmt::format("{}.part=[{}, {}]", source, from, to));
     one.overrides.push_back(fmt::format("{}.part_seed={}", source, options.seed));

@@ -10,7 +10,7 @@ namespace {
 
 std::string by(const Size& size) { return fmt::format("{}x{}", size.height, size.width); }
 
-// One figure where the two are equal: "stride 2", "stride 2x1".
+// One number if both are equal: "stride 2", "stride 2x1".
 std::string pair(const Size& size) { return size.height == size.width ? std::to_string(size.height) : by(size); }
 
 std::string padding(const Padding& p) {
@@ -51,7 +51,7 @@ std::string describe(const Layer& layer) {
   return "";
 }
 
-// Where a layer takes its input from, if not only from the layer before it.
+// A layer's inputs, if not only the layer before it.
 std::string sources(const Network& network, std::size_t index) {
   const std::vector<LayerPort>& inputs = network.layers[index].inputs;
   if (inputs.size() == 1 && inputs[0] == static_cast<int>(index) - 1) return "";
@@ -72,7 +72,7 @@ std::uint64_t elements(const Network& network, const Layer& layer) {
   return sum;
 }
 
-// The bytes of all its outputs, for one image in float32.
+// The size in bytes of all its outputs, for one image in float32.
 std::uint64_t activation_bytes(const Layer& layer) {
   std::uint64_t elements = 0;
   for (int port = 0; port < layer.output_count(); ++port)

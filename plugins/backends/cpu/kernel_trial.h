@@ -1,4 +1,4 @@
-// Runs a kernel once on scratch memory and compares all of its results with what is known beforehand (backend/window_check.h).
+// Runs a kernel once on scratch memory and compares all of its results with the known ones (backend/window_check.h).
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ struct TrialOperand {
   std::size_t bytes = 0;
 };
 
-// A kernel's task. Its operands are named as those of WindowShape.
+// A kernel's task. Its operands have the names in WindowShape.
 struct Trial {
   WindowShape shape;
   WindowOperand result = WindowOperand::y;
@@ -32,8 +32,8 @@ struct TrialMemory {
   void* scratch = nullptr;
 };
 
-// What is wrong: a value, or a write outside of what the kernel was given. Runs on the calling thread's team, in `memory`, which
-// grows as it has to. Nothing is found, and nothing tried, where that would take more than a gibibyte.
+// Detects wrong values and writes outside the kernel's memory. Runs on the calling thread's team, in `memory`, which grows as
+// needed. Skips the trial if it would take more than a gibibyte.
 Fault find_fault(const Trial& trial, MemoryRegion& memory, const std::function<void(const TrialMemory&)>& kernel);
 
 }  // namespace millrace::cpu

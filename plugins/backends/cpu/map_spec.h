@@ -19,13 +19,14 @@ struct MapSpec {
   DataType type = DataType::f32;
   Layout layout = Layout::channels_last;
 
-  // `shape` is of one sample: (C, H, W), or (C), whose layout is always channels_last.
+  // Layout of channels in memory; see kernels/map.h. One layout is chosen for a whole network: oneDNN's preferred one for
+  // convolutions on this processor and in this precision.
   static MapSpec of(const Shape& shape, std::int64_t batch, DataType type, Layout layout);
 
   std::size_t bytes() const;
   std::int64_t features() const { return channels * height * width; }
   Map map(void* data) const;
-  dnnl::memory::desc desc() const;       // (N, C, H, W)
+  dnnl::memory::desc desc() const;       // `shape`: one sample's, (C, H, W), or (C), whose layout is always channels_last.
   dnnl::memory::desc rows_desc() const;  // (N, C). REQUIRES: height = width = 1 and channels_last
 };
 

@@ -14,6 +14,6 @@ MILLRACE_PLUGIN("cuda", "0.1.0", "NVIDIA devices: cuDNN, cuBLASLt and NCCL, ever
   };
   registry.add(millrace::CommunicatorType{
       {"nccl", "sums over NVIDIA devices, of this process and others, by NCCL"}, "cuda", sums_in(NcclWire::fp32)});
-  registry.add(millrace::CommunicatorType{  // of no backend, so that "auto" does not take it
+  registry.add(millrace::CommunicatorType{  // without a backend, so that "auto" does not choose it
       {"nccl_bf16", "as nccl, of gradients in half precision"}, "", sums_in(NcclWire::bf16)});
 }

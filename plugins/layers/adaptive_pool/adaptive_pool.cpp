@@ -9,7 +9,7 @@
 namespace millrace::layers {
 namespace {
 
-// What they share: an output of one size, whatever the input's is.
+// Common base: an output of fixed size for any input.
 class AdaptivePool : public PortableLayer {
  public:
   struct Params {
@@ -65,7 +65,8 @@ class AdaptivePool : public PortableLayer {
   }
 
  private:
-  static constexpr std::int64_t kMostProduct = std::int64_t{1} << 30;  // of an input's and an output's extent: kernels multiply
+  static constexpr std::int64_t kMostProduct = std::int64_t{1} << 30;  // limits the product of input and output extents, which
+                                                                       // kernels compute
 
   const Size size_;
 };

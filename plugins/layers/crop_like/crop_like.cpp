@@ -42,7 +42,7 @@ class CropLike final : public PortableLayer {
   }
 
  private:
-  static std::int32_t margin(const Pass& pass, int axis) {  // before what is kept
+  static std::int32_t margin(const Pass& pass, int axis) {  // before the kept part
     return static_cast<std::int32_t>((pass.input_shape(0)[axis] - pass.input_shape(1)[axis]) / 2);
   }
 };

@@ -8,8 +8,8 @@
 namespace millrace::layers {
 namespace {
 
-// Zeiler and Fergus 2013, arXiv 1311.2901; Badrinarayanan, Kendall and Cipolla 2015, "SegNet", arXiv 1511.00561. What
-// torch.nn.MaxUnpool2d makes of the indices of torch.nn.MaxPool2d. Here the indices are found again in x, which is kept for the
+// Zeiler and Fergus 2013, arXiv 1311.2901; Badrinarayanan, Kendall and Cipolla 2015, "SegNet", arXiv 1511.00561. Equals
+// torch.nn.MaxUnpool2d with the indices of torch.nn.MaxPool2d. Here the indices are recomputed from x, which is kept for the
 // backward of its own layers anyway.
 class MaxUnpool final : public PortableLayer {
  public:
@@ -21,7 +21,7 @@ class MaxUnpool final : public PortableLayer {
     d.text(
         "The first input's values at the places of the largest values of the second, zeros elsewhere. The second input is what a "
         "max_pool of this kernel took, without padding and with a stride as large as the kernel; it gets no gradient.");
-    // Few windows, or windows of one value: near a tie the output jumps, and gradients are no longer those of differences.
+    // Few windows, or windows of one value: near a tie the output jumps, and finite differences do not match gradients.
     d.example("kernel = [1, 2]", {{2, 1, 1}, {2, 1, 3}}).example("", {{2, 1, 1}, {2, 2, 2}});
     d.example("kernel = 1", {{20, 3, 4}, {20, 3, 4}});
     d.params.add("kernel", &Params::kernel).range(1, 4096).unit("pixels").text("size of the windows, which lie side by side");

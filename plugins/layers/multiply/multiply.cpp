@@ -8,7 +8,7 @@
 namespace millrace::layers {
 namespace {
 
-// Also what squeeze-and-excitation does with its gates (Hu et al. 2017, arXiv 1709.01507).
+// Also applies the gates of squeeze-and-excitation (Hu et al. 2017, arXiv 1709.01507).
 class Multiply final : public PortableLayer {
  public:
   struct Params {};

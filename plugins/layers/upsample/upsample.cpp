@@ -10,8 +10,8 @@
 namespace millrace::layers {
 namespace {
 
-// torch.nn.Upsample. Nearest places are found in integers; PyTorch finds them in float32, whose rounding can choose the neighbour
-// where `size` is no multiple of the input's.
+// torch.nn.Upsample. Nearest places are computed in integers; PyTorch's float32 may round to a neighbour if `size` is not a
+// multiple of the input's.
 class Upsample final : public PortableLayer {
  public:
   struct Params {
@@ -75,7 +75,7 @@ class Upsample final : public PortableLayer {
 
  private:
   static constexpr std::int64_t kMostProduct = std::int64_t{1}
-                                               << 30;  // of an input's and an output's extent: kernels multiply them
+                                               << 30;  // limits the product of input and output extents, which kernels compute
 
   bool is_nearest() const { return params_.mode == "nearest"; }
   Shape output_of(const Shape& input) const {

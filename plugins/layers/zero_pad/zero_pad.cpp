@@ -8,7 +8,7 @@
 namespace millrace::layers {
 namespace {
 
-// torch.nn.ZeroPad2d. For layers whose own `padding` cannot say it: more than a kernel's size, or before a layer that has none.
+// torch.nn.ZeroPad2d. For layers whose own `padding` is insufficient: more than a kernel's size, or layers without the key.
 class ZeroPad final : public PortableLayer {
  public:
   struct Params {

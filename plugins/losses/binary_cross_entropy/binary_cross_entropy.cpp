@@ -7,8 +7,8 @@
 namespace millrace::losses {
 namespace {
 
-// Mean over labels and images, of p = sigmoid(output) and a target y in 0 ... 1: -positive_weight * y * log p - (1 - y) * log(1 -
-// p), as torch.nn.BCEWithLogitsLoss has it with `pos_weight`.
+// Mean over labels and images of -positive_weight * y * log p - (1 - y) * log(1 - p), with p = sigmoid(output) and a target y in
+// 0 ... 1, as in torch.nn.BCEWithLogitsLoss with `pos_weight`.
 class BinaryCrossEntropy final : public Loss {
  public:
   struct Params {

@@ -9,7 +9,7 @@ namespace millrace::losses {
 namespace {
 
 // Each class against all others: the mean over classes of the cross-entropy of p = sigmoid(output), whose target is 1 for the
-// pixel's own class, times positive_weight, and 0 for the others. The mean over the pixels of all images that have a class.
+// pixel's own class, times positive_weight, and 0 for the others. The mean over the pixels of all images with a class.
 class PixelBinaryCrossEntropy final : public PixelLoss {
  public:
   struct Params {

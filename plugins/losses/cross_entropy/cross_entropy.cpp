@@ -7,9 +7,9 @@
 namespace millrace::losses {
 namespace {
 
-// For the softmax of the outputs: the sum over classes j of -w[j] * target[j] * log p[j]. The target of class j is
-// (label == j) * (1 - s) + s / classes, with s the smoothing of Szegedy et al. 2015, arXiv 1512.00567, section 7. Of a mixed
-// image it is share * (label == j) + (1 - share) * (second label == j) in place of (label == j).
+// For the softmax of the outputs: the sum over classes j of -w[j] * target[j] * log p[j]. The target of class j is (label == j) *
+// (1 - s) + s / classes, with s the smoothing of Szegedy et al. 2015, arXiv 1512.00567, section 7. For a mixed image, share *
+// (label == j) + (1 - share) * (second label == j) replaces (label == j).
 class CrossEntropy final : public LabelledLoss {
  public:
   struct Params : LabelledLoss::Params {

@@ -6,8 +6,8 @@
 namespace millrace::losses {
 namespace {
 
-// Milletari et al. 2016, arXiv 1606.04797, with a softmax over several classes and with p and t in the divisor, where the paper
-// has their squares. The mean over images: each weighs as much as its sample, however many of its pixels count.
+// Milletari et al. 2016, arXiv 1606.04797, with a softmax over several classes and with p and t in the divisor instead of their
+// squares as in the paper. The mean over images: each has its sample's weight, however many of its pixels count.
 class Dice final : public PixelLoss {
  public:
   struct Params {

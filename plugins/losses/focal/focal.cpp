@@ -6,8 +6,8 @@
 namespace millrace::losses {
 namespace {
 
-// Lin et al. 2017, arXiv 1708.02002, of the softmax of the outputs: -w[label] * (1 - p)^gamma * log p, with p the probability of
-// the label. The paper's alpha is w. A mixed image has the mean for its two labels, by their shares.
+// Lin et al. 2017, arXiv 1708.02002, for the softmax of the outputs: -w[label] * (1 - p)^gamma * log p, with p the probability of
+// the label. The paper's alpha is w. For a mixed image, the mean over its two labels, weighted by their shares.
 class Focal final : public LabelledLoss {
  public:
   struct Params : LabelledLoss::Params {

@@ -7,8 +7,8 @@
 namespace millrace::losses {
 namespace {
 
-// Focal (focal.cpp) of each pixel: the weighted mean over the pixels of all images that have a class. Pixels of the ignored id
-// count nowhere.
+// Focal (focal.cpp) for each pixel: the weighted mean over the pixels of all images with a class. Pixels with the ignored id do
+// not count.
 class PixelFocal final : public PixelLoss {
  public:
   struct Params {

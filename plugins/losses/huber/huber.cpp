@@ -7,7 +7,7 @@
 namespace millrace::losses {
 namespace {
 
-// Huber 1964, "Robust estimation of a location parameter", as torch.nn.HuberLoss. Mean over all numbers of a target, as of
+// Huber 1964, "Robust estimation of a location parameter", as torch.nn.HuberLoss. Mean over all numbers of a target, as in
 // mean_squared_error.
 class Huber final : public Loss {
  public:

@@ -6,8 +6,8 @@
 namespace millrace::losses {
 namespace {
 
-// Mean over all numbers of a target, as of mean_squared_error. The gradient is 0 where output and target are equal. The examples
-// are small, so that no output is as near its target as the steps of a gradient check.
+// Mean over all numbers of a target, as in mean_squared_error. The gradient is 0 if output and target are equal. The examples are
+// small, so that no output is within a gradient check's step of its target.
 class L1 final : public Loss {
  public:
   struct Params {};

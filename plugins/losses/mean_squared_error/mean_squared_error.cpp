@@ -10,8 +10,8 @@ namespace {
 
 // Mean over all numbers of a target, whether a sample's row of numbers or the pixels and channels of its target image.
 //
-// The figure `psnr` is that of the mean error over all images. Papers take the mean of each image's own, as write_quality does:
-// that is larger, as the logarithm is concave. It is of outputs as they are, neither rounded nor held within 0 to 255.
+// The metric `psnr` uses the mean error over all images. Papers and write_quality average each image's PSNR: that is larger,
+// because the negative logarithm is convex. Outputs are neither rounded nor clamped to 0 to 255.
 class MeanSquaredError final : public Loss {
  public:
   struct Params {

@@ -8,7 +8,7 @@
 namespace millrace::losses {
 namespace {
 
-// The weighted mean over the pixels of all images that have a class. Pixels of the ignored id count nowhere.
+// The weighted mean over the pixels of all images with a class. Pixels with the ignored id do not count.
 class PixelCrossEntropy final : public PixelLoss {
  public:
   struct Params {

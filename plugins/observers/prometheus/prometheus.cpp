@@ -16,8 +16,8 @@
 namespace millrace {
 namespace {
 
-// Replaces its file as a whole, so a reader never sees half of one. The last text says that the run has ended: a run that was
-// killed leaves one that says it runs, and the file's age tells the difference (node_textfile_mtime_seconds).
+// Replaces its file atomically, so readers never see a partial one. The last text reports the end of the run: a killed run's file
+// claims that it runs, and the file's age reveals it (node_textfile_mtime_seconds).
 class PrometheusObserver final : public RunObserver {
  public:
   struct Params {
@@ -76,7 +76,7 @@ class PrometheusObserver final : public RunObserver {
     write(true);
   }
 
-  // What a disk does not take is no reason to end a run, or to stop trying.
+  // A failing disk must not end the run; later writes are attempted.
   void write(bool running) {
     if (path_.empty()) return;
     try {
@@ -93,7 +93,7 @@ class PrometheusObserver final : public RunObserver {
 
   const std::filesystem::path file_;
   const std::chrono::duration<double> every_;
-  std::string path_;  // empty: nothing is written
+  std::string path_;  // empty: writes nothing
   RunStart run_;
   RunControl* control_ = nullptr;
   TickEvent tick_;

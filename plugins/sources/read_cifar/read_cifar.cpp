@@ -14,7 +14,7 @@ namespace millrace {
 
 namespace {
 
-constexpr std::uint64_t kRecordsAtOnce = 512;  // while the labels are gathered: 1.5 MB
+constexpr std::uint64_t kRecordsAtOnce = 512;  // read at once while gathering labels: 1.5 MB
 
 constexpr int kTrainingFiles = 5;
 
@@ -72,7 +72,7 @@ void ReadCifar::warn() const {
   warn_of_gaps();
 }
 
-// The training images of CIFAR-10 come in five files, of which a download may have left some out.
+// CIFAR-10's training images come in five files, some of which a download may lack.
 void ReadCifar::warn_of_gaps() const {
   if (is_file(path_) || files_.front().url.find("data_batch_") == std::string::npos) return;
   std::vector<std::string> missing;
@@ -130,7 +130,7 @@ void ReadCifar::name_classes(const std::string& folder) {
     storage_.read(url, text);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::data || !is_absent(file_url_path(url))) throw;
-    for (std::int32_t label = 0; label < format_.classes; ++label) classes_.push_back(std::to_string(label));  // there is none
+    for (std::int32_t label = 0; label < format_.classes; ++label) classes_.push_back(std::to_string(label));  // there are no names
     return;
   }
   classes_ = name_lines({text.data(), text.size()});

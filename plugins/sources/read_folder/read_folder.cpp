@@ -12,7 +12,7 @@ namespace millrace {
 
 namespace {
 
-// What is wrong with a pattern, where, and what to do if other dialects know it.
+// Describes an error in a pattern: its place, and advice if other dialects accept it.
 std::string fault_of(const RE2& pattern) {
   std::string text = pattern.error();
   if (pattern.error_arg() != pattern.pattern())
@@ -22,7 +22,7 @@ std::string fault_of(const RE2& pattern) {
   return text;
 }
 
-// RE2 looks at each byte of a path once, whatever the pattern: no pattern can make a listing hang.
+// RE2 is linear in the path's length: no pattern can make a listing hang.
 std::unique_ptr<const RE2> label_pattern(const std::optional<std::string>& text) {
   if (!text) return nullptr;
   auto pattern = std::make_unique<const RE2>(*text, RE2::Quiet);
@@ -90,7 +90,7 @@ void ReadFolder::open() {
   if (!lacking.empty()) run_->warn(lacking);
 }
 
-// As where the folder above `train` and `val` is named, whose images would be learned as classes of these names.
+// Happens if `path` is the folder above `train` and `val`: these would become classes.
 void ReadFolder::warn_of_folders() const {
   const std::size_t number = listing_.folders_of_folders, folders = listing_.folders;
   const std::string which = number < folders ? fmt::format("{} of the {} class folders", number, folders)

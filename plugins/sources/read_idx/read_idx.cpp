@@ -15,9 +15,9 @@ namespace millrace {
 
 namespace {
 
-constexpr std::uint32_t kLargestExtent = 1U << 15U;  // of an image
+constexpr std::uint32_t kLargestExtent = 1U << 15U;  // of an image, in pixels
 
-// Whether `path` is a file of images, and not the folder that holds it.
+// True if `path` is a file of images, not their folder.
 bool is_file(const ReadIdx::Params& params, Storage& storage) {
   if (!params.labels.empty()) return true;
   const Storage::Kind kind = storage.look(params.path);
@@ -86,7 +86,7 @@ void ReadIdx::open() {
   if (run_ != nullptr && !lacking.empty()) run_->warn(lacking);
 }
 
-// Labels count the classes, or are their names where that is not so: 1 ... 26.
+// Maps labels to classes: labels are class indices, or else class names, such as 1 ... 26.
 void ReadIdx::number_by_classes() {
   const std::set<std::uint8_t> found(labels_.begin(), labels_.end());
   std::vector<std::string> labels;
@@ -99,7 +99,7 @@ void ReadIdx::number_by_classes() {
   for (const std::uint8_t label : found) class_of_[label] = meaning.classes[at++];
 }
 
-// Written with '-' or '.' before "idx", as both are on the way.
+// '-' or '.' before "idx": both occur.
 std::string ReadIdx::find_file(const std::string& kind) const {
   const std::string name = set_ + "-" + kind + "-ubyte";
   std::string dotted = name;
@@ -150,7 +150,7 @@ void ReadIdx::read_labels(const std::string& url) {
   storage_.read(url, header.bytes(), labels_.size(), labels_.data());
 }
 
-// Of two files of as many images, these tell.
+// Distinguishes two files with the same number of images.
 std::uint64_t ReadIdx::hash_of_first_bytes(std::uint64_t bytes) const {
   constexpr std::uint64_t kEnough = 1 << 16;
   std::vector<std::uint8_t> first(static_cast<std::size_t>(std::min(bytes, kEnough)));

@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kNamesInFolder[] = {"metadata.csv", "metadata.tsv", "metadata.jsonl"};
 
-// A word that tools write where there is no value, and that is a class here; "": none of the classes is one.
+// A word that tools write for a missing value and that is a class here; "" if none.
 std::string no_value_of(const std::vector<std::string>& classes) {
   for (const char* word : {"nan", "NaN", "NAN", "<NA>", "NA", "N/A", "null", "NULL"}) {
     if (std::ranges::find(classes, word) != classes.end()) return word;
@@ -40,7 +40,7 @@ TableFormat::Kind kind_of(const std::string& format, const std::string& path) {
   fail(ErrorKind::usage, "path: the name '{}' does not tell the format: say `format`, one of \"csv\", \"tsv\", \"jsonl\"", path);
 }
 
-// "": no column is listed twice.
+// "" if no column is listed twice.
 std::string listed_twice(const std::vector<std::string>& columns) {
   std::set<std::string> listed;
   for (const std::string& each : columns) {
@@ -57,7 +57,7 @@ std::vector<std::string> classes_used(const FileList& list) {
   return used;
 }
 
-// Postal codes and years: most of the numbers up to the largest are the label of no file.
+// Postal codes and years: most numbers up to the largest are not the label of any file.
 bool seem_values(const FileList& list, std::size_t used) {
   constexpr std::size_t kMany = 1000, kRare = 10;
   return list.classes.size() >= kMany && used * kRare <= list.classes.size() && list.classes.front() == "0" &&
@@ -124,7 +124,7 @@ ReadList::ReadList(const Params& params, const StageSite& site)
   if (storage_.look(path_) == Storage::Kind::object) kind_of(format_, path_);
 }
 
-// The list itself, where `path` is its folder.
+// The list itself if `path` is its folder.
 std::string ReadList::find_list() const {
   const Storage::Kind kind = storage_.look(path_);
   const bool named_as_list = ends_in(path_, {".csv", ".tsv", ".tab", ".jsonl", ".ndjson"});
@@ -179,7 +179,7 @@ void ReadList::open() {
   }
 }
 
-// A number that is the same for all files, of which one file says nothing, and numbers of which a loss becomes huge.
+// Warns of numbers that are equal for all files, and numbers that make a loss huge.
 void ReadList::warn_of_numbers(const std::string& url) const {
   constexpr float kHuge = 10'000;
   const std::size_t width = columns_.numbers.size(), all = list_.numbers.size();
@@ -203,7 +203,7 @@ void ReadList::warn_of_numbers(const std::string& url) const {
   }
 }
 
-// Where labels are probably not as they are meant.
+// Warns if labels are probably misread.
 void ReadList::warn_of_labels(const std::string& url) const {
   if (!list_.contradictions.empty()) run_->warn(list_.contradictions);
   if (!list_.doubt.empty()) run_->warn(fmt::format("'{}': {}", url, list_.doubt));

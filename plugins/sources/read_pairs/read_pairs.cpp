@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint8_t kIgnored = 255;
 
-// Which class each id of a label image is.
+// Maps the ids of label images to classes.
 TargetSpec class_target(const ReadPairs::Params& params) {
   TargetSpec target;
   target.kind = TargetSpec::Kind::classes;
@@ -68,7 +68,7 @@ TargetSpec target_of(const ReadPairs::Params& params) {
   return target;
 }
 
-// In small letters, so that equal colours are equal texts.
+// In lower case, so that equal colours are equal texts.
 std::vector<std::string> colours_of(const std::vector<ReadPairs::Class>& classes) {
   std::vector<std::string> colours;
   for (std::size_t number = 0; number < classes.size(); ++number) {
@@ -96,7 +96,7 @@ void refuse_what_needs_labels(const ReadPairs::Params& params) {
   if (key) fail(ErrorKind::usage, "{}: without `labels` each image is its own target", key);
 }
 
-// The names in the lines of a list, with or without the extension of an image.
+// The names in a list, with or without an image's extension.
 std::set<std::string> listed_names(Storage& storage, const std::string& url, const Extensions& extensions) {
   ByteBuffer bytes;
   storage.read(url, bytes);
@@ -247,7 +247,7 @@ void ReadPairs::judge_names_without_a_file() const {
   if (run_ != nullptr) run_->warn(found);
 }
 
-// Colours tell classes apart in label images in RGB.
+// Colours distinguish classes in RGB label images.
 std::uint64_t ReadPairs::fingerprint() const {
   std::uint64_t fingerprint = pairs_.fingerprint;
   for (const std::string& colour : colours_) fingerprint = combine(fingerprint, hash_text(colour));

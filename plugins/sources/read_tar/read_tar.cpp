@@ -26,8 +26,8 @@ namespace millrace {
 namespace {
 
 constexpr std::size_t kIndexThreads = 8;                      // they mostly wait for the storage
-constexpr std::uint64_t kEmptyArchive = 10'240;               // bytes, of an archive without members
-constexpr std::uint64_t kMostZeros = std::uint64_t{1} << 20;  // at the end of an archive: tar writes 10 KiB at most
+constexpr std::uint64_t kEmptyArchive = 10'240;               // size of an archive without members
+constexpr std::uint64_t kMostZeros = std::uint64_t{1} << 20;  // at the end of an archive: tar writes at most 10 KiB
 
 std::string target_name(const ReadTar::Params& params) {
   if (params.target == "none") return {};
@@ -51,7 +51,7 @@ TargetSpec target_spec(const std::string& kind, const std::vector<std::string>& 
   return target;
 }
 
-// With the header before it: where there is another one, the shard has been replaced, and its bytes belong to other labels.
+// Also reads the header before it: if it differs, the shard was replaced, and its bytes belong to other labels.
 void read_member(const Shard& shard, const TarIndex::Member& member, ByteBuffer& out) {
   const std::size_t size = kTarBlock + member.bytes;
   std::uint8_t* const bytes = out.resize(size);
@@ -67,7 +67,7 @@ void read_member(const Shard& shard, const TarIndex::Member& member, ByteBuffer&
   out.resize(member.bytes);
 }
 
-// Whether the shard, as it is now, has the same members, labels and numbers.
+// True if the shard still has the same members, labels and numbers.
 bool is_index_of(const TarIndex& index, const Shard& shard, const IndexSettings& settings) {
   Window window(
       [&](std::uint64_t offset, std::size_t size, std::uint8_t* out) { shard.storage->read(shard.url, offset, size, out); },
@@ -76,7 +76,7 @@ bool is_index_of(const TarIndex& index, const Shard& shard, const IndexSettings&
                             index.bytes());
 }
 
-// What lies beside the first images and may name their classes: ".txt", or ".json" with its fields.
+// Members next to the first images that may hold their classes: ".txt", or ".json" with its fields.
 std::string other_label_of(const Shard& shard) {
   constexpr int kLooked = 100;
   constexpr std::size_t kMostBytes = 1 << 20, kMostFields = 8;
@@ -169,7 +169,7 @@ ReadTar::ReadTar(const Params& params, const StageSite& site)
   const ClassNumbers twice(classes_);  // throws
   const char* key = params.path.empty() ? "paths" : "path";
   for (const ShardPath& path : paths_) storage_for(site, key, std::string(where_to_look(path)));
-  // target() is asked for before open().
+  // target() is called before open().
   if (params.target == "classes") {
     LeftOut ignored;
     name_numbers(find(ignored));
@@ -224,7 +224,7 @@ void ReadTar::open() {
   warn_of_other_labels();
 }
 
-// Samples that are bad whatever their bytes are, before a run meets them.
+// Warns early of samples that are bad regardless of their bytes.
 void ReadTar::warn_of_samples() const {
   if (run_ == nullptr) return;
   std::uint64_t without_image = 0, without_label = 0;
@@ -253,7 +253,7 @@ std::string ReadTar::advice_on_dots() const {
   return has_dots ? "; key_ends = \"last-dot\" reads names up to their last dot" : "";
 }
 
-// What a download leaves that broke off between two members, or whose room was made before.
+// Detects downloads that stopped between two members, or into preallocated space.
 void ReadTar::warn_of_shards(const LeftOut& left_out) const {
   if (run_ == nullptr) return;
   const std::string where = shards_.front().shard.url;
@@ -325,8 +325,8 @@ void ReadTar::read_indices(std::vector<Shard> shards) {
 
   std::uint64_t end = 0;
   largest_ = memory_ = 0;
-  fingerprint_ = combine(hash_text("read_tar"), hash_text(settings_.target));  // the listing's hash knows labels and numbers
-  labelled_ = !settings_.label.empty();                                        // else by what the shards have
+  fingerprint_ = combine(hash_text("read_tar"), hash_text(settings_.target));  // the listing's hash covers labels and numbers
+  labelled_ = !settings_.label.empty();                                        // otherwise depends on the shards
   for (Indexed& indexed : shards_) {
     const TarIndex& index = indexed.index;
     indexed.end = end += index.size();
@@ -347,7 +347,7 @@ void ReadTar::read_indices(std::vector<Shard> shards) {
   labelled_ = labelled_ && labels_;
 }
 
-// Where classes.txt has other names than all given classes, these translate it line by line.
+// If classes.txt has other names than all given classes, they rename its lines one by one.
 void ReadTar::name_numbers(const std::vector<Shard>& shards) {
   std::vector<std::string> listed = listed_classes(shards, !classes_.empty());
   if (listed.empty()) return;
@@ -363,7 +363,7 @@ void ReadTar::name_numbers(const std::vector<Shard>& shards) {
   }
 }
 
-// Pixels have the numbers of the lines, which may stand in another order than `classes`.
+// Pixels hold line numbers, whose order may differ from `classes`.
 void ReadTar::number_by_lines() {
   if (listed_.empty()) return;
   target_.classes.fill(target_.ignored);
@@ -397,7 +397,7 @@ void ReadTar::name_classes() {
 
 void ReadTar::map_labels() {
   std::vector<std::string> labels;
-  std::vector<const Shard*> first;  // by label: a shard that has it
+  std::vector<const Shard*> first;  // by label: a shard that contains it
   std::map<std::string, std::int32_t> known;
   const auto add = [&](const Indexed& indexed, const std::string& label) {
     const auto [at, is_new] = known.emplace(label, static_cast<std::int32_t>(labels.size()));

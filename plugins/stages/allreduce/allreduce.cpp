@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// The communicator made for the backend that all devices belong to, else the one that needs no more than streams.
+// Prefers a communicator made for the backend that all devices share, else one that only needs streams.
 const CommunicatorType* choose(const Registry& registry, const std::vector<Device*>& devices) {
   for (const auto& [name, type] : registry.communicators()) {
     const bool fits = std::all_of(devices.begin(), devices.end(),
@@ -89,7 +89,7 @@ std::string Allreduce::save() const {
   return {};
 }
 
-// What fails after it was submitted is met by the next call; the last step has none, and would end with wrong weights.
+// An error after submission is caught by the next call. The last step has no next call, so the run would save wrong weights.
 void Allreduce::check_when(const Ref<Event>& sum, Output& output) {
   if (!sum) return;
   auto hold = std::make_shared<Output::Hold>(output);

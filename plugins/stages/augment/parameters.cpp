@@ -14,7 +14,7 @@ ParamRef chance_of(ParamSet<Table>& set) {
   return set.add("chance", &Table::chance).range(0, 1).text("for each image");
 }
 
-// A table in P's base; add_table wants a member of P.
+// Adds a table that is in P's base; add_table needs a member of P.
 template <class T, class Owner, class Describe>
 ParamRef table(Set& set, const char* name, T Owner::*field, Describe describe) {
   return set.add_table(name, static_cast<T P::*>(field), describe);

@@ -78,7 +78,7 @@ void ClipGradients::open() {
   readback_.emplace(device, sizeof(ClipResult));
 }
 
-// A bucket's parameters in as many groups as needed. Their padding is counted with them: it is 0.
+// Splits a bucket's parameters into as many groups as needed. Includes their padding, which is 0.
 void ClipGradients::plan_parameters(const Bucket& bucket) {
   std::vector<ParameterChunks>& groups = parameters_.emplace_back();
   std::int64_t chunks = 0;

@@ -114,18 +114,18 @@ void Forward::process(int, Packet packet, Output& output) {
   done = replica.infer(batch, share.begin, share.count, views_, loss_, sums);
   if (result) result->ready = done;
   if (predictions) done = predictions->ready = PredictionPool::read(replica, *predictions, batch, share.begin);
-  batch = nullptr;  // the replica has it as long as it reads
+  batch = nullptr;  // the replica holds it while reading
   clock_.watch(done, begin, share.count);
   trace_.watch(done, begin, step);
   if (result) send_unfinished(std::move(result), static_cast<int>(kResultPort), output);
   if (predictions) send_unfinished(std::move(predictions), static_cast<int>(kPredictionsPort), output);
-  // Nothing waits for an update here: the next batch may follow at once, or as soon as there are predictions for it.
+  // Nothing waits for an update here: the next batch may follow at once, or as soon as predictions are free for it.
   if (pool_) pool_->let_go(std::move(token));
 }
 
 Stage::DeviceWork Forward::device_work() const { return clock_.work(&replica_of(context_), &DeviceTimes::inference); }
 
-// What is known of the samples before they are computed.
+// Fills in what is known before computing.
 Ref<Predictions> Forward::begin_predictions(const Ref<Batch>& of, const Share& share) {
   const Batch& batch = *of;
   Ref<Predictions> predictions = pool_->take(share.count);

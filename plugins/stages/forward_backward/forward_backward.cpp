@@ -14,7 +14,7 @@ namespace {
 constexpr int kGradients = 0, kResult = 1;
 constexpr std::int64_t kMostMicroBatches = 65536;
 
-// What a step's buckets share until the last of them is on its way.
+// Shared by a step's buckets until the last of them is sent.
 struct Emission {
   Ref<StepToken> token;
   std::optional<Output::Hold> hold;
@@ -86,7 +86,7 @@ std::int64_t ForwardBackward::places_of(const StageLoss& loss) const {
   return output.elements() / output[0];
 }
 
-// Counting may be work, and the same loss over as many places weighs the same.
+// Counting may be expensive, and equal losses over the same places have equal weights.
 std::vector<double> ForwardBackward::weigh(const Batch& batch) const {
   const Share share = context_.share_of(batch);
   std::vector<double> weights;
@@ -109,7 +109,7 @@ std::vector<LossTerm> ForwardBackward::terms_of(std::span<const double> weights)
   return terms;
 }
 
-// All but the last piece's backward. An empty share is a piece too.
+// Runs all but the last piece's backward. An empty share counts as one piece.
 Ref<Event> ForwardBackward::accumulate(const Ref<Batch>& batch, const Share& share, std::vector<LossTerm> terms,
                                        StepResult& result) {
   Replica& replica = replica_of(context_);

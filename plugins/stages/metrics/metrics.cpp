@@ -57,13 +57,13 @@ void Metrics::process(int, Packet packet, Output& output) {
     arrived->ready->then([this, joint, waiting, hold, &output]() mutable {
       if (waiting->fetch_sub(1) == 1) {
         try {
-          for (const Ref<StepResult>& each : joint->results) each->ready->wait();  // throws where a device has failed
+          for (const Ref<StepResult>& each : joint->results) each->ready->wait();  // throws if a device has failed
           joint->report(site_);
         } catch (...) {
           output.fail(current_error());
         }
       }
-      joint = nullptr;  // holds the event, which may hold this function
+      joint = nullptr;  // breaks a cycle: it holds the event, which may hold this function
       hold = nullptr;
     });
   }

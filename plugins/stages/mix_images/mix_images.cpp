@@ -20,7 +20,7 @@ void describe_rule(ParamSet<MixImages::Rule>& set) {
       .text("of the shares' beta distribution: 1 makes all shares alike, less makes extreme ones frequent");
 }
 
-// What covers 1 - share of the window when it lies wholly within; its middle is drawn, and it is cut off at the edges.
+// A box that covers 1 - share of the window if it lies wholly within; its middle is drawn, and it is clipped at the edges.
 Box draw_box(Draw& draw, ImageShape window, double share) {
   const double side = std::sqrt(1 - share);
   const auto middle_y = static_cast<int>(draw.integer(0, window.height - 1));

@@ -28,7 +28,7 @@ namespace {
 
 bool is_vector(const Parameter& parameter) { return parameter.shape.rank() <= 1; }
 
-// A pattern names parameters, or a layer or block with all that is in it.
+// A pattern matches parameters, or a layer or block with all its contents.
 bool fits(const std::string& pattern, const std::string& name) {
   return matches(pattern, name) || name.starts_with(pattern + ".");
 }
@@ -38,7 +38,7 @@ bool takes(const GroupParams& group, const Parameter& parameter) {
   return std::ranges::any_of(group.match, [&](const std::string& pattern) { return fits(pattern, parameter.name); });
 }
 
-// `number`: of the group among all, from 0.
+// `number`: index among all groups, from 0.
 void check(const GroupParams& group, std::size_t number, const Network& network) {
   const auto& parameters = network.parameters;
   if (group.match.empty() && !group.vectors) {

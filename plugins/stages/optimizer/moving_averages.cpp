@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// The names of the copies: lookahead's, and what ema or average makes.
+// Names of the copies: lookahead's, and that of ema or average.
 constexpr std::string_view kSlow = "slow", kAverage = "average";
 
 }  // namespace
@@ -49,7 +49,7 @@ void AverageParams::request(CompileRequest& request) const {
 std::uint64_t places_until(std::uint64_t done, const AverageParams::Mean& mean, const StepContext& context) {
   const auto ends = [&](std::uint64_t steps) {
     if (mean.every > 0) return steps / static_cast<std::uint64_t>(mean.every);
-    // An epoch may end within a step: the margin lets the step count that ends with it.
+    // An epoch may end within a step: the margin includes that step.
     return static_cast<std::uint64_t>(std::floor(static_cast<double>(steps) / context.steps_per_epoch + 1e-9));
   };
   const auto first = static_cast<std::uint64_t>(std::ceil(mean.start * static_cast<double>(context.total_steps)));
@@ -58,7 +58,7 @@ std::uint64_t places_until(std::uint64_t done, const AverageParams::Mean& mean, 
 }
 
 void MovingAverages::begin() {
-  if (params_.lookahead.every > 0) replica().lerp_into(kSlow, 0, true);  // the slow weights start as the weights are
+  if (params_.lookahead.every > 0) replica().lerp_into(kSlow, 0, true);  // the slow weights start equal to the weights
 }
 
 void MovingAverages::follow(std::uint64_t done, std::uint64_t here) {
@@ -79,7 +79,7 @@ void MovingAverages::look_ahead(std::uint64_t done, std::uint64_t here) {
     replica().lerp_into(kSlow, std::pow(lookahead.decay, lookahead.every) * std::pow(progress, lookahead.power), true);
   }
   if (done != context_.last_step) return;
-  // Without a blend the slow weights are those at the beginning, and what was learned would be lost.
+  // Without a blend the slow weights are the initial ones, and the training would be lost.
   const std::uint64_t begin = done - std::min(here, done);
   if (done / every > begin / every) replica().lerp_into(kSlow, 1, true);
 }

@@ -78,13 +78,13 @@ void Pad::process(Sample& sample, Draw&) {
   execute_pending(sample, window_);
   const ImageShape from = sample.image().shape, to = result(from);
   if (to == from) return;
-  AugmentationRecord& record = sample.record;  // a window that begins before the image, executed here
+  AugmentationRecord& record = sample.record;  // a window that begins before the image; executed here
   record = {};
   record.y = static_cast<std::int16_t>(-((to.height - from.height) / 2));
   record.x = static_cast<std::int16_t>(-((to.width - from.width) / 2));
   record.border = border_;
   std::copy(fill_.begin(), fill_.end(), std::begin(record.fill));
-  sample.windowed = true;  // also when the margin is below and on the right only
+  sample.windowed = true;  // also if the margin is only at the bottom and right
   apply_pending(sample, to);
 }
 

@@ -32,7 +32,7 @@ bool writes_json(const WriteClasses::Params& params) {
   fail(ErrorKind::usage, "file: '{}' ends in neither .csv nor .jsonl; say format = \"csv\" or \"jsonl\"", file);
 }
 
-// The shortest text that is read as the same number.
+// The shortest text that reads back as the same number.
 template <class Number>
 void append_number(std::string& text, Number value) {
   if (std::isfinite(value))
@@ -101,7 +101,7 @@ void WriteClasses::stop() noexcept {
   try {
     const std::string kept = file_->keep();
     context_.run->warn(fmt::format("'{}' is not whole and keeps its temporary name, '{}'", path_, kept));
-  } catch (...) {  // the run has ended with an error of its own
+  } catch (...) {  // the run has already ended with another error
   }
   file_.reset();
 }
@@ -148,7 +148,7 @@ void WriteClasses::rank(std::span<const float> outputs) {
   for (std::size_t i = 0; i < top_; ++i) scores_.push_back(scores.probability(ranked_[i]));
 }
 
-// A probability is what the network gives, in float32.
+// A probability is the network's output, in float32.
 void WriteClasses::append_score(std::size_t i) {
   probabilities_ ? append_number(text_, static_cast<float>(scores_[i])) : append_number(text_, scores_[i]);
 }

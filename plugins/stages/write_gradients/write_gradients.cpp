@@ -47,7 +47,7 @@ void WriteGradients::copy(GradientBucket& bucket, Output& output) {
   }
   const auto number = static_cast<std::size_t>(bucket.bucket);
   const std::shared_ptr<Copy> to = copy_;
-  if (++to->submitted == to->values.size()) copy_ = nullptr;  // the next one is of another step
+  if (++to->submitted == to->values.size()) copy_ = nullptr;  // the next one belongs to another step
   stream_->wait(bucket.ready);
   if (bucket.scale != nullptr) {
     scale_->read(*stream_, bucket.scale, output,

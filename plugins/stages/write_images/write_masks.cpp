@@ -11,8 +11,8 @@
 namespace millrace {
 namespace {
 
-// A map that is larger, and no whole number of times, shows also what a layer has put around the input: it would be squeezed into
-// the picture, each class beside its place.
+// A larger map that is not a multiple of the input also shows a layer's padding: it would be squeezed into the picture and shift
+// each class.
 void refuse_margin(const Shape& output, ImageShape window) {
   const auto has_margin = [](std::int64_t map, std::int64_t input) { return map > input && map % input != 0; };
   if (!has_margin(output[1], window.height) && !has_margin(output[2], window.width)) return;
@@ -110,7 +110,7 @@ void WriteMasks::write_picture(const Predictions& share, std::size_t sample) {
   pictures_.write(share.samples[sample], {picture_.data(), {frame.height, frame.width, 3}});
 }
 
-// A map of another size than the input's covers the input.
+// A map whose size differs from the input's covers the input.
 void WriteMasks::place_classes(const PictureFrame& frame) {
   const AffineMap to_picture = frame.from_map(map_.height, map_.width, context_.window);
   ids_.resize(frame.places());

@@ -98,7 +98,7 @@ WriteQuality::Quality WriteQuality::compare(const std::vector<std::uint8_t>& pix
   return {peak_signal_to_noise_ratio(made, target), structural_similarity(made, target)};
 }
 
-// With the noise that the device adds.
+// Includes the noise that the device adds.
 void WriteQuality::draw_seen(const Predictions& share, std::size_t sample) {
   seen_.resize(context_.window.bytes());
   share.copy_image(sample, seen_.data());
@@ -146,7 +146,7 @@ void WriteQuality::add_row(const Predictions& share, std::size_t sample) {
   rows_.push_back(std::move(row));
 }
 
-// The rows of all processes, in order of the source, on the first one.
+// Gathers the rows of all processes, in order of the source, on the first one.
 void WriteQuality::join() {
   gather_rows(
       rows_, [](WireWriter& to, const Row& row) { to.put(row.place).put(row.made).put(row.baseline).put(row.is_finite); },
@@ -181,7 +181,7 @@ std::vector<std::string> WriteQuality::reported_figures() const {
   return names;
 }
 
-// Means over images; of PSNR over those that differ from their targets, unless none does.
+// Means over images; PSNR over those that differ from their targets, unless none does.
 WriteQuality::Quality WriteQuality::mean(Quality Row::*quality) const {
   double ratios = 0, similarities = 0;
   std::size_t equal = 0;
@@ -233,7 +233,7 @@ std::string WriteQuality::figures_csv() const {
   return figures;
 }
 
-// Once, as the next pass may have another number of them.
+// Warns once; the number may change in the next pass.
 void WriteQuality::warn_of_equal_images() {
   const auto equal = std::ranges::count_if(rows_, [](const Row& row) { return std::isinf(row.made.ratio); });
   if (equal == 0 || has_warned_ || context_.run == nullptr) return;

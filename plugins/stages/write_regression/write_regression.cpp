@@ -45,7 +45,7 @@ void WriteRegression::describe(StageDescription<Params>& d) {
   Params::describe(d.params);
 }
 
-// For the targets, which lie in the batch.
+// Requests the batch, which holds the targets.
 void WriteRegression::request(const Params&, const StageSite&, CompileRequest& request) { request.needs_image = true; }
 
 WriteRegression::WriteRegression(const Params& params, const DataContext& context)
@@ -106,7 +106,7 @@ std::vector<std::string> WriteRegression::reported_figures() const {
   return names;
 }
 
-// What is not defined is left out, and counts in no mean.
+// Undefined values are left out, also from means.
 std::vector<Figure> WriteRegression::figures(const std::vector<ColumnErrors>& errors) const {
   struct Kind {
     const char* name;

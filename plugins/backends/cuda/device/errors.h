@@ -1,4 +1,4 @@
-// One way to check a CUDA call.
+// Checks CUDA calls.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,16 +17,16 @@ inline std::string place(const std::source_location& where) {
   return fmt::format("{}:{}", file.substr(file.find_last_of('/') + 1), where.line());
 }
 
-// Throws Error(device) that says which call failed, why, and where. `call` may say what it was for: "cudaMalloc of the arena".
+// Throws Error(device) with the failed call, the reason and the place. `call` may include the purpose: "cudaMalloc of the arena".
 inline void check(cudaError_t status, std::string_view call,
                   const std::source_location& where = std::source_location::current()) {
   if (status == cudaSuccess) return;
-  cudaGetLastError();  // an error that is not sticky must not be found again by the next launch's check
+  cudaGetLastError();  // clears an error that is not sticky, so that the next launch's check does not report it again
   fail(ErrorKind::device, "{} failed: {} ({}; {})", call, cudaGetErrorString(status), cudaGetErrorName(status), place(where));
 }
 
-// Everything that follows on this thread is meant for this device. Not undone on return: setting the former device back would
-// make CUDA open device 0 on threads that never chose one.
+// Selects this device for all later calls on this thread. Not undone on return: restoring the former device would make CUDA open
+// device 0 on threads that never chose one.
 inline void use_device(int device) { check(cudaSetDevice(device), "cudaSetDevice"); }
 
 }  // namespace millrace::cuda

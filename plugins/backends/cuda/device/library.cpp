@@ -62,7 +62,7 @@ Library::Library(const std::vector<std::string>& names) {
       path_ = path_of(handle_, candidate);
       return;
     }
-    const char* reason = dlerror();  // of a file that is there: most often a library that it needs in turn is not
+    const char* reason = dlerror();  // for an existing file: usually a missing dependency
     if (!by_loader) complaints += fmt::format("; {}", reason == nullptr ? candidate : std::string(reason));
   }
   fail(ErrorKind::device, "{} was not found: looked in {} ({}), the loader's own folders, {} and {}{}", fmt::join(names, " or "),

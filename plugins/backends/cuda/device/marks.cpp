@@ -9,7 +9,7 @@ namespace millrace::cuda {
 CudaMark::CudaMark(std::shared_ptr<Marks> marks, bool timed)
     : marks_(std::move(marks)), timed_(timed), event_(timed ? marks_->make_event(cudaEventBlockingSync) : marks_->take()) {}
 
-// Who asks may be any thread: one that never chose a device would open device 0 with its first call.
+// Any thread may query: one that never chose a device would open device 0 with its first call.
 CudaMark::~CudaMark() {
   if (timed_) {
     cudaSetDevice(marks_->device());
@@ -22,7 +22,7 @@ CudaMark::~CudaMark() {
 bool CudaMark::complete() const {
   cudaSetDevice(marks_->device());
   const cudaError_t status = cudaEventQuery(event_);
-  if (status != cudaSuccess) cudaGetLastError();  // "not ready" is kept as this thread's last error too
+  if (status != cudaSuccess) cudaGetLastError();  // "not ready" is also stored as this thread's last error
   return status != cudaErrorNotReady;
 }
 
@@ -102,7 +102,7 @@ cudaEvent_t Marks::take() {
       return event;
     }
   }
-  return make_event(cudaEventDisableTiming | cudaEventBlockingSync);  // cheaper to record; who waits sleeps
+  return make_event(cudaEventDisableTiming | cudaEventBlockingSync);  // cheaper to record; waiting threads sleep
 }
 
 cudaEvent_t Marks::make_event(unsigned flags) {
@@ -112,7 +112,7 @@ cudaEvent_t Marks::make_event(unsigned flags) {
   return event;
 }
 
-// A stream that was told to wait for the event waits for the state that it had then, so it can be recorded again at once.
+// A stream that waits for the event waits for its state at that time, so the event can be recorded again at once.
 void Marks::give_back(cudaEvent_t event) noexcept {
   const std::lock_guard lock(mutex_);
   spare_.push_back(event);
@@ -137,7 +137,7 @@ void Marks::loop() {
     Waiting next = std::move(waiting_.front());
     waiting_.pop_front();
     lock.unlock();
-    cudaEventSynchronize(next.mark->native());  // an error of the device is thrown where somebody can catch it
+    cudaEventSynchronize(next.mark->native());  // the caller gets a device's error from wait() or later calls
     next.done();
     next = {};
     lock.lock();

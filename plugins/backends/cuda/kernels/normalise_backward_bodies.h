@@ -1,4 +1,4 @@
-// What normalise.h declares: backward, and sums over rows. Included by normalise_bodies.h.
+// Backward, and sums over rows, declared in normalise.h. Included by normalise_bodies.h.
 #pragma once
 
 #include "normalise_bodies.h"
@@ -7,11 +7,11 @@ namespace millrace::cuda {
 
 // ---- Backward ----
 
-// What tells the sign, or the value, of pre.
+// The source of the sign or value of pre.
 enum class Tells : std::uint8_t {
   x,     // pre is computed from it
-  map,   // after an addition: y of ReLU, the residual of GELU
-  bits,  // after an addition: `positive` of ReLU
+  map,   // after an addition: y for ReLU, the residual for GELU
+  bits,  // after an addition: `positive` for ReLU
 };
 struct Nothing {};
 
@@ -85,7 +85,7 @@ template <class Use>
 auto NormaliseBackwardSums<T>::with_column(const Use& use) const {
   return with_activation(activation, [&](auto kind) {
     constexpr Activation kKind = kind.value;
-    // Without an activation nothing has to be told, and only what masks reads a second gradient.
+    // Without an activation no source is needed, and only masking reads a second gradient.
     if constexpr (kKind == Activation::none) {
       return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::x, false>>());
     } else {
@@ -144,7 +144,7 @@ void FinishSums::visit_results(Visitor& v) const {
   for (int s = 0; s < sums; ++s) visit_write(v, out[s], channels);
 }
 
-// dx = factor * g - ((x - mean) * by_x + offset): what does not change from row to row is multiplied out.
+// dx = factor * g - ((x - mean) * by_x + offset): constants over the rows are multiplied in advance.
 template <class T, Activation kActivation, bool kAdd, bool kPooled = false>
 struct NormaliseBackwardColumn {
   using Element = NormaliseBackward<T>;

@@ -1,8 +1,8 @@
-// Batch normalisation with what fusion put after it: an addition and an activation, or a ReLU and a max pooling.
+// Batch normalisation fused with what follows: an addition and an activation, or a ReLU and a max pooling.
 //
-// Kept for backward: the input, its mean, variance and factor; with a ReLU after an addition a bit for each value, or the
-// output, which the next layer keeps anyway; with a pooling the places of the largest values. Statistics are small, so an
-// operation that follows another takes them over: nothing is summed a second time, and running statistics move once.
+// Kept for backward: the input, its mean, variance and factor; with a ReLU after an addition one bit per value, or the output,
+// which the next layer keeps anyway; with a pooling the positions of the largest values. Statistics are small, so an operation
+// that follows another reuses them: nothing is summed twice, and running statistics are updated once.
 #include "operation.h"
 #include "pool_spec.h"
 #include "sums.h"
@@ -59,7 +59,7 @@ class Normalisation final : public Operation {
     d_shift_at_ = planner.tensor(channel_bytes_);
     second_at_ = output.second;
     if (second_at_ != kNoTensor) planner.use(second_at_);
-    bool gradient_is_free = !pools();  // may be overwritten by the gradient of the input
+    bool gradient_is_free = !pools();  // the input's gradient may overwrite it
     if (has_residual()) {
       if (node_.activation == Activation::relu) planner.use(positive_at_ != kNoTensor ? positive_at_ : output.tensor);
       if (node_.activation == Activation::gelu) planner.use(planner.value(node_.residual).tensor);
@@ -104,7 +104,7 @@ class Normalisation final : public Operation {
   }
 
   void recompute(Queue& queue) override {
-    if (pools() || !output_is_kept()) normalise(queue);  // index_ is wanted too
+    if (pools() || !output_is_kept()) normalise(queue);  // index_ is needed too
   }
 
   void normalise(Queue& queue) const {
@@ -129,7 +129,7 @@ class Normalisation final : public Operation {
     if (!has_gradient_) return;
     with_type(x_.spec.type, [&]<class T>(T) {
       sums<T>(queue);
-      // Before the gradient of the input, which may be written over dy.
+      // Before the gradient of the input, which may overwrite dy.
       if (d_residual_ && d_residual_.add) {
         Add<T> kernel;
         kernel.a = kernel.y = d_residual_.map.as<T>();
@@ -143,9 +143,9 @@ class Normalisation final : public Operation {
 
  private:
   bool has_residual() const { return node_.residual != kNoResidual; }
-  // After an addition the gradient of the sum is written over dy: the gradients of both operands start from it.
+  // After an addition the gradient of the sum overwrites dy: the gradients of both operands start from it.
   bool masks() const { return has_residual() && node_.activation != Activation::none; }
-  // Where forward's output is kept, so are its bits; else they are made again with it.
+  // If forward's output is kept, so are its bits; otherwise they are recomputed with it.
   void plan_signs(Planner& planner, const Value& output) {
     if (!compile_context_.shortcuts.sign_bits || !masks() || node_.activation != Activation::relu || !output.needs_gradient)
       return;
@@ -203,7 +203,7 @@ class Normalisation final : public Operation {
     queue.run(kernel);
   }
 
-  // Tells a kernel of backward where the gradient by its result is.
+  // Sets the source of the result's gradient in a backward kernel.
   template <class T, class Kernel>
   void take_gradient(Kernel& kernel) const {
     if (pools())
@@ -270,12 +270,12 @@ class Normalisation final : public Operation {
     queue.run(kernel);
   }
 
-  // The sums are the gradients of scale and shift, where those are trained.
+  // The sums are the gradients of scale and shift if those are trained.
   float* d_shift() const { return kept_gradient(shift_at_) != nullptr ? kept_gradient(shift_at_) : d_shift_; }
   float* d_scale() const { return kept_gradient(scale_at_) != nullptr ? kept_gradient(scale_at_) : d_scale_; }
 
   const BatchNormAttributes& attributes_;
-  int scale_at_ = -1, shift_at_ = -1;  // among the layer's parameters
+  int scale_at_ = -1, shift_at_ = -1;  // indices among the layer's parameters
   std::size_t statistics_at_ = 0, channel_bytes_ = 0;
   bool training_ = false, has_gradient_ = false;
   TensorId factor_at_ = kNoTensor, mean_at_ = kNoTensor, variance_at_ = kNoTensor, positive_at_ = kNoTensor;
@@ -289,7 +289,7 @@ class Normalisation final : public Operation {
   PoolExtents at_;  // of the pooling after, as window_ and index_
   PoolWindow window_;
   std::uint8_t* index_ = nullptr;
-  void* second_ = nullptr;  // a gradient to be added to dy
+  void* second_ = nullptr;  // a gradient to add to dy
   float *factor_ = nullptr, *mean_ = nullptr, *variance_ = nullptr;
   float *d_scale_ = nullptr, *d_shift_ = nullptr;
 };

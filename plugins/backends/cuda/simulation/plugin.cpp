@@ -1,6 +1,5 @@
-// Backend "simulated": this backend's devices acted out on the host, as a plugin, so that every test and every pipeline that runs
-// on "cuda" runs without a GPU. Slow, and only built with the tests. Whatever breaks the order or the lifetimes of a plan ends
-// the run as an error of the device.
+// Backend "simulated": simulates this backend's devices on the host, as a plugin, so that every test and pipeline for "cuda" runs
+// without a GPU. Slow, and only built with the tests. Violations of a plan's order or lifetimes end the run as a device error.
 #include "millrace/plugin.h"
 
 #include <cstdlib>
@@ -30,7 +29,7 @@ class StrictMachine final : public SimulatedMachine {
   DeviceInfo info_;
 };
 
-// MILLRACE_SIMULATED_FAIL: the number of the piece of work with which a device is lost, from 1 on; without it none is.
+// MILLRACE_SIMULATED_FAIL: the number, from 1, of the piece of work at which a device is lost; none if unset.
 std::uint64_t operation_to_fail() {
   const char* const text = std::getenv("MILLRACE_SIMULATED_FAIL");
   return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);

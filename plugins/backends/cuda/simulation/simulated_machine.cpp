@@ -159,7 +159,7 @@ void SimulatedMachine::finish() {
   simulation_->throw_failure();
 }
 
-// ---- What only a machine that checks wants to know ----
+// ---- Only for a checking machine ----
 
 void SimulatedMachine::host_access(const void* host, std::size_t bytes, bool write) {
   const std::shared_ptr<Allocation> memory = simulation_->allocations().find(host);

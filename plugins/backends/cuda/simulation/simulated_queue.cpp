@@ -23,7 +23,7 @@ SimulatedQueue::OneThread::~OneThread() {
   if (alone_) queue_.busy_.clear();
 }
 
-// Delays are this class's own: a sleep before every piece of work would make thousands of steps last for ever.
+// This class has its own delays: a sleep before every piece of work would make thousands of steps take forever.
 SimulatedQueue::SimulatedQueue(std::shared_ptr<Simulation> simulation, int machine, const std::string& name)
     : simulation_(std::move(simulation)),
       machine_(machine),
@@ -55,7 +55,7 @@ void SimulatedQueue::delay() {
 
 // ---- Copies and library work ----
 
-// Memory that is not pinned is read before the call returns, as CUDA does. A recording would read it at every launch instead.
+// Memory that is not pinned is read before the call returns, as in CUDA. A recording would read it at every launch instead.
 void SimulatedQueue::copy_in(void* device, const void* host, std::size_t bytes) {
   if (bytes == 0) return;
   const auto write = Named{device, bytes, true, false};
@@ -112,7 +112,7 @@ bool SimulatedQueue::resolve(Work& work, const Named& named) {
   touch.memory = simulation_->allocations().find(named.memory);
   touch.write = named.write;
   if (!touch.memory) {
-    if (named.on_host) return true;  // memory of the program's own
+    if (named.on_host) return true;  // the program's own memory
     report_illegal(work, fmt::format("{} bytes at {} are not memory of a device", named.bytes, named.memory));
     return false;
   }
@@ -154,7 +154,7 @@ void SimulatedQueue::place(const Work& work, Touch& touch) {
                   touch.end - begin, touch.arena->name, when, tensors_near(*touch.arena, touch.begin, touch.end)));
 }
 
-// ---- From a piece of work to its being done ----
+// ---- From a piece of work to its completion ----
 
 void SimulatedQueue::perform(Work work) {
   const std::uint64_t number = simulation_->next(Count::operations);
@@ -227,7 +227,7 @@ Ref<Mark> SimulatedQueue::timed_mark() {
   if (recording_) simulation_->report("inside a recording", name_ + ".timed_mark", "it would be set once, not by each launch");
   auto mark = make_ref<SimulatedMark>(simulation_, callback_stream_, record());
   mark->keep_time();
-  mark->set(record());  // complete only when the time is known: callbacks of the first come after its completion
+  mark->set(record());  // complete only when the time is known: the first one's callbacks come after its completion
   return mark;
 }
 

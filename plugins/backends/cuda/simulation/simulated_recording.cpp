@@ -1,4 +1,4 @@
-// What a queue records, and how it is launched.
+// A queue's recordings, and their launches.
 #include "millrace/error.h"
 #include "simulation/simulated_queue.h"
 
@@ -40,8 +40,7 @@ std::unique_ptr<Recording> SimulatedQueue::end_recording() {
   return std::move(recording_);
 }
 
-// An arena belongs to the plan that the recording was made under, also when another one was declared meanwhile: then what that
-// one left there is gone.
+// An arena belongs to the plan in force at recording, even if another one was declared since: then that one's contents are gone.
 void SimulatedQueue::launch(Recording& recording) {
   const OneThread alone(*this);
   auto* ours = dynamic_cast<SimulatedRecording*>(&recording);
@@ -59,7 +58,7 @@ void SimulatedQueue::launch(Recording& recording) {
   }
 }
 
-// Its memory may have been given back since it was recorded.
+// Its memory may have been released since the recording.
 Work SimulatedQueue::still_legal(Work work) {
   for (const Touch& touch : work.touches) {
     if (simulation_->allocations().holds(*touch.memory)) continue;

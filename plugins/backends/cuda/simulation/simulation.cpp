@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kHostAccess = "host access";
 constexpr const char* kRelease = "release";
 
-// The checker has one word for everything that is out of order.
+// The checker uses one kind for everything out of order.
 std::string kind_of(const Violation& violation) {
   if (violation.kind != "missing wait") return violation.kind;
   if (violation.operation.name == kHostAccess) return "buffer reused in flight";
@@ -121,7 +121,7 @@ void Simulation::declare_arena(const std::byte* arena, std::vector<ArenaTensor> 
   arenas_.declare(known_declaration(declared));
 }
 
-// A recording knows the declaration that was in force when it was made: an equal one is the same one.
+// A recording refers to the declaration in force at its creation: equal ones are identical.
 Declaration Simulation::known_declaration(const Declaration& declared) {
   for (const Declaration& known : declarations_) {
     if (known->memory == declared->memory && known->begin == declared->begin && known->tensors == declared->tensors) return known;
@@ -189,7 +189,7 @@ void Simulation::touch_as_host(HostUse use, const Touch& touch) {
   const char* operation = use == HostUse::access ? kHostAccess : kRelease;
   const Clock clock = checker_.submit(stream, {operation, count(Count::operations), -1, -1},
                                       {{touch.memory->name(), touch.begin, touch.end, touch.write}});
-  // The host has done this by the time it goes on, but other threads do not learn what a callback knew before.
+  // The host has done this before it continues, but other threads are not ordered after a callback's earlier knowledge.
   Clock own(static_cast<std::size_t>(stream) + 1, 0);
   own.back() = clock[static_cast<std::size_t>(stream)];
   checker_.seen_by_host(own);
