@@ -57,7 +57,6 @@ class Pass : public PassCalls {
   PassTensor parameter(int index) const { return {PassTensor::Kind::parameter, index}; }  // in the order of LayerPlan
   PassTensor d_parameter(int index) const { return {PassTensor::Kind::d_parameter, index}; }
   PassTensor places(int index) const { return {PassTensor::Kind::places, index}; }  // float32, kept for backward
-                                                                                    // backward
 
  private:
   const std::vector<Shape> inputs_;
