@@ -1,4 +1,4 @@
-// One slot's part of hash_of_input() (millrace/sample.h).
+// One slot's part of hash_of_input() (millrace/util/batch_input.h).
 #pragma once
 
 #include <cstdint>

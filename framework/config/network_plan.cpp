@@ -150,7 +150,7 @@ class NetworkReader {
     return std::nullopt;
   }
 
-  // Fetching will report a missing file (weights/fetched_weights.h).
+  // Fetching will report a missing file (weight_files/fetched_weights.h).
   void check_url(const Value& url) {
     try {
       storage_of(registry_, url.text());

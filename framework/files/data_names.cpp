@@ -54,7 +54,7 @@ std::optional<PartName> part_of_word(std::string_view word) {
   return std::nullopt;
 }
 
-// Base letters, without accents, from U+00C0 on; then those from U+0300 on.
+// Base letters of the characters from U+00C0 on, and their accents: 'A' is U+0300.
 constexpr std::string_view kBases =
     "AAAAAA?CEEEEIIII?NOOOOO??UUUUY??aaaaaa?ceeeeiiii?nooooo??uuuuy?yAaAaAaCcCcCcCcDd??EeEeEeEeEeGgGgGgGgHh??IiIiIiIiI???JjKk?"
     "LlLlLl????NnNnNn???OoOoOo??RrRrRrSsSsSsSsTtTt??UuUuUuUuUuUuWwYyYZzZzZz?";

@@ -406,7 +406,7 @@ TEST(Sample, IsResidentUntilItsPixelsMayHaveChanged) {
   EXPECT_EQ(sample.image().shape, (ImageShape{2, 2, 3}));
   EXPECT_NE(sample.image().data, nullptr);
   place_window(sample, {2, 2, 3});
-  apply_pending(sample, {2, 2, 3});  // nothing is
+  apply_pending(sample, {2, 2, 3});  // no record is pending
   sample.record.flip_x(2);
   EXPECT_TRUE(sample.resident());
   apply_pending(sample, {2, 2, 3});

@@ -1,4 +1,4 @@
-// Maps positions of an epoch to samples, according to a source's SampleParams. A pure function of the listing, the seed and
+// Maps positions of an epoch to samples, according to a source's SourceParams. A pure function of the listing, the seed and
 // (epoch, position), so that any position can be computed directly. Thread-safe.
 #pragma once
 

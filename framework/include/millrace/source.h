@@ -41,16 +41,14 @@ class Source : public Stage {
   void open() override = 0;                                        // lists the samples; throws ErrorKind::data if there are none
   virtual std::uint64_t size() const = 0;                          // valid after open()
   virtual std::vector<std::string> classes() const { return {}; }  // names by label
-  virtual std::vector<std::string> colours() const { return {}; }  // the colour of each class in pictures, "#804080"; empty: none
-                                                                   // given
-  virtual std::int32_t label(std::uint64_t) const { return -1; }   // a sample's label, without reading the sample; -1 if unknown
+  virtual std::vector<std::string> colours() const { return {}; }  // of each class in pictures, "#804080"; empty: none given
+  virtual std::int32_t label(std::uint64_t) const { return -1; }   // of a sample, without reading it; -1 if unknown
   // Sets url and member as read() does, without reading the sample. Returns false if they are unknown. Valid after open().
   // Thread-safe.
   virtual bool place(std::uint64_t /*index*/, SampleOrigin& /*origin*/) const { return false; }
-  virtual std::size_t largest_encoded() const = 0;                 // bytes of the largest sample; bounds the memory
-  virtual std::uint32_t numbers() const { return 0; }              // how many numbers of each sample are predicted
-  virtual bool has_rows() const { return false; }          // each sample has any number of rows of numbers() values, such as
-                                                           // boxes
+  virtual std::size_t largest_encoded() const = 0;         // bytes of the largest sample; bounds the memory
+  virtual std::uint32_t numbers() const { return 0; }      // how many numbers of each sample are predicted
+  virtual bool has_rows() const { return false; }          // samples have any number of rows of numbers() values, such as boxes
   virtual std::uint64_t fingerprint() const { return 0; }  // changes whenever the data may have changed; 0 if unknown
   // A hash of names below the root, labels and order. A run resumes only if it is unchanged; moving the data keeps it. The
   // default covers the labels alone.

@@ -148,8 +148,7 @@ class Stage : public StepHooks {  // StepHooks: calls for stages that work on de
 
   virtual ImageShape image_shape() const { return {}; }            // shape of the emitted images, given DataContext::image
   virtual std::optional<TargetSpec> target() const { return {}; }  // the emitted target; empty: unchanged
-  virtual std::size_t memory_bound() const { return 0; }           // upper bound on host memory in bytes, without the circulating
-                                                                   // batches
+  virtual std::size_t memory_bound() const { return 0; }           // maximum of host memory in bytes, without circulating batches
 
   // The stage's own part of a checkpoint, in addition to parameters, states and step: text that only the stage reads; "" for
   // none. The first instance represents all instances. save() is called between steps; restore() before the first packet, never

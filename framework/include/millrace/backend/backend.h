@@ -233,7 +233,7 @@ class Replica {
   // Copies values of the last infer() to memory from host_buffer(), which must stay valid until the event is complete. With
   // several views the network's result is their sum; other values are those of the last view.
   virtual Ref<Event> read_outputs(std::span<const OutputCopy> copies) = 0;
-  // Computes gradients of scores for a share of a batch, from unaugmented views, with separate passes of inference for each
+  // Computes gradients of scores for a share of a batch, from the plain view, with separate passes of inference for each
   // gradient, and copies them to memory as read_outputs() does. This overwrites the values of the last infer(). A backend without
   // this throws Error(usage).
   virtual Ref<Event> read_gradients(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count,

@@ -46,7 +46,7 @@ struct CompileRequest {
   std::vector<std::string> copies = {};
   // The copy that is saved and that graphs other than the training graph use; empty: the values themselves.
   std::string evaluated = {};
-  // Batch normalisation uses the mean and variance of the whole batch, over all replicas, through CompileOptions::exchange. A
+  // Batch normalisation uses the mean and variance of the whole batch, over all replicas, through CompileOptions::all_gather. A
   // backend without this throws Error(usage).
   bool sync_batch_norm = false;
   // A share of a batch is trained in this many pieces, one after the other: keep_gradients() adds their gradients.
