@@ -79,12 +79,12 @@ TEST(Draw, IntegersReachBothEndsEvenly) {
 }
 
 TEST(Draw, IntegersOfHugeRangesHaveNoBias) {
-  // 3 * 2^30 values: taking the remainder of 32 bits would give the first third twice the share.
+  // 3 * 2^30 values: the remainder of 32 bits would double the share of the first third.
   std::vector<std::uint64_t> counts(3);
   Draw draw = draw_at(6);
   for (int i = 0; i < 60'000; ++i) ++counts[static_cast<std::size_t>(draw.integer(0, (std::int64_t{3} << 30) - 1) >> 30)];
   EXPECT_LT(std::abs(surprise(counts)), 4);
-  // The same with 64 bits: 3 * 2^62 values.
+  // Likewise with 64 bits: 3 * 2^62 values.
   std::vector<std::uint64_t> wide(3);
   const std::int64_t low = std::numeric_limits<std::int64_t>::min();
   const auto high = static_cast<std::int64_t>((std::uint64_t{1} << 62) - 1);

@@ -113,7 +113,7 @@ std::string Pipeline::place_of(std::string_view key) const {
 
 namespace {
 
-// Top-level tables that are no graphs and no variables.
+// Top-level tables other than graphs and variables.
 std::vector<std::string> known_tables() { return {"run", "network", "observe", "stop", "plateau", "checkpoint"}; }
 bool is_known_table(const std::string& name) {
   const std::vector<std::string> known = known_tables();
@@ -126,7 +126,7 @@ void add_choices(const std::vector<ParamInfo>& params, std::set<std::string>& wo
   }
 }
 
-// What files name of ours: types, and choices of keys.
+// The framework's words that occur in files: types, and choices of keys.
 std::set<std::string> words_in_files(const Registry& registry) {
   std::set<std::string> words;
   const auto add = [&](const auto& types) {
@@ -147,7 +147,7 @@ std::set<std::string> words_in_files(const Registry& registry) {
 
 bool is_graph(const Member& member) { return !is_known_table(member.key) && member.value.find("flow") != nullptr; }
 
-// Where the stage's type has this key and this choice, and the file leaves it open.
+// Sets a choice if the stage's type has this key and choice, and the file leaves it open.
 void choose(StagePlan& stage, const char* key, const char* choice) {
   const auto info = std::ranges::find(stage.type->params, key, &ParamInfo::name);
   if (info == stage.type->params.end() || std::ranges::find(info->choices, choice) == info->choices.end()) return;
@@ -156,7 +156,7 @@ void choose(StagePlan& stage, const char* key, const char* choice) {
   if (is_open) stage.table.set(key, Value(choice));
 }
 
-// Each sample: those of an incomplete last batch too, and no other in place of one that is bad.
+// Uses each sample once, including those of an incomplete last batch, without replacing bad ones.
 void count_each_once(GraphPlan& graph) {
   for (StagePlan& stage : graph.stages) {
     if (stage.type == nullptr || stage.type->role != StageType::Role::batcher) continue;
@@ -165,7 +165,7 @@ void count_each_once(GraphPlan& graph) {
   }
 }
 
-// Whether figures are made of a network, and nothing is trained.
+// Whether metrics of a network are computed, and nothing is trained.
 bool only_measures(const GraphPlan& graph) {
   const auto has = [&graph](std::vector<Port> StageType::*ports, std::string_view payload) {
     return std::ranges::any_of(graph.stages, [&](const StagePlan& stage) {
@@ -176,8 +176,8 @@ bool only_measures(const GraphPlan& graph) {
   return has(&StageType::inputs, payload::kStepResult) && !has(&StageType::outputs, payload::kGradientBucket);
 }
 
-// A graph that names no loss measures the one of the main graph. Of the loss that is the default everywhere it takes no keys:
-// figures without label smoothing and class weights can be compared between recipes.
+// A graph without a loss measures that of the main graph. It ignores the keys of the default loss, so that metrics can be
+// compared between recipes with and without label smoothing and class weights.
 void measure_the_same_loss(const GraphPlan& main, GraphPlan& graph) {
   const auto takes_loss = [](const StagePlan& stage) { return stage.type != nullptr && stage.type->takes_loss; };
   const auto of_main = std::ranges::find_if(main.stages, takes_loss);
@@ -188,7 +188,7 @@ void measure_the_same_loss(const GraphPlan& main, GraphPlan& graph) {
   }
 }
 
-// What the user wrote that made a stage's table as it is, where no value in it says so.
+// The user's text that led to a stage's table, if none of its values was written by the user.
 Position users_text(const StagePlan& stage, const std::string& graph, const BaseFiles& bases, const std::vector<Override>& set) {
   const auto has_unset = [&](const Override& each) {
     return each.path.size() > 2 && each.path[0] == graph && each.path[1] == stage.name &&
@@ -200,7 +200,7 @@ Position users_text(const StagePlan& stage, const std::string& graph, const Base
   return {std::make_shared<const std::string>(fmt::format("--set {}", fmt::join(unset->path, "."))), 0, 0};
 }
 
-// Of what later messages are about.
+// Sets positions for later messages.
 void name_users_lines(Pipeline& pipeline, const std::vector<Override>& set) {
   const BaseFiles& bases = pipeline.bases;
   for (GraphPlan& graph : pipeline.graphs) {
@@ -221,7 +221,7 @@ class PipelineReader {
     pipeline_.made_by = options.made_by;
   }
 
-  // `is_base`: the file is a base file that is run as it is.
+  // `is_base`: the file is a base file run directly.
   void read(const std::vector<std::string>& overrides, bool is_base) {
     auto document = read_document(pipeline_.file, {}, errors_, options_.made_by, &sources_);
     if (!document) return;
@@ -253,7 +253,7 @@ class PipelineReader {
     pipeline_.resolved = with_environment_kept(std::move(pipeline_.resolved), *document, words_in_files(registry_));
   }
 
-  // The mistakes that were found, as the user is told of them.
+  // The mistakes, as shown to the user.
   Diagnostics told() const {
     std::vector<std::vector<std::string>> set;
     for (const Override& override : applied_) set.push_back(override.path);
@@ -265,8 +265,7 @@ class PipelineReader {
  private:
   Value& root() { return pipeline_.resolved; }
 
-  // Keys of a file that a later text leaves without effect. What counts is where a key is written, not where its value comes
-  // from.
+  // Removes keys that a later text leaves without effect. Uses the position of the key, not the origin of its value.
   void drop_what_is_overruled() {
     ParamSet<RunParams> set;
     RunParams::describe(set);
@@ -280,7 +279,7 @@ class PipelineReader {
       drop_variables_of_another(*network, variables);
   }
 
-  // Paths of [network] lie beside the file that they are written in.
+  // Paths in [network] are relative to the file that contains them.
   void place_at_origins(const Origins& origins) {
     for (Member& member : root().table()) {
       if (member.key != "network" || member.value.kind() != Value::Kind::table) {
@@ -318,13 +317,13 @@ class PipelineReader {
     pipeline_.network = std::move(plan.network);
   }
 
-  // Whether [network] is the user's, and says `use`.
+  // Whether the user wrote [network] with `use`.
   bool names_network(const Value& table) const {
     const Value* const use = table.find("use");
     return options_.made_by.empty() && use != nullptr && use->kind() == Value::Kind::text;
   }
 
-  // How many classes the data have.
+  // Sets the number of classes in the data.
   void complete_network(Value& table) {
     if (errors_.size() > 0 || pipeline_.graphs.empty() || table.find("classes") || !names_network(table)) return;
     if (!variables_of(*table.find("use")).contains("classes")) return;
@@ -334,7 +333,7 @@ class PipelineReader {
     pipeline_.classes_follow_data = true;
   }
 
-  // A later text names another network: variables that this one has not were meant for the one that is gone.
+  // If a later text names another network, removes variables that only the previous one has.
   void drop_variables_of_another(Value& table, const std::set<std::string>& variables) const {
     ParamSet<NetworkParams> known;
     NetworkParams::describe(known);
@@ -346,7 +345,7 @@ class PipelineReader {
     });
   }
 
-  // The variables that a network has, or asks for; none where it cannot be read, which is said when it is loaded.
+  // The variables that a network has or refers to; empty if it cannot be read, which is reported when it is loaded.
   std::set<std::string> variables_of(const Value& use) const {
     std::set<std::string> names;
     const std::optional<std::string> file = network_file(use, pipeline_.file);
@@ -364,7 +363,7 @@ class PipelineReader {
     for (Member& member : root().table()) {
       if (is_graph(member)) pipeline_.graphs.push_back(plan_graph(member, registry_, errors_));
     }
-    // The graph without `every` is the run itself; in the file it may stand anywhere.
+    // The graph without `every` is the main one; its place in the file is arbitrary.
     std::stable_partition(pipeline_.graphs.begin(), pipeline_.graphs.end(), [this](const GraphPlan& g) { return !has_every(g); });
     if (!pipeline_.graphs.empty() && only_measures(pipeline_.graphs.front())) count_each_once(pipeline_.graphs.front());
     for (std::size_t i = 1; i < pipeline_.graphs.size(); ++i) {
@@ -406,10 +405,10 @@ class PipelineReader {
     });
   }
 
-  // A reference that `extends` or --set has replaced counts: without them the key is used.
+  // References replaced by `extends` or --set count too: without these the key is used.
   bool is_used(const std::string& key) const { return sources_.named.contains(key) || is_referred(key); }
 
-  // What is neither known nor used: a misspelt [run], a graph whose `flow` is misspelt, a key that stands in no table.
+  // Reports unknown and unused keys: a misspelt [run], a graph with a misspelt `flow`, a key outside tables.
   void report_strangers() {
     for (const Member& member : root().table()) {
       const Value& value = member.value;
@@ -439,7 +438,7 @@ class PipelineReader {
     }
   }
 
-  // A file adds a key to a table of variables that it extends, nothing refers to it, and one that is there is near.
+  // Reports a variable that a file adds to an extended table if nothing refers to it and an existing one is similar.
   void report_strange_variables(const Member& table) {
     if (table.value.kind() != Value::Kind::table) return;
     const Table& variables = table.value.table();
@@ -460,7 +459,7 @@ class PipelineReader {
     return from != sources_.files.end() && at < from;
   }
 
-  // Many a key is written above the first table by mistake. A variable that nothing uses does no harm.
+  // Keys are often written above the first table by mistake. An unused variable does no harm.
   void report_unused_value(const Member& member, const std::string& of_stage) {
     const std::string likely = of_stage.empty() ? likely_place_clause(member.key, root(), registry_)
                                                 : fmt::format("; the table of that stage is {}", of_stage);
@@ -475,7 +474,7 @@ class PipelineReader {
     }
   }
 
-  // Else they would be unused in a file that is made of what is resolved.
+  // Otherwise they would be unused in a file made from the resolved one.
   void drop_used_variables() {
     std::erase_if(root().table(), [this](const Member& member) {
       return !is_known_table(member.key) && !is_graph(member) && is_used(member.key);
@@ -488,7 +487,7 @@ class PipelineReader {
                        [](const Member& inner) { return inner.value.kind() == Value::Kind::table; });
   }
 
-  // Tables in it that look like those of stages.
+  // Whether it contains tables that look like stages.
   bool has_stages(const Value& value) const {
     if (value.kind() != Value::Kind::table) return false;
     return std::any_of(value.table().begin(), value.table().end(), [this](const Member& inner) {
@@ -498,7 +497,7 @@ class PipelineReader {
     });
   }
 
-  // `graph`: of almost the same name.
+  // `graph`: a graph with a similar name.
   void report_graph_without_flow(const Member& member, const std::optional<std::string>& graph) {
     for (const Member& inner : member.value.table()) {
       if (inner.value.kind() != Value::Kind::array || !nearest_name(inner.key, {"flow"})) continue;
@@ -513,7 +512,7 @@ class PipelineReader {
                                        graph ? fmt::format("; nearest is '{}'", *graph) : ""));
   }
 
-  // Variables of a file that others extend do no harm. In the file that is run they are likely meant to do something.
+  // Unused variables in an extended file do no harm. In the file that is run they are probably a mistake.
   void report_unused_table(const Member& table) {
     const bool is_mine = is_in_file(table.at) && !sources_.files.empty() && *table.at.file == sources_.files.front();
     if (!is_mine || table.value.table().empty()) return;
@@ -532,7 +531,7 @@ class PipelineReader {
         fmt::format("{}: nothing refers to [{}], so that it changes nothing{}", to_string(table.at), table.key, likely));
   }
 
-  // "[train.optimizer]"; "" where no graph has such a stage.
+  // "[train.optimizer]"; "" if no graph has such a stage.
   std::string table_of_stage(const std::string& name) const {
     for (const GraphPlan& graph : pipeline_.graphs) {
       for (const StagePlan& stage : graph.stages) {
@@ -542,7 +541,7 @@ class PipelineReader {
     return {};
   }
 
-  // What --set adds must mean something: graphs, [run] and [network] are checked by those who read them.
+  // Keys added by --set must have an effect; the readers of graphs, [run] and [network] check theirs.
   void check_override(const Override& override, const Value& document) {
     const std::string& top = override.path.front();
     const Value* table = document.find(top);
@@ -573,12 +572,12 @@ class PipelineReader {
   Diagnostics& errors_;
   Pipeline pipeline_;
   DocumentSources sources_;
-  Value files_;  // all of them, without what --set says
+  Value files_;  // all files, without --set
   std::vector<Override> applied_;
   std::set<std::string> referred_;  // see resolve_document()
 };
 
-// What a user names: a file, the folder of a run that has left one, or a base file that is run as it is.
+// Resolves a user's argument: a file, the folder of a run with its file, or a base file run directly.
 std::string pipeline_file(const std::string& path) {
   std::error_code ignored;
   if (is_shipped_name(path) && (is_absent(path) || fs::is_directory(path, ignored))) {

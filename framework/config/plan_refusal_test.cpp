@@ -1,4 +1,4 @@
-// What a pipeline file is refused for; connect_test.cpp and network_plan_test.cpp have what their sources refuse.
+// Refused pipeline files; see connect_test.cpp and network_plan_test.cpp for connections and networks.
 #include "config/plan_fixture.h"
 
 namespace millrace::plan_test {

@@ -82,7 +82,7 @@ std::optional<FigurePlan> plan_figure(std::string_view key, const Value& value, 
 
 namespace {
 
-// What a figure changes in the rest of a run. One of the run's end comes too late for that.
+// A metric that affects the rest of a run. One measured at the run's end would come too late.
 std::optional<FigurePlan> plan_figure_of_many(const Value& table, const std::vector<GraphPlan>& graphs, Diagnostics& errors) {
   const Value& value = *table.find("figure");
   std::optional<FigurePlan> figure = plan_figure("figure", value, graphs, errors);
@@ -117,7 +117,7 @@ StopPlan plan_stop(const Value* stop, const std::vector<GraphPlan>& graphs, Diag
   plan.threshold = threshold_of(*params);
   plan.max_steps = static_cast<std::uint64_t>(params->max_steps);
   if (stop->find("figure")) plan.figure = plan_figure_of_many(*stop, graphs, errors);
-  const bool is_empty = stop->table().empty() && errors.empty();  // a key that belongs elsewhere was taken out
+  const bool is_empty = stop->table().empty() && errors.empty();  // a misplaced key was removed
   if (is_empty) errors.add(stop->at(), "[stop] ends nothing: give it 'figure', 'max_time' or 'max_steps'");
   if (const Value* time = stop->find("max_time")) {
     std::string hint;

@@ -23,7 +23,7 @@ void on_threads(std::size_t count, std::size_t threads, const std::function<void
       }
     }
   };
-  std::vector<std::jthread> others;  // joined too where the system starts no more
+  std::vector<std::jthread> others;  // also joined if the system cannot start more
   for (std::size_t i = 1; i < std::min(count, threads); ++i) others.emplace_back(body);
   body();
   for (std::jthread& other : others) other.join();

@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-// What a storage has to do, and no more.
+// A minimal storage.
 class ReadOnlyStorage final : public Storage {
  public:
   void list(const std::string&, const std::function<void(Object)>&) override {}

@@ -27,7 +27,7 @@ Parameter statistic(const char* name, const Shape& shape, double value) {
 }
 
 LayerPlan infer_batch_norm(const BatchNormParams& params, const std::vector<Shape>& inputs) {
-  if (static_cast<float>(params.epsilon) == 0) {  // a channel that is the same everywhere has the variance 0
+  if (static_cast<float>(params.epsilon) == 0) {  // a constant channel has the variance 0
     fail(ErrorKind::usage, "'epsilon' must be above 0, found {}", params.epsilon);
   }
   const Shape channels = {inputs[0][0]};

@@ -101,8 +101,8 @@ void check_transposed_conv(const TransposedConvParams& params, Diagnostics& erro
   }
 }
 
-// PyTorch's ConvTranspose2d: weights (in, out / groups, height, width). Its fan in is that of these weights' second extent, so
-// the channels that a group makes times the kernel, and not what one output sums over.
+// PyTorch's ConvTranspose2d: weights (in, out / groups, height, width). Its fan in uses the second extent of the weights, that
+// is, output channels per group times the kernel's size, rather than the terms of an output's sum.
 LayerPlan infer_transposed_conv(const TransposedConvParams& params, const std::vector<Shape>& inputs) {
   const Shape& input = inputs[0];
   require_groups(params, input);

@@ -1,5 +1,5 @@
-// What the native layers share: weights' parameters, windows that slide over maps, and the making of a LayerType from a struct of
-// parameters and a function that infers shapes.
+// Shared parts of the native layers: parameters of weights, sliding windows, and making a LayerType from a struct of parameters
+// and a shape inference function.
 #pragma once
 
 #include <memory>
@@ -17,9 +17,9 @@ namespace millrace::ops {
 
 // ---- Weights and biases ----
 
-// What every op with parameters takes beside its own figures.
+// Keys of every op with parameters, in addition to its own.
 struct WeightParams {
-  Value initialiser;  // an empty table: the op's own
+  Value initialiser;  // an empty table selects the op's own
   Value bias_initialiser;
   bool trainable = true;
   bool bias_trainable = true;
@@ -39,10 +39,10 @@ struct WeightParams {
   }
 };
 
-// What `value` says (`otherwise` when it is the empty table). `rank`: of the parameter: rules that need a fan-in refuse vectors.
+// Parses `value` (`otherwise` if it is the empty table). `rank`: of the parameter; rules that need a fan-in refuse vectors.
 Initialiser read_initialiser(const Value& value, const Initialiser& otherwise, int rank, Diagnostics& errors);
 
-// "weight" and "bias" of a layer. REQUIRES: the initialisers were checked before.
+// "weight" and "bias" of a layer. REQUIRES: the initialisers were checked.
 Parameter weight_parameter(const WeightParams& params, const Shape& shape, const Initialiser& otherwise);
 Parameter bias_parameter(const WeightParams& params, const Shape& shape, const Initialiser& otherwise);
 
@@ -72,28 +72,28 @@ struct Window {
 };
 
 struct Placement {
-  Padding padding;                     // as the window then meets it; round_up makes bottom and right larger
+  Padding padding;                     // as applied by the window; round_up enlarges bottom and right
   std::int64_t height = 0, width = 0;  // of the output
 };
 
-// REQUIRES: maps(input). Throws Error(usage) when the window does not fit.
+// REQUIRES: maps(input). Throws Error(usage) if the window does not fit.
 Placement place(const Window& window, const Shape& input);
 
-// Where the window stands that goes from the output of a transposed convolution to its input: the padding is cut off around the
-// output, and "same" makes the output the input times the stride. `output_padding`: rows and columns that the output has more at
-// its end, since a stride leaves several outputs that would become such an input.
-// REQUIRES: maps(input). Throws Error(usage) when there is no such output.
+// Places the window from the output of a transposed convolution to its input: padding is cropped from the output, and with "same"
+// the output is the input times the stride. `output_padding`: additional rows and columns at the output's end, since with a
+// stride several output sizes map to the same input.
+// REQUIRES: maps(input). Throws Error(usage) if there is no such output.
 Placement place_transposed(const Window& window, const Size& output_padding, const Shape& input);
 
-// Throws Error(usage) unless the shape is of maps, (C, H, W).
+// Throws Error(usage) unless the shape is a map, (C, H, W).
 void require_maps(const Shape& input);
 
 // ---- Making a LayerType ----
 
-struct NoParams {};  // of ops that take none
+struct NoParams {};  // for ops without parameters
 
-// `infer(params, inputs)` throws Error(usage) for impossible shapes; `check(params, errors)` reports values that are wrong
-// whatever the shapes are.
+// `infer(params, inputs)` throws Error(usage) for impossible shapes; `check(params, errors)` reports values that are wrong for
+// any shape.
 template <class Params>
 struct Definition {
   const char* name;
@@ -139,8 +139,8 @@ struct PlainDefinition {
 };
 LayerType make_layer_type(const PlainDefinition& definition);
 
-LayerPlan same_shape(const NoParams& params, const std::vector<Shape>& inputs);  // as its first input
-void write_onnx_identity(OnnxLayer& onnx);                                       // the output is the input
+LayerPlan same_shape(const NoParams& params, const std::vector<Shape>& inputs);  // the shape of the first input
+void write_onnx_identity(OnnxLayer& onnx);  // the output is the input
 // {top, left, bottom, right}, as ONNX lists the padding of a window.
 std::vector<std::int64_t> onnx_pads(const Padding& padding);
 

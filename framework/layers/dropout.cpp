@@ -1,5 +1,5 @@
-// The keys and shapes of dropout: Srivastava et al. 2014, "Dropout"; of whole channels Tompson et al. 2015, arXiv 1411.4280; of
-// whole samples, which is stochastic depth, Huang et al. 2016, arXiv 1603.09382. Backends compute it: cpu in kernels/dropout.cpp.
+// The keys and shapes of dropout: Srivastava et al. 2014, "Dropout"; for whole channels Tompson et al. 2015, arXiv 1411.4280; for
+// whole samples (stochastic depth) Huang et al. 2016, arXiv 1603.09382. Backends compute it: cpu in kernels/dropout.cpp.
 #include "layers/definition.h"
 #include "layers/native_layers.h"
 #include "millrace/detail/types.h"

@@ -1,4 +1,4 @@
-// add, concat and split: where ways meet and part.
+// add, concat and split.
 #include <fmt/format.h>
 
 #include <algorithm>

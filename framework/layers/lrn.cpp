@@ -29,7 +29,7 @@ void require_finite_quotients(const LrnAttributes& params) {
 
 LayerPlan infer_lrn(const LrnAttributes& params, const std::vector<Shape>& inputs) {
   require_maps(inputs[0]);
-  // The window lies evenly around its channel. Libraries disagree about the side on which an even one has a channel more.
+  // The window is centred on its channel. Libraries disagree about the side on which an even window has one channel more.
   if (params.size % 2 == 0) {
     fail(ErrorKind::usage, "'size' must be an odd number of channels, found {}: take {} or {}", params.size, params.size - 1,
          params.size + 1);

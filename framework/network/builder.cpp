@@ -15,12 +15,12 @@ namespace millrace {
 namespace {
 
 constexpr std::size_t kMostLayers = 10'000;
-constexpr double kMostElements = 1e12;  // of one tensor
+constexpr double kMostElements = 1e12;  // elements of one tensor
 constexpr std::size_t kLongestLayerName = 500;
 
 const std::vector<std::string> kLayerKeys = {"name", "op", "from", "when", "otherwise", "auxiliary"};
 
-// A class that calls kernels wrongly is named where the layer stands.
+// Reports wrong calls of kernels at the layer's position.
 void try_passes(const PortableLayer& layer, const std::vector<Shape>& inputs) {
   Pass forward(inputs), backward(inputs);
   layer.forward(forward);
@@ -80,7 +80,7 @@ LayerPort Builder::lay_out(Frame& frame, const Array& entries) {
   if (errors_.size() != before) wrong_lists_.insert(&entries);
   LayerPort previous = frame.input;
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (++placed_ > kMostLayers) {  // blocks that repeat within blocks that repeat
+    if (++placed_ > kMostLayers) {  // nested repeated blocks
       if (placed_ == kMostLayers + 1) errors_.add(entries[i].at(), fmt::format("a network has at most {} layers", kMostLayers));
       return kUnknownLayer;
     }
@@ -124,7 +124,7 @@ LayerPort Builder::place(Frame& frame, const Entry& entry) {
   return is_layer ? place_layer(frame, entry, inputs) : place_block(frame, entry, inputs);
 }
 
-// Whether a key looks like 'op' or 'block', which is reported.
+// Whether a key looks like a misspelt 'op' or 'block', which is reported.
 bool Builder::has_misspelt_kind(const Entry& entry) {
   std::vector<std::string> keys;
   for (const Member& member : entry.table.table()) {
@@ -193,7 +193,7 @@ std::vector<LayerPort> Builder::inputs_of(const Frame& frame, const Entry& entry
   return inputs;
 }
 
-// "name", or "name:output" for an output of a layer that is not its first.
+// "name", or "name:output" for an output other than the layer's first.
 LayerPort Builder::refer(const Frame& frame, const Entry& entry, const Value& reference) const {
   if (reference.kind() != Value::Kind::text) {
     entry.errors.add(reference.at(), fmt::format("a layer is named by text, found {}", found(reference)));
@@ -345,7 +345,7 @@ int Builder::add(const Entry& entry, const std::string& full_name, const std::st
   return index;
 }
 
-// A layer that feeds nothing is a slip of the pen, unless it says that it is auxiliary.
+// An unread layer is a mistake, unless it is marked auxiliary.
 void Builder::check_uses() {
   std::set<LayerPort> used = auxiliary_;
   const bool is_new = used.insert(network_.result()).second;

@@ -19,7 +19,7 @@ bool is_layer_name(const std::string& name, bool repeated) {
          name.front() != '.' && name.back() != '.';
 }
 
-// What an entry without a name is called after.
+// The base of an unnamed entry's name.
 std::string family(const Value& entry) {
   for (const char* key : {"op", "block"}) {
     const Value* value = entry.find(key);

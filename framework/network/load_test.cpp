@@ -1,4 +1,4 @@
-// The network language: what it means, and how each mistake is answered.
+// The network language: its meaning, and the message for each mistake.
 #include "millrace/detail/random.h"
 #include "millrace/detail/types.h"
 #include "network/language_fixture.h"
@@ -128,12 +128,12 @@ TEST_F(NetworkLanguage, WhenLeavesEntriesOut) {
   const auto without = good(toml);
   EXPECT_EQ(names(*without), (Names{"a", "add1"}));
   EXPECT_EQ(without->layers[1].inputs, (std::vector<LayerPort>{0, 0}));
-  // Left out without `otherwise`, an entry passes its input on.
+  // Without `otherwise`, an entry that is left out passes its input on.
   EXPECT_EQ(names(*good(R"(layers = [ { op = "relu" }, { op = "gelu", when = false }, { op = "flatten" } ])")),
             (Names{"relu1", "flatten1"}));
 }
 
-// The same document with the keys of every table the other way round.
+// The same document with the keys of every table reversed.
 Value turned(const Value& value) {
   if (value.kind() == Value::Kind::array) {
     Array list;
@@ -306,7 +306,7 @@ layers = [ { name = "conv", op = "conv", out = 4, kernel = 5 } ])");
             "most 4 x 4, padding = \"same\", or a larger input");
 }
 
-// Which layer an input is too small for says little of what the network needs. A size that branches refuse is another mistake.
+// The first layer whose input is too small does not show what the network needs. A size that branches refuse is another mistake.
 TEST_F(NetworkLanguage, AnInputThatIsTooSmallIsToldWithTheLeastThatIsNot) {
   const std::string pools = R"(
 layers = [ { op = "max_pool", kernel = 2, stride = 2 }, { op = "max_pool", kernel = 3, stride = 2 }, { op = "conv", out = 4, kernel = 2 } ]

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
-// By node: the last node that reads its output; nodes.size() when none does.
+// By node: the last node that reads its output; nodes.size() if none does.
 std::vector<int> last_readers(const std::vector<Node>& nodes) {
   const int count = static_cast<int>(nodes.size());
   std::map<int, int> made_by;
@@ -38,8 +38,8 @@ class Cutter {
     }
   }
 
-  // Ends of segments with at most `peak` bytes at once; empty when there are none. Of all ways to cut the nodes before one place
-  // only the one that keeps least matters to what comes after.
+  // Ends of segments that need at most `peak` bytes at once; empty if impossible. Among all ways to divide the nodes before some
+  // place, only the one that keeps least matters for the rest.
   std::vector<int> within(std::size_t peak) const {
     std::vector<std::size_t> least(size_ + 1, kNever), from(size_ + 1, 0);
     least[0] = 0;
@@ -47,7 +47,7 @@ class Cutter {
       if (least[begin] == kNever) continue;
       std::size_t inside = least[begin];
       for (std::size_t end = begin + 1; end <= size_; ++end) {
-        inside += bytes_[end - 1];  // what is kept of the segment is among it
+        inside += bytes_[end - 1];  // includes the kept part of the segment
         if (inside > peak) break;
         const std::size_t kept = least[begin] + kept_[begin * (size_ + 1) + end];
         if (kept >= least[end]) continue;
@@ -66,7 +66,7 @@ class Cutter {
   std::vector<std::size_t> bytes_;
   std::vector<int> last_;
   std::size_t size_;
-  std::vector<std::size_t> kept_;  // by begin and end of a segment: bytes of its nodes' outputs that are read after it
+  std::vector<std::size_t> kept_;  // by begin and end of a segment: bytes of its nodes' outputs that are read later
 };
 
 }  // namespace

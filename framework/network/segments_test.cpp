@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// Node i makes layer i and reads the one before it.
+// Node i computes layer i and reads the previous one.
 std::vector<Node> chain(int length) {
   std::vector<Node> nodes(static_cast<std::size_t>(length));
   for (int i = 0; i < length; ++i) {
@@ -19,7 +19,7 @@ std::vector<Node> chain(int length) {
   return nodes;
 }
 
-// The most that is there at once, counted out.
+// The peak, by direct simulation.
 std::size_t peak(const std::vector<Node>& nodes, const std::vector<std::size_t>& bytes, const std::vector<int>& ends) {
   const std::vector<bool> kept = kept_outputs(nodes, ends);
   std::size_t before = 0, most = 0, begin = 0;

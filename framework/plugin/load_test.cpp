@@ -1,4 +1,4 @@
-// Which libraries are let in, which are refused with what message, and that objects keep their code in memory.
+// Tests which libraries are loaded, which are refused with what message, and that objects keep their code in memory.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 std::string plugin(const std::string& name) { return fmt::format("{}/{}.so", TEST_PLUGIN_DIR, name); }
 
-// What load() says about a library, as a kind and a text.
+// load()'s error for a library, as a kind and a text.
 std::string refusal(const std::string& path) {
   Registry registry;
   try {
@@ -93,7 +93,7 @@ TEST(PluginLoad, RefusesAFileThatIsNoLibrary) {
   }
 }
 
-// Which the loader of libraries does not notice: it ends the process.
+// The dynamic loader does not detect this: it ends the process.
 TEST(PluginLoad, RefusesALibraryThatIsCutOff) {
   const testkit::TestFolder own;
   const fs::path path = own.path() / "cut_off.so";
@@ -228,7 +228,7 @@ TEST(PluginLifetime, ABackendKeepsItsLibraryLoaded) {
   backend.reset();
 }
 
-// An exception's type and destructor lie in the library that threw it.
+// An exception's type and destructor are in the library that threw it.
 TEST(PluginLifetime, AnErrorOutlivesItsPlugin) {
   const testkit::TestFolder own;
   const fs::path copy = own.path() / "throws.so";

@@ -1,4 +1,4 @@
-// The keys that every source takes. Part of source.h.
+// Keys of every source. Part of source.h.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-// Which samples, in which order. The framework applies them by index.
+// Selects samples and their order. The framework applies these by index.
 struct SourceParams {
   std::string shuffle = "never";
   std::optional<std::int64_t> limit;

@@ -1,5 +1,4 @@
-// What an image was as a file, before a stage prepared it: so that a network is not shown files unlike those it has learned from
-// without a word.
+// Properties of an image's file before preparation, to warn when a network receives files unlike its training data.
 #pragma once
 
 #include <string_view>
@@ -9,19 +8,20 @@
 namespace millrace {
 
 struct ImageFacts {
-  std::string_view format = {};  // "JPEG", "PNG"; "pixels" of a sample whose source gives those
-  int height = 0, width = 0;     // upright, where the stage turns images
+  std::string_view format = {};  // "JPEG", "PNG"; "pixels" if the source delivers pixels
+  int height = 0, width = 0;     // upright, if the stage turns images
   int channels = 0;              // as stored: 1 grey, 2 grey and alpha, 3 colours, 4 colours and alpha, or inks
-  int bits = 0;                  // of a value
-  int orientation = 1;           // by which the stage turns it upright, as EXIF has it
-  double mean = 0, deviation = 0, least = 0, most = 0;  // of its values, 0 ... 1, in a small version of the image
+  int bits = 0;                  // per value
+  int orientation = 1;           // EXIF orientation by which the stage turns it upright
+  double mean = 0, deviation = 0, least = 0, most = 0;  // statistics of its values, 0 ... 1, in a small version of the image
 };
 
 // A stage that decodes files implements this too.
 class KnowsImageFacts {
  public:
   virtual ~KnowsImageFacts() = default;
-  // REQUIRES: the sample is as its source gave it. Throws ErrorKind::content for an image that cannot be decoded. Thread-safe.
+  // REQUIRES: the sample is as its source delivered it. Throws ErrorKind::content for an image that cannot be decoded.
+  // Thread-safe.
   virtual ImageFacts facts(const Sample& sample) const = 0;
 };
 
