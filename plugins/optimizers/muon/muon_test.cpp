@@ -119,10 +119,6 @@ TEST(Muon, AScaleOfZeroSkipsTheUpdate) {
   }
 }
 
-TEST(Muon, NesterovWithoutMomentumIsAMistake) {
-  EXPECT_THROW(testkit::make_optimizer("muon", table({{"momentum", Value(0.0)}})), Error);
-}
-
 // Biases and batch norm.
 TEST(Muon, VectorsAreAMistakeThatIsAnsweredWithAGroup) {
   try {
@@ -136,10 +132,6 @@ TEST(Muon, VectorsAreAMistakeThatIsAnsweredWithAGroup) {
                  "another optimizer "
                  "to all parameters that are no matrices: groups = [{ vectors = true, type = \"adamw\" }]");
   }
-}
-
-TEST(Muon, AMomentumThatNeverFadesIsAMistake) {
-  EXPECT_THROW(testkit::make_optimizer("muon", table({{"momentum", Value(1.0)}})), Error);
 }
 
 }  // namespace
