@@ -731,34 +731,5 @@ TEST_F(Ranks, DevicesOfAllHostsAreOneTable) {
   EXPECT_EQ(all[1]->out(), "");
 }
 
-TEST_F(Ranks, LaunchersSayWhichOneAProcessIs) {
-  const std::string port = std::to_string(20'000 + ::getpid() % 12'000);  // below those that the system gives out
-  std::vector<std::unique_ptr<RunningProgram>> all;
-  for (const char* rank : {"0", "1"}) {
-    all.push_back(std::make_unique<RunningProgram>(command("torchrun", {"--devices", "cpu*2"}),
-                                                   Words{fmt::format("RANK={}", rank), "WORLD_SIZE=2", "MASTER_ADDR=localhost",
-                                                         "MASTER_PORT=" + port, "MILLRACE_JOB_KEY=x"}));
-  }
-  for (const auto& each : all) {
-    ASSERT_TRUE(each->ends(kLimit)) << each->err();
-    EXPECT_EQ(each->code(), 0) << each->err();
-  }
-  EXPECT_EQ(all[1]->err(), "");  // rank 0 speaks
-  const auto refused = [&](const Words& words, const Words& environment) {
-    RunningProgram program(words, environment);
-    EXPECT_TRUE(program.ends(kLimit));
-    EXPECT_EQ(program.code(), 2);
-    return program.err();
-  };
-  EXPECT_NE(refused(command("x", {"--processes", "2"}), {"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=h"})
-                .find("--processes starts ranks itself, and this is one of 2: torchrun (RANK=0, WORLD_SIZE=2)"),
-            std::string::npos);
-  EXPECT_NE(refused(command("x"), {"RANK=0", "WORLD_SIZE=2", "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2"})
-                .find("torchrun (RANK=0, WORLD_SIZE=2) and Slurm (SLURM_PROCID=1, SLURM_STEP_NUM_TASKS=2) contradict each other"),
-            std::string::npos);
-  EXPECT_NE(refused(command("x"), {"RANK=0", "WORLD_SIZE=2"}).find("does not say where rank 0 is: give --master HOST:PORT"),
-            std::string::npos);
-}
-
 }  // namespace
 }  // namespace millrace::test

@@ -134,20 +134,6 @@ TEST_F(Restoration, DenoisesPhotographsAtTheirOwnSizesAndAddsNoNoise) {
   EXPECT_EQ(again.code, 0) << "what was made is a pipeline like others: " << again.err;
 }
 
-TEST_F(Restoration, PicturesKeepTheFoldersOfARelativeFolder) {
-  const std::string weights = train(kDenoiser, kCut, "\"noise\", ", kNoise);
-  write_photograph(folder_ / "photos/a/1.png", 20, 30, 1);
-  write_photograph(folder_ / "photos/2.png", 17, 13, 3);
-  const std::string relative = fs::relative(folder_.path() / "photos").string();
-  ASSERT_TRUE(fs::path(relative).is_relative());
-  for (const std::string& data : {relative, "./" + relative + "/"}) {
-    fs::remove_all(folder_.path() / "out");
-    const Outcome outcome = predict(data, weights, {});
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
-    for (const char* picture : {"out/images/a/1.png", "out/images/2.png"}) EXPECT_TRUE(fs::exists(folder_ / picture)) << data;
-  }
-}
-
 TEST_F(Restoration, EnlargesPhotographsInsteadOfShrinkingThem) {
   const std::string weights =
       train("{ op = \"conv\", out = 12, kernel = 3, padding = 1 },\n{ op = \"pixel_shuffle\", factor = 2 },\n",
@@ -259,26 +245,6 @@ TEST_F(Restoration, SaysWhichTargetsCannotBeCompared) {
   EXPECT_EQ(list.code, 2);
   EXPECT_NE(list.err.find("--labels: pictures are compared with those of a folder"), std::string::npos) << list.err;
   EXPECT_FALSE(fs::exists(folder_ / "out"));
-}
-
-TEST_F(Restoration, NamesBrokenPhotographsOnce) {
-  const std::string weights = train(kDenoiser, kCut, "\"noise\", ", kNoise);
-  write_photograph(folder_ / "photos/1.png", 20, 30, 1);
-  write_photograph(folder_ / "photos/3.png", 22, 30, 1);
-  std::ofstream(folder_ / "photos/2.png") << "no image";
-  const Outcome outcome = predict(weights);
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("warning: 1 image could not be used"), std::string::npos) << outcome.err;
-  EXPECT_NE(read_file(folder_ / "out/quarantine-20x30.jsonl").find("photos/2.png"), std::string::npos);
-  EXPECT_FALSE(fs::exists(folder_ / "out/quarantine-22x30.jsonl"));
-  EXPECT_TRUE(fs::exists(folder_ / "out/images/1.png"));
-  EXPECT_TRUE(fs::exists(folder_ / "out/images/3.png"));
-  for (const char* photograph : {"photos/1.png", "photos/3.png"}) fs::remove(folder_ / photograph);
-  const Outcome none = predict(weights);
-  EXPECT_EQ(none.code, 3);
-  for (const std::string& said : {"--predict: no image can be read of 1; the first is '" + (folder_ / "photos/2.png"),
-                                  std::string("not a JPEG or PNG image")})
-    EXPECT_NE(none.err.find(said), std::string::npos) << none.err;
 }
 
 }  // namespace

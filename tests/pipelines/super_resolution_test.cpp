@@ -141,14 +141,6 @@ TEST_F(SuperResolution, SaysWhichSizesDoNotMatch) {
       << larger.err;
 }
 
-TEST_F(SuperResolution, ATargetOfAnotherSizeIsABadSampleWithItsName) {
-  write_picture(folder_ / "large/03.png", 3, 3);
-  const Outcome check = run_command({tool("pipeline-data"), "check", file(kTwice, "")});
-  EXPECT_NE(check.code, 0);
-  EXPECT_NE((check.out + check.err).find("large/03.png' 36 x 36: by target_scale = 2 it must be 24 x 24"), std::string::npos)
-      << check.out << check.err;
-}
-
 std::string replaced(std::string text, const std::string& what, const std::string& with) {
   const std::size_t at = text.find(what);
   EXPECT_NE(at, std::string::npos) << what;
