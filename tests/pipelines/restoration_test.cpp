@@ -224,28 +224,5 @@ TEST_F(Restoration, ComparesEnlargedPicturesWithTargetsOfTheirSize) {
               peak_ratio(read_png(folder_ / "out/images/1.png"), read_png(folder_ / "large/1.png")), 1e-4);
 }
 
-TEST_F(Restoration, SaysWhichTargetsCannotBeCompared) {
-  const std::string weights = train(kDenoiser, kCut, "\"noise\", ", kNoise);
-  for (const char* folder : {"photos", "clean"}) {
-    write_photograph(folder_ / fmt::format("{}/1.png", folder), 20, 30, 1);
-    write_photograph(folder_ / fmt::format("{}/2.png", folder), 30, 20, 1);
-  }
-  const auto refused = [&](const std::string& labels) { return predict(weights, {"--labels", labels}); };
-  const Outcome sizes = refused(folder_ / "clean");
-  EXPECT_EQ(sizes.code, 2);
-  EXPECT_NE(sizes.err.find("--predict: the images are of 2 sizes, such as '"), std::string::npos) << sizes.err;
-  EXPECT_NE(sizes.err.find("with --labels, put the images of each size into a folder of their own"), std::string::npos);
-  const Outcome path = refused("path");
-  EXPECT_EQ(path.code, 2);
-  EXPECT_NE(path.err.find("--labels: 'path' is no folder: name the folder of what is to be made of the images"),
-            std::string::npos)
-      << path.err;
-  std::ofstream(folder_ / "list.csv") << "file_name\nphotos/1.png\n";
-  const Outcome list = predict(folder_ / "list.csv", weights, {"--labels", folder_ / "clean"});
-  EXPECT_EQ(list.code, 2);
-  EXPECT_NE(list.err.find("--labels: pictures are compared with those of a folder"), std::string::npos) << list.err;
-  EXPECT_FALSE(fs::exists(folder_ / "out"));
-}
-
 }  // namespace
 }  // namespace millrace::test
