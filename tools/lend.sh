@@ -26,7 +26,7 @@ done
 most_mib=60  # of what travels: the working tree and build/lend; 64 is the machines' limit
 newest=(GLIBC_2.39 GLIBCXX_3.4.33)  # of its libraries that a lent machine has
 lend=build/lend
-tests=(gpu_backend_test gpu_kernels_test gpu_step_bench gpu_questions conformance_test)
+tests=(gpu_backend_test gpu_kernels_test gpu_step_bench conformance_test)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tree=$work/programs

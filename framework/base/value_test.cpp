@@ -16,16 +16,6 @@ TEST(Position, IsWrittenAsEditorsReadIt) {
   EXPECT_EQ(to_string(Position{}), "");
 }
 
-TEST(Value, TellsItsKind) {
-  EXPECT_EQ(Value().kind(), Value::Kind::table);
-  EXPECT_EQ(Value(true).kind(), Value::Kind::boolean);
-  EXPECT_EQ(Value(1).kind(), Value::Kind::integer);
-  EXPECT_EQ(Value(1.0).kind(), Value::Kind::real);
-  EXPECT_EQ(Value("text").kind(), Value::Kind::text);
-  EXPECT_EQ(Value(Array{}).kind(), Value::Kind::array);
-  EXPECT_EQ(Value(3).number(), 3.0);
-}
-
 TEST(Value, TableKeepsItsOrderAndReplacesInPlace) {
   Value table;
   table.set("b", Value(1));

@@ -63,11 +63,6 @@ class TestOptimizer {
   double share_;
 };
 
-struct Stateless {
-  static constexpr int kStates = 0;
-  MILLRACE_KERNEL void operator()(const UpdateNumbers& n, float gradient, float& value) const { value -= n.rate * gradient; }
-};
-
 // Arrays of 5000 packs in three segments of 1, 4100 and 899 packs.
 struct Arrays {
   static constexpr std::int64_t kPacks = 5000;
@@ -190,14 +185,6 @@ TEST(Optimizer, KnowsTheNormOfItsDirection) {
   }
 }
 
-TEST(Optimizer, HasTheSameBitsHoweverUnitsAreSharedOut) {
-  const auto optimizer = made(optimizer_type<TestOptimizer<OptimizerScope::parameter>>());
-  Arrays whole, parts;
-  update(*optimizer, whole.arguments(), {.updates_done = 1});
-  update(*optimizer, parts.arguments(), {.updates_done = 1}, 1);
-  EXPECT_TRUE(whole.same_bits(parts));
-}
-
 // A device's threads compute the same formula, pack by pack.
 TEST(Optimizer, ADevicesElementsComputeTheSame) {
   Arrays blocks, packs;
@@ -297,15 +284,6 @@ TEST(Optimizer, NamesTheMemoryThatItUses) {
   EXPECT_EQ(uses(at.segments, false), sizeof arrays.segments);
   EXPECT_EQ(uses(at.squares, false), sizeof(Squares) * 3);
   EXPECT_EQ(uses(at.wrong, true), sizeof wrong);
-}
-
-TEST(Optimizer, MayHaveNoState) {
-  Arrays arrays;
-  const Arrays before = arrays;
-  const UpdateElement<Stateless> element{arrays.arguments(), {}};
-  const Kernel& kernel = detail::update_kernel<UpdateElement<Stateless>>;
-  kernel.run_on_host(&element, 0, kernel.units(&element));
-  EXPECT_NEAR(arrays.array(0)[0], before.memory[0].data()->values[0] - 0.125F * before.memory[1].data()->values[0], 1e-6);
 }
 
 TEST(Optimizer, ItsConstructorsMistakeIsReportedWithTheTable) {

@@ -230,25 +230,6 @@ TEST(ReducedStates, ADevicesElementsComputeTheSame) {
   });
 }
 
-TEST(ReducedStates, LeaveThePaddingOfWeightsZero) {
-  TwoParameters parameters;
-  update_two(*made_of_four(), parameters.arguments());
-  std::vector<bool> is_element(TwoParameters::kSize, false);
-  parameters.for_each([&](std::size_t, std::size_t i, std::size_t, std::size_t, std::size_t) { is_element[i] = true; });
-  for (std::size_t i = 0; i < TwoParameters::kSize; ++i) {
-    if (!is_element[i]) {
-      ASSERT_EQ(parameters.array(0)[i], 0.0F) << i;
-    }
-  }
-}
-
-TEST(ReducedStates, HaveTheSameBitsHoweverUnitsAreSharedOut) {
-  TwoParameters whole, parts;
-  update_two(*made_of_four(), whole.arguments());
-  update_two(*made_of_four(), parts.arguments(), 1);
-  EXPECT_TRUE(whole.same_bits(parts));
-}
-
 TEST(ReducedStates, StayWhereAScaleOfZeroSkipsTheUpdate) {
   TwoParameters untouched;
   const TwoParameters before = untouched;

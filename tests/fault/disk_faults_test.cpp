@@ -144,26 +144,5 @@ TEST_F(DiskFaultsTest, AStopBySignalThatCouldNotSaveIsAFailure) {
   EXPECT_FALSE(weights_in("runs").empty());
 }
 
-TEST_F(DiskFaultsTest, TheLastCheckpointIsRescued) {
-  const Outcome saved = run("checkpoints", {"FAULT_FILES_NAME=.step-", "FAULT_FILES_AT=1-", "FAULT_FILES_DO=ENOSPC"},
-                            {"--rescue", folder_ / "rescue"});
-  EXPECT_EQ(saved.code, 1);
-  EXPECT_NE(saved.err.find("the last checkpoint is not written: "), std::string::npos) << saved.err;
-  const fs::path manifest = find_file(folder_.path() / "rescue", "manifest.json");
-  ASSERT_FALSE(manifest.empty()) << saved.err;
-  EXPECT_EQ(read_checkpoint(manifest.parent_path()).state.step, kSteps);
-  EXPECT_FALSE(weights_in("runs").empty());
-  EXPECT_NE(saved.err.find("; the run has none yet; training continues"), std::string::npos) << saved.err;
-  EXPECT_NE(saved.err.find("; the weights are in '"), std::string::npos) << saved.err;
-  const std::string says = fmt::format("; to resume from '{}': ", manifest.parent_path().string());
-  const std::size_t begin = saved.err.find(says);
-  ASSERT_NE(begin, std::string::npos) << saved.err;
-  const std::size_t typed = begin + says.size();
-  const Outcome gone_on = run_command({"/bin/sh", "-c", "exec " + saved.err.substr(typed, saved.err.find('\n', typed) - typed)});
-  ASSERT_EQ(gone_on.code, 0) << gone_on.err;
-  ASSERT_EQ(events(gone_on, "resume").size(), 1U) << gone_on.err;
-  EXPECT_EQ(events(gone_on, "resume")[0].at("step"), kSteps);
-}
-
 }  // namespace
 }  // namespace millrace::test

@@ -101,25 +101,6 @@ TEST_F(VerifiedRun, AChangedFileIsFoundBeforeAStepIsDone) {
   EXPECT_EQ(resume("stopped", {}, set).code, 0) << "without --verify it goes on";
 }
 
-// The same draws mirror other images.
-TEST_F(VerifiedRun, OtherPixelsOfTheSameFilesAreFound) {
-  ASSERT_EQ(run("whole", kEveryStepKept).code, 0);
-  copy_back_to(6, "whole", "stopped");
-  const Outcome refused =
-      resume("stopped", {"--verify", "6", "--allow-change", "train.augment.flip_x"}, {"train.augment.flip_x=0.25"});
-  EXPECT_EQ(refused.code, 2) << refused.err;
-  EXPECT_NE(refused.err.find("the same samples and draws, and other images: their hash was "), std::string::npos) << refused.err;
-}
-
-TEST_F(VerifiedRun, WhatCannotBeComparedIsSaid) {
-  const Outcome alone = run("runs", {}, {"--verify", "4"});
-  EXPECT_EQ(alone.code, 2);
-  EXPECT_NE(alone.err.find("it belongs to --resume"), std::string::npos) << alone.err;
-  const Outcome check = run("runs", {}, {"--resume", "--check", "--verify", "4"});
-  EXPECT_EQ(check.code, 2);
-  EXPECT_NE(check.err.find("--check reads no images: leave out --verify"), std::string::npos) << check.err;
-}
-
 Words sorted_lines(const fs::path& file) {
   Words found;
   std::istringstream text(read_file(file));

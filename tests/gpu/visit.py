@@ -50,8 +50,6 @@ STEPS = (
     Step("agreement", 110, "run_tests",
          "*GpuNetworks.AgreeInFloat32/* *GpuNetworks.AgreeInBf16/* *GpuFamilies.*:GpuLayers.*:GpuComparison.* "
          "*GpuOperators.AgreeInFloat32/*:*GpuOperators.AgreeInBf16/*"),
-    *[Step("question " + name, 12, "measure", "{tests}/gpu_questions %s 5" % name)
-      for name in ("device", "events", "nccl", "dgrad", "genstats")],
     Step("resnet50", 130, "race", BENCH + "--serve"),
     Step("airbench", 100, "race", AIRBENCH),
     Step("layers", 20, "measure", BENCH + "--layers"),

@@ -75,14 +75,6 @@ TEST(AutoBatch, AddsUpAsCheckDoes) {
   EXPECT_DOUBLE_EQ(mebibytes(larger, "in all"), std::stod(refused[2])) << found << larger;
 }
 
-TEST(AutoBatch, IsTheDataSetAtMost) {
-  const Outcome check =
-      run_command(with(quickstart_with({"train.batch.size=auto", "validate.batch.size=auto"}), {"--check", "--devices", "cpu"}));
-  ASSERT_EQ(check.code, 0) << check.err;
-  EXPECT_NE(check.out.find("batch size: 400 (all samples of an epoch)"), std::string::npos) << check.out;
-  EXPECT_NE(check.out.find("batches of 130, 1 step per epoch"), std::string::npos) << check.out;
-}
-
 TEST(AutoBatch, StandsInTheResolvedFileAndIsWhatTheSizeItselfWouldBe) {
   const TemporaryFolder folder;
   const std::string memory = memory_for(96, "cpu");
@@ -137,15 +129,6 @@ TEST(AutoBatch, IsTheSameForAllProcesses) {
   EXPECT_LE(size, 400) << run.err;
   EXPECT_EQ(size % 16, 0) << "eight for each replica";
   EXPECT_NE(read_file(find_file(folder / "runs", "pipeline.toml")).find(fmt::format("size = {}", size)), std::string::npos);
-}
-
-TEST(AutoBatch, SaysWhatTakesTheMemoryWhereNoBatchFits) {
-  const Outcome check =
-      run_command(with(quickstart_with({"train.batch.size=auto", "run.memory=80 MiB"}), {"--check", "--devices", "cpu"}));
-  EXPECT_EQ(check.code, 2);
-  EXPECT_NE(check.err.find("[train.batch] size = \"auto\": no batch fits: with 1, "), std::string::npos) << check.err;
-  EXPECT_NE(check.err.find("of the host's memory; run.memory allows 80.0 MiB"), std::string::npos) << check.err;
-  EXPECT_NE(check.err.find("MiB  program  "), std::string::npos) << check.err;
 }
 
 TEST(WrittenBatch, IsWarnedOfWhatWillNotFit) {

@@ -133,30 +133,6 @@ TEST(DataTool, DividesADataSetIntoLists) {
   EXPECT_NE(limited.err.find("train.read.limit shortens this set"), std::string::npos) << limited.err;
 }
 
-TEST(Cache, ARunWithACacheHasTheSameStream) {
-  const TemporaryFolder folder;
-  const auto stream = [&](const std::string& flow, const std::string& more) {
-    std::string file = folder / "q.toml";
-    std::ofstream(file) << "extends = \"" << pipeline("quickstart.toml") << "\"\n[train]\nflow = [\"read\", " << flow
-                        << ", \"augment\", \"batch\", \"forward_backward\", \"allreduce\", \"optimizer\", \"metrics\"]\n"
-                        << more;
-    const Outcome outcome = run_command({tool("pipeline-run"), file, "--json", "--set", "data.path=" + shapes(), "--set",
-                                         "run.folder=", "--set", "run.epochs=2", "--set", "run.seed=3"});
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    std::vector<std::string> hashes;
-    for (const Json& epoch : events(outcome, "epoch")) hashes.push_back(epoch.at("stream_hash"));
-    return hashes;
-  };
-  const auto plain = stream("\"decode_image\"", "");
-  ASSERT_EQ(plain.size(), 2U);
-  EXPECT_EQ(stream("\"decode_image\", \"cache\"", ""), plain);
-  EXPECT_EQ(stream("\"cache_encoded\", \"decode_image\"", ""), plain);
-  const std::string file = "[train.cache]\nfile = \"" + folder / "set.cache" + "\"\n";
-  EXPECT_EQ(stream("\"decode_image\", \"cache\"", file), plain);
-  EXPECT_TRUE(std::filesystem::exists(folder / "set.cache"));
-  EXPECT_EQ(stream("\"decode_image\", \"cache\"", file), plain) << "out of the file";
-}
-
 TEST(Cache, LabelsOfChosenClassesAreNumberedOnce) {
   const TemporaryFolder folder;
   const std::string here = "[\"star\", \"ring\"]", turned = "[\"ring\", \"star\"]";

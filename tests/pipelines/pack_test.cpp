@@ -159,17 +159,6 @@ TEST(Pack, FindsBrokenImagesOnlyWhenAsked) {
   EXPECT_EQ(run_command({tool("pipeline-data"), "check", data_file(folder, "read_tar", folder / "good")}).code, 0);
 }
 
-TEST(Pack, RefusesAFolderThatIsNotEmptyUnlessForced) {
-  const TemporaryFolder folder;
-  const std::string file = data_file(folder, "read_folder", shapes() + "/train");
-  fs::create_directories(folder / "out");
-  std::ofstream(folder / "out/notes.txt") << "mine";
-  EXPECT_EQ(pack({file, "--out", folder / "out"}).code, 2);
-  EXPECT_EQ(names(folder / "out").size(), 1U);
-  EXPECT_EQ(pack({file, "--out", folder / "out", "--force"}).code, 0);
-  EXPECT_EQ(names(folder / "out"), (std::vector<std::string>{"classes.txt", "notes.txt", "shard-000000.tar"}));
-}
-
 // A pipeline over minutes of work.
 std::string long_work(const TemporaryFolder& folder) {
   std::ofstream list(folder / "list.csv");
@@ -191,19 +180,6 @@ Interruption at_the_second_shard(const TemporaryFolder& folder, int signal) {
     return false;
   };
   return interruption;
-}
-
-TEST(Pack, LeavesNothingBehindWhenInterrupted) {
-  const TemporaryFolder folder;
-  const std::string file = long_work(folder);
-  const std::vector<std::string> before = names(folder.path());
-  for (const int signal : {SIGINT, SIGHUP}) {
-    const Outcome outcome = pack({file, "--out", folder / "new/out", "--quality", "80", "--shard-size", "100 kB"},
-                                 at_the_second_shard(folder, signal));
-    EXPECT_EQ(outcome.code, 128 + signal) << outcome.out << outcome.err;
-    EXPECT_NE(outcome.err.find("stopped: '" + (folder / "new/out") + "' is as it was"), std::string::npos) << outcome.err;
-    EXPECT_EQ(names(folder.path()), before);
-  }
 }
 
 TEST(Pack, LeavesTheFolderAsItWasWhenInterrupted) {

@@ -103,27 +103,6 @@ TEST_F(Predict, FiguresAreThoseOfValidationBitForBit) {
   EXPECT_EQ(among_five / kTestImages, here.at("top5").get<double>());
 }
 
-TEST_F(Predict, AnEvaluationCountsWhatTheFiguresCount) {
-  const std::string toml =
-      file("\"metrics\", \"write_evaluation\"", "[predict.write_evaluation]\nfolder = \"" + (folder_ / "e") + "\"\n");
-  const Outcome outcome = predict(toml, {"--devices", "cpu*2"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const auto figures = rows_of(folder_ / "e/figures.csv");
-  ASSERT_GE(figures.size(), 3U);
-  EXPECT_EQ(figures[1], (std::vector<std::string>{"images", std::to_string(kTestImages)}));
-  EXPECT_EQ(figures[2].at(0), "accuracy");
-  EXPECT_NEAR(std::stod(figures[2].at(1)), events(outcome, "validate").at(0).at("accuracy").get<double>(), 1e-12);
-  double right = 0, all = 0;
-  const auto confusion = rows_of(folder_ / "e/confusion.csv");
-  for (std::size_t i = 1; i < confusion.size(); ++i) {
-    const double count = std::stod(confusion[i].at(2));
-    all += count;
-    right += confusion[i].at(0) == confusion[i].at(1) ? count : 0;
-  }
-  EXPECT_EQ(all, static_cast<double>(kTestImages));
-  EXPECT_NEAR(right / all, std::stod(figures[2].at(1)), 1e-12);
-}
-
 TEST_F(Predict, TheWorstMistakesAreThoseOfAnyNumberOfReplicasWithoutABrokenImage) {
   const std::string photos = folder_ / "photos";
   fs::copy(shapes() + "/test", photos, fs::copy_options::recursive);
@@ -230,45 +209,6 @@ TEST_F(Predict, WritesFeaturesOfALayerThatTheMemoryPlanHolds) {
   const auto names = rows_of(folder_ / "f.csv"), classes = rows_of(folder_ / "p.csv");
   ASSERT_EQ(names.size(), classes.size());
   for (std::size_t i = 0; i < names.size(); ++i) EXPECT_EQ(names[i][0], classes[i][0]);
-}
-
-// Each picture bears its sample's name, and another class has other pictures.
-TEST_F(Predict, DrawsWhereEachImageShowsAClass) {
-  const auto pictures = [&](const std::string& classes, const std::string& devices) {
-    const fs::path folder = folder_ / classes;
-    const Outcome outcome = predict(file("\"write_grad_cam\"", "[predict.write_grad_cam]\nnames = \"number\"\nclasses = \"" +
-                                                                   classes + "\"\nfolder = \"" + folder.string() + "\"\n"),
-                                    {"--devices", devices});
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    std::map<std::string, std::string> bytes;
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      std::ifstream stream(entry.path(), std::ios::binary);
-      std::ostringstream text;
-      text << stream.rdbuf();
-      bytes[entry.path().filename()] = text.str();
-    }
-    return bytes;
-  };
-  std::vector<std::string> images, classes;
-  for (const auto& entry : fs::recursive_directory_iterator(shapes() + "/test")) {
-    if (entry.is_regular_file()) images.push_back(entry.path().string());
-    if (entry.is_directory()) classes.push_back(entry.path().filename());
-  }
-  std::sort(images.begin(), images.end());
-  std::sort(classes.begin(), classes.end());
-  const auto predicted = pictures("predicted", "cpu*2"), first = pictures(classes.at(0), "cpu"),
-             second = pictures(classes.at(1), "cpu");
-  std::size_t number = 0, other = 0;
-  for (const auto& [name, bytes] : first) {
-    const std::string stem = fs::path(images.at(number)).stem();
-    EXPECT_EQ(name, fmt::format("{:08}-{}.png", number++, stem));
-    EXPECT_TRUE(predicted.contains(name)) << name;
-    EXPECT_TRUE(bytes.starts_with("\x89PNG")) << name;
-    other += second.contains(name) && second.at(name) != bytes ? 1 : 0;
-  }
-  EXPECT_EQ(number, kTestImages);
-  EXPECT_EQ(predicted.size(), kTestImages);
-  EXPECT_GT(other, kTestImages / 13) << "those that show one of the two, at least";
 }
 
 TEST_F(Predict, RunsOnlyWhenItIsAskedFor) {

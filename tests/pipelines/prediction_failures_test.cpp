@@ -36,21 +36,6 @@ class PredictionFailures : public testing::Test {
   std::string weights_;
 };
 
-TEST_F(PredictionFailures, BrokenImagesAreNamedAndTheOthersHaveTheirMasks) {
-  const Outcome whole = predict("whole");
-  ASSERT_EQ(whole.code, 0) << whole.err;
-  const auto expected = masks("whole");
-  ASSERT_EQ(expected.size(), 4U);
-  const std::string half = folder_ / "photos/0a.png", text = folder_ / "photos/2b.png";
-  fs::copy(folder_ / "photos/0.png", half);
-  fs::resize_file(half, fs::file_size(half) / 2);
-  std::ofstream(text) << "no image";
-  const Outcome outcome = predict("out");
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  for (const std::string& file : {half, text}) EXPECT_NE(outcome.err.find(file), std::string::npos) << outcome.err;
-  EXPECT_EQ(masks("out"), expected);
-}
-
 TEST_F(PredictionFailures, LabelsOfPixelsAreAFolderBesideAFolder) {
   const Outcome missing = predict("out", {}, {"--labels", "path"});
   EXPECT_EQ(missing.code, 2);

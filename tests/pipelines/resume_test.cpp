@@ -249,39 +249,6 @@ TEST_F(ResumeTest, ANameStaysBelowTheFolderOfRuns) {
             std::string::npos);
 }
 
-TEST_F(ResumeTest, ADamagedCheckpointIsNamedAndTheOneBeforeIsTaken) {
-  ASSERT_EQ(run("whole", {}).code, 0);
-  copy_back_to(10, "whole", "stopped");
-  fs::resize_file(run_in("stopped") / "checkpoints" / "step-000000010" / "state.safetensors", 100);
-  const Outcome resumed = run("stopped", {}, {"--resume"});
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
-  EXPECT_NE(resumed.err.find("step-000000010' cannot be used: 'state.safetensors' has 100 bytes, and should have "),
-            std::string::npos)
-      << resumed.err;
-  EXPECT_EQ(events(resumed, "resume").at(0).at("step"), 5);
-  EXPECT_TRUE(weights_in("whole") == weights_in("stopped"));
-}
-
-TEST_F(ResumeTest, AnotherPipelineIsRefusedByItsChanges) {
-  ASSERT_EQ(run("runs", {}).code, 0);
-  const Outcome changed =
-      run("runs", {"run.epochs=4", "train.augment.flip_x=0.25", "run.threads=3", "run.log_every=2", "train.batch.buffers=5"},
-          {"--resume"});
-  EXPECT_EQ(changed.code, 2);
-  EXPECT_NE(changed.err.find("Restore these keys, or allow each with --allow-change KEY:\n"
-                             "  run.epochs: 3 before, now 4\n  train.augment.flip_x: 0.5 before, now 0.25\n"),
-            std::string::npos)
-      << changed.err;
-  const Outcome devices = run("runs", {}, {"--resume", "--devices", "cpu*2"});
-  EXPECT_EQ(devices.code, 2);
-  EXPECT_NE(devices.err.find("\n  run.devices: cpu*1 before, now cpu*2\n"), std::string::npos) << devices.err;
-  const Outcome longer = run("runs", {"run.epochs=4", "run.threads=3"}, {"--resume", "--allow-change", "run.epochs"});
-  ASSERT_EQ(longer.code, 0) << longer.err;
-  const auto steps = events(longer, "step");
-  ASSERT_EQ(steps.size(), 4U);
-  EXPECT_EQ(steps.front().at("step"), 13);
-}
-
 TEST_F(ResumeTest, AFolderOfCheckpointsIsNoRunAndNoCheckpoint) {
   const std::string then = folder_ / "elsewhere";
   ASSERT_EQ(run("runs", {}).code, 0);

@@ -167,26 +167,6 @@ TEST_F(Segmentation, AGraphAloneHasTheWeightsOfTheTrainingGraph) {
   EXPECT_EQ(events(alone, "validate").at(0).at("loss"), events(trained.outcome, "validate").back().at("loss"));
 }
 
-TEST_F(Segmentation, TellsWhatEachClassWasPredictedAs) {
-  const Trained trained = train();
-  std::istringstream rows(read_file(trained.folder / "confusion.csv"));
-  std::string row;
-  std::getline(rows, row);
-  EXPECT_EQ(row, "graph,epoch,class,predicted,count,share\r");
-  double all = 0, right = 0;
-  int count = 0;
-  for (; std::getline(rows, row); ++count) {
-    const std::size_t last = row.rfind(','), before = row.rfind(',', last - 1);
-    const double pixels = std::stod(row.substr(before + 1));
-    all += pixels;
-    if (count % (kClasses + 1) == 0) right += pixels;
-  }
-  EXPECT_EQ(count, kClasses * kClasses);
-  const auto validate = events(trained.outcome, "validate").back();
-  EXPECT_DOUBLE_EQ(right / all, validate.at("accuracy").get<double>());
-  EXPECT_NE(read_file(trained.folder / "classes.csv").find("validate,12,\"c, rare\","), std::string::npos);
-}
-
 TEST_F(Segmentation, MasksAreWhatTheFiguresWereMadeOf) {
   const Trained trained = train();
   const std::string toml = file("[predict.write_masks]\nfolder = \"" + (folder_ / "masks") + "\"\n");
@@ -197,50 +177,6 @@ TEST_F(Segmentation, MasksAreWhatTheFiguresWereMadeOf) {
   for (int number = 0; number < kValidation; ++number) {
     EXPECT_EQ(read_grey(folder_ / fmt::format("masks/{:02}.png", number)).size(), 10U * 12U);
   }
-}
-
-TEST_F(Segmentation, MasksAndOverlaysHaveTheSizeOfTheirFile) {
-  const Trained trained = train();
-  const auto predict = [&](const std::string& more) {
-    const std::string toml = file("[predict.write_masks]\nsize = \"source\"\nfolder = \"" + (folder_ / "masks") + "\"\n" + more);
-    return run_command({tool("pipeline-run"), toml, "--graph", "predict", "--weights",
-                        (trained.folder / "weights.safetensors").string(), "--set", "run.folder="});
-  };
-  const Outcome ids = predict("");
-  ASSERT_EQ(ids.code, 0) << ids.err;
-  for (int number = 0; number < kValidation; ++number) {
-    const std::vector<std::uint8_t> mask = read_grey(folder_ / fmt::format("masks/{:02}.png", number));
-    ASSERT_EQ(mask.size(), std::size_t{kHeight * kWidth});
-    int right = 0;
-    for (int i = 0; i < kHeight * kWidth; ++i)
-      right += mask[static_cast<std::size_t>(i)] == class_at(i / kWidth, i % kWidth, number);
-    EXPECT_GT(right, 0.9 * kHeight * kWidth) << number;
-  }
-  const Outcome overlay = predict("picture = \"overlay\"\n");
-  EXPECT_EQ(overlay.code, 0) << overlay.err;
-}
-
-// A kernel of one pixel sees the same in a mirror image.
-TEST_F(Segmentation, MirrorImagesDoNotChangeTheFiguresOfASymmetricNetwork) {
-  const Trained trained = train();
-  const auto validate = [&](const std::string& test_time, const std::string& how) {
-    return run_command({tool("pipeline-run"), file(), how, "--graph", "validate", "--weights",
-                        (trained.folder / "weights.safetensors").string(), "--set", "run.folder=", "--set",
-                        "validate.forward.test_time=" + test_time, "--set", "network.preprocessing=mine"});
-  };
-  const Outcome plain = validate("none", "--json"), mirrored = validate("flip", "--json");
-  ASSERT_EQ(plain.code, 0) << plain.err;
-  ASSERT_EQ(mirrored.code, 0) << mirrored.err;
-  const auto one = events(plain, "validate").at(0), both = events(mirrored, "validate").at(0);
-  const double loss = one.at("loss");
-  EXPECT_NEAR(both.at("loss").get<double>(), loss, 1e-5 * loss);
-  for (const char* figure : {"accuracy", "mean_iou"}) EXPECT_EQ(both.at(figure), one.at(figure)) << figure;
-  const Outcome shifted = validate("flip_translate", "--check");
-  EXPECT_EQ(shifted.code, 2);
-  EXPECT_NE(shifted.err.find("test_time = \"flip_translate\": the network's output is a map: it is summed over the image and its "
-                             "mirror image, not over shifted ones"),
-            std::string::npos)
-      << shifted.err;
 }
 
 TEST_F(Segmentation, WeightsHandOnTheColoursOfTheirClasses) {
@@ -336,26 +272,6 @@ TEST_F(Segmentation, PredictionsBesideLabelImagesHaveTheFiguresOfTheValidation) 
     EXPECT_TRUE(fs::exists(fs::path(folder_ / "o/evaluation") / file)) << file;
   }
   EXPECT_TRUE(fs::exists(folder_ / "o/masks/00.png"));
-}
-
-TEST_F(Segmentation, PredictionsBesideLabelImagesInShardsHaveTheFiguresOfTheValidation) {
-  const Trained trained = train();
-  const nlohmann::json there = events(trained.outcome, "validate").back();
-  const Outcome packed = run_command({tool("pipeline-data"), "pack", file(), "--graph", "validate", "--out", folder_ / "shards"});
-  ASSERT_EQ(packed.code, 0) << packed.err;
-  const auto predict = [&](const std::string& data) {
-    return run_command({tool("pipeline-run"), "--predict", data, "--labels", "shards", "--weights",
-                        (trained.folder / "weights.safetensors").string(), "--out", folder_ / "o", "--devices", "cpu", "--json"});
-  };
-  const Outcome outcome = predict(folder_ / "shards");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const auto here = events(outcome, "validate").at(0);
-  for (const char* key : {"samples", "loss", "accuracy", "mean_iou"}) EXPECT_EQ(here.at(key), there.at(key)) << key;
-  EXPECT_TRUE(fs::exists(folder_ / "o/evaluation/classes.csv"));
-  std::ofstream(folder_ / "list.csv") << "file_name\nval/images/00.png\n";
-  const Outcome refused = predict(folder_ / "list.csv");
-  EXPECT_EQ(refused.code, 2);
-  EXPECT_NE(refused.err.find("--labels: a list names no label images: name two folders, "), std::string::npos) << refused.err;
 }
 
 }  // namespace

@@ -244,50 +244,6 @@ TEST_F(ShortFiles, ClassifyShards) {
   EXPECT_NE(mixed.err.find("/train-shard-[0-9]*.tar"), std::string::npos) << mixed.err;
 }
 
-TEST_F(ShortFiles, KnowPartsByOtherNames) {
-  const std::pair<const char*, const char*> names[] = {
-      {"train2017", "val2017"}, {"seg_train", "seg_test"}, {"trainset", "testset"}, {"Training", "eval"}};
-  for (const auto& [train, validate] : names) {
-    const fs::path folder = folder_ / train;
-    fs::create_directories(folder);
-    fs::create_directory_symlink(fs::path(shapes()) / "train", folder / train);
-    fs::create_directory_symlink(fs::path(shapes()) / "test", folder / validate);
-    const Outcome outcome = classify(folder, {}, {"--quiet", "--check"});
-    EXPECT_EQ(outcome.code, 0) << train << outcome.err;
-    EXPECT_EQ(outcome.err.find("warning"), std::string::npos) << train << outcome.err;
-  }
-  for (const char* fold : {"fold1", "fold2"}) {
-    fs::create_directories(folder_ / "folds");
-    fs::create_directory_symlink(fs::path(shapes()) / "train", fs::path(folder_ / "folds") / fold);
-  }
-  const Outcome folds = classify(folder_ / "folds", {}, {"--quiet", "--check"});
-  EXPECT_NE(folds.err.find("its classes are 'fold1', 'fold2', which are parts of a data set"), std::string::npos) << folds.err;
-}
-
-TEST_F(ShortFiles, TellNamesApartThatLookEqual) {
-  const fs::path two = few_classes(2), root = folder_ / "root", first = fs::directory_iterator(two)->path().filename();
-  for (const auto& [part, name] : {std::pair("train", "caf\xc3\xa9"), std::pair("val", "cafe\xcc\x81")}) {
-    fs::create_directories(root / part);
-    fs::copy(two, root / part, fs::copy_options::recursive);
-    fs::rename(root / part / first, root / part / name);
-  }
-  const Outcome outcome = classify(root, {}, {"--quiet", "--check"});
-  EXPECT_NE(outcome.err.find("is 'cafe\\xcc\\x81' here and 'caf\\xc3\\xa9' in [train]"), std::string::npos) << outcome.err;
-}
-
-TEST_F(ShortFiles, WarnOfCopiesThatAreHeldOut) {
-  const fs::path folder = few_classes(2);
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file()) files.push_back(entry.path());
-  }
-  for (const fs::path& file : files) fs::copy(file, file.parent_path() / ("Copy of " + file.filename().string()));
-  const Outcome outcome =
-      classify(folder, {"data.held_out=0.25", "train.read.limit=1000", "validate.read.limit=1000"}, {"--quiet", "--check"});
-  EXPECT_NE(outcome.err.find("files that were compared are in [train] too, such as '"), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find("take the copies out"), std::string::npos) << outcome.err;
-}
-
 // Bus, car, train; and an archive beside the folders.
 TEST_F(ShortFiles, ClassifyAFolderOfWhichOneClassIsCalledTrain) {
   const std::string folder = few_classes(3);
@@ -499,29 +455,6 @@ TEST_F(ShortFiles, MeasureLabelsAndNumbersOfAListAsTheirValidationDid) {
     EXPECT_TRUE(fs::exists(out / "features.csv"));
     EXPECT_NE(measure({"path"}).err.find("--labels: the numbers of images stand in the columns of a list"), std::string::npos);
   }
-}
-
-// A validation that writes an evaluation is looked at as any other.
-TEST_F(ShortFiles, SayWhatIsDoubtfulOfTheirValidation) {
-  const Words set = {"data.train=" + shapes() + "/test", "data.validate=" + shapes() + "/test", "network.use=quickstart",
-                     "image.side=32"};
-  const Outcome outcome = run("classify", set, {"--quiet", "--check"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("are in [train] too"), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find(": no mistakes found, 1 warning\n"), std::string::npos) << outcome.err;
-  const std::size_t told = outcome.err.rfind("\n1 warning, as on standard error\n");
-  EXPECT_LT(outcome.err.find("  in all"), told) << "last, where they are seen: " << outcome.err;
-  EXPECT_NE(outcome.err.find("are in [train] too", told), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find("  decode_image takes a random part of 50 to 100 % of each image's area: "), std::string::npos)
-      << outcome.err;
-  EXPECT_EQ(outcome.err.find("cut out of their middle"), std::string::npos) << "the margin follows the side: " << outcome.err;
-  Words wide = set;
-  wide.emplace_back("image.short=64");
-  const Outcome cut = run("classify", wide, {"--quiet", "--check"});
-  EXPECT_NE(cut.err.find("images are made 64 pixels high or wide and 32 x 32 are cut out of their middle, so that the network "
-                         "sees at most 25 % of each"),
-            std::string::npos)
-      << cut.err;
 }
 
 TEST_F(ShortFiles, TakeImagesThatAreNoSquares) {
@@ -770,24 +703,6 @@ TEST_F(ShortFiles, RefuseAPartThatIsThereAndCannotBeRead) {
   const Outcome masks = run(segment(folder.string()), {}, {"--quiet", "--check"});
   EXPECT_EQ(masks.code, 2) << masks.err;
   EXPECT_NE(masks.err.find("set/val' is a link to 'sets/val', which leads nowhere"), std::string::npos) << masks.err;
-}
-
-// A competition's folder: train.csv beside train_images; or one list beside one folder.
-TEST_F(ShortFiles, NameTheListThatLiesBesideItsImages) {
-  const fs::path folder = folder_ / "eyes";
-  for (const char* name : {"train_images/a.jpg", "test_images/b.jpg", "train.csv", "test.csv", "sample_submission.csv",
-                           "other/images/a.jpg", "other/labels.csv"}) {
-    fs::create_directories((folder / name).parent_path());
-    std::ofstream(folder / name) << "x";
-  }
-  const std::pair<std::string, std::string> said[] = {{folder, "train.csv"}, {folder / "other", "labels.csv"}};
-  for (const auto& [path, list] : said) {
-    const Outcome outcome = classify(path, {}, {"--quiet", "--check"});
-    EXPECT_EQ(outcome.code, 2);
-    EXPECT_NE(outcome.err.find(fmt::format("'{0}/{1}' is a list beside it: data.path = \"{0}/{1}\" reads it", path, list)),
-              std::string::npos)
-        << outcome.err;
-  }
 }
 
 // What the message above asks for: keys of a list for all parts.

@@ -175,21 +175,6 @@ TEST_F(Transfer, WarnsOfFrozenLayersThatTakeNothing) {
   EXPECT_EQ(biases.err.find("freeze"), std::string::npos) << "they do no harm\n" << biases.err;
 }
 
-TEST_F(Transfer, ListsWhatDoesNotFitBeforeTheRun) {
-  const auto expect = [](const Outcome& outcome, int code, const std::vector<std::string>& said) {
-    EXPECT_EQ(outcome.code, code) << outcome.err;
-    for (const std::string& text : said) EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
-  };
-  expect(five_classes("weights = \"" + first() + "\"", "", {"--check"}), 2,
-         {"does not fit network 'quickstart':\n", "'fc.weight' is 10 x 64, the network wants 5 x 64",
-          "'fc.bias' is 10, the network wants 5", "[network] new = [\"fc\"] starts this layer with new values"});
-  expect(five_classes("new = [\"fc\"]"), 2, {"five.toml:7:7: [network] has 'new', and there are no weights to take"});
-  expect(five_classes("freeze = [\"block11\"]"), 2, {"freeze: 'block11' fits no layer that has parameters; nearest is 'block1'"});
-  std::ofstream(*folder_ / "evil.pth", std::ios::binary) << torch_fixture::zip(
-      torch_fixture::entries_of(torch_fixture::pickle("cposix\nsystem\n(" + torch_fixture::text("true") + "tR"), {}));
-  expect(five_classes("new = [\"fc\"]", "", {"--weights", *folder_ / "evil.pth"}), 3, {"would run posix.system: refused"});
-}
-
 // torchvision's vgg16_bn, as its file has it: names and shapes of the layers before the classifier. Running means are 10,000.
 std::vector<NamedTensor> vgg16_bn() {
   std::vector<NamedTensor> tensors;

@@ -214,8 +214,8 @@ def reference(name, first_phase):
 
 
 def to_json(value, depth=0):
-    """One tensor's entry per few lines: readable differences, small files."""
-    if isinstance(value, dict) and depth < 4:
+    """One tensor's entry per line: readable differences, small files."""
+    if isinstance(value, dict) and depth < 2:
         inner = ",\n".join("  " * (depth + 1) + json.dumps(k) + ": " + to_json(v, depth + 1)
                            for k, v in value.items())
         return "{\n" + inner + "\n" + "  " * depth + "}"

@@ -59,14 +59,6 @@ class WeightsByUrl : public testing::Test {
     return count;
   }
 
-  // The name of the one file of weights there.
-  std::string cached_name() const {
-    for (const auto& entry : fs::directory_iterator(folder_.path() / "cache/weights")) {
-      if (entry.path().extension() != ".lock") return entry.path().filename().string();
-    }
-    return {};
-  }
-
   TemporaryFolder folder_;
   std::optional<WebServer> server_;
   std::string bytes_, sum_, named_;
@@ -86,50 +78,6 @@ TEST_F(WeightsByUrl, AreFetchedOnceAndReadWithoutTheServerAfterwards) {
   server_.reset();
   const Outcome second = run({"--check", "--weights", url});
   EXPECT_EQ(second.code, 0) << second.err;
-}
-
-TEST_F(WeightsByUrl, AreRefusedWithAnotherSum) {
-  const std::string wrong(64, 'a');
-  const Outcome fetched = check("plain.safetensors", wrong);
-  EXPECT_EQ(fetched.code, 3);
-  EXPECT_SAYS(fetched.err, "has the SHA-256 " + sum_ + ", and [network] sha256 says " + wrong);
-  EXPECT_EQ(cached(), 0);
-  ASSERT_EQ(check("plain.safetensors").code, 0);
-  const Outcome kept = check("plain.safetensors", wrong);
-  EXPECT_EQ(kept.code, 3);
-  EXPECT_SAYS(kept.err, "has the SHA-256 " + sum_ + ", and [network] sha256 says " + wrong);
-  EXPECT_EQ(cached(), 1) << "a wrong sum deletes no good file";
-  EXPECT_SAYS(check("plain.safetensors", "12").err, "'sha256' must be 64 hexadecimal digits, found \"12\"");
-}
-
-TEST_F(WeightsByUrl, OfASizeThatNoFileHasAreRefusedByName) {
-  for (const std::string bytes : {"1000000000000000", "18446744073709551615"}) {
-    const std::string name = "claims/" + bytes + "/plain/plain.safetensors";
-    const Outcome refused = check(name);
-    EXPECT_EQ(refused.code, 3) << refused.err;
-    EXPECT_SAYS(refused.err, "cannot read '" + *server_ / name + "': ");
-    EXPECT_EQ(cached(), 0);
-  }
-}
-
-TEST_F(WeightsByUrl, ThatAreDamagedInTheCacheAreFetchedAgain) {
-  ASSERT_EQ(check("plain.safetensors", sum_).code, 0);
-  const fs::path kept = find_file(folder_.path() / "cache", cached_name());
-  fs::resize_file(kept, bytes_.size() / 2);
-  const int before = server_->requests();
-  const Outcome again = check("plain.safetensors", sum_);
-  EXPECT_EQ(again.code, 0) << again.err;
-  EXPECT_EQ(server_->requests(), before + 1);
-  EXPECT_TRUE(read_file(kept) == bytes_);
-}
-
-TEST_F(WeightsByUrl, HaveTheSumThatTheirNameSays) {
-  EXPECT_EQ(check(named_).code, 0);
-  const Outcome wrong = check("shapes-01234567.safetensors");
-  EXPECT_EQ(wrong.code, 3);
-  EXPECT_SAYS(wrong.err, "has the SHA-256 " + sum_ + ", and its name says 01234567...");
-  EXPECT_EQ(cached(), 1);
-  EXPECT_EQ(check("shapes-01234567.safetensors", sum_).code, 0);  // which holds instead
 }
 
 TEST_F(WeightsByUrl, ThatAreNotThereOrAreNoneAreNotKept) {

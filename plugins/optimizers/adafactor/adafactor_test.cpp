@@ -96,33 +96,5 @@ layers = [{ name = "fc", op = "linear", out = 100, bias = false }])");
   }
 }
 
-// Beside another optimizer in one bucket, whose states have other shapes.
-TEST(Adafactor, StatesAreWrittenWhereTheyAreRead) {
-  for (const char* backend : {"cpu", "simulated"}) {
-    SCOPED_TRACE(backend);
-    OptimizerTrial trial(backend, Precision::fp32, {testkit::make_optimizer("adafactor"), testkit::make_optimizer("adam")});
-    const auto for_each_state = [&](const auto& body) {
-      for (const std::string& state : trial.replica().states()) {
-        trial.for_each_trained([&](int p, std::size_t) {
-          const auto shape = trial.replica().state_shape(state, p);
-          if (shape && state != kGradient)
-            body(state, p, drawn(static_cast<std::size_t>(shape->elements()), 7 * p + state.size()));
-        });
-      }
-    };
-    for_each_state(
-        [&](const std::string& state, int p, const std::vector<float>& values) { trial.replica().write(state, p, values); });
-    for_each_state([&](const std::string& state, int p, const std::vector<float>& values) {
-      EXPECT_EQ(trial.replica().read(state, p), values) << state << " of parameter " << p;
-    });
-  }
-}
-
-TEST(Adafactor, NumbersThatFloatsCannotDivideByAreMistakes) {
-  EXPECT_THROW(testkit::make_optimizer("adafactor", table({{"beta2_decay", Value(0.0)}})), Error);
-  EXPECT_THROW(testkit::make_optimizer("adafactor", table({{"epsilon1", Value(1e-30)}})), Error);
-  EXPECT_THROW(testkit::make_optimizer("adafactor", table({{"clip_threshold", Value(0.0)}})), Error);
-}
-
 }  // namespace
 }  // namespace millrace

@@ -84,25 +84,6 @@ TEST_F(ReadFolderTest, ReadsTheBytesAndTheLargestSize) {
   EXPECT_EQ(sample.url, root_ / "a/1.jpg");
 }
 
-TEST_F(ReadFolderTest, ReadsOnManyThreadsAtOnce) {
-  for (int i = 0; i < 50; ++i) write(fmt::format("c{}/{}.jpg", i % 5, i), std::string(static_cast<std::size_t>(i + 1), 'x'));
-  const auto source = opened(params());
-  std::atomic<std::size_t> bytes = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] {
-      Sample sample;
-      for (std::uint64_t i = 0; i < 50; ++i) {
-        sample.key.index = i;
-        source->read(sample);
-        bytes += sample.encoded.size();
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  EXPECT_EQ(bytes, 4U * 50 * 51 / 2);
-}
-
 TEST_F(ReadFolderTest, OtherExtensionsCanBeAskedFor) {
   write("a/1.png");
   write("a/2.jpg");

@@ -421,26 +421,5 @@ TEST_F(ReadTarTest, TheListingsHashFollowsNamesAndLabelsWhereverTheShardsLie) {
   EXPECT_NE(hash("there/n.tar", with_number("{\"x\": 1}"), numbers), hash("n.tar", with_number("{\"x\": 2}"), numbers));
 }
 
-TEST_F(ReadTarTest, ReadsOnManyThreadsAtOnce) {
-  TarWriter tar;
-  for (int i = 0; i < 50; ++i) tar.file(fmt::format("{:02}.jpg", i), std::string(static_cast<std::size_t>(i + 1), 'x'));
-  folder_.write("s.tar", tar.end().bytes());
-  const auto source = opened({});
-  std::atomic<std::size_t> bytes = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] {
-      Sample sample;
-      for (std::uint64_t i = 0; i < 50; ++i) {
-        sample.key.index = i;
-        source->read(sample);
-        bytes += sample.encoded.size();
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  EXPECT_EQ(bytes, 4U * 50 * 51 / 2);
-}
-
 }  // namespace
 }  // namespace millrace

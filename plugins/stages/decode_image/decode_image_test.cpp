@@ -153,30 +153,6 @@ TEST_F(DecodeImageTest, EveryTruncationIsFoundOrAllowed) {
   EXPECT_NE(error_of(Bytes(whole.begin(), whole.end() - 40)).find("the JPEG is truncated"), std::string::npos);
 }
 
-TEST_F(DecodeImageTest, FlippedBitsNeverDoHarm) {
-  Draw draw(5, {}, 5);
-  int refused = 0;
-  for (int round = 0; round < 3000; ++round) {
-    const Kind kind = static_cast<Kind>(round % 4);
-    Bytes bytes = encode({.height = 24, .width = 17, .kind = kind, .progressive = round % 8 > 3});
-    for (int flips = 0; flips < 3; ++flips) {
-      const auto at = static_cast<std::size_t>(draw.integer(2, static_cast<std::int64_t>(bytes.size()) - 1));
-      bytes[at] = static_cast<std::uint8_t>(bytes[at] ^ (1 << draw.integer(0, 7)));
-    }
-    DecodeImage::Params params;
-    params.max_pixels = 1 << 20;
-    params.allow_warnings = round % 2 == 0;
-    try {
-      decode(bytes, params);
-    } catch (const Error& error) {
-      ASSERT_EQ(error.kind(), ErrorKind::content) << error.what();
-      ++refused;
-    }
-  }
-  EXPECT_GT(refused, 500);
-  EXPECT_LT(distance(decode(encode({})), gradient(16, 16, 3)), 2) << "and the decoder still works";
-}
-
 TEST_F(DecodeImageTest, SaysWhatTheFileIsInstead) {
   const auto bytes_of = [](std::string_view text) { return Bytes(text.begin(), text.end()); };
   EXPECT_EQ(error_of(bytes_of("\x89PNG\r\n\x1a\nrest")), "the PNG is truncated: 12 bytes");
@@ -234,28 +210,6 @@ TEST_F(DecodeImageTest, OtherPrecisionsAreNamed) {
     }
   }
   EXPECT_EQ(error_of(bytes), "a JPEG of 12 bits: 8 are supported");
-}
-
-TEST_F(DecodeImageTest, ManyThreadsDecodeWithOneStage) {
-  DecodeImage stage({}, context_);
-  const Bytes bytes = encode({.height = 40, .width = 40});
-  const Bytes expected = decode(bytes);
-  std::atomic<int> equal = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] {
-      Sample sample;
-      Draw draw(1, {}, 0);
-      for (int i = 0; i < 100; ++i) {
-        sample.reset({}, {});
-        std::memcpy(sample.encoded.resize(bytes.size()), bytes.data(), bytes.size());
-        stage.process(sample, draw);
-        equal += std::memcmp(sample.image().data, expected.data(), expected.size()) == 0;
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  EXPECT_EQ(equal, 400);
 }
 
 TEST_F(DecodeImageTest, ThePartDependsOnTheDrawsAlone) {

@@ -337,15 +337,6 @@ std::string refusal(const std::function<void()>& work, ErrorKind kind) {
   return "nothing was thrown";
 }
 
-TEST_F(WriteClassesTest, NamesAFolderWhereNothingCanBeWritten) {
-  folder_.write("file", "x");
-  const std::string file = (folder_.path() / "file/p.csv").string();
-  const std::string said = refusal([&] { made({{"file", Value(file)}}); }, ErrorKind::storage);
-  EXPECT_NE(said.find("file: cannot write '" + file + "'"), std::string::npos) << said;
-  run_.set_folder({});
-  EXPECT_NE(refusal([&] { made(); }, ErrorKind::usage).find("this run has none"), std::string::npos);
-}
-
 TEST_F(WriteClassesTest, RefusesMapsAndUnknownFormats) {
   EXPECT_EQ(refusal(
                 [&] {

@@ -120,10 +120,5 @@ TEST_F(WriteEvaluationTest, NamesASampleWhoseLabelIsNoClass) {
   }
 }
 
-TEST_F(WriteEvaluationTest, NamesAFolderWhereNothingCanBeWritten) {
-  folder_.write("evaluation", "a file");
-  EXPECT_EQ(testkit::error_of([&] { made<WriteEvaluation>(); }).kind(), ErrorKind::storage);
-}
-
 }  // namespace
 }  // namespace millrace

@@ -256,26 +256,6 @@ TEST(FileStorage, WritesWholeFilesOrNone) {
   EXPECT_TRUE(storage.is_empty(folder / "new")) << "nothing is left of the one that was given up";
 }
 
-TEST(FileStorage, ReadsOnManyThreadsAtOnce) {
-  const TestFolder folder;
-  for (int i = 0; i < 20; ++i)
-    folder.write(std::to_string(i), std::string(static_cast<std::size_t>(i) * 100, static_cast<char>('a' + i)));
-  FileStorage storage;
-  std::vector<std::thread> threads;
-  std::atomic<int> wrong = 0;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] {
-      ByteBuffer bytes;
-      for (int i = 0; i < 200; ++i) {
-        storage.read(folder / std::to_string(i % 20), bytes);
-        wrong += text(bytes) != std::string(static_cast<std::size_t>(i % 20) * 100, static_cast<char>('a' + i % 20));
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(wrong, 0);
-}
-
 // A file is not to blame for what the system lacks: its sample would be left out, and the weights would be others.
 TEST(FileStorage, ALackOfTheSystemIsNoFaultOfAFile) {
   const TestFolder folder;

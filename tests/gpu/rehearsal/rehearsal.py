@@ -2,7 +2,7 @@
 """Rehearses two visits to a GPU machine without one: visit.py on the simulated GPU, with its seconds made shorter.
 
 Beside real tests there are planted ones that fail, crash, hang, end their program and lose the device. One of PyTorch's sides
-answers as it should, the other never becomes ready; two questions fail, and a sanitizer reports. The first visit ends as a lease
+answers as it should, the other never becomes ready, and a sanitizer reports. The first visit ends as a lease
 may end, without a word: killed while a test runs. Its journal must hold everything that was done till then. The second visit goes
 on from it; a third is stopped by a signal, and one that lacks a program ends at once.
 
@@ -29,11 +29,6 @@ say(loaded=True)
 {ready}
 for i, _ in enumerate(sys.stdin):
     say(images_per_second=100.0 + i, seconds=0.01)
-"""
-QUESTIONS = """#!/bin/sh
-[ "$1" != nccl ] || exec sleep 3600
-echo '{"question": "'$1'"}'
-[ "$1" != genstats ]
 """
 SANITIZER = """#!/bin/sh
 case "$*" in *racecheck*) echo "========= RACECHECK SUMMARY: 2 hazards displayed" ;; *) echo "ERROR SUMMARY: 0 errors" ;; esac
@@ -83,7 +78,6 @@ def make_programs():
     write(os.path.join(PROGRAMS, "tests/gpu_backend_test"), TESTS % {"tests": tests, "real": REAL})
     write(os.path.join(PROGRAMS, "tests/gpu_kernels_test"), "#!/bin/sh\n")
     write(os.path.join(PROGRAMS, "tests/conformance_test"), "#!/bin/sh\n")
-    write(os.path.join(PROGRAMS, "tests/gpu_questions"), QUESTIONS)
     write(NAMES["sanitizer"], SANITIZER)
     write(os.path.join(PROGRAMS, "tests/peers/resnet50.py"), PEER.format(ready="say(ready=True)"))
     write(os.path.join(PROGRAMS, "tests/peers/airbench.py"), PEER.format(
@@ -150,10 +144,6 @@ def killed_visit():
     expect(results(events) == {test: [result] for test, result in PLANTED.items()}, "tests: %s" % results(events))
     lost = [e for e in events if e["event"] == "program ended" and e["status"] == 4]
     expect(len(lost) == 1 and lost[0]["after"] == ["GpuComparison.LosesTheDevice"], "lost devices: %s" % lost)
-    said = {e["part"]: e["status"] for e in events if e["event"] == "printed" and e["part"].startswith("question")}
-    expect(list(said.values()) == [0, 0, -signal.SIGKILL, 0, 1], "questions: %s" % said)
-    answers = [e["part"] for e in events if e["event"] == "finding" and "question" in e]
-    expect(answers == ["question device", "question events", "question dgrad", "question genstats"], "answers: %s" % answers)
     expect(outcomes(events)["memcheck"] == "done" and "2 hazards" in outcomes(events)["racecheck"], "%s" % outcomes(events))
     figures = {(e["part"], e["side"]) for e in events
                if e["event"] == "figure" and ({"accuracy", "accuracy_tta"} <= e.keys() or "images_per_second" in e)}
