@@ -6,8 +6,8 @@
 
 namespace millrace {
 
-RunState::BatchHash hash_of(const Batch& batch) {
-  RunState::BatchHash hash{batch.stream_hash, 0};
+SavedState::BatchHash hash_of(const Batch& batch) {
+  SavedState::BatchHash hash{batch.stream_hash, 0};
   if (batch.resident_set >= 0) return hash;  // the host has no pixels of images that a device keeps
   const std::uint32_t apart = std::max(batch.global_count / 8, 4U);
   for (std::uint32_t slot = 0; slot < batch.count; ++slot) {
@@ -17,21 +17,21 @@ RunState::BatchHash hash_of(const Batch& batch) {
   return hash;
 }
 
-void BatchHashes::add(std::uint64_t step, const RunState::BatchHash& hash) {
+void BatchHashes::add(std::uint64_t step, const SavedState::BatchHash& hash) {
   constexpr std::size_t kAhead = 64;  // batches that may be read ahead (`buffers` of batch)
   const Lock lock(mutex_);
   hashes_[step] = hash;
   while (hashes_.size() > kMost + kAhead) hashes_.erase(hashes_.begin());
 }
 
-void BatchHashes::restore(std::uint64_t done, const std::vector<RunState::BatchHash>& hashes) {
+void BatchHashes::restore(std::uint64_t done, const std::vector<SavedState::BatchHash>& hashes) {
   if (hashes.size() > done) return;  // there are not so many steps
   for (std::size_t i = 0; i < hashes.size(); ++i) add(done - hashes.size() + i, hashes[i]);
 }
 
-std::vector<RunState::BatchHash> BatchHashes::last(std::uint64_t done) const {
+std::vector<SavedState::BatchHash> BatchHashes::last(std::uint64_t done) const {
   const Lock lock(mutex_);
-  std::vector<RunState::BatchHash> found;
+  std::vector<SavedState::BatchHash> found;
   while (found.size() < std::min<std::uint64_t>(kMost, done)) {
     const auto hash = hashes_.find(done - found.size() - 1);
     if (hash == hashes_.end()) break;

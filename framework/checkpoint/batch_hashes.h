@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "checkpoint/run_state.h"
+#include "checkpoint/saved_state.h"
 #include "millrace/sample.h"
 
 namespace millrace {
@@ -16,21 +16,21 @@ namespace millrace {
 // 8 of a larger global batch. So it sees a decoder that gives other pixels, and stays cheap: 8 flipped images of 224 x 224 take
 // about 1.3 ms of one core. Images that devices keep are left out. Of several processes each hashes its own slots; the sums are
 // the global batch's.
-RunState::BatchHash hash_of(const Batch& batch);
+SavedState::BatchHash hash_of(const Batch& batch);
 
 // The hashes of the newest steps. Thread-safe.
 class BatchHashes {
  public:
   static constexpr std::size_t kMost = 64;
 
-  void add(std::uint64_t step, const RunState::BatchHash& hash);  // steps may come in any order, and before they are done
-  void restore(std::uint64_t done, const std::vector<RunState::BatchHash>& hashes);  // of the steps before `done`
+  void add(std::uint64_t step, const SavedState::BatchHash& hash);  // steps may come in any order, and before they are done
+  void restore(std::uint64_t done, const std::vector<SavedState::BatchHash>& hashes);  // of the steps before `done`
   // Hashes of the steps before `done`, the newest last: as many as are known without a gap, at most kMost.
-  std::vector<RunState::BatchHash> last(std::uint64_t done) const;
+  std::vector<SavedState::BatchHash> last(std::uint64_t done) const;
 
  private:
   mutable Mutex mutex_;
-  std::map<std::uint64_t, RunState::BatchHash> hashes_ MILLRACE_GUARDED_BY(mutex_);  // by step
+  std::map<std::uint64_t, SavedState::BatchHash> hashes_ MILLRACE_GUARDED_BY(mutex_);  // by step
 };
 
 }  // namespace millrace

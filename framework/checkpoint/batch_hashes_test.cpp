@@ -26,8 +26,8 @@ Ref<Batch> part_of_batch(std::uint32_t first, std::uint32_t count) {
 }
 
 TEST(BatchHashes, ProcessesThatShareABatchAddUpToItsHash) {
-  const RunState::BatchHash whole = hash_of(*part_of_batch(0, 32));
-  const RunState::BatchHash first = hash_of(*part_of_batch(0, 13)), second = hash_of(*part_of_batch(13, 19));
+  const SavedState::BatchHash whole = hash_of(*part_of_batch(0, 32));
+  const SavedState::BatchHash first = hash_of(*part_of_batch(0, 13)), second = hash_of(*part_of_batch(13, 19));
   EXPECT_EQ(whole.images, first.images + second.images);
   EXPECT_EQ(whole.stream, 132U);
   EXPECT_EQ(first.stream, 113U);
@@ -35,14 +35,14 @@ TEST(BatchHashes, ProcessesThatShareABatchAddUpToItsHash) {
 
 TEST(BatchHashes, SeeAPixelAndALabelOfSomeImages) {
   const Ref<Batch> batch = part_of_batch(0, 32);
-  const RunState::BatchHash before = hash_of(*batch);
+  const SavedState::BatchHash before = hash_of(*batch);
   batch->change_pixels()[4 * kImage.bytes() + 3] ^= 1U;  // of every fourth image
-  const RunState::BatchHash changed = hash_of(*batch);
+  const SavedState::BatchHash changed = hash_of(*batch);
   EXPECT_NE(changed.images, before.images);
   EXPECT_EQ(changed.stream, before.stream);
   batch->labels[4] = 9;
   EXPECT_NE(hash_of(*batch).images, changed.images);
-  const RunState::BatchHash labelled = hash_of(*batch);
+  const SavedState::BatchHash labelled = hash_of(*batch);
   batch->change_pixels()[5 * kImage.bytes()] ^= 1U;  // the time for it does not grow with the batch
   EXPECT_EQ(hash_of(*batch), labelled);
 }
@@ -50,7 +50,7 @@ TEST(BatchHashes, SeeAPixelAndALabelOfSomeImages) {
 TEST(BatchHashes, LeaveOutImagesThatADeviceKeeps) {
   const Ref<Batch> batch = part_of_batch(0, 32);
   batch->resident_set = 0;
-  EXPECT_EQ(hash_of(*batch), (RunState::BatchHash{132, 0}));
+  EXPECT_EQ(hash_of(*batch), (SavedState::BatchHash{132, 0}));
 }
 
 TEST(BatchHashes, KeepTheNewestInWhateverOrderTheyCome) {
@@ -58,8 +58,8 @@ TEST(BatchHashes, KeepTheNewestInWhateverOrderTheyCome) {
   for (std::uint64_t step = 0; step < 200; ++step) hashes.add(step ^ 1U, {step ^ 1U, 7});
   const auto last = hashes.last(180);  // the others were read ahead
   ASSERT_EQ(last.size(), BatchHashes::kMost);
-  EXPECT_EQ(last.front(), (RunState::BatchHash{180 - BatchHashes::kMost, 7}));
-  EXPECT_EQ(last.back(), (RunState::BatchHash{179, 7}));
+  EXPECT_EQ(last.front(), (SavedState::BatchHash{180 - BatchHashes::kMost, 7}));
+  EXPECT_EQ(last.back(), (SavedState::BatchHash{179, 7}));
   EXPECT_TRUE(hashes.last(0).empty());
 }
 
@@ -68,9 +68,9 @@ TEST(BatchHashes, GoOnBehindACheckpointAndEndAtAGap) {
   hashes.restore(10, {{7, 0}, {8, 0}, {9, 0}});
   hashes.add(11, {11, 0});
   hashes.add(10, {10, 0});
-  EXPECT_EQ(hashes.last(12), (std::vector<RunState::BatchHash>{{7, 0}, {8, 0}, {9, 0}, {10, 0}, {11, 0}}));
+  EXPECT_EQ(hashes.last(12), (std::vector<SavedState::BatchHash>{{7, 0}, {8, 0}, {9, 0}, {10, 0}, {11, 0}}));
   hashes.add(13, {13, 0});
-  EXPECT_EQ(hashes.last(14), (std::vector<RunState::BatchHash>{{13, 0}}));
+  EXPECT_EQ(hashes.last(14), (std::vector<SavedState::BatchHash>{{13, 0}}));
 }
 
 }  // namespace

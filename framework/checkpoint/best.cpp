@@ -51,7 +51,7 @@ const std::optional<FigurePlan>& best_figure(const Pipeline& pipeline) {
 
 std::string best_key(const std::string& figure) { return "run.best " + figure; }
 
-const RunState::Watched* watched_best(const RunState& state, const std::string& figure) {
+const SavedState::Watched* watched_best(const SavedState& state, const std::string& figure) {
   for (const std::string& key : {best_key(figure), "checkpoint.best " + figure}) {
     const auto found = state.watched.find(key);
     if (found != state.watched.end() && found->second.best) return &found->second;
@@ -59,8 +59,8 @@ const RunState::Watched* watched_best(const RunState& state, const std::string& 
   return nullptr;
 }
 
-std::optional<Best> best_of(const RunState& state, const std::string& figure) {
-  const RunState::Watched* const watched = watched_best(state, figure);
+std::optional<Best> best_of(const SavedState& state, const std::string& figure) {
+  const SavedState::Watched* const watched = watched_best(state, figure);
   return watched == nullptr ? std::nullopt : std::optional(Best{figure, watched->best_step, *watched->best});
 }
 
@@ -92,7 +92,7 @@ std::optional<FoundCheckpoint> best_checkpoint(CheckpointPlace& place, const Bes
 
 std::shared_ptr<const Checkpoint> mend_best(CheckpointPlace& place, FoundCheckpoint& used, const std::string& figure,
                                             const std::optional<Best>& exported, const std::function<void(std::string)>& warn) {
-  RunState& state = used.checkpoint.state;
+  SavedState& state = used.checkpoint.state;
   const std::optional<Best> known = best_of(state, figure);
   if (!known) return nullptr;
   if (known->step == state.step) {
@@ -109,7 +109,7 @@ std::shared_ptr<const Checkpoint> mend_best(CheckpointPlace& place, FoundCheckpo
   warn(fmt::format("the best checkpoint, after step {}, is not there or damaged: {}", known->step,
                    older ? fmt::format("'{}' is the best so far", older->path.string()) : "the next figure is the best so far"));
   const std::uint64_t passes = watched_best(state, figure)->passes;
-  RunState::Watched mended = older ? *watched_best(older->checkpoint.state, figure) : RunState::Watched{};
+  SavedState::Watched mended = older ? *watched_best(older->checkpoint.state, figure) : SavedState::Watched{};
   mended.passes = passes;
   state.watched.erase("checkpoint.best " + figure);
   state.watched[best_key(figure)] = mended;

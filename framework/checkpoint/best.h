@@ -1,8 +1,8 @@
 // The best state of a run: the checkpoint that `best` names, and best.safetensors, which is exported from it.
 //
 // One figure says which it is. Whenever it improves, the run has a checkpoint, `best` names it, and its weights are written into
-// best.safetensors where run.best asks for that. The newest checkpoint knows the best figure and its step (RunState::watched), so
-// a resumed run finds the best checkpoint again after a kill or a fault between these. A run without [checkpoint] has the file
+// best.safetensors where run.best asks for that. The newest checkpoint knows the best figure and its step (SavedState::watched),
+// so a resumed run finds the best checkpoint again after a kill or a fault between these. A run without [checkpoint] has the file
 // alone.
 #pragma once
 
@@ -20,10 +20,10 @@ namespace millrace {
 // The figure of run.best or of [checkpoint] best, which name the same one. Nothing: the run has no best.
 const std::optional<FigurePlan>& best_figure(const Pipeline& pipeline);
 
-std::string best_key(const std::string& figure);  // of RunState::watched
+std::string best_key(const std::string& figure);  // of SavedState::watched
 // What a run in this state has found. Checkpoints of earlier versions may have another key for it. Nothing: it has found none.
-const RunState::Watched* watched_best(const RunState& state, const std::string& figure);
-std::optional<Best> best_of(const RunState& state, const std::string& figure);
+const SavedState::Watched* watched_best(const SavedState& state, const std::string& figure);
+std::optional<Best> best_of(const SavedState& state, const std::string& figure);
 
 // `latest` names the checkpoint that a run resumes from, which may be an older one. Another one is found without `latest` too,
 // the next time, so a place that takes nothing is warned of then; of one that a user named (`was_named`) the error is thrown.

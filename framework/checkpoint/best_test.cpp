@@ -25,12 +25,12 @@ class BestCheckpointTest : public CheckpointTest {
     }
     point_to(folder_.path(), "best", checkpoint_name(2));
   }
-  static RunState::Watched watched(std::uint64_t step) {
+  static SavedState::Watched watched(std::uint64_t step) {
     const std::uint64_t best = std::min<std::uint64_t>(step, 2);
     return {.best = 1.0 / static_cast<double>(best), .best_step = best, .passes = step - best};
   }
   // What the run that resumes from step 3 knows. `exported`: what best.safetensors says.
-  RunState::Watched mended(const std::optional<Best>& exported = {}) {
+  SavedState::Watched mended(const std::optional<Best>& exported = {}) {
     warnings_.clear();
     FoundCheckpoint used{folder_.path() / checkpoint_name(3), checkpoint_at(3)};
     used.checkpoint.state.watched[best_key(kFigure)] = watched(3);
@@ -100,7 +100,7 @@ TEST_F(BestCheckpointTest, TheOneThatARunResumesFromMayBeTheBest) {
 }
 
 TEST_F(BestCheckpointTest, EarlierVersionsHadAKeyForEachOfTwoBests) {
-  RunState state;
+  SavedState state;
   state.watched["checkpoint.best validate.loss"] = watched(3);
   EXPECT_EQ(best_of(state, kFigure), (Best{kFigure, 2, 0.5}));
   state.watched[best_key(kFigure)] = {.best = 0.25, .best_step = 3, .passes = 0};
@@ -141,7 +141,7 @@ TEST_F(BestCheckpointTest, ALaterOneIsOfAnAbandonedBranch) {
 
 TEST_F(BestCheckpointTest, OneThatIsGoneIsSaidAndTheOneBeforeIsTheBest) {
   fs::remove_all(folder_.path() / checkpoint_name(2));
-  const RunState::Watched none = mended();
+  const SavedState::Watched none = mended();
   EXPECT_FALSE(none.best);
   EXPECT_EQ(none.passes, 1U);
   EXPECT_EQ(warnings_, "the best checkpoint, after step 2, is not there or damaged: the next figure is the best so far\n");

@@ -29,7 +29,7 @@ void compare_classes(const std::string& key, const std::vector<std::string>& the
 }
 
 // How the listings differ, of as many samples and the same classes: in the number of a class, where that is known.
-void compare_listings(const std::string& key, const std::string& place, const RunState::Data& then, const RunState::Data& now,
+void compare_listings(const std::string& key, const std::string& place, const SavedState::Data& then, const SavedState::Data& now,
                       std::vector<Difference>& found) {
   if (!then.listing_hash || !now.listing_hash || then.listing_hash == now.listing_hash) return;
   const std::string what =
@@ -66,7 +66,7 @@ std::vector<Difference> file_differences(const Value& then, const Value& now, co
 }  // namespace
 
 RunComparison compare_with_checkpoint(const FoundCheckpoint& from, const RunRecord& now, const Pipeline& plan) {
-  const RunState& state = from.checkpoint.state;
+  const SavedState& state = from.checkpoint.state;
   Diagnostics errors;
   const auto file_then = parse_toml(from.checkpoint.pipeline, (from.path / "pipeline.toml").string(), errors);
   const auto file_now = parse_toml(now.pipeline, plan.file, errors);
@@ -119,8 +119,8 @@ void require_allowed(const RunComparison& comparison, const std::vector<std::str
        pipeline, checkpoint, text, options);
 }
 
-std::vector<Difference> data_differences(const std::map<std::string, RunState::Data>& then,
-                                         const std::map<std::string, RunState::Data>& now,
+std::vector<Difference> data_differences(const std::map<std::string, SavedState::Data>& then,
+                                         const std::map<std::string, SavedState::Data>& now,
                                          const std::map<std::string, std::string>& places) {
   std::vector<Difference> found;
   for (const auto& [source, was] : then) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/run_state.h"
+#include "checkpoint/saved_state.h"
 #include "checkpoint/versions.h"
 #include "config/difference.h"
 #include "config/plan.h"
@@ -15,8 +15,8 @@ namespace millrace {
 
 // What a run is now, in what a checkpoint is compared by.
 struct RunRecord {
-  std::string pipeline, network;               // the resolved file and the network's, as TOML; "": there is no such file
-  std::map<std::string, RunState::Data> data;  // by source
+  std::string pipeline, network;                 // the resolved file and the network's, as TOML; "": there is no such file
+  std::map<std::string, SavedState::Data> data;  // by source
   std::string backend, precision;
   std::uint64_t replicas = 0;  // of all processes
   Versions versions = {};      // of the code and of the devices
@@ -39,8 +39,8 @@ void require_allowed(const RunComparison& comparison, const std::vector<std::str
 
 // "train.read.samples", "train.read.classes", and "train.read.listing" where these two are the same, of sources that both have.
 // `places`: of their tables, for messages.
-std::vector<Difference> data_differences(const std::map<std::string, RunState::Data>& then,
-                                         const std::map<std::string, RunState::Data>& now,
+std::vector<Difference> data_differences(const std::map<std::string, SavedState::Data>& then,
+                                         const std::map<std::string, SavedState::Data>& now,
                                          const std::map<std::string, std::string>& places);
 
 // Whether a key says where the data of `source`, "train.read", lie: what lies there is compared, and not its place.

@@ -15,7 +15,7 @@ std::string text_of(const std::vector<Difference>& differences) {
 }
 
 TEST(Changes, OfTheDataAreTheNumberOfSamplesAndTheClasses) {
-  using Data = std::map<std::string, RunState::Data>;
+  using Data = std::map<std::string, SavedState::Data>;
   const Data then = {{"train.read", {240, {"circle", "ring"}}}, {"validate.read", {60, {}}}};
   EXPECT_EQ(text_of(data_differences(then, then, {})), "");
   EXPECT_EQ(text_of(data_differences({}, then, {})), "") << "an older checkpoint";
@@ -26,12 +26,12 @@ TEST(Changes, OfTheDataAreTheNumberOfSamplesAndTheClasses) {
 }
 
 TEST(Changes, OfTheDataAreAnotherListingOfAsManySamples) {
-  using Data = std::map<std::string, RunState::Data>;
-  const auto differences = [](const RunState::Data& then, const RunState::Data& now) {
+  using Data = std::map<std::string, SavedState::Data>;
+  const auto differences = [](const SavedState::Data& then, const SavedState::Data& now) {
     return text_of(data_differences({{"train.read", then}}, {{"train.read", now}}, {{"train.read", "mine.toml:14:1"}}));
   };
   const std::vector<std::string> classes = {"circle", "ring"};
-  const RunState::Data then = {240, classes, {120, 120}, 0xfedcba9876543210};
+  const SavedState::Data then = {240, classes, {120, 120}, 0xfedcba9876543210};
   EXPECT_EQ(differences(then, then), "");
   EXPECT_EQ(differences({240, classes}, then), "") << "an older checkpoint";
   const std::string what = "(mine.toml:14:1: names of samples, their labels or their order have changed)\n";

@@ -2,7 +2,7 @@
 //
 //   state.safetensors  every state of every parameter, "conv1.weight/momentum", and running statistics of each replica,
 //                      "bn1.running_mean/value/1"
-//   state.json         where the run stands (run_state.h)
+//   state.json         where the run stands (saved_state.h)
 //   pipeline.toml      the resolved file
 //   manifest.json      size and CRC-64/XZ of each of these
 //
@@ -19,13 +19,13 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/run_state.h"
+#include "checkpoint/saved_state.h"
 #include "weight_formats/tensor_file.h"
 
 namespace millrace {
 
 struct Checkpoint {
-  RunState state;
+  SavedState state;
   std::vector<NamedTensor> tensors;
   std::string pipeline;  // TOML
 };

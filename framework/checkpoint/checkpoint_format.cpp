@@ -99,7 +99,7 @@ std::vector<FileSum> write_files(const Checkpoint& checkpoint, const MakeWriter&
   files.push_back(write_text(kPipelineFile, checkpoint.pipeline, make));
   Json list = Json::array();
   for (const FileSum& file : files) list.push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc64", file.crc64}});
-  const Json manifest = {{"format", RunState::kFormat}, {"checksum", "CRC-64/XZ"}, {"files", list}};
+  const Json manifest = {{"format", SavedState::kFormat}, {"checksum", "CRC-64/XZ"}, {"files", list}};
   files.push_back(write_text(kManifestFile, manifest.dump(2) + "\n", make));
   return files;
 }

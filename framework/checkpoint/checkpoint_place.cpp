@@ -114,7 +114,7 @@ class CheckpointObjects final : public CheckpointPlace {
       sum.add(bytes.data(), bytes.size());
       check_sum({file.name, bytes.size(), sum.text()}, file);
       if (file.name == kTensorsFile) checkpoint.tensors = read_safetensors(std::span(bytes.data(), bytes.size())).tensors;
-      if (file.name == kStateFile) checkpoint.state = read_run_state(text_of(bytes));
+      if (file.name == kStateFile) checkpoint.state = read_saved_state(text_of(bytes));
       if (file.name == kPipelineFile) checkpoint.pipeline = text_of(bytes);
     }
     return checkpoint;

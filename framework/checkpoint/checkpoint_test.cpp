@@ -17,7 +17,7 @@ namespace millrace::checkpoint_test {
 namespace {
 
 TEST_F(CheckpointTest, StateKeepsEveryBit) {
-  RunState state;
+  SavedState state;
   state.step = std::numeric_limits<std::uint64_t>::max();
   state.seconds = 0.1;
   state.left.passes = {"validate"};
@@ -36,7 +36,7 @@ TEST_F(CheckpointTest, StateKeepsEveryBit) {
   state.metadata["plans"] = "{\"a\": \"\\n\"}";
   state.versions = {{"Millrace", "0.1.0"}, {"cpu oneDNN", "2.6.3"}};
   state.network = "layers = [ { op = \"relu\" } ]\n";
-  const RunState read = read_run_state(to_json(state));
+  const SavedState read = read_saved_state(to_json(state));
   EXPECT_EQ(to_json(read), to_json(state));
   EXPECT_EQ(read.step, state.step);
   EXPECT_EQ(read.batch_size, 80U);
@@ -252,7 +252,7 @@ TEST_F(CheckpointTest, TakesThePlaceOfOneOfTheSameStep) {
 TEST_F(CheckpointTest, AnotherFormatIsNotRead) {
   std::string text = to_json({});
   text.replace(text.find("\"format\": 1"), 11, "\"format\": 2");
-  EXPECT_STREQ(testkit::error_of([&] { read_run_state(text); }).what(), "it has format 2, and this program reads 1");
+  EXPECT_STREQ(testkit::error_of([&] { read_saved_state(text); }).what(), "it has format 2, and this program reads 1");
 }
 
 TEST_F(CheckpointTest, APointerThatIsNoFileIsRefused) {

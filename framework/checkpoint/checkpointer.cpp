@@ -22,7 +22,7 @@ bool is_first(const ReplicaView& view) { return view.group == nullptr || view.gr
 
 void warn_of_changes(const FoundCheckpoint& from, const ReplicaView& view, const Versions& versions,
                      const std::function<void(std::string text)>& warn) {
-  const RunState& state = from.checkpoint.state;
+  const SavedState& state = from.checkpoint.state;
   if (const std::string changes = version_changes(state.versions, versions); !changes.empty()) {
     warn(fmt::format("the checkpoint '{}' was written by other versions, so bits may differ from here on: {}", from.path.string(),
                      changes));
@@ -129,7 +129,7 @@ void Checkpointer::export_best(const Checkpoint* best) {
 
 void Checkpointer::restore(FoundCheckpoint& from, std::uint64_t first_step) {
   restore_run(from, replicas_, run_.stages, {run_.pipeline.title(), run_.record.versions}, listener_.warn);
-  const RunState& state = from.checkpoint.state;
+  const SavedState& state = from.checkpoint.state;
   if (state.step != first_step) return;       // epochs have another length
   const bool has_sums = is_first(replicas_);  // the others add to them
   batches_.restore(first_step, has_sums ? state.batches : BatchHashList(state.batches.size()));
@@ -144,7 +144,7 @@ Graph::Agree Checkpointer::watch(Graph::Agree next) {
   };
 }
 
-void Checkpointer::save(RunState state, bool is_best, Clock::time_point since) {
+void Checkpointer::save(SavedState state, bool is_best, Clock::time_point since) {
   if (writer_) writer_->wait();  // the memory of one is what --check counts
   for (const auto& replica : replicas_.replicas) replica->finish();
   for (const SavedStage& stage : run_.stages) {

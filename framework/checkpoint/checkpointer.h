@@ -74,7 +74,7 @@ class Checkpointer {
   Graph::Agree watch(Graph::Agree next);
 
   // Training stands still since `since`, and goes on when this returns. All processes call it.
-  void save(RunState state, bool is_best, Clock::time_point since);
+  void save(SavedState state, bool is_best, Clock::time_point since);
   bool is_time() { return writer_ && writer_->is_time(); }      // of rank 0: see CheckpointWriter
   bool backs_off() { return writer_ && writer_->backs_off(); }  // of rank 0
   // Until none is being written.

@@ -12,7 +12,7 @@ namespace millrace {
 namespace {
 
 // What differs, with both hashes.
-std::string difference_text(const RunState::BatchHash& then, const RunState::BatchHash& now) {
+std::string difference_text(const SavedState::BatchHash& then, const SavedState::BatchHash& now) {
   if (then.stream != now.stream) {
     return fmt::format(
         "other samples or draws: its stream hash was {:016x}, and is {:016x}. Files were changed, added or removed, "
@@ -48,7 +48,7 @@ BatchHashList sums_of_processes(const BatchHashList& mine, Group* group) {
       fail(ErrorKind::peer, "the processes have hashed other batches ({} and {} bytes): they run different pipelines",
            bytes.size(), mine.size() * sizeof(mine[0]));
     }
-    const auto* hashes = reinterpret_cast<const RunState::BatchHash*>(bytes.data());
+    const auto* hashes = reinterpret_cast<const SavedState::BatchHash*>(bytes.data());
     for (std::size_t i = 0; i < sums.size(); ++i) {
       sums[i].stream += hashes[i].stream;
       sums[i].images += hashes[i].images;
@@ -59,7 +59,7 @@ BatchHashList sums_of_processes(const BatchHashList& mine, Group* group) {
 
 std::string verify_batches(const FoundCheckpoint& from, std::uint64_t first_step, std::uint64_t most, const ReadBatches& read,
                            Group* group) {
-  const RunState& state = from.checkpoint.state;
+  const SavedState& state = from.checkpoint.state;
   const std::string path = from.path.string();
   if (state.batches.empty() || state.step != first_step) {
     fail(ErrorKind::usage, "--verify: the checkpoint '{}' {}: leave out --verify to resume all the same", path,

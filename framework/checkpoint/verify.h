@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/run_state.h"
+#include "checkpoint/saved_state.h"
 #include "graph/graph.h"
 #include "millrace/util/group.h"
 
 namespace millrace {
 
-using BatchHashList = std::vector<RunState::BatchHash>;  // of consecutive steps, the newest one last
+using BatchHashList = std::vector<SavedState::BatchHash>;  // of consecutive steps, the newest one last
 
 // Reads the batches of the steps [first, last) and does none of the steps. REQUIRES: the graph is not running.
 BatchHashList read_batches(Graph& graph, std::uint64_t first, std::uint64_t last);

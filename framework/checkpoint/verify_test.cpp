@@ -18,11 +18,11 @@ FoundCheckpoint checkpoint() {
 }
 
 // Reads what the checkpoint has seen, but for the batch of one step.
-ReadBatches reading(std::uint64_t changed_step = 0, RunState::BatchHash changed = {}) {
+ReadBatches reading(std::uint64_t changed_step = 0, SavedState::BatchHash changed = {}) {
   return [=](std::uint64_t first, std::uint64_t last) {
     BatchHashList read;
     for (std::uint64_t step = first + 1; step <= last; ++step)
-      read.push_back(step == changed_step ? changed : RunState::BatchHash{step, 10 * step});
+      read.push_back(step == changed_step ? changed : SavedState::BatchHash{step, 10 * step});
     return read;
   };
 }

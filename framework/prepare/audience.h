@@ -52,7 +52,7 @@ class Audience {
   const RunOptions& options_;
   // In this order, since observers may ask and send until they are gone.
   std::unique_ptr<Reporter> reporter_;  // of another rank than 0
-  Requests requests_{[this](RunEvent event) { observers_.tell(std::move(event)); }};
+  Requests requests_{[this](ObserverEvent event) { observers_.tell(std::move(event)); }};
   RunControl& control_ = requests_.control("the program");
   Observers observers_;
   std::unique_ptr<RunLog> log_;

@@ -144,9 +144,10 @@ void keep_best(PreparedRun& run) {
   if (then == nullptr || then->kind() != Value::Kind::text || then->text() == run.pipeline.run.best) return;
   auto figure = plan_figure("best", Value(then->text(), now->at()), run.pipeline.graphs, ignored);
   if (!figure) return;
-  run.audience.warn_once(fmt::format("the best weights stay those by {}, as when the run began; for {}: --set run.best={} "
-                                     "--allow-change run.best",
-                                     figure->text(), run.pipeline.run.best, run.pipeline.run.best));
+  run.audience.warn_once(
+      fmt::format("the best weights stay those by {}, as when the run began; for {}: --set run.best={} "
+                  "--allow-change run.best",
+                  figure->text(), run.pipeline.run.best, run.pipeline.run.best));
   run.adapted.run.best = figure->text();
   *run.adapted.resolved.find("run")->find("best") = Value(figure->text(), now->at());
   run.adapted.best = std::move(figure);
@@ -535,7 +536,7 @@ void add_step_stages(PreparedRun& run) {
 }
 
 // What the checkpoint knows of a source's samples; null: nothing, or the source lists others now.
-const RunState::Contents* contents_then(const PreparedRun& run, const GraphBuild& build) {
+const SavedState::Contents* contents_then(const PreparedRun& run, const GraphBuild& build) {
   if (!run.resume_point) return nullptr;
   const auto& data = run.resume_point->checkpoint.state.data;
   const auto known = data.find(name_of_source(build));
@@ -552,8 +553,8 @@ void look_into_data(PreparedRun& run) {
   const auto salt = static_cast<std::uint64_t>(run.pipeline.run.seed);  // so that checkpoints of equal runs are equal
   for (const auto& build : run.builds) {
     if (build->data().source == nullptr) continue;
-    RunState::Contents& now = run.contents[name_of_source(*build)];
-    const RunState::Contents* const then = contents_then(run, *build);
+    SavedState::Contents& now = run.contents[name_of_source(*build)];
+    const SavedState::Contents* const then = contents_then(run, *build);
     if (options.is_first()) {
       options.doing(fmt::format("reading a few samples of [{}]", build->plan().name));
       now = look_into(*build, salt, then);

@@ -81,8 +81,8 @@ ReplicaView PreparedRun::view() const {
           .group = options.group};
 }
 
-std::map<std::string, RunState::Data> PreparedRun::data() const {
-  std::map<std::string, RunState::Data> all;
+std::map<std::string, SavedState::Data> PreparedRun::data() const {
+  std::map<std::string, SavedState::Data> all;
   for (const auto& build : builds) {
     const GraphData& data = build->data();
     if (data.source == nullptr) continue;

@@ -50,8 +50,8 @@ struct PreparedRun {
   std::optional<InferenceRecipe> recipe;  // of this run, for the weights that it saves; precision and batch as written
   std::optional<ImageSummary> images;     // of a training, for the same weights; set when the run begins
   std::string network_text;               // the network's file with what it extends
-  std::map<std::string, RunState::Contents> contents;  // of the samples of each source, "train.read", as far as rank 0 looked
-  CountedWeights class_weights;                        // GraphBuild::set_class_weights()
+  std::map<std::string, SavedState::Contents> contents;  // of the samples of each source, "train.read", as far as rank 0 looked
+  CountedWeights class_weights;                          // GraphBuild::set_class_weights()
   std::string batch_choice;  // where the file leaves the size of batches to the run: a line that says it, and why
   std::string load_choice;   // the same of the shares of replicas
   StepRange steps;           // of the main graph
@@ -68,10 +68,10 @@ struct PreparedRun {
   std::vector<MemoryItem> memory() const { return memory_with(replicas.here()); }  // what the run will hold, at most
   std::vector<MemoryItem> memory_with(const Replicas& candidates) const;           // if these were its replicas
   std::size_t host_memory() const { return host_memory_for(pipeline.run.memory, replicas.devices().processes_here); }
-  ReplicaView view() const;                            // REQUIRES: there is a network
-  std::map<std::string, RunState::Data> data() const;  // what the graphs' sources give, by source, "train.read"
-  RunRecord record() const;                            // what a checkpoint is compared by
-  Value resolved() const;                              // Pipeline::resolved with what was left to the run
+  ReplicaView view() const;                              // REQUIRES: there is a network
+  std::map<std::string, SavedState::Data> data() const;  // what the graphs' sources give, by source, "train.read"
+  RunRecord record() const;                              // what a checkpoint is compared by
+  Value resolved() const;                                // Pipeline::resolved with what was left to the run
   WeightsOptions weights_options() const;
   // Opens the stages and makes the graphs, where that is not done. Starts nothing. With only_check no batch gets memory, and a
   // run that needs more than there is opens nothing: its plan says what it needs.

@@ -47,13 +47,13 @@ FoundCheckpoint unpacked(const std::vector<std::byte>& bytes, std::string& optio
   WireReader reader(bytes);
   FoundCheckpoint found;
   found.checkpoint.pipeline = reader.get<std::string>();
-  RunState& state = found.checkpoint.state;
+  SavedState& state = found.checkpoint.state;
   state.network = reader.get<std::string>();
   state.precision = reader.get<std::string>();
   state.backend = reader.get<std::string>();
   options = reader.get<std::string>();
   for (auto sources = reader.get<std::size_t>(); sources > 0; --sources) {
-    RunState::Data& data = state.data[reader.get<std::string>()];
+    SavedState::Data& data = state.data[reader.get<std::string>()];
     data.samples = reader.get<std::uint64_t>();
     for (auto classes = reader.get<std::size_t>(); classes > 0; --classes) data.classes.push_back(reader.get<std::string>());
     data.class_counts = reader.list<std::uint64_t>();
@@ -105,15 +105,15 @@ bool is_path(const RunRecord& record, const Difference& difference) {
 }
 
 // Of sources that list the same as rank 0's: a line for each whose samples hold something else.
-std::string differences_of_contents(const PreparedRun& run, const std::map<std::string, RunState::Data>& theirs, int rank) {
+std::string differences_of_contents(const PreparedRun& run, const std::map<std::string, SavedState::Data>& theirs, int rank) {
   std::string text;
   for (const auto& build : run.builds) {
     if (build->data().source == nullptr) continue;
     const std::string source = name_of_source(*build);
     const auto there = theirs.find(source);
     if (rank == 0 || there == theirs.end() || there->second.listing_hash != build->data().listing_hash) continue;
-    const RunState::Contents& then = there->second.contents;
-    RunState::Contents now = look_into(*build, 0, &then);
+    const SavedState::Contents& then = there->second.contents;
+    SavedState::Contents now = look_into(*build, 0, &then);
     if (const auto mine = run.contents.find(source); mine != run.contents.end()) now.whole = mine->second.whole;
     const std::string found = difference_of_contents(*build, then, now);
     if (!found.empty()) text += fmt::format("\n  {}: {} on rank {} than on rank 0", source, found, rank);

@@ -37,7 +37,7 @@ bool FigureWatch::is_better(double value, bool higher_is_better) const {
   return higher_is_better ? value > *best_ + least : value < *best_ - least;
 }
 
-void FigureWatch::restore(const RunState::Watched& state) {
+void FigureWatch::restore(const SavedState::Watched& state) {
   best_ = state.best;
   best_step_ = state.best_step;
   passes_ = state.passes;
@@ -76,9 +76,9 @@ void require_figure(const FigurePlan& figure, const std::vector<std::unique_ptr<
     if (names.empty()) {
       fail(ErrorKind::usage, "{}: [{}] reports no figures; put 'metrics' into its flow", to_string(figure.at), figure.graph);
     }
-    const std::string reported =
-        fmt::format("it reports {}{}", fmt::join(names, ", "),
-                    classes.empty() ? "" : fmt::format(", and recall, precision, f1 and iou of a class, as 'recall.{}'", classes[0]));
+    const std::string reported = fmt::format(
+        "it reports {}{}", fmt::join(names, ", "),
+        classes.empty() ? "" : fmt::format(", and recall, precision, f1 and iou of a class, as 'recall.{}'", classes[0]));
     std::ranges::move(names_of_class_figures(classes), std::back_inserter(names));
     const auto nearest = nearest_name(figure.name, names);
     fail(ErrorKind::usage, "{}: [{}] has no figure '{}'; {}{}", to_string(figure.at), figure.graph, figure.name,
@@ -132,15 +132,15 @@ void StopRules::lower_rate(std::uint64_t done) {
   plateau_->restart_count(plateau_plan_.cooldown);
 }
 
-std::map<std::string, RunState::Watched> StopRules::state() const {
-  std::map<std::string, RunState::Watched> state;
+std::map<std::string, SavedState::Watched> StopRules::state() const {
+  std::map<std::string, SavedState::Watched> state;
   if (best_) state[best_key(best_->name())] = best_->state();
   if (improving_) state[fmt::format("stop.figure {}", improving_->name())] = improving_->state();
   if (plateau_) state[fmt::format("plateau.figure {}", plateau_->name())] = plateau_->state();
   return state;
 }
 
-void StopRules::restore(const std::map<std::string, RunState::Watched>& state) {
+void StopRules::restore(const std::map<std::string, SavedState::Watched>& state) {
   const auto restore = [&](std::optional<FigureWatch>& watch, const std::string& key) {
     const auto found = watch ? state.find(fmt::format("{} {}", key, watch->name())) : state.end();
     if (found != state.end()) watch->restore(found->second);

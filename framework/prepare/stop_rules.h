@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "checkpoint/best.h"
-#include "checkpoint/run_state.h"
+#include "checkpoint/saved_state.h"
 #include "config/plan.h"
 #include "millrace/observer.h"
 #include "millrace/util/group.h"
@@ -29,8 +29,8 @@ class FigureWatch {
 
   std::string name() const { return figure_.text(); }  // "validate.accuracy"
   std::uint64_t passes_since_best() const { return passes_; }
-  RunState::Watched state() const { return {best_, best_step_, passes_, cooldown_}; }
-  void restore(const RunState::Watched& state);
+  SavedState::Watched state() const { return {best_, best_step_, passes_, cooldown_}; }
+  void restore(const SavedState::Watched& state);
   // The count starts again after so many passes.
   void restart_count(std::uint64_t cooldown) {
     passes_ = 0;
@@ -69,9 +69,9 @@ class StopRules {
   bool has_best() const { return best_ && best_->state().best; }
   // REQUIRES: has_best().
   Best best_found() const { return {best_->name(), best_->state().best_step, best_->state().best.value_or(0)}; }
-  std::map<std::string, RunState::Watched> state() const;
+  std::map<std::string, SavedState::Watched> state() const;
   // Restores a resumed run. One that had lost its patience is asked to end.
-  void restore(const std::map<std::string, RunState::Watched>& state);
+  void restore(const std::map<std::string, SavedState::Watched>& state);
 
  private:
   void ask_if_impatient();

@@ -78,13 +78,13 @@ class StopRulesTest : public testing::Test {
     Pipeline pipeline;
     pipeline.plateau = plan;
     pipeline.plateau.figure = FigurePlan{"validate", "loss", {}};
-    Requests requests([](RunEvent) {});
+    Requests requests([](ObserverEvent) {});
     std::optional<StopRules> rules(std::in_place, pipeline, nullptr, requests);
     std::vector<double> rates;
     for (const double loss : losses) {
-      RunState state;
+      SavedState state;
       state.watched = rules->state();
-      if (resumes) rules.emplace(pipeline, nullptr, requests).restore(read_run_state(to_json(state)).watched);
+      if (resumes) rules.emplace(pipeline, nullptr, requests).restore(read_saved_state(to_json(state)).watched);
       rules->look("validate", figures(loss), rates.size() + 1);
       rules->conclude(rates.size() + 1, true);
       rates.push_back(requests.factor(rates.size() + 1));
@@ -93,8 +93,8 @@ class StopRulesTest : public testing::Test {
   }
 
   Pipeline pipeline_;
-  std::vector<RunEvent> told_;
-  Requests requests_{[this](RunEvent event) { told_.push_back(std::move(event)); }};
+  std::vector<ObserverEvent> told_;
+  Requests requests_{[this](ObserverEvent event) { told_.push_back(std::move(event)); }};
   std::optional<StopRules> rules_;
 };
 

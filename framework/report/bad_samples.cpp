@@ -26,7 +26,7 @@ BadSampleEvent bad_sample_event(std::string_view graph, const Sample& sample, st
 
 void BadSamples::add(BadSampleEvent event) {
   const Lock lock(mutex_);
-  const RunState::BadSample sample{event.graph, event.epoch, event.position, event.attempt};
+  const SavedState::BadSample sample{event.graph, event.epoch, event.position, event.attempt};
   ahead_.insert(sample);
   if (event.action == "skipped") ++skipped_[event.graph];
   if (told_.erase(sample) > 0) return;
@@ -69,13 +69,13 @@ std::uint64_t BadSamples::held(std::string_view graph) const {
   return static_cast<std::uint64_t>(std::ranges::count(held_, graph, &BadSampleEvent::graph));
 }
 
-void BadSamples::save(RunState& state) const {
+void BadSamples::save(SavedState& state) const {
   const Lock lock(mutex_);
   state.bad_samples = count_;
   state.bad_and_ahead.assign(ahead_.begin(), ahead_.end());
 }
 
-void BadSamples::restore(const RunState& state) {
+void BadSamples::restore(const SavedState& state) {
   const Lock lock(mutex_);
   count_ = state.bad_samples;
   ahead_.insert(state.bad_and_ahead.begin(), state.bad_and_ahead.end());
@@ -84,7 +84,7 @@ void BadSamples::restore(const RunState& state) {
 
 void BadSamples::done(std::string_view graph, std::uint64_t epoch, std::uint64_t position) {
   const Lock lock(mutex_);
-  const auto is_done = [&](const RunState::BadSample& sample) {
+  const auto is_done = [&](const SavedState::BadSample& sample) {
     return sample.graph == graph && std::pair(sample.epoch - 1, sample.position) < std::pair(epoch, position);
   };
   std::erase_if(ahead_, is_done);

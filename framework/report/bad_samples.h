@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "checkpoint/run_state.h"
+#include "checkpoint/saved_state.h"
 #include "millrace/observer.h"
 #include "millrace/sample.h"
 #include "report/observers.h"
@@ -35,8 +35,8 @@ class BadSamples {
   std::uint64_t held(std::string_view graph) const;
 
   // What a checkpoint has of them: their number, and which of them come again, since what they belong to is not done.
-  void save(RunState& state) const;
-  void restore(const RunState& state);
+  void save(SavedState& state) const;
+  void restore(const SavedState& state);
   // No sample of the graph before this position of this epoch, both from 0, comes again.
   void done(std::string_view graph, std::uint64_t epoch, std::uint64_t position);
 
@@ -44,9 +44,9 @@ class BadSamples {
   Observers& observers_;
   mutable Mutex mutex_;
   std::uint64_t count_ MILLRACE_GUARDED_BY(mutex_) = 0;
-  std::set<RunState::BadSample> ahead_ MILLRACE_GUARDED_BY(mutex_);  // of steps and passes that are not done
-  std::set<RunState::BadSample> told_ MILLRACE_GUARDED_BY(mutex_);   // of them; they come again, after a resume
-  std::vector<BadSampleEvent> held_ MILLRACE_GUARDED_BY(mutex_);     // of the rehearsal under way
+  std::set<SavedState::BadSample> ahead_ MILLRACE_GUARDED_BY(mutex_);  // of steps and passes that are not done
+  std::set<SavedState::BadSample> told_ MILLRACE_GUARDED_BY(mutex_);   // of them; they come again, after a resume
+  std::vector<BadSampleEvent> held_ MILLRACE_GUARDED_BY(mutex_);       // of the rehearsal under way
   std::map<std::string, std::uint64_t, std::less<>> skipped_ MILLRACE_GUARDED_BY(mutex_);  // by graph
 };
 

@@ -29,7 +29,7 @@ template <class... F>
 Overloaded(F...) -> Overloaded<F...>;
 
 template <class T>
-bool is(const RunEvent& event) {
+bool is(const ObserverEvent& event) {
   return std::holds_alternative<T>(event);
 }
 
@@ -89,7 +89,7 @@ class Observers::Queue {
   Delivery delivery() const { return delivery_; }
   std::size_t behind() const { return behind_; }
 
-  void push(const std::shared_ptr<const RunEvent>& event) {
+  void push(const std::shared_ptr<const ObserverEvent>& event) {
     const Lock lock(mutex_);
     if (failed_ || left_) return;
     if (is<TickEvent>(*event)) {
@@ -152,7 +152,7 @@ class Observers::Queue {
 
  private:
   struct Fact {
-    std::shared_ptr<const RunEvent> event;
+    std::shared_ptr<const ObserverEvent> event;
     Call call = Call::none;
   };
   bool reached(Until until) const MILLRACE_REQUIRES(mutex_) {
@@ -281,7 +281,7 @@ class Observers::Queue {
   std::deque<Fact> facts_ MILLRACE_GUARDED_BY(mutex_);
   // The newest of those that the next one replaces.
   struct Newest {
-    std::shared_ptr<const RunEvent> tick, telemetry;
+    std::shared_ptr<const ObserverEvent> tick, telemetry;
   };
   Newest newest_ MILLRACE_GUARDED_BY(mutex_);
   std::size_t steps_ MILLRACE_GUARDED_BY(mutex_) = 0;  // among the facts
@@ -327,7 +327,7 @@ std::set<std::string> Observers::warnings() const {
   return warned_;
 }
 
-void Observers::tell(RunEvent event) {
+void Observers::tell(ObserverEvent event) {
   const auto* const warning = std::get_if<WarningEvent>(&event);
   if (warning != nullptr && was_warned(warning->text)) return;
   std::visit(
@@ -335,7 +335,7 @@ void Observers::tell(RunEvent event) {
         if constexpr (requires { each.elapsed_seconds; }) each.elapsed_seconds = elapsed_seconds();
       },
       event);
-  const auto shared = std::make_shared<const RunEvent>(std::move(event));
+  const auto shared = std::make_shared<const ObserverEvent>(std::move(event));
   for (const auto& queue : queues_) queue->push(shared);
 }
 

@@ -17,8 +17,8 @@
 
 namespace millrace {
 
-using RunEvent = std::variant<RunStart, StepEvent, EpochEvent, PassEvent, CheckpointEvent, BadSampleEvent, WarningEvent,
-                              RequestEvent, TickEvent, TelemetryEvent, RunEnd>;
+using ObserverEvent = std::variant<RunStart, StepEvent, EpochEvent, PassEvent, CheckpointEvent, BadSampleEvent, WarningEvent,
+                                   RequestEvent, TickEvent, TelemetryEvent, RunEnd>;
 
 // Gives each event to every observer. tell() never blocks, and is called on any thread; the rest is called by one thread.
 class Observers {
@@ -41,7 +41,7 @@ class Observers {
   void add(const std::string& name, Delivery delivery, std::shared_ptr<RunObserver> observer, RunControl& control);
 
   // Stamps it with the seconds since the run began. A warning with the text of an earlier one is dropped.
-  void tell(RunEvent event);
+  void tell(ObserverEvent event);
   void warn(std::string message) { tell(WarningEvent{std::move(message)}); }
   std::set<std::string> warnings() const;  // the texts of those that were told
   double elapsed_seconds() const;

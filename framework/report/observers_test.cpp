@@ -110,7 +110,7 @@ class ObserversTest : public testing::Test {
   }
   void end() { observers_->end({}, {}); }
 
-  Requests requests_{[this](RunEvent event) { observers_->tell(std::move(event)); }};
+  Requests requests_{[this](ObserverEvent event) { observers_->tell(std::move(event)); }};
   std::unique_ptr<Observers> observers_ = std::make_unique<Observers>();
 };
 

@@ -22,7 +22,7 @@ namespace millrace {
 class Requests {
  public:
   static constexpr std::uint64_t kAtOnce = 0;
-  using Tell = std::function<void(RunEvent event)>;
+  using Tell = std::function<void(ObserverEvent event)>;
   explicit Requests(Tell tell) : tell_(std::move(tell)) {}
 
   // How `by`, such as "observer page", asks. Lives as long as this.

@@ -12,7 +12,7 @@ namespace {
 TEST(RateFactors, OfTheNewestStepsAreKeptAndOfTheOthersForgotten) {
   constexpr std::uint64_t kChanges = 10'000, kNewest = 64, kMostKept = 1'000;
   const auto asked_at = [](std::uint64_t step) { return 2 + static_cast<double>(step) / 1000; };
-  Requests requests{[](const RunEvent&) {}};
+  Requests requests{[](const ObserverEvent&) {}};
   RunControl& page = requests.control("observer page");
   for (std::uint64_t step = 1; step <= kChanges; ++step) {
     page.rate_factor(asked_at(step));
@@ -31,7 +31,7 @@ TEST(RateFactors, OfTheNewestStepsAreKeptAndOfTheOthersForgotten) {
 TEST(RateFactors, AreTheSameInAllProcessesInWhateverOrderTheirGraphsAgree) {
   std::vector<double> factors;
   for (const bool trains_first : {true, false}) {
-    Requests requests{[](const RunEvent&) {}};
+    Requests requests{[](const ObserverEvent&) {}};
     const auto enter = [&](double factor, std::uint64_t from) {
       requests.enter({.kind = RequestKind::rate_factor, .by = "observer page", .factor = factor, .text = {}}, from);
     };

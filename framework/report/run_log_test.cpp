@@ -46,13 +46,13 @@ struct Log {
   }
 
   const std::shared_ptr<Counts> told = std::make_shared<Counts>();
-  Requests requests{[](const RunEvent&) {}};
+  Requests requests{[](const ObserverEvent&) {}};
   Observers observers;
   RunLog log;
 };
 
 // 10 positions of epoch 1 are done, and a validation was stopped.
-RunState stopped() {
+SavedState stopped() {
   Log run;
   run.bad("train", 1, 3);
   run.bad("train", 1, 17);
@@ -60,15 +60,15 @@ RunState stopped() {
   run.log.found().bad_samples.done("validate", UINT64_MAX, 0);
   run.bad("validate", 1, 6);
   run.log.found().bad_samples.done("train", 0, 10);
-  RunState state;
+  SavedState state;
   run.log.found().bad_samples.save(state);
-  return read_run_state(to_json(state));
+  return read_saved_state(to_json(state));
 }
 
 TEST(RunLog, KnowsWhichBadSamplesComeAgain) {
-  const RunState state = stopped();
+  const SavedState state = stopped();
   EXPECT_EQ(state.bad_samples, 4U);
-  EXPECT_EQ(state.bad_and_ahead, (std::vector<RunState::BadSample>{{"train", 1, 17, 0}, {"validate", 1, 6, 0}}));
+  EXPECT_EQ(state.bad_and_ahead, (std::vector<SavedState::BadSample>{{"train", 1, 17, 0}, {"validate", 1, 6, 0}}));
 }
 
 TEST(RunLog, ARunThatGoesOnTellsEachBadSampleOnce) {
@@ -83,10 +83,10 @@ TEST(RunLog, ARunThatGoesOnTellsEachBadSampleOnce) {
   run.bad("validate", 1, 6);  // of the next pass
   EXPECT_EQ(run.counts(), (std::vector<std::uint64_t>{5, 6}));
   EXPECT_EQ(run.log.found().bad_samples.count(), 6U);
-  RunState next;  // is stopped before the step of these is done
+  SavedState next;  // is stopped before the step of these is done
   run.log.found().bad_samples.save(next);
   EXPECT_EQ(next.bad_and_ahead,
-            (std::vector<RunState::BadSample>{{"train", 1, 17, 0}, {"train", 1, 18, 0}, {"validate", 1, 6, 0}}));
+            (std::vector<SavedState::BadSample>{{"train", 1, 17, 0}, {"train", 1, 18, 0}, {"validate", 1, 6, 0}}));
 }
 
 TEST(RunLog, AStepIsToldWhenAllThatWasPromisedHasCome) {

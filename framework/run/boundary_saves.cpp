@@ -56,7 +56,7 @@ bool BoundarySaves::is_due(std::uint64_t done) const {
 }
 
 void BoundarySaves::checkpoint(std::uint64_t done, bool best, const Observers::Waiting& waiting,
-                               const std::function<RunState()>& state) {
+                               const std::function<SavedState()>& state) {
   const auto since = Checkpointer::Clock::now();
   std::vector<RequestEvent> asked;
   while (auto request = run_.requests().take(RequestKind::checkpoint, done)) asked.push_back(std::move(*request));
@@ -67,7 +67,7 @@ void BoundarySaves::checkpoint(std::uint64_t done, bool best, const Observers::W
   const bool must_be = stop_.found() || done == run_.steps().end || !asked.empty();
   if (best || (checkpointed_ != done && (must_be || (is_due(done) && !leaves_out())))) {
     run_.doing(fmt::format("the checkpoint after step {}", done));
-    RunState now = state();
+    SavedState now = state();
     run_.observers().flush(waiting);  // what it stands behind is written down
     run_.checkpointer->save(std::move(now), best, since);
     checkpointed_ = done;

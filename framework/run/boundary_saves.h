@@ -26,7 +26,7 @@ class BoundarySaves {
   // `is_best`, else tries those that wait again.
   void save_best(bool is_best);
   // A checkpoint, where one is due or somebody asks for it. `best`: the state is the best so far. `state` is called for it.
-  void checkpoint(std::uint64_t done, bool best, const Observers::Waiting& waiting, const std::function<RunState()>& state);
+  void checkpoint(std::uint64_t done, bool best, const Observers::Waiting& waiting, const std::function<SavedState()>& state);
   void complete_checkpoints(std::uint64_t done);  // where the newest one is of this step
   bool has_checkpoint(std::uint64_t done) const { return checkpointed_ == done; }
   void restore(std::uint64_t done) { checkpointed_ = done; }  // of a resumed run

@@ -38,7 +38,7 @@ bool has_its_sums(const GraphBuild& main, const StepSums& sums) {
 
 }  // namespace
 
-std::uint64_t first_step_before(const RunState& state, std::uint64_t batch_size, std::uint64_t steps_per_epoch) {
+std::uint64_t first_step_before(const SavedState& state, std::uint64_t batch_size, std::uint64_t steps_per_epoch) {
   if (state.batch_size == 0 || state.batch_size == batch_size) return state.first_step;
   const std::uint64_t epoch = state.step - state.step_of_epoch;  // its first step, as it was counted then
   if (state.first_step <= epoch) return 0;                       // all of the epoch under way is the run's
@@ -55,10 +55,10 @@ RunMeter::RunMeter(const RunContext& run, StopRules& rules, const Progress& prog
       reported_(has_reports(run.main().plan())),
       telemetry_(run) {}
 
-bool RunMeter::restore(const RunState& state) {
+bool RunMeter::restore(const SavedState& state) {
   const GraphBuild& main = run_.main();
   begun_with_ = first_step_before(state, main.data().batch.size, steps_per_epoch_);
-  const RunState::Epoch& epoch = state.so_far;
+  const SavedState::Epoch& epoch = state.so_far;
   const std::uint64_t steps = run_.steps().first - first_step_of(state.epoch);  // as batches of today's size count them
   const bool is_over = steps > 0 && run_.steps().first % steps_per_epoch_ == 0;
   if (steps == 0) return is_over;
@@ -83,7 +83,7 @@ void RunMeter::stands_still() {
   telemetry_.stands_still();
 }
 
-RunState::Epoch RunMeter::epoch_so_far(std::uint64_t done) {
+SavedState::Epoch RunMeter::epoch_so_far(std::uint64_t done) {
   const std::string& name = run_.main().plan().name;
   const std::uint64_t epoch = done / steps_per_epoch_, steps = done - first_step_of(epoch);
   if (!run_.barriers.empty()) await_others(name, epoch, reported_ ? steps : 0);

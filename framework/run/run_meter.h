@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "checkpoint/run_state.h"
+#include "checkpoint/saved_state.h"
 #include "millrace/observer.h"
 #include "prepare/stop_rules.h"
 #include "report/run_log.h"
@@ -31,7 +31,7 @@ struct DonePass {
 };
 
 // The step with which a resumed run began, as batches of today's size count it.
-std::uint64_t first_step_before(const RunState& state, std::uint64_t batch_size, std::uint64_t steps_per_epoch);
+std::uint64_t first_step_before(const SavedState& state, std::uint64_t batch_size, std::uint64_t steps_per_epoch);
 
 // One thread. All that it is given outlives it.
 class RunMeter {
@@ -40,11 +40,11 @@ class RunMeter {
 
   // A resumed run goes on in the epoch that the checkpoint has begun. Returns whether that epoch has no step left: larger batches
   // may leave none.
-  bool restore(const RunState& state);
+  bool restore(const SavedState& state);
   void goes_on();       // the main graph computes from here on
   void stands_still();  // it does not, from here on
   void stood_still(const std::string& what, double seconds) { telemetry_.stood_still(what, seconds); }
-  RunState::Epoch epoch_so_far(std::uint64_t done);  // REQUIRES: it stands still, in the middle of an epoch
+  SavedState::Epoch epoch_so_far(std::uint64_t done);  // REQUIRES: it stands still, in the middle of an epoch
 
   // At a boundary: until observers know of all steps before it.
   void await_steps(std::uint64_t done);

@@ -6,8 +6,8 @@ namespace millrace {
 namespace {
 
 // The meter of a run that began with step 12, in epochs of 10 steps of 8 samples, and has done 17 steps.
-RunState state_of(std::uint64_t batch_size) {
-  RunState state;
+SavedState state_of(std::uint64_t batch_size) {
+  SavedState state;
   state.step = 17;
   state.epoch = 1;
   state.step_of_epoch = 7;
@@ -27,7 +27,7 @@ TEST(FirstStepBefore, IsCountedInBatchesOfTodaysSize) {
 }
 
 TEST(FirstStepBefore, OfAnEpochThatTheRunHasBegunIsItsFirst) {
-  RunState state = state_of(8);
+  SavedState state = state_of(8);
   state.first_step = 10;
   EXPECT_EQ(first_step_before(state, 4, 20), 0U) << "all of the epoch is the run's";
 }

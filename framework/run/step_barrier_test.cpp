@@ -16,7 +16,7 @@ namespace {
 struct Rank {
   Rank(int rank, std::vector<int> sockets, bool finishes)
       : group({.rank = rank, .sockets = std::move(sockets), .hosts = {"a", "b"}}),
-        requests([](const RunEvent&) {}),
+        requests([](const ObserverEvent&) {}),
         barrier(group, Group::kSteps, requests, false, nullptr, finishes) {
     requests.share();
   }

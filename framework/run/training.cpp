@@ -134,7 +134,7 @@ void Training::close(std::uint64_t done) {
   if (is_best || is_over_) checkpoint(done, is_best || (rules_.has_best() && rules_.best_found().step == done));
 }
 
-void Training::restore(const RunState& state) {
+void Training::restore(const SavedState& state) {
   rules_.restore(state.watched);
   if (state.rate_factor != 1) run_.requests().set_factor(run_.steps().first, state.rate_factor);
   epoch_is_over_ = meter_.restore(state);
@@ -279,9 +279,9 @@ void Training::checkpoint(std::uint64_t done, bool best) {
   stands_still_for("checkpoint", [&] { saves_.checkpoint(done, best, waiting(), [&] { return state(done); }); });
 }
 
-RunState Training::state(std::uint64_t done) {
+SavedState Training::state(std::uint64_t done) {
   const GraphBuild& main = run_.main();
-  RunState state;
+  SavedState state;
   state.step = done;
   state.epoch = done / meter_.steps_per_epoch();
   state.step_of_epoch = done % meter_.steps_per_epoch();

@@ -5,7 +5,7 @@
 #include <functional>
 #include <optional>
 
-#include "checkpoint/run_state.h"
+#include "checkpoint/saved_state.h"
 #include "prepare/stop_rules.h"
 #include "run/boundary_saves.h"
 #include "run/other_graphs.h"
@@ -29,7 +29,7 @@ class Training {
  private:
   void tell_start();
   void train();
-  void restore(const RunState& state);
+  void restore(const SavedState& state);
   void finish_boundary();
   void point_latest() const;
   Progress::Gate gate_behind(std::uint64_t done);  // on the graph's threads
@@ -43,7 +43,7 @@ class Training {
   void run_others(const std::function<void()>& passes);
   void stands_still_for(const char* what, const std::function<void()>& work);
   void checkpoint(std::uint64_t done, bool best);
-  RunState state(std::uint64_t done);
+  SavedState state(std::uint64_t done);
   void end_requests();
   bool has_done_max_steps() const;  // of [stop], before the schedule ends
   bool in_trouble() const;
@@ -60,7 +60,7 @@ class Training {
   StallWatch stall_;  // of the main graph
   SlowReplica slow_replica_;
   bool epoch_is_over_ = false;  // of a resumed run: its first step ends an epoch that was under way
-  bool is_over_ = false;        // RunState::Left::run_is_over
+  bool is_over_ = false;        // SavedState::Left::run_is_over
 };
 
 }  // namespace millrace

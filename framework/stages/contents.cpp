@@ -62,9 +62,9 @@ std::string place_of(const GraphBuild& build, std::uint64_t index) {
 
 }  // namespace
 
-RunState::Contents look_into(const GraphBuild& build, std::uint64_t salt, const RunState::Contents* like) {
+SavedState::Contents look_into(const GraphBuild& build, std::uint64_t salt, const SavedState::Contents* like) {
   const Source& source = *build.data().source;
-  RunState::Contents found{.sizes = hashes_of_sizes(source)};
+  SavedState::Contents found{.sizes = hashes_of_sizes(source)};
   std::vector<std::uint64_t> chosen;
   if (like != nullptr) {
     for (const auto& [index, hash] : like->samples) chosen.push_back(index);
@@ -84,7 +84,7 @@ RunState::Contents look_into(const GraphBuild& build, std::uint64_t salt, const 
   return found;
 }
 
-std::string difference_of_contents(const GraphBuild& build, const RunState::Contents& then, const RunState::Contents& now) {
+std::string difference_of_contents(const GraphBuild& build, const SavedState::Contents& then, const SavedState::Contents& now) {
   std::size_t compared = 0, other = 0;
   std::uint64_t first = 0;
   for (const auto& [index, hash] : then.samples) {

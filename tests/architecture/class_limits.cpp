@@ -35,7 +35,7 @@ constexpr std::array kLarge = {
     // The keys of [run].
     ClassLimit{.name = "RunParams", .fields = 21},
     // The keys of a checkpoint's state.
-    ClassLimit{.name = "RunState", .fields = 21},
+    ClassLimit{.name = "SavedState", .fields = 21},
     // What Replica asks of a backend.
     ClassLimit{.name = "CpuReplica", .public_functions = 24},
     ClassLimit{.name = "GpuReplica", .public_functions = 25},

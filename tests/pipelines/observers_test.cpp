@@ -303,7 +303,7 @@ TEST(RunControl, TheSecondsOfAnEpochThatIsStoppedAreWithoutTheEvaluationAfterIt)
   ASSERT_EQ(passes.size(), 1U);
   const std::uint64_t step = lines.back().at("step");
   ASSERT_LT(step, 400U);
-  const RunState state = read_checkpoint(run_in(folder / "runs") / "checkpoints" / checkpoint_name(step)).state;
+  const SavedState state = read_checkpoint(run_in(folder / "runs") / "checkpoints" / checkpoint_name(step)).state;
   const double before = passes[0].at("elapsed_seconds"), seconds = passes[0].at("seconds");
   EXPECT_LT(state.so_far.seconds, before - seconds);
 }

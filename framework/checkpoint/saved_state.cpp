@@ -1,4 +1,4 @@
-#include "checkpoint/run_state.h"
+#include "checkpoint/saved_state.h"
 
 #include <fmt/format.h>
 
@@ -26,7 +26,7 @@ double to_number(const Json& json) {
   fail(ErrorKind::data, "'{}' is no number", text);
 }
 
-Json of_epoch(const RunState::Epoch& epoch) {
+Json of_epoch(const SavedState::Epoch& epoch) {
   Json sums = Json::array();
   for (const double sum : epoch.sums.values) sums.push_back(of_number(sum));
   return {{"seconds", epoch.seconds},
@@ -36,8 +36,8 @@ Json of_epoch(const RunState::Epoch& epoch) {
           {"sums", sums}};
 }
 
-RunState::Epoch to_epoch(const Json& json) {
-  RunState::Epoch epoch;
+SavedState::Epoch to_epoch(const Json& json) {
+  SavedState::Epoch epoch;
   json.at("seconds").get_to(epoch.seconds);
   json.at("samples").get_to(epoch.samples);
   json.at("steps").get_to(epoch.steps);
@@ -46,7 +46,7 @@ RunState::Epoch to_epoch(const Json& json) {
   return epoch;
 }
 
-Json of_watched(const std::map<std::string, RunState::Watched>& all) {
+Json of_watched(const std::map<std::string, SavedState::Watched>& all) {
   Json json = Json::object();
   for (const auto& [key, watched] : all) {
     Json& each = json[key] = {{"passes", watched.passes}};
@@ -58,10 +58,10 @@ Json of_watched(const std::map<std::string, RunState::Watched>& all) {
   return json;
 }
 
-std::map<std::string, RunState::Watched> to_watched(const Json& json) {
-  std::map<std::string, RunState::Watched> all;
+std::map<std::string, SavedState::Watched> to_watched(const Json& json) {
+  std::map<std::string, SavedState::Watched> all;
   for (const auto& [key, each] : json.items()) {
-    RunState::Watched& watched = all[key];
+    SavedState::Watched& watched = all[key];
     each.at("passes").get_to(watched.passes);
     watched.cooldown = each.value("cooldown", std::uint64_t{0});
     if (!each.contains("best")) continue;
@@ -71,7 +71,7 @@ std::map<std::string, RunState::Watched> to_watched(const Json& json) {
   return all;
 }
 
-Json of_data(const std::map<std::string, RunState::Data>& all) {
+Json of_data(const std::map<std::string, SavedState::Data>& all) {
   Json json = Json::object();
   for (const auto& [source, data] : all) {
     Json& each = json[source] = {{"samples", data.samples}, {"classes", data.classes}};
@@ -85,10 +85,10 @@ Json of_data(const std::map<std::string, RunState::Data>& all) {
   return json;
 }
 
-std::map<std::string, RunState::Data> to_data(const Json& json) {
-  std::map<std::string, RunState::Data> all;
+std::map<std::string, SavedState::Data> to_data(const Json& json) {
+  std::map<std::string, SavedState::Data> all;
   for (const auto& [source, each] : json.items()) {
-    RunState::Data& data = all[source];
+    SavedState::Data& data = all[source];
     each.at("samples").get_to(data.samples);
     each.at("classes").get_to(data.classes);
     if (!each.contains("listing_hash")) continue;
@@ -101,26 +101,26 @@ std::map<std::string, RunState::Data> to_data(const Json& json) {
   return all;
 }
 
-Json of_batches(const std::vector<RunState::BatchHash>& batches) {
+Json of_batches(const std::vector<SavedState::BatchHash>& batches) {
   Json json = Json::array();
   for (const auto& [stream, images] : batches) json.push_back({stream, images});
   return json;
 }
 
-std::vector<RunState::BatchHash> to_batches(const Json& json) {
-  std::vector<RunState::BatchHash> batches;
+std::vector<SavedState::BatchHash> to_batches(const Json& json) {
+  std::vector<SavedState::BatchHash> batches;
   for (const Json& each : json) batches.push_back({each.at(0).get<std::uint64_t>(), each.at(1).get<std::uint64_t>()});
   return batches;
 }
 
-Json of_bad_samples(const std::vector<RunState::BadSample>& samples) {
+Json of_bad_samples(const std::vector<SavedState::BadSample>& samples) {
   Json json = Json::array();
   for (const auto& [graph, epoch, position, attempt] : samples) json.push_back({graph, epoch, position, attempt});
   return json;
 }
 
-std::vector<RunState::BadSample> to_bad_samples(const Json& json) {
-  std::vector<RunState::BadSample> samples;
+std::vector<SavedState::BadSample> to_bad_samples(const Json& json) {
+  std::vector<SavedState::BadSample> samples;
   for (const Json& each : json) {
     samples.push_back({each.at(0).get<std::string>(), each.at(1).get<std::uint64_t>(), each.at(2).get<std::uint64_t>(),
                        each.at(3).get<std::uint64_t>()});
@@ -128,11 +128,11 @@ std::vector<RunState::BadSample> to_bad_samples(const Json& json) {
   return samples;
 }
 
-RunState to_state(const Json& json) {
-  if (const int format = json.at("format").get<int>(); format != RunState::kFormat) {
-    fail(ErrorKind::data, "it has format {}, and this program reads {}", format, RunState::kFormat);
+SavedState to_state(const Json& json) {
+  if (const int format = json.at("format").get<int>(); format != SavedState::kFormat) {
+    fail(ErrorKind::data, "it has format {}, and this program reads {}", format, SavedState::kFormat);
   }
-  RunState state;
+  SavedState state;
   json.at("step").get_to(state.step);
   json.at("epoch").get_to(state.epoch);
   json.at("step_of_epoch").get_to(state.step_of_epoch);
@@ -164,8 +164,8 @@ RunState to_state(const Json& json) {
 
 }  // namespace
 
-std::string to_json(const RunState& state) {
-  const Json json = {{"format", RunState::kFormat},
+std::string to_json(const SavedState& state) {
+  const Json json = {{"format", SavedState::kFormat},
                      {"step", state.step},
                      {"epoch", state.epoch},
                      {"step_of_epoch", state.step_of_epoch},
@@ -191,7 +191,7 @@ std::string to_json(const RunState& state) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-RunState read_run_state(const std::string& json) {
+SavedState read_saved_state(const std::string& json) {
   try {
     return to_state(Json::parse(json));
   } catch (const Json::exception& error) {

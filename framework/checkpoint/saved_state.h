@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-struct RunState {
+struct SavedState {
   static constexpr int kFormat = 1;
 
   std::uint64_t step = 0;                      // of the main graph, done
@@ -90,7 +90,7 @@ struct RunState {
   std::vector<BadSample> bad_and_ahead;  // those that come again
 };
 
-std::string to_json(const RunState& state);
-RunState read_run_state(const std::string& json);  // Throws Error(data) that says what is wrong
+std::string to_json(const SavedState& state);
+SavedState read_saved_state(const std::string& json);  // Throws Error(data) that says what is wrong
 
 }  // namespace millrace
