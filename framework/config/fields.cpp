@@ -214,7 +214,7 @@ template <class T>
 void read_list(const ParamInfo& info, const Value& value, std::vector<T>& field, Diagnostics& errors) {
   if constexpr (std::is_arithmetic_v<T>) {
     if (value.kind() == Value::Kind::text && is_choice(info, value.text())) return field.clear();  // the run replaces the word
-    if (info.by_name && value.kind() == Value::Kind::table) {  // and the table by name
+    if (info.by_name && value.kind() == Value::Kind::table) {                                      // and the table by name
       ParamInfo element = info;
       element.choices.clear();
       for (const Member& member : value.table()) {

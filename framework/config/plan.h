@@ -84,7 +84,7 @@ struct ObserverPlan {
 struct LoadOptions {
   // The run uses other weights than [network] names, as with --weights: those in [network] may be missing.
   bool other_weights = false;
-  bool sent_weights = false;   // another rank sends the weights in [network] if they are missing
+  bool sent_weights = false;  // another rank sends the weights in [network] if they are missing
   // The option that made the file and its network, such as "--predict": messages name it instead of positions in files that the
   // user has not written. "": the files are the user's.
   std::string made_by;

@@ -7,9 +7,9 @@
 
 namespace millrace {
 
-// The names in a folder, unordered; empty if there is no such folder. Throws Error(run) naming the folder and the cause.
+// The names in a folder, unordered; empty if the folder does not exist. Throws Error(run) naming the folder and the cause.
 std::vector<std::string> names_in(const std::filesystem::path& folder);
-// False if there is no such folder. Throws Error(run) if that cannot be determined.
+// False if the folder does not exist. Throws Error(run) if that cannot be determined.
 bool has_folder(const std::filesystem::path& folder);
 
 }  // namespace millrace

@@ -82,7 +82,7 @@ Placement place(const Window& window, const Shape& input);
 // Places the window from the output of a transposed convolution to its input: padding is cropped from the output, and with "same"
 // the output is the input times the stride. `output_padding`: additional rows and columns at the output's end, since with a
 // stride several output sizes map to the same input.
-// REQUIRES: maps(input). Throws Error(usage) if there is no such output.
+// REQUIRES: maps(input). Throws Error(usage) if no output fits.
 Placement place_transposed(const Window& window, const Size& output_padding, const Shape& input);
 
 // Throws Error(usage) unless the shape is a map, (C, H, W).

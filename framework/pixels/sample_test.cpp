@@ -234,7 +234,7 @@ TEST_F(SampleTest, AppliesAPendingRecordOnce) {
   EXPECT_EQ(pixels(), expected);
 }
 
-// Without a network there is no window.
+// Without a network, the whole image is the window.
 TEST_F(SampleTest, AppliesAPendingRecordToTheWholeImageWithoutAWindow) {
   const TestImage source(5, 6, 1);
   show(source);

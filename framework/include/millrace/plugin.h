@@ -22,7 +22,7 @@ namespace millrace {
 struct RegistryContent;
 
 // One catalogue for each kind of type that a pipeline can name. Plugins fill it (util/load_plugins.h); afterwards it is read-only
-// and thread-safe. There is no global registry: each program makes its own.
+// and thread-safe. Each program makes its own registry; none is global.
 //
 //   registry.add(StorageType{{"s3", "Objects of S3"}, std::make_shared<S3>()});
 //   if (const StageType* type = registry.stages().find("invert")) use(*type);

@@ -165,7 +165,7 @@ struct CompileOptions {
   // Kept by backends with memory of their own, which throw Error(usage) if they do not fit. Other backends read batches in place.
   std::vector<ResidentSet> resident_sets = {};
   std::size_t replica = 0;                 // index of this replica among those of all processes
-  ReplicaAllGather* all_gather = nullptr;  // outlives the replica; null: there is no other replica to meet
+  ReplicaAllGather* all_gather = nullptr;  // outlives the replica; null: a single replica
 };
 
 // Time that a replica's device has spent on a layer so far, including the layers fused into it.

@@ -96,7 +96,7 @@ class MemoryPlanner {
     use(target.gradient);
     return {tensor, true, target.gradient};
   }
-  // Contributes for an operation that can add in place: no tensor besides the gradient is needed.
+  // Contributes for an operation that can add in place: it needs only the gradient.
   Contribution accumulate(LayerPort of) {
     Value& target = value(of);
     const bool first = target.gradient == kNoTensor;

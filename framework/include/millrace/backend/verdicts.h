@@ -16,7 +16,7 @@ namespace millrace {
 using Fault = std::string;
 
 // The file in "checks" of the user's cache folder (util/cache_folder.h) for the given dependencies, such as the processor and the
-// library's version. Empty if there is no cache folder.
+// library's version. Empty without a cache folder.
 std::filesystem::path verdict_file(std::string_view depends_on);
 
 // The file holds a line for each verdict, with a checksum: kernels with damaged or truncated lines are checked again. Each line

@@ -48,8 +48,8 @@ struct PassTensor {
   // clang-format off
   enum class Kind {
     input, output, d_input, d_output,
-    parameter, d_parameter, places,                                             // for layers
-    weight, label, second_label, share, target, constant, figure, predicted, map, total     // for losses
+    parameter, d_parameter, places,                                                      // for layers
+    weight, label, second_label, share, target, constant, figure, predicted, map, total  // for losses
   };
   // clang-format on
   Kind kind = Kind::input;

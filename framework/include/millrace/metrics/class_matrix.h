@@ -27,10 +27,10 @@ class ClassTotals {
   explicit ClassTotals(std::span<const double> totals);  // by [kind][class]. REQUIRES: three kinds
 
   std::size_t classes() const { return totals_.size() / 3; }
-  double occurring(std::size_t c) const { return totals_[c]; }               // belongs to the class
-  double predicted(std::size_t c) const { return totals_[classes() + c]; }   // predicted as the class
-  double right(std::size_t c) const { return totals_[2 * classes() + c]; }   // both
-  double total() const;                                                      // over all classes
+  double occurring(std::size_t c) const { return totals_[c]; }              // belongs to the class
+  double predicted(std::size_t c) const { return totals_[classes() + c]; }  // predicted as the class
+  double right(std::size_t c) const { return totals_[2 * classes() + c]; }  // both
+  double total() const;                                                     // over all classes
 
   // Metrics of one class. Its accuracy is also called recall.
   double accuracy(std::size_t c) const { return quotient(right(c), occurring(c)); }

@@ -23,7 +23,7 @@ enum class Interpolation : std::uint8_t {
 Border border_named(std::string_view border);
 std::array<std::uint8_t, 4> fill_colour(const std::vector<std::int64_t>& fill, int channels);
 
-// out(x, y) = image(to_source(x, y)). There is no antialiasing: strong reductions skip pixels. Outside the image,
+// out(x, y) = image(to_source(x, y)). Without antialiasing: strong reductions skip pixels. Outside the image,
 // Border::constant gives `fill` beyond the area of the outermost pixels and repeats edge pixels within it; Border::edge and
 // Border::reflect continue the image. unit: rows and columns of a target per pixel of its image; Border::reflect mirrors both
 // about the same lines, the centres of that image's edge pixels. nearest and bilinear equal Pillow's Image.transform(AFFINE) to

@@ -59,7 +59,7 @@ class OutputFiles {
  public:
   OutputFiles() = default;  // outside stages: throws
   explicit OutputFiles(const StageSite& site) : site_(&site) {}
-  void add(const std::string& path, std::string_view bytes);  // writes it
+  void add(const std::string& path, std::string_view bytes);                         // writes it
   void add(const std::string& path, const std::function<void(OutputFile&)>& write);  // a large file, in parts
   void commit();
 
