@@ -121,8 +121,8 @@ Names parts_of_name(std::string_view name, char separator) {
   return is_date_or_number ? Names{std::string(name)} : parts;
 }
 
-// A class that combines others: its parts also occur in another order, or as a class with one part replaced, or (most often)
-// each as a class. "" if there is none.
+// A class that combines others: its parts are also a class in another order, or at least two ways without one part, or (for at
+// least half of such names) each by itself. "" if there is none.
 std::string made_of_others(const Names& classes, char separator) {
   std::map<std::set<std::string>, Names> known;
   for (const std::string& name : classes) {
