@@ -11,12 +11,12 @@ void Readback::read(Stream& stream, const void* source, Output& output, std::fun
   Ref<Event> copied = stream.record();
   copied->then([copied, place = std::move(place), hold = std::move(hold), known = std::move(known), &output]() mutable {
     try {
-      copied->wait();  // throws where the device has failed: nothing was copied then
+      copied->wait();  // throws if the device has failed: nothing was copied then
       known(place.get());
     } catch (...) {
       output.fail(current_error());
     }
-    copied = nullptr;  // which may hold this function
+    copied = nullptr;  // it may hold this function
     place = nullptr;
     hold = nullptr;
   });
