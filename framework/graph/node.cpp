@@ -183,7 +183,7 @@ std::uint64_t Node::process(const Link& link, Packet&& packet, std::uint64_t beg
     return begin;
   }
   const std::uint64_t step = packet.sequence, samples = samples_of(link, packet), bytes = bytes_of(link, packet);
-  const Packet kept = core_.guarded && outputs_.empty() ? packet : Packet();  // it sends nothing on that could be checked
+  const Packet kept = core_.guarded && outputs_.empty() ? packet : Packet();  // with outputs, send() checks
   const std::uint64_t computed = is_looked_at() ? thread_nanoseconds() : 0;
   core_.work.begin(line, this, begin, step, packet.begin, packet.count);
   SampleWatch watch(slow_samples_.load(std::memory_order_relaxed) ? &service : nullptr, line, begin, core_.work.at(line).sample);

@@ -111,7 +111,7 @@ ReplicaSet open_replicas(const Pipeline& pipeline, const Registry& registry, con
   } catch (Error& error) {
     if (by_option) throw error.in("--devices");
     const Value* run = pipeline.resolved.find("run");
-    for (const char* key : {"devices", "load"}) {  // even shares that are refused for "auto" must be recorded in full
+    for (const char* key : {"devices", "load"}) {  // with automatic devices only the shares are in the file
       if (const Value* written = run ? run->find(key) : nullptr) throw error.in(to_string(written->at()));
     }
     throw;
