@@ -1,10 +1,10 @@
 # Plugins: shared libraries loaded at run time. This file is also installed next to MillraceConfig.cmake, so that plugins outside
 # this repository are built the same way.
 
-# millrace_add_plugin(NAME SOURCES file... [KERNELS header...] [LIBRARIES library...]) KERNELS: headers with kernels, listed
-# there by MILLRACE_KERNELS(...). Builds NAME.so into lib/millrace/plugins of the build tree and install tree. Links the
-# framework and never another plugin. The target is millrace_NAME. Its objects, millrace_NAME_objects, are compiled once for the
-# plugin and its tests.
+# millrace_add_plugin(NAME SOURCES file... [KERNELS header...] [LIBRARIES library...])
+# KERNELS: headers with kernels, listed there by MILLRACE_KERNELS(...). Builds NAME.so into lib/millrace/plugins of the build tree
+# and install tree. Links the framework and never another plugin. The target is millrace_NAME. Its objects,
+# millrace_NAME_objects, are compiled once for the plugin and its tests.
 function(millrace_add_plugin name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;KERNELS;LIBRARIES")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)

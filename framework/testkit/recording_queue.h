@@ -1,4 +1,4 @@
-// A device's streams and events, acted out on the CPU: each stream is a queue with a thread that takes its time.
+// A device's streams and events, simulated on the CPU: each stream is a queue with a slow thread.
 #pragma once
 
 #include <chrono>
@@ -16,19 +16,19 @@
 
 namespace millrace::testkit {
 
-// Completes when its stream gets there. `clock`: what is done by then.
+// Completes when its stream gets there. `clock`: work done by then.
 class RecordedEvent : public Event {
  public:
   RecordedEvent(OrderChecker& checker, Clock clock) : checker_(checker), clock_(std::move(clock)) {}
 
   bool complete() const override;  // true: the host knows it from now on
   void wait() const override;      // likewise
-  // What a callback learns counts for nothing but itself: it cannot be told to whom it passes it on.
+  // Observing it in a callback orders nothing else: the recorder cannot see where the callback passes the information.
   void then(std::function<void()> done) override;
 
   const Clock& clock() const { return clock_; }
   void signal();
-  void wait_as_device() const;  // tells the host nothing
+  void wait_as_device() const;  // does not inform the host
 
  private:
   OrderChecker& checker_;
@@ -39,15 +39,15 @@ class RecordedEvent : public Event {
   std::vector<std::function<void()>> callbacks_;
 };
 
-// Runs tasks in order on a thread of its own, each after a random delay. The destructor runs what is left. A task that throws
-// ends the work: later tasks are dropped but for those that must happen.
+// Runs tasks in order on its own thread, each after a random delay. The destructor runs the remaining ones. A task that throws
+// ends the work: later tasks are dropped, except mandatory ones.
 class TaskQueue {
  public:
   TaskQueue(std::uint64_t seed, std::chrono::microseconds longest_delay);
   ~TaskQueue();
 
   void submit(std::function<void()> task);
-  void submit_always(std::function<void()> task);  // also after an error: signals, and letting go of buffers
+  void submit_always(std::function<void()> task);  // also after an error: signals, and releasing buffers
   void drain();                                    // throws the first error of a task, once
 
  private:
@@ -66,7 +66,7 @@ class TaskQueue {
   bool busy_ = false, stop_ = false;
   std::exception_ptr error_;
   bool failed_ = false;
-  std::thread thread_;  // last: it uses the rest
+  std::thread thread_;  // last, since it uses the other members
 };
 
 }  // namespace millrace::testkit
