@@ -1,5 +1,5 @@
-// The stream of samples and the weights depend on the file and the seed alone: not on threads, and not on where a run was
-// stopped. Over replicas the stream stays, and weights agree as far as sums in another order do.
+// The stream of samples and the weights depend only on the file and the seed, not on threads, or on where a run was stopped.
+// Over replicas the stream is equal, and weights agree up to the order of sums.
 //
 // MILLRACE_IDENTITY=all tries every number of threads with every place to stop.
 #include <fmt/format.h>
@@ -44,7 +44,7 @@ TEST_F(Identity, ThreadsAndPlacesToStopChangeNothing) {
   }
 }
 
-constexpr double kTolerance = 1e-5;  // absolute, of weights below 1; one update is about 1e-2
+constexpr double kTolerance = 1e-5;  // absolute, for weights below 1; one update is about 1e-2
 
 double largest_difference(const std::filesystem::path& a, const std::filesystem::path& b) {
   const auto first = read_safetensors(a.string()).tensors, second = read_safetensors(b.string()).tensors;
