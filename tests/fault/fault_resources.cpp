@@ -1,4 +1,4 @@
-// A library for LD_PRELOAD that counts a program's requests to the system of one kind, and refuses one of them:
+// A library for LD_PRELOAD that counts a program's requests of one kind to the system, and refuses one of them:
 //
 // clang-format off
 //   FAULT_RESOURCES        memory (malloc and its relatives), thread (pthread_create), file (open, fopen) or map (mmap); else nothing
@@ -6,8 +6,8 @@
 //   FAULT_RESOURCES_COUNT  a file for the number of requests, written at the end of each process
 // clang-format on
 //
-// Requests of the C library to itself are not seen. Those of oneDNN, of fontconfig, of the C++ library's directory_iterator and
-// of a library that is being loaded (the CUDA runtime's constructors) are not refused: each crashes then in any program.
+// Requests inside the C library are not seen. Those of oneDNN, fontconfig, the C++ library's directory_iterator, and libraries
+// being loaded (the CUDA runtime's constructors) are not refused, since each would crash any program.
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <fcntl.h>
