@@ -1,4 +1,4 @@
-// Weights that say how they were validated: predictions without a pipeline file, and files that do otherwise.
+// Weights with a recipe for their use: predictions without a pipeline file, and files that differ from it.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -79,7 +79,7 @@ TEST_F(WeightsUsage, PredictsWhatValidationFoundBitForBit) {
   EXPECT_EQ(without_labels(csv), without_labels(found));
   EXPECT_NE(csv, found) << "images of a folder have no labels";
 
-  // What it has made is a pipeline like others.
+  // Its output is a normal pipeline.
   fs::remove(folder_ / "plain/predictions.csv");
   const Outcome again = run_command({tool("pipeline-run"), folder_ / "plain/pipeline.toml", "--devices", "cpu"});
   ASSERT_EQ(again.code, 0) << again.err;
@@ -128,7 +128,7 @@ TEST_F(WeightsUsage, RefusesToPrepareImagesOtherwise) {
   EXPECT_EQ(validate({"--check"}).code, 0);
 }
 
-// ONEDNN_MAX_CPU_ISA makes the processor an older one.
+// ONEDNN_MAX_CPU_ISA simulates an older processor.
 TEST_F(WeightsUsage, OfBf16CanBeUsedWithoutIt) {
   std::string text = read_file(folder_ / "q.toml");
   text.replace(text.find("\"fp32\""), 6, "\"bf16\"");

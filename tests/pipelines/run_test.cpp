@@ -1,4 +1,4 @@
-// What a run of a whole pipeline promises, seen from outside.
+// Guarantees of a run of a whole pipeline, seen from outside.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -141,7 +141,7 @@ TEST(Run, TwoRunsEndWithTheSameBits) {
   EXPECT_EQ(read_file(weights_of(a / "runs")), read_file(weights_of(b / "runs")));
 }
 
-// Batch systems and containers set these. oneDNN waits for ever for threads that it was told of and does not get.
+// Batch systems and containers set these. oneDNN waits for ever for announced threads that it does not get.
 TEST(Run, TrainsWithAsManyThreadsAsOpenMpMayHave) {
   for (const char* const variable : {"OMP_THREAD_LIMIT=1", "OMP_MAX_ACTIVE_LEVELS=0", "OMP_DYNAMIC=true", "OMP_NUM_THREADS=1"}) {
     Interruption limit;
@@ -232,7 +232,7 @@ TEST(Run, SavesTheMeanOfTheReplicasStatisticsByTheirLoad) {
   };
   const auto one = statistics("cpu", "[]", "one");
   ASSERT_EQ(one.size(), 12U);
-  // Replica 0 sees one image of each batch, and what it knows of their mean is far off.
+  // Replica 0 sees one image of each batch, and its estimate of the mean is far off.
   const auto two = statistics("cpu*2", "[1, 99]", "two");
   for (const auto& [name, values] : one) {
     double difference = 0;
@@ -307,7 +307,7 @@ TEST(Run, ValidationCountsEveryImageOnceWhateverTheBatch) {
 TEST(Run, StopsInGoodOrderWhenInterrupted) {
   const TemporaryFolder folder;
   Interruption interruption;
-  interruption.limit = 240;  // seconds, for machines that do much else
+  interruption.limit = 240;  // seconds, for busy machines
   interruption.once = [&] {
     return read_file(newest_run(folder.path() / "runs") / "metrics.jsonl").find("\"event\":\"step\"") != std::string::npos;
   };
