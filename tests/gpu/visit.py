@@ -27,8 +27,8 @@ import sys
 import threading
 import time
 
-# A step takes `limit` seconds at most. `do`: the method of Visit that runs the command, writes down what it prints, and
-# returns "done" or what is lacking. The command of run_tests is a pattern for each of the processes that run side by side.
+# A step takes at most `limit` seconds. `do`: the method of Visit that runs the command, records its output, and returns "done"
+# or what is missing. The command of run_tests is a pattern for each of the parallel processes.
 Step = collections.namedtuple("Step", "name limit do command")
 BENCH = "{tests}/gpu_step_bench {pipelines}/networks/{network}.toml --backend {backend} --nondeterministic {sizes} "
 RUN = "{bin}/pipeline-run --devices {backend}:0 --json --quiet --set=run.tune=measure --set=run.deterministic=false " \
@@ -43,7 +43,7 @@ PEERS = {"resnet50": TORCH + "resnet50.py --serve --batch 256 --steps 25",
 STEPS = (
     Step("machine", 30, "look_at_machine", "{bin}/pipeline-inspect devices"),
     Step("driver", 10, "measure", "env nvidia-smi --format=csv --query-gpu=driver_version,compute_mode,power.limit"),
-    # PyTorch compiles for both races beside steps that measure nothing.
+    # PyTorch compiles for both races during steps that do not measure.
     Step("peers", 60, "start_peers", "{bin}/pipeline-data shapes {photographs}.part --force --validation 10 {shapes}"),
     Step("memcheck", 120, "measure", SANITIZER % "memcheck"),
     Step("two devices", 20, "run_tests", "*GpuCommunicator.*"),
@@ -63,10 +63,10 @@ STEPS = (
     Step("recordings off", 60, "run_what_failed", "env MILLRACE_CUDA_WITHOUT=recordings "),
     Step("shortcuts off", 60, "run_what_failed",
          "env MILLRACE_CUDA_WITHOUT=accumulate,two_gradients,sign_bits,last_block,norm_pool "),
-    # max-autotune takes minutes, and times kernels on the device: it comes when nothing else is left.
+    # max-autotune takes minutes, and times kernels on the device, so it comes last.
     Step("resnet50, max-autotune", 270, "race", BENCH + "--serve"),
     Step("airbench, max-autotune", 200, "race", AIRBENCH))
-# What stands for {NAME} in commands, beside folders of {programs}. --set changes one.
+# Values of {NAME} in commands, besides folders of {programs}. --set changes one.
 NAMES = {"backend": "cuda", "network": "resnet50", "sizes": "--tune measure --batch 256 --steps 25", "airbench": "",
          "files": "", "traced": "--set=train.read.limit=5120", "shapes": "--size 400 --count 640",
          "python": sys.executable, "libraries": os.environ.get("LD_LIBRARY_PATH", ""),

@@ -75,7 +75,7 @@ TEST(GpuContract, AStepDoesNotDependOnTheNumberOfReplicasNorOnTheLoad) {
   TrainingSetup one = setup();
   one.replicas = 1;
   one.steps = 1;
-  one.optimizer.erase("lookahead");  // of which a run of one step has none
+  one.optimizer.erase("lookahead");  // a run of one step has none
   const TrainingResult expected = train(*make_plain_backend(), one);
   for (const std::vector<double>& load : std::vector<std::vector<double>>{{}, {1, 0.5}, {1, 0}, {0, 1}}) {
     TrainingSetup two = one;
@@ -90,8 +90,8 @@ TEST(GpuContract, AStepDoesNotDependOnTheNumberOfReplicasNorOnTheLoad) {
   }
 }
 
-// A step has four buckets, and each four waits: for replica 0's gradients, for replica 1's, for the sum, and for its copy. Then
-// replica 0's optimizer waits twice: before its first update, and for what the last one says of the gradients.
+// A step has four buckets with four waits each: for replica 0's gradients, for replica 1's, for the sum, and for its copy. Then
+// replica 0's optimizer waits twice: before its first update, and for the last one's report on the gradients.
 constexpr std::uint64_t kWaitsOfAStep = 18;
 
 std::vector<Violation> violations_without_wait(std::uint64_t number) {
@@ -123,7 +123,7 @@ TEST(GpuContract, ReportsACopyThatDoesNotWaitForTheSum) {
 TEST(GpuContract, ReportsABackwardThatOverwritesWhatAnotherReplicaStillCopies) {
   if (kThreadSanitizer) GTEST_SKIP() << "the planted fault is a data race";
   const auto violations =
-      violations_without_wait(3 * kWaitsOfAStep - 1);  // the last but the optimizer's: later ones cannot make up for it
+      violations_without_wait(3 * kWaitsOfAStep - 1);  // the last except the optimizer's: later ones cannot compensate
   ASSERT_FALSE(violations.empty());
   EXPECT_EQ(violations[0].operation.text(), "forward_backward.backward of step 3 (replica 0, bucket 3)");
   EXPECT_EQ(violations[0].before.text(), "allreduce.copy of step 2 (replica 1, bucket 3)");
@@ -140,7 +140,7 @@ TEST(GpuContract, ReportsABatchThatIsRefilledBeforeItWasRead) {
 
 TEST(GpuContract, ReportsABucketThatIsUpdatedBeforeItIsReduced) {
   if (kThreadSanitizer) GTEST_SKIP() << "the planted fault is a data race";
-  // In a step: four buckets, of each the update of replica 0 and that of replica 1.
+  // In a step: four buckets, each with an update of replica 0 and of replica 1.
   for (const std::uint64_t replica : {0, 1}) {
     RecordingBackend backend(make_plain_backend(), {.ignore_after = 3 * 8 + 2 * 1 + 1 + replica});
     train(backend, setup());

@@ -21,7 +21,7 @@ namespace {
 constexpr ImageShape kImage{4, 4, 3};
 constexpr int kClasses = 5;
 
-// Things that come home when nobody uses them any more.
+// Reusable objects that return when unused.
 class Home {
  public:
   void give(int item) {
@@ -63,7 +63,7 @@ class CirculatingBatch : public Batch {
     weight = capacity;
   }
 
-  // Content is a function of the step alone.
+  // The content depends only on the step.
   void fill(std::uint64_t new_step) {
     if (in_flight != 0) fail(ErrorKind::run, "the batch of step {} came home while a device reads it", step);
     step = new_step;
@@ -116,14 +116,14 @@ class Training {
     }
   }
 
-  ~Training() {  // what was submitted uses the members; its errors have been told by run()
+  ~Training() {  // submitted work uses the members; run() has reported its errors
     for (const auto& replica : replicas_) {
       try {
         replica->finish();
       } catch (const Error&) {
       }
     }
-    reduce_output_.wait_until_free();  // checks of sums are the communicator's
+    reduce_output_.wait_until_free();  // the communicator owns the sums' checks
   }
 
   TrainingResult run() {
@@ -156,7 +156,7 @@ class Training {
   }
 
  private:
-  // Hands on at once what a stage sends; one stage at a time.
+  // Passes on a stage's output at once; one stage at a time.
   class Wire : public CollectingOutput {
    public:
     using Target = std::function<void(int port, Packet packet)>;

@@ -1,5 +1,5 @@
-// The stages of a training step, from the plugins as they are built, on one thread and without a graph: what they submit to a
-// device, and in which order, is the same for every run.
+// The stages of a training step, from the built plugins, on one thread and without a graph: their submissions to a device, in a
+// fixed order, are the same in every run.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct TrainingSetup {
   std::vector<double> load;
   std::uint64_t steps = 6;
   std::uint32_t batch = 12;
-  std::size_t buffers = 2;       // batches that circulate
-  std::size_t bucket_bytes = 1;  // one parameter a bucket
+  std::size_t buffers = 2;       // circulating batches
+  std::size_t bucket_bytes = 1;  // one parameter per bucket
   Value optimizer;               // the stages' tables
   Value forward_backward;
 };
@@ -28,7 +28,7 @@ struct TrainingResult {
   std::vector<RecordedRun::Report> reports;             // by step
 };
 
-// Trains small_network() on drawn pixels and labels. Throws what a stage or the device throws.
+// Trains small_network() on drawn pixels and labels. Rethrows errors of a stage or the device.
 TrainingResult train(Backend& backend, const TrainingSetup& setup);
 
 }  // namespace millrace::testkit

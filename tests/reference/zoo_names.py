@@ -15,7 +15,7 @@ import torch
 
 import zoo_models
 
-# The last batch norm of a residual block starts at zero here; the backbones that segment do as torchvision's.
+# The last batch norm of a residual block starts at zero here; segmentation backbones follow torchvision.
 ZEROS = [name for name in zoo_models.PLAIN if "resn" in name]
 
 
@@ -33,7 +33,7 @@ def ours(twin, inspect):
     return {parameter["name"]: parameter for parameter in map(json.loads, lines)}
 
 
-# The shape without extents of 1 at its end, which the loader of weights does not mind.
+# The shape without trailing extents of 1, which the loader of weights ignores.
 def without_ones(shape):
     shape = list(shape)
     while shape and shape[-1] == 1:

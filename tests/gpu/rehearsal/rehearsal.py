@@ -33,7 +33,7 @@ for i, _ in enumerate(sys.stdin):
 SANITIZER = """#!/bin/sh
 case "$*" in *racecheck*) echo "========= RACECHECK SUMMARY: 2 hazards displayed" ;; *) echo "ERROR SUMMARY: 0 errors" ;; esac
 """
-# One of the real tests; all others are planted.
+# One real test; all others are planted.
 TESTS = """#!/bin/sh
 case "${1#--gtest_filter=}" in
   "*GpuOperators.AgreeInFloat32"*) exec %(tests)s/gpu_backend_test --gtest_filter=%(real)s-"${1##*-}" ;;
