@@ -10,7 +10,7 @@ namespace millrace::gpu {
 namespace {
 
 constexpr double kLikeRounding = 3;  // an estimate from a few draws is rough
-// Of all gradients: smaller ones, such as of a bias before a batch norm, may be pure rounding.
+// Share of all gradients: smaller ones, such as of a bias before a batch norm, may be pure rounding.
 constexpr double kNegligible = 5e-2;
 constexpr std::uint64_t kDrawsOfEach = 6,
                         kDrawsOfWhole = 1;  // one element in a hundred that changes direction is not in every draw

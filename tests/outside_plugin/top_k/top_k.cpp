@@ -54,7 +54,7 @@ class TopK : public Stage {
     std::unique_ptr<Stream> stream;              // last, so that its work ends before the other members are destroyed
   };
 
-  // Of equal ones the first are selected.
+  // If some are equal, the first are selected.
   void select(float* gradients, std::size_t elements, std::vector<float>& left_out, std::vector<float>& sizes) const {
     left_out.resize(elements);
     sizes.resize(elements);
