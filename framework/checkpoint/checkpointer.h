@@ -104,7 +104,7 @@ class Checkpointer {
   const ReplicaView replicas_;
   WeightsWriter& weights_;
   const Listener listener_;
-  BatchHashes batches_;           // of the main graph, in this process
+  BatchHashes batches_;           // the main graph's, in this process
   std::filesystem::path folder_;  // the run's; "" before open()
   std::filesystem::path rescued_;
   mutable std::mutex known_mutex_;

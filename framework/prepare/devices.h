@@ -69,7 +69,7 @@ struct HostShare {
   std::size_t place = 0;              // index of this process among them
   std::vector<std::size_t> ranks{0};  // their ranks, ascending
   bool has_own_cores = false;         // the launcher has bound some to their own cores
-  std::size_t processes = 1;          // of the run on this machine, whatever devices they see
+  std::size_t processes = 1;          // the run's on this machine, whatever devices they see
 };
 // `present`: the backend's devices visible to this process. `group`: null for a single process. All processes call it.
 HostShare share_of_host(Group* group, const std::vector<DeviceInfo>& present);

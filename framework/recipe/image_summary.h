@@ -4,7 +4,7 @@
 //   height    = [480, 480]          # the least and the most
 //   width     = [640, 640]
 //   aspect    = [1.3333, 1.3333]    # width over height
-//   mean      = [0.31, 0.52]        # of an image's values, 0 ... 1
+//   mean      = [0.31, 0.52]        # an image's values, 0 ... 1
 //   deviation = [0.11, 0.24]
 //   channels  = [1]                 # all that were seen
 //   bits      = [8]

@@ -46,7 +46,7 @@ class BadSamples {
   std::uint64_t count_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::set<SavedState::BadSample> ahead_ MILLRACE_GUARDED_BY(mutex_);  // in unfinished steps and passes
   std::set<SavedState::BadSample> told_ MILLRACE_GUARDED_BY(mutex_);   // reported ones that repeat after a resume
-  std::vector<BadSampleEvent> held_ MILLRACE_GUARDED_BY(mutex_);       // of the current rehearsal
+  std::vector<BadSampleEvent> held_ MILLRACE_GUARDED_BY(mutex_);       // in the current rehearsal
   std::map<std::string, std::uint64_t, std::less<>> skipped_ MILLRACE_GUARDED_BY(mutex_);  // by graph
 };
 

@@ -26,7 +26,7 @@ struct RunFindings {
   NumberWatch numbers;  // losses and other values of the stepping graph
   BadSamples bad_samples;
   EpochSums epochs;
-  StepLog steps;  // of the stepping graph
+  StepLog steps;  // the stepping graph's
 };
 
 // Thread-safe.
@@ -37,7 +37,7 @@ class RunLog final : public RunServices {
     std::string stepping_graph;                             // the graph whose values are watched: "train"
     bool tells_steps = true;                                // whether StepLog::done() is called for each of its steps
     bool steps_are_reported = true;                         // false: steps are logged without their loss
-    std::function<double(std::uint64_t)> rate_factor = {};  // of a step, on top of requested factors; null: 1
+    std::function<double(std::uint64_t)> rate_factor = {};  // per step, on top of requested factors; null: 1
     bool skips = false;                                     // NumberWatch::Setting
     std::uint64_t most_in_a_row = 0;
     std::optional<Shape> output = {};  // the network's, for one sample; may be empty

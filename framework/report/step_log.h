@@ -34,7 +34,7 @@ class StepLog {
   };
   void report(std::uint64_t step, Report report);
   void scalar(std::uint64_t step, std::string_view name, double value);
-  void promise(std::uint64_t step, std::string_view name);  // of a scalar
+  void promise(std::uint64_t step, std::string_view name);  // announces a scalar
   void done(std::uint64_t step);                            // its updates were submitted
 
   bool has_told_until(std::uint64_t step) const;  // whether all steps before this one were reported

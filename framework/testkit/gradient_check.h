@@ -32,7 +32,7 @@ struct GradientCheckOptions {
   int elements = 8;           // per parameter
   std::uint64_t seed = 1;     // for the choice of elements
   std::uint64_t step = 3;     // equal in every pass, so that dropout drops the same elements
-  double scale = 1;           // of h: larger where the loss is coarse (bf16)
+  double scale = 1;           // factor of h: larger where the loss is coarse (bf16)
 };
 
 struct GradientReport {

@@ -49,7 +49,7 @@ class RecordedRun : public RunServices {
   void set_folder(std::filesystem::path folder) { folder_ = std::move(folder); }
   std::vector<Report> reports() const;
   std::map<std::string, double> scalars(std::uint64_t step) const;  // by name
-  std::vector<Figure> figures() const;                              // of passes, in order of arrival
+  std::vector<Figure> figures() const;                              // the passes', in order of arrival
   std::vector<BadSample> bad_samples() const;
   std::vector<std::string> warnings() const;
   std::map<std::uint64_t, std::string> not_finite() const;  // by step

@@ -73,7 +73,7 @@ NAMES = {"backend": "cuda", "network": "resnet50", "sizes": "--tune measure --ba
          "sanitizer": shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer",
          **{name: "/tmp/millrace-visit/" + name for name in ("programs", "cifar10", "photographs")}}
 SIDES, FIGURES = ("millrace", "pytorch"), {"images_per_second", "seconds", "accuracy", "accuracy_tta"}
-TURNS, RACE = 5, 60  # of each side in a race; seconds that they take, after PyTorch has had the rest of the race
+TURNS, RACE = 5, 60  # per side in a race; their seconds, after PyTorch used the rest of the race
 LEASE = 860  # second of the lease by which all is over
 FAILED = ("failed", "hung", "crashed")
 
@@ -271,7 +271,7 @@ class Visit:
         """Rounds of both sides in turns; ours alone where PyTorch is not ready in time."""
         if step.name not in self.peers:
             self.start_peer(step.name)
-        for name in [name for name in self.peers if name not in self.ready]:  # none compiles beside what is measured
+        for name in [name for name in self.peers if name not in self.ready]:  # so that none compiles during measurements
             peer, patience = self.peers[name], until - RACE * self.scale
             self.ready[name] = peer.answer(patience) and peer.answer(patience)  # "loaded", "ready"
             self.journal.add("peer", part=name, ready=self.ready[name] or peer.tail(5))
@@ -311,7 +311,7 @@ class Visit:
             elif kind == "finding":
                 self.journal.add(kind, **{**found, "part": step.name, "device": self.device})
         self.journal.add("printed", part=step.name, status=status, text="\n".join(lines[-12:])[-2000:])
-        reports = [line for line in lines if re.search("SUMMARY: [1-9]|no device", line)]  # of compute-sanitizer
+        reports = [line for line in lines if re.search("SUMMARY: [1-9]|no device", line)]  # from compute-sanitizer
         return "done" if status == 0 and not reports else "; ".join(["status %d" % status, *reports])
 
     def run_tests(self, step, until):
@@ -361,7 +361,7 @@ class Visit:
         self.journal.add("begin", part=step.name, limit=step.limit)
         try:
             outcome = getattr(self, step.do)(step, until)
-        except Exception as error:  # of this script: other steps may fare better
+        except Exception as error:  # in this script: other steps may succeed
             outcome = "failed: %s: %s" % (type(error).__name__, error)
         self.journal.add("end", part=step.name, outcome=outcome, device=self.device)
 

@@ -228,7 +228,7 @@ class Training {
   StepContext context_;
   Home token_home_, batch_home_;
   CirculatingToken token_{token_home_};
-  std::vector<double> weights_;  // of the step whose token is held
+  std::vector<double> weights_;  // in the step whose token is held
   std::vector<std::unique_ptr<CirculatingBatch>> batches_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::vector<std::unique_ptr<Replica>> replicas_;
