@@ -18,6 +18,7 @@ namespace millrace {
 inline constexpr const char* kHostBackend = "cpu";
 
 // The parsed text. Throws Error(usage) if it is invalid.
+//
 //   "cpu*2"            {"cpu", {{0}, {0}}}
 //   "cuda:0,GPU-8f6d"  {"cuda", {{0}, {.uuid = "GPU-8f6d"}}}
 //   "0,1"              {"gpu", {{0}, {1}}}

@@ -1,5 +1,6 @@
 // The properties of training images as files, before preparation. Stored in the metadata of a file of weights, under the key
 // "images", as TOML:
+//
 //   looked_at = 256                 # files, evenly spread over the listing
 //   height    = [480, 480]          # the least and the most
 //   width     = [640, 640]
@@ -8,6 +9,7 @@
 //   deviation = [0.11, 0.24]
 //   channels  = [1]                 # all that were seen
 //   bits      = [8]
+//
 // It depends only on the data, not on threads, ranks, caches or resuming. Files of older versions have none.
 #pragma once
 

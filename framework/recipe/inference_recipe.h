@@ -1,5 +1,6 @@
 // The information needed to use weights as the run that wrote them did: the network, the preparation of images, and the meaning
 // of the output. Stored in the metadata of a file of weights, under the key "usage", as TOML:
+//
 //   version   = 1
 //   graph     = "validate"                  # whose preparation this is
 //   seed      = 1                           # the run's: stages that draw, such as `noise`, draw the same again
@@ -19,6 +20,7 @@
 //   [sinks.write_masks]                     # for stages that write predictions: the keys in_recipes(), as in the file
 //   [network]                               # the variables
 //   [document]                              # the network's file, with its base files
+//
 // The names of the classes are stored under the key "classes" of the metadata (weights.h).
 //
 // Weights may come from anywhere. Recipes are read to be compared and shown; a pipeline is made from one only if

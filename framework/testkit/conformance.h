@@ -1,5 +1,6 @@
 // The requirements of plugins, as checks without a test framework: tests/conformance runs them on every plugin found, and
 // `pipeline-inspect --conformance PLUGIN.so` on one.
+//
 //   Registry registry;
 //   load_all_plugins(registry);  // millrace/util/load_plugins.h
 //   load_plugin(registry, "build/sepia.so");

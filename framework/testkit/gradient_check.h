@@ -1,10 +1,12 @@
 // Compares a replica's gradients with finite differences of its loss, for any network on any backend.
+//
 //   replica->start();
 //   testkit::randomise(network, *replica, 1);
 //   Ref<Batch> batch = testkit::make_batch(8, network.input);
 //   testkit::fill_at_random(*batch, 10, 2);
 //   const testkit::GradientReport report = testkit::check_gradients(network, *replica, batch);
 //   EXPECT_LT(report.worst(), 1e-2) << report.text();
+//
 // Central differences, (L(v + h) - L(v - h)) / 2h, for some elements of each trainable parameter: half of them those with the
 // largest gradients, half drawn at random. h is the cube root of float32's epsilon times the parameter's scale, where truncation
 // and rounding errors are about equal (Nocedal and Wright, Numerical Optimization, section 8.1).

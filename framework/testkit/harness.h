@@ -1,8 +1,10 @@
 // A single stage between fake ports: feed packets, and inspect the output. No graph, no threads.
+//
 //   testkit::Harness harness(StageTypeAccess::make<Invert>(), testkit::table({{"chance", Value(1.0)}}));
 //   Ref<Batch> batch = testkit::make_batch(4, {8, 8, 3});
 //   harness.feed(testkit::whole(batch));
 //   std::vector<Packet> out = harness.take();
+//
 // Errors are the stage's own, without the context that a graph adds.
 #pragma once
 

@@ -1,5 +1,6 @@
 // All failures of networks and servers, many times each: a trial soon ends with the right bytes, or with an error that names the
 // object and the cause.
+//
 //   MILLRACE_FAULT_TRIALS=100 build/release/tests/storage_s3_test --gtest_filter='S3Faults.*'
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 // Storage "s3" with moto (github.com/getmoto/moto), an independent S3 server that computes signatures with AWS's own Python
 // library. Skipped unless MILLRACE_MOTO names the Python that has it:
+//
 //   python3 -m venv moto && moto/bin/pip install 'moto[server]'
 //   MILLRACE_MOTO=$PWD/moto/bin/python build/release/tests/storage_s3_test --gtest_filter='Moto.*'
 #include <gtest/gtest.h>
