@@ -120,7 +120,7 @@ class S3Faults : public testing::Test {
     server_.emplace(folder_.path(), 1000);
   }
 
-  // Whether the operation's result is right; else the error.
+  // Returns the operation's result, for comparison.
   static std::string perform(Storage& storage, unsigned operation) {
     if (operation == kRead) {
       read_all(storage, "s3://data/small");  // the next request may meet the remains of this one
