@@ -17,15 +17,14 @@ namespace millrace::cuda {
 
 class Marks;
 
-// Thread-safe. An error of the device completes it, since CUDA keeps such an error and every later call meets it: complete() is
-// then true, wait() throws, and what then() was given is called: whoever uses a result there asks wait() first.
+// Thread-safe. An error of the device completes it, since CUDA keeps such an error and every later call meets it.
 class CudaMark : public Event {
  public:
   explicit CudaMark(std::shared_ptr<Marks> marks, bool timed = false);
   ~CudaMark() override;
   bool complete() const override;
   void wait() const override;
-  void then(std::function<void()> done) override;
+  void then(Done done) override;
   cudaEvent_t native() const { return event_; }
 
  private:
@@ -42,7 +41,7 @@ class RecordedMark final : public CudaMark {
   using CudaMark::CudaMark;
   bool complete() const override;
   void wait() const override;
-  void then(std::function<void()> done) override;
+  void then(Done done) override;
   void launched(Ref<CudaMark> end);
 
  private:
@@ -77,7 +76,7 @@ class Marks : public std::enable_shared_from_this<Marks> {
   friend class CudaMark;
   struct Waiting {
     Ref<CudaMark> mark;
-    std::function<void()> done;
+    Event::Done done;
   };
 
   explicit Marks(int device) : device_(device) {}
