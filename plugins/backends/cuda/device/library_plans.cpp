@@ -102,7 +102,7 @@ Queue& LibraryPlanner::trials() {
 
 // What may change the choice besides device and versions, which name the file.
 std::string LibraryPlanner::key(const std::string& text) const {
-  return fmt::format("{}{}{}{}, workspace {}", text, options_.tune == Tune::measure ? ", measured" : "",
+  return fmt::format("{}{}{}{}, workspace {}", text, options_.tune == Tune::measure ? ", measured uncached" : "",
                      options_.deterministic ? ", deterministic" : "", options_.compiles ? "" : ", nothing compiled",
                      options_.workspace_limit);
 }
