@@ -14,7 +14,7 @@ class Done : public Event {
  public:
   bool complete() const override { return true; }
   void wait() const override {}
-  void then(Done done) override { done(nullptr); }
+  void then(Callback done) override { done(nullptr); }
 };
 
 class PlainStream : public Stream {

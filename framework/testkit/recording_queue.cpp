@@ -24,7 +24,7 @@ void RecordedEvent::wait_as_device() const {
   changed_.wait(lock, [this] { return done_; });
 }
 
-void RecordedEvent::then(Done done) {
+void RecordedEvent::then(Callback done) {
   {
     const std::scoped_lock lock(mutex_);
     if (!done_) {
@@ -36,7 +36,7 @@ void RecordedEvent::then(Done done) {
 }
 
 void RecordedEvent::signal(const Error* failure) {
-  std::vector<Done> callbacks;
+  std::vector<Callback> callbacks;
   {
     const std::scoped_lock lock(mutex_);
     if (done_) return;  // the first one counts
@@ -45,7 +45,7 @@ void RecordedEvent::signal(const Error* failure) {
     callbacks.swap(callbacks_);
   }
   changed_.notify_all();
-  for (const Done& callback : callbacks) callback(failure);
+  for (const Callback& callback : callbacks) callback(failure);
 }
 
 TaskQueue::TaskQueue(std::uint64_t seed, std::chrono::microseconds longest_delay)

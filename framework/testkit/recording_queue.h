@@ -25,7 +25,7 @@ class RecordedEvent : public Event {
   bool complete() const override;  // true: the host knows it from now on
   void wait() const override;      // likewise, or throws the failure
   // What a callback learns counts for nothing but itself: it cannot be told to whom it passes it on.
-  void then(Done done) override;
+  void then(Callback done) override;
 
   const Clock& clock() const { return clock_; }
   void signal(const Error* failure = nullptr);  // null: the work was done
@@ -38,7 +38,7 @@ class RecordedEvent : public Event {
   mutable std::condition_variable changed_;
   bool done_ = false;
   std::optional<Error> failure_;  // constant once done
-  std::vector<Done> callbacks_;
+  std::vector<Callback> callbacks_;
 };
 
 // Runs tasks in order on a thread of its own, each after a random delay. The destructor runs what is left. A task that throws

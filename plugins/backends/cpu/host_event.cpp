@@ -19,7 +19,7 @@ void HostEvent::wait_until_complete() const {
   changed_.wait(lock, [this] { return complete_; });
 }
 
-void HostEvent::then(Done done) {
+void HostEvent::then(Callback done) {
   {
     const std::lock_guard lock(mutex_);
     if (!complete_) {
@@ -31,7 +31,7 @@ void HostEvent::then(Done done) {
 }
 
 void HostEvent::signal(const Error* failure) {
-  std::vector<Done> callbacks;
+  std::vector<Callback> callbacks;
   {
     const std::lock_guard lock(mutex_);
     if (failure != nullptr) failure_ = *failure;
@@ -39,7 +39,7 @@ void HostEvent::signal(const Error* failure) {
     callbacks.swap(callbacks_);
     changed_.notify_all();
   }
-  for (const Done& done : callbacks) done(failure);
+  for (const Callback& done : callbacks) done(failure);
 }
 
 }  // namespace millrace::cpu

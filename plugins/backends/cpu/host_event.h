@@ -17,7 +17,7 @@ class HostEvent final : public Event {
  public:
   bool complete() const override;
   void wait() const override;
-  void then(Done done) override;
+  void then(Callback done) override;
 
   // Completes the event: wakes those who wait, then runs the callbacks on this thread, in the order they were given. `failure`:
   // why the work was not done; null when it was.
@@ -29,7 +29,7 @@ class HostEvent final : public Event {
   mutable std::condition_variable changed_;
   bool complete_ = false;
   std::optional<Error> failure_;  // constant once complete
-  std::vector<Done> callbacks_;
+  std::vector<Callback> callbacks_;
 };
 
 }  // namespace millrace::cpu

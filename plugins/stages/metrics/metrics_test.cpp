@@ -12,15 +12,15 @@ class LateEvent : public Event {
  public:
   bool complete() const override { return done_; }
   void wait() const override {}
-  void then(Done done) override { callbacks_.push_back(std::move(done)); }
+  void then(Callback done) override { callbacks_.push_back(std::move(done)); }
   void signal(const Error* failure = nullptr) {
     done_ = true;
-    for (const Done& callback : callbacks_) callback(failure);
+    for (const Callback& callback : callbacks_) callback(failure);
   }
 
  private:
   bool done_ = false;
-  std::vector<Done> callbacks_;  // kept after the call, as a careless backend would
+  std::vector<Callback> callbacks_;  // kept after the call, as a careless backend would
 };
 
 Ref<StepResult> result(std::uint64_t step, int replica, const Ref<LateEvent>& ready, std::vector<double> sums) {

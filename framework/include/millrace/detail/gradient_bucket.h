@@ -20,8 +20,8 @@ class Event : public Payload {
   virtual void wait() const = 0;      // blocks the host; not on a worker of the graph. Throws the failure
   // Calls `done` once, when complete: at once on this thread, or later on one of the backend's. It is short and must not throw.
   // `failure`: null when the work is done.
-  using Done = std::function<void(const Error* failure)>;
-  virtual void then(Done done) = 0;
+  using Callback = std::function<void(const Error* failure)>;
+  virtual void then(Callback done) = 0;
 };
 
 // One per graph, circulating: the next step's forward may be submitted when the last Ref to it is gone. Held by the buckets of

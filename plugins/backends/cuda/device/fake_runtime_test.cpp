@@ -135,7 +135,7 @@ class HostEvent final : public Event {
  public:
   bool complete() const override { return true; }
   void wait() const override { ++waits; }
-  void then(Done done) override { done(nullptr); }
+  void then(Callback done) override { done(nullptr); }
   mutable std::atomic<int> waits{0};
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kWaiting = "waiting for the device (cudaEventSynchronize)";
 
-void report(cudaError_t status, const Event::Done& done) {
+void report(cudaError_t status, const Event::Callback& done) {
   const std::optional<Error> failure = error_of(status, kWaiting);
   done(failure ? &*failure : nullptr);
 }
@@ -41,7 +41,7 @@ void CudaMark::wait() const {
   check(cudaEventSynchronize(event_), kWaiting);
 }
 
-void CudaMark::then(Done done) {
+void CudaMark::then(Callback done) {
   cudaSetDevice(marks_->device());
   cudaError_t status = cudaEventQuery(event_);
   if (status == cudaErrorNotReady) {
@@ -63,7 +63,7 @@ void RecordedMark::wait() const {
   if (const Ref<CudaMark> latest = end()) latest->wait();
 }
 
-void RecordedMark::then(Done done) {
+void RecordedMark::then(Callback done) {
   if (const Ref<CudaMark> latest = end()) return latest->then(std::move(done));
   done(nullptr);
 }

@@ -24,7 +24,7 @@ class CudaMark : public Event {
   ~CudaMark() override;
   bool complete() const override;
   void wait() const override;
-  void then(Done done) override;
+  void then(Callback done) override;
   cudaEvent_t native() const { return event_; }
 
  private:
@@ -41,7 +41,7 @@ class RecordedMark final : public CudaMark {
   using CudaMark::CudaMark;
   bool complete() const override;
   void wait() const override;
-  void then(Done done) override;
+  void then(Callback done) override;
   void launched(Ref<CudaMark> end);
 
  private:
@@ -76,7 +76,7 @@ class Marks : public std::enable_shared_from_this<Marks> {
   friend class CudaMark;
   struct Waiting {
     Ref<CudaMark> mark;
-    Event::Done done;
+    Event::Callback done;
   };
 
   explicit Marks(int device) : device_(device) {}

@@ -18,7 +18,7 @@ bool SumsEvent::complete() const {
 
 void SumsEvent::wait() const { deliver(); }
 
-void SumsEvent::then(Done done) {
+void SumsEvent::then(Callback done) {
   copied_->then([self = Ref<SumsEvent>(this), done = std::move(done)](const Error* failure) {
     std::optional<Error> later;  // of the events before: their sums are missing
     try {

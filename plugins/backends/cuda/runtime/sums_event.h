@@ -25,7 +25,7 @@ class SumsEvent : public Event {
 
   bool complete() const override;
   void wait() const override;
-  void then(Done done) override;
+  void then(Callback done) override;
 
  private:
   void deliver() const;

@@ -35,7 +35,7 @@ void SimulatedMark::wait() const {
   if (const Ref<RecordedEvent> now = event()) now->wait();
 }
 
-void SimulatedMark::then(Done done) {
+void SimulatedMark::then(Callback done) {
   simulation_->refuse_in_recording("Mark::then");
   const Ref<RecordedEvent> now = event();
   if (simulation_->strikes(Count::callbacks, simulation_->options().call_back_early) || !now) return done(nullptr);

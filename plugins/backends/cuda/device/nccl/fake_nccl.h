@@ -36,7 +36,7 @@ class TestEvent final : public Event {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return done_; });
   }
-  void then(Done done) override { then_ = std::move(done); }  // before it is submitted
+  void then(Callback done) override { then_ = std::move(done); }  // before it is submitted
   void signal() {
     if (then_) then_(nullptr);  // first: who waits for the event may end the test
     const std::lock_guard lock(mutex_);
@@ -48,7 +48,7 @@ class TestEvent final : public Event {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   bool done_ = false;
-  Done then_;
+  Callback then_;
 };
 
 class TestLane final : public NcclLane {
