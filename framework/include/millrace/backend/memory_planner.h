@@ -47,8 +47,6 @@ class MemoryPlanner {
     Spec spec;
     TensorId tensor = kNoTensor;
     TensorId gradient = kNoTensor;  // given by the first operation whose backward contributes to it
-    bool reads_two = false;         // the operation that made the value reads a second gradient and adds it itself
-    TensorId second = kNoTensor;    // that one, beside `gradient`
     int readers = 0;                // operations
     bool needs_gradient = false;    // something before it is trained
   };

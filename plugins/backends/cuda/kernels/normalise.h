@@ -154,17 +154,15 @@ struct FinishSums {
   void visit_results(Visitor& v) const;  // all but partial
 };
 
-// With g = (dy + more) * activation'(pre): per channel sum g and sum g * (x - mean). `masked` (null, or dy itself) becomes g. pre
+// With g = dy * activation'(pre): per channel sum g and sum g * (x - mean). `masked` (null, or dy itself) becomes g. pre
 // is computed again; where a residual was added its sign is taken from `positive` or y (ReLU), or the residual is needed (GELU).
-// dy + more is rounded to T, as Add does. With `pooled`, of a ReLU with nothing added, dy is what a max pooling after it passes
-// on.
+// With `pooled`, of a ReLU with nothing added, dy is what a max pooling after it passes on.
 template <class T>
 struct NormaliseBackwardSums {
   static constexpr Form kForm = Form::sums;
   static constexpr const char* kName = "normalise backward sums";
   static constexpr int kSums = 2;
   const T *x = nullptr, *dy = nullptr;
-  const T* more = nullptr;                    // after an addition: a second gradient; null: none
   PooledGradient<T> pooled = {};              // instead of dy
   const T *y = nullptr, *residual = nullptr;  // after an addition: y of ReLU, residual of GELU
   const std::uint8_t* positive = nullptr;     // of ReLU, instead of y: what Normalise wrote
