@@ -268,6 +268,7 @@ struct DeviceInfo {
   std::string name;                                          // the model, as its maker calls it
   std::string uuid;                                          // "GPU-8f6d..."; empty where devices have none
   std::size_t memory = 0;                                    // bytes
+  std::size_t cache = 0;                                     // bytes of the cache that all its units share; 0: not known
   bool bf16 = true;                                          // computes in bf16 at all; else compile() refuses it
   bool native_bf16 = false;                                  // multiplies bf16 at more than float32's speed
   std::vector<std::pair<std::string, std::string>> details;  // what `pipeline-inspect devices` shows

@@ -32,7 +32,6 @@ class CudaMachine final : public Machine {
   std::byte* allocate_host(std::size_t bytes) override;
   void release_host(std::byte* memory) noexcept override;
   std::size_t free_memory() override { return gpu_->free_memory(); }
-  std::size_t cache_bytes() const override { return gpu_->cache_bytes(); }
   std::unique_ptr<Queue> make_queue(const std::string& name) override;
   std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape& shape, const PlanChoice& how) override;
   std::shared_ptr<const LibraryPlan> plan(const LinearShape& shape, const PlanChoice& how) override;

@@ -104,6 +104,7 @@ DeviceInfo describe(int index, const cudaDeviceProp& properties, const DriverSta
   info.index = index;
   info.name = properties.name;
   info.memory = properties.totalGlobalMem;
+  info.cache = static_cast<std::size_t>(properties.l2CacheSize);
   const bool slice = nvml != nullptr && nvml->knows(uuid_text(properties.uuid, true));  // CUDA's properties do not say
   info.uuid = uuid_text(properties.uuid, slice);
   info.native_bf16 = properties.major * 10 + properties.minor >= kLeastCapability;

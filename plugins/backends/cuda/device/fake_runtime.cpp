@@ -207,7 +207,7 @@ const char* cudaGetErrorName(cudaError_t status) {
 }
 const char* cudaGetErrorString(cudaError_t) { return "acted out"; }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  *value = attribute == cudaDevAttrMultiProcessorCount ? 4 : attribute == cudaDevAttrL2CacheSize ? 8192 : 1;
+  *value = attribute == cudaDevAttrMultiProcessorCount ? 4 : 1;
   return cudaSuccess;
 }
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {

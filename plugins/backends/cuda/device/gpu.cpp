@@ -10,7 +10,6 @@ namespace millrace::cuda {
 Gpu::Gpu(DeviceInfo info) : info_(std::move(info)) {
   use_device(index());
   check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, index()), "cudaDeviceGetAttribute");
-  check(cudaDeviceGetAttribute(&cache_bytes_, cudaDevAttrL2CacheSize, index()), "cudaDeviceGetAttribute");
   make_pool();
 }
 

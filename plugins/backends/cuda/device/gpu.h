@@ -28,7 +28,6 @@ class Gpu {
   const DeviceInfo& info() const { return info_; }
   int index() const { return info_.index; }
   int multiprocessors() const { return multiprocessors_; }
-  std::size_t cache_bytes() const { return static_cast<std::size_t>(cache_bytes_); }  // of the level 2 cache
   MemoryTable& table() { return table_; }
   Tried& tried() { return tried_; }
 
@@ -51,7 +50,7 @@ class Gpu {
   void make_pool();
 
   const DeviceInfo info_;
-  int multiprocessors_ = 0, cache_bytes_ = 0;
+  int multiprocessors_ = 0;
   cudaMemPool_t pool_ = nullptr;  // null: the device has none (some virtual ones), and cudaMalloc is used
   MemoryTable table_;
   Tried tried_;

@@ -219,9 +219,9 @@ bool EngineTrial::adds(const LibraryRun& work) {
 
 // Without the memory for it, runs are timed as the cache happens to be.
 void EngineTrial::reserve_flush() {
-  if (flush_.bytes() == machine_.cache_bytes()) return;
+  if (flush_.bytes() == machine_.info().cache) return;
   try {
-    flush_ = DeviceMemory(machine_, machine_.cache_bytes(), "what empties the cache before a timed run");
+    flush_ = DeviceMemory(machine_, machine_.info().cache, "what empties the cache before a timed run");
   } catch (const Error&) {
     if (!device_works()) throw;
   }

@@ -152,7 +152,6 @@ class Machine {
   virtual std::byte* allocate_host(std::size_t bytes) = 0;  // pinned; zeroed
   virtual void release_host(std::byte* memory) noexcept = 0;
   virtual std::size_t free_memory() = 0;
-  virtual std::size_t cache_bytes() const { return 0; }  // of the cache that all units share; 0: it is not modelled
   // Whether elements can read this device memory; copies reach any.
   virtual bool reaches(const void* /*memory*/) { return true; }
 
