@@ -44,7 +44,7 @@ constexpr std::array kLarge = {
     ClassLimit{.name = "CudaMachine", .public_functions = 17},
     // A tensor that is planned has two fields: its number, and where it lies.
     ClassLimit{.name = "Normalisation", .folder = "plugins/backends/cpu", .fields = 32},
-    ClassLimit{.name = "Normalisation", .folder = "plugins/backends/cuda", .fields = 37},
+    ClassLimit{.name = "Normalisation", .folder = "plugins/backends/cuda", .fields = 35},
     // The facts by which libraries choose an engine.
     ClassLimit{.name = "ConvolutionShape", .fields = 24},
 };

@@ -61,8 +61,7 @@ STEPS = (
     Step("rest", 60, "run_tests", "*GpuNetworks.AgreeInTf32/* *GpuOperators.AgreeInTf32/* *GpuGradients.*"),
     Step("conformance", 30, "measure", "{tests}/conformance_test --gtest_filter=Discovered/EveryBackend.*/{backend}"),
     Step("recordings off", 60, "run_what_failed", "env MILLRACE_CUDA_WITHOUT=recordings "),
-    Step("shortcuts off", 60, "run_what_failed",
-         "env MILLRACE_CUDA_WITHOUT=accumulate,two_gradients,sign_bits,last_block,norm_pool "),
+    Step("shortcuts off", 60, "run_what_failed", "env MILLRACE_CUDA_WITHOUT=accumulate,sign_bits,last_block,norm_pool "),
     # max-autotune takes minutes, and times kernels on the device: it comes when nothing else is left.
     Step("resnet50, max-autotune", 270, "race", BENCH + "--serve"),
     Step("airbench, max-autotune", 200, "race", AIRBENCH))

@@ -212,7 +212,13 @@ TEST(WorkQueue, SkipsWorkAfterAnErrorButCompletesItsEvents) {
   WorkQueue queue("test");
   bool worked = false, cleaned = false;
   queue.submit([] { fail(ErrorKind::device, "broken"); });
-  queue.submit([&] { worked = true; }, [&] { cleaned = true; })->wait();
+  const Ref<HostEvent> skipped = queue.submit([&] { worked = true; }, [&] { cleaned = true; });
+  skipped->wait_until_complete();
+  std::string failure;
+  skipped->then([&](const Error* error) { failure = error == nullptr ? "none" : error->message(); });
+  EXPECT_EQ(failure, "broken") << "what reads the results learns that there are none";
+  EXPECT_THROW(skipped->wait(), Error);
+  EXPECT_NO_THROW(queue.drain());
   EXPECT_FALSE(worked);
   EXPECT_TRUE(cleaned);
   EXPECT_THROW(queue.check(), Error);
@@ -228,10 +234,10 @@ TEST(WorkQueue, ForgetsAnErrorThatItsCallerReceives) {
 TEST(HostEvent, CallsBackOnceWhetherBeforeOrAfter) {
   HostEvent event;
   int before = 0, after = 0;
-  event.then([&] { ++before; });
+  event.then([&](const Error*) { ++before; });
   EXPECT_EQ(before, 0);
   event.signal();
-  event.then([&] { ++after; });
+  event.then([&](const Error*) { ++after; });
   EXPECT_EQ(before, 1);
   EXPECT_EQ(after, 1);
   EXPECT_TRUE(event.complete());
@@ -248,7 +254,7 @@ TEST(Stream, SumsInTheOrderGivenAfterWhatItWaitsFor) {
   stream->copy(a.data(), total.data(), total.size());
   const Ref<Event> done = stream->record();
   std::atomic<bool> called = false;
-  done->then([&] { called = true; });
+  done->then([&](const Error*) { called = true; });
   EXPECT_FALSE(done->complete());
   ready->signal();
   done->wait();

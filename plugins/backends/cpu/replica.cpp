@@ -140,12 +140,12 @@ void CpuReplica::run_losses(const std::vector<LossTerm>& terms) {
   }
 }
 
-void CpuReplica::announce(Announcement& to, int node) {
+void CpuReplica::announce(Announcement& to, int node, const Error* failure) {
   const auto filled = [&] { return to.next < to.buckets && compiled_.bucket_nodes()[static_cast<std::size_t>(to.next)] >= node; };
   while (filled()) {
-    if (adds_) parameters_.gradients().add_kept(to.next);
+    if (adds_ && failure == nullptr) parameters_.gradients().add_kept(to.next);
     const Ref<HostEvent> event = make_ref<HostEvent>();
-    event->signal();
+    event->signal(failure);
     to.ready(to.next++, event);
   }
 }
@@ -168,7 +168,8 @@ void CpuReplica::backward(BucketReady ready) {
     updates_left_ = to->buckets;
   };
   submit(Work::training, or_give_up(work), [this, to] {
-    announce(*to, -1);  // whatever happened, all are announced
+    const std::optional<Error> failure = queue_.failure();
+    announce(*to, -1, failure ? &*failure : nullptr);  // whatever happened, all are announced
     adds_ = false;
   });
 }
@@ -187,6 +188,7 @@ Ref<Event> CpuReplica::update(int bucket, const UpdateStep& step, const Ref<Even
       const WorkMeter::Piece waiting(meter_, Work::sums);
       after->wait();
     }
+    if (after) after->wait();  // throws what has failed
     copied.rate_factor = factors;
     parameters_.update(bucket, copied);
     if (updates_left_ > 0) --updates_left_;

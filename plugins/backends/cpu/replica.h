@@ -68,7 +68,8 @@ class CpuReplica final : public Replica, public MeasuresDevice {
     int next = 0;
   };
   void run_backward(Announcement& to);
-  void announce(Announcement& to, int node);  // the buckets that wait for nothing before this node
+  // The buckets that wait for nothing before this node. `failure`: of the work that fills them.
+  void announce(Announcement& to, int node, const Error* failure = nullptr);
   // Runs the views; the output, their weighted sum where there are several.
   Map run_infer(const Batch& batch, std::uint32_t begin, std::uint32_t count, const std::vector<View>& views);
   void run_gradient(const Batch& batch, std::uint32_t begin, std::uint32_t count, const GradientCopy& copy);

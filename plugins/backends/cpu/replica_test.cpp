@@ -244,10 +244,10 @@ TEST(Replica, KeepsAnErrorAndHangsNobody) {
   machine.replica->forward(0);
   machine.replica->loss(testkit::cross_entropy(), 8, sums);
   machine.replica->backward([&](int, Ref<Event> filled) {
-    filled->wait();
+    EXPECT_THROW(filled->wait(), Error);
     ++announced;
   });
-  machine.replica->update(0, {{.learning_rate = 0.1}}, nullptr)->wait();
+  EXPECT_THROW(machine.replica->update(0, {{.learning_rate = 0.1}}, nullptr)->wait(), Error);
   EXPECT_EQ(announced, static_cast<int>(machine.replica->buckets().size()));
   EXPECT_THROW(machine.replica->finish(), Error);
   EXPECT_THROW(machine.replica->ingest(batch, 0, 8), Error);

@@ -1,7 +1,7 @@
 // One thread that works through closures in the order they were submitted: how everything asynchronous on the CPU is made.
 //
-// Errors: the first exception of a closure is kept. From then on closures are skipped, but their events still complete and
-// their `always` still runs, so that no thread that waits for them hangs; check() and run() throw the error.
+// Errors: the first exception of a closure is kept. From then on closures are skipped. Their `always` still runs, and their
+// events complete with the error, so that no thread that waits for them hangs; check() and run() throw it too.
 #pragma once
 
 #include <atomic>
@@ -27,11 +27,12 @@ class WorkQueue {
   WorkQueue& operator=(const WorkQueue&) = delete;
 
   // `always` runs after `work`, also when `work` was skipped or threw; it must not throw.
-  Ref<Event> submit(std::function<void()> work, std::function<void()> always = {});
+  Ref<HostEvent> submit(std::function<void()> work, std::function<void()> always = {});
   // Submits and waits. Throws the queue's error, or what `work` threw, which is not kept.
   void run(std::function<void()> work);
-  void drain();        // waits for all work submitted so far
-  void check() const;  // throws the first error
+  void drain();                          // waits for all work submitted so far; throws nothing
+  void check() const;                    // throws the first error
+  std::optional<Error> failure() const;  // the first error
 
  private:
   struct Item {

@@ -93,9 +93,10 @@ std::string Allreduce::save() const {
 void Allreduce::check_when(const Ref<Event>& sum, Output& output) {
   if (!sum) return;
   auto hold = std::make_shared<Output::Hold>(output);
-  sum->then([this, hold, &output]() mutable {
+  sum->then([this, hold, &output](const Error* failure) mutable {
     try {
-      communicator_->check();
+      communicator_->check();  // names the cause
+      if (failure != nullptr) throw Error(*failure);
     } catch (...) {
       output.fail(current_error());
     }

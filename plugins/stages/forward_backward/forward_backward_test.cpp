@@ -99,11 +99,11 @@ class LaterEvent : public Event {
  public:
   bool complete() const override { return !done_; }
   void wait() const override {}
-  void then(std::function<void()> done) override { done_ = std::move(done); }
-  void signal() { std::exchange(done_, nullptr)(); }
+  void then(Callback done) override { done_ = std::move(done); }
+  void signal() { std::exchange(done_, nullptr)(nullptr); }
 
  private:
-  std::function<void()> done_;
+  Callback done_;
 };
 
 TEST(DeviceClock, CountsWorkThatOverlapsOnce) {

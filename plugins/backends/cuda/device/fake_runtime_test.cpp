@@ -68,14 +68,14 @@ TEST_F(OnFakeRuntime, AMarkIsCompleteWhenTheWorkBeforeItIs) {
 
 TEST_F(OnFakeRuntime, ThenCallsAtOnceWhatIsCompleteAndLaterInOrderWhatIsNot) {
   int now = 0;
-  queue_->mark()->then([&] { now = 1; });
+  queue_->mark()->then([&](const Error*) { now = 1; });
   EXPECT_EQ(now, 1);
 
   fake::hold();
   std::vector<int> order;
   std::atomic<int> done{0};
   for (int i = 0; i < 20; ++i) {
-    queue_->mark()->then([&, i] {
+    queue_->mark()->then([&, i](const Error*) {
       order.push_back(i);
       ++done;
     });
@@ -90,14 +90,14 @@ TEST_F(OnFakeRuntime, QueueCallsWhatWaitsBeforeItGoes) {
   fake::hold();
   std::atomic<int> done{0};
   const Ref<Mark> mark = queue_->mark();
-  mark->then([&] { ++done; });
+  mark->then([&](const Error*) { ++done; });
   std::thread later([] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     fake::release();
   });
   queue_.reset();
   EXPECT_EQ(done, 1);
-  mark->then([&] { ++done; });  // a mark outlives its queue
+  mark->then([&](const Error*) { ++done; });  // a mark outlives its queue
   EXPECT_EQ(done, 2);
   later.join();
 }
@@ -105,10 +105,13 @@ TEST_F(OnFakeRuntime, QueueCallsWhatWaitsBeforeItGoes) {
 TEST_F(OnFakeRuntime, AFailedDeviceCompletesMarksSoThatNobodyHangs) {
   fake::hold();
   const Ref<Mark> mark = queue_->mark();
-  std::atomic<bool> called{false};
-  mark->then([&] { called = true; });
+  std::atomic<int> failed{0};
+  const auto count = [&](const Error* failure) { failed += failure != nullptr && contains(failure->message(), "waiting for"); };
+  mark->then(count);
   fake::fail_work(cudaErrorLaunchFailure);
-  while (!called) std::this_thread::yield();
+  while (failed == 0) std::this_thread::yield();
+  mark->then(count);  // at once, since it is complete
+  EXPECT_EQ(failed, 2);
   EXPECT_TRUE(mark->complete());
   EXPECT_TRUE(contains(message_of([&] { mark->wait(); }), "waiting for the device"));
 }
@@ -119,10 +122,10 @@ TEST_F(OnFakeRuntime, SumsOfADeviceThatHasFailedAreNotHandedOut) {
   const double device[2] = {};
   fake::hold();
   const Ref<Event> known = back.submit(*queue_, device, 2, sums);
-  std::atomic<bool> called{false};
-  known->then([&] { called = true; });
+  std::atomic<bool> failed{false};
+  known->then([&](const Error* failure) { failed = failure != nullptr; });
   fake::fail_work(cudaErrorLaunchFailure);
-  while (!called) std::this_thread::yield();
+  while (!failed) std::this_thread::yield();
   EXPECT_TRUE(known->complete());
   EXPECT_TRUE(sums.values.empty());
   EXPECT_TRUE(contains(message_of([&] { known->wait(); }), "waiting for the device"));
@@ -132,7 +135,7 @@ class HostEvent final : public Event {
  public:
   bool complete() const override { return true; }
   void wait() const override { ++waits; }
-  void then(std::function<void()> done) override { done(); }
+  void then(Callback done) override { done(nullptr); }
   mutable std::atomic<int> waits{0};
 };
 
@@ -181,11 +184,11 @@ TEST_F(OnFakeRuntime, TheHostLearnsOfALaunchThoughTheNextOneIsSubmitted) {
   const Ref<Mark> before = queue_->mark();
   std::atomic<bool> both_launched{false};
   const auto called = std::make_shared<std::atomic<bool>>(false);  // the thread may outlive a test that fails
-  before->then([&] {                                               // on the thread that calls what comes next
+  before->then([&](const Error*) {                                 // on the thread that calls what comes next
     while (!both_launched) std::this_thread::yield();
   });
   queue_->launch(*recording);
-  mark->then([called] { *called = true; });
+  mark->then([called](const Error*) { *called = true; });
   const std::uint64_t first = fake::recorded();
   queue_->launch(*recording);
   both_launched = true;

@@ -55,8 +55,7 @@ class Weighted : public Operation {
   TensorId before_ = kNoTensor;  // input of GELU
   SumsPlan bias_sums_;
   TensorId narrow_ = kNoTensor;  // the gradient of a float32 output, in bf16
-  TensorId apart_ = kNoTensor;   // the input's gradient, to be added to another: here, or by the reader of both
-  bool adds_apart_ = false;      // here
+  TensorId apart_ = kNoTensor;   // the input's gradient, to be added to another
   Planner::Contribution contribution_;
   Map x_, y_, pre_activation_, dy_, library_dy_;
   GradientTarget d_input_;

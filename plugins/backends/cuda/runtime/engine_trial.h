@@ -37,7 +37,8 @@ class EngineTrial {
  public:
   EngineTrial(Machine& machine, Queue& queue, const TrialOperands& operands);
 
-  // Seconds that the plan takes once it is warm, the best of several runs; without `timed` it runs once and the answer is 0.
+  // Seconds that the plan takes, the best of several runs, once its code is loaded and with operands that the device's cache does
+  // not hold, as in a step; without `timed` it runs once and the answer is 0.
   // Infinity: there is not the memory to try it. Nothing: it fails, computes something else or writes outside of its memory, does
   // not add to what x holds, or there is not the memory to see whether it adds; `why_not` says so. Throws Error(device) that
   // names the engine when the device does not recover from the run: nothing can go on then.
@@ -51,6 +52,7 @@ class EngineTrial {
   void refill();
   Fault find_fault(const LibraryPlan& plan);
   double time(const LibraryRun& work);
+  void reserve_flush();
   void finish();
   bool device_works() noexcept;
 
@@ -58,6 +60,7 @@ class EngineTrial {
   Queue& queue_;
   const TrialOperands operands_;
   DeviceMemory scratch_, workspace_;
+  DeviceMemory flush_;  // as large as the device's cache: written, it leaves nothing else there
   LibraryRun work_;
 };
 

@@ -1,5 +1,7 @@
 #include "parameter_store.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -215,10 +217,8 @@ std::unique_ptr<Snapshot> ParameterStore::capture(Queue& queue, std::span<const 
     parts.push_back({layout, bytes});
     bytes += layout.elements() * sizeof(float);
   }
-  std::shared_ptr<HostMemory> memory;
-  try {
-    memory = transfer_.room_for_copy(bytes);
-  } catch (const Error&) {  // so much cannot be pinned: in pieces, and slower
+  const std::shared_ptr<HostMemory> memory = pin_copy(bytes);
+  if (!memory) {
     std::vector<std::vector<float>> values;
     for (const StateOf& each : states) values.push_back(read(queue, each.state, each.parameter));
     return std::make_unique<ReadSnapshot>(std::move(values));
@@ -227,7 +227,21 @@ std::unique_ptr<Snapshot> ParameterStore::capture(Queue& queue, std::span<const 
     const float* const source = state_of(states[i].state, states[i].parameter);
     queue.copy_out(memory->data() + parts[i].offset, source, parts[i].layout.elements() * sizeof(float));
   }
-  return std::make_unique<PinnedSnapshot>(*machine_, std::move(memory), std::move(parts), queue.mark());
+  return std::make_unique<PinnedSnapshot>(*machine_, memory, std::move(parts), queue.mark());
+}
+
+std::shared_ptr<HostMemory> ParameterStore::pin_copy(std::size_t bytes) {
+  if (!pins_copies_) return nullptr;
+  try {
+    return transfer_.room_for_copy(bytes);
+  } catch (const Error& error) {
+    pins_copies_ = false;
+    machine_->warn(
+        fmt::format("{}:{}: checkpoints need {:.1f} MiB of pinned memory, which cannot be had ({}); they are read in "
+                    "pieces instead, and training waits for each",
+                    machine_->info().backend, machine_->info().index, static_cast<double>(bytes) / (1 << 20), error.message()));
+    return nullptr;
+  }
 }
 
 void ParameterStore::mirror(Queue& queue, int index) {

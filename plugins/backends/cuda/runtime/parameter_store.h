@@ -44,13 +44,15 @@ class ParameterStore {
   // Through `queue`; both wait for it.
   std::vector<float> read(Queue& queue, std::string_view state, int index);
   void write(Queue& queue, std::string_view state, int index, std::span<const float> values);
-  // Copies states by `queue`, whose later work waits for the copies.
+  // Copies states by `queue`, whose later work waits for the copies. Where pinned memory for all of them cannot be had, it warns
+  // once, and reads them one after another while the caller waits.
   std::unique_ptr<Snapshot> capture(Queue& queue, std::span<const StateOf> states);
 
  private:
   bool mirrored() const { return options_.precision == Precision::bf16; }
   bool is_vector(int index) const;
   MatrixShape matrix_in_memory(int index) const;
+  std::shared_ptr<HostMemory> pin_copy(std::size_t bytes);  // null: it cannot be had
   WeightLayout layout_of(std::string_view state, int index) const;
   float* state_of(std::string_view name, int index) const;  // a parameter's place in it
   UpdateArguments arrays_of(const UpdatePlan::Range& range) const;
@@ -62,6 +64,7 @@ class ParameterStore {
   std::vector<WeightLayout> layouts_;  // by parameter
   OptimizerLaunches launches_{plan_};
   PinnedTransfer transfer_;
+  bool pins_copies_ = true;  // false: it could not, and is not tried again
   Machine* machine_ = nullptr;
   DeviceMemory values_, mirror_;
   Gradients gradients_{plan_.parameters};

@@ -196,6 +196,32 @@ TEST(GpuReplica, MixesTrainingInferenceAndPartialBatches) {
   EXPECT_EQ(sums.weight(), 5);
 }
 
+// The result lies in the arena, which may move for the batch that comes next.
+TEST(GpuReplica, HasNoResultOfInferenceOnceTheNextBatchHasCome) {
+  Course course;
+  StepSums sums;
+  course.replica().infer(course.free_batch(kBatches), 0, 5, {}, testkit::cross_entropy(), sums)->wait();
+  EXPECT_EQ(course.replica().logits().size(), 25U);
+  course.replica().ingest(course.free_batch(0), 0, kBatch);
+  EXPECT_TRUE(course.replica().logits().empty());
+  course.replica().read_outputs({})->wait();
+  course.replica().forward(0);
+  EXPECT_EQ(course.replica().logits().size(), 5U * kBatch);
+  course.replica().finish();
+  EXPECT_EQ(course.violations(), "");
+}
+
+TEST(GpuReplica, LookaheadWritesValuesAfterTheInferenceThatReadsThem) {
+  Course course;
+  StepSums sums;
+  course.one_step(0, kBatch);
+  course.replica().lerp_into("slow", 0.5, true);  // the copy begins
+  course.replica().infer(course.free_batch(kBatches), 0, kBatch, {}, testkit::cross_entropy(), sums);
+  course.replica().lerp_into("slow", 0.5, true);
+  course.replica().finish();
+  EXPECT_EQ(course.violations(), "");
+}
+
 constexpr std::uint8_t kPoison = 255;
 
 // Batches that circulate show the same images again, in other places and with other records; the first three steps bring them.

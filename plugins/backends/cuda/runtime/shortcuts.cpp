@@ -22,8 +22,7 @@ struct Switch {
   std::string_view name;
   bool Shortcuts::*on;
 };
-constexpr std::array<Switch, 6> kSwitches = {{{"accumulate", &Shortcuts::accumulate},
-                                              {"two_gradients", &Shortcuts::two_gradients},
+constexpr std::array<Switch, 5> kSwitches = {{{"accumulate", &Shortcuts::accumulate},
                                               {"sign_bits", &Shortcuts::sign_bits},
                                               {"last_block", &Shortcuts::last_block},
                                               {"norm_pool", &Shortcuts::norm_pool},

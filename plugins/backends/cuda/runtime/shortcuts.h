@@ -1,6 +1,6 @@
 // Ways to move fewer bytes, or to launch less, that a device may refuse. Each is tried before a network is planned with it, and
-// each can be switched off: MILLRACE_CUDA_WITHOUT=accumulate,two_gradients,sign_bits,last_block,norm_pool,recordings names those
-// to do without.
+// each can be switched off: MILLRACE_CUDA_WITHOUT=accumulate,sign_bits,last_block,norm_pool,recordings names those to do
+// without.
 // Results do not depend on them, but for rounding: `accumulate` rounds a sum of two gradients once instead of twice, and
 // `last_block` adds in another order.
 #pragma once
@@ -13,12 +13,11 @@
 namespace millrace::cuda {
 
 struct Shortcuts {
-  bool accumulate = true;     // a convolution's gradient of its input is added to what is there (beta = 1); no Add after it
-  bool two_gradients = true;  // where that is refused: the sums of a batch norm read both gradients
-  bool sign_bits = true;      // a ReLU after an addition keeps a bit of each value for backward, which reads it instead of y
-  bool last_block = true;     // the last block of a sum over rows finishes it; no second kernel
-  bool norm_pool = true;      // a max pooling after a batch norm and its ReLU is computed with them; no map between them
-  bool recordings = true;     // the passes of a training step are recorded, with marks that each launch sets again
+  bool accumulate = true;  // a convolution's gradient of its input is added to what is there (beta = 1); no Add after it
+  bool sign_bits = true;   // a ReLU after an addition keeps a bit of each value for backward, which reads it instead of y
+  bool last_block = true;  // the last block of a sum over rows finishes it; no second kernel
+  bool norm_pool = true;   // a max pooling after a batch norm and its ReLU is computed with them; no map between them
+  bool recordings = true;  // the passes of a training step are recorded, with marks that each launch sets again
 
   // All but those that the variable names. Throws Error(usage) for a name that is none of these.
   static Shortcuts from_environment();

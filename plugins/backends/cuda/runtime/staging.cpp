@@ -167,7 +167,7 @@ StagedBatch Staging::load(Queue& compute, const Ref<Batch>& batch, std::uint32_t
   side.copied = queue_->mark();
   compute.wait(side.copied);
   batch->in_flight.fetch_add(1);
-  side.copied->then([&machine = machine_, pixels, pixel_bytes, targets, target_bytes, kept = batch]() mutable {
+  side.copied->then([&machine = machine_, pixels, pixel_bytes, targets, target_bytes, kept = batch](const Error*) mutable {
     machine.host_access(pixels, pixel_bytes, true);  // the host's again when the last user lets go of the batch
     if (targets != nullptr) machine.host_access(targets, target_bytes, true);
     kept->in_flight.fetch_sub(1);

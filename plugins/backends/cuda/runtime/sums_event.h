@@ -10,8 +10,8 @@
 
 namespace millrace::cuda {
 
-// Complete when the device is done, or has failed. The first thread that learns of it writes the sums, after those of the events
-// before; where the device has failed nothing is written, and wait() throws.
+// The first thread that learns of its completion writes the sums, after those of the events before. After a failure of the device
+// nothing is written.
 class SumsEvent : public Event {
  public:
   SumsEvent(Machine& machine, Ref<Mark> copied, std::shared_ptr<HostMemory> from, std::size_t count, StepSums& to,
@@ -25,11 +25,10 @@ class SumsEvent : public Event {
 
   bool complete() const override;
   void wait() const override;
-  void then(std::function<void()> done) override;
+  void then(Callback done) override;
 
  private:
   void deliver() const;
-  void try_to_deliver() const noexcept;
 
   Machine& machine_;
   const Ref<Mark> copied_;

@@ -98,8 +98,11 @@ TEST_F(MachineTest, AFailureEndsTheWorkButNoWaitHangs) {
   b->wait(failed);
   b->run(doubling(x, x));
   bool called = false;
-  b->mark()->then([&called] { called = true; });
-  failed->wait();
+  const Ref<Mark> behind = b->mark();
+  behind->then([&called](const Error* failure) { called = failure != nullptr; });
+  EXPECT_EQ(message_of(ErrorKind::device, [&] { failed->wait(); }), "cuda:0: a.scale (work 2) failed");
+  EXPECT_EQ(message_of(ErrorKind::device, [&] { behind->wait(); }), "cuda:0: a.scale (work 2) failed");
+  EXPECT_TRUE(behind->complete());
   EXPECT_EQ(message_of(ErrorKind::device, [&] { machine->finish(); }), "cuda:0: a.scale (work 2) failed");
   EXPECT_EQ(message_of(ErrorKind::device, [&] { machine->finish(); }), "cuda:0: a.scale (work 2) failed") << "it stays so";
   EXPECT_TRUE(called);

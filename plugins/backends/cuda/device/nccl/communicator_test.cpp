@@ -22,7 +22,7 @@ class AnewEvent final : public Event {
  public:
   bool complete() const override { return false; }
   void wait() const override {}
-  void then(std::function<void()>) override {}
+  void then(Callback) override {}
 };
 
 class NcclCommunicatorTest : public testing::Test {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <new>
+#include <optional>
 #include <thread>
 
 #include "communicator.h"
@@ -131,6 +133,20 @@ TEST_F(NcclPeersTest, ALossWhileDevicesConnectIsSeenAtOnce) {
   const Error error = error_of([&] { first_->connect(nccl_.api()); });  // the other never comes
   other.join();
   EXPECT_EQ(error.kind(), ErrorKind::peer);
+}
+
+// A lack of memory, say: it is no Error, and the others would wait for this process.
+TEST_F(NcclPeersTest, WhateverEndsTheStartOfOneProcessEndsThatOfTheOther) {
+  NcclApi api = nccl_.api();
+  api.get_unique_id = [](ncclUniqueId*) -> ncclResult_t { throw std::bad_alloc(); };
+  std::optional<Error> other_failed;
+  std::thread other([&] { other_failed = error_of([&] { second_->connect(nccl_.api()); }); });
+  CommunicatorType::Setting setting{.devices = {}, .group = &first_->group};
+  setting.replicas = 2;
+  EXPECT_THROW(join_processes(api, {}, setting, NcclWire::fp32), std::bad_alloc);
+  other.join();
+  EXPECT_EQ(other_failed->kind(), ErrorKind::peer);
+  EXPECT_NE(other_failed->message(), "");
 }
 
 }  // namespace
