@@ -41,7 +41,7 @@ LayerPlan infer_batch_norm(const BatchNormParams& params, const std::vector<Shap
   return plan;
 }
 
-void write_onnx(OnnxLayer& onnx) {
+void write_batch_norm(OnnxLayer& onnx) {
   const auto& norm = onnx.layer().as<BatchNormAttributes>();
   const std::int64_t channels = onnx.input_shape()[0];
   const auto all = [&](float value) { return onnx.constant({channels}, std::vector(static_cast<std::size_t>(channels), value)); };
@@ -63,7 +63,7 @@ LayerType batch_norm_type() {
        .describe = describe_batch_norm,
        .check = [](const BatchNormParams& params, Diagnostics& errors) { check_initialisers(params, 1, errors); },
        .infer = infer_batch_norm,
-       .write_onnx = write_onnx});
+       .write_onnx = write_batch_norm});
 }
 
 }  // namespace millrace::ops

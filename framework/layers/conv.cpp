@@ -122,7 +122,7 @@ LayerPlan infer_transposed_conv(const TransposedConvParams& params, const std::v
   return plan;
 }
 
-void write_onnx(OnnxLayer& onnx) {
+void write_conv(OnnxLayer& onnx) {
   const auto& conv = onnx.layer().as<ConvAttributes>();
   std::vector<std::string> inputs = {onnx.input(), onnx.parameter(0)};
   if (conv.bias) inputs.push_back(onnx.parameter(1));
@@ -155,7 +155,7 @@ LayerType conv_type() {
                                       .describe = describe_conv,
                                       .check = check_conv,
                                       .infer = infer_conv,
-                                      .write_onnx = write_onnx});
+                                      .write_onnx = write_conv});
 }
 
 LayerType transposed_conv_type() {
@@ -169,7 +169,7 @@ LayerType transposed_conv_type() {
        .describe = describe_transposed_conv,
        .check = check_transposed_conv,
        .infer = infer_transposed_conv,
-       .write_onnx = write_onnx});
+       .write_onnx = write_conv});
 }
 
 }  // namespace millrace::ops

@@ -12,7 +12,7 @@ LayerPlan infer_flatten(const NoParams&, const std::vector<Shape>& inputs) {
   return plan;
 }
 
-void write_onnx(OnnxLayer& onnx) { onnx.output(onnx.add("Flatten", {onnx.input()})); }
+void write_flatten(OnnxLayer& onnx) { onnx.output(onnx.add("Flatten", {onnx.input()})); }
 
 }  // namespace
 
@@ -21,7 +21,7 @@ LayerType flatten_type() {
                                          .text = "The same values as a vector.",
                                          .examples = {{"", {{9, 3, 4}}}},
                                          .infer = infer_flatten,
-                                         .write_onnx = write_onnx});
+                                         .write_onnx = write_flatten});
 }
 
 }  // namespace millrace::ops

@@ -41,7 +41,7 @@ LayerPlan infer_lrn(const LrnAttributes& params, const std::vector<Shape>& input
   return plan;
 }
 
-void write_onnx(OnnxLayer& onnx) {
+void write_lrn(OnnxLayer& onnx) {
   const auto& lrn = onnx.layer().as<LrnAttributes>();
   onnx.output(onnx.add("LRN", {onnx.input()},
                        {{"size", lrn.size},
@@ -59,7 +59,7 @@ LayerType lrn_type() {
        .examples = {{"alpha = 0.1", {{20, 4, 5}}}, {"size = 3\nalpha = 0.5\nbeta = 0.5\nk = 2", {{7, 3, 3}}}},
        .describe = describe_lrn,
        .infer = infer_lrn,
-       .write_onnx = write_onnx});
+       .write_onnx = write_lrn});
 }
 
 }  // namespace millrace::ops
