@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "millrace/util/load_plugins.h"
 #include "plugin/library_file.h"
 #include "plugin/loading.h"
@@ -37,10 +40,15 @@ std::shared_ptr<void> open_library(const std::string& path) {
   if (const std::string part = missing_part(path); !part.empty()) {
     fail(ErrorKind::usage, "plugin '{}' cannot be opened: {}", path, part);
   }
+  errno = 0;
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
+    const bool is_full = errno == ENOMEM;  // "failed to map segment" alone may be a disk that is mounted without exec
+    const std::string reason = dlerror();
+    if (is_full || reason.find(std::generic_category().message(ENOMEM)) != reason.npos)
+      throw Error(ErrorKind::run, kOutOfMemory).in(fmt::format("plugin '{}'", path));
     fail(ErrorKind::usage, "plugin '{}' cannot be opened (if it was built for another version, build it again): {}", path,
-         dlerror());
+         reason);
   }
   return {handle, [](void* library) { dlclose(library); }};
 }
@@ -159,6 +167,7 @@ void load_all_plugins(Registry& registry) {
       try {
         load_plugin(registry, file);
       } catch (const Error& problem) {
+        if (lacks_memory(problem)) throw;  // the next one would lack it too
         content.load_errors.emplace_back(problem.what());
       }
     }

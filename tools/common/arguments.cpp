@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -272,9 +273,23 @@ int code_of(const std::function<int()>& body) {
 
 }  // namespace
 
+namespace {
+
+// A stack that is too small ends the program by a signal, which names nothing. The limit counts for its threads too.
+void require_stack() {
+  constexpr rlim_t kLeast = rlim_t{256} << 10;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= kLeast) return;  // RLIM_INFINITY is the largest number
+  fail(ErrorKind::run, "the stack may have {} kB, and at least {} are needed: raise the limit (ulimit -s)", limit.rlim_cur >> 10,
+       kLeast >> 10);
+}
+
+}  // namespace
+
 int run_tool(const char* program, const std::function<int()>& body) {
   open_missing_streams();
   try {
+    require_stack();
     const int code = code_of(body);
     constexpr int kFirstSignal = 128;  // what stopped the program looks for its code
     if (code < kFirstSignal) require_output_written();

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -128,6 +129,19 @@ TEST(RunTool, EndsAlikeForShortAndLongTextsThatCannotBeWritten) {
                 "tool: standard output cannot be written: No space left on device");
     EXPECT_EXIT(without_a_reader(), testing::ExitedWithCode(0), "");
   }
+}
+
+TEST(RunTool, RefusesAStackThatIsTooSmallBeforeItRuns) {
+  const auto with_stack = [](rlim_t kilobytes) {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_STACK, &limit);
+    limit.rlim_cur = kilobytes << 10;
+    ::setrlimit(RLIMIT_STACK, &limit);
+    std::_Exit(run_tool("tool", [] { return 7; }));
+  };
+  EXPECT_EXIT(with_stack(255), testing::ExitedWithCode(1),
+              "tool: the stack may have 255 kB, and at least 256 are needed: raise the limit \\(ulimit -s\\)");
+  EXPECT_EXIT(with_stack(256), testing::ExitedWithCode(7), "");
 }
 
 TEST(RunTool, SaysWhatMemoryThereIsWhereItHasRunOut) {
