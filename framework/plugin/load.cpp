@@ -1,5 +1,6 @@
 // Finding and opening plugins.
 #include <dlfcn.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <atomic>
@@ -35,18 +36,23 @@ class Loading {
   const char* const before_;
 };
 
+// The loader gives no error code. It maps nothing of a disk that is mounted without the right to execute, either.
+bool lacks_addresses(std::string_view reason, const std::string& path) {
+  if (reason.find(std::generic_category().message(ENOMEM)) != reason.npos) return true;
+  struct statvfs disk {};
+  const bool may_execute = ::statvfs(path.c_str(), &disk) == 0 && (disk.f_flag & ST_NOEXEC) == 0;
+  return may_execute && reason.find("failed to map segment") != reason.npos;
+}
+
 std::shared_ptr<void> open_library(const std::string& path) {
   if (const std::string reason = distrust(path); !reason.empty()) fail(ErrorKind::usage, "plugin {}", reason);
   if (const std::string part = missing_part(path); !part.empty()) {
     fail(ErrorKind::usage, "plugin '{}' cannot be opened: {}", path, part);
   }
-  errno = 0;
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
-    const bool is_full = errno == ENOMEM;  // "failed to map segment" alone may be a disk that is mounted without exec
     const std::string reason = dlerror();
-    if (is_full || reason.find(std::generic_category().message(ENOMEM)) != reason.npos)
-      throw Error(ErrorKind::run, kOutOfMemory).in(fmt::format("plugin '{}'", path));
+    if (lacks_addresses(reason, path)) throw Error(ErrorKind::run, kOutOfMemory).in(fmt::format("plugin '{}'", path));
     fail(ErrorKind::usage, "plugin '{}' cannot be opened (if it was built for another version, build it again): {}", path,
          reason);
   }
