@@ -854,6 +854,16 @@ TEST_F(ShortFiles, SegmentUnderNamesOfOtherTools) {
   };
   check(laid_out("capital", "Images", "Ground_Truth"));
   check(laid_out("carvana", "train_images", "train_masks"));
+  const std::string behind = laid_out("behind", "images_train", "labels_train");
+  expect_trained(run(segment(behind), {}), 2);  // a tenth
+  laid_out("behind", "img_val", "mask_val");
+  const Outcome both = run(segment(behind), {});
+  ASSERT_EQ(both.code, 0) << both.err;
+  EXPECT_EQ(events(both, "validate").at(0).at("samples"), 20) << "all of img_val, which are those of training here";
+  const Outcome nnunet = run(segment(laid_out("nnunet", "imagesTr", "labelsTr")), {});
+  EXPECT_EQ(nnunet.code, 2);
+  EXPECT_NE(nnunet.err.find("is laid out for nnU-Net, whose images are named after their channels"), std::string::npos)
+      << nnunet.err;
   const std::string labelme = laid_out("labelme", "JPEGImages", "SegmentationClassPNG");
   fs::create_directories(labelme + "/SegmentationClass");
   std::ofstream(labelme + "/SegmentationClass/0.npy") << "x";
