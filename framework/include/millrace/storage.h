@@ -28,6 +28,7 @@
 namespace millrace {
 
 class ByteBuffer;
+class Error;
 class Registry;
 
 // Thread-safe. Every call may block, so calls belong into Source::open() and Source::read(). The constructor is cheap and touches
@@ -35,7 +36,7 @@ class Registry;
 //
 // Errors: ErrorKind::usage for a URL that is none of the scheme's; ErrorKind::data for what does not exist or may not be read;
 // ErrorKind::unreachable for a server that did not answer for longer than the retries, and ErrorKind::storage for any other
-// fault. The message names the URL and the cause.
+// fault. The message names the URL and the cause, which begins with the status of a server's reply: "': HTTP 404".
 class Storage {
  public:
   virtual ~Storage() = default;
@@ -85,6 +86,10 @@ class Storage {
 
 // The storage of the URL's scheme. Error(usage) when no plugin has it, with the nearest scheme that is there.
 Storage& storage_of(const Registry& registry, std::string_view url);
+
+// Whether this error of a Storage says that there is no such object or file, for files that need not be there. A bucket that
+// refuses (HTTP 403) does not say so; a web server that refuses may have nothing to hide.
+bool means_absent(const Error& error, std::string_view url);
 
 std::string_view url_scheme(std::string_view url);                     // "s3" of "s3://bucket/key"; "file" where there is none
 std::string join_url(std::string_view folder, std::string_view name);  // one '/' between them

@@ -11,7 +11,6 @@
 #include "millrace/sample.h"
 #include "millrace/stage.h"
 #include "millrace/storage.h"
-#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -135,7 +134,7 @@ std::string ReadList::find_list() const {
       storage_.stat(url);
       return url;
     } catch (const Error& error) {
-      if (error.kind() != ErrorKind::data || !is_absent(file_url_path(url))) throw;
+      if (!means_absent(error, url)) throw;
     }
   }
   fail(ErrorKind::data, "path: there is none of {} in the folder '{}'", fmt::join(kNamesInFolder, ", "), path_);
