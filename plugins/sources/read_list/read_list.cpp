@@ -161,7 +161,8 @@ void ReadList::open() {
   if (!is_cp1252_ && !is_utf8({reinterpret_cast<const char*>(bytes.data()), bytes.size()})) {
     run_->warn(fmt::format(
         "'{}' is no UTF-8: names of files and classes are taken byte for byte, and others than they look; if a program for "
-        "Windows wrote it, encoding = \"cp1252\", with data.path --set data.encoding=cp1252",
+        "Windows wrote it, encoding = \"cp1252\", with data.path --set data.encoding=cp1252, with --predict --set "
+        "predict.read.encoding=cp1252",
         url));
   }
   if (!list_.part_column.empty() && (columns_.label || !columns_.numbers.empty())) {
