@@ -12,8 +12,9 @@
 
 namespace millrace {
 
-// Sizes of all files, where the listing says them, and hashes of up to 64 samples, spread over those that the graph takes; `salt`
-// draws which. `like`: of the same listing; the same samples are read. Null: not given. REQUIRES: build.data().source.
+// Sizes of all files, where the listing says them, and hashes of up to 64 samples, spread over those that the graph takes, and of
+// one of each other class, 128 at most; `salt` draws which. `like`: of the same listing; the same samples are read. Null: not
+// given. REQUIRES: build.data().source.
 RunState::Contents look_into(const GraphBuild& build, std::uint64_t salt, const RunState::Contents* like = nullptr);
 
 // Hashes of all samples that the graph takes, by part of them, read on so many threads. REQUIRES: build.data().source.
