@@ -299,6 +299,13 @@ class PipelineReader {
     ParamSet<RunParams> set;
     RunParams::describe(set);
     if (Value* table = root().find("run")) pipeline_.run = read_struct(set, *table, "[run]", errors_);
+    try {
+      pipeline_.run.folder = local_path("run.folder", pipeline_.run.folder);
+      if (const Value* const folder = root().find("run") ? root().find("run")->find("folder") : nullptr; folder != nullptr)
+        root().find("run")->set("folder", Value(pipeline_.run.folder, folder->at()));
+    } catch (const Error& error) {
+      errors_.add(root().find("run")->find("folder")->at(), error.message());
+    }
     const std::string& memory = pipeline_.run.memory;
     if (!memory.empty() && parse_bytes(memory) == 0) {
       errors_.add(root().find("run")->find("memory")->at(),

@@ -78,6 +78,10 @@ TEST(FileUrl, StandsForCharactersByTheirEscapes) {
   EXPECT_EQ(file_url_path("file:///data/my%20photos/%C3%A4%25.jpg"), "/data/my photos/\xc3\xa4%.jpg");
   EXPECT_EQ(file_url_path("/data/my%20photos"), "/data/my%20photos") << "a path, in which nothing is encoded";
   EXPECT_EQ(file_url_path("s3://bucket/a%20b"), "s3://bucket/a%20b");
+  EXPECT_EQ(local_path("--out", "file:///a%20b"), "/a b");
+  EXPECT_EQ(local_path("--out", "a%20b"), "a%20b");
+  EXPECT_STREQ(testkit::error_of([] { local_path("--out", "s3://b/x"); }).what(),
+               "--out: 's3://b/x' is a URL, and files are written into a folder of this machine: name one");
   for (const char* wrong : {"file:///100% wool", "file:///a%2", "file:///a%00b", "file://data/train"}) {
     EXPECT_THROW(file_url_path(wrong), Error) << wrong;
   }

@@ -17,6 +17,7 @@
 #include "memory_limits/limit.h"
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/standard_error.h"
 
 namespace millrace {
@@ -164,7 +165,7 @@ bool Arguments::read(int count, const char* const* arguments, std::vector<std::s
   for (int i = 1; i < count; ++i) {
     std::string_view argument = arguments[i];
     if (options_ended || argument.size() < 2 || argument[0] != '-') {
-      rest.emplace_back(argument);
+      rest.push_back(file_url_path(argument));
       continue;
     }
     if (argument == "--") {
@@ -198,7 +199,7 @@ bool Arguments::read(int count, const char* const* arguments, std::vector<std::s
       fail(ErrorKind::usage, "option '{}' has an empty value: write {} {}, or leave it out", option.name, option.name,
            option.value_name);
     }
-    option.take(std::move(value));
+    option.take(file_url_path(value));
   }
   refuse_excluded(given);
   return true;

@@ -13,8 +13,8 @@
 namespace millrace {
 
 // Options may stand before, between and after the other arguments; "--" ends them; "--name=value" and "--name value" are the
-// same. --help and --version are always there; for the build and the shell also --help=man, --help=section and --complete WORD...
-// (manual.h, completion.h).
+// same, and a path may be written as a URL of the scheme file. --help and --version are always there; for the build and the shell
+// also --help=man, --help=section and --complete WORD... (manual.h, completion.h).
 class Arguments {
  public:
   // `usage`: what follows the program's name on a command line; `text`: what the program is for.

@@ -150,6 +150,13 @@ TEST(RunTool, SaysWhatMemoryThereIsWhereItHasRunOut) {
   EXPECT_EQ(testing::internal::GetCapturedStderr().find("tool: out of memory: the program holds "), 0U);
 }
 
+TEST(Arguments, PathsMayBeUrlsOfFiles) {
+  const Parsed parsed = parse({"--devices", "file:///a%20b", "--set=x=file:///a%20b", "file:///c.toml", "s3://b/a%20b"});
+  EXPECT_EQ(parsed.devices, "/a b");
+  EXPECT_EQ(parsed.sets, std::vector<std::string>{"x=file:///a%20b"});
+  EXPECT_EQ(parsed.rest, (std::vector<std::string>{"/c.toml", "s3://b/a%20b"}));
+}
+
 TEST(Arguments, EverythingAfterTwoDashesIsNoOption) {
   EXPECT_EQ(parse({"--", "--check"}).rest, std::vector<std::string>{"--check"});
 }
