@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <regex>
 #include <set>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace millrace {
 namespace {
@@ -28,7 +30,6 @@ TEST(EnvironmentVariables, ThatAreMisspeltAreNamedWithTheNearest) {
 
 TEST(EnvironmentVariables, ThatAnySourceReadsAreKnown) {
   std::set<std::string> read;
-  const std::regex literal("\"MILLRACE_([A-Z0-9_]+)\"");
   for (const char* folder : {"framework", "plugins", "tools"}) {
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(MILLRACE_SOURCE_DIR) / folder)) {
       const std::string name = entry.path().filename().string(), ending = entry.path().extension().string();
@@ -36,7 +37,12 @@ TEST(EnvironmentVariables, ThatAnySourceReadsAreKnown) {
       if (!is_source || name.find("_test.") != name.npos || name.find("_fixture.") != name.npos) continue;
       std::ifstream file(entry.path());
       const std::string text(std::istreambuf_iterator<char>(file), {});
-      for (std::sregex_iterator found(text.begin(), text.end(), literal), end; found != end; ++found) read.insert((*found)[1]);
+      constexpr std::string_view kBegin = "\"MILLRACE_";
+      for (std::size_t at = text.find(kBegin); at != text.npos; at = text.find(kBegin, at + 1)) {
+        const std::size_t begin = at + kBegin.size(),
+                          end = text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", begin);
+        if (end > begin && end < text.size() && text[end] == '"') read.insert(text.substr(begin, end - begin));
+      }
     }
   }
   const auto known = known_variables();
