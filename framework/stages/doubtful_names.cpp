@@ -130,9 +130,11 @@ Names parts_of_name(std::string_view name, char separator) {
 // A class that is made of others: its parts stand in another order too, or it is a class without one of them and without another,
 // or, as are most, all of its parts are classes by themselves. "": there is none.
 std::string made_of_others(const Names& classes, char separator) {
+  constexpr std::size_t kMostParts = 64;  // a longer name is a sentence, and its parts are no labels
   std::map<std::set<std::string>, Names> known;
   for (const std::string& name : classes) {
     Names parts = parts_of_name(name, separator);
+    if (parts.size() > kMostParts) continue;
     std::set<std::string> as_set(parts.begin(), parts.end());
     const auto [before, is_new] = known.emplace(std::move(as_set), parts);
     if (!is_new && parts.size() > 1 && before->second != parts && before->second.size() == parts.size()) return name;
