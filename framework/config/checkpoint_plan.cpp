@@ -5,6 +5,8 @@
 #include "config/graph_plan.h"
 #include "config/quantity.h"
 #include "config/read_table.h"
+#include "millrace/error.h"
+#include "millrace/util/paths.h"
 
 namespace millrace {
 
@@ -84,7 +86,11 @@ CheckpointPlan plan_checkpoint(const Value* checkpoint, const std::vector<GraphP
     plan.best = plan_figure("best", *best, graphs, errors);
   }
   plan.resume = params->resume == "auto";
-  plan.folder = params->folder;
+  try {
+    plan.folder = file_url_path(params->folder);
+  } catch (const Error& error) {
+    errors.add(checkpoint->find("folder")->at(), error.message());
+  }
   return plan;
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <set>
 
 #include "config/auxiliary_plan.h"
@@ -296,6 +298,13 @@ class PipelineReader {
     ParamSet<RunParams> set;
     RunParams::describe(set);
     if (Value* table = root().find("run")) pipeline_.run = read_struct(set, *table, "[run]", errors_);
+    try {
+      pipeline_.run.folder = local_path("run.folder", pipeline_.run.folder);
+      if (const Value* const folder = root().find("run") ? root().find("run")->find("folder") : nullptr; folder != nullptr)
+        root().find("run")->set("folder", Value(pipeline_.run.folder, folder->at()));
+    } catch (const Error& error) {
+      errors_.add(root().find("run")->find("folder")->at(), error.message());
+    }
     const std::string& memory = pipeline_.run.memory;
     if (!memory.empty() && parse_bytes(memory) == 0) {
       errors_.add(root().find("run")->find("memory")->at(),
@@ -399,10 +408,14 @@ class PipelineReader {
 
   bool has_every(const GraphPlan& graph) { return root().find(graph.name)->find("every") != nullptr; }
 
+  // Itself, a key below it, or a table that it is in.
   bool is_referred(const std::string& path) const {
-    return std::any_of(referred_.begin(), referred_.end(), [&](const std::string& other) {
-      return other == path || other.starts_with(path + ".") || path.starts_with(other + ".");
-    });
+    const auto below = referred_.lower_bound(path + ".");
+    if (referred_.contains(path) || (below != referred_.end() && below->starts_with(path + "."))) return true;
+    for (std::size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', dot + 1)) {
+      if (referred_.contains(path.substr(0, dot))) return true;
+    }
+    return false;
   }
 
   // References replaced by `extends` or --set count too: without these the key is used.
@@ -426,7 +439,7 @@ class PipelineReader {
       if (has_tables(value) || value.find("every") != nullptr) {
         for (const GraphPlan& graph : pipeline_.graphs) names.push_back(graph.name);
       }
-      const auto nearest = nearest_name(member.key, names);
+      const auto nearest = errors_.names_nearest() ? nearest_name(member.key, names) : std::nullopt;
       if (nearest && !pipeline_.graph(*nearest)) {
         errors_.add(member.at,
                     fmt::format("'{}' means nothing here and nothing refers to it; nearest is '{}'", member.key, *nearest));
@@ -442,27 +455,33 @@ class PipelineReader {
   void report_strange_variables(const Member& table) {
     if (table.value.kind() != Value::Kind::table) return;
     const Table& variables = table.value.table();
-    for (const Member& mine : variables) {
-      if (!is_in_file(mine.at) || is_referred(table.key + "." + mine.key)) continue;
-      std::vector<std::string> inherited;
+    std::map<std::string, std::vector<std::string>> inherited;  // by each file: a table may have very many keys
+    for (std::size_t file = 1; file < sources_.files.size(); ++file) {
       for (const Member& other : variables) {
-        if (is_in_file(other.at) && is_extended_by(*other.at.file, *mine.at.file)) inherited.push_back(other.key);
+        if (!is_in_file(other.at) || *other.at.file != sources_.files[file]) continue;
+        for (std::size_t over = 0; over < file; ++over) inherited[sources_.files[over]].push_back(other.key);
       }
-      if (const auto nearest = nearest_name(mine.key, inherited)) {
+    }
+    for (const Member& mine : variables) {
+      if (!is_in_file(mine.at) || !inherited.contains(*mine.at.file) || is_referred(table.key + "." + mine.key)) continue;
+      if (!errors_.names_nearest()) return;
+      if (const auto nearest = nearest_name(mine.key, inherited[*mine.at.file])) {
         errors_.add(mine.at, fmt::format("'{0}' in [{1}] is new, and nothing refers to it; nearest is '{2}'", mine.key, table.key,
                                          *nearest));
       }
     }
   }
-  bool is_extended_by(const std::string& base, const std::string& file) const {
-    const auto at = std::ranges::find(sources_.files, file), from = std::ranges::find(sources_.files, base);
-    return from != sources_.files.end() && at < from;
+
+  // The tables where keys stand are collected once: a file may have very many keys that nothing uses.
+  std::string likely_place(const std::string& key) {
+    if (!likely_place_) likely_place_ = likely_places(root(), registry_);
+    return likely_place_(key);
   }
 
   // Keys are often written above the first table by mistake. An unused variable does no harm.
   void report_unused_value(const Member& member, const std::string& of_stage) {
-    const std::string likely = of_stage.empty() ? likely_place_clause(member.key, root(), registry_)
-                                                : fmt::format("; the table of that stage is {}", of_stage);
+    const std::string likely =
+        of_stage.empty() ? likely_place(member.key) : fmt::format("; the table of that stage is {}", of_stage);
     if (likely.empty()) {
       pipeline_.warnings.push_back(fmt::format("{}: '{}' stands in no table and nothing refers to it: it changes nothing",
                                                to_string(member.at), member.key));
@@ -519,12 +538,13 @@ class PipelineReader {
     std::vector<std::string> names = known_tables();
     for (const GraphPlan& graph : pipeline_.graphs) names.push_back(graph.name);
     for (const Member& other : root().table()) {
+      if (pipeline_.warnings.size() >= Diagnostics::kMaxNearest) break;
       if (other.key != table.key) names.push_back(other.key);
     }
     std::string likely = nearest_clause(table.key, names);
     if (likely.empty()) {
       const std::string& key = table.value.table().front().key;
-      likely = likely_place_clause(key, root(), registry_);
+      likely = likely_place(key);
       if (!likely.empty()) likely = fmt::format("; as for '{}'{}", key, likely.replace(0, 1, ","));
     }
     pipeline_.warnings.push_back(
@@ -561,7 +581,7 @@ class PipelineReader {
       return;
     }
     const std::string of_stage = table_of_stage(top);
-    std::string likely = override.path.size() == 1 ? likely_place_clause(top, root(), registry_) : std::string();
+    std::string likely = override.path.size() == 1 ? likely_place(top) : std::string();
     if (!of_stage.empty()) likely = fmt::format("; the table of that stage is {}", of_stage);
     errors_.add(table->at(), fmt::format("'{}' is set, but the file has no '{}'{}", path, top,
                                          likely.empty() ? nearest_clause(top, names) : likely));
@@ -575,6 +595,7 @@ class PipelineReader {
   Value files_;  // all files, without --set
   std::vector<Override> applied_;
   std::set<std::string> referred_;  // see resolve_document()
+  std::function<std::string(const std::string&)> likely_place_;
 };
 
 // Resolves a user's argument: a file, the folder of a run with its file, or a base file run directly.

@@ -9,6 +9,7 @@
 
 #include "base/crash_stack.h"
 #include "base/thread_name.h"
+#include "millrace/util/on_threads.h"
 #include "millrace/util/telemetry.h"
 
 namespace millrace {
@@ -90,7 +91,7 @@ void PinObserver::on_scheduler_exit(bool) { pthread_setaffinity_np(pthread_self(
 // oneTBB starts its threads when there is work for them, and aborts the process where the system starts none. So they are started
 // here, all at once, after as many have been tried.
 void start_workers(tbb::task_arena& arena, int threads) {
-  { const IoPool tried(threads, {}); }
+  try_threads(static_cast<std::size_t>(threads));
   static constexpr auto kPatience = std::chrono::seconds(1);  // for what oneTBB may have reasons to leave out
   struct Meeting {
     Mutex mutex;

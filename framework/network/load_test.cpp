@@ -202,6 +202,16 @@ TEST_F(NetworkLanguage, NamesTheVariablesOfTheNetworkAndNoneThatBlocksGiveEachOt
   EXPECT_EQ(said("zyx"), "network 'net' has no variable 'zyx'; there are 'classes', 'rate'");
 }
 
+TEST_F(NetworkLanguage, OnlyTheFirstFiftyMistakesNameTheNearest) {
+  std::string layers = R"(layers = [ { name = "conv", op = "relu" })";
+  for (int i = 0; i < 60; ++i) layers += fmt::format(",\n{{ name = \"r{}\", op = \"relu\", from = \"comv\" }}", i);
+  const std::string said = mistakes(layers + " ]");
+  const std::string unknown = "takes the output of 'comv', but no earlier layer has this name";
+  EXPECT_NE(said.find("'r49' " + unknown + "; nearest is 'conv'\n"), std::string::npos) << said;
+  EXPECT_NE(said.find("'r50' " + unknown + "\n"), std::string::npos) << said;
+  EXPECT_TRUE(said.ends_with("'r59' " + unknown)) << said;
+}
+
 TEST_F(NetworkLanguage, WhenResizesLeavesOutWhatKeepsTheSize) {
   const auto with_kernel = [&](int kernel) {
     return good(fmt::format(R"(layers = [ {{ name = "a", op = "relu" }},

@@ -83,6 +83,56 @@ TEST(Pack, ShrinksImagesWhenAsked) {
   EXPECT_EQ(statistics.code, 0) << statistics.err;
 }
 
+TEST(Pack, WeightsOfShrunkImagesDoNotFindTheirOriginalsStrange) {
+  const TemporaryFolder folder;
+  for (const auto& [from, to] : {std::pair("train", "train"), std::pair("test", "val")}) {
+    ASSERT_EQ(
+        pack({data_file(folder, "read_folder", shapes() + "/" + from), "--out", folder / "small/" + to, "--short-side", "24"})
+            .code,
+        0);
+  }
+  std::vector<std::string> words = {tool("pipeline-run"), "classify", "--quiet", "--devices", "cpu"};
+  for (const std::string& set : {"data.path=" + folder / "small", "run.folder=" + folder / "runs", std::string("run.epochs=1"),
+                                 std::string("image.side=20"), std::string("image.short=24"),
+                                 std::string("network.use=quickstart"), std::string("train.read.limit=64")})
+    words.insert(words.end(), {"--set", set});
+  const Outcome trained = run_command(words);
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const std::string weights = find_file(folder / "runs", "weights.safetensors").string();
+  const Outcome predicted = run_command({tool("pipeline-run"), "--predict", shapes() + "/test", "--weights", weights, "--out",
+                                         folder / "found", "--devices", "cpu"});
+  ASSERT_EQ(predicted.code, 0) << predicted.err;
+  EXPECT_EQ(predicted.err.find("height of"), std::string::npos) << predicted.err;
+  const Outcome small = run_command({tool("pipeline-run"), "--predict", folder / "small/val", "--weights", weights, "--out",
+                                     folder / "found", "--devices", "cpu"});
+  EXPECT_EQ(small.err.find("height of"), std::string::npos) << "they were as large: " << small.err;
+}
+
+// What pack wrote beside the shards is not absent where it cannot be read.
+TEST(Pack, ClassesThatCannotBeReadAreAnErrorThatNamesThem) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(pack({data_file(folder, "read_folder", shapes() + "/test"), "--out", folder / "out"}).code, 0);
+  const fs::path classes = folder / "out/classes.txt";
+  const auto count = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {tool("pipeline-data"), "count", data_file(folder, "read_tar", folder / "out")});
+    const Outcome outcome = run_command(words);
+    EXPECT_EQ(outcome.code, 3) << outcome.err;
+    return outcome.err;
+  };
+  const std::string names = read_file(classes);
+  std::ofstream(classes) << names.substr(names.find('\n') + 1);  // without the first: other names than the numbers count
+  EXPECT_NE(count({"/usr/bin/env"}).find("has samples with the label 9, and the 9 classes are"), std::string::npos);
+  fs::remove(classes);
+  fs::create_directory(classes);
+  EXPECT_NE(count({"/usr/bin/env"}).find("'" + classes.string() + "' is a folder, not a file"), std::string::npos);
+  fs::remove(classes);
+  std::ofstream(classes) << names;
+  fs::permissions(classes, fs::perms::none);
+  const std::vector<std::string> words = without_privileges();
+  if (words.empty()) GTEST_SKIP() << "root may read everything, and there is no setpriv";
+  EXPECT_NE(count(words).find("cannot open '" + classes.string() + "': Permission denied"), std::string::npos);
+}
+
 TEST(Pack, PixelsBecomePng) {
   const TemporaryFolder folder;
   std::string records;

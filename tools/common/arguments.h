@@ -12,9 +12,9 @@
 
 namespace millrace {
 
-// Options may be before, between and after the other arguments; "--" ends them; "--name=value" and "--name value" are equivalent.
-// --help and --version always exist; for the build and the shell also --help=man, --help=section and --complete WORD...
-// (manual.h, completion.h).
+// Options may stand before, between and after the other arguments; "--" ends them; "--name=value" and "--name value" are the
+// same, and a path may be written as a URL of the scheme file. --help and --version are always there; for the build and the shell
+// also --help=man, --help=section and --complete WORD... (manual.h, completion.h).
 class Arguments {
  public:
   // `usage`: the command line after the program's name; `text`: the program's purpose.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -130,10 +131,30 @@ TEST(RunTool, EndsAlikeForShortAndLongTextsThatCannotBeWritten) {
   }
 }
 
+TEST(RunTool, RefusesAStackThatIsTooSmallBeforeItRuns) {
+  const auto with_stack = [](rlim_t kilobytes) {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_STACK, &limit);
+    limit.rlim_cur = kilobytes << 10;
+    ::setrlimit(RLIMIT_STACK, &limit);
+    std::_Exit(run_tool("tool", [] { return 7; }));
+  };
+  EXPECT_EXIT(with_stack(255), testing::ExitedWithCode(1),
+              "tool: the stack may have 255 kB, and at least 256 are needed: raise the limit \\(ulimit -s\\)");
+  EXPECT_EXIT(with_stack(256), testing::ExitedWithCode(7), "");
+}
+
 TEST(RunTool, SaysWhatMemoryThereIsWhereItHasRunOut) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(run_tool("tool", []() -> int { throw std::bad_alloc(); }), 1);
   EXPECT_EQ(testing::internal::GetCapturedStderr().find("tool: out of memory: the program holds "), 0U);
+}
+
+TEST(Arguments, PathsMayBeUrlsOfFiles) {
+  const Parsed parsed = parse({"--devices", "file:///a%20b", "--set=x=file:///a%20b", "file:///c.toml", "s3://b/a%20b"});
+  EXPECT_EQ(parsed.devices, "/a b");
+  EXPECT_EQ(parsed.sets, std::vector<std::string>{"x=file:///a%20b"});
+  EXPECT_EQ(parsed.rest, (std::vector<std::string>{"/c.toml", "s3://b/a%20b"}));
 }
 
 TEST(Arguments, EverythingAfterTwoDashesIsNoOption) {

@@ -19,6 +19,7 @@
 #include "millrace/util/cache_folder.h"
 #include "millrace/util/on_threads.h"
 #include "millrace/util/output_file.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/sha256.h"
 #include "millrace/util/standard_error.h"
 #include "millrace/util/text.h"
@@ -240,6 +241,7 @@ int hash_verb(int count, const char* const* arguments) {
   if (!reader.read(count, arguments, rest)) return 0;
   if (rest.size() != 1)
     fail(ErrorKind::usage, "expected a folder, a list or a pipeline, found {}; see pipeline-data hash --help", rest.size());
+  out = local_path("--out", out);
   if (!out.empty() && !with.empty()) fail(ErrorKind::usage, "--out and --compare exclude each other: choose one");
   install_signal_handlers();
   const Manifest then = with.empty() ? Manifest() : read_manifest(with);

@@ -8,6 +8,7 @@
 #include "data_parts.h"
 #include "millrace/error.h"
 #include "millrace/util/bytes.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/standard_error.h"
 #include "pack_members.h"
 #include "shard_writer.h"
@@ -164,6 +165,7 @@ int pack_verb(int count, const char* const* arguments) {
   if (!reader.read(count, arguments, rest)) return 0;
   options.data.file = only_file(rest, "pipeline-data pack");
   if (options.out.empty()) fail(ErrorKind::usage, "expected --out and a folder to write into; see pipeline-data pack --help");
+  options.out = local_path("--out", options.out);
   options.recipe.decode = options.skip_bad;
   options.shard_bytes = parse_bytes(shard_size);
   if (options.shard_bytes == 0)

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "millrace/plugin.h"
+#include "millrace/util/image_facts.h"
 #include "millrace/util/resample.h"
 
 namespace millrace {
@@ -29,8 +30,10 @@ class MemberMaker {
 
  private:
   bool has_classes() const { return target_.kind == TargetSpec::Kind::classes; }
-  bool decode(Sample& sample) const;  // true if it was resized
-  std::string image_member(Sample& sample, bool changed, std::string& extension) const;
+  bool decode(Sample& sample) const;  // true when it was resized
+  ImageFacts::Origin origin_of(const Sample& sample) const;
+  // `origin`: of an image that has changed.
+  std::string image_member(Sample& sample, const ImageFacts::Origin* origin, std::string& extension) const;
 
   PackRecipe recipe_;
   TargetSpec target_;

@@ -12,6 +12,7 @@
 #include "common/arguments.h"
 #include "jpeg_file.h"
 #include "millrace/error.h"
+#include "millrace/util/paths.h"
 #include "shape_image.h"
 #include "stages/data_line.h"
 #include "verbs.h"
@@ -99,7 +100,7 @@ int shapes_verb(int count, const char* const* arguments) {
   if (!reader.read(count, arguments, rest)) return 0;
   if (rest.size() != 1)
     fail(ErrorKind::usage, "expected one folder to write into, found {}; see pipeline-data shapes --help", rest.size());
-  options.destination = rest[0];
+  options.destination = local_path("shapes", rest[0]);
   options.count = integer("--count", images, kShapes, kMostImages);
   options.validation = integer("--validation", validation, 0, kMostImages);
   options.size = integer("--size", size, 8, 4096);

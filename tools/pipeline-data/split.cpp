@@ -9,6 +9,7 @@
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
 #include "millrace/util/output_file.h"
+#include "millrace/util/paths.h"
 #include "verbs.h"
 
 namespace millrace {
@@ -176,7 +177,7 @@ int split_verb(int count, const char* const* arguments) {
   if (rest.size() < 3) fail(ErrorKind::usage, "expected a pipeline and at least two parts; see pipeline-data split --help");
   options.data.file = rest[0];
   options.data.whole = true;
-  options.out = out;
+  options.out = local_path("--out", out);
   options.seed = integer("--seed", seed, 0, std::int64_t{1} << 62);
   for (std::size_t i = 1; i < rest.size(); ++i) options.parts.push_back(parse_part(rest[i]));
   return split(options);

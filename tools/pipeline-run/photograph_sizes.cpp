@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "millrace/error.h"
+#include "millrace/storage.h"
 #include "network/load.h"
 #include "stages/data_line.h"
 
@@ -27,7 +28,8 @@ Seen seen(const DataLine& line, std::uint64_t index, Sample& sample) {
   try {
     line.load(key, DataLine::Depth::decoded, sample);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::data && error.kind() != ErrorKind::storage) throw;
+    const bool is_of_file = error.kind() == ErrorKind::storage && url_scheme(sample.url) == "file";  // and not of a server
+    if (error.kind() != ErrorKind::data && !is_of_file) throw;
     return {{}, {}, sample.url, !sample.member.empty(), error.what()};
   }
   if (sample.fault) return {{}, {}, sample.url, !sample.member.empty(), sample.fault->cause};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "config/data_parts.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/util/files.h"
@@ -39,7 +40,7 @@ const char* type_of(const std::string& data) {
   std::error_code ignored;
   const bool pattern = data.find('{') != std::string::npos && !fs::exists(data, ignored);
   if (Extensions({"tar"}).match(data) || pattern || has_shards(data)) return "read_tar";
-  if (Extensions({"csv", "tsv", "jsonl"}).match(data)) return "read_list";
+  if (is_list(data)) return "read_list";
   if (fs::is_regular_file(data, ignored)) {
     fail(ErrorKind::usage,
          "--predict: '{}' is a file of another kind: name images (.jpg, .png), a folder of them, a list (.csv, .tsv, .jsonl) or "

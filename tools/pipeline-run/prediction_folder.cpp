@@ -13,6 +13,7 @@
 
 #include "files/durable.h"
 #include "millrace/error.h"
+#include "millrace/util/paths.h"
 
 namespace millrace {
 
@@ -91,10 +92,7 @@ void check_apart(const std::string& folder, const std::string& read) {
 }
 
 void check_place(const std::string& folder, const std::vector<std::string>& read) {
-  if (folder.find("://") != std::string::npos) {
-    fail(ErrorKind::usage,
-         "--out: '{}' is a URL, and predictions are written into a folder of this machine: name one, and copy it", folder);
-  }
+  local_path("--out", folder);  // throws
   std::error_code ignored;
   for (fs::path part = fs::absolute(folder); part.has_relative_path(); part = part.parent_path()) {
     if (!fs::exists(part, ignored)) continue;

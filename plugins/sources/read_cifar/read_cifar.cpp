@@ -8,7 +8,6 @@
 #include "millrace/plugin.h"
 #include "millrace/stage.h"
 #include "millrace/util/files.h"
-#include "millrace/util/paths.h"
 
 namespace millrace {
 
@@ -129,8 +128,8 @@ void ReadCifar::name_classes(const std::string& folder) {
   try {
     storage_.read(url, text);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::data || !is_absent(file_url_path(url))) throw;
-    for (std::int32_t label = 0; label < format_.classes; ++label) classes_.push_back(std::to_string(label));  // there are no names
+    if (!means_absent(error, url)) throw;
+    for (std::int32_t label = 0; label < format_.classes; ++label) classes_.push_back(std::to_string(label));  // there is none
     return;
   }
   classes_ = name_lines({text.data(), text.size()});

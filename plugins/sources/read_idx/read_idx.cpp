@@ -9,7 +9,6 @@
 #include "millrace/stage.h"
 #include "millrace/util/class_labels.h"
 #include "millrace/util/files.h"
-#include "millrace/util/paths.h"
 
 namespace millrace {
 
@@ -124,7 +123,7 @@ std::string ReadIdx::find_labels_beside() const {
   try {
     storage_.stat(url);
   } catch (Error& error) {
-    if (error.kind() != ErrorKind::data || !is_absent(file_url_path(url))) throw;
+    if (!means_absent(error, url)) throw;
     fail(ErrorKind::usage, "labels: expected the file of the labels of '{}'; it is not '{}', which does not exist", path_, url);
   }
   return url;

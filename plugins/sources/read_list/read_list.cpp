@@ -11,7 +11,6 @@
 #include "millrace/sample.h"
 #include "millrace/stage.h"
 #include "millrace/storage.h"
-#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -135,7 +134,7 @@ std::string ReadList::find_list() const {
       storage_.stat(url);
       return url;
     } catch (const Error& error) {
-      if (error.kind() != ErrorKind::data || !is_absent(file_url_path(url))) throw;
+      if (!means_absent(error, url)) throw;
     }
   }
   fail(ErrorKind::data, "path: there is none of {} in the folder '{}'", fmt::join(kNamesInFolder, ", "), path_);
@@ -162,7 +161,8 @@ void ReadList::open() {
   if (!is_cp1252_ && !is_utf8({reinterpret_cast<const char*>(bytes.data()), bytes.size()})) {
     run_->warn(fmt::format(
         "'{}' is no UTF-8: names of files and classes are taken byte for byte, and others than they look; if a program for "
-        "Windows wrote it, encoding = \"cp1252\", with data.path --set data.encoding=cp1252",
+        "Windows wrote it, encoding = \"cp1252\", with data.path --set data.encoding=cp1252, with --predict --set "
+        "predict.read.encoding=cp1252",
         url));
   }
   if (!list_.part_column.empty() && (columns_.label || !columns_.numbers.empty())) {

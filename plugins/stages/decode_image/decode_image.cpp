@@ -266,6 +266,7 @@ ImageFacts DecodeImage::facts(const Sample& sample) const {
   const ImageShape shape = open_image(sample, file);
   ImageFacts facts{.height = shape.height, .width = shape.width};
   file.describe(facts);
+  facts.origin = origin_in({sample.encoded.data(), sample.encoded.size()});
   const ImageShape small{std::min(shape.height, kSide), std::min(shape.width, kSide), channels_};
   const Image image{buffer.resize(small.bytes()), small};
   file.render({{0, 0, shape.height, shape.width}, whole_of(shape), small.height, small.width, small != shape},

@@ -195,10 +195,16 @@ TEST(Library, FindsWhatTheLoaderFindsAndCallsIt) {
 }
 
 TEST(Library, FindsAFileInANamedFolder) {
-  const Folder folder;
+  const Folder empty, folder;
   std::filesystem::create_symlink(path_of_libm(), folder / "libof-this-test.so.9");
-  const Variable variable("/no/such/folder:" + folder.path());
+  const Variable variable(empty.path() + ":" + folder.path());
   EXPECT_EQ(Library({"libof-this-test.so.9"}).symbol<double(double)>("floor")(-0.5), -1.0);
+}
+
+TEST(Library, RefusesANamedFolderThatIsNotThere) {
+  const Folder folder;
+  const Variable variable(folder.path() + ":/no/such/folder");
+  EXPECT_EQ(message_of([] { Library({"libm.so.6"}); }), "MILLRACE_CUDA_LIBRARIES: there is no folder '/no/such/folder'");
 }
 
 TEST(Library, SaysWhatItLookedForAndWhere) {

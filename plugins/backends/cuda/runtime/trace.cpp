@@ -115,7 +115,10 @@ std::string trace_json(const std::vector<TraceSpan>& spans, int device) {
 
 std::unique_ptr<StepTrace> StepTrace::from_environment(Machine& machine) {
   const std::string file = cuda::from_environment("MILLRACE_CUDA_TRACE");
-  const bool print = *cuda::from_environment("MILLRACE_CUDA_PROFILE") != '\0';
+  const std::string_view profile = cuda::from_environment("MILLRACE_CUDA_PROFILE");
+  const bool print = profile == "1";
+  if (!print && !profile.empty() && profile != "0")
+    fail(ErrorKind::usage, "MILLRACE_CUDA_PROFILE = '{}': expected 0 or 1", profile);
   return file.empty() && !print ? nullptr : std::make_unique<StepTrace>(machine, print, file);
 }
 
