@@ -17,10 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 Words quick(const std::string& folder, const Words& options) {
-  Words words = {tool("pipeline-run"),  pipeline("quickstart.toml"), "--json", "--set", "data.path=" + shapes(), "--set",
-                 "run.folder=" + folder};
-  words.insert(words.end(), options.begin(), options.end());
-  return words;
+  return with({tool("pipeline-run"), pipeline("quickstart.toml"), "--json"}, {"data.path=" + shapes(), "run.folder=" + folder},
+              options);
 }
 
 TEST(ShortOptions, ChangeTheKeysThatTheyStandFor) {

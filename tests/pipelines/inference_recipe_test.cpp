@@ -37,15 +37,12 @@ class WeightsUsage : public testing::Test {
   }
 
   Outcome predict(const std::string& out, const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> arguments = {
-        tool("pipeline-run"), "--predict", shapes() + "/test", "--weights", weights_, "--out", folder_ / out, "--devices", "cpu"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(with({tool("pipeline-run"), "--predict", shapes() + "/test", "--weights", weights_, "--out", folder_ / out,
+                             "--devices", "cpu"},
+                            {}, more));
   }
   Outcome validate(const std::vector<std::string>& more) const {
-    std::vector<std::string> arguments = {tool("pipeline-run"), folder_ / "q.toml", "--graph", "validate", "--weights", weights_};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(with({tool("pipeline-run"), folder_ / "q.toml", "--graph", "validate", "--weights", weights_}, {}, more));
   }
 
   TemporaryFolder folder_;
@@ -137,19 +134,10 @@ TEST_F(WeightsUsage, OfBf16CanBeUsedWithoutIt) {
   if (lacks_bf16(trained)) GTEST_SKIP() << "this processor has no AVX-512";
   ASSERT_EQ(trained.code, 0) << trained.err;
   const auto without = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {"/usr/bin/env",
-                                          "ONEDNN_MAX_CPU_ISA=AVX2",
-                                          tool("pipeline-run"),
-                                          "--predict",
-                                          shapes() + "/test",
-                                          "--weights",
-                                          find_file(folder_ / "runs/bf16", "weights.safetensors").string(),
-                                          "--out",
-                                          folder_ / "o",
-                                          "--devices",
-                                          "cpu"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(
+        with({"/usr/bin/env", "ONEDNN_MAX_CPU_ISA=AVX2", tool("pipeline-run"), "--predict", shapes() + "/test", "--weights",
+              find_file(folder_ / "runs/bf16", "weights.safetensors").string(), "--out", folder_ / "o", "--devices", "cpu"},
+             {}, more));
   };
   const Outcome refused = without({});
   EXPECT_EQ(refused.code, 2);
@@ -162,11 +150,8 @@ TEST_F(WeightsUsage, OfBf16CanBeUsedWithoutIt) {
 
 TEST_F(WeightsUsage, TrainingIsWarnedAndGoesOn) {
   const auto train = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {
-        tool("pipeline-run"), folder_ / "q.toml", "--weights", weights_, "--set", "run.folder=", "--set", "run.epochs=0.25"};
-    arguments.insert(arguments.end(), {"--set", "validate.write_classes.file=" + (folder_ / "p.csv")});
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(with({tool("pipeline-run"), folder_ / "q.toml", "--weights", weights_},
+                            {"run.folder=", "run.epochs=0.25", "validate.write_classes.file=" + (folder_ / "p.csv")}, more));
   };
   const Outcome warned = train({"--set", "validate.decode_image.exif=false"});
   EXPECT_EQ(warned.code, 0) << warned.err;

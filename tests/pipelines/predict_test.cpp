@@ -64,11 +64,8 @@ class Predict : public testing::Test {
     return folder_ / "predict.toml";
   }
   Outcome predict(const std::string& toml, std::vector<std::string> more = {}, const std::string& root = shapes()) {
-    std::vector<std::string> arguments = {tool("pipeline-run"), toml,      "--graph",    "predict",
-                                          "--weights",          weights(), "--json",     "--set",
-                                          "data.path=" + root,  "--set",   "run.folder="};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(with({tool("pipeline-run"), toml, "--graph", "predict", "--weights", weights(), "--json"},
+                            {"data.path=" + root, "run.folder="}, more));
   }
   std::string classes_to(const std::string& name, const std::string& more = "") const {
     return "[predict.write_classes]\nfile = \"" + (folder_ / name) + "\"\n" + more;

@@ -30,11 +30,9 @@ class Processes : public testing::TestWithParam<Setting> {
     return folder_ / "pipeline.toml";
   }
   std::vector<std::string> command(const std::string& runs, int processes, const std::vector<std::string>& set) const {
-    std::vector<std::string> words = {
-        tool("pipeline-run"), folder_ / "pipeline.toml", "--json", "--set", "run.folder=" + (folder_ / runs),
-        "--processes",        std::to_string(processes)};
-    for (const std::string& each : set) words.insert(words.end(), {"--set", each});
-    return words;
+    return with({tool("pipeline-run"), folder_ / "pipeline.toml", "--json", "--set", "run.folder=" + (folder_ / runs),
+                 "--processes", std::to_string(processes)},
+                set);
   }
   TemporaryFolder folder_;
 };

@@ -14,17 +14,9 @@ namespace {
 
 // quickstart.toml, made small.
 Outcome quickstart(std::vector<std::string> more, const std::string& folder = "", const Interruption& interruption = {}) {
-  std::vector<std::string> arguments = {tool("pipeline-run"),
-                                        pipeline("quickstart.toml"),
-                                        "--json",
-                                        "--set",
-                                        "data.path=" + shapes(),
-                                        "--set",
-                                        "run.folder=" + folder,
-                                        "--set",
-                                        "run.epochs=1"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return run_command(arguments, interruption);
+  return run_command(with({tool("pipeline-run"), pipeline("quickstart.toml"), "--json"},
+                          {"data.path=" + shapes(), "run.folder=" + folder, "run.epochs=1"}, more),
+                     interruption);
 }
 
 std::string weights_of(const std::string& folder) { return find_file(folder, "weights.safetensors"); }
@@ -157,22 +149,10 @@ TEST(Run, TrainsWithAsManyThreadsAsOpenMpMayHave) {
 
 TEST(Run, FiltersMayBeUpdatedByMuonAndAllElseBySgd) {
   const auto run = [](std::vector<std::string> more) {
-    std::vector<std::string> words = {tool("pipeline-run"),
-                                      pipeline("cifar10_muon.toml"),
-                                      "--set",
-                                      "data.path=" + shapes(),
-                                      "--set",
-                                      "train.batch.size=50",
-                                      "--set",
-                                      "run.epochs=0.5",
-                                      "--set",
-                                      "validate.read.limit=20",
-                                      "--set",
-                                      "final.read.limit=20",
-                                      "--devices",
-                                      "cpu*2"};
-    words.insert(words.end(), more.begin(), more.end());
-    return run_command(words);
+    return run_command(
+        with({tool("pipeline-run"), pipeline("cifar10_muon.toml"), "--devices", "cpu*2"},
+             {"data.path=" + shapes(), "train.batch.size=50", "run.epochs=0.5", "validate.read.limit=20", "final.read.limit=20"},
+             more));
   };
   const Outcome checked = run({"--check"});
   ASSERT_EQ(checked.code, 0) << checked.err;
