@@ -131,21 +131,6 @@ TEST(AutoBatch, IsTheSameForAllProcesses) {
   EXPECT_NE(read_file(find_file(folder / "runs", "pipeline.toml")).find(fmt::format("size = {}", size)), std::string::npos);
 }
 
-TEST(WrittenBatch, IsWarnedOfWhatWillNotFit) {
-  const TemporaryFolder folder;
-  const std::vector<std::string> settings = {"stop.max_steps=1", "run.folder=" + (folder / "runs")};
-  std::vector<std::string> little = settings;
-  little.push_back("run.memory=30 MiB");
-  const Outcome warned = run_command(with(quickstart_with(little), {"--devices", "cpu"}));
-  EXPECT_EQ(warned.code, 0) << warned.err;
-  EXPECT_NE(warned.err.find("of the host's memory; run.memory allows 30.0 MiB"), std::string::npos) << warned.err;
-  const Outcome check = run_command(with(quickstart_with(little), {"--check", "--devices", "cpu"}));
-  EXPECT_EQ(check.code, 0) << check.err;
-  EXPECT_NE(check.err.find("of the host's memory; run.memory allows 30.0 MiB"), std::string::npos) << check.err;
-  const Outcome fits = run_command(with(quickstart_with(settings), {"--devices", "cpu"}));
-  EXPECT_EQ(fits.err.find("the run needs"), std::string::npos) << fits.err;
-}
-
 TEST(WrittenBatch, OfAGraphThatDoesNotTrainIsTheDataSetAtMost) {
   std::vector<std::string> reports;
   for (const std::string size : {"130", "100000"}) {
