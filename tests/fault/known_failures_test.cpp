@@ -1,14 +1,10 @@
 // What went wrong in other systems when runs were saved and went on, each with its name.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <fstream>
 #include <map>
-#include <random>
 
 #include "checkpoint/checkpoint.h"
 #include "fault_runner.h"
-#include "replay_disk.h"
 
 namespace millrace::test {
 namespace {
@@ -43,21 +39,6 @@ class KnownFailure : public RunTest {
 
 // Slow weights replace the fast ones at a run's last step, so they are left out where runs of several lengths are compared.
 const std::string kNoSlowWeights = "train.optimizer.lookahead={every=0}";
-
-// What is left of losses of power right after each move of the pointer.
-struct Moves {
-  std::size_t all = 0;     // moves
-  std::size_t there = 0;   // pointers that had moved
-  std::size_t broken = 0;  // pointers, moved or not, to a checkpoint that is not whole
-};
-
-bool is_whole(const fs::path& checkpoints, const std::string& name) {
-  try {
-    return checkpoint_name(read_checkpoint(checkpoints / name).state.step) == name;
-  } catch (const std::exception&) {
-    return false;
-  }
-}
 
 // The disk is slow, so that steps are done while a checkpoint is written.
 TEST_F(KnownFailure, WeightsChangedWhileTheyWereWritten) {

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <png_file.h>
 
-#include <cmath>
 #include <cstdlib>
 #include <fstream>
 

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -67,9 +66,7 @@ std::string write_beside_networks(const TemporaryFolder& folder, const std::stri
 }
 
 std::vector<std::string> command_of(const std::string& file, const std::vector<std::string>& set) {
-  std::vector<std::string> words = {tool("pipeline-run"), file, "--set", "run.folder=", "--set", "run.epochs=2"};
-  for (const std::string& each : set) words.insert(words.end(), {"--set", each});
-  return words;
+  return with({tool("pipeline-run"), file, "--set", "run.folder=", "--set", "run.epochs=2"}, set);
 }
 
 constexpr double kLimit = 240;  // seconds, for machines that do much else

@@ -26,10 +26,8 @@ class WithListeners {
 };
 
 std::vector<std::string> command(const std::string& folder, const std::vector<std::string>& set, const std::string& data) {
-  std::vector<std::string> words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "run.folder=" + folder};
-  words.insert(words.end(), {"--set", "data.path=" + data});
-  for (const std::string& each : set) words.insert(words.end(), {"--set", each});
-  return words;
+  return with({tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "run.folder=" + folder, "--set", "data.path=" + data},
+              set);
 }
 
 // quickstart.toml on a few images, with the test's observers at hand.

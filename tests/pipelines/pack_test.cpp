@@ -245,18 +245,5 @@ TEST(Pack, LeavesTheFolderAsItWasWhenInterrupted) {
   EXPECT_EQ(read_file(folder / "out/shard-000000.tar"), "an earlier one");
 }
 
-TEST(Pack, NamesWhatIsWrongOnTheCommandLine) {
-  const TemporaryFolder folder;
-  const std::string file = data_file(folder, "read_folder", shapes() + "/train");
-  EXPECT_NE(pack({file}).err.find("expected --out and a folder to write into"), std::string::npos);
-  EXPECT_NE(pack({file, "--out", folder / "out", "--shard-size", "12 apples"})
-                .err.find("--shard-size: expected a number of bytes such as 256MB, found '12 apples'"),
-            std::string::npos);
-  EXPECT_EQ(pack({file, "--out", folder / "out", "--quality", "101"}).code, 2);
-  for (const char* size : {"1 GB", "512 MiB"}) {
-    EXPECT_EQ(pack({file, "--out", folder / size, "--shard-size", size}).code, 0) << size;
-  }
-}
-
 }  // namespace
 }  // namespace millrace::test

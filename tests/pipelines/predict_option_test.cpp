@@ -66,10 +66,9 @@ nlohmann::json last_validation(const std::string& metrics) {
 class PredictFolder : public testing::Test {
  protected:
   Outcome predict(const std::string& data, const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> arguments = {tool("pipeline-run"), "--predict", data, "--weights", trained().weights, "--out",
-                                          folder_ / "out",      "--devices", "cpu"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(with(
+        {tool("pipeline-run"), "--predict", data, "--weights", trained().weights, "--out", folder_ / "out", "--devices", "cpu"},
+        {}, more));
   }
   // Photographs 0.jpg, 1.jpg, ... in a folder.
   void copy_photographs(const std::string& to, std::size_t most) const {

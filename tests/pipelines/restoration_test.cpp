@@ -84,10 +84,8 @@ class Restoration : public testing::Test {
     return predict(folder_ / "photos", weights, more);
   }
   Outcome predict(const std::string& data, const std::string& weights, const std::vector<std::string>& more) const {
-    std::vector<std::string> arguments = {tool("pipeline-run"), "--predict", data, "--weights", weights, "--out",
-                                          folder_ / "out",      "--devices", "cpu"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(with(
+        {tool("pipeline-run"), "--predict", data, "--weights", weights, "--out", folder_ / "out", "--devices", "cpu"}, {}, more));
   }
 
   // What the network makes of an image at its own size, by a pipeline written for that.

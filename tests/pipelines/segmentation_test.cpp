@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 
 #include "command.h"
 #include "millrace/detail/random.h"
@@ -223,10 +222,8 @@ TEST_F(Segmentation, WeightsAloneGiveTheSameMasks) {
   const std::string weights = (trained.folder / "weights.safetensors").string();
   const std::string toml = file("[predict.write_masks]\nfolder = \"" + (folder_ / "masks") + "\"\n");
   const auto alone = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {tool("pipeline-run"), toml,    "--graph", "validate",   "--check",
-                                          "--weights",          weights, "--set",   "run.folder="};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(
+        with({tool("pipeline-run"), toml, "--graph", "validate", "--check", "--weights", weights}, {"run.folder="}, more));
   };
   const Outcome counted = alone({"--set", R"(validate.read.classes=[{name="a"}, {name="b", ids=[1, 9]}, {name="c, rare"}])",
                                  "--set", "validate.read.ignored=[]"});

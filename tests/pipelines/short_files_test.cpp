@@ -433,19 +433,9 @@ TEST_F(ShortFiles, MeasureLabelsAndNumbersOfAListAsTheirValidationDid) {
                    30);
     const fs::path evaluation = find_file(fs::path(runs()) / base, "figures.csv").parent_path(), out = folder_.path() / "out";
     const auto measure = [&](const Words& more) {
-      Words words = {tool("pipeline-run"),
-                     "--predict",
-                     folder_ / "val.csv",
-                     "--quiet",
-                     "--out",
-                     out.string(),
-                     "--devices",
-                     "cpu",
-                     "--weights",
-                     evaluation.parent_path().string(),
-                     "--labels"};
-      words.insert(words.end(), more.begin(), more.end());
-      return run_command(words);
+      return run_command(with({tool("pipeline-run"), "--predict", folder_ / "val.csv", "--quiet", "--out", out.string(),
+                               "--devices", "cpu", "--weights", evaluation.parent_path().string(), "--labels"},
+                              {}, more));
     };
     const Outcome measured = measure({"column"});
     ASSERT_EQ(measured.code, 0) << measured.err;
@@ -651,9 +641,7 @@ TEST_F(ShortFiles, NameTheOptionOrTheLineThatGaveAValue) {
 TEST_F(ShortFiles, AreWrittenToGoOnFrom) {
   const std::string file = folder_ / "mine.toml";
   const auto make = [&](const Words& set) {
-    Words words = {tool("pipeline-inspect"), "classify", "--new", file};
-    for (const std::string& each : set) words.insert(words.end(), {"--set", each});
-    return run_command(words);
+    return run_command(with({tool("pipeline-inspect"), "classify", "--new", file}, set));
   };
   EXPECT_NE(make({"data.path=x", "run.epohs=2"}).err.find("[run] has no key 'epohs'"), std::string::npos);
   EXPECT_FALSE(fs::exists(file)) << "nothing is written where a mistake is";

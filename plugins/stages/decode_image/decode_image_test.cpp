@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstring>
 #include <string>
-#include <thread>
 
 #include "decode_image_fixture.h"
 #include "image_format.h"

@@ -2,8 +2,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <thread>
-
 #include "file_storage.h"
 #include "millrace/sample.h"
 #include "testkit/few_addresses.h"
