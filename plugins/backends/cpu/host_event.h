@@ -1,4 +1,4 @@
-// Events of a device whose work is done by host threads: a flag, who waits for it, and what to call when it is set.
+// Events of a device that works on host threads: a flag, its waiters, and its callbacks.
 #pragma once
 
 #include <condition_variable>
@@ -17,7 +17,7 @@ class HostEvent final : public Event {
   void wait() const override;
   void then(std::function<void()> done) override;
 
-  // Completes the event: wakes those who wait, then runs the callbacks on this thread, in the order they were given.
+  // Completes the event: wakes waiting threads, then runs the callbacks on this thread, in order of registration.
   void signal();
 
  private:
