@@ -150,7 +150,7 @@ TEST(Table, SaysWhatIsWrongWithObjects) {
   EXPECT_EQ(message("{\"a\": 1, \"b\": [2]}\n"), "list:1: 'b' must be a text or a number, found a list");
 }
 
-// Any text gives rows or an error, never more: every prefix of texts that use all rules, and each with a byte changed.
+// Any text gives rows or an error, without crashing: every prefix of texts that use all rules, and each with a byte changed.
 TEST(Table, TakesAnyTextWithoutHarm) {
   const std::string csv =
                         "\xef\xbb\xbf"

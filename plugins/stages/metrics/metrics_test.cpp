@@ -24,7 +24,7 @@ class LateEvent : public Event {
 
  private:
   bool done_ = false;
-  std::vector<std::function<void()>> callbacks_;  // kept after the call, as a careless backend would
+  std::vector<std::function<void()>> callbacks_;  // kept after the call, as by a careless backend
 };
 
 Ref<StepResult> result(std::uint64_t step, int replica, const Ref<LateEvent>& ready, std::vector<double> sums) {
@@ -68,7 +68,7 @@ TEST(Metrics, ReportsNothingOfADeviceThatHasFailed) {
   const auto first = make_ref<LateEvent>(), second = make_ref<LateEvent>();
   harness.feed(testkit::packet(result(5, 0, first, {1, 2, 1, 2}), 5));
   harness.feed(testkit::packet(result(5, 1, second, {4, 3, 0, 1}), 5));
-  first->failed = true;  // its mark is complete then, and what the host has is not what the device computed
+  first->failed = true;  // its mark is complete then, and the host memory does not hold the device's result
   first->signal();
   second->signal();
   EXPECT_TRUE(harness.run().reports().empty());

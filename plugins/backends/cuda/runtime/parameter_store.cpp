@@ -47,7 +47,7 @@ void ParameterStore::finish_planning(Machine& machine) {
   launches_.plan(machine, std::move(matrices));
 }
 
-// The parameter lies as the network has it, whatever its shape.
+// True if the parameter's memory order equals the network's, whatever its shape.
 bool ParameterStore::is_vector(int index) const {
   return layouts_[static_cast<std::size_t>(index)] == WeightLayout::vector(plan_.parameters.parameter(index).shape.elements());
 }
@@ -58,7 +58,7 @@ MatrixShape ParameterStore::matrix_in_memory(int index) const {
   return {layout.out_pitch, layout.height * layout.width * layout.in_pitch};
 }
 
-// Columns of a matrix lie as they do in the weights, with their padding.
+// A matrix's columns have the weights' order, with their padding.
 WeightLayout ParameterStore::layout_of(std::string_view state, int index) const {
   const WeightLayout& layout = layouts_[static_cast<std::size_t>(index)];
   const auto exactly = [](std::int64_t numbers) { return WeightLayout{numbers, 1, 1, 1, numbers, 1}; };
@@ -133,7 +133,7 @@ void ParameterStore::lerp_into(Queue& queue, std::string_view copy, double decay
 
 void ParameterStore::swap_with(Queue& queue, std::string_view copy) {
   const std::size_t state = plan_.states.find_copy(copy);
-  if (!plan_.states.all()[state].begun) return;  // it would begin as the values are
+  if (!plan_.states.all()[state].begun) return;  // it would start equal to the values
   Swap kernel;
   kernel.value = values_.as<float>();
   kernel.copy = states_[state].as<float>();
@@ -176,7 +176,7 @@ class PinnedSnapshot final : public Snapshot {
   ~PinnedSnapshot() override {
     try {
       copied_->wait();        // the device writes until then
-    } catch (const Error&) {  // or no more
+    } catch (const Error&) {  // or beyond
     }
   }
 
@@ -195,7 +195,7 @@ class PinnedSnapshot final : public Snapshot {
   const Ref<Event> copied_;
 };
 
-// What was read while the caller waited.
+// A snapshot that was read while the caller waited.
 class ReadSnapshot final : public Snapshot {
  public:
   explicit ReadSnapshot(std::vector<std::vector<float>> values) : values_(std::move(values)) {}
@@ -218,7 +218,7 @@ std::unique_ptr<Snapshot> ParameterStore::capture(Queue& queue, std::span<const 
   std::shared_ptr<HostMemory> memory;
   try {
     memory = transfer_.room_for_copy(bytes);
-  } catch (const Error&) {  // so much cannot be pinned: in pieces, and slower
+  } catch (const Error&) {  // too much to pin: copies in pieces, more slowly
     std::vector<std::vector<float>> values;
     for (const StateOf& each : states) values.push_back(read(queue, each.state, each.parameter));
     return std::make_unique<ReadSnapshot>(std::move(values));

@@ -22,13 +22,13 @@ void SumsEvent::then(std::function<void()> done) {
 void SumsEvent::try_to_deliver() const noexcept {
   try {
     deliver();
-  } catch (...) {  // the device has failed, and wait() says so
+  } catch (...) {  // the device has failed; wait() reports it
   }
 }
 
 void SumsEvent::deliver() const {
   std::call_once(once_, [this] {
-    copied_->wait();  // throws where the device has failed: what lies in the host's memory is not the sums
+    copied_->wait();  // throws if the device has failed: the host memory then does not hold the sums
     if (before_) before_->deliver();
     before_ = nullptr;
     machine_.host_access(from_->data(), count_ * sizeof(double), false);
