@@ -22,7 +22,7 @@ struct Profile {
     double mean = 0, p50 = 0, p99 = 0;  // per sample
     double busy = 0;                    // average number of threads in it, or the share of time in which the device works for it
     double cores = 0;                   // the part of `busy` that computes, without waiting for a lock, a disk or a processor
-    double bytes = 0;                   // of incoming samples, per second
+    double bytes = 0;                   // incoming samples' bytes per second
     double starved = 0;                 // share of measurements in which it was idle: it waits for earlier stages
     double waits_for_credit = 0;        // for the source: share in which no batch was free
     double wait = 0;                    // average wait of a packet before it
@@ -79,7 +79,7 @@ class ProfileBuilder {
 
  private:
   struct Of {
-    double level = 0;        // of incoming edges, summed over measurements
+    double level = 0;        // packets in incoming edges, summed over measurements
     std::uint64_t idle = 0;  // measurements with nothing waiting and no progress since the last one
   };
   // A device of another rank, which reports once a second: its first and last report, and their times. A share of another

@@ -90,7 +90,7 @@ double waits_of_others(const Profile& profile) {
   return most - profile.devices[named].sums;
 }
 
-// The next step for the reader, besides changes with a predicted gain. "" if nothing is a limit.
+// The next step for the reader, in addition to changes with a predicted gain. "" if nothing is a limit.
 std::string advice(const Profile& profile) {
   constexpr double kLongWait = 0.2;
   constexpr double kFewImages = 16;  // per step and device; below this the launch cost of operations matters

@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-// A paragraph: the speed, what the run waits for, and what would improve it.
+// A paragraph: the speed, the bottleneck, and possible improvements.
 std::string summary(const Profile& profile);
 // The paragraph, the stages, the devices and the path of a step.
 std::string report(const Profile& profile);

@@ -35,7 +35,7 @@ struct ScalingPoint {
   double step_seconds = 0;
   double compute_seconds = 0;  // per device: forward, backward, update, copies
   double exposed_seconds = 0;  // a device's wait for sums, or for the slowest replica
-  double reduce_seconds = 0;   // of the sums; 0 if not measured
+  double reduce_seconds = 0;   // time of the sums; 0 if not measured
   double hidden = 1;           // the fraction of reduce_seconds that overlaps with computation
 
   double hidden_seconds() const { return hidden * reduce_seconds; }

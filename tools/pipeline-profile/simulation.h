@@ -34,7 +34,7 @@ struct SimulatedData {
   double read_seconds = 0;                  // core time per sample
   double storage_seconds = 0;               // an I/O thread's wait per sample
   std::vector<SimulatedStage> stages = {};  // in flow order
-  double spread = 0;                        // of the work per sample: standard deviation / mean
+  double spread = 0;                        // standard deviation / mean of the work per sample
   std::vector<int> cores = {};              // for its threads; empty: all
 };
 
@@ -51,8 +51,8 @@ struct SimulatedStep {
   double fixed_seconds = 0;                   // per replica, independent of its share of the batch
   double sample_seconds = 0;                  // per replica and sample of its share
   double update_seconds = 0;                  // after the last sum
-  double submit_seconds = 0;                  // of a data thread, per replica and step
-  double spread = 0;                          // of a replica's step: standard deviation / mean
+  double submit_seconds = 0;                  // data thread's time, per replica and step
+  double spread = 0;                          // standard deviation / mean of a replica's step
   std::vector<SimulatedBucket> buckets = {};  // empty: one, at the end, at no cost
   bool sums_wait = false;                     // sums take network time, but no core
   bool submits_ahead = false;                 // the next step may be submitted once this one is, as on a GPU
@@ -68,10 +68,10 @@ struct SimulatedGraph {
 struct Simulated {
   double images_per_second = 0;
   // Shares of the time.
-  double io_busy = 0;      // of I/O threads
-  double data_busy = 0;    // of data threads
-  double core_busy = 0;    // of cores, by this program
-  double device_busy = 0;  // of devices, including waits for sums
+  double io_busy = 0;      // I/O threads
+  double data_busy = 0;    // data threads
+  double core_busy = 0;    // cores, by this program
+  double device_busy = 0;  // devices, including waits for sums
 };
 
 // Simulates `steps` steps; the first quarter is not measured. Equal arguments give equal results.

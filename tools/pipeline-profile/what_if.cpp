@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kParts = 5;      // per measurement: noise of the machine lasts longer than a window
 constexpr double kNineOfTen = 1.645;   // standard deviations of a normal distribution to both sides for 90 %
 constexpr double kRunToRun = 0.043;    // standard deviation between runs of one file: tools/bench/README.md
-constexpr double kPerDoubling = 0.03;  // of the band, per doubling or halving of the rate
+constexpr double kPerDoubling = 0.03;  // added to the band per doubling or halving of the rate
 constexpr int kMostCores = 4096;       // limit of the simulation
 
 constexpr std::array kCounts = {"threads", "io_threads", "buffers", "chunk", "batch", "cores", "replicas", "image", "pack"};

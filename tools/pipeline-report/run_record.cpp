@@ -106,7 +106,7 @@ class Reader {
   }
 
   RunRecord& run_;
-  std::uint64_t step_ = 0;  // of the current line
+  std::uint64_t step_ = 0;  // step of the current line
   bool stopped_ = false;
 };
 

@@ -17,7 +17,7 @@ struct CommandLine {
   RunOptions options;                  // as far as the command line sets them
   std::string file;                    // the pipeline; "": that of `predict`
   std::string says_file;               // the option whose run provides it; "": it was named
-  std::vector<std::string> overrides;  // of the file, as for --set
+  std::vector<std::string> overrides;  // overrides of the file, as for --set
   ShortOptions shorts;                 // more of them, once the file is read
   std::vector<std::string> predict;    // images; empty: no predictions
   bool strict = false;                 // refuses images unlike those of the training

@@ -12,7 +12,7 @@ namespace millrace {
 // folder. Throws Error(usage) for a folder without a pipeline.
 bool take_file_of_run(CommandLine& line);
 
-// The command to use instead if the only argument besides options is a run's folder; "" if it is not.
+// The command to use instead if the only argument, apart from options, is a run's folder; "" if it is not.
 std::string advice_for_folder(const std::string& argument);
 
 }  // namespace millrace

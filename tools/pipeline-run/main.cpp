@@ -241,7 +241,7 @@ int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made
   return worst;
 }
 
-// The program's own exit besides the end of main().
+// The program's own exit, in addition to the end of main().
 void leave(int code) {
   LastWords::none();
   _exit(code);

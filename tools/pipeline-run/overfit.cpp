@@ -89,7 +89,7 @@ std::string Overfit::progress() const {
   return course_.steps() == 0 ? "" : fmt::format("loss {:.4g}, at first {:.4g}", course_.last(), course_.first());
 }
 
-// What the losses show if the steps have not learned.
+// The result if the steps have not learned.
 std::string Overfit::failure_reason() const {
   if (course_.grew()) return "The loss grew: the learning rate is too large. --find-rate proposes one";
   std::string text;

@@ -16,7 +16,7 @@ struct SizeGroup {
   ImageShape shape;
   ImageShape file;                // as decoded; the same unless a stage changes the size
   std::string first;              // one image, for messages
-  std::vector<std::string> urls;  // of all
+  std::vector<std::string> urls;  // all images
   bool in_archives = false;       // images are not separate files
 };
 

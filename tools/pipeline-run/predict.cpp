@@ -99,7 +99,7 @@ std::string comparison_of(const InferenceRecipe& recipe, const Registry& registr
 
 // One pipeline and its files.
 struct Part {
-  std::string suffix;                // of its files: "-360x480"; "" if it is the only one
+  std::string suffix;                // suffix of its files: "-360x480"; "" if it is the only one
   const SizeGroup* group = nullptr;  // its images; null: all, at the size of validation
   bool listed = false;               // they have a separate list
 };

@@ -9,7 +9,7 @@ namespace millrace {
 
 struct CommandLine;
 
-// Throws Error(usage) if several ranks cannot do what the command line requests.
+// Throws Error(usage) if several ranks cannot execute the command line.
 RankPlace rank_place(const CommandLine& line);
 
 // Joins the others only to send them the error that ends this rank before it could begin: they end with it, and need not wait. If

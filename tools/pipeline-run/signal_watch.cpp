@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-constexpr auto kPeriod = std::chrono::seconds(10);  // between messages about what is waited for
+constexpr auto kPeriod = std::chrono::seconds(10);  // between messages about the pending work
 
 // The caller wants it ignored: `nohup` ignores SIGHUP, and a script SIGINT in its background jobs.
 bool is_ignored(int signal) {

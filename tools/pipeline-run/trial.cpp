@@ -17,7 +17,7 @@ const GraphPlan& Trial::main_graph(const Pipeline& pipeline, const char* option)
 }
 
 std::vector<std::string> Trial::common_overrides(const Pipeline& pipeline) const {
-  std::vector<std::string> overrides = {fmt::format("run.epochs={}", most_steps()),  // of at least one step each
+  std::vector<std::string> overrides = {fmt::format("run.epochs={}", most_steps()),  // with at least one step each
                                         "run.log_every=1", "run.folder="};
   for (const ObserverPlan& observer : pipeline.observers) {
     if (observer.name == "console") overrides.emplace_back("observe.console.quiet=true");

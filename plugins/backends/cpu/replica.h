@@ -79,7 +79,7 @@ class CpuReplica final : public Replica, public MeasuresDevice {
   ParameterStore parameters_;
   CompiledNetwork compiled_;
 
-  std::uint64_t submitted_epoch_ = 0;  // of the last ingest(); used by the caller's thread
+  std::uint64_t submitted_epoch_ = 0;  // set by the last ingest(); used by the caller's thread
 
   // State of the current pass; used only by the replica's thread.
   Executable* training_ = nullptr;  // the training executable; null without samples
@@ -93,7 +93,7 @@ class CpuReplica final : public Replica, public MeasuresDevice {
   Executable* read_ = nullptr;  // source of logits(); null if none
   ViewSum view_sum_;            // exists after an inference with several views
 
-  WorkMeter meter_;                 // of the replica's thread
+  WorkMeter meter_;                 // meter of the replica's thread
   WorkQueue queue_{"cpu replica"};  // last: its thread must end before the members it uses
 };
 

@@ -9,7 +9,7 @@ Value parameters(double smooth, const char* over) {
   return testkit::table({{"smooth", Value(smooth)}, {"over", Value(std::string(over))}});
 }
 
-// The loss of one image, as the definition says.
+// The loss of one image, by definition.
 double dice_of(const LossTrial& trial, std::size_t image, double smooth, bool present) {
   const auto classes = static_cast<std::size_t>(trial.shape[0]), pixels = static_cast<std::size_t>(trial.pixels);
   std::vector<double> shared(classes), both(classes), there(classes);
@@ -50,7 +50,7 @@ TEST(Dice, MatchesTheDefinition) {
 
 TEST(Dice, IsNothingWhereAllIsFound) {
   LossTrial trial(testkit::make_loss("dice"), {3, 1, 4}, 1);
-  trial.targets = {0, 1, 1, -1};  // the third class is neither there nor predicted
+  trial.targets = {0, 1, 1, -1};  // the third class is neither present nor predicted
   trial.outputs = {200, 0, 0, 0, 200, 0, 0, 200, 0, 5, 6, 7};
   const std::vector<double> sums = trial.run();
   EXPECT_NEAR(sums[kLoss], 0, 1e-6);
@@ -77,7 +77,7 @@ TEST(Dice, HasTheFiguresOfPixels) {
   }
 }
 
-// What a loss may not ask for.
+// Requests that a loss must not make.
 class Wrong final : public Loss {
  public:
   enum class Mistake { unwritten, gradient_twice };

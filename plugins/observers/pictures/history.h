@@ -42,7 +42,7 @@ class History {
   void read(const std::filesystem::path& metrics, const ResumedAt& at);
 
   const RunStart& run() const { return run_; }
-  const std::vector<std::string>& names() const { return names_; }  // of the metrics, in order of first occurrence
+  const std::vector<std::string>& names() const { return names_; }  // metrics, in order of first occurrence
   const FigureHistory& figure(const std::string& name) const { return figures_.at(name); }
   const Course& rate() const { return rate_; }
   const Course& speed() const { return speed_; }

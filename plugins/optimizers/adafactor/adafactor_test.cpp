@@ -63,8 +63,8 @@ layers = [
   }
 }
 
-// 2 numbers of 4 bytes for each element with adam; here a row, a column and the whole. Columns are padded as they are in the
-// weights: the GPU's linear layer reads 8 channels of this input.
+// 2 numbers of 4 bytes for each element with adam; here a row, a column and the whole. Columns are padded like the weights: the
+// GPU's linear layer reads 8 channels of this input.
 TEST(Adafactor, KeepsRowsAndColumnsInsteadOfElements) {
   const auto network = testkit::network_from_text(R"(
 input = { channels = 3, height = 16, width = 16 }
@@ -96,7 +96,7 @@ layers = [{ name = "fc", op = "linear", out = 100, bias = false }])");
   }
 }
 
-// Beside another optimizer in one bucket, whose states have other shapes.
+// Together in one bucket with another optimizer, whose states have other shapes.
 TEST(Adafactor, StatesAreWrittenWhereTheyAreRead) {
   for (const char* backend : {"cpu", "simulated"}) {
     SCOPED_TRACE(backend);

@@ -56,7 +56,7 @@ class ReadIdx : public Source {
   IdxHeader read_header(const std::string& url, const Storage::Object& object);
   void read_labels(const std::string& url);
   void number_by_classes();
-  std::uint64_t hash_of_first_bytes(std::uint64_t bytes) const;  // of the file of images, which has this many bytes
+  std::uint64_t hash_of_first_bytes(std::uint64_t bytes) const;  // hashes the file of images, which has this many bytes
 
   const std::string path_;
   RunServices* const run_;

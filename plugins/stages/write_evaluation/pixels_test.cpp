@@ -84,7 +84,7 @@ TEST_F(EvaluationOfPixels, PutsTheImageOfTheHighestLossFirst) {
   EXPECT_EQ(text_of("evaluation/mistakes.csv"), "");
 }
 
-// As in write_masks.
+// Same as write_masks.
 TEST_F(EvaluationOfPixels, WhatIsNoNumberIsNeverPredicted) {
   const float none = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> outputs(12, 0.5F);

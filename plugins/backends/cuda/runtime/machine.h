@@ -30,7 +30,7 @@ struct ConvolutionShape {
     weight_gradient,  // w (float32) = gradient by w from x and y (the gradient by y)
   };
   Kind kind = Kind::forward;
-  DataType type = DataType::f32;  // of x, y, and of w except in a weight gradient
+  DataType type = DataType::f32;  // type of x, y, and of w except in a weight gradient
   std::int64_t n = 0, c = 0, h = 0, w = 0;
   std::int64_t k = 0, out_h = 0, out_w = 0;
   std::int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
@@ -48,8 +48,8 @@ struct ConvolutionShape {
 // and `type` in the gradients; a weight gradient is float32.
 struct LinearShape {
   ConvolutionShape::Kind kind = ConvolutionShape::Kind::forward;
-  DataType type = DataType::f32;    // of x, w, and of y in the gradients
-  DataType result = DataType::f32;  // of y in forward
+  DataType type = DataType::f32;    // type of x, w, and of y in the gradients
+  DataType result = DataType::f32;  // type of y in forward
   std::int64_t rows = 0, in = 0, out = 0;
   bool bias = false;
   Activation activation = Activation::none;

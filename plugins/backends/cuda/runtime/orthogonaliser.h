@@ -31,7 +31,7 @@ class Orthogonaliser {
 
   const CompileOptions& options_;
   std::map<std::pair<std::int64_t, std::int64_t>, Products> products_;  // by height and width
-  std::size_t matrix_bytes_ = 0, library_bytes_ = 0;                    // of the largest
+  std::size_t matrix_bytes_ = 0, library_bytes_ = 0;                    // for the largest matrix
   DeviceMemory memory_, workspace_;
 };
 

@@ -16,10 +16,10 @@
 
 namespace millrace::cuda {
 
-// Inputs of losses besides labels.
+// Inputs of losses other than labels.
 struct TargetNeeds {
-  int channels = 0;           // of target images, as bytes; 0: not used
-  int scale = 1;              // of target images, see TargetSpec
+  int channels = 0;           // channels of target images, as bytes; 0: not used
+  int scale = 1;              // scale of target images, see TargetSpec
   std::uint32_t numbers = 0;  // per sample
 
   static TargetNeeds of(const Network& network, std::span<const LossAt> losses);

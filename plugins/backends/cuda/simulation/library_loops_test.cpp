@@ -1,4 +1,4 @@
-// Convolutions and products against sums written down by their definition, over channels without padding.
+// Convolutions and products against sums by definition, over channels without padding.
 #include "simulation/library_loops.h"
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 using Kind = ConvolutionShape::Kind;
 using Index = std::int64_t;
 
-// Small multiples of 1/8, which bf16 holds exactly.
+// Small multiples of 1/8, which are exact in bf16.
 double value_at(Index i, Index j, Index k, Index l) { return static_cast<double>((i * 7 + j * 5 + k * 3 + l * 11) % 13 - 6) / 8; }
 
 class LibraryLoops : public SimulationTest {
@@ -29,7 +29,7 @@ class LibraryLoops : public SimulationTest {
   }
   static double tolerance(DataType type) { return type == DataType::bf16 ? 0.005 : 1e-6; }
 
-  // Runs a plan over operands that `fill` has put values into.
+  // Runs a plan over operands filled by `fill`.
   template <class Shape>
   void run(const Shape& shape, bool with_bias) {
     const std::shared_ptr<const LibraryPlan> plan = machine->plan(shape, {});
@@ -197,7 +197,7 @@ TEST_P(Convolutions, SumWhatTheDefinitionSays) {
     dw[static_cast<std::size_t>(w_at(t))] += at_x * at_y;
   });
   run(shape, false);
-  if (shape.kind == Kind::forward) expect_sums(y, shape.type, out);  // padding too: nothing was added to it
+  if (shape.kind == Kind::forward) expect_sums(y, shape.type, out);  // also padding: nothing was added to it
   if (shape.kind == Kind::data_gradient) expect_sums(x, shape.type, dx);
   if (shape.kind == Kind::weight_gradient) expect_sums(w, DataType::f32, dw);
 }

@@ -39,7 +39,7 @@ struct SimulationOptions {
   std::uint32_t delay_one_in = 8;             // average number of pieces of work between two random waits
   std::size_t memory = std::size_t{8} << 30;  // per machine
   bool poison = true;              // the first write to an arena's tensor fills it with NaN first, erasing earlier contents
-  std::string name = "simulated";  // of each machine
+  std::string name = "simulated";  // name of each machine
   std::string engine = "loops";    // the library's choice
   bool peer_access = true;         // elements can access other machines' memory
   bool accumulates = true;         // its library has engines that add to a gradient
