@@ -84,7 +84,7 @@ TEST(WhatIf, KeepsWhatAStepCostsWhateverItsBatch) {
   Calibration whole = calibration(), half = calibration();
   half.facts.batch = 32;
   for (Window& window : whole.windows) window.device_seconds = window.steps * (10e-3 + 64 * 0.25e-3);
-  for (Window& window : half.windows) window.device_seconds = 2 * window.steps * (10e-3 + 32 * 0.25e-3);  // steps with half a batch
+  for (Window& window : half.windows) window.device_seconds = 2 * window.steps * (10e-3 + 32 * 0.25e-3);  // half a batch
   whole.facts.devices.fixed_share = fixed_share_of(whole, half);
   EXPECT_NEAR(whole.facts.devices.fixed_share, 10.0 / 26, 1e-6);
   EXPECT_NEAR(answer(whole, "threads=8,decode=8x,batch=256").images_per_second, 256 / (10e-3 + 64e-3), 100);

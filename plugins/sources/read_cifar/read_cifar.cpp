@@ -130,7 +130,7 @@ void ReadCifar::name_classes(const std::string& folder) {
     storage_.read(url, text);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::data || !is_absent(file_url_path(url))) throw;
-    for (std::int32_t label = 0; label < format_.classes; ++label) classes_.push_back(std::to_string(label));  // there are no names
+    for (std::int32_t label = 0; label < format_.classes; ++label) classes_.push_back(std::to_string(label));  // no names
     return;
   }
   classes_ = name_lines({text.data(), text.size()});

@@ -63,8 +63,7 @@ class TarIndex {
   void numbers(std::size_t at, std::vector<float>& out) const;
   const std::vector<std::string>& class_names() const { return class_names_; }  // labels refer to these
   std::int32_t largest_label() const { return largest_label_; }                 // -1 if no label is a number
-  std::size_t largest() const { return largest_; }                              // size of the largest image with its target, in
-                                                                                // bytes
+  std::size_t largest() const { return largest_; }                              // largest image with target, in bytes
   const PassedOver& passed_over() const { return passed_over_; }
   std::span<const std::uint8_t> bytes() const { return bytes_; }  // the file's bytes
 
