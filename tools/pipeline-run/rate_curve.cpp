@@ -12,8 +12,7 @@ constexpr double kExplosion = 4;       // factor above the lowest average
 constexpr std::size_t kAround = 5;     // steps on each side, in which rates rise to two and a half times
 constexpr double kOfTheFall = 0.9;     // fraction of the fall reached at the proposal
 constexpr std::size_t kFirst = 20;     // steps: rates up to 4e-6, at which almost nothing is learned
-constexpr double kClearly = 2.2;       // deviations of single losses: smoothed ones differ by this much in one run of ten
-                                       // thousand
+constexpr double kClearly = 2.2;       // deviations of single losses: smoothed ones differ as much in one run of ten thousand
 constexpr double kSlightly = 0.8;      // the same, if larger rates make the loss clearly worse
 constexpr double kLeastShare = 0.005;  // relative to the first losses
 constexpr double kNothing = 1e-6;      // the same: float32's resolution relative to them
@@ -30,8 +29,8 @@ void RateCurve::add(double rate, double loss) {
   for (std::size_t p = 0; p < points_.size(); ++p) points_[p].smoothed = around(p);
 }
 
-// Losses of at least twice the first ones are capped, since their size carries no information. After an explosion all count as
-// capped.
+// Losses of at least twice the first ones are capped, since their size carries no information. Steps after an explosion count as
+// capped too.
 double RateCurve::around(std::size_t point) const {
   const double most = level() + std::abs(level());
   const std::size_t behind = exploded_ ? kAround : points_.size() - 1 - point;

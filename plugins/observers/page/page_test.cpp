@@ -232,8 +232,7 @@ TEST_F(Page, KeepsItsMemoryBesideAThousandConnectionsThatSayNothing) {
   {
     std::vector<std::unique_ptr<Connection>> idle;
     for (int i = 0; i < 300; ++i) idle.push_back(std::make_unique<Connection>(port_));
-    for (int i = 0; i < 700; ++i) {  // beyond the accepted ones, connections wait in the kernel or are refused: nothing waits for
-                                     // them
+    for (int i = 0; i < 700; ++i) {  // beyond the accepted ones, these wait in the kernel or are refused: nothing waits for them
       const int file = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
       sockaddr_in to{};
       to.sin_family = AF_INET;

@@ -396,8 +396,7 @@ TEST_F(ReadTarTest, FingerprintsTellShardsApart) {
   dirty.target_name = "dirty";
   EXPECT_NE(opened(clean)->fingerprint(), opened(dirty)->fingerprint()) << "a cache holds these targets or those";
   const std::filesystem::path again = folder_.write("s.tar", TarWriter().file("a.jpg", "2").end().bytes());
-  last_write_time(again, last_write_time(again) + std::chrono::seconds(1));  // on many systems this clock has a resolution of
-                                                                             // milliseconds
+  last_write_time(again, last_write_time(again) + std::chrono::seconds(1));  // on many systems this clock ticks in milliseconds
   EXPECT_NE(opened({})->fingerprint(), first);
 }
 

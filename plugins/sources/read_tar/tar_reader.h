@@ -38,7 +38,7 @@ class TarReader {
 
   bool next(TarMember& member);  // false at the end
 
-  // Number of blocks of zeros after the last member so far. A complete archive ends in two, or a few more.
+  // Bytes of zeros after the last member so far. A complete archive ends in at least two blocks of them.
   std::uint64_t zeros() const { return zeros_; }
 
  private:

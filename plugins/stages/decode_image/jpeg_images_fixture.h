@@ -24,8 +24,7 @@ struct Recipe {
 };
 
 int components(Kind kind);
-std::vector<std::uint8_t> noise(int height, int width, int channels, std::uint64_t seed);  // smooth in some places, noisy in
-                                                                                           // others
+std::vector<std::uint8_t> noise(int height, int width, int channels, std::uint64_t seed);  // smooth here, noisy there
 std::vector<std::uint8_t> gradient(int height, int width, int channels);
 std::vector<std::uint8_t> encode(const Recipe& recipe);
 

@@ -55,8 +55,7 @@ TEST_F(PlanCacheTest, WithoutAFileKeepsThingsInMemory) {
 TEST_F(PlanCacheTest, PassesOverAnEntryThatWasCutShort) {
   const std::string first = encode_plan("first", "one"), second = encode_plan("second", "two\nlines"),
                     third = encode_plan("third", "");
-  for (std::size_t end = 0; end + 1 < second.size(); ++end) {  // without its last line end, the next read would see it as
-                                                               // complete
+  for (std::size_t end = 0; end + 1 < second.size(); ++end) {  // without its last line end the next read would find it complete
     const std::string cut = '\n' + first + '\n' + second.substr(0, end);
     EXPECT_EQ(read_plans(cut), (std::map<std::string, std::string>{{"first", "one"}})) << end;
     const auto followed = read_plans(cut + '\n' + third);  // followed by another process's entry

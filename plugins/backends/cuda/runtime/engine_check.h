@@ -50,8 +50,7 @@ class EngineCheck {
   std::vector<float> bias_;    // read with y as the result
   std::size_t bias_bytes_ = 0;
   bool relu_ = false, known_ = true;  // false: results after a GELU are not compared
-  bool narrow_ = false;               // a bf16 convolution's weight gradient: cuDNN writes bf16, which is then converted to
-                                      // float32
+  bool narrow_ = false;               // a bf16 convolution's weight gradient: cuDNN writes bf16, later converted to float32
 };
 
 }  // namespace millrace::cuda

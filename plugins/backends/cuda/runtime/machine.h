@@ -101,8 +101,7 @@ class Queue {
  public:
   virtual ~Queue() = default;
 
-  virtual void copy_in(void* device, const void* host, std::size_t bytes) = 0;  // the host memory must stay until the copy
-                                                                                // completes
+  virtual void copy_in(void* device, const void* host, std::size_t bytes) = 0;  // host memory must stay until completion
   virtual void copy_out(void* host, const void* device, std::size_t bytes) = 0;
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
   virtual void zero(void* to, std::size_t bytes) = 0;

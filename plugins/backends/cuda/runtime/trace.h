@@ -26,8 +26,7 @@ struct TraceSpan {
 struct TraceSummary {
   double seconds = 0;                                   // from the first begin to the last end
   double compute_idle = 0;                              // share of it in which queue "compute" was idle
-  double copies_hidden = 0;                             // share of queue "copy"'s time that overlaps with compute; 1 without
-                                                        // copies
+  double copies_hidden = 0;                             // share of queue "copy"'s time overlapped by compute; 1 without copies
   std::vector<std::pair<std::string, double>> by_work;  // "compute: forward", seconds, in order of first appearance
 };
 // `warm_up`: number of pieces to ignore at the beginning, when libraries load and work is recorded.

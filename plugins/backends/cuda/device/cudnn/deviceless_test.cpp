@@ -223,7 +223,7 @@ TEST_F(Deviceless, DamagedChoicesAreRefused) {
   EXPECT_FALSE(restore_compiled(*api_, shape, target(), {}, "bare 999999\n{}"));
 }
 
-// Only run-time compiled engines need their code, but others represent them here, since there is no driver to compile for.
+// Only run-time compiled engines need their code; others represent them if there is no driver to compile for.
 TEST_F(Deviceless, CodeIsTakenBackForTheEngineThatItIsOf) {
   for (const ConvolutionShape& shape : all_kinds(DataType::bf16)) {
     const auto found = choose(shape);
