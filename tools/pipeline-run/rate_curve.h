@@ -30,8 +30,7 @@ class RateCurve {
   bool exploded() const { return exploded_; }  // the latest losses are not finite, or four times their lowest average
   double proposal() const;                     // 0 if none
   bool falls_at_the_end() const;               // larger rates may be better still
-  bool falls_slightly() const;                 // the proposal is rough: the fall is small relative to the variation of single
-                                               // losses
+  bool falls_slightly() const;                 // the proposal is rough: the fall is small against the variation of single losses
   // Losses are almost 0: batches that were never seen are learned already.
   bool falls_to_nothing() const;
 

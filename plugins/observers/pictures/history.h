@@ -51,8 +51,7 @@ class History {
   double elapsed_seconds() const { return elapsed_seconds_; }
   double first_not_finite() const { return first_not_finite_; }  // the epoch of the first non-finite loss; NaN if none
   double place(std::uint64_t step) const;                        // position on the axis, in epochs
-  std::vector<Point> points(const Course& course) const;         // with positions on the axis; NaN for points without a finite
-                                                                 // value
+  std::vector<Point> points(const Course& course) const;         // positions on the axis; NaN for points without a value
 
  private:
   FigureHistory& figure_of(const Figure& figure);

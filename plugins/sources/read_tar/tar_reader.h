@@ -38,7 +38,7 @@ class TarReader {
 
   bool next(TarMember& member);  // false at the end
 
-  // Bytes of zeros after the last member so far. A complete archive ends in at least two blocks of them.
+  // Bytes of zeros after the last member so far. A complete archive ends in at least one block of them, usually two.
   std::uint64_t zeros() const { return zeros_; }
 
  private:

@@ -17,8 +17,7 @@ class Gradients {
   bool exist() const { return present_.bytes() > 0; }
 
   void zero(Queue& queue);
-  void keep(Queue& queue);                  // puts gradients aside. Throws Error(usage) if the network was compiled for whole
-                                            // batches
+  void keep(Queue& queue);                  // puts gradients aside. Throws Error(usage) if compiled for whole batches
   void add_kept(Queue& queue, int bucket);  // adds the accumulated gradients to the bucket's
 
  private:
