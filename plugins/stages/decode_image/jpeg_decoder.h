@@ -31,9 +31,9 @@ class JpegDecoder {
   // `channels`: 3 (R, G, B) or 1 (luminance). `bytes` must stay until the pixels are decoded.
   ImageShape read_header(std::span<const std::uint8_t> bytes, int channels, const DecodeLimits& limits);
 
-  int stored_channels() const;  // REQUIRES: read_header() before each call.
+  int stored_channels() const;  // in the file. REQUIRES: read_header() before
 
-  // REQUIRES: read_header() before, once for each call.
+  // REQUIRES: read_header() before each call.
   void decode(std::uint8_t* out);  // (height, width, channels)
 
   // The region of the image reduced by 1, 2, 4 or 8 (cheaper than decoding at full size); `region` counts reduced pixels; the

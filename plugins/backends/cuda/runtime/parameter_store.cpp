@@ -176,7 +176,7 @@ class PinnedSnapshot final : public Snapshot {
   ~PinnedSnapshot() override {
     try {
       copied_->wait();        // the device writes until then
-    } catch (const Error&) {  // or beyond
+    } catch (const Error&) {  // or has stopped writing
     }
   }
 
