@@ -16,11 +16,11 @@ namespace millrace {
 //   ImageShape shape = decoder.read_header(bytes, 3, limits);   // the size is known, nothing is allocated
 //   decoder.decode(memory_for(shape));                          // or decode_part()
 //
-// Baseline, extended and progressive; greyscale, YCbCr, RGB, CMYK and YCCK (inverted, as Adobe writes them). Errors:
-// ErrorKind::content with libjpeg's reason where pixels are missing or wrong; std::bad_alloc. The decoder stays usable after an
-// error. Defects that change no pixel are ignored: an odd scan header, bytes before a marker, a missing end marker. Damage after
-// the last row that a part needs is not detected. Larger baseline files use JpegEntropy, with the same results. libjpeg reports
-// errors by a call that must not return: a longjmp, only over its frames and ours without destructors.
+// Baseline, extended and progressive; greyscale, YCbCr, RGB, CMYK and YCCK (inverted, as Adobe writes them).
+// Errors: ErrorKind::content with libjpeg's reason where pixels are missing or wrong; std::bad_alloc. The decoder stays usable
+// after an error. Defects that change no pixel are ignored: an odd scan header, bytes before a marker, a missing end marker.
+// Damage after the last row that a part needs is not detected. Larger baseline files use JpegEntropy, with the same results.
+// libjpeg reports errors by a call that must not return: a longjmp, only over its frames and ours without destructors.
 class JpegDecoder {
  public:
   JpegDecoder();

@@ -23,7 +23,8 @@ class ParameterStore {
 
   const StorePlan& plan() const { return plan_; }
 
-  // ---- Planning ---- Vectors unless set by a layer. Throws Error(usage) if two executables of one network disagree.
+  // ---- Planning ----
+  // Vectors unless set by a layer. Throws Error(usage) if two executables of one network disagree.
   void set_layout(int index, const WeightLayout& layout);
   void finish_planning(Machine& machine);  // places, buckets, products
   void append_to(MemoryPlan& plan) const;
