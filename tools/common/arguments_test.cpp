@@ -81,7 +81,7 @@ TEST(Arguments, RefusesAMissingAndASuperfluousValue) {
   EXPECT_THROW(parse({"--check=yes"}), Error);
 }
 
-// As `--weights "$WEIGHTS"` has in a script where the variable is not set: it would train from nothing, and say so nowhere.
+// From `--weights "$WEIGHTS"` in a script with an unset variable: it would silently train from nothing.
 TEST(Arguments, RefusesAnEmptyValue) {
   EXPECT_THROW(parse({"--devices", ""}), Error);
   EXPECT_THROW(parse({"--devices="}), Error);
@@ -106,7 +106,7 @@ TEST(Arguments, RefusesWhatExcludesEachOther) {
   EXPECT_TRUE(options.read(3, one.data(), rest));
 }
 
-// Texts that stdio's buffer holds fail at the end, longer ones while they are printed.
+// Texts within stdio's buffer fail at the end, longer ones while they are printed.
 TEST(RunTool, EndsAlikeForShortAndLongTextsThatCannotBeWritten) {
   for (const std::size_t length : {std::size_t{10}, std::size_t{1} << 20}) {
     const auto print = [&] {

@@ -53,7 +53,7 @@ class Findings {
 
  private:
   std::map<std::pair<int, std::uint64_t>, std::string> bad_;  // by part and index: the list is the same every time
-  std::vector<std::uint64_t> places_;                         // of samples in earlier parts, sorted
+  std::vector<std::uint64_t> places_;                         // hashes of samples in earlier parts, sorted
   std::uint64_t samples_ = 0;
   int part_ = 0;
 };

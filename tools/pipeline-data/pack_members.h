@@ -13,7 +13,7 @@ namespace millrace {
 
 struct PackRecipe {
   std::int64_t short_side = 0;  // images with a longer shorter side are resized to it; 0: no resizing
-  std::int64_t quality = 0;     // of JPEG; 0: files are unchanged unless resized, then 90
+  std::int64_t quality = 0;     // JPEG quality; 0: files are unchanged unless resized, then 90
   bool decode = false;          // decodes every image and target, to find broken ones, even if files are unchanged
 };
 

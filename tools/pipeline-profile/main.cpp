@@ -1,4 +1,4 @@
-// pipeline-profile: runs the first steps of a pipeline and reports what it waits for, and what would make it faster.
+// pipeline-profile: runs the first steps of a pipeline and reports its bottleneck, and possible improvements.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -145,7 +145,7 @@ int profile_together(CommandLine& line, const RankPlace& place, const Registry& 
   }
 }
 
-// The program's own exit besides the end of main().
+// The program's own exit, in addition to the end of main().
 void leave(int code) {
   LastWords::none();
   _exit(code);

@@ -1,4 +1,4 @@
-// pipeline-report: what runs have left in their folders, beside each other.
+// pipeline-report: compares runs by the files in their folders.
 #include <fmt/format.h>
 
 #include <string>

@@ -17,7 +17,7 @@
 namespace millrace {
 namespace {
 
-// Options that are read further once all of them are known.
+// Options that are parsed further once all are known.
 struct Words {
   std::string from, hash = "stream", processes = "1", verify, predict, trace;
   bool resume = false;
@@ -79,8 +79,8 @@ Arguments& add_what_goes_wrong(Arguments& arguments, CommandLine& line, Words& w
 
 constexpr const char* kAnyPort = "127.0.0.1:0";
 
-// "0.0.0.0:8080", and no file: what stands after --page is the page's address or the pipeline.
-// A port alone is none, and is told so.
+// "0.0.0.0:8080", and not a file: the word after --page is the page's address or the pipeline. A port alone is not an address,
+// and is reported.
 bool is_address(std::string_view text) {
   const std::string_view port = text.substr(text.rfind(':') + 1);
   return !port.empty() && port.find_first_not_of("0123456789") == std::string_view::npos;
@@ -117,8 +117,8 @@ StartingPoint starting_point(const std::string& text) {
   return {static_cast<std::uint64_t>(epoch - 1), static_cast<std::uint64_t>(step - 1)};
 }
 
-// The folder of a run among the arguments that are no options; "": there is none. Of two arguments one is meant to be it: the one
-// that is no file either.
+// The folder of a run among the other arguments; "" if there is none. Of two arguments, the one that is not a file either must be
+// it.
 std::string take_folder(std::vector<std::string>& arguments) {
   std::error_code ignored;
   auto found = std::ranges::find_if(arguments, [&](const auto& each) { return std::filesystem::is_directory(each, ignored); });
@@ -132,7 +132,7 @@ std::string take_folder(std::vector<std::string>& arguments) {
   return folder;
 }
 
-// To arguments that look as if --set had lost them.
+// Advice for arguments that look like values without --set.
 std::string hint_of_set(const std::vector<std::string>& files) {
   const auto found = std::ranges::find_if(files, [](const std::string& each) { return each.find('=') != each.npos; });
   if (found == files.end()) return {};
@@ -153,13 +153,13 @@ std::string hint_of_set(const std::vector<std::string>& files) {
        files.empty() ? "" : fmt::format(": '{}'", fmt::join(files, "', '")), hint_of_set(files));
 }
 
-// A shell's pattern, runs/photos/*/weights.safetensors, names what an option has taken once more: by `latest`, which leads there.
+// A shell's pattern, runs/photos/*/weights.safetensors, repeats an option's value through `latest`, which links to it.
 void drop_named_twice(std::vector<std::string>& arguments, const std::string& taken) {
   std::error_code ignored;
   std::erase_if(arguments, [&](const std::string& each) { return std::filesystem::equivalent(each, taken, ignored); });
 }
 
-// `whole`: no option asks for a part of a run, or for several processes.
+// `whole`: no option requests a part of a run, or several processes.
 void check_prediction(const CommandLine& line, const std::vector<std::string>& files, bool whole) {
   if (line.predict.empty()) {
     fail(ErrorKind::usage, "{} belongs to --predict IMAGES", !line.out.empty() ? "--out" : line.strict ? "--strict" : "--labels");
@@ -197,7 +197,7 @@ std::uint64_t batches_to_verify(const std::string& text, const CommandLine& line
   return static_cast<std::uint64_t>(integer("--verify", text, 1, 1'000'000));
 }
 
-// What a command that goes on with the run, or explains it, has to say again: all that the run's results depend on.
+// The options that a command which continues or explains the run must repeat: all that affect its results.
 std::vector<std::string> words_again(const CommandLine& line, const Words& words, const char* program, bool explains) {
   std::vector<std::string> again = {program};
   if (line.says_file.empty()) again.push_back(line.file);

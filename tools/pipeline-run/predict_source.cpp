@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The first entry that matches; "" where there is none, or the folder cannot be read: its source says so.
+// The first matching entry; "" if there is none, or the folder is unreadable: its source reports it.
 template <class Entries>
 std::string first_of(const std::string& folder, const Extensions& extensions) {
   std::error_code error;
@@ -56,7 +56,7 @@ Value texts(const std::vector<std::string>& names) {
   return Value(std::move(list));
 }
 
-// By number, as the network has them.
+// By the network's class number.
 std::string name_of_class(const InferenceRecipe& recipe, std::size_t number) {
   return number < recipe.classes.size() ? escaped(recipe.classes[number]) : std::to_string(number);
 }
@@ -82,7 +82,7 @@ Value label_members(const std::string& data, const InferenceRecipe& recipe) {
   return table;
 }
 
-// Pairs with label images, whose values are classes as the weights' run had it.
+// Pairs with label images, whose values are classes as in the weights' run.
 Value label_images(const std::string& data, const std::string& labels, const InferenceRecipe& recipe) {
   const Array& ids = values_of_classes(recipe);
   const Value* const colours = recipe.target.find("colours");
@@ -103,7 +103,7 @@ Value label_images(const std::string& data, const std::string& labels, const Inf
   return table;
 }
 
-// Pairs with what the network is to make of the images.
+// Pairs with the network's target images.
 Value target_images(const std::string& data, const std::string& labels, const InferenceRecipe& recipe) {
   Value table;
   table.set("stage", Value("read_pairs"));

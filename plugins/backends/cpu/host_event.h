@@ -1,4 +1,4 @@
-// Events of a device whose work is done by host threads: a flag with an error, who waits for it, and what to call when it is set.
+// Events of a device that works on host threads: a flag, its waiters, and its callbacks.
 #pragma once
 
 #include <condition_variable>

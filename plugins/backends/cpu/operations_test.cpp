@@ -1,5 +1,5 @@
-// Every layer type, alone and in the combinations that are fused, against the plain reference in double: logits, and gradients
-// against difference quotients of the reference.
+// Every layer type, alone and in all fused combinations, against the plain reference in double: logits, and gradients against
+// difference quotients of the reference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ TEST_P(Operations, ComputeWhatTheirDefinitionSays) {
   }
 }
 
-// What a library fuses must not either: oneDNN's ReLU makes 0 of NaN.
+// A library's fusion must not hide them either: oneDNN's ReLU turns NaN into 0.
 TEST_P(Operations, HideNothingThatIsNotANumber) {
   Problem problem(GetParam());
   std::ranges::fill(problem.input, std::nanf(""));
@@ -95,7 +95,7 @@ TEST_P(Operations, HaveTheGradientsOfTheReference) {
     }
     double norm = 0;
     for (const float e : expected) norm += static_cast<double>(e) * static_cast<double>(e);
-    // A bias in front of a batch normalisation has no effect, so its gradient is rounding alone.
+    // A bias before a batch normalisation has no effect, so its gradient is only rounding.
     if (std::sqrt(norm) < 1e-7)
       EXPECT_LT(relative_difference(found, expected) * std::max(std::sqrt(norm), 1e-30), 1e-5);
     else
@@ -133,7 +133,7 @@ TEST_P(Operations, AgreeInBf16) {
   }
 }
 
-// The part of the arena whose bytes differ from `before` and that is in none of the tensors for which alive() holds.
+// The part of the arena whose bytes differ from `before`, outside all tensors for which alive() holds.
 std::size_t written_elsewhere(std::span<const std::byte> arena, std::span<const std::byte> before,
                               const ExecutablePlan<Operation>& plan, const auto& alive) {
   std::vector<bool> allowed(arena.size());
@@ -147,7 +147,7 @@ std::size_t written_elsewhere(std::span<const std::byte> arena, std::span<const 
   return bytes;
 }
 
-// Where tensors share memory, an operation that writes to one too early or too late destroys another; here it shows.
+// If tensors share memory, an operation that writes to one too early or too late destroys another; this detects it.
 TEST_P(Operations, WriteOnlyToWhatIsPlannedForTheirTime) {
   const Problem problem(GetParam());
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {

@@ -32,7 +32,7 @@ layers = [
   { name = "conv2", op = "conv", out = 16, kernel = 3, stride = 2 }, { op = "relu" }, { name = "fc", op = "linear", out = 6 },
 ])";
 
-// A batch that belongs to no graph.
+// A batch without a graph.
 struct TestBatch : Batch {
   std::vector<std::uint8_t> pixel_data;
   std::vector<AugmentationRecord> record_data;
@@ -57,7 +57,7 @@ Ref<Batch> make_batch(const Network& network, std::uint32_t size, std::uint64_t 
   return Ref<Batch>(new TestBatch(size, network.input, seed));
 }
 
-// With an optimizer and a copy where the test names none.
+// Adds an optimizer and a copy if the test has none.
 CompileOptions with_optimizer(CompileOptions options, const Network& network) {
   if (options.request.update.optimizers.empty()) options.request = {testkit::sgd(network, 0.9), {"slow"}};
   return options;
@@ -236,7 +236,7 @@ TEST(Replica, LetsGoOfABatchOnceItIsRead) {
 
 TEST(Replica, KeepsAnErrorAndHangsNobody) {
   Machine machine(kConvNet);
-  const Ref<Batch> batch = make_batch(*machine.network, 12);  // more than it was compiled for
+  const Ref<Batch> batch = make_batch(*machine.network, 12);  // larger than compiled for
   int announced = 0;
   StepSums sums;
   machine.replica->ingest(batch, 0, 12);
@@ -304,7 +304,7 @@ TEST(Replica, TellsComputingFromWaitingForSumsAndFromIdleness) {
     machine.replica->update(bucket, {{.learning_rate = 0.1}, 0}, summed);
   }
   const double before = times().sums;
-  while (times().sums < before + 0.005) std::this_thread::yield();  // while it waits, and not when it is over
+  while (times().sums < before + 0.005) std::this_thread::yield();  // during the wait, not only at its end
   summed->signal();
   machine.replica->finish();
   EXPECT_GT(times().update, 0);

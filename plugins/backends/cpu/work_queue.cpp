@@ -65,7 +65,7 @@ void WorkQueue::loop() {
     items_.pop_front();
     lock.unlock();
     execute(item);
-    item = Item{};  // lets go of whatever the closures hold, before the lock is taken again
+    item = Item{};  // releases the closures' captures before the lock is taken again
     lock.lock();
   }
 }

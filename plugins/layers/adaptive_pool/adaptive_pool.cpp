@@ -65,8 +65,7 @@ class AdaptivePool : public PortableLayer {
   }
 
  private:
-  static constexpr std::int64_t kMostProduct = std::int64_t{1} << 30;  // limits the product of input and output extents, which
-                                                                       // kernels compute
+  static constexpr std::int64_t kMostProduct = std::int64_t{1} << 30;  // kernels multiply input and output extents
 
   const Size size_;
 };

@@ -52,7 +52,7 @@ class PixelBinaryCrossEntropy final : public PixelLoss {
 
  private:
   const std::vector<float> weights_;
-  const ClassWeights counts_;  // of pixels, each 1
+  const ClassWeights counts_;  // all 1, to count pixels
 };
 
 }  // namespace

@@ -118,7 +118,7 @@ TEST_F(ResultsObserverTest, KeepsItsRowsOverAFullDiskAndWritesThemWholeLater) {
   EXPECT_EQ(control_.texts.size(), 3U) << "each file is named once";
 }
 
-// Rows of which the file has some, and some wait for the disk, when a new column comes.
+// Rows partly in the file and partly waiting for the disk when a new column comes.
 TEST_F(ResultsObserverTest, ANewColumnKeepsRowsThatWait) {
   const auto observer = make("results");
   observer->start(start_event(), control_);

@@ -23,8 +23,7 @@ class Rmsprop {
   }
   explicit Rmsprop(const Params& params) : params_(params) {
     if (params.alpha == 1 || params.momentum == 1) fail(ErrorKind::usage, "alpha and momentum must be below 1");
-    if (static_cast<float>(params.epsilon) == 0) fail(ErrorKind::usage, "epsilon must be above 0");  // otherwise padding would be
-                                                                                                     // 0 / 0
+    if (static_cast<float>(params.epsilon) == 0) fail(ErrorKind::usage, "epsilon must be above 0");  // or padding is 0 / 0
   }
   RmspropKernel kernel(const UpdateTime&) const {
     return {.alpha = static_cast<float>(params_.alpha),

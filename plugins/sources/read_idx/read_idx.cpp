@@ -14,7 +14,7 @@ namespace millrace {
 
 namespace {
 
-constexpr std::uint32_t kLargestExtent = 1U << 15U;  // of an image, in pixels
+constexpr std::uint32_t kLargestExtent = 1U << 15U;  // pixels, per side of an image
 
 // True if `path` is a file of images, not their folder.
 bool is_file(const ReadIdx::Params& params, Storage& storage) {

@@ -1,4 +1,4 @@
-// The stage where it changes pixels itself.
+// The stage's changes of pixels on the host.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -112,7 +112,7 @@ TEST_F(HostTest, NewOperationsLeaveTheOldDrawsAlone) {
     show(one, index, pattern(kShape));
     show(two, index, pattern(kShape));
     EXPECT_NE(process(plain, one), process(more, two));
-    if (two.record.is_identity()) continue;  // was executed, for a box to be erased
+    if (two.record.is_identity()) continue;  // executed, because of the erased box
     EXPECT_EQ(one.record.x, two.record.x);
     EXPECT_EQ(one.record.step_x, two.record.step_x);
   }
@@ -266,11 +266,11 @@ TEST_F(HostTest, ErasingKeepsTheTarget) {
 }
 
 TEST_F(HostTest, PoliciesUseEveryOperationAlike) {
-  // Which operation it was cannot be seen from outside; how often nothing changes can. Of 14 operations 1 is the identity.
+  // The chosen operation is not visible from outside; the frequency of unchanged images is. Of 14 operations 1 is the identity.
   params_.trivial_augment = true;
   int same = 0;
   for (std::uint64_t index = 0; index < 2000; ++index) same += run(index) == pattern(kShape);
-  EXPECT_GT(same, 2000 / 14);  // bins of magnitude 0 leave the image alone as well
+  EXPECT_GT(same, 2000 / 14);  // bins of magnitude 0 leave the image unchanged too
   EXPECT_LT(same, 2000 / 14 + 2000 / 10);
 }
 
@@ -315,7 +315,7 @@ TEST_F(HostTest, RefusesPartsOfABit) {
   }
 }
 
-// A table that is written down is wanted: nothing in it but its text is a chance of never.
+// A written table is active: only `chance` in it can disable it.
 TEST_F(HostTest, ATableAppliesToEveryImageUnlessItSaysOtherwise) {
   for (const char* name : {"solarise", "posterise", "sharpness", "blur", "noise", "erase", "rand_augment"}) {
     Diagnostics errors;

@@ -68,7 +68,7 @@ void Cache::open() {
   if (!owned_reader_) writer_ = std::make_unique<CacheWriter>(path_, fingerprint_);
 }
 
-// Handles a cache that missed samples in the first pass (bad samples or those of a dropped batch) and never got them later.
+// Finishes the file although samples are missing: bad ones, or those of a dropped batch, which a second pass did not need.
 Cache::~Cache() {
   if (!writer_ || !has_second_pass_) return;
   try {

@@ -78,7 +78,7 @@ TEST(ClipKernels, BoundWhatAnEarlierStageScales) {
   clip.limit = 1;
   clip.scale = &scale;
   group_kernel<ClipByValue>.run_on_host(&clip, 0, 1);
-  EXPECT_EQ(values, (std::vector<float>{4, -4, 1}));  // 1, -1 and 0.25 when they are scaled
+  EXPECT_EQ(values, (std::vector<float>{4, -4, 1}));  // 1, -1 and 0.25 after scaling
   clip.scale = &nothing;
   group_kernel<ClipByValue>.run_on_host(&clip, 0, 1);
   EXPECT_EQ(values, (std::vector<float>{4, -4, 1}));
@@ -184,7 +184,7 @@ class ClipGradientsTest : public testing::Test {
     return *harness_;
   }
 
-  // All gradients of a step are `gradient`. Returns what came out.
+  // All gradients of a step are `gradient`. Returns the output.
   std::vector<Packet> feed_step(std::uint64_t step, float gradient, const float* scale = nullptr) {
     const std::vector<Bucket>& buckets = replica_->buckets();
     for (std::size_t b = 0; b < buckets.size(); ++b) {
@@ -292,7 +292,7 @@ TEST_F(ClipGradientsTest, ByValueEachBucketGoesOnAtOnceWithItsGradientsBounded) 
 }
 
 TEST_F(ClipGradientsTest, ByNormEachParameterIsBoundedByItself) {
-  compile(std::size_t{1} << 20);  // all parameters lie in one bucket
+  compile(std::size_t{1} << 20);  // all parameters are in one bucket
   testkit::Harness& harness = start(table({{"norm", Value(1.2)}}));
   ASSERT_EQ(replica_->buckets().size(), 1U);
   const Bucket& memory = replica_->buckets().front();
@@ -325,7 +325,7 @@ TEST_F(ClipGradientsTest, ByNormEachParameterIsBoundedByItself) {
   EXPECT_LT(scaled, memory.parameters.size());
 }
 
-// More parameters than one kernel takes.
+// More parameters than one kernel supports.
 TEST_F(ClipGradientsTest, ByNormABucketMayHaveAnyNumberOfParameters) {
   Layer& layer = network_.layers.back();
   const Parameter like = network_.parameters[static_cast<std::size_t>(layer.parameters.back())];

@@ -28,7 +28,7 @@ class MixImagesTest : public testing::Test {
     context_.name = "mix_images";
   }
 
-  // Every slot is of one level, 10 * (slot + 1), and has its number for a label.
+  // Every slot has one level, 10 * (slot + 1), and its number as label.
   static Ref<Batch> flat_batch(std::uint64_t step = 0, ImageShape image = kImage, ImageShape window = kWindow) {
     Ref<Batch> batch = testkit::make_batch(kCount, image, window);
     batch->step = step;
@@ -122,11 +122,11 @@ TEST_F(MixImagesTest, TakesEachRuleAsOftenAsItsChanceSays) {
     blended += !pure;
   }
   EXPECT_NEAR(mixed, 450, 45);
-  EXPECT_NEAR(blended, 130, 50);  // less those whose share is nearly 0 or 1, or whose blend is a multiple of ten
+  EXPECT_NEAR(blended, 130, 50);  // excluding those whose share is nearly 0 or 1, or whose blend is a multiple of ten
 }
 
 TEST_F(MixImagesTest, ExecutesRecordsFirst) {
-  // Without mixing two different pictures into one, what the network sees must stay what it was.
+  // Without mixing different pictures, the network's view must not change.
   const Ref<Batch> batch = testkit::make_batch(kCount, kImage, kWindow);
   testkit::fill_at_random(*batch, 10, 3);
   std::vector<std::vector<std::uint8_t>> before;

@@ -17,7 +17,7 @@ using testkit::table;
 
 Value number(double value) { return Value(value); }
 
-// One replica of a small network whose values are all 1, and an optimizer over it that is fed gradients by hand.
+// One replica of a small network with all values 1, and an optimizer with gradients set by hand.
 class OptimizerTest : public testing::Test {
  protected:
   OptimizerTest() : network_(testkit::small_network({2, 2, 1}, 3, 2)), device_(testkit::make_plain_backend()->open(0, {})) {
@@ -72,7 +72,7 @@ class OptimizerTest : public testing::Test {
   std::unique_ptr<Device> device_;
   std::unique_ptr<Replica> replica_;
   StepContext context_;
-  const float* scale_ = nullptr;  // of the gradients that are fed
+  const float* scale_ = nullptr;  // of the input gradients
   std::unique_ptr<testkit::Harness> harness_;
 };
 
@@ -324,7 +324,7 @@ TEST_F(OptimizerTest, GradientsAreScaledAsTheirBucketSays) {
   EXPECT_EQ(value("fc1.weight"), 0.75F) << "and no momentum moves it";
 }
 
-// Who scales them looks at them.
+// The stage that scales them checks them.
 TEST_F(OptimizerTest, SaysAtOnceThatAGradientIsNotFinite) {
   for (const char* const optimizer : {"sgd", "lars", "muon"}) {
     SCOPED_TRACE(optimizer);
@@ -343,7 +343,7 @@ TEST_F(OptimizerTest, SaysAtOnceThatAGradientIsNotFinite) {
   }
 }
 
-// Slow weights would begin again as the weights are, and the optimizer would count from 0.
+// Otherwise slow weights would restart from the weights, and the optimizer would count from 0.
 TEST_F(OptimizerTest, GoesOnWithWhatItHasSaved) {
   const Value parameters = table({{"learning_rate", number(0.5)}, {"lookahead", table({{"every", Value(std::int64_t{10})}})}});
   EXPECT_EQ(start(parameters).stage().save(), "0");

@@ -1,4 +1,4 @@
-// A machine and a queue of it on the runtime that is acted out.
+// A machine and a queue on the fake runtime.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The machine, its queues and its marks on a runtime that is acted out: order of calls, captures that fail, errors, memory.
+// The machine, its queues and its marks on a fake runtime: order of calls, failing captures, errors, memory.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -60,7 +60,7 @@ TEST_F(OnFakeRuntime, AMarkIsCompleteWhenTheWorkBeforeItIs) {
   fake::hold();
   const Ref<Mark> mark = queue_->mark();
   EXPECT_FALSE(mark->complete());
-  queue_->run(Scale<float>{});  // "not ready" is no error of this launch
+  queue_->run(Scale<float>{});  // "not ready" is not an error of this launch
   fake::release();
   EXPECT_TRUE(mark->complete());
   EXPECT_NO_THROW(mark->wait());
@@ -173,7 +173,7 @@ TEST_F(OnFakeRuntime, RecordsOnceAndLaunchesOften) {
   EXPECT_EQ(fake::calls(), expected);
 }
 
-// As when the host is a step ahead of the device: CUDA's event stands for the second launch from then on.
+// If the host is a step ahead of the device, CUDA's event refers to the second launch from then on.
 TEST_F(OnFakeRuntime, TheHostLearnsOfALaunchThoughTheNextOneIsSubmitted) {
   queue_->begin_recording();
   queue_->run(Scale<float>{});
@@ -260,7 +260,7 @@ TEST_F(OnFakeRuntime, ZeroesMemoryBeforeItHandsItOutAndWaitsForAllQueuesBeforeIt
   EXPECT_EQ(fake::calls(), expected);
 }
 
-// What was freed may count as taken until the host has seen it freed.
+// Freed memory may count as used until the host has observed its release.
 TEST_F(OnFakeRuntime, GivesBackWhatNobodyUsesBeforeMemoryIsOut) {
   fake::fail_next("allocate 2000", cudaErrorMemoryAllocation);
   std::byte* memory = machine_->allocate(2000, "activations");
@@ -281,7 +281,7 @@ TEST_F(OnFakeRuntime, OutOfMemorySaysWhatWasWantedHeldAndFree) {
                "Acted 100 (cuda:3): out of memory: 'activations' needs 0.04 GB; this program holds 0.02 GB (weights 0.02 GB), "
                "0.01 GB of 1048.6 kB are free"))
       << text;
-  EXPECT_EQ(machine_->free_memory(), 10'003'000U);  // with what the pool keeps
+  EXPECT_EQ(machine_->free_memory(), 10'003'000U);  // including the pool's unused memory
   machine_->release(weights);
 }
 
@@ -306,7 +306,7 @@ TEST_F(OnFakeRuntime, MachinesOfAGpuTryThingsOnce) {
   EXPECT_FALSE(known.is_new);
 }
 
-// One pool for all machines of a GPU, and memory that none of them uses goes back when one of them goes.
+// All machines of a GPU share one pool, and unused memory is returned when one of them is destroyed.
 TEST_F(OnFakeRuntime, MachinesOfAGpuShareItsPool) {
   auto other = std::make_unique<CudaMachine>(gpu_);
   std::byte* memory = other->allocate(100, "weights of another");
@@ -343,7 +343,7 @@ TEST_F(OnFakeRuntime, ReachesItsOwnMemoryAndThatOfDevicesThatAdmitIt) {
   EXPECT_TRUE(machine_->reaches(&memory));
 }
 
-// A plain copy out of another device's pool fails where that device has not admitted this one.
+// A plain copy out of another device's pool fails unless that device has admitted this one.
 TEST_F(OnFakeRuntime, CopiesBetweenDevicesThatDoNotReachEachOtherAsPeers) {
   float here = 0, there = 0;
   fake::lie_on(3, &here);
@@ -362,10 +362,10 @@ TEST_F(OnFakeRuntime, AdmitsNobodyWhoKnowsNoPools) {
   EXPECT_FALSE(gpu_->admit(1));
 }
 
-// Waiting for a stream that another thread captures would break the capture.
+// Waiting for a stream that another thread is capturing would break the capture.
 TEST_F(OnFakeRuntime, FinishingWaitsForAnotherThreadsRecording) {
   queue_->begin_recording();
-  machine_->finish();  // this thread's own is passed over
+  machine_->finish();  // this thread's own is ignored
   std::atomic<bool> finished = false;
   std::thread other([&] {
     machine_->finish();

@@ -64,7 +64,7 @@ LibraryPlanner::~LibraryPlanner() {
   cudaSetDevice(machine_.info().index);  // for the libraries' destructors
 }
 
-// ---- What is opened once ----
+// ---- State opened once ----
 
 void LibraryPlanner::open_cudnn() {
   auto& cudnn = libraries_->cudnn;

@@ -1,4 +1,4 @@
-// Engines on trial on a runtime that is acted out: what fails, what the device does not survive, what does not fit.
+// Trials of engines on a fake runtime: failures, errors that the device does not survive, and lack of memory.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -9,7 +9,7 @@
 namespace millrace::cuda {
 namespace {
 
-// An engine of a library that does not exist.
+// An engine of an imaginary library.
 struct TriedEngine final : DevicePlan {
   explicit TriedEngine(std::function<void(Queue&)> does) : run(std::move(does)) {}
   std::size_t workspace() const override { return 300; }
@@ -46,7 +46,7 @@ TEST_F(TrialOnFakeRuntime, AnEngineThatFailsIsNoErrorOfTheDevice) {
   EXPECT_EQ(why_not_, "cudnnBackendExecute failed");
   fake::fail_next("launch convert", cudaErrorLaunchOutOfResources);
   EXPECT_FALSE(tried([](Queue& queue) { queue.run(FloatToBf16{}); }));
-  EXPECT_TRUE(tried([](Queue& queue) { queue.run(FloatToBf16{}); }));  // the next one is met by nothing of it
+  EXPECT_TRUE(tried([](Queue& queue) { queue.run(FloatToBf16{}); }));  // the next one is not affected
 }
 
 TEST_F(TrialOnFakeRuntime, NamesTheEngineThatTheDeviceDidNotSurvive) {

@@ -1,4 +1,4 @@
-// A batch normalisation's maps and what they should become, for this folder's tests.
+// A batch normalisation's maps and their expected values, for this folder's tests.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@ namespace millrace::cuda {
 
 inline constexpr float kEpsilon = 1e-3F;
 
-// Everything that a batch normalisation has, and what it computes, in double.
+// A complete batch normalisation and its results, in double.
 template <class T>
 struct Norm {
   Norm(std::int64_t rows, std::int64_t channels, double centre = 0.5)

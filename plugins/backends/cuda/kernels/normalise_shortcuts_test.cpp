@@ -1,4 +1,4 @@
-// Batch normalisation by shorter ways: signs kept as bits, sums that their last block finishes.
+// Shortcuts of batch normalisation: signs kept as bits, two gradients read at once, sums that their last block finishes.
 #include <atomic>
 #include <numeric>
 #include <thread>
@@ -20,7 +20,7 @@ TYPED_TEST(ShorterNormalisation, BackwardTakesTheSignsOfReluFromBits) {
     Normalise<TypeParam> forward = n.forward(Activation::relu);
     forward.residual = n.residual.data();
     forward.positive = n.positive.data();
-    n.residual.set(7, 2, NAN);  // a value that is no number is not above 0
+    n.residual.set(7, 2, NAN);  // NaN is not above 0
     expect_names_its_memory(forward, n.memory());
     NormaliseBackwardSums<TypeParam> sums = n.sums(Activation::relu);
     sums.y = n.y.data();

@@ -281,7 +281,7 @@ class Normalisation final : public Operation {
   Map x_, y_, residual_, dy_;
   SumsMemory moments_, sums_;
   std::uint8_t* positive_ = nullptr;
-  PoolExtents at_;  // of the pooling after, as window_ and index_
+  PoolExtents at_;  // for the pooling after, as window_ and index_
   PoolWindow window_;
   std::uint8_t* index_ = nullptr;
   float *factor_ = nullptr, *mean_ = nullptr, *variance_ = nullptr;

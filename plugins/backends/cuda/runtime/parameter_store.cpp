@@ -49,7 +49,7 @@ void ParameterStore::finish_planning(Machine& machine) {
   launches_.plan(machine, std::move(matrices));
 }
 
-// The parameter lies as the network has it, whatever its shape.
+// True if the parameter's memory order equals the network's, whatever its shape.
 bool ParameterStore::is_vector(int index) const {
   return layouts_[static_cast<std::size_t>(index)] == WeightLayout::vector(plan_.parameters.parameter(index).shape.elements());
 }
@@ -60,7 +60,7 @@ MatrixShape ParameterStore::matrix_in_memory(int index) const {
   return {layout.out_pitch, layout.height * layout.width * layout.in_pitch};
 }
 
-// Columns of a matrix lie as they do in the weights, with their padding.
+// A matrix's columns have the weights' order, with their padding.
 WeightLayout ParameterStore::layout_of(std::string_view state, int index) const {
   const WeightLayout& layout = layouts_[static_cast<std::size_t>(index)];
   const auto exactly = [](std::int64_t numbers) { return WeightLayout{numbers, 1, 1, 1, numbers, 1}; };
@@ -135,7 +135,7 @@ void ParameterStore::lerp_into(Queue& queue, std::string_view copy, double decay
 
 void ParameterStore::swap_with(Queue& queue, std::string_view copy) {
   const std::size_t state = plan_.states.find_copy(copy);
-  if (!plan_.states.all()[state].begun) return;  // it would begin as the values are
+  if (!plan_.states.all()[state].begun) return;  // it would start equal to the values
   Swap kernel;
   kernel.value = values_.as<float>();
   kernel.copy = states_[state].as<float>();
@@ -178,7 +178,7 @@ class PinnedSnapshot final : public Snapshot {
   ~PinnedSnapshot() override {
     try {
       copied_->wait();        // the device writes until then
-    } catch (const Error&) {  // or no more
+    } catch (const Error&) {  // or has stopped writing
     }
   }
 
@@ -197,7 +197,7 @@ class PinnedSnapshot final : public Snapshot {
   const Ref<Event> copied_;
 };
 
-// What was read while the caller waited.
+// A snapshot that was read while the caller waited.
 class ReadSnapshot final : public Snapshot {
  public:
   explicit ReadSnapshot(std::vector<std::vector<float>> values) : values_(std::move(values)) {}

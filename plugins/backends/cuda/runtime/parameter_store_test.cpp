@@ -1,4 +1,4 @@
-// Where parameters lie, and that padding stays out of sight.
+// Layout of parameters, and hidden padding.
 #include "parameter_store.h"
 
 #include <gtest/gtest.h>
@@ -91,8 +91,8 @@ TEST(ParameterTransfer, LeavesItsNeighboursAlone) {
   EXPECT_EQ(transfer.store.read(*transfer.queue, "momentum", 1), counted(transfer.size(1)));
 }
 
-// The buffer is used again at once. Each of these goes in three pieces, the first with a mirror in bf16 after it, so that others
-// wait for what the third, fourth and last wait would.
+// The buffer is reused at once. Each of these needs three pieces, the first with a bf16 mirror after it, so that the third,
+// fourth and last waits are redundant.
 TEST(ParameterTransfer, AWaitThatIsLeftOutIsFound) {
   const auto is_clean = [](std::uint64_t left_out) {
     Transfer transfer({.leave_out_host_wait = left_out});

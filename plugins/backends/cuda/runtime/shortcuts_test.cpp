@@ -1,4 +1,4 @@
-// What shortcuts save, that they change no result beyond rounding, and that a device may refuse each.
+// Savings of shortcuts, that they change no result beyond rounding, and that a device may refuse each.
 #include "shortcuts.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@
 namespace millrace::cuda {
 namespace {
 
-// The variable, while one lives.
+// Sets the variable while it lives.
 class Without {
  public:
   explicit Without(const std::string& names) { setenv("MILLRACE_CUDA_WITHOUT", names.c_str(), 1); }
@@ -57,7 +57,7 @@ TEST(Shortcuts, AreTriedOnTheMachine) {
   EXPECT_TRUE(machine.violations().empty()) << describe(machine.violations().front());
 }
 
-// The kernel that is garbled writes the sums, or what they end in, whoever finishes them.
+// The garbled kernel writes the sums, or their result, whichever finishes them.
 TEST(Shortcuts, AKernelThatComputesWrongIsRefused) {
   std::vector<std::string> refused;
   SimulatedMachine moments({.garble = "moments"});
@@ -97,7 +97,7 @@ TEST(Shortcuts, ADeviceThatIsLostIsNoRefusal) {
 
 constexpr std::uint32_t kBatch = 5;
 
-// The stem and blocks as those of ResNet-50: with a projection, and without; and one with GELU.
+// The stem and blocks of ResNet-50: with a projection, and without; and one with GELU.
 constexpr const char* kBlocks = R"(
 input = { channels = 3, height = 14, width = 16 }
 layers = [
@@ -145,7 +145,7 @@ Outcome train(const std::string& without, Precision precision, bool accumulates 
       replica->finish();
     }
     for (int p = 0; p < static_cast<int>(network->parameters.size()); ++p) {
-      outcome.values.push_back(replica->read(kValue, p));  // statistics among them
+      outcome.values.push_back(replica->read(kValue, p));  // including statistics
       if (network->parameters[static_cast<std::size_t>(p)].trainable) outcome.gradients.push_back(replica->read(kGradient, p));
     }
   }
@@ -209,7 +209,7 @@ INSTANTIATE_TEST_SUITE_P(All, ShortcutsInEveryPrecision,
 
 // ---- Recordings ----
 
-// The reader of the trial comes early, which the simulation reports; the steps after it are in order.
+// The trial's reader comes early, which the simulation reports; the steps after it are in order.
 TEST(RecordingTrial, TurnsRecordingsOffWhoseMarksDoNotHoldAndWarns) {
   const auto network = testkit::network_from_text(kBlocks);
   const auto machine = std::make_shared<SimulatedMachine>(
@@ -244,7 +244,7 @@ TEST(RecordingTrial, TurnsRecordingsOffWhoseMarksDoNotHoldAndWarns) {
   EXPECT_FALSE(machine->violations().empty());
 }
 
-// ---- What they save ----
+// ---- Savings ----
 
 Traffic step_of_resnet50(const std::string& without, bool accumulates = true) {
   const Without names(without);
@@ -263,7 +263,7 @@ Traffic step_of_resnet50(const std::string& without, bool accumulates = true) {
   const Ref<Batch> batch = testkit::make_batch(256, network->input);
   for (std::uint32_t slot = 0; slot < 256; ++slot) batch->labels[slot] = 0;
   StepSums sums;
-  for (std::uint64_t step = 0; step < 2; ++step) {  // what comes once comes in the first
+  for (std::uint64_t step = 0; step < 2; ++step) {  // the first contains the one-time work
     machine->simulation().forget_traffic();
     replica->ingest(batch, 0, 256);
     replica->forward(step);

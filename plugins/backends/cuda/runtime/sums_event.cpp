@@ -32,7 +32,7 @@ void SumsEvent::then(Callback done) {
 
 void SumsEvent::deliver() const {
   std::call_once(once_, [this] {
-    copied_->wait();  // throws the device's failure: what lies in the host's memory is not the sums then
+    copied_->wait();  // throws if the device has failed: the host memory then does not hold the sums
     if (before_) before_->deliver();
     before_ = nullptr;
     machine_.host_access(from_->data(), count_ * sizeof(double), false);

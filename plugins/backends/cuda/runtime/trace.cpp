@@ -9,7 +9,7 @@
 
 #include "millrace/error.h"
 
-#if __has_include(<nvtx3/nvToolsExt.h>)  // headers alone, of the CUDA toolkit
+#if __has_include(<nvtx3/nvToolsExt.h>)  // header-only, from the CUDA toolkit
 #include <nvtx3/nvToolsExt.h>
 #else
 static void nvtxRangePushA(const char*) {}
@@ -19,7 +19,7 @@ static void nvtxRangePop() {}
 namespace millrace::cuda {
 namespace {
 
-// A profiler that listens to NVTX has said so to its child, this process. Without one no text is made.
+// A profiler that uses NVTX sets this for its child, this process. Without one no text is made.
 bool is_profiled() {
   static const bool profiled = std::getenv("NVTX_INJECTION64_PATH") != nullptr;  // NOLINT(concurrency-mt-unsafe)
   return profiled;
@@ -140,7 +140,7 @@ StepTrace::Piece::~Piece() {
     Ref<Mark> end = queue_.timed_mark();
     const std::lock_guard lock(trace_->mutex_);
     trace_->taken_.push_back({std::move(name_), what_, std::move(begin_), std::move(end)});
-  } catch (const Error&) {  // the device has failed, and its next user is told
+  } catch (const Error&) {  // the device has failed; its next user gets the error
   }
 }
 

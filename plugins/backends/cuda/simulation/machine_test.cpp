@@ -1,4 +1,4 @@
-// Memory, errors, and what a machine says of itself.
+// Memory, errors, and a machine's description.
 #include <algorithm>
 
 #include "millrace/error.h"
@@ -83,7 +83,7 @@ TEST_F(MachineTest, ReleasedMemoryIsIllegal) {
 
 TEST_F(MachineTest, FindsWritesAroundAnAllocation) {
   float* x = floats(8, "x");
-  x[8] = 1;  // as a kernel would that says less than it does
+  x[8] = 1;  // like a kernel that reports less than it does
   machine->finish();
   expect_only("written out of bounds");
 }

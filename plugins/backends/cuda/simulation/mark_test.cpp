@@ -1,4 +1,4 @@
-// Marks keep what millrace/backend/backend.h promises of events.
+// Marks fulfil the contract of events in millrace/backend/backend.h.
 #include <atomic>
 #include <thread>
 
@@ -77,7 +77,7 @@ TEST_F(Marks, MayOutliveTheirMachine) {
   mark->wait();
 }
 
-// A pool of one buffer: the callback takes it back, and only then somebody fills it again.
+// A pool of one buffer: the callback takes it back before it is filled again.
 TEST_F(Marks, ACallbackMayTakeABufferBack) {
   float* x = floats(8);
   float* host = pinned(8);

@@ -14,7 +14,7 @@
 
 namespace millrace::cuda {
 
-// Holds a queue up until it is opened.
+// Blocks a queue until it is opened.
 class Gate : public Event {
  public:
   bool complete() const override { return open_; }

@@ -1,4 +1,4 @@
-// NCCL's communicators in two processes of a run, over an NCCL that is acted out (fake_nccl.h).
+// NCCL's communicators in two processes of a run, over a fake NCCL (fake_nccl.h).
 #include "peers.h"
 
 #include <gtest/gtest.h>
@@ -14,13 +14,13 @@
 namespace millrace::cuda {
 namespace {
 
-// A process of the run: its end of a group that keeps messages in this process, and a communicator with one replica.
+// A process of the run: its end of a group that passes messages in memory, and a communicator with one replica.
 class PairGroup final : public Group {
  public:
   struct Wire {
     std::mutex mutex;
     std::condition_variable changed;
-    std::deque<std::vector<std::byte>> messages[2];  // to each rank
+    std::deque<std::vector<std::byte>> messages[2];  // by destination rank
     std::optional<std::string> lost;
   };
   PairGroup(std::shared_ptr<Wire> wire, int rank) : wire_(std::move(wire)), rank_(rank) {}
@@ -113,7 +113,7 @@ TEST_F(NcclPeersTest, ALostProcessEndsTheSumOfTheOther) {
   std::thread other([&] { second_->connect(nccl_.api()); });
   first_->connect(nccl_.api());
   other.join();
-  const auto bucket = first_->add_up(values[0]);  // which the other never joins
+  const auto bucket = first_->add_up(values[0]);  // the other never joins it
   first_->group.lose("rank 1 of 2 on b is lost");
   bucket->ready->wait();
   Error error = error_of([&] { first_->communicator->check(); });
