@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// What differs, with both hashes.
+// The difference, with both hashes.
 std::string difference_text(const SavedState::BatchHash& then, const SavedState::BatchHash& now) {
   if (then.stream != now.stream) {
     return fmt::format(
@@ -73,7 +73,7 @@ std::string verify_batches(const FoundCheckpoint& from, std::uint64_t first_step
   const BatchHashList now = sums_of_processes(mine, group);
   for (std::size_t i = 0; i < count; ++i) {
     if (then[i] == now[i]) continue;
-    if (group != nullptr) group->leave(nullptr);  // all processes find the same, and none is lost by it
+    if (group != nullptr) group->leave(nullptr);  // all processes find the same difference, so none is lost
     fail(ErrorKind::usage,
          "--verify: the batch of step {} is not the one that the run after '{}' has seen: {}. Leave out --verify to resume all "
          "the same",

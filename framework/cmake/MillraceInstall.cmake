@@ -1,5 +1,5 @@
-# The install tree: bin, lib, lib/millrace/plugins, include, share/millrace with pipelines and guides, and lib/cmake/Millrace, the package that
-# find_package(Millrace) finds. Nothing in it knows where it lies.
+# The install tree: bin, lib, lib/millrace/plugins, include, share/millrace with pipelines and guides, and lib/cmake/Millrace,
+# the package for find_package(Millrace). It is relocatable.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Millrace)

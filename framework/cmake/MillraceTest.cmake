@@ -1,15 +1,16 @@
 # millrace_add_test(NAME SOURCES file... [APART file...] [PLUGIN name...] [LIBRARIES library...] [LABELS label...]
 #                   [PROPERTIES name value...] [TOGETHER parameters | suites])
-# A GoogleTest executable; each of its tests becomes a ctest of its own, with these properties. APART: those of the sources that give
-# a name of another source a second meaning (MILLRACE_UNITE). PLUGIN: whose objects it links. TOGETHER: all parameters of a test, or all
-# tests of a suite, are one ctest and run in one process, where what they begin with costs more than they do (MillraceListTests.cmake).
+# A GoogleTest executable; each of its tests becomes a separate ctest with these properties. APART: sources that use a name of
+# another source for something else (MILLRACE_UNITE). PLUGIN: plugins whose objects it links. TOGETHER: all parameters of a test,
+# or all tests of a suite, are one ctest and run in one process, because starting costs more than running
+# (MillraceListTests.cmake).
 set(MILLRACE_TEST_DIR ${CMAKE_CURRENT_LIST_DIR})
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)
   include(GoogleTest)
 endif()
 
-# What tests of plugins elsewhere need is a component of its own, "testkit", which is installed when it is asked for.
+# Files for tests of external plugins form a component, "testkit", which is installed on request.
 set(MILLRACE_TESTKIT_DIR ${CMAKE_INSTALL_LIBDIR}/millrace/testkit)
 # millrace_install_testkit(...): install(...) into that component.
 function(millrace_install_testkit kind what)
@@ -53,7 +54,7 @@ function(millrace_add_test name)
   endif()
 endfunction()
 
-# As gtest_discover_tests(... PRE_TEST), with one ctest for all parameters of a test, or for all tests of a suite.
+# Like gtest_discover_tests(... PRE_TEST), with one ctest for all parameters of a test, or for all tests of a suite.
 function(millrace_discover_together name together)
   set(list ${CMAKE_CURRENT_BINARY_DIR}/${name}_list.cmake)
   file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}_tests.cmake CONTENT "

@@ -74,7 +74,7 @@ TEST(MemoryBudget, CountsADevicesOwnMemoryApartAndItsCopiesOnTheHost) {
   EXPECT_EQ(total_bytes(items, "fast:0"), 5 * kMiB);
   EXPECT_EQ(bytes_with(items, "the largest tensor, while weights are read or written"), 8 * kMiB);
   EXPECT_EQ(bytes_with(items, "those of the file, until devices have them"), 4 * kMiB + 4096);
-  needs.replicas.front().plan.items.front().on_device = false;  // they move into the host's memory, which is counted already
+  needs.replicas.front().plan.items.front().on_device = false;  // they move into host memory, which is already counted
   EXPECT_EQ(bytes_with(memory_budget(needs), "those of the file, until devices have them"), 0U);
 }
 

@@ -18,7 +18,7 @@ void GroupAllGather::gather(std::size_t replica, std::span<const double> mine, s
     while (!round->done && !error_) lock.wait(changed_);
     if (!round->done) throw Error(*error_);
   } else {
-    round_ = std::make_shared<Round>();  // no call reaches it before this one is done
+    round_ = std::make_shared<Round>();  // no call reaches the new round before this one is done
     lock.unlock();
     try {
       finish(*round);

@@ -1,4 +1,4 @@
-// Processes that talk over sockets, here two groups in one process.
+// Processes that communicate over sockets, here as groups in one process.
 #include "ranks/socket_group.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ class SocketGroupTest : public testing::Test {
       groups_.push_back(std::make_unique<SocketGroup>(std::move(setting)));
     }
   }
-  // use(rank) on a thread for each rank.
+  // Calls use(rank) on a thread for each rank.
   template <class Use>
   void on_all(const Use& use) {
     std::vector<std::thread> threads;
@@ -129,7 +129,7 @@ TEST_F(SocketGroupTest, WhoLeavesWithAReasonEndsAll) {
   EXPECT_EQ(message_of([&] { group(2).receive(0, 5, got); }), "this process has left the run");
 }
 
-// Whether one waits for it or for another, and where it is gone before one has said anything to it.
+// Whether a process waits for it or for another, and if it is gone before any message to it.
 TEST_F(SocketGroupTest, AMistakeOfOneIsTheMistakeOfAll) {
   const auto expect_mistake = [](const std::function<void()>& call) {
     try {
@@ -151,8 +151,8 @@ TEST_F(SocketGroupTest, AMistakeOfOneIsTheMistakeOfAll) {
   expect_mistake([&] { group(0).receive(1, 5, got); });
 }
 
-// A new start would meet a bad sample, numbers that are not finite and a full disk again; 75 asks for another try. Another
-// machine may have enough memory.
+// A new start would repeat a bad sample, non-finite values or a full disk; code 75 requests a retry. Another machine may have
+// enough memory.
 TEST_F(SocketGroupTest, AnErrorOfOneEndsAllWithItsCode) {
   const std::tuple<ErrorKind, const char*, ErrorKind> errors[] = {
       {ErrorKind::content, "sample 'a.jpg': it is no JPEG file", ErrorKind::data},
@@ -250,7 +250,7 @@ TEST(SocketGroup, NamesAProcessThatIsSilent) {
   ::close(pair[1]);
 }
 
-// As where one lists its files on a disk that does not answer.
+// As when a process lists its files on a disk that does not respond.
 TEST(SocketGroup, AWaitForAProcessThatLivesIsSaidWithWhatItDoes) {
   std::array<int, 2> pair{};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
@@ -277,7 +277,7 @@ TEST(SocketGroup, AWaitForAProcessThatLivesIsSaidWithWhatItDoes) {
                                             "rank 0 waits for rank 1 of 2 on b, 2 s; what that one does: listing the samples"}));
 }
 
-// A frozen one takes no bytes: who writes to it waits no longer than the patience, and shows life to the others meanwhile.
+// A frozen process takes no bytes: writing to it waits no longer than the patience, and the others get signs of life meanwhile.
 TEST(SocketGroup, AFrozenProcessIsNamedByAllAndNobodyElseIs) {
   std::array<std::array<int, 2>, 3> pairs{};  // 0-1, 0-2, 1-2
   for (auto& pair : pairs) ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
@@ -306,8 +306,7 @@ TEST(SocketGroup, AFrozenProcessIsNamedByAllAndNobodyElseIs) {
   ::close(pairs[2][1]);
 }
 
-// Stopped for longer than its patience, as all processes of a machine that is paused are. When it goes on, it hears nothing at
-// first.
+// Stopped for longer than its patience, like all processes of a paused machine. When it continues, it receives nothing at first.
 TEST(SocketGroup, DoesNotTakeAPauseForAProcessThatIsSilent) {
   constexpr std::chrono::milliseconds kPatience(2000);
   std::array<int, 2> pair{};
@@ -333,7 +332,7 @@ TEST(SocketGroup, DoesNotTakeAPauseForAProcessThatIsSilent) {
   std::this_thread::sleep_for(kPatience + kPatience / 10);
   ::kill(child, SIGCONT);
   std::this_thread::sleep_for(kPatience / 20);
-  const std::uint64_t header[] = {5, 4};  // the channel, and how many bytes follow
+  const std::uint64_t header[] = {5, 4};  // the channel, and the number of bytes
   EXPECT_EQ(::send(pair[1], header, sizeof header, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof header));
   EXPECT_EQ(::send(pair[1], "here", 4, MSG_NOSIGNAL), 4);
   EXPECT_EQ(::waitpid(child, &status, 0), child);
@@ -375,7 +374,7 @@ TEST(SocketGroup, LosesAProcessThatAnnouncesMoreThanThereIsRoomFor) {
     setting.sockets = {-1, pair[0]};
     setting.hosts = {"a", "b"};
     SocketGroup group(std::move(setting));
-    const std::uint64_t header[] = {5, bytes};  // the channel, and how many bytes follow
+    const std::uint64_t header[] = {5, bytes};  // the channel, and the number of bytes
     ASSERT_EQ(::send(pair[1], header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
     std::vector<std::byte> got;
     EXPECT_EQ(message_of([&] { group.receive(1, 5, got); }), "rank 1 of 2 on b is lost: it announces a message of " +
@@ -409,7 +408,7 @@ TEST(SocketGroup, MakesRoomForWhatHasComeAndNotForWhatIsAnnounced) {
     }
   };
   std::vector<std::byte> got;
-  for (int i = 0; i < 3; ++i) {  // the second and the third one have memory that was used before
+  for (int i = 0; i < 3; ++i) {  // the second and third reuse memory
     send(sent.size());
     group.receive(1, 5, got);
     ASSERT_EQ(got.size(), sent.size());

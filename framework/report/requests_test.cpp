@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// A step's reports may come some steps after it, and still find its factor.
+// A step's reports may arrive some steps later, and still need its factor.
 TEST(RateFactors, OfTheNewestStepsAreKeptAndOfTheOthersForgotten) {
   constexpr std::uint64_t kChanges = 10'000, kNewest = 64, kMostKept = 1'000;
   const auto asked_at = [](std::uint64_t step) { return 2 + static_cast<double>(step) / 1000; };
@@ -27,7 +27,7 @@ TEST(RateFactors, OfTheNewestStepsAreKeptAndOfTheOthersForgotten) {
   EXPECT_LT(kept, kMostKept);
 }
 
-// The page may ask twice while a batch of training is late: once before that batch is agreed upon, once in validation.
+// The page may request twice while a training batch is late: once before that batch is agreed on, once in validation.
 TEST(RateFactors, AreTheSameInAllProcessesInWhateverOrderTheirGraphsAgree) {
   std::vector<double> factors;
   for (const bool trains_first : {true, false}) {

@@ -135,7 +135,7 @@ double Schedule::rate(std::uint64_t step) const {
 
 double Schedule::own(double t) const {
   const ScheduleParams& p = params_;
-  // The share of the run after warm-up, for schedules that end with the run.
+  // Progress after warm-up, for schedules that end with the run.
   const double q = std::clamp((t - warmup_steps_) / std::max(total_steps_ - warmup_steps_, 1e-9), 0.0, 1.0);
   double factor = 1;
   if (p.schedule == "piecewise") {
@@ -152,7 +152,7 @@ double Schedule::own(double t) const {
   return p.initial * factor;
 }
 
-// The margin lets a drop happen at its step although steps / epochs does not divide exactly.
+// The margin makes a drop happen at its step although steps / epochs does not divide exactly.
 double Schedule::drops_until(double t) const {
   constexpr double kMargin = 1e-9;
   if (params_.drops.empty()) return std::floor(t / drop_steps_ + kMargin);

@@ -23,19 +23,19 @@ constexpr std::size_t kMostClasses = 128;   // of which one sample more is read
 constexpr std::uint64_t kMostParts = 256;   // of the listing, each with a hash of its files' sizes
 
 std::uint64_t hash_of(const Sample& sample) {
-  const ImageView image = sample.image();  // of a source that gives no bytes
+  const ImageView image = sample.image();  // if the source returns no bytes
   const bool is_drawn = sample.encoded.size() == 0 && image.data != nullptr;
   const std::uint64_t hash =
       is_drawn ? hash_bytes(image.data, image.shape.bytes()) : hash_bytes(sample.encoded.data(), sample.encoded.size());
   return hash_bytes(sample.encoded_target.data(), sample.encoded_target.size(), hash);
 }
 
-// Where part `i` of `parts` begins.
+// Start of part `i` of `parts`.
 std::uint64_t part_begin(std::uint64_t i, std::uint64_t parts, std::uint64_t size) {
   return i * (size / parts) + std::min(i, size % parts);
 }
 
-// By part of the listing. None: the source does not know all sizes.
+// By part of the listing. Empty if the source does not know all sizes.
 std::vector<std::uint64_t> hashes_of_sizes(const Source& source) {
   const auto* const sizes = dynamic_cast<const KnowsFileSizes*>(&source);
   if (sizes == nullptr) return {};
@@ -51,7 +51,7 @@ std::vector<std::uint64_t> hashes_of_sizes(const Source& source) {
   return hashes;
 }
 
-// The first part of `now` that is not as `then`; nothing: all are, or one of both is not known.
+// The first part of `now` that differs from `then`; empty if none differs or either is unknown.
 std::optional<std::size_t> first_other(const std::vector<std::uint64_t>& then, const std::vector<std::uint64_t>& now) {
   if (then.size() != now.size()) return std::nullopt;
   const auto [was, is] = std::ranges::mismatch(then, now);

@@ -28,7 +28,7 @@ bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 bool is_capital(char c) { return c >= 'A' && c <= 'Z'; }
 bool is_number(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_digit); }
 
-// Words begin behind what is not a letter, and at a capital behind a small letter. In small letters.
+// Words in lower case. A word begins after a non-letter, and at a capital after a small letter.
 Names words_of(std::string_view name) {
   Names words;
   for (std::size_t at = 0; at < name.size();) {
@@ -40,7 +40,7 @@ Names words_of(std::string_view name) {
   return words;
 }
 
-// "03", "3.0", "3,0" and " 3" are 3; true is 1. Nothing for what is not a number.
+// "03", "3.0", "3,0" and " 3" are 3; true is 1. Empty if it is not a number.
 std::optional<double> number_of(std::string_view name) {
   std::string text = lower_case(trimmed(name));
   if (text == "true" || text == "false") return text == "true" ? 1 : 0;
@@ -53,11 +53,10 @@ std::optional<double> number_of(std::string_view name) {
   return number;
 }
 
-// A name without what two writings of one class differ in: upper and lower case, accents and blanks. macOS writes an accent
-// after its letter (U+0300 to U+036F) where others write one letter for both (here those of Latin-1), and spreadsheets write
-// blanks that do not break (U+00A0).
+// A name without differences of spelling: case, accents and blanks. macOS writes an accent after its letter (U+0300 to U+036F),
+// others use one letter for both (here those of Latin-1), and spreadsheets write non-breaking blanks (U+00A0).
 std::string folded(std::string_view name) {
-  // By the second byte, 80 to BF, after C3: the letter without its accent; '?': it has none.
+  // Indexed by the second byte, 80 to BF, after C3: the letter without its accent, or '?'.
   constexpr std::string_view kBare = "aaaaaa?ceeeeiiii?nooooo??uuuuy??aaaaaa?ceeeeiiii?nooooo??uuuuy?y";
   std::string bare;
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -75,7 +74,7 @@ std::string folded(std::string_view name) {
   return lower_case(bare);
 }
 
-// Names that are one but for that: mostly one class of which two people have made folders. "": there are none.
+// Names that are equal when folded: usually one class with two folders. "" if there are none.
 std::string classes_alike(const std::vector<std::string>& classes) {
   std::map<std::string, const std::string*> known;
   std::string first;
@@ -92,7 +91,7 @@ std::string classes_alike(const std::vector<std::string>& classes) {
       first, alike > 1 ? fmt::format("; so do {} more", alike - 1) : "");
 }
 
-// "": no class is a number in two ways.
+// "" if no class is the same number in two spellings.
 std::string number_in_two_ways(const Names& classes) {
   std::map<double, std::string_view> numbers;
   for (const std::string& name : classes) {
@@ -127,8 +126,8 @@ Names parts_of_name(std::string_view name, char separator) {
   return is_date_or_number ? Names{std::string(name)} : parts;
 }
 
-// A class that is made of others: its parts stand in another order too, or it is a class without one of them and without another,
-// or, as are most, all of its parts are classes by themselves. "": there is none.
+// A class that combines others: its parts are also a class in another order, or at least two ways without one part, or (for at
+// least half of such names) each by itself. "" if there is none.
 std::string made_of_others(const Names& classes, char separator) {
   constexpr std::size_t kMostParts = 64;  // a longer name is a sentence, and its parts are no labels
   std::map<std::set<std::string>, Names> known;
@@ -160,7 +159,7 @@ std::string made_of_others(const Names& classes, char separator) {
 }
 
 std::string several_labels(const Names& classes) {
-  constexpr std::size_t kMost = 20'000;  // more are no classes, and take seconds
+  constexpr std::size_t kMost = 20'000;  // larger lists are not classes, and take seconds
   if (classes.size() > kMost) return {};
   for (const char separator : "|;,+&/ _-"sv) {
     const std::string name = made_of_others(classes, separator);
@@ -174,7 +173,7 @@ std::string several_labels(const Names& classes) {
   return {};
 }
 
-// Some labels are words, and some are their positions. Cards begin with 2, and characters are no words.
+// Some labels are words, and some are their positions. Playing cards start at 2, and single characters are not words.
 std::string names_beside_positions(const Names& classes) {
   std::size_t words = 0, positions = 0;
   std::int32_t largest = 0;
@@ -237,7 +236,7 @@ std::optional<std::string> name_with(const Names& names, std::initializer_list<s
   return std::nullopt;
 }
 
-// A class that another one becomes in the mirror. Trousers are no bottom of what is called a top.
+// A class that mirroring turns into another one. Trousers ("bottom") and a "top" are not mirror images.
 std::optional<std::string> mirrored_class(const Names& classes, bool turns_over) {
   if (!turns_over) return name_with(classes, {"left", "right"});
   for (const auto& [high, low] : {std::pair("up", "down"), std::pair("top", "bottom"), std::pair("upper", "lower")}) {
@@ -246,7 +245,7 @@ std::optional<std::string> mirrored_class(const Names& classes, bool turns_over)
   return std::nullopt;
 }
 
-// A column of numbers that are others in the mirror.
+// A column of numbers that mirroring changes.
 std::optional<std::string> mirrored_column(const Names& columns, bool turns_over) {
   return turns_over ? name_with(columns, {"top", "bottom", "y", "ymin", "ymax", "cy", "angle", "pitch"})
                     : name_with(columns, {"left", "right", "x", "xmin", "xmax", "cx", "angle", "yaw", "steering"});
@@ -261,7 +260,7 @@ Names texts_of(const Value* value) {
   return texts;
 }
 
-// Keys of stages that mirror, as augment and forward call them, and their values without.
+// A mirroring key of augment or forward.
 struct Mirror {
   const char *key, *off;
   bool turns_over;  // top and bottom

@@ -1,4 +1,4 @@
-// Streams and events of the plain backend: everything is done when a call returns.
+// Streams and events of the plain backend: work is done when a call returns.
 #pragma once
 
 #include <algorithm>

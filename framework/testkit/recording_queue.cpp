@@ -98,7 +98,7 @@ void TaskQueue::run() {
             std::chrono::microseconds(random_() % static_cast<std::uint64_t>(longest_delay_.count() + 1)));
         task.run();
       }
-      task.run = nullptr;  // lets go of what it held before anybody is told that the queue is empty
+      task.run = nullptr;  // releases its captures before waiters learn that the queue is empty
       lock.lock();
     } catch (...) {
       Error error = current_error();

@@ -1,4 +1,4 @@
-// A device's streams and events, acted out on the CPU: each stream is a queue with a thread that takes its time.
+// A device's streams and events, simulated on the CPU: each stream is a queue with a slow thread.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@
 
 namespace millrace::testkit {
 
-// Completes when its stream gets there. `clock`: what is done by then.
+// Completes when its stream gets there. `clock`: work done by then.
 class RecordedEvent : public Event {
  public:
   RecordedEvent(OrderChecker& checker, Clock clock) : checker_(checker), clock_(std::move(clock)) {}
@@ -41,15 +41,15 @@ class RecordedEvent : public Event {
   std::vector<Callback> callbacks_;
 };
 
-// Runs tasks in order on a thread of its own, each after a random delay. The destructor runs what is left. A task that throws
-// ends the work: later tasks are dropped but for those that must happen.
+// Runs tasks in order on its own thread, each after a random delay. The destructor runs the remaining ones. A task that throws
+// ends the work: later tasks are dropped, except mandatory ones.
 class TaskQueue {
  public:
   TaskQueue(std::uint64_t seed, std::chrono::microseconds longest_delay);
   ~TaskQueue();
 
   void submit(std::function<void()> task);
-  void submit_always(std::function<void()> task);  // also after an error: signals, and letting go of buffers
+  void submit_always(std::function<void()> task);  // also after an error: signals, and releasing buffers
   void drain();                                    // throws the first error of a task, once
   std::optional<Error> failure() const;            // the first error of a task
 

@@ -1,4 +1,4 @@
-// The smallest files of the formats that hold many samples in one, for the sources that read them.
+// The smallest files of formats that hold many samples, for their sources.
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -10,7 +10,7 @@ namespace {
 
 void write(const std::filesystem::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
 
-// A member of a tar archive, as POSIX lays it out.
+// A member of a tar archive, in POSIX format.
 std::string tar_member(const std::string& name, const std::string& content) {
   std::string header(512, '\0');
   std::snprintf(header.data(), 100, "%s", name.c_str());

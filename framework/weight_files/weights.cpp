@@ -86,7 +86,7 @@ std::map<std::string, std::string> metadata_of(const std::vector<std::string>& c
 }
 
 std::vector<std::string> classes_from(const std::map<std::string, std::string>& metadata) {
-  constexpr std::size_t kLongest = std::size_t{8} << 20;  // of their names
+  constexpr std::size_t kLongest = std::size_t{8} << 20;  // total length of their names
   const auto found = metadata.find("classes");
   if (found == metadata.end() || found->second.size() > kLongest) return {};
   const Json names = Json::parse(found->second, nullptr, false);
@@ -97,7 +97,7 @@ std::vector<std::string> classes_from(const std::map<std::string, std::string>& 
 
 namespace {
 
-// Replicas may have shares of different size, and so plans of their own.
+// Replicas may have shares of different size, and so different plans.
 std::string plans_key(const DeviceInfo& device, std::size_t replica) {
   return fmt::format("plans of {}: {}, replica {}", device.backend, device.name, replica);
 }

@@ -25,7 +25,7 @@ TEST(WeightedMean, IsThatOfTheReplicasThatHaveSeenImages) {
   const std::vector<std::vector<float>> copies = {{1, 0.1F}, {4, 0.7F}, {9, 0.3F}};
   EXPECT_EQ(weighted_mean({{1, 2}, {4, 6}}, {}), (std::vector<float>{2.5F, 4}));
   EXPECT_EQ(weighted_mean({{1, 2}, {4, 6}}, std::vector<double>{3, 1}), (std::vector<float>{1.75F, 3}));
-  EXPECT_EQ(weighted_mean(copies, std::vector<double>{0, 3, 0}), copies[1]);  // bit for bit
+  EXPECT_EQ(weighted_mean(copies, std::vector<double>{0, 3, 0}), copies[1]);  // exactly equal
   EXPECT_EQ(weighted_mean({copies[1], copies[1], copies[1]}, {}), copies[1]);
 }
 
@@ -96,7 +96,7 @@ TEST(Plans, AreThoseOfTheReplicaElseOfItsModelElseOfItsBackend) {
   EXPECT_EQ(plans_for(device("cuda", "H100"), 1, metadata), "second");
   EXPECT_EQ(plans_for(device("cuda", "H100"), 3, metadata), "first");
   EXPECT_EQ(plans_for(device("cuda", "L4"), 0, metadata), "third");
-  EXPECT_EQ(plans_for(device("cuda", "A100"), 0, metadata), "first");  // which will say that it is another's
+  EXPECT_EQ(plans_for(device("cuda", "A100"), 0, metadata), "first");  // the backend will report that it belongs to another
   EXPECT_EQ(plans_for(device("rocm", "MI300"), 0, metadata), "");
   EXPECT_EQ(plans_for(device("cuda", "H100"), 0, {}), "");
 }

@@ -30,7 +30,7 @@ class Safetensors : public testing::Test {
 
   std::string path(const std::string& name = "file.safetensors") const { return (folder_ / name).string(); }
 
-  // A file put together by hand, as the format's description says.
+  // A file built by hand from the format's description.
   std::string file(const std::string& header, const std::string& values, std::uint64_t extra_length = 0) const {
     std::ofstream out(path(), std::ios::binary);
     const std::uint64_t length = header.size() + extra_length;
@@ -132,13 +132,13 @@ TEST_F(Safetensors, ReadsEveryFloatingTypeAndNamesTheOthers) {
   EXPECT_EQ(read.metadata.at("format"), "pt");
 }
 
-// Twice as many tensors take twice as long: these took a quarter of a minute.
+// Twice as many tensors must take twice as long: these once took a quarter of a minute.
 TEST_F(Safetensors, AreReadInATimeThatTheirNumberMultiplies) {
   std::string header = "{";
   for (int i = 0; i < 40'000; ++i) {
     header += (i == 0 ? "\"w" : ",\"w") + std::to_string(i) + "\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}";
   }
-  const std::clock_t begin = std::clock();  // of the processor: others may use the machine
+  const std::clock_t begin = std::clock();  // processor time, since others may use the machine
   EXPECT_EQ(read_safetensors(file(header + "}", "")).tensors.size(), 40'000U);
   EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 5);
 }

@@ -112,7 +112,7 @@ TEST_F(TorchStreamFile, RunsNothing) {
   expect_refused(stream_head(call) + pickle(sound) + stored(small_old_storages()), said);
   expect_refused(stream_head(integer(1001), call) + pickle(sound) + stored(small_old_storages()), said);
   expect_refused(stream_head() + pickle(sound) + pickle(call), said);
-  // What describes tensors has no place elsewhere.
+  // Functions that describe tensors are refused elsewhere.
   expect_refused(stream_head(function("torch", "FloatStorage")) + pickle(sound) + stored(small_old_storages()),
                  "would run torch.FloatStorage: refused");
   EXPECT_FALSE(fs::exists(trace));
