@@ -106,7 +106,7 @@ LayerType split_type() {
        .outputs = {{"first"}, {"second"}},
        .describe =
            [](ParamSet<SplitAttributes>& set) {
-             set.add("channels", &SplitAttributes::channels).range(0).text("of the output 'first'; 0: half of them");
+             set.add("channels", &SplitAttributes::channels).range(0).text("channels of the output 'first'; 0: half");
            },
        .infer = infer_split,
        .write_onnx = write_split});

@@ -24,7 +24,7 @@ class PixelFocal final : public PixelLoss {
     d.example("", {4, 6, 5}).example("gamma = 0.5\nclass_weights = [0.5, 2, 1]", {3, 7, 7});
     d.params.add("gamma", &Params::gamma)
         .range(0)
-        .text("how much less a pixel counts that is classified well; 0: cross-entropy")
+        .text("how strongly well classified pixels are discounted; 0: cross-entropy")
         .in_recipes();
     d.params.add("class_weights", &Params::class_weights)
         .choices({"median-frequency"})

@@ -13,7 +13,7 @@ class Lamb : public MomentsOptimizer {
   using MomentsOptimizer::MomentsOptimizer;
   static void describe(OptimizerDescription<Params>& d) {
     d.name("lamb").text(
-        "LAMB for large batches, arXiv 1904.00962: steps of adamw, as long as the parameter. Parameters that are not decayed are "
+        "LAMB for large batches, arXiv 1904.00962: adamw steps scaled to the parameter's norm. Parameters without decay are "
         "updated as by adamw.");
     d.scope(OptimizerScope::parameter);
     describe_moments(d);

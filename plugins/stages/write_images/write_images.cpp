@@ -9,7 +9,7 @@ void WriteImages::describe(StageDescription<Params>& d) {
   d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"image"});
   PictureParams::describe(d.params);
   d.params.add("normalised", &Params::normalised)
-      .text("the result is scaled as the network's input is, by its mean and deviation; false: from 0, black, to 1, white")
+      .text("true: the result is scaled by the input's mean and deviation; false: from 0, black, to 1, white")
       .in_recipes();
 }
 
