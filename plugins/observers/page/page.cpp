@@ -217,6 +217,6 @@ class PageObserver final : public RunObserver {
 }  // namespace
 }  // namespace millrace::page
 
-MILLRACE_PLUGIN("observer_page", "1.0", "Shows a run in a browser, and keeps the page.") {
+MILLRACE_PLUGIN("observer_page", "1.0", "Shows a run in a browser, and saves the page.") {
   registry.add_observer<millrace::page::PageObserver>();
 }

@@ -277,6 +277,4 @@ void ReadPairs::read(Sample& sample) {
 
 }  // namespace millrace
 
-MILLRACE_PLUGIN("read_pairs", "1.0", "Images with label images, or with images to be reproduced.") {
-  registry.add_stage<millrace::ReadPairs>();
-}
+MILLRACE_PLUGIN("read_pairs", "1.0", "Images with label or target images.") { registry.add_stage<millrace::ReadPairs>(); }

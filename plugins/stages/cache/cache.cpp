@@ -157,7 +157,7 @@ std::size_t Cache::memory_bound() const { return memory_ ? budget_ : 0; }
 
 }  // namespace millrace
 
-MILLRACE_PLUGIN("cache", "1.0", "Samples remembered in memory or in one file.") {
+MILLRACE_PLUGIN("cache", "1.0", "Samples cached in memory or in one file.") {
   registry.add_stage<millrace::ImageCache>();
   registry.add_stage<millrace::EncodedCache>();
 }
