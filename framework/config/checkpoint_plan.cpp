@@ -11,15 +11,13 @@ namespace millrace {
 void CheckpointParams::describe(ParamSet<CheckpointParams>& set) {
   set.add("every", &CheckpointParams::every)
       .text(
-          "\"100 steps\", \"2 epochs\", \"10 minutes\" or \"end\": checkpoint interval; the run's end always writes one. "
-          "\"never\": no checkpoints");
+          "\"100 steps\", \"2 epochs\", \"10 minutes\" or \"end\": checkpoint interval; the run's end always has one. \"never\": "
+          "none");
   set.add("keep", &CheckpointParams::keep).range(1).text("number of newest checkpoints to keep");
   set.add("keep_every", &CheckpointParams::keep_every)
-      .text("\"1000 steps\" or \"10 epochs\": the first checkpoint at or after each of these is kept forever");
+      .text("\"1000 steps\" or \"10 epochs\": the first checkpoint at or after each is kept forever");
   set.add("best", &CheckpointParams::best)
-      .text(
-          "\"validate.accuracy\": each improvement of this metric writes a checkpoint, and the best is kept too; run.best does "
-          "the same");
+      .text("\"validate.accuracy\": each improvement of this metric writes a checkpoint, the best is kept too; as run.best");
   set.add("resume", &CheckpointParams::resume)
       .choices({"never", "auto"})
       .text("auto: each start resumes the newest run of this name, if any; never: only --resume does");

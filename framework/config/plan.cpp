@@ -60,8 +60,8 @@ void RunParams::describe(ParamSet<RunParams>& set) {
       .text("devices keep fewer activations and recompute the others in backward: less memory, about a third more work");
   set.add("memory", &RunParams::memory)
       .text(
-          "host memory limit of the run, such as \"8 GiB\"; default: the memory of the machine or its control group, and three "
-          "quarters of it for a batch of size \"auto\"")
+          "the run's host memory limit, such as \"8 GiB\"; default: that of the machine or its control group, three quarters of "
+          "it for a batch of size \"auto\"")
       .may_change();
   set.add("folder", &RunParams::folder).text("parent of run folders; \"\": nothing is written").may_change();
   set.add("best", &RunParams::best)

@@ -11,7 +11,7 @@ namespace {
 
 void describe_lrn(ParamSet<LrnAttributes>& set) {
   set.add("size", &LrnAttributes::size).range(1, 4095).unit("channels").text("number of channels summed, centred on each: odd");
-  set.add("alpha", &LrnAttributes::alpha).range(0).text("factor of the sum of squares");
+  set.add("alpha", &LrnAttributes::alpha).range(0).text("factor on the sum of squares");
   set.add("beta", &LrnAttributes::beta).range(0).text("exponent");
   set.add("k", &LrnAttributes::k).range(0).text("added to the scaled sum; above 0");
 }

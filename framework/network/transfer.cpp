@@ -52,8 +52,8 @@ void NetworkParams::describe(ParamSet<NetworkParams>& set) {
   set.add_table("weights", &P::weights, &WeightsChoice::describe)
       .or_one()
       .text(
-          "initial weights: a file, safetensors or a PyTorch state dict (.pth), next to this one or in the working folder; a "
-          "URL; or { file = ..., inside = ... }")
+          "initial weights: safetensors or a PyTorch state dict (.pth), next to this file or in the working folder; a URL; or { "
+          "file = ..., inside = ... }")
       .may_change();
   set.add("sha256", &P::sha256).text("required SHA-256 of the weights file").may_change();
   set.add("new", &P::fresh).text("layers that start with new values: patterns, * matches any text").may_change();

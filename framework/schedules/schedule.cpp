@@ -19,7 +19,7 @@ void ScheduleParams::describe(ParamSet<ScheduleParams>& set) {
       .text("schedule of the rate; [plateau] also lowers it when a metric stops improving");
   set.add("drop_factor", &P::drop_factor)
       .range(0)
-      .text("piecewise, exponential: factor on the rate every `drop_epochs` or `drop_steps`, or at each of `drops`")
+      .text("piecewise, exponential: rate factor every `drop_epochs` or `drop_steps`, or at each of `drops`")
       .only_with("schedule", {"piecewise", "exponential"});
   set.add("drop_epochs", &P::drop_epochs)
       .range(1e-6)
@@ -59,7 +59,7 @@ void ScheduleParams::describe(ParamSet<ScheduleParams>& set) {
   set.add("warmup_epochs", &P::warmup_epochs)
       .range(0)
       .unit("epochs")
-      .text("warm-up length, starting at `initial * start_factor`; cosine and polynomial start after it; default: 0")
+      .text("warm-up from `initial * start_factor`; cosine and polynomial start after it; default: 0")
       .alternative("warm-up");
   set.add("warmup_steps", &P::warmup_steps).range(0).unit("steps").text("`warmup_epochs` in steps").alternative("warm-up");
   set.add("warmup", &P::warmup)
@@ -69,8 +69,8 @@ void ScheduleParams::describe(ParamSet<ScheduleParams>& set) {
       .only_with("warmup_steps");
   set.add("cycle_momentum", &P::cycle_momentum)
       .text(
-          "triangular, one_cycle: the momentum of optimizers (beta1 of Adam's family) moves opposite to the rate, between "
-          "`max_momentum` and `base_momentum`")
+          "triangular, one_cycle: optimizer momentum (beta1 of Adam's family) moves opposite to the rate, between `max_momentum` "
+          "and `base_momentum`")
       .only_with("schedule", {"triangular", "one_cycle"});
   set.add("base_momentum", &P::base_momentum)
       .range(0, 1)

@@ -19,8 +19,8 @@ class MaxUnpool final : public PortableLayer {
   static void describe(LayerDescription<Params>& d) {
     d.name("max_unpool").inputs(2, 2);
     d.text(
-        "Puts the first input's values where the second's largest values are, zeros elsewhere. The second input is that of a "
-        "max_pool with this kernel, stride equal to the kernel and no padding; it gets no gradient.");
+        "Puts the first input's values where the second's window maxima are, zeros elsewhere. The second is the input of a "
+        "max_pool with this kernel, equal stride and no padding; it gets no gradient.");
     // Few windows, or windows of one value: near a tie the output jumps, and finite differences do not match gradients.
     d.example("kernel = [1, 2]", {{2, 1, 1}, {2, 1, 3}}).example("", {{2, 1, 1}, {2, 2, 2}});
     d.example("kernel = 1", {{20, 3, 4}, {20, 3, 4}});

@@ -20,7 +20,7 @@ class BinaryCrossEntropy final : public Loss {
         .text("Cross-entropy of each output's sigmoid, for multi-label images: one number from 0 to 1 per label.");
     d.target(LossTarget::values).numbers(0, 1).example("", {5}).example("positive_weight = [2, 0.5, 1]", {3});
     d.params.add("positive_weight", &Params::positive_weight)
-        .text("weight of labels that are 1 relative to labels that are 0: one per label, or one for all, above 0; default: 1")
+        .text("weight of labels 1 relative to labels 0: one per label, or one for all, above 0; default: 1")
         .in_recipes();
     d.sum("correct");
     d.figure({.name = "accuracy",

@@ -15,7 +15,7 @@ class Focal final : public LabelledLoss {
   };
   static void describe(LossDescription<Params>& d) {
     d.name("focal").applies("softmax").text(
-        "Focal loss, arXiv 1708.02002: (1 - p)^gamma times an image's cross-entropy, with p the probability of its class.");
+        "Focal loss, arXiv 1708.02002: (1 - p)^gamma times an image's cross-entropy, p the probability of its class.");
     d.example("", {10}).example("gamma = 0.5\nclass_weights = [0.5, 2, 1]", {3});
     d.params.add("gamma", &Params::gamma)
         .range(0)

@@ -31,8 +31,8 @@ class PicturesObserver final : public RunObserver {
     d.name("pictures")
         .text(
             "Draws results.png and results.svg into the run's folder: loss, metrics, learning rate and speed, of training and "
-            "validation. Pixel class losses add confusion.png, confusion.svg and classes.png of the newest pass; a network whose "
-            "first layer is a convolution over an image, filters.png.");
+            "validation. Pixel class losses add confusion.png, confusion.svg and classes.png of the newest pass; networks that "
+            "start with a convolution over an image, filters.png.");
     d.delivery(Delivery::latest).by_default();
   }
 

@@ -16,7 +16,7 @@ class Adafactor {
   static void describe(OptimizerDescription<Params>& d) {
     d.name("adafactor")
         .text(
-            "Adafactor, arXiv 1804.04235, as torch.optim.Adafactor: stores one number per row and column of a weight instead of "
+            "Adafactor, arXiv 1804.04235, as torch.optim.Adafactor: stores a number per row and column of a weight instead of "
             "two per element. Steps are relative to the weight's size; weight decay is decoupled.");
     d.scope(OptimizerScope::parameter);
     d.state("row_variance", StateShape::rows).state("column_variance", StateShape::columns);

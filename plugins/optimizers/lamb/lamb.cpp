@@ -13,8 +13,7 @@ class Lamb : public MomentsOptimizer {
   using MomentsOptimizer::MomentsOptimizer;
   static void describe(OptimizerDescription<Params>& d) {
     d.name("lamb").text(
-        "LAMB for large batches, arXiv 1904.00962: adamw steps scaled to the parameter's norm. Parameters without decay are "
-        "updated as by adamw.");
+        "LAMB for large batches, arXiv 1904.00962: adamw steps scaled to the parameter's norm; without weight decay, adamw.");
     d.scope(OptimizerScope::parameter);
     describe_moments(d);
   }

@@ -11,7 +11,7 @@ class Lars {
     double momentum = 0.9, trust = 0.001, epsilon = 0;
   };
   static void describe(OptimizerDescription<Params>& d) {
-    d.name("lars").text("LARS for large batches, arXiv 1708.03888. Parameters without decay are updated by plain momentum.");
+    d.name("lars").text("LARS for large batches, arXiv 1708.03888; parameters without weight decay use plain momentum.");
     d.scope(OptimizerScope::parameter);
     d.state("momentum", 0, [](const Params& params) { return params.momentum != 0; }).momentum(&Params::momentum);
     d.params.add("momentum", &Params::momentum).range(0, 1).text("decay rate of the momentum; below 1");

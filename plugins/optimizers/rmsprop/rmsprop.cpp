@@ -12,7 +12,7 @@ class Rmsprop {
     bool centered = false;
   };
   static void describe(OptimizerDescription<Params>& d) {
-    d.name("rmsprop").text("RMSprop, Hinton's lecture 6e of 2012, as torch.optim.RMSprop; centered as in arXiv 1308.0850.");
+    d.name("rmsprop").text("RMSprop, Hinton's lecture 6e (2012), as torch.optim.RMSprop; centered as in arXiv 1308.0850.");
     d.state("variance");
     d.state("mean", 0, [](const Params& params) { return params.centered; });
     d.state("momentum", 0, [](const Params& params) { return params.momentum != 0; }).momentum(&Params::momentum);

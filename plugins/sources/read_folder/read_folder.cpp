@@ -42,13 +42,13 @@ void ReadFolder::describe(StageDescription<Params>& d) {
   d.params.add("extensions", &Params::extensions).text("extensions of image files, in any case; jpeg includes .jpe and .jfif");
   d.params.add("classes", &Params::classes)
       .text(
-          "names and order of the classes; default: the folders' names, sorted bytewise. Required if a data set lacks folders of "
-          "another one");
+          "names and order of the classes; default: folder names, sorted bytewise. Required if a data set lacks folders of "
+          "another");
   d.params.add("label", &Params::label)
       .text("regular expression (RE2 syntax); its first group in the path below the folder is the class");
   d.params.add("labels", &Params::labels)
       .choices({"path", "none"})
-      .text("source of classes: the path (its first folder, or `label`); none: images lie anywhere, without a class");
+      .text("source of classes: path (its first folder, or `label`); none: images lie anywhere, without class");
   d.params.add("leave_out", &Params::leave_out)
       .text("files and folders to skip, by path below the folder: \"drafts\", \"*/thumbs\"; * matches any text, ? any character");
   SourceParams::describe(d.params);

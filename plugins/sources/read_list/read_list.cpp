@@ -82,12 +82,12 @@ void ReadList::describe(StageDescription<Params>& d) {
       .text("class column, by name or number; default: \"label\", or none if `numbers` are given");
   d.params.add("labels", &Params::labels)
       .choices({"column", "none"})
-      .text("source of classes: the column `label`; none: images have no class, and `classes` only names the network's");
+      .text("source of classes: the column `label`; none: no classes, `classes` only names the network's");
   d.params.add("numbers", &Params::numbers).text("columns of numbers to predict");
   d.params.add("classes", &Params::classes)
       .text(
-          "names and order of the classes; labels are all names or all positions; default: those in the list, sorted bytewise, "
-          "or as many as the numbers imply");
+          "names and order of the classes; labels are all names or all positions; default: the list's, sorted bytewise, or as "
+          "many as the numbers imply");
   d.params.add("columns", &Params::columns).text("column names of a .csv or .tsv without a header row");
   d.params.add("join", &Params::join)
       .text("lines of the same file form one sample with as many rows of numbers (its class first): boxes, several labels");

@@ -130,8 +130,8 @@ void ReadPairs::describe(StageDescription<Params>& d) {
   d.params.add("target_scale", &Params::target_scale)
       .range(1, TargetSpec::kMostScale)
       .text(
-          "target size relative to its image's height and width: super-resolution. If images are their own targets, `shrink` of "
-          "decode_image shrinks the input");
+          "target size relative to its image's: super-resolution. If images are their own targets, `shrink` of decode_image "
+          "shrinks the input");
   d.params
       .add_list("classes", &Params::classes,
                 [](ParamSet<Class>& c) {
@@ -139,8 +139,8 @@ void ReadPairs::describe(StageDescription<Params>& d) {
                   c.add("ids", &Class::ids).range(0, 255).text("its values in label images; default: its position in the list");
                   c.add("colour", &Class::colour)
                       .text(
-                          "\"#rrggbb\": its colour in RGB label images, in palettes if no class has `ids`, and in pictures of "
-                          "classes; for all classes or none");
+                          "\"#rrggbb\": its colour in RGB label images, in palettes if no class has `ids`, and in pictures; for "
+                          "all classes or none");
                 })
       .text("classes, in the network's order");
   d.params.add("ignored", &Params::ignored).range(0, 255).text("label values to ignore; unnamed ones are ignored too");
@@ -148,15 +148,15 @@ void ReadPairs::describe(StageDescription<Params>& d) {
   d.params.add("image_suffix", &Params::image_suffix)
       .text(
           "suffix of names in `images`, before the extension, that `labels` lack; default: if no image has a partner, their "
-          "common ending");
+          "common one");
   d.params.add("image_folder", &Params::image_folder)
       .text("a folder in image paths that label paths lack: \"rgb\" in day/rgb/1.png");
   d.params.add("label_folder", &Params::label_folder)
       .text("a folder in label paths that image paths lack: \"mask\" in day/mask/1.png");
   d.params.add("list", &Params::list)
       .text(
-          "file with one name per line, as in PASCAL VOC's ImageSets: only these images are read; names have no suffix; the "
-          "extension is optional");
+          "file with a name per line, as in PASCAL VOC's ImageSets: reads only these images; names without suffix, extension "
+          "optional");
   d.params.add("pair", &Params::pair)
       .choices({"path", "name"})
       .text("what pairs an image with its partner: the path below their folders, or the name alone");

@@ -109,11 +109,11 @@ bool has_unreadable_label(const TarIndex& index) {
 void ReadTar::describe(StageDescription<Params>& d) {
   d.name("read_tar").text("Reads samples from tar archives in WebDataset's layout.");
   d.params.add("path", &Params::path).text("shards: \"shards/*.tar\", a folder of .tar files, or names with {000..127} or {a,b}");
-  d.params.add("paths", &Params::paths).text("several of these, instead of `path`");
+  d.params.add("paths", &Params::paths).text("several, instead of `path`");
   d.params.add("classes", &Params::classes).text("class names, by label; default: classes.txt next to the shards, or the labels");
   d.params.add("labels", &Params::labels)
       .choices({"shards", "none"})
-      .text("shards: .cls or .json members hold the class; none: images have no class, and `classes` only names the network's");
+      .text("shards: .cls or .json members; none: no classes, `classes` only names the network's");
   d.params.add("label", &Params::label).text(".json field of the class; default: the .cls members");
   d.params.add("numbers", &Params::numbers).text(".json field of a number, or a list of numbers, to predict");
   d.params.add("target", &Params::target)
@@ -123,7 +123,7 @@ void ReadTar::describe(StageDescription<Params>& d) {
       .text("name of target members before their extension; default: label for classes, target for images");
   d.params.add("target_scale", &Params::target_scale)
       .range(1, TargetSpec::kMostScale)
-      .text("target size relative to its image's height and width: super-resolution");
+      .text("target size relative to its image's: super-resolution");
   d.params.add("key_ends", &Params::key_ends)
       .choices({"first-dot", "last-dot"})
       .text(

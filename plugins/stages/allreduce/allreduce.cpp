@@ -36,7 +36,7 @@ void Allreduce::describe(StageDescription<Params>& d) {
   d.name("allreduce").text("Sums gradients over the replicas, bucket by bucket.");
   d.input(payload::kGradientBucket).output(payload::kGradientBucket);
   d.serial();
-  d.params.add("communicator", &Params::communicator).text("communicator: \"auto\", \"local\", or one from a plugin");
+  d.params.add("communicator", &Params::communicator).text("\"auto\", \"local\", or a communicator of a plugin");
 }
 
 Allreduce::Allreduce(const Params& params, const StepContext& context) : context_(context) {

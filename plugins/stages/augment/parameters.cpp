@@ -7,7 +7,7 @@ namespace {
 using Set = ParamSet<AugmentParams>;
 using P = AugmentParams;
 
-constexpr const char* kRangeOrFixed = "; uniform in [low, high], or one number";
+constexpr const char* kRangeOrFixed = "; uniform, or one number";
 
 template <class Table>
 ParamRef chance_of(ParamSet<Table>& set) {
@@ -24,7 +24,7 @@ void describe_flips_and_shifts(Set& set) {
   set.add("flip_x", &P::flip_x).range(0, 1).text("probability of mirroring left to right");
   set.add("flip_y", &P::flip_y).range(0, 1).text("probability of mirroring top to bottom");
   set.add("alternating_flip", &P::alternating_flip)
-      .text("mirror half of the images in even epochs and the other half in odd ones, instead of flip_x");
+      .text("mirror half of the images in even epochs, the other half in odd ones, instead of flip_x");
   using Translate = P::Translate;
   table(set, "translate", &P::translate, [](ParamSet<Translate>& members) {
     members.add("x", &Translate::x).unit("pixels").text("to the right, both ends included");
@@ -47,7 +47,7 @@ void describe_warps(Set& set) {
   set.add("fill", &P::fill).text("0 ... 255; one for all channels or one per channel");
   set.add("interpolation", &P::interpolation)
       .choices({"bilinear", "bicubic", "nearest"})
-      .text("interpolation; label images always use the nearest pixel");
+      .text("label images always use the nearest pixel");
 }
 
 void describe_crop(Set& set) {
@@ -66,7 +66,7 @@ void describe_policies(Set& set) {
   using RandAugment = P::RandAugment;
   table(set, "rand_augment", &P::rand_augment, [](ParamSet<RandAugment>& members) {
     members.add("operations", &RandAugment::operations).range(0, 14).text("number per image, applied in sequence");
-    members.add("magnitude", &RandAugment::magnitude).range(0, 1000).text("0 ... bins - 1");
+    members.add("magnitude", &RandAugment::magnitude).range(0, 1000).text("strength, 0 ... bins - 1");
     members.add("bins", &RandAugment::bins).range(2, 1001).text("number of magnitudes");
   }).text("RandAugment (Cubuk et al., arXiv 1909.13719): random operations of one magnitude");
   set.add("trivial_augment", &P::trivial_augment)
@@ -111,7 +111,7 @@ void describe_filters(Set& set) {
          [](ParamSet<EraseParams>& members) {
            chance_of(members);
            members.add("count", &EraseParams::count).range(1, 100).text("number of rectangles");
-           members.add("area", &EraseParams::area).range(0, 1).text("area of one, as a share of the network's view");
+           members.add("area", &EraseParams::area).range(0, 1).text("share of the network's view per rectangle");
            members.add("aspect", &EraseParams::aspect).range(0.01, 100).text("height over width; uniform in its logarithm");
            members.add("value", &EraseParams::value)
                .choices({"constant", "mean", "noise"})

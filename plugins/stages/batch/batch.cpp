@@ -100,19 +100,17 @@ void BatchSamples::describe(StageDescription<Params>& d) {
   d.params.add("last", &Params::last)
       .choices({"auto", "drop", "keep", "wrap"})
       .text(
-          "an epoch's last, incomplete batch: dropped (other samples each time if every epoch is shuffled); kept smaller; or "
-          "filled with the epoch's first samples; auto: drop, or keep in graphs other than the main one and for metrics or "
-          "predictions of an untrained network");
+          "an epoch's last, incomplete batch: dropped (other samples each time if every epoch is shuffled), smaller, or filled "
+          "with the epoch's first samples; auto: drop, or keep in graphs besides the main one and for metrics or predictions "
+          "without training");
   d.params.add("bad_samples", &Params::bad_samples)
       .choices({"auto", "replace", "skip", "fail"})
       .text(
-          "unreadable samples: replace with another, skip, or end the run; auto: replace, or skip in graphs other than the main "
-          "one and for metrics or predictions of an untrained network");
+          "unreadable samples: replace, skip, or end the run; auto: replace, or skip in graphs besides the main one and for "
+          "metrics or predictions without training");
   d.params.add("bad_sample_budget", &Params::bad_sample_budget)
       .range(0)
-      .text(
-          "bad samples allowed per epoch before the run ends: from 1 on a number; below 1 a fraction of the samples, but at "
-          "least 10; 0: none")
+      .text("bad samples allowed per epoch: from 1 on a number; below 1 a fraction of the samples, but at least 10; 0: none")
       .may_change();
 }
 

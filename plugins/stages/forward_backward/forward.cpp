@@ -37,13 +37,13 @@ void Forward::describe(StageDescription<Params>& d) {
   d.input(payload::kBatch).output(payload::kStepResult, "result").output(payload::kPredictions, "predictions");
   d.per_replica().stepwise();
   LossParams::describe(d.params,
-                       "reported loss: a name, or a table with `type` and the loss's own keys (default: the training graph's "
-                       "loss; for cross_entropy without its keys)");
+                       "reported loss: a name, or a table with `type` and the loss's own keys (default: the training graph's; "
+                       "for cross_entropy without its keys)");
   d.params.add("test_time", &Params::test_time)
       .choices({"none", "flip", "flip_translate"})
       .text(
-          "views whose outputs are averaged: the image, its mirror image, both shifted by one pixel. Maps of mirror images are "
-          "mirrored back; shifted images yield no maps")
+          "averaged views: the image, its mirror image, both shifted by one pixel. Maps of mirror images are mirrored back; "
+          "shifted images yield no maps")
       .in_recipes();
 }
 

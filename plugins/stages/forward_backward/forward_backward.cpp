@@ -27,10 +27,9 @@ void ForwardBackward::describe(StageDescription<Params>& d) {
   d.name("forward_backward").text("Forward and backward of a training step on each replica; sends gradients once ready.");
   d.input(payload::kBatch).output(payload::kGradientBucket, "gradients").output(payload::kStepResult, "result");
   d.per_replica().stepwise();
-  LossParams::describe(
-      d.params,
-      "training loss: a name (default: cross_entropy), or a table with `type`, the loss's own keys (pipeline-inspect loss LOSS) "
-      "and `reduction`: gradients of the \"mean\" over the global batch or of the \"sum\"");
+  LossParams::describe(d.params,
+                       "training loss: a name (default: cross_entropy), or a table with `type`, the loss's own keys "
+                       "(pipeline-inspect loss LOSS) and `reduction`: \"mean\" over the global batch or \"sum\" of gradients");
   d.params.add_list("auxiliary", &Params::auxiliary, &AuxiliaryLoss::describe)
       .text("losses added to `loss`: training minimises loss + weight * auxiliary loss + ...");
   d.params.add("micro_batches", &Params::micro_batches)

@@ -17,7 +17,7 @@ void describe_rule(ParamSet<MixImages::Rule>& set) {
   set.add("chance", &MixImages::Rule::chance).range(0, 1).text("probability per batch");
   set.add("alpha", &MixImages::Rule::alpha)
       .range(0.001, 1000)
-      .text("of the shares' beta distribution: 1 is uniform, less favours extreme shares");
+      .text("alpha of the shares' beta distribution: 1 is uniform, less favours extremes");
 }
 
 // A box that covers 1 - share of the window if it lies wholly within; its middle is drawn, and it is clipped at the edges.

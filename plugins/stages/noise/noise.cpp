@@ -24,7 +24,7 @@ void Noise::describe(StageDescription<Params>& d) {
       .required()
       .range(0, 255)
       .unit("grey levels")
-      .text("standard deviation; uniform in [low, high] for each image, or one number")
+      .text("standard deviation; uniform for each image, or one number")
       .in_recipes();
   d.params.add("every_epoch", &Params::every_epoch)
       .text("new noise every epoch; false: the same in all, for validation")

@@ -19,7 +19,7 @@ void GroupParams::describe(ParamSet<GroupParams>& set) {
   set.add("until_epoch", &P::until_epoch)
       .range(0)
       .unit("epochs")
-      .text("freezes them from this epoch; leading layers without trained parameters then need no backward; 0: never");
+      .text("freezes them from this epoch; leading frozen layers need no backward; 0: never");
 }
 
 namespace {

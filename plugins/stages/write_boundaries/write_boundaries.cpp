@@ -15,7 +15,7 @@
 namespace millrace {
 
 void WriteBoundaries::describe(StageDescription<Params>& d) {
-  d.name("write_boundaries").text("Compares boundaries of predicted classes with those of label images: boundary F1.");
+  d.name("write_boundaries").text("Compares boundaries of predicted classes with label images: boundary F1.");
   d.input(payload::kPredictions).serial();
   d.params.add("folder", &Params::folder).text("folder for two CSV files, in the run's folder or an absolute path");
   d.params.add("tolerance", &Params::tolerance)

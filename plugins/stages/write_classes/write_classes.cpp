@@ -48,7 +48,7 @@ void WriteClasses::describe(StageDescription<Params>& d) {
   d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"classes"});
   d.params.add("file", &Params::file)
       .text(
-          "file in the run's folder, or an absolute path. Without a file name, as in \"\" or \"/found/\": predictions.csv, or "
+          "file in the run's folder, or an absolute path. Without a name, as in \"\" or \"/found/\": predictions.csv, or "
           "predictions.jsonl with format = \"jsonl\"");
   d.params.add("format", &Params::format)
       .choices({"auto", "csv", "jsonl"})

@@ -55,13 +55,12 @@ void WriteEvaluation::describe(StageDescription<Params>& d) {
       .range(0, 100)
       .unit("images")
       .text(
-          "worst mistakes drawn on a sheet, highest loss first; for maps, this many images next to their labels and predictions; "
-          "0: no sheet")
+          "worst mistakes on a sheet, highest loss first; for maps, this many images next to labels and predictions; 0: no sheet")
       .in_recipes();
   d.params.add("predictions", &Params::predictions)
       .range(0, 100)
       .unit("images")
-      .text("evenly spaced images of the pass drawn with their predictions; 0: no sheet")
+      .text("evenly spaced images of the pass, drawn with predictions; 0: no sheet")
       .in_recipes();
 }
 

@@ -62,7 +62,7 @@ void WriteFeatures::describe(StageDescription<Params>& d) {
   d.params.add("layer", &Params::layer).text("\"layer\" or \"layer:port\"; default: the network's last").in_recipes();
   d.params.add("file", &Params::file)
       .text(
-          ".safetensors or .npy file in the run's folder, or an absolute path; a .csv file next to it names the rows. float32, "
+          ".safetensors or .npy file in the run's folder, or an absolute path; a .csv file next to it names the rows. float32 "
           "(images, channels, height, width) or (images, channels)");
   d.params.add("columns", &Params::columns).text("names of the layer's numbers, added to the .csv file").in_recipes();
   d.params.add("probabilities", &Params::probabilities).text("write the sigmoid of each number into the .csv file").in_recipes();

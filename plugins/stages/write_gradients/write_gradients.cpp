@@ -13,9 +13,8 @@ namespace millrace {
 void WriteGradients::describe(StageDescription<Params>& d) {
   d.name("write_gradients")
       .text(
-          "Writes a step's gradients at intervals to gradients.safetensors in the run's folder, for observers that show their "
-          "size: PARAMETER/gradient, one row each, in the device's order, not that of weights.safetensors. Belongs after "
-          "allreduce.")
+          "Writes a step's gradients at intervals to gradients.safetensors in the run's folder, for observers of their size: "
+          "PARAMETER/gradient, one row each, in the device's order, unlike weights.safetensors. Belongs after allreduce.")
       .input(payload::kGradientBucket)
       .output(payload::kGradientBucket)
       .per_replica();

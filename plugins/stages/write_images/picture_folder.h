@@ -22,11 +22,11 @@ struct PictureParams {
     set.add("names", &Params::names)
         .choices({"stem", "number", "path"})
         .text(
-            "file names. stem: a/7.jpg becomes 7.png; number: prefixed with the sample's number in the source, 00000041-7.png; "
-            "path: a/7.png, in folders as below `below`")
+            "file names. stem: a/7.jpg becomes 7.png; number: 00000041-7.png, with the sample's number in the source; path: "
+            "a/7.png, in folders as below `below`")
         .in_recipes();
     set.add("below", &Params::below)
-        .text("names = \"path\": folder or URL whose subfolders are kept; images elsewhere keep their whole path");
+        .text("names = \"path\": folder or URL whose subfolders are kept; images elsewhere keep their path");
   }
 };
 

@@ -53,7 +53,7 @@ ScoreGradient gradient_of(const WriteGradCam::Params& params, const DataContext&
 }  // namespace
 
 void WriteGradCam::describe(StageDescription<Params>& d) {
-  d.name("write_grad_cam").text("Draws a PNG file per image that shows where a class was found (Grad-CAM).");
+  d.name("write_grad_cam").text("Draws where a class was found in each image (Grad-CAM), as PNG.");
   d.input(payload::kPredictions).serial();
   PictureParams::describe(d.params);
   d.params.add("features", &Params::features)

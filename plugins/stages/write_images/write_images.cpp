@@ -5,7 +5,7 @@
 namespace millrace {
 
 void WriteImages::describe(StageDescription<Params>& d) {
-  d.name("write_images").text("Writes the network's result for each image as a PNG file.");
+  d.name("write_images").text("Writes the network's result for each image as PNG.");
   d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"image"});
   PictureParams::describe(d.params);
   d.params.add("normalised", &Params::normalised)

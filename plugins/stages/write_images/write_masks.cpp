@@ -25,7 +25,7 @@ void refuse_margin(const Shape& output, ImageShape window) {
 }  // namespace
 
 void WriteMasks::describe(StageDescription<Params>& d) {
-  d.name("write_masks").text("Writes a PNG file per image with each pixel's most probable class.");
+  d.name("write_masks").text("Writes each pixel's most probable class, a PNG file per image.");
   d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"map"});
   PictureParams::describe(d.params);
   d.params.add("picture", &Params::picture)

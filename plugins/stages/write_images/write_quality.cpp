@@ -15,7 +15,7 @@
 namespace millrace {
 
 void WriteQuality::describe(StageDescription<Params>& d) {
-  d.name("write_quality").text("Compares the network's pictures with target images: PSNR and SSIM of each, and their means.");
+  d.name("write_quality").text("Compares the network's pictures with targets: PSNR and SSIM of each, and their means.");
   d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"image"});
   d.params.add("folder", &Params::folder).text("folder for two CSV files and a picture, in the run's folder or an absolute path");
   d.params.add("normalised", &Params::normalised)
@@ -26,7 +26,7 @@ void WriteQuality::describe(StageDescription<Params>& d) {
   d.params.add("predictions", &Params::predictions)
       .range(0, 100)
       .unit("images")
-      .text("evenly spaced images of the pass drawn on predictions.png: input, result and target; 0: no sheet")
+      .text("evenly spaced images of the pass on predictions.png: input, result and target; 0: no sheet")
       .in_recipes();
   d.params.add("baseline", &Params::baseline)
       .choices({"none", "input", "nearest", "bilinear", "bicubic"})

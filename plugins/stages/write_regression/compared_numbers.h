@@ -30,12 +30,12 @@ struct ComparisonParams {
     set.add("mistakes", &Params::mistakes)
         .range(0, 100)
         .unit("images")
-        .text("images of the largest errors drawn on a sheet; 0: no sheet")
+        .text("images of the largest errors on a sheet; 0: no sheet")
         .in_recipes();
     set.add("predictions", &Params::predictions)
         .range(0, 100)
         .unit("images")
-        .text("evenly spaced images of the pass drawn with their predictions; 0: no sheet")
+        .text("evenly spaced images of the pass, drawn with predictions; 0: no sheet")
         .in_recipes();
   }
 };

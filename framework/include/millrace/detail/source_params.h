@@ -24,12 +24,10 @@ struct SourceParams {
   static void describe(ParamSet<Params>& set) {
     set.add("shuffle", &Params::shuffle)
         .choices({"never", "once", "every-epoch"})
-        .text("sample order: as listed, one fixed permutation, or a new permutation each epoch");
+        .text("sample order: as listed, one fixed permutation, or a new one each epoch");
     set.add("limit", &Params::limit).range(1).unit("samples").text("maximum number, spread evenly over the listing");
     set.add("part", &Params::part)
-        .text(
-            "part of each class to use: [0, 0.9] here and [0.9, 1] in another graph share no sample; part_seed draws the "
-            "division");
+        .text("part of each class to use: [0, 0.9] and [0.9, 1] in another graph share no sample; part_seed draws the division");
     set.add("part_seed", &Params::part_seed)
         .text("draws the division into parts; independent of run.seed to keep test sets fixed");
     set.add("only", &Params::only).text("use only these classes; labels are numbered in this order");
