@@ -10,7 +10,7 @@ namespace millrace::ops {
 namespace {
 
 void describe_lrn(ParamSet<LrnAttributes>& set) {
-  set.add("size", &LrnAttributes::size).range(1, 4095).unit("channels").text("number of channels summed, centred on each: odd");
+  set.add("size", &LrnAttributes::size).range(1, 4095).unit("channels").text("odd number of channels summed around each");
   set.add("alpha", &LrnAttributes::alpha).range(0).text("factor on the sum of squares");
   set.add("beta", &LrnAttributes::beta).range(0).text("exponent");
   set.add("k", &LrnAttributes::k).range(0).text("added to the scaled sum; above 0");

@@ -22,8 +22,7 @@ class Muon {
     d.params.add("momentum", &Params::momentum).range(0, 1).text("decay rate of the momentum; below 1");
     d.params.add("nesterov", &Params::nesterov).text("Nesterov momentum");
     d.params.add("steps", &Params::steps).range(1, 20).text("Newton-Schulz steps, which orthogonalise the momentum");
-    d.params.add("normalise", &Params::normalise)
-        .text("normalises each row of a parameter to a mean square of 1 before its update");
+    d.params.add("normalise", &Params::normalise).text("scales parameters to a mean squared row length of 1 before updates");
   }
   explicit Muon(const Params& params) : params_(params) {
     if (params.momentum == 1) fail(ErrorKind::usage, "momentum must be below 1");
