@@ -34,16 +34,16 @@ namespace millrace {
 namespace fs = std::filesystem;
 
 void RunParams::describe(ParamSet<RunParams>& set) {
-  set.add("name", &RunParams::name).text("of the run's folder; default: the file's name").may_change();
-  set.add("epochs", &RunParams::epochs).range(0, 1e9).text("passes over the data; may have a fraction");
-  set.add("seed", &RunParams::seed).text("of every random decision");
+  set.add("name", &RunParams::name).text("name of the run's folder; default: the file's name").may_change();
+  set.add("epochs", &RunParams::epochs).range(0, 1e9).text("passes over the data, possibly fractional");
+  set.add("seed", &RunParams::seed).text("seed of all random draws");
   set.add("threads", &RunParams::threads)
       .range(0, 4096)
       .choices({"auto"})
-      .text("of the stages that prepare data; auto: as many as there are cores for them")
+      .text("data preparation threads; auto: one for each core left for them")
       .may_change();
-  set.add("io_threads", &RunParams::io_threads).range(1, 4096).text("that wait for disks and sockets").may_change();
-  set.add("chunk", &RunParams::chunk).range(0, 1 << 20).choices({"auto"}).unit("samples").text("in one packet").may_change();
+  set.add("io_threads", &RunParams::io_threads).range(1, 4096).text("threads that wait for disks and sockets").may_change();
+  set.add("chunk", &RunParams::chunk).range(0, 1 << 20).choices({"auto"}).unit("samples").text("samples per packet").may_change();
   set.add("devices", &RunParams::devices)
       .text(
           "\"auto\", \"all\" or \"gpu\" for every GPU, \"0,1\", \"cpu\", \"cpu*2\", \"cuda\" or \"cuda:all\", \"cuda:0,2\", "
@@ -51,49 +51,46 @@ void RunParams::describe(ParamSet<RunParams>& set) {
   set.add("load", &RunParams::load)
       .range(0)
       .choices({"auto"})
-      .text(
-          "share of each batch, one figure for each replica; empty: equal shares; auto: replicas are measured before the first "
-          "step");
-  set.add("precision", &RunParams::precision).choices({"auto", "fp32", "tf32", "bf16"}).text("of multiplications on the devices");
-  set.add("tune", &RunParams::tune).choices({"heuristic", "measure"}).text("how a device chooses among ways to compute the same");
-  set.add("deterministic", &RunParams::deterministic).text("excludes what could give other bits in another run");
-  set.add("graphs", &RunParams::graphs).text("a device records a step's work once and repeats it").may_change();
+      .text("each replica's share of the batch; empty: equal shares; auto: measured before the first step");
+  set.add("precision", &RunParams::precision)
+      .choices({"auto", "fp32", "tf32", "bf16"})
+      .text("arithmetic of multiplications on devices");
+  set.add("tune", &RunParams::tune).choices({"heuristic", "measure"}).text("how devices choose among equivalent algorithms");
+  set.add("deterministic", &RunParams::deterministic).text("excludes operations whose bits may differ between runs");
+  set.add("graphs", &RunParams::graphs).text("devices record a step once and replay it").may_change();
   set.add("recompute", &RunParams::recompute)
-      .text("a device keeps fewer activations and computes the others again in backward: less memory, about a third more work");
+      .text("devices keep fewer activations and recompute the others in backward: less memory, about a third more work");
   set.add("memory", &RunParams::memory)
       .text(
-          "how much of the host's memory the run may take, such as \"8 GiB\"; default: what the machine or its control group "
-          "has, "
-          "and three quarters of that for a batch of size \"auto\"")
+          "the run's host memory limit, such as \"8 GiB\"; default: that of the machine or its control group, three quarters of "
+          "it for a batch of size \"auto\"")
       .may_change();
-  set.add("folder", &RunParams::folder).text("where run folders are made; \"\": nothing is written").may_change();
+  set.add("folder", &RunParams::folder).text("parent of run folders; \"\": nothing is written").may_change();
   set.add("best", &RunParams::best)
-      .text("\"validate.accuracy\": whenever this figure improves, the weights are written into best.safetensors");
+      .text("\"validate.accuracy\": each improvement of this metric writes the weights to best.safetensors");
   set.add("log_every", &RunParams::log_every)
       .range(1)
       .unit("steps")
-      .text("from one step that observers are told of to the next")
+      .text("interval between steps reported to observers")
       .may_change();
   set.add("on_nan", &RunParams::on_nan)
       .choices({"stop", "skip", "rollback"})
-      .text(
-          "where a loss or gradient is not finite: the run ends; or its step updates nothing; or the run goes back to its newest "
-          "checkpoint")
+      .text("after a loss or gradient that is not finite: end the run, skip the update, or return to the newest checkpoint")
       .may_change();
   set.add("nan_rate_factor", &RunParams::nan_rate_factor)
       .range(0, 1)
-      .text("on_nan = \"rollback\": the learning rate is multiplied by it each time")
+      .text("on_nan = \"rollback\": factor on the learning rate each time")
       .only_with("on_nan", {"rollback"})
       .may_change();
   set.add("nan_limit", &RunParams::nan_limit)
       .range(0)
-      .text("steps in a row that may update nothing, or how often the run may go back; then it ends")
+      .text("consecutive skipped updates, or rollbacks, before the run ends")
       .only_with("on_nan", {"skip", "rollback"})
       .may_change();
   set.add("compare_replicas", &RunParams::compare_replicas)
       .range(0)
       .unit("steps")
-      .text("how often the weights of all replicas are compared: a device that computes wrongly is named; 0: never")
+      .text("interval between comparisons of all replicas' weights, which name a device that computes wrongly; 0: never")
       .may_change();
 }
 

@@ -10,9 +10,9 @@ struct BatchNormParams : WeightParams, BatchNormAttributes {};
 
 void describe_batch_norm(ParamSet<BatchNormParams>& set) {
   set.add("epsilon", &BatchNormParams::epsilon).range(0).text("added to the variance; above 0");
-  set.add("momentum", &BatchNormParams::momentum).range(0, 1).text("share of the new value in the running statistics");
-  set.add("scale", &BatchNormParams::scale).text("whether each channel has a trained factor (its weight); otherwise it is 1");
-  set.add("shift", &BatchNormParams::shift).text("whether each channel has a trained shift (its bias); otherwise it is 0");
+  set.add("momentum", &BatchNormParams::momentum).range(0, 1).text("weight of the new value in the running statistics");
+  set.add("scale", &BatchNormParams::scale).text("train a factor per channel (its weight); otherwise 1");
+  set.add("shift", &BatchNormParams::shift).text("train a shift per channel (its bias); otherwise 0");
   WeightParams::describe(set);
 }
 

@@ -18,7 +18,7 @@ void write_flatten(OnnxLayer& onnx) { onnx.output(onnx.add("Flatten", {onnx.inpu
 
 LayerType flatten_type() {
   return make_layer_type(PlainDefinition{.name = "flatten",
-                                         .text = "The same values as a vector.",
+                                         .text = "The input's values as a vector.",
                                          .examples = {{"", {{9, 3, 4}}}},
                                          .infer = infer_flatten,
                                          .write_onnx = write_flatten});

@@ -13,7 +13,7 @@ struct LinearParams : WeightParams {
 
 void describe_linear(ParamSet<LinearParams>& set) {
   set.add("out", &LinearParams::out).required().range(1, kMostChannels).text("number of outputs");
-  set.add("bias", &LinearParams::bias).text("whether each output has a bias");
+  set.add("bias", &LinearParams::bias).text("add a bias per output");
   WeightParams::describe(set);
 }
 

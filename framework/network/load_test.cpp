@@ -417,7 +417,7 @@ TEST_F(NetworkLanguage, TheInputIsChecked) {
       parse_toml("input = { channels = 3, height = 8, mean = [0.5] }\nlayers = [ { op = \"relu\" } ]", "n.toml", errors_);
   EXPECT_EQ(build_network(*document, "n", Value(), registry_, errors_), nullptr);
   EXPECT_EQ(errors_.text(),
-            "n.toml:1:9: 'input' of network 'n' needs 'width': width of the images\n"
+            "n.toml:1:9: 'input' of network 'n' needs 'width': image width\n"
             "n.toml:1:44: 'mean' needs one figure for each of the 3 channels, found 1");
   errors_ = {};
   const auto bytes = parse_toml(

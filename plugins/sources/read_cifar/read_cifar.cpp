@@ -33,10 +33,10 @@ bool is_of_set(std::string_view name, bool train) {
 }  // namespace
 
 void ReadCifar::describe(StageDescription<Params>& d) {
-  d.name("read_cifar").text("Reads the binary files of CIFAR-10 and CIFAR-100; its samples are pixels already.");
-  d.params.add("path", &Params::path).required().text("the folder of the .bin files, or one of them; a path or a URL");
-  d.params.add("set", &Params::set).choices({"train", "test"}).text("which files of the folder; default train");
-  d.params.add("labels", &Params::labels).choices({"fine", "coarse"}).text("of CIFAR-100: a hundred classes, or twenty");
+  d.name("read_cifar").text("Reads the binary files of CIFAR-10 and CIFAR-100; samples are already decoded.");
+  d.params.add("path", &Params::path).required().text("folder of the .bin files, or one file; a path or a URL");
+  d.params.add("set", &Params::set).choices({"train", "test"}).text("files of the folder to read; default: train");
+  d.params.add("labels", &Params::labels).choices({"fine", "coarse"}).text("for CIFAR-100: a hundred classes, or twenty");
   SourceParams::describe(d.params);
 }
 

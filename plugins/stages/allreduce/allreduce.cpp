@@ -33,10 +33,10 @@ const CommunicatorType* named(const Registry& registry, const std::string& name)
 }  // namespace
 
 void Allreduce::describe(StageDescription<Params>& d) {
-  d.name("allreduce").text("Adds up gradients over the replicas, bucket by bucket.");
+  d.name("allreduce").text("Sums gradients over the replicas, bucket by bucket.");
   d.input(payload::kGradientBucket).output(payload::kGradientBucket);
   d.serial();
-  d.params.add("communicator", &Params::communicator).text("who adds up: \"auto\", \"local\", or one that a plugin brings");
+  d.params.add("communicator", &Params::communicator).text("\"auto\", \"local\", or a communicator of a plugin");
 }
 
 Allreduce::Allreduce(const Params& params, const StepContext& context) : context_(context) {

@@ -32,7 +32,7 @@ struct Metrics::Joint {
 };
 
 void Metrics::describe(StageDescription<Params>& d) {
-  d.name("metrics").text("Adds up the loss and its figures over all replicas, and reports them.");
+  d.name("metrics").text("Sums the loss and its metrics over all replicas, and reports them.");
   d.input(payload::kStepResult).serial();
 }
 

@@ -59,7 +59,7 @@ class SimulatedBackend final : public Backend {
 }  // namespace
 }  // namespace millrace::cuda
 
-MILLRACE_PLUGIN("simulated", "0.1.0", "backend cuda's devices, acted out on the host") {
-  registry.add(millrace::BackendType{{"simulated", "a GPU acted out on the host, which reports every missing wait"},
+MILLRACE_PLUGIN("simulated", "0.1.0", "backend cuda's devices, simulated on the host") {
+  registry.add(millrace::BackendType{{"simulated", "a GPU simulated on the host, which reports missing waits"},
                                      [] { return std::make_shared<millrace::cuda::SimulatedBackend>(); }});
 }
