@@ -11,7 +11,7 @@
 #include "fault_runner.h"
 #include "weight_formats/safetensors.h"
 
-namespace millrace::test {
+namespace millrace::test::identity_test {
 namespace {
 
 class Identity : public RunTest {
@@ -80,4 +80,4 @@ TEST_F(Identity, ReplicasKeepTheStreamAndNearlyTheWeights) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::identity_test

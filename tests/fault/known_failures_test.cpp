@@ -10,7 +10,7 @@
 #include "fault_runner.h"
 #include "replay_disk.h"
 
-namespace millrace::test {
+namespace millrace::test::known_failures_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -238,4 +238,4 @@ TEST_F(KnownFailure, AnotherNumberOfDevicesThatDoesNotDivide) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::known_failures_test

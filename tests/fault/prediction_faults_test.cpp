@@ -13,7 +13,7 @@
 #include "pipelines/pairs_fixture.h"
 #include "replay_log.h"
 
-namespace millrace::test {
+namespace millrace::test::prediction_faults_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -148,4 +148,4 @@ TEST_F(PredictionFaults, MasksAreWholeOrNotThere) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::prediction_faults_test

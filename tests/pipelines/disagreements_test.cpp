@@ -10,7 +10,7 @@
 #include "command.h"
 #include "pairs_fixture.h"
 
-namespace millrace::test {
+namespace millrace::test::disagreements_test {
 namespace {
 
 struct Edit {
@@ -158,4 +158,4 @@ TEST_F(Disagreement, OfASegmentationIsToldWithItsPlace) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::disagreements_test

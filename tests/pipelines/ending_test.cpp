@@ -14,7 +14,7 @@
 #include "command.h"
 #include "running_program.h"
 
-namespace millrace::test {
+namespace millrace::test::ending_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -204,4 +204,4 @@ TEST(Ending, BeforeTheFirstStepOneSignalIsEnough) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::ending_test

@@ -7,7 +7,7 @@
 #include "command.h"
 #include "weight_formats/safetensors.h"
 
-namespace millrace::test {
+namespace millrace::test::inference_recipe_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -283,4 +283,4 @@ TEST_F(WeightsUsage, OfANetworkWithOtherLayersIsNamed) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::inference_recipe_test

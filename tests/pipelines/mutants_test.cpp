@@ -23,7 +23,7 @@
 #include "mutant.h"
 #include "network/load.h"
 
-namespace millrace::test {
+namespace millrace::test::mutants_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -274,4 +274,4 @@ TEST_F(Mutants, OfShippedFilesAreRefusedByNameAndPlaceOrHarmless) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::mutants_test

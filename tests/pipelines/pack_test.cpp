@@ -9,7 +9,7 @@
 
 #include "command.h"
 
-namespace millrace::test {
+namespace millrace::test::pack_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -233,4 +233,4 @@ TEST(Pack, NamesWhatIsWrongOnTheCommandLine) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::pack_test

@@ -8,7 +8,7 @@
 
 #include "command.h"
 
-namespace millrace::test {
+namespace millrace::test::restoration_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -282,4 +282,4 @@ TEST_F(Restoration, NamesBrokenPhotographsOnce) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::restoration_test

@@ -11,7 +11,7 @@
 #include "millrace/detail/random.h"
 #include "running_program.h"
 
-namespace millrace::test {
+namespace millrace::test::segmentation_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -359,4 +359,4 @@ TEST_F(Segmentation, PredictionsBesideLabelImagesInShardsHaveTheFiguresOfTheVali
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::segmentation_test

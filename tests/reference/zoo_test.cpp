@@ -9,7 +9,7 @@
 #include "millrace/util/load_plugins.h"
 #include "network/load.h"
 
-namespace millrace {
+namespace millrace::zoo_test {
 namespace {
 
 const std::filesystem::path kFolder = std::filesystem::path(MILLRACE_SOURCE_DIR) / "pipelines" / "networks";
@@ -324,4 +324,4 @@ TEST(Zoo, EveryShippedNetworkLoads) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::zoo_test
