@@ -408,8 +408,9 @@ TEST_F(NetworkLanguage, ALayerMayBeStoredAsPyTorchHasIt) {
   const auto mistake = [this](const std::string& keys) { return mistakes("layers = [ { name = \"a\", " + keys + " } ]"); };
   EXPECT_EQ(mistake("op = \"conv\", out = 4, kernel = 3, stored_as = \"linear\""),
             "net.toml:2:12: layer 'a' (conv): stored_as = \"linear\" is for a convolution with a kernel of 1");
-  EXPECT_EQ(mistake("op = \"conv\", out = 4, kernel = 1, stored_as = \"parameter\""),
-            "net.toml:2:12: layer 'a' (conv): stored_as = \"parameter\" is for a layer with one parameter, a value for each channel");
+  EXPECT_EQ(
+      mistake("op = \"conv\", out = 4, kernel = 1, stored_as = \"parameter\""),
+      "net.toml:2:12: layer 'a' (conv): stored_as = \"parameter\" is for a layer with one parameter, a value for each channel");
   EXPECT_EQ(mistake("op = \"relu\", stored_as = 1"),
             "net.toml:2:12: layer 'a' (relu): stored_as must be \"linear\" or \"parameter\", found 1");
 }

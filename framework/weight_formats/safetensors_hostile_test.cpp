@@ -4,7 +4,7 @@
 #include "weight_formats/safetensors.h"
 #include "weight_formats/safetensors_fixture.h"
 
-namespace millrace {
+namespace millrace::safetensors_hostile_test {
 namespace {
 
 using namespace hostile;
@@ -129,4 +129,4 @@ TEST(SafetensorsMutants, AreRefusedByNameOrReadToTheSameValues) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::safetensors_hostile_test

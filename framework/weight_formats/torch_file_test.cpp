@@ -11,7 +11,7 @@
 #include "weight_formats/safetensors.h"
 #include "weight_formats/torch_file_fixture.h"
 
-namespace millrace {
+namespace millrace::torch_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -346,4 +346,4 @@ TEST_F(TorchFile, AFileWithRandomChangesIsReadOrRefused) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::torch_file_test

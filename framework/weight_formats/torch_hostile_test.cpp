@@ -2,7 +2,7 @@
 #include "weight_formats/torch_file.h"
 #include "weight_formats/torch_file_fixture.h"
 
-namespace millrace {
+namespace millrace::torch_hostile_test {
 namespace {
 
 using namespace hostile;
@@ -156,4 +156,4 @@ TEST(TorchMutants, AreRefusedByNameOrReadToTheSameValues) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::torch_hostile_test

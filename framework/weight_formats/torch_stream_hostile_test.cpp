@@ -2,7 +2,7 @@
 #include "weight_formats/torch_file.h"
 #include "weight_formats/torch_file_fixture.h"
 
-namespace millrace {
+namespace millrace::torch_stream_hostile_test {
 namespace {
 
 using namespace hostile;
@@ -127,4 +127,4 @@ TEST(TorchStreamMutants, AreRefusedByNameOrReadToTheSameValues) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::torch_stream_hostile_test

@@ -14,7 +14,7 @@
 #include "testkit/gradient_check.h"
 #include "testkit/layer_examples.h"
 
-namespace millrace::conformance {
+namespace millrace::conformance::layer_test {
 namespace {
 
 std::vector<std::string> layer_names() {
@@ -161,4 +161,4 @@ TEST(Layer, WithoutExamplesIsRefused) {
 }
 
 }  // namespace
-}  // namespace millrace::conformance
+}  // namespace millrace::conformance::layer_test

@@ -42,8 +42,8 @@ std::int64_t trained_parameters(const Network& network) {
   return sum;
 }
 
-// FNV-1a, 64 bits, over a line "NAME SHAPE" for each tensor of a file of weights, in the order of the names. zoo_names.py prints it
-// for networks whose names and shapes are torchvision's.
+// FNV-1a, 64 bits, over a line "NAME SHAPE" for each tensor of a file of weights, in the order of the names. zoo_names.py prints
+// it for networks whose names and shapes are torchvision's.
 std::uint64_t hash_of_names(const Network& network) {
   std::vector<std::string> lines;
   for (const Parameter& parameter : network.parameters) {

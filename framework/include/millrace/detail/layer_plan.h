@@ -30,7 +30,8 @@ struct Parameter {
   bool unused = false;      // of a layer that leads to no loss: not trained, and a file of weights need not have it
   double rate_factor = 1;   // of the learning rate
   double decay_factor = 1;  // of the weight decay
-  // The name and the shape in files of weights, where those differ (`stored_as`, network/load.h). The order of values is the same.
+  // The name and the shape in files of weights, where those differ (`stored_as`, network/load.h). The order of values is the
+  // same.
   std::string stored_name = {};
   Shape stored_shape = {};
 };

@@ -16,7 +16,7 @@
 #include "testkit/networks.h"
 #include "testkit/optimizers.h"
 
-namespace millrace::cuda {
+namespace millrace::cuda::shortcuts_test {
 namespace {
 
 // The variable, while one lives.
@@ -307,4 +307,4 @@ TEST(Shortcuts, SaveNineGigabytesAndAHundredLaunchesOfAStepOfResNet50) {
 }
 
 }  // namespace
-}  // namespace millrace::cuda
+}  // namespace millrace::cuda::shortcuts_test

@@ -7,7 +7,7 @@
 #include "millrace/error.h"
 #include "simulation/simulation_fixture.h"
 
-namespace millrace::cuda {
+namespace millrace::cuda::library_loops_test {
 namespace {
 
 using Kind = ConvolutionShape::Kind;
@@ -337,4 +337,4 @@ TEST_F(LibraryLoops, WantAlignedOperandsAndTheirWorkspace) {
 }
 
 }  // namespace
-}  // namespace millrace::cuda
+}  // namespace millrace::cuda::library_loops_test
