@@ -120,8 +120,8 @@ class Mutants : public testing::Test {
   Tally look_at_file(const fs::path& file, int count) {
     const std::string text = read_file(file);
     check_ = check_of(file);
-    has_check_ = check_ && run_check(file).code == 0;
-    checked_ += has_check_;
+    has_check_ = std::nullopt;
+    if (count > kFew) has_check(file);  // of every file
     const std::uint64_t seed = hash_text(file.filename().string());
     Tally tally;
     for (int i = 0; i < count; ++i) {
@@ -180,8 +180,17 @@ class Mutants : public testing::Test {
     return run_command(words, patience);
   }
 
-  void expect_harmless(const fs::path& changed, Tally& tally) const {
-    if (!has_check_) return;
+  // Whether the file passes --check as it is, which takes seconds: asked when a mutant of it is accepted.
+  bool has_check(const fs::path& file) {
+    if (!has_check_) {
+      has_check_ = check_ && run_check(file).code == 0;
+      checked_ += *has_check_;
+    }
+    return *has_check_;
+  }
+
+  void expect_harmless(const fs::path& file, const fs::path& changed, Tally& tally) {
+    if (!has_check(file)) return;
     const Outcome outcome = run_check(changed);
     if (outcome.code == 0) {
       ++tally.harmless;
@@ -203,7 +212,7 @@ class Mutants : public testing::Test {
       fmt::print("  {} line {}: '{}' became '{}': {}\n", kMutantKinds[static_cast<std::size_t>(mutant.kind)], mutant.line,
                  mutant.before, mutant.after, said.empty() ? "accepted" : said);
     }
-    if (said.empty()) expect_harmless(changed, tally);
+    if (said.empty()) expect_harmless(file, changed, tally);
     fs::remove(changed);
     if (said.empty()) return;
     ++tally.refused;
@@ -233,7 +242,7 @@ class Mutants : public testing::Test {
 
   TemporaryFolder folder_;
   std::optional<std::vector<std::string>> check_;  // of the file that is looked at
-  bool has_check_ = false;                         // and it passes as it is
+  std::optional<bool> has_check_;                  // and it passes as it is; nothing: that was not asked
 
  protected:
   int checked_ = 0;  // files with a check
@@ -265,7 +274,7 @@ TEST_F(Mutants, OfShippedFilesAreRefusedByNameAndPlaceOrHarmless) {
   fmt::print("{} mutants: {} refused, {} in the right place; {} of {} misspelt names answered with the right one\n", sum.mutants,
              sum.refused, sum.placed, sum.suggested, sum.misspelt);
   fmt::print("of those accepted, in {} files: {} pass --check, {} are refused by it\n", checked_, sum.harmless, sum.refused_late);
-  EXPECT_GE(checked_, 30);
+  EXPECT_GE(checked_, count > kFew ? 30 : 0);
   EXPECT_GT(sum.harmless, 0);
   EXPECT_GE(sum.refused, sum.mutants / 2);
   EXPECT_GE(100 * sum.placed, 90 * sum.refused);
