@@ -68,7 +68,7 @@ def commands(build):
         sources = [str(file)]
         if "Unity" in file.parts:
             sources = re.findall(r'^#include "(.+)"', file.read_text(encoding="utf-8"), re.MULTILINE) if file.exists() else []
-        for source in sources:
+        for source in filter(os.path.exists, sources):
             found.setdefault(os.path.realpath(source), (entry["directory"], plain(entry["command"])))
     return found
 
@@ -81,7 +81,7 @@ def chosen(root, known, files):
     names = {os.path.basename(name) for name in headers}
     if names:
         pattern = re.compile(r'#include ["<](?:[^">]*/)?(?:%s)[">]' % "|".join(map(re.escape, sorted(names))))
-        sources += [source for source in sorted(known) if pattern.search(pathlib.Path(source).read_text(encoding="utf-8"))]
+        sources += [source for source in sorted(known) if pattern.search(pathlib.Path(source).read_text(encoding="utf-8", errors="replace"))]
     return [source for source in dict.fromkeys(map(os.path.realpath, sources)) if source in known]
 
 
