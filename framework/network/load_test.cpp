@@ -406,6 +406,25 @@ layers = [ { name = "a", op = "relu" } ])"),
             "net.toml:3:1: layer 'b.a' (relu): its name is taken at line 5");
 }
 
+TEST_F(NetworkLanguage, ALayerMayBeStoredAsPyTorchHasIt) {
+  const auto network = good(R"(layers = [ { name = "a", op = "conv", out = 4, kernel = 1, stored_as = "linear" },
+{ op = "conv", out = 2, kernel = 1 } ])");
+  ASSERT_EQ(network->parameters.size(), 4U);
+  EXPECT_EQ(network->parameters[0].shape, (Shape{4, 3, 1, 1}));
+  EXPECT_EQ(network->parameters[0].stored_shape, (Shape{4, 3}));
+  EXPECT_EQ(network->parameters[1].stored_shape, Shape()) << "a bias is the same in both";
+  EXPECT_EQ(network->parameters[2].stored_shape, Shape());
+
+  const auto mistake = [this](const std::string& keys) { return mistakes("layers = [ { name = \"a\", " + keys + " } ]"); };
+  EXPECT_EQ(mistake("op = \"conv\", out = 4, kernel = 3, stored_as = \"linear\""),
+            "net.toml:2:12: layer 'a' (conv): stored_as = \"linear\" is for a convolution with a kernel of 1");
+  EXPECT_EQ(
+      mistake("op = \"conv\", out = 4, kernel = 1, stored_as = \"parameter\""),
+      "net.toml:2:12: layer 'a' (conv): stored_as = \"parameter\" is for a layer with one parameter, a value for each channel");
+  EXPECT_EQ(mistake("op = \"relu\", stored_as = 1"),
+            "net.toml:2:12: layer 'a' (relu): stored_as must be \"linear\" or \"parameter\", found 1");
+}
+
 TEST_F(NetworkLanguage, EveryOutputIsUsed) {
   EXPECT_EQ(mistakes(R"(layers = [ { name = "a", op = "relu" }, { name = "b", op = "relu", from = "@input" } ])"),
             "net.toml:2:12: nothing takes the output of layer 'a': name it in a later layer's 'from', or leave it out");

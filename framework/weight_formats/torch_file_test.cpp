@@ -10,7 +10,7 @@
 #include "weight_formats/safetensors.h"
 #include "weight_formats/torch_file_fixture.h"
 
-namespace millrace {
+namespace millrace::torch_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -325,4 +325,4 @@ TEST_F(TorchFile, AFileThatIsCutIsRefused) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::torch_file_test

@@ -9,7 +9,7 @@
 #include "fault_runner.h"
 #include "weight_formats/safetensors.h"
 
-namespace millrace::test {
+namespace millrace::test::identity_test {
 namespace {
 
 class Identity : public RunTest {
@@ -43,4 +43,4 @@ TEST_F(Identity, ThreadsAndPlacesToStopChangeNothing) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::identity_test

@@ -6,7 +6,7 @@
 #include "checkpoint/checkpoint.h"
 #include "fault_runner.h"
 
-namespace millrace::test {
+namespace millrace::test::known_failures_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -121,4 +121,4 @@ TEST_F(KnownFailure, ValidationSilentlyNeverRanAgain) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::known_failures_test

@@ -17,7 +17,7 @@
 
 #include "troubles.h"
 
-namespace millrace::test {
+namespace millrace::test::signal_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -309,4 +309,4 @@ TEST_F(Signals, APausedRunGoesOnAsIfNothingHadHappened) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::signal_test

@@ -6,7 +6,7 @@
 
 #include "fault_runner.h"
 
-namespace millrace::test {
+namespace millrace::test::verify_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -144,4 +144,4 @@ TEST_F(VerifiedRun, BadSamplesCountOnceInAllPartsOfARun) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::verify_test

@@ -13,7 +13,7 @@
 #include "command.h"
 #include "running_program.h"
 
-namespace millrace::test {
+namespace millrace::test::ending_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -83,8 +83,8 @@ void expect_an_end(const Outcome& outcome, const Interruption& interruption, con
 // 500 runs: MILLRACE_ENDINGS=500. A failure prints what has to be done to see it again.
 TEST(Ending, EveryFlowEndsWhateverIsLeftOutAndWheneverASignalComes) {
   const char* const wanted = std::getenv("MILLRACE_ENDINGS");
-  const int runs = wanted == nullptr ? 24 : std::atoi(wanted);
-  std::mt19937 random(static_cast<unsigned>(runs));
+  const int runs = wanted == nullptr ? 12 : std::atoi(wanted);
+  std::mt19937 random(24);
   const auto draw = [&](std::size_t below) { return std::uniform_int_distribution<std::size_t>(0, below - 1)(random); };
   const TemporaryFolder folder;
   for (int run = 0; run < runs; ++run) {
@@ -201,4 +201,4 @@ TEST(Ending, BeforeTheFirstStepOneSignalIsEnough) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::ending_test

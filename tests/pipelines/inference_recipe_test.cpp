@@ -6,7 +6,7 @@
 #include "command.h"
 #include "weight_formats/safetensors.h"
 
-namespace millrace::test {
+namespace millrace::test::inference_recipe_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -149,4 +149,4 @@ TEST_F(WeightsUsage, InspectPrintsIt) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::inference_recipe_test

@@ -13,7 +13,7 @@
 #include "running_program.h"
 #include "weight_formats/safetensors.h"
 
-namespace millrace::test {
+namespace millrace::test::observers_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -387,4 +387,4 @@ TEST(WarningsInJson, AreEventsOfARunAndOfACheck) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::observers_test

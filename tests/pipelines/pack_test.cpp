@@ -9,7 +9,7 @@
 
 #include "command.h"
 
-namespace millrace::test {
+namespace millrace::test::pack_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -246,4 +246,4 @@ TEST(Pack, LeavesTheFolderAsItWasWhenInterrupted) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::pack_test

@@ -8,7 +8,7 @@
 
 #include "command.h"
 
-namespace millrace::test {
+namespace millrace::test::predict_option_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -411,4 +411,4 @@ TEST_F(PredictFolder, WhatAnEarlierPredictionLeftIsRemoved) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::predict_option_test

@@ -11,7 +11,7 @@
 #include "running_program.h"
 #include "small_run.h"
 
-namespace millrace::test {
+namespace millrace::test::processes_test {
 namespace {
 
 std::string weights_in(const std::string& folder) { return read_file(find_file(folder, "weights.safetensors")); }
@@ -187,4 +187,4 @@ TEST_F(Processes, RefuseWhatTheyCannotDo) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::processes_test

@@ -8,7 +8,7 @@
 
 #include "command.h"
 
-namespace millrace::test {
+namespace millrace::test::restoration_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -223,4 +223,4 @@ TEST_F(Restoration, ComparesEnlargedPicturesWithTargetsOfTheirSize) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::restoration_test

@@ -10,7 +10,7 @@
 #include "millrace/detail/random.h"
 #include "running_program.h"
 
-namespace millrace::test {
+namespace millrace::test::segmentation_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -272,4 +272,4 @@ TEST_F(Segmentation, PredictionsBesideLabelImagesHaveTheFiguresOfTheValidation) 
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::segmentation_test

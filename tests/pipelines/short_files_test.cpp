@@ -11,7 +11,7 @@
 
 #include "pairs_fixture.h"
 
-namespace millrace::test {
+namespace millrace::test::short_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -776,4 +776,4 @@ TEST_F(ShortFiles, SegmentUnderNamesOfOtherTools) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::short_files_test

@@ -8,7 +8,7 @@
 
 #include "command.h"
 
-namespace millrace::test {
+namespace millrace::test::super_resolution_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -172,4 +172,4 @@ TEST_F(SuperResolution, ItsTargetsAreShownAndPacked) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::super_resolution_test

@@ -14,7 +14,7 @@
 #include "testkit/networks.h"
 #include "testkit/optimizers.h"
 
-namespace millrace::cuda {
+namespace millrace::cuda::replica_test {
 namespace {
 
 constexpr std::uint32_t kBatch = 6;
@@ -423,4 +423,4 @@ TEST(PlantedFaults, AWrongLifetimeIsFound) {
 }
 
 }  // namespace
-}  // namespace millrace::cuda
+}  // namespace millrace::cuda::replica_test

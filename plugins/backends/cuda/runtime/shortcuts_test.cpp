@@ -16,7 +16,7 @@
 #include "testkit/networks.h"
 #include "testkit/optimizers.h"
 
-namespace millrace::cuda {
+namespace millrace::cuda::shortcuts_test {
 namespace {
 
 // Sets the variable while it lives.
@@ -302,4 +302,4 @@ TEST(Shortcuts, SaveNineGigabytesAndAHundredLaunchesOfAStepOfResNet50) {
 }
 
 }  // namespace
-}  // namespace millrace::cuda
+}  // namespace millrace::cuda::shortcuts_test

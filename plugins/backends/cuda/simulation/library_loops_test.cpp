@@ -6,7 +6,7 @@
 #include "millrace/error.h"
 #include "simulation/simulation_fixture.h"
 
-namespace millrace::cuda {
+namespace millrace::cuda::library_loops_test {
 namespace {
 
 using Index = std::int64_t;
@@ -114,4 +114,4 @@ TEST_F(LibraryLoops, WantAlignedOperandsAndTheirWorkspace) {
 }
 
 }  // namespace
-}  // namespace millrace::cuda
+}  // namespace millrace::cuda::library_loops_test
