@@ -129,11 +129,11 @@ Names parts_of_name(std::string_view name, char separator) {
 // A class that combines others: its parts are also a class in another order, or at least two ways without one part, or (for at
 // least half of such names) each by itself. "" if there is none.
 std::string made_of_others(const Names& classes, char separator) {
-  constexpr std::size_t kMostParts = 64;  // a longer name is a sentence, and its parts are no labels
+  constexpr std::size_t kMaxNameParts = 64;  // a longer name is a sentence, and its parts are no labels
   std::map<std::set<std::string>, Names> known;
   for (const std::string& name : classes) {
     Names parts = parts_of_name(name, separator);
-    if (parts.size() > kMostParts) continue;
+    if (parts.size() > kMaxNameParts) continue;
     std::set<std::string> as_set(parts.begin(), parts.end());
     const auto [before, is_new] = known.emplace(std::move(as_set), parts);
     if (!is_new && parts.size() > 1 && before->second != parts && before->second.size() == parts.size()) return name;
