@@ -1,4 +1,5 @@
 // Pipelines whose images have noise and whose targets do not.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <png_file.h>
 

@@ -1,4 +1,5 @@
 // pipeline-run --predict: what it takes, what it leaves behind, and figures beside labels.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <png_file.h>
 
