@@ -1,4 +1,5 @@
 // Photographs of a user, given to networks that were trained to restore or enlarge images.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <png.h>
 #include <png_file.h>

@@ -1,4 +1,5 @@
 // Pipelines that say which class each pixel has: weights of classes, figures by class, masks.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <png.h>
 #include <png_file.h>

@@ -1,4 +1,5 @@
 // Pipelines whose targets have several times the size of their images.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <png_file.h>
 

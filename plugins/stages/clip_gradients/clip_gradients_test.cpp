@@ -291,41 +291,7 @@ TEST_F(ClipGradientsTest, ByValueEachBucketGoesOnAtOnceWithItsGradientsBounded) 
   EXPECT_TRUE(harness.run().scalars(0).empty());
 }
 
-TEST_F(ClipGradientsTest, ByNormEachParameterIsBoundedByItself) {
-  compile(std::size_t{1} << 20);  // all parameters are in one bucket
-  testkit::Harness& harness = start(table({{"norm", Value(1.2)}}));
-  ASSERT_EQ(replica_->buckets().size(), 1U);
-  const Bucket& memory = replica_->buckets().front();
-  ASSERT_GT(memory.parameters.size(), 3U);
-  ASSERT_EQ(memory.offsets.size(), memory.parameters.size());
-  for (std::size_t i = 0; i < memory.elements; ++i) memory.gradients[i] = 0.25F * static_cast<float>(i % 7) - 0.5F;
-  const std::vector<float> before(memory.gradients, memory.gradients + memory.elements);
-  Ref<GradientBucket> bucket = make_ref<GradientBucket>();
-  bucket->data = memory.gradients;
-  bucket->elements = memory.elements;
-  harness.feed(testkit::packet(std::move(bucket), 0));
-  const std::vector<Packet> out = harness.take();
-  ASSERT_EQ(out.size(), 1U);
-  EXPECT_EQ(static_cast<const GradientBucket&>(*out[0].payload).scale, nullptr);
-  EXPECT_TRUE(harness.run().scalars(0).empty());
-  std::size_t scaled = 0;
-  for (std::size_t p = 0; p < memory.parameters.size(); ++p) {
-    const auto size =
-        static_cast<std::size_t>(network_.parameters[static_cast<std::size_t>(memory.parameters[p])].shape.elements());
-    double total = 0;
-    for (std::size_t i = memory.offsets[p]; i < memory.offsets[p] + size; ++i)
-      total += std::pow(static_cast<double>(before[i]), 2);
-    const double factor = std::min(1.0, 1.2 / std::sqrt(total));
-    scaled += factor < 1 ? 1 : 0;
-    for (std::size_t i = memory.offsets[p]; i < memory.offsets[p] + size; ++i) {
-      EXPECT_NEAR(memory.gradients[i], factor * static_cast<double>(before[i]), 1e-6) << p << ", " << i;
-    }
-  }
-  EXPECT_GT(scaled, 0U);
-  EXPECT_LT(scaled, memory.parameters.size());
-}
-
-// More parameters than one kernel supports.
+// More parameters than one kernel takes.
 TEST_F(ClipGradientsTest, ByNormABucketMayHaveAnyNumberOfParameters) {
   Layer& layer = network_.layers.back();
   const Parameter like = network_.parameters[static_cast<std::size_t>(layer.parameters.back())];

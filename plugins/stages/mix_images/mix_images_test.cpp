@@ -13,7 +13,6 @@
 #include "millrace/util/batch_input.h"
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
-#include "testkit/plain.h"
 
 namespace millrace {
 namespace {
@@ -190,23 +189,6 @@ TEST_F(MixImagesTest, ABatchOfOneStaysAsItIs) {
   mix(batch);
   EXPECT_EQ(batch->shares[0], 1);
   EXPECT_EQ(batch->stream_hash, 0U);
-}
-
-TEST_F(MixImagesTest, TheLossOfAMixedBatchHasTheRightGradient) {
-  const Network network = testkit::small_network({4, 4, 3}, 5, 6);
-  const Ref<Batch> batch = testkit::make_batch(kCount, {4, 4, 3});
-  testkit::fill_at_random(*batch, 6, 2);
-  table_ = testkit::table({{"mixup", rule(1, 1)}});
-  mix(batch);
-  ASSERT_LT(batch->shares[0], 1);
-  const std::shared_ptr<Device> device = testkit::make_plain_backend()->open(0, {});
-  CompileOptions options;
-  options.train_batch = kCount;
-  const std::unique_ptr<Replica> replica = device->compile(network, options);
-  replica->start();
-  testkit::randomise(network, *replica, 1);
-  const testkit::GradientReport report = testkit::check_gradients(network, *replica, batch);
-  EXPECT_LT(report.worst(), 1e-2) << report.text();
 }
 
 TEST(Beta, HasItsMoments) {
