@@ -1,4 +1,4 @@
-# Copies the tree but for plugins and what tests them, builds that, and runs its tests. SOURCE, WORK, COMPILER
+# Copies the tree without plugins and their tests, builds it, and runs its tests. SOURCE, WORK, COMPILER
 set(source ${WORK}/source)
 file(REMOVE_RECURSE ${source})
 file(COPY ${SOURCE}/CMakeLists.txt ${SOURCE}/CMakePresets.json ${SOURCE}/framework ${SOURCE}/tools

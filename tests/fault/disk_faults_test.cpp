@@ -1,4 +1,4 @@
-// Whole runs whose disk takes no more: the checkpoint before stays, training goes on, and only the end of a run can fail.
+// Whole runs whose disk is full: the earlier checkpoint stays, training continues, and only the end of a run can fail.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ class DiskFaultsTest : public testing::Test {
   std::string weights_in(const std::string& folder) const {
     return read_file(find_file(folder_.path() / folder, "weights.safetensors"));
   }
-  // The step of the newest checkpoint that loads; 0: there is none.
+  // The step of the newest checkpoint that loads; 0 if there is none.
   std::uint64_t newest() const {
     std::error_code ignored;
     for (const auto& entry : fs::directory_iterator(folder_.path() / "checkpoints" / "quickstart", ignored)) {
@@ -73,7 +73,7 @@ class DiskFaultsTest : public testing::Test {
   const TemporaryFolder folder_;
 };
 
-// MILLRACE_FAULTS=all: each call with each error. Else two calls for each error, spread over all.
+// MILLRACE_FAULTS=all: each call with each error. Otherwise two calls for each error, spread over all.
 TEST_F(DiskFaultsTest, AnyCallMayFailAfterTheFirstCheckpoint) {
   const Outcome whole = run("checkpoints", {fmt::format("FAULT_FILES_LOG={}", folder_ / "log")});
   ASSERT_EQ(whole.code, 0) << whole.err;
@@ -126,7 +126,7 @@ TEST_F(DiskFaultsTest, WeightsThatTheFolderDoesNotTakeAreRescued) {
   EXPECT_TRUE(weights_in("rescue") == weights);
 }
 
-// Exit code 143 means that the run can be resumed: a script that starts it again would begin anew for ever.
+// Exit code 143 means that the run can be resumed: a restarting script would begin anew for ever.
 TEST_F(DiskFaultsTest, AStopBySignalThatCouldNotSaveIsAFailure) {
   RunningProgram program(
       {tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set", "data.path=" + shapes(), "--set",

@@ -1,5 +1,5 @@
-// The stream of samples and the weights depend on the file and the seed alone: not on threads, and not on where a run was
-// stopped. Over replicas the stream stays, and weights agree as far as sums in another order do.
+// The stream of samples and the weights depend only on the file and the seed, not on threads, or on where a run was stopped.
+// Over replicas the stream is equal, and weights agree up to the order of sums.
 //
 // MILLRACE_IDENTITY=all tries every number of threads with every place to stop.
 #include <fmt/format.h>

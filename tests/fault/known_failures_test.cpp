@@ -1,4 +1,4 @@
-// What went wrong in other systems when runs were saved and went on, each with its name.
+// Known failures of other systems in saving and resuming runs, each with its name.
 #include <fmt/format.h>
 
 #include <map>
@@ -11,11 +11,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kSteps = 10, kAnEpoch = 5;  // as pipeline.toml says
+constexpr std::uint64_t kSteps = 10, kAnEpoch = 5;  // as in pipeline.toml
 
 class KnownFailure : public RunTest {
  protected:
-  // A run with a checkpoint after each step, all of which are kept.
+  // A run that keeps a checkpoint after each step.
   void make_whole() {
     whole_ = run("whole", kAll);
     ASSERT_EQ(whole_.code, 0) << whole_.err;
@@ -37,7 +37,7 @@ class KnownFailure : public RunTest {
   Outcome whole_, resumed_;
 };
 
-// Slow weights replace the fast ones at a run's last step, so they are left out where runs of several lengths are compared.
+// Slow weights replace the fast ones at a run's last step, so runs of different lengths are compared without them.
 const std::string kNoSlowWeights = "train.optimizer.lookahead={every=0}";
 
 // The disk is slow, so that steps are done while a checkpoint is written.
@@ -78,7 +78,7 @@ TEST_F(KnownFailure, ACopiedFolderWasJudgedIncomplete) {
   fs::create_directories(moved.parent_path());
   fs::rename(run_in("copied"), moved);
   const LeftByRun whole = left_by(run_in("whole"));
-  fs::remove_all(folder_.path() / "whole");  // nothing may be looked for where it was
+  fs::remove_all(folder_.path() / "whole");  // the old place must not be searched
   const Outcome resumed = run("copied", kAll, {"--resume", moved.string()});
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_EQ(resumed.err, whole_.err) << "nothing is said that was not said of the whole run";

@@ -1,4 +1,4 @@
-// A run that goes on and looks first whether its data is still the same (--verify), and bad samples over all parts of a run.
+// A resumed run that first verifies its data (--verify), and bad samples over all parts of a run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ const Words kEveryStepKept = {"checkpoint.every=1 step", "checkpoint.keep=100"};
 
 class VerifiedRun : public RunTest {
  protected:
-  // With what it says to a person.
+  // With its messages to users.
   Outcome resume(const std::string& runs, const Words& options, const Words& set = {}) const {
     Words all = kEveryStepKept;
     all.insert(all.end(), set.begin(), set.end());
@@ -26,7 +26,7 @@ class VerifiedRun : public RunTest {
     patience.limit = 240;
     return run_command(words, patience);
   }
-  // A copy of the images that may be spoilt.
+  // A copy of the images that may be damaged.
   std::string own_shapes() const {
     fs::copy(shapes(), folder_ / "own", fs::copy_options::recursive);
     return folder_ / "own";
@@ -108,7 +108,7 @@ Words sorted_lines(const fs::path& file) {
   return found;
 }
 
-// The folder is that of a run which was killed long after the checkpoint: its ledger names samples that come again.
+// The folder is that of a run killed long after the checkpoint: its ledger lists samples that repeat.
 TEST_F(VerifiedRun, BadSamplesCountOnceInAllPartsOfARun) {
   const std::string root = own_shapes();
   std::size_t spoilt = 0;

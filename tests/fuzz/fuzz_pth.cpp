@@ -25,7 +25,7 @@ std::string archive(const std::string& value, bool large) {
 
 std::vector<std::string> seeds() {
   const std::string values = storage("DoubleStorage", "0", 4);
-  std::string views = "}(";  // many of one storage, each of which is read by itself
+  std::string views = "}(";  // many of one storage, each read separately
   for (int i = 0; i < 500; ++i) views += text(std::to_string(i)) + (i == 0 ? tensor(values, 0, {4}, {1}) + "q\1" : "h\1");
   views += "u";
   const std::string part = old_storage("DoubleStorage", "7", 4, tuple({text("8"), integer(1), integer(3)}));

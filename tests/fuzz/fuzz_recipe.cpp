@@ -1,5 +1,4 @@
-// Recipes in the metadata of weights: what is taken for one names stages of declared roles alone, and its network can be laid
-// out.
+// Recipes in the metadata of weights: accepted ones name only stages of declared roles, and their network can be laid out.
 #include "config/document.h"
 #include "fuzz.h"
 #include "millrace/error.h"
@@ -107,7 +106,7 @@ void look_at(const InferenceRecipe& recipe) {
 }  // namespace
 
 std::vector<std::string> seeds() {
-  // What a recipe would reach if it were believed: files, URLs, the environment, sizes without end.
+  // Targets of a malicious recipe: files, URLs, the environment, unlimited sizes.
   constexpr std::pair<const char*, const char*> kHarm[] = {
       {"predict = [\"forward\"]",
        "predict = [\"forward\", \"more\"]\n[stages.more]\nstage = \"write_classes\"\nfile = \"/tmp/x\""},

@@ -27,8 +27,8 @@ import sys
 import threading
 import time
 
-# A step takes `limit` seconds at most. `do`: the method of Visit that runs the command, records what it prints, and returns
-# "done" or what is missing. The command of run_tests is a pattern for each of the processes that run side by side.
+# A step takes at most `limit` seconds. `do`: the method of Visit that runs the command, records its output, and returns "done"
+# or what is missing. The command of run_tests is a pattern for each of the parallel processes.
 Step = collections.namedtuple("Step", "name limit do command")
 BENCH = "{tests}/gpu_step_bench {pipelines}/networks/{network}.toml --backend {backend} --nondeterministic {sizes} "
 SMALL_BENCH = BENCH.replace("{network}", "{small_network}").replace("{sizes}", "{small_sizes}")

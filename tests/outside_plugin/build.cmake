@@ -1,5 +1,5 @@
-# Configures and builds the plugins with nothing but the install tree and its test kit.
-# PREFIX, SOURCE, WORK, PLUGINS, COMPILER, FLAGS, WARNING_AS_ERROR
+# Configures and builds the plugins with only the install tree and its test kit. PREFIX, SOURCE, WORK, PLUGINS, COMPILER, FLAGS,
+# WARNING_AS_ERROR
 file(REMOVE_RECURSE ${WORK}/build ${PLUGINS})
 
 # configure(PLUGIN BUILD [word...]): BUILD, by cmake behind these words.

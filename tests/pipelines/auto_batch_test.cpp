@@ -1,4 +1,4 @@
-// size = "auto": the largest batch that memory holds, found before anything is allocated, and the same every time.
+// size = "auto": the largest batch that fits into memory, found before allocating, and reproducible.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -27,14 +27,14 @@ std::vector<std::string> with_words(std::vector<std::string> words, const std::v
   return words;
 }
 
-// The first figure in front of `what`, in MiB.
+// The first number before `what`, in MiB.
 double mebibytes(const std::string& report, const std::string& what) {
   std::smatch match;
   if (!std::regex_search(report, match, std::regex(R"(([0-9.]+) (MiB|GiB)  )" + what))) return 0;
   return std::stod(match[1]) * (match[2] == "GiB" ? 1024 : 1);
 }
 
-// What must be allowed for this batch to fit, and no larger one: from what --check says of it.
+// The limit at which exactly this batch fits, from --check.
 std::string memory_for(int size, const std::string& devices) {
   const Outcome check =
       run_command(with_words(quickstart_with({fmt::format("train.batch.size={}", size)}), {"--check", "--devices", devices}));
@@ -60,7 +60,7 @@ TEST(AutoBatch, IsTheLargestThatTheMemoryHolds) {
   EXPECT_EQ(chosen(again.out), 96) << again.out;
 }
 
-// The search counted 256 MiB for the program, and --check what happened to be loaded.
+// The search once counted 256 MiB for the program, and --check what happened to be loaded.
 TEST(AutoBatch, AddsUpAsCheckDoes) {
   const auto check = [](const std::vector<std::string>& settings) {
     const Outcome outcome = run_command(with_words(quickstart_with(settings), {"--check", "--devices", "cpu"}));
@@ -149,7 +149,7 @@ TEST(WrittenBatch, OfAGraphThatDoesNotTrainIsTheDataSetAtMost) {
   EXPECT_NE(dropped.err.find("130 samples are fewer than one batch of 1000"), std::string::npos) << dropped.err;
 }
 
-// An address space of 2 GiB, and a plan of more: half as much again, since what needs twice the memory is refused.
+// An address space of 2 GiB, and a plan of half as much again, since plans of twice the memory are refused.
 TEST(WrittenBatch, ThatTakesAllMemoryEndsWithWhatWasPlanned) {
   if (kSanitizer) GTEST_SKIP() << "a sanitizer reserves more address space than that";
   const TemporaryFolder folder;

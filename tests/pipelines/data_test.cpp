@@ -1,4 +1,4 @@
-// pipeline-data as a user meets it, and what a run does with caches and bad samples.
+// pipeline-data as users run it, and a run's use of caches and bad samples.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ Outcome data(std::vector<std::string> arguments) {
 
 std::size_t lines(const std::string& text) { return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')); }
 
-// A copy of the shapes that may be spoilt: 400 training images, of which some are broken.
+// A copy of the shapes that may be damaged: 400 training images, of which some are broken.
 std::string spoilt_shapes(const TemporaryFolder& folder, int broken) {
   const std::string root = folder / "shapes";
   std::filesystem::copy(shapes(), root, std::filesystem::copy_options::recursive);
@@ -69,7 +69,7 @@ TEST(DataTool, GivesMeanAndDeviationOfEachChannel) {
                         &mean[2], &deviation[0], &deviation[1], &deviation[2]),
             6);
   for (int channel = 0; channel < 3; ++channel) {
-    EXPECT_NEAR(mean[channel], 0.5, 0.1);  // colours are drawn without preference
+    EXPECT_NEAR(mean[channel], 0.5, 0.1);  // colours are drawn uniformly
     EXPECT_GT(deviation[channel], 0.1);
     EXPECT_LT(deviation[channel], 0.4);
   }
@@ -159,7 +159,7 @@ TEST(Cache, LabelsOfChosenClassesAreNumberedOnce) {
   EXPECT_EQ(losses("\"decode_image\", \"cache\"", here, file), plain) << "out of a file with the labels of another order";
 }
 
-// Those with a cache have one file.
+// Runs with a cache share one file.
 std::string stream(const TemporaryFolder& folder, bool is_cached, const std::vector<std::string>& settings) {
   const std::string file = folder / "q.toml";
   std::ofstream(file) << "extends = \"" << pipeline("quickstart.toml") << "\"\n[train]\nflow = [\"read\", \"decode_image\", "

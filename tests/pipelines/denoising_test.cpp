@@ -20,7 +20,7 @@ class Denoising : public testing::Test {
  protected:
   Denoising() {
     fs::create_directories(folder_ / "images");
-    for (int number = 0; number < kCount; ++number) {  // half of each is black: noise is not held back at its bounds
+    for (int number = 0; number < kCount; ++number) {  // half of each is black: noise is not clipped at the bounds
       std::vector<std::uint8_t> pixels(3 * kImageSide * kImageSide);
       for (std::size_t i = pixels.size() / 2; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i % 251);
       std::ofstream(folder_ / fmt::format("images/{:02}.png", number), std::ios::binary)

@@ -1,4 +1,4 @@
-// What a run that breaks off says of going on is true: the commands that it prints are typed as they stand.
+// The commands that an interrupted run prints for resuming work: they are typed unchanged.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kPatience = 60;  // seconds, for machines that do much else
+constexpr double kPatience = 60;  // seconds, for busy machines
 constexpr const char* kNetwork = R"(input  = { channels = 3, height = 32, width = 32 }
 layers = [ { op = "conv", out = 8, kernel = 3, stride = 2 }, { op = "relu" }, { op = "dropout", probability = 0.3 },
            { op = "global_average_pool" }, { op = "linear", out = "${classes}" } ]
@@ -43,7 +43,7 @@ class GoingOnTest : public testing::Test {
   const TemporaryFolder folder_;
 };
 
-// What stands between two texts; "": one of them is not there.
+// The text between two others; "" if one of them is missing.
 std::string between(const std::string& text, const std::string& before, const std::string& after) {
   const std::size_t begin = text.find(before);
   const std::size_t end = begin == std::string::npos ? begin : text.find(after, begin + before.size());
@@ -68,7 +68,7 @@ TEST_F(GoingOnTest, TheCommandThatASignalledRunPrintsGoesOnWithIt) {
   EXPECT_NE(second.err().find("to resume: "), std::string::npos) << "with --quiet nothing else says so: " << second.err();
 }
 
-// The folder holds all that is needed but the data, and the run keeps its name.
+// The folder holds everything but the data, and the run keeps its name.
 TEST_F(GoingOnTest, AFolderOfARunIsEnoughToGoOnWithIt) {
   ASSERT_EQ(run({"run.name=mine"}).code, 0);
   const fs::path run_folder = newest_run(runs()), weights = run_folder / "weights.safetensors";
@@ -223,7 +223,7 @@ TEST_F(GoingOnTest, TheLimitOfProcessorTimeEndsTheRunWithACheckpoint) {
   EXPECT_NE(program.err().find("\nto resume: "), std::string::npos) << program.err();
 }
 
-// Each second of processor time after the limit brings another signal. The end waits for an observer that is slow.
+// Each second of processor time after the limit sends another signal. The end waits for a slow observer.
 TEST_F(GoingOnTest, FurtherSignalsOfProcessorTimeAreNoSecondRequest) {
   RunningProgram program(command({"run.epochs=100000", "checkpoint.every=end", "observe.slow.seconds=0.5"}),
                          {fmt::format("MILLRACE_PLUGIN_PATH={}/tests/listeners", MILLRACE_BINARY_DIR)});
@@ -250,7 +250,7 @@ TEST_F(GoingOnTest, ASignalThatWasIgnoredFromTheStartStaysSo) {
   EXPECT_EQ(events(outcome, "checkpoint").size(), 1U) << "that of the end";
 }
 
-// How long training stood still for each checkpoint, in steps: a usual one of the same run is 1.
+// How long training paused for each checkpoint, in steps: 1 is a usual step of the same run.
 std::vector<double> steps_that_training_stood_still(const Outcome& outcome) {
   const auto steps = events(outcome, "step");
   std::vector<double> seconds, stood_still;
@@ -262,7 +262,7 @@ std::vector<double> steps_that_training_stood_still(const Outcome& outcome) {
   return stood_still;
 }
 
-// Steps that take long: a checkpoint copies few weights. A busy machine or its disk may hold one of them up, and not in each run.
+// Long steps: a checkpoint copies few weights. A busy machine or its disk may delay one of them, but not in each run.
 TEST_F(GoingOnTest, TrainingStandsStillForLessThanAStep) {
   write_network(R"(input  = { channels = 3, height = 32, width = 32 }
 layers = [ { op = "conv", out = 48, kernel = 3 }, { op = "relu" }, { op = "conv", out = 48, kernel = 3 }, { op = "relu" },

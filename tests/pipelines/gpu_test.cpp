@@ -107,8 +107,8 @@ TEST_F(OnSimulatedGpus, RecordedStepsAndBf16TrainToo) {
 
 // ---- Images that stay on the device ----
 
-// Two epochs of a training set of 50, and 20 images of the validation set after each: with pixels from the host each time, or as
-// devices keep them.
+// Two epochs of a training set of 50, and 20 validation images after each: with pixels from the host each time, or kept by
+// devices.
 class ImagesOnTheDevice : public OnSimulatedGpus {
  protected:
   struct Result {
@@ -160,7 +160,7 @@ class ImagesOnTheDevice : public OnSimulatedGpus {
     EXPECT_TRUE(with.weights == without.weights);
   }
 
-  // The shapes, every tenth of which is cut off.
+  // The shapes, every tenth truncated.
   static std::string with_bad_samples(const TemporaryFolder& folder) {
     std::filesystem::copy(shapes(), folder.path(), std::filesystem::copy_options::recursive);
     std::vector<std::filesystem::path> files;
@@ -224,7 +224,7 @@ TEST_F(OnSimulatedGpus, TheBoundSaysWhatEachDeviceHolds) {
   EXPECT_NE(text.find("in all, of simulated:0's memory"), std::string::npos) << text;
 }
 
-// The file's other readers see a few more texts beside the tensors.
+// Other readers of the file see a few more texts next to the tensors.
 TEST_F(OnSimulatedGpus, WeightsCarryWhatLibrariesChose) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / ("plans." + std::to_string(getpid()));
   const Outcome trained = train("simulated:0", {"--set", "run.folder=" + folder.string()});
@@ -260,7 +260,7 @@ TEST_F(OnSimulatedGpus, RecomputingActivationsTakesLessMemoryAndTrainsTheSame) {
   ASSERT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(loss(again, "step"), loss(kept, "step"));
   EXPECT_EQ(loss(again, "validate"), loss(kept, "validate"));
-  // The bound of training alone: validation's larger batches take more.
+  // The bound of training only: validation's larger batches need more.
   const double all = bound(train("simulated:0", {"--check", "--graph", "train"}));
   EXPECT_GT(all, 0);
   EXPECT_LT(bound(train("simulated:0", {"--check", "--graph", "train", "--set", "run.recompute=true"})), all);

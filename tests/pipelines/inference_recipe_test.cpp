@@ -1,4 +1,4 @@
-// Weights that say how they were validated: predictions without a pipeline file, and files that do otherwise.
+// Weights with a recipe for their use: predictions without a pipeline file, and files that differ from it.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -90,7 +90,7 @@ TEST_F(WeightsUsage, RefusesToPrepareImagesOtherwise) {
   EXPECT_EQ(validate({"--check"}).code, 0);
 }
 
-// ONEDNN_MAX_CPU_ISA makes the processor an older one.
+// ONEDNN_MAX_CPU_ISA simulates an older processor.
 TEST_F(WeightsUsage, OfBf16CanBeUsedWithoutIt) {
   std::string text = read_file(folder_ / "q.toml");
   text.replace(text.find("\"fp32\""), 6, "\"bf16\"");

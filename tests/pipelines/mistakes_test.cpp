@@ -1,4 +1,4 @@
-// What a user is told who made a mistake: position, cause, and what would be right.
+// Error messages for users' mistakes: position, cause, and the correction.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -81,7 +81,7 @@ TEST_F(Mistakes, TwoGraphsThatWriteIntoOneFolder) {
          {"[test.write_evaluation] writes into 'evaluation', as [validate.write_evaluation] does"});
 }
 TEST_F(Mistakes, APluginPathThatIsTheFolderAbove) {
-  setenv("MILLRACE_PLUGIN_PATH", MILLRACE_BINARY_DIR "/tests", 1);  // the plugins there lie in folders of it
+  setenv("MILLRACE_PLUGIN_PATH", MILLRACE_BINARY_DIR "/tests", 1);  // its subfolders contain the plugins
   expect("\"augment\", ", "\"sepia\", ", 2,
          {"t.toml:11:33: there is no stage 'sepia'; `pipeline-inspect` lists all there are; skipped: MILLRACE_PLUGIN_PATH: "
           "'" MILLRACE_BINARY_DIR "/tests' holds no plugin, a library *.so; '" MILLRACE_BINARY_DIR "/tests/"});
@@ -229,7 +229,7 @@ TEST_F(Mistakes, SeveralReplicasWhoseGradientsNobodySums) {
          {"t.toml:28:1: [train.optimizer]: there are 2 replicas, and no stage before it sums their gradients: put 'allreduce' "
           "into flow"});
 }
-// Flips are the device's; what recolours or moves pixels on the host would not reach it.
+// Flips run on the device; changes of pixels on the host would not reach it.
 TEST_F(Mistakes, ChangesOfPixelsBehindACacheOfDevices) {
   const auto refuse = [&](const std::string& stages, const std::string& keys, const std::string& which) {
     const std::string flow = "flow = [\"read\", \"decode_image\", \"augment\",";

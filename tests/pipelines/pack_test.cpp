@@ -1,4 +1,4 @@
-// pipeline-data pack as a user meets it: what comes out of the shards is what went in.
+// pipeline-data pack as users run it: shards return the original samples.
 #include <gtest/gtest.h>
 #include <png_file.h>
 
@@ -152,7 +152,7 @@ TEST(Pack, LabelImagesHoldTheNumbersOfTheClasses) {
   std::vector<std::uint8_t> colours(8 * 8 * 3, 90), ids(8 * 8), numbers(8 * 8);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     ids[i] = static_cast<std::uint8_t>(i % 4);                      // 0 and 3 are class 0, 1 is class 1
-    numbers[i] = std::array<std::uint8_t, 4>{0, 1, 255, 0}[i % 4];  // and 2 counts nowhere
+    numbers[i] = std::array<std::uint8_t, 4>{0, 1, 255, 0}[i % 4];  // and 2 is ignored
   }
   fs::create_directories(folder / "images");
   fs::create_directories(folder / "labels");
@@ -192,7 +192,7 @@ TEST(Pack, LeavesBadSamplesOutOnlyWhenAsked) {
   EXPECT_NE(skipped.err.find("left out: '"), std::string::npos) << skipped.err;
 }
 
-// A file that begins well is taken over as it is, unless it is asked whether it is whole.
+// A file that begins correctly is copied unchanged, unless checks are requested.
 TEST(Pack, FindsBrokenImagesOnlyWhenAsked) {
   const TemporaryFolder folder;
   fs::copy(shapes(), folder / "shapes", fs::copy_options::recursive);
@@ -217,7 +217,7 @@ std::string long_work(const TemporaryFolder& folder) {
   return data_file(folder, "read_list", folder / "list.csv");
 }
 
-// A signal while the second shard is being written, wherever in the folder that is.
+// A signal while the second shard is being written, anywhere in the folder.
 Interruption at_the_second_shard(const TemporaryFolder& folder, int signal) {
   Interruption interruption;
   interruption.signal = signal;

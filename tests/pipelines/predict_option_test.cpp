@@ -52,7 +52,7 @@ std::string png_of(int height, int width) {
   return png_bytes({pixels.data(), {height, width, 3}});
 }
 
-// The last validation that metrics.jsonl tells of.
+// The last validation in metrics.jsonl.
 nlohmann::json last_validation(const std::string& metrics) {
   nlohmann::json last;
   std::istringstream lines(metrics);
@@ -188,7 +188,7 @@ TEST_F(PredictFolder, LabelsOfAnotherKindAreRefused) {
       << outcome.err;
 }
 
-// Weights of others stay within limits, and the user's own word goes beyond.
+// Untrusted weights stay within limits, which the user's settings may exceed.
 TEST_F(PredictFolder, ALargerLimitThanARecipeMaySayIsForTheUserToSay) {
   std::string bytes = read_file(trained().weights);
   const std::string usual = "max_pixels = 67108864", larger = "max_pixels = 99999999";
@@ -298,7 +298,7 @@ TEST_F(PredictFolder, NothingIsLeftBehindByAMistakeOrACheck) {
     EXPECT_EQ(outcome.err.find("pipeline.toml"), std::string::npos) << "a file that is not there: " << outcome.err;
     EXPECT_FALSE(fs::exists(folder_ / "out")) << data;
   }
-  // What is found when stages are opened, which is the last thing before a run.
+  // Detected when stages are opened, the last step before a run.
   EXPECT_EQ(predict(shapes() + "/test", {"--set", "predict.write_classes.file=/proc/p.csv"}).code, 1);
   EXPECT_FALSE(fs::exists(folder_ / "out"));
   EXPECT_NE(predict(shapes() + "/test", {"--out", folder_ / "a/b/c", "--set", "predict.batch.sise=3"}).code, 0);

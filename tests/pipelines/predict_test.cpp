@@ -36,7 +36,7 @@ const std::string& weights() {
   return file;
 }
 
-// The rows of a CSV file without quotes, by their fields; the first row are names.
+// The rows of a CSV file without quotes, by fields; the first row holds names.
 std::vector<std::vector<std::string>> rows_of(const std::string& file) {
   std::ifstream stream(file);
   EXPECT_TRUE(stream) << file;
@@ -182,7 +182,7 @@ TEST_F(Predict, RefusesWhatWouldBeOfNoUse) {
 }
 
 TEST_F(Predict, StoppedByASignalItSaysWhereTheRowsAre) {
-  constexpr double kPatience = 240;  // seconds, for machines that do much else
+  constexpr double kPatience = 240;  // seconds, for busy machines
   const std::string toml =
       file("\"slow_sink\", \"write_classes\"", "[predict.slow_sink]\nmilliseconds = 400\n" + classes_to("p.csv"));
   RunningProgram program({tool("pipeline-run"), toml, "--graph", "predict", "--weights", weights(), "--set",
@@ -196,7 +196,7 @@ TEST_F(Predict, StoppedByASignalItSaysWhereTheRowsAre) {
   EXPECT_FALSE(fs::exists(folder_ / "p.csv"));
 }
 
-// MILLRACE_PREDICTIONS: how many images the longer of two runs has; 100,000 for the long form.
+// MILLRACE_PREDICTIONS: number of images in the longer of two runs; 100,000 for the long form.
 TEST_F(Predict, ASlowSinkKeepsMemoryFlatAndTheOrder) {
   const char* const wanted = std::getenv("MILLRACE_PREDICTIONS");  // NOLINT(concurrency-mt-unsafe)
   const std::size_t most = wanted != nullptr ? std::stoul(wanted) : 6000;
@@ -225,7 +225,7 @@ TEST_F(Predict, ASlowSinkKeepsMemoryFlatAndTheOrder) {
   EXPECT_LT(large, small + 4 + 1e-4 * static_cast<double>(most)) << "a list of paths takes about 30 bytes an image";
 }
 
-// The same for files of their own: MILLRACE_PREDICTIONS masks, or 1,200.
+// The same for separate files: MILLRACE_PREDICTIONS masks, or 1,200.
 TEST(PredictMasks, ManyKeepMemoryFlatAndTheOrder) {
   const char* const wanted = std::getenv("MILLRACE_PREDICTIONS");  // NOLINT(concurrency-mt-unsafe)
   const std::size_t most = wanted != nullptr ? std::stoul(wanted) : 1200;

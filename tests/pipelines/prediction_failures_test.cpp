@@ -1,4 +1,4 @@
-// `--predict` over images that cannot be read.
+// `--predict` over unreadable images.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -23,7 +23,7 @@ class PredictionFailures : public testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return run_command(words, interruption);
   }
-  // By the names of their files.
+  // By file name.
   std::map<std::string, std::string> masks(const std::string& out) const {
     std::map<std::string, std::string> found;
     std::error_code ignored;

@@ -1,4 +1,4 @@
-// Several processes train together to the same bits as one, stop together, and notice when one of them is gone.
+// Several processes train together with exactly the results of one, stop together, and notice when one of them is gone.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ TEST_P(Processes, TrainToTheSameBitsAsOne) {
     ASSERT_EQ(first.size(), second.size()) << event;
     ASSERT_FALSE(first.empty()) << event;
     for (std::size_t i = 0; i < first.size(); ++i) {
-      EXPECT_NEAR(first[i].at("loss"), second[i].at("loss"), 1e-9) << event << ' ' << i;  // added up in another order
+      EXPECT_NEAR(first[i].at("loss"), second[i].at("loss"), 1e-9) << event << ' ' << i;  // sums in another order
       if (first[i].contains("stream_hash")) {
         EXPECT_EQ(first[i].at("stream_hash"), second[i].at("stream_hash")) << event;
       }
@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{"shared_by_four", kNorm, kDropout, "cpu*4", {kSync}},
                     Setting{"unequal_shares", kNorm, kDropout, "cpu*2", {kSync, "run.load=[3, 1]"}},
                     Setting{"bfloat16", kNorm, "", "cpu*2", {kSync, "run.precision=bf16"}},
-                    // 396 samples leave 1 for the last of the batches of 5: nothing for replica 1.
+                    // 396 samples leave 1 for the last batch of 5: nothing for replica 1.
                     Setting{"a_rank_without_samples",
                             kNorm,
                             kDropout,
@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{"micro_batches", "", kDropout, "cpu*2", {"train.forward_backward.micro_batches=3"}}),
     [](const auto& test) { return std::string(test.param.name); });
 
-// The shapes, with a few images that are none. How many these are.
+// The shapes, with a few broken images. Returns their number.
 std::size_t copy_with_broken_images(const std::string& data) {
   std::filesystem::copy(shapes(), data, std::filesystem::copy_options::recursive);
   std::size_t broken = 0;
@@ -125,7 +125,7 @@ TEST_F(Processes, LeaveOutTheSameBadSamplesAndNameThemAll) {
   EXPECT_TRUE(weights[0] == weights[1]);
 }
 
-// Each of two meets about half of the bad samples.
+// Each of two processes meets about half of the bad samples.
 TEST_F(Processes, ShareOneBudgetOfBadSamples) {
   const std::string data = folder_ / "data";
   const std::size_t broken = copy_with_broken_images(data);

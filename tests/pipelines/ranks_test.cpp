@@ -1,5 +1,5 @@
-// Processes that launchers have started run one pipeline together: to the same bits as one, and no fault of one keeps the others
-// waiting or unnamed. All are on this machine and talk over TCP. MILLRACE_RANK_FAULTS=500 draws so many faults.
+// Processes started by launchers run one pipeline together, with exactly the results of one. No fault of one blocks the others
+// or stays unnamed. All are on this machine and communicate over TCP. MILLRACE_RANK_FAULTS=500 sets the number of random faults.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -23,7 +23,7 @@ namespace millrace::test {
 namespace {
 
 using Programs = std::vector<std::unique_ptr<RunningProgram>>;
-constexpr double kLimit = 120;  // seconds, for machines that do much else
+constexpr double kLimit = 120;  // seconds, for busy machines
 
 class Ranks : public testing::Test {
  protected:
@@ -40,7 +40,7 @@ class Ranks : public testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  // Rank `rank` of `ranks`, which meet in a folder beside their runs.
+  // Rank `rank` of `ranks`, which meet in a folder next to their runs.
   Words ranked(const std::string& runs, int rank, int ranks, const Words& more = {}) const {
     Words words = command(runs, {"--rank", std::to_string(rank), "--ranks", std::to_string(ranks), "--rendezvous",
                                  folder_ / (runs + "-meets"), "--devices", "cpu*4", "--wait", "60"});
@@ -52,7 +52,7 @@ class Ranks : public testing::Test {
     for (int rank = 0; rank < ranks; ++rank) all.push_back(std::make_unique<RunningProgram>(ranked(runs, rank, ranks, more)));
     return all;
   }
-  // Three ranks of one size, of which those from `first` on say run.memory = `memory`.
+  // Three ranks of one size; those from `first` on set run.memory = `memory`.
   Programs started_with_memory(const std::string& runs, int first, const char* memory, const Words& more = {}) const {
     Programs all;
     for (const int rank : {0, 1, 2}) {
@@ -64,7 +64,7 @@ class Ranks : public testing::Test {
     }
     return all;
   }
-  // "": there are none, as after a fault before there was a folder of runs.
+  // "" if there are none, as after a fault before the runs' folder exists.
   std::string weights(const std::string& runs) const {
     const std::string folder = folder_ / runs;
     return std::filesystem::exists(folder) ? read_file(find_file(folder, "weights.safetensors")) : "";
@@ -108,7 +108,7 @@ bool has_mpi() {
 }
 constexpr const char* kNoMpi = "there is no MPI (Debian: openmpi-bin, libopenmpi-dev)";
 
-// Over MPI, and in half precision, the bits do not depend on how replicas are spread either.
+// Over MPI, and in half precision, results do not depend on the distribution of replicas either.
 TEST_F(Ranks, AddUpOverMpiToTheSameBits) {
   if (!has_mpi()) GTEST_SKIP() << kNoMpi;
   for (const std::string name : {"local", "local_bf16"}) {
@@ -140,7 +140,7 @@ TEST_F(Ranks, OverMpiOneThatIsFrozenIsNamedAndNotWaitedFor) {
   EXPECT_NE(all.err().find("is lost: it has been silent for 2 s"), std::string::npos) << all.err();
 }
 
-// "": there is none.
+// "" if there is none.
 std::string line_with(const std::string& text, const std::string& what) {
   const std::size_t at = text.find(what);
   return at == std::string::npos ? "" : text.substr(at, text.find('\n', at) - at);
@@ -158,7 +158,7 @@ TEST_F(Ranks, ABatchPerDeviceIsAGlobalBatchOfAll) {
   expect_ended(resumed);
 }
 
-// What they are depends on the machine: all ranks, and a run that resumes, have the same.
+// Their values depend on the machine: all ranks, and a resumed run, use the same.
 TEST_F(Ranks, MeasureTheirSharesOnceAndKeepThem) {
   std::vector<std::string> said;
   for (const Words& more : {Words{"--epochs", "1"}, Words{"--epochs", "2", "--resume", "--allow-change", "run.epochs"}}) {
@@ -197,18 +197,18 @@ TEST_F(Ranks, ASignalToOneStopsAllAtTheSameStep) {
 enum class Harm { killed, frozen, crashed, slowed, cut_off, failing };
 constexpr const char* kHarms[] = {"killed", "frozen", "crashed", "slowed", "cut off", "failing"};
 
-// What is done to a rank, and when.
+// A fault of a rank, and its time.
 struct Fault {
   int ranks = 3, victim = 1;
   Harm harm = Harm::killed;
-  double after = -1;  // seconds; -1: when the first epoch is done
-  int call = 0;       // of one that is failing: it ends at its n-th call on a file of the data or, of rank 0, of the runs too
+  double after = -1;  // seconds; -1: after the first epoch
+  int call = 0;       // for a failing rank: it ends at its n-th call on a file of the data or, on rank 0, of the runs too
   std::string text() const {
     return fmt::format("rank {} of {} {} after {} s, call {}", victim, ranks, kHarms[static_cast<int>(harm)], after, call);
   }
 };
 
-// Hosts that are namespaces, each with an address, on one bridge. Takes the privileges of root.
+// Hosts simulated by namespaces, each with an address, on one bridge. Needs root privileges.
 class Hosts {
  public:
   explicit Hosts(int count) : tag_(fmt::format("mr{}x{}", ::getpid() % 10'000, made_before++)) {
@@ -239,7 +239,7 @@ class Hosts {
     words.insert(words.begin(), "/usr/sbin/ip");
     return std::filesystem::exists(words[0]) && run_command(words).code == 0;
   }
-  static inline int made_before = 0;  // links of a host that is gone may stay for a moment
+  static inline int made_before = 0;  // links of a removed host may stay for a moment
   const std::string tag_;
   int made_ = 0;
   bool is_there_ = false;
@@ -247,7 +247,7 @@ class Hosts {
 
 class Faulty : public Ranks {
  protected:
-  // All survivors end in time, and name the victim. Whether the run came to its end, as a late or a bearable fault lets it.
+  // All survivors end in time, and name the victim. Returns whether the run completed, as after a late or harmless fault.
   bool suffer(const Fault& fault, const std::string& runs, const Words& more) const {
     const Hosts hosts(fault.harm == Harm::cut_off ? fault.ranks : 0);
     EXPECT_TRUE(fault.harm != Harm::cut_off || hosts.are_there());
@@ -255,12 +255,12 @@ class Faulty : public Ranks {
     for (int rank = 0; rank < fault.ranks; ++rank) {
       Words words = ranked(runs, rank, fault.ranks, more), environment;
       if (fault.harm == Harm::cut_off) {
-        // Each is a machine of its own. Together they have four replicas, with a core each: the bits depend on how many.
+        // Each rank simulates a machine. Together they have four replicas, with a core each: rounding depends on the number.
         words.insert(words.end(), {"--devices", fmt::format("cpu*{}", 4 / fault.ranks)});
         if (fault.ranks == 4) words.insert(words.begin(), {"/usr/bin/taskset", "-c", "0"});
         words.insert(words.begin(), {"/usr/sbin/ip", "netns", "exec", hosts.name(rank)});
       }
-      if (fault.harm == Harm::slowed) words.insert(words.end(), {"--wait", "60"});  // it may come late
+      if (fault.harm == Harm::slowed) words.insert(words.end(), {"--wait", "60"});  // it may be late
       if (fault.harm == Harm::failing && rank == fault.victim) environment = failing(fault, runs);
       all.push_back(std::make_unique<RunningProgram>(words, environment));
     }
@@ -306,7 +306,7 @@ class Faulty : public Ranks {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
   }
-  // Whether it came to the end of the run.
+  // Whether it reached the end of the run.
   static bool bears(const Fault& fault, int rank, RunningProgram& survivor) {
     // The patience is 4 s and ranks wait 8 s for each other at the start; the rest is for busy machines.
     const bool ended = survivor.ends(40);
@@ -328,7 +328,7 @@ TEST_F(Faulty, RankIsNamedByAllOthers) {
   }
 }
 
-// Of this process, and of all that it starts: then each of four replicas has one core, on any machine.
+// For this process and its children: then each of four replicas has one core, on any machine.
 void keep_to_two_cores() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -352,7 +352,7 @@ Fault drawn(std::mt19937& random, double seconds, bool can_cut_off) {
   return fault;
 }
 
-// At any time, from before ranks meet to the last write; what is left behind goes on to the bits of a run without faults.
+// At any time, from before ranks meet to the last write; resuming gives exactly the results of a run without faults.
 TEST_F(Faulty, RunsGoOnToTheSameBits) {
   const char* const wish = std::getenv("MILLRACE_RANK_FAULTS");
   const char* const seed = std::getenv("MILLRACE_RANK_FAULTS_SEED");
@@ -405,7 +405,7 @@ TEST_F(Ranks, ReadTheSameDataOrNone) {
   expect_refusal(".samples is 400 on rank 0, 399 on rank 1");
 }
 
-// The last byte of a file is another one: it has the same size, and shows the same image.
+// Changes the last byte of a file: it keeps its size, and shows the same image.
 void change_last_byte(const std::filesystem::path& path) {
   std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
   file.seekg(-1, std::ios::end);
@@ -440,7 +440,7 @@ TEST_F(Ranks, HoldTheSameBytesOrNone) {
   end({}, 3, "has another size");
 }
 
-// A plugin whose descriptor says another version, in a folder of its own.
+// A plugin whose descriptor has another version, in its own folder.
 std::string with_other_version(const TemporaryFolder& folder) {
   std::string plugin =
       read_file(std::filesystem::path(tool("pipeline-run")).parent_path().parent_path() / "lib/millrace/plugins/read_folder.so");
@@ -487,7 +487,7 @@ TEST_F(Ranks, AResumedRunNamesPluginsOfOtherVersions) {
       << resumed.err;
 }
 
-// As on machines that share no disk: rank 1 has a folder of runs of its own, in which there is nothing.
+// As on machines without a shared disk: rank 1 has its own, empty folder of runs.
 TEST_F(Ranks, ACheckpointComesToRanksThatHaveNone) {
   const auto start = [&] {
     return two([&](int rank) {
@@ -514,7 +514,7 @@ TEST_F(Ranks, ACheckpointComesToRanksThatHaveNone) {
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "own1/small"));
 }
 
-// As on machines that share no disk: the file is on one of them, which need not be rank 0's.
+// As on machines without a shared disk: one of them has the file, not necessarily rank 0.
 TEST_F(Ranks, WeightsComeToRanksThatHaveNone) {
   const Outcome before = run_command(command("before", {"--devices", "cpu*4", "--set", "run.epochs=1"}));
   ASSERT_EQ(before.code, 0) << before.err;
@@ -552,7 +552,7 @@ TEST_F(Ranks, RunTheSameFileOrNone) {
                "  run.compare_replicas is 0 on rank 0, 3 on rank 1\n");
 }
 
-// What a new start would find again is no reason to start again: no rank ends with the code of a lost peer.
+// A new start would repeat the error, so no rank ends with the code of a lost peer.
 TEST_F(Ranks, AMistakeOfOneEndsAllWithItsKind) {
   struct Mistake {
     int rank, code;
@@ -575,8 +575,8 @@ TEST_F(Ranks, AMistakeOfOneEndsAllWithItsKind) {
   }
 }
 
-// Where the launcher says who is there, and the file where the ranks meet. What is wrong with the file is elsewhere in it: a key
-// that there is not, or a line that is no TOML.
+// The launcher gives the number of ranks, and the file where the ranks meet. The mistake is elsewhere in the file: an unknown
+// key, or a line of invalid TOML.
 TEST_F(Ranks, AMistakeIsToldInTheFolderOfRunsThatTheFileNames) {
   const std::pair<const char*, const char*> mistakes[] = {{"epoch = 3\n", "has no key 'epoch'"},
                                                           {"log_every = 1,5\n", "a number has a point"}};
@@ -611,7 +611,7 @@ TEST_F(Ranks, AreStartedTheSameWay) {
     const Programs all = two([&](int rank) { return ranked("way", rank, 2, rank == 1 ? more : Words()); });
     expect_ended(all, 2, said);
   }
-  // Files of one name, as on disks of their own.
+  // Files of one name, as on separate disks.
   const Outcome other = run_command(command("other", {"--devices", "cpu*4", "--set", "run.seed=4"}));
   ASSERT_EQ(other.code, 0) << other.err;
   const Programs all = two([&](int rank) {
@@ -623,7 +623,7 @@ TEST_F(Ranks, AreStartedTheSameWay) {
 
 // None waits for one that has ended.
 TEST_F(Ranks, ACheckTellsTheWarningsOfAllOnceAndEndsAllInGoodOrder) {
-  keep_to_two_cores();  // so that the ranks need the same
+  keep_to_two_cores();  // so that the ranks need the same memory
   const std::pair<int, std::string> ways[] = {
       {0, "warning: the run needs "}, {1, "warning: ranks 1, 2: the run needs "}, {2, "warning: rank 2: the run needs "}};
   for (const auto& [first, said] : ways) {  // the first rank that is short of memory
@@ -655,7 +655,7 @@ TEST_F(Ranks, EachSaysThatItsMachineHasLessMemoryThanTheRunMayTake) {
 }
 
 TEST_F(Ranks, DevicesOfAllHostsAreOneTable) {
-  const std::string port = std::to_string(20'000 + ::getpid() % 12'000);  // below those that the system gives out
+  const std::string port = std::to_string(20'000 + ::getpid() % 12'000);  // below those that the system assigns
   Programs all;
   for (const char* rank : {"0", "1"}) {
     all.push_back(std::make_unique<RunningProgram>(

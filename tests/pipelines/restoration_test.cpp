@@ -44,7 +44,7 @@ Pixels read_png(const std::string& file) {
   return pixels;
 }
 
-// Sixteen images of 24 x 24, of which a network sees the centre of 16 x 16.
+// Sixteen images of 24 x 24; a network sees the centre of 16 x 16.
 class Restoration : public testing::Test {
  protected:
   Restoration() {
@@ -89,7 +89,7 @@ class Restoration : public testing::Test {
         {tool("pipeline-run"), "--predict", data, "--weights", weights, "--out", folder_ / "out", "--devices", "cpu"}, {}, more));
   }
 
-  // What the network makes of an image at its own size, by a pipeline written for that.
+  // The network's output for an image at its own size, by a pipeline written for that.
   Pixels restored(const std::string& weights, const std::string& image, int height, int width) const {
     fs::remove_all(folder_ / "one");
     fs::create_directories(folder_ / "one");

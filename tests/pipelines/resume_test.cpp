@@ -1,4 +1,4 @@
-// A run that resumes from a checkpoint ends as if it had never stopped.
+// A resumed run ends as if it had never stopped.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// With statistics that differ between replicas, and draws of dropout.
+// Its statistics differ between replicas, and dropout draws.
 constexpr const char* kNetwork = R"(input  = { channels = 3, height = 32, width = 32 }
 layers = [ { op = "conv", out = 8, kernel = 3, stride = 2 }, { op = "batch_norm" }, { op = "relu" },
            { op = "dropout", probability = 0.3 }, { op = "conv", out = 8, kernel = 3, stride = 2 },
@@ -25,7 +25,7 @@ struct Setting {
   std::string name;
   std::vector<std::string> set = {};
   std::vector<std::string> options = {};
-  std::vector<std::string> resumed_options = {};  // where they are others
+  std::vector<std::string> resumed_options = {};  // if they differ
 };
 void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
 
@@ -61,7 +61,7 @@ class ResumeTest : public testing::TestWithParam<Setting> {
   const TemporaryFolder folder_;
 };
 
-// What the resumed run tells of steps, epochs and passes is what the whole run told.
+// The resumed run reports the same steps, epochs and passes as the whole run.
 void expect_the_same(const Outcome& whole, const Outcome& resumed, const std::string& event, std::size_t count,
                      double tolerance) {
   const auto all = events(whole, event), rest = events(resumed, event);
@@ -92,7 +92,7 @@ TEST_P(ResumeTest, EndsAsIfItHadNotStopped) {
   const Outcome resumed = run("stopped", setting.set, options);
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_EQ(resumed.err.find("cannot be used"), std::string::npos) << resumed.err;
-  const double tolerance = setting.resumed_options.empty() ? 0 : 1e-9;  // processes add up figures in another order
+  const double tolerance = setting.resumed_options.empty() ? 0 : 1e-9;  // processes sum values in another order
   expect_the_same(whole, resumed, "step", 7, tolerance);
   expect_the_same(whole, resumed, "epoch", 2, tolerance);
   expect_the_same(whole, resumed, "validate", 2, tolerance);
@@ -133,7 +133,7 @@ TEST_F(ResumeTest, TheSameCommandBeginsAndGoesOnAndHasNothingLeft) {
   EXPECT_EQ(events(third, "step").size(), 0U);
   EXPECT_TRUE(weights == weights_in("stopped"));
 
-  // The run's files are continued: each line is whole, and those that count no more stand before the line that says so.
+  // The run's files are continued: each line is whole, and discarded ones precede the line that discards them.
   std::istringstream lines(read_file(run_in("stopped") / "metrics.jsonl"));
   std::vector<std::string> marks;
   std::size_t steps = 0;
@@ -164,7 +164,7 @@ TEST_F(ResumeTest, ACheckpointMayBeChosen) {
       << gone.err;
 }
 
-// 2 steps an epoch and not 4. 6 of 12 steps are done: a whole batch of 200 samples after the first epoch.
+// 2 steps per epoch instead of 4. 6 of 12 steps are done: a whole batch of 200 samples after the first epoch.
 TEST_F(ResumeTest, WithAnotherBatchARunGoesOnBehindTheSameSample) {
   ASSERT_EQ(run("runs", {"checkpoint.every=6 steps"}).code, 0);
   const Outcome resumed =
@@ -287,9 +287,9 @@ TEST_F(ResumeTest, WhatIsNotThereIsSaid) {
   EXPECT_NE(nowhere.err.find("--set run.folder: [checkpoint] writes beside the run's files"), std::string::npos) << nowhere.err;
 }
 
-constexpr double kPatience = 60;  // seconds, for machines that do much else
+constexpr double kPatience = 60;  // seconds, for busy machines
 
-// A run that gets a signal when its first step is done.
+// A run that is signalled after its first step.
 Outcome signalled(const std::vector<std::string>& words, int signal) {
   RunningProgram program(words);
   EXPECT_TRUE(program.says("\"event\":\"step\"", kPatience)) << program.err();
@@ -330,7 +330,7 @@ TEST_F(ResumeTest, SigUsr1WritesACheckpointAndTheRunGoesOn) {
   ASSERT_TRUE(program.says(behind_it, kPatience)) << program.err();
   const std::string said = program.out();
   const std::uint64_t step = std::stoull(said.substr(said.find(checkpoint) + checkpoint.size()));
-  // The next step is not done yet where images were waited for: then the checkpoint would be that of the end as well.
+  // The next step must not be done while waiting for images: else the checkpoint would also be the final one.
   ASSERT_TRUE(program.says(fmt::format("\"step\":{},", step + 1), kPatience)) << program.err();
   program.send(SIGTERM);
   ASSERT_TRUE(program.ends(kPatience)) << program.err();
@@ -360,7 +360,7 @@ TEST_F(ResumeTest, TheBestIsKept) {
   EXPECT_EQ(read_file(checkpoints / "latest"), "step-000000012\n");
 }
 
-// "validate.loss": by which the file's weights are the best.
+// "validate.loss": the metric of the file's best weights.
 std::string figure_of_best(const fs::path& file) {
   const std::string text = read_file(file);
   const std::size_t at = text.find("validate.");
@@ -391,7 +391,7 @@ TEST_F(ResumeTest, AnotherBestIsRefusedAndTheOldOneIsSetAsideWhereItIsAllowed) {
   EXPECT_EQ(aside, 1U);
 }
 
-// A base file of a later version may name another metric than the run began with.
+// A later version of a base file may name another metric than the run began with.
 TEST_F(ResumeTest, TheBestStaysByTheMetricThatTheRunBeganWith) {
   fs::create_directory(folder_.path() / "recipes");
   const fs::path base = folder_.path() / "recipes" / "mine.toml";

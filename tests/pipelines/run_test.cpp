@@ -1,4 +1,4 @@
-// What a run of a whole pipeline promises, seen from outside.
+// Guarantees of a run of a whole pipeline, seen from outside.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -120,7 +120,7 @@ TEST(Run, TwoRunsEndWithTheSameBits) {
   EXPECT_EQ(read_file(weights_of(a / "runs")), read_file(weights_of(b / "runs")));
 }
 
-// Batch systems and containers set these. oneDNN waits for ever for threads that it was told of and does not get.
+// Batch systems and containers set these. oneDNN waits for ever for announced threads that it does not get.
 TEST(Run, TrainsWithAsManyThreadsAsOpenMpMayHave) {
   for (const char* const variable : {"OMP_THREAD_LIMIT=1", "OMP_MAX_ACTIVE_LEVELS=0", "OMP_DYNAMIC=true", "OMP_NUM_THREADS=1"}) {
     Interruption limit;

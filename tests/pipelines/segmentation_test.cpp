@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr int kHeight = 20, kWidth = 24, kTraining = 24, kValidation = 6, kClasses = 3;
 
-// The last class is rare, and in every third image alone. Edges lie where images of half the size have theirs.
+// The last class is rare, and only in every third image. Edges match those of images of half the size.
 std::uint8_t class_at(int row, int column, int number) {
   if (number % 3 == 0 && row < 4 && column >= 20) return 2;
   return column < 8 + 2 * (number % 3) ? 0 : 1;
@@ -29,7 +29,7 @@ void write_png(const std::string& path, const std::vector<std::uint8_t>& pixels,
   std::ofstream(path, std::ios::binary) << png_bytes({pixels.data(), {kHeight, kWidth, channels}});
 }
 
-// A class has a colour, and every image its own light. The upper edge is ignored.
+// Each class has a colour, and every image its own brightness. The upper edge is ignored.
 void write_pair(const std::string& folder, int number) {
   constexpr std::uint8_t kColours[kClasses][3] = {{200, 30, 40}, {20, 180, 60}, {50, 40, 210}};
   std::vector<std::uint8_t> pixels, labels;
@@ -53,7 +53,7 @@ std::vector<std::uint8_t> read_grey(const std::string& file) {
   return pixels;
 }
 
-// The colours of a picture with a palette.
+// The colours of a palette image.
 std::vector<std::uint8_t> read_rgb(const std::string& file) {
   png_image info{};
   info.version = PNG_IMAGE_VERSION;
@@ -102,7 +102,7 @@ class Segmentation : public testing::Test {
   struct Trained {
     Outcome outcome;
     fs::path folder;
-    std::vector<double> weights;  // of classes, as the run's copy of the file says
+    std::vector<double> weights;  // of classes, from the run's copy of the file
   };
   Trained train(const std::string& text = "", const std::vector<std::string>& more = {}) {
     fs::remove_all(folder_ / "runs");

@@ -1,6 +1,5 @@
-// Tasks as a new user states them: where the data lie, and no more than that. Each is run as one command, and trains and
-// validates.
-// Long because each kind of data that users have is a test.
+// Tasks as new users describe them: only the location of the data. Each is run as one command, and trains and validates. Long
+// because each kind of data that users have is a test.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -35,7 +34,7 @@ class ShortFiles : public testing::Test {
                              "train.read.limit=48", "validate.read.limit=40"});
     return run("classify", more, options);
   }
-  // Names classes by their values: a file is shorter than a list of tables in a command.
+  // Names classes by their values, in a file, since a list of tables is too long for a command.
   std::string segment(const std::string& path, const std::string& more = "") const {
     const std::string file = folder_ / "segment.toml";
     std::ofstream(file) << fmt::format(
@@ -45,7 +44,7 @@ class ShortFiles : public testing::Test {
     return file;
   }
   std::string runs() const { return folder_ / "runs"; }
-  // FOLDER with so many classes of drawn shapes, a folder each.
+  // FOLDER with `count` classes of drawn shapes, a folder each.
   std::string few_classes(std::size_t count) const {
     const fs::path to = folder_.path() / fmt::format("classes-{}", count);
     std::size_t copied = 0;
@@ -76,7 +75,7 @@ class ShortFiles : public testing::Test {
     EXPECT_FALSE(find_file(runs(), "best.safetensors").empty());
   }
 
-  // What validation leaves of itself.
+  // The files of validation.
   void expect_written(const Words& files) const {
     for (const std::string& file : files) EXPECT_FALSE(find_file(runs(), file).empty()) << file;
   }
@@ -105,8 +104,8 @@ TEST_F(ShortFiles, LeaveOutTopFiveBelowSixClasses) {
   EXPECT_NE(best.err.find("[validate] has no figure 'top5'; it reports loss, accuracy"), std::string::npos) << best.err;
 }
 
-// With 20 of 28 images "ok" the best accuracy is that of weights that say "ok" to everything. All images are one here, so that
-// no weights can tell them apart.
+// With 20 of 28 images "ok", weights that always predict "ok" have the best accuracy. All images are identical here, so no
+// weights can distinguish them.
 TEST_F(ShortFiles, ClassifyKeepsTheBestMeanAccuracyAndWarnsWhereOneClassIsPredicted) {
   const fs::path image = *fs::directory_iterator(*fs::directory_iterator(few_classes(1)));
   const std::string data = folder_ / "screws";
@@ -132,7 +131,7 @@ TEST_F(ShortFiles, ClassifyKeepsTheBestMeanAccuracyAndWarnsWhereOneClassIsPredic
       << outcome.err;
 }
 
-// What an evaluation writes into its files can be named where a run looks at a figure.
+// Metrics in an evaluation's files can be named wherever a run uses a metric.
 TEST_F(ShortFiles, NameEachFigureThatAnEvaluationWrites) {
   const std::string three = few_classes(3), pairs = folder_ / "pairs", numbers = list("round,odd", false);
   const std::string first = fs::directory_iterator(three)->path().filename();
@@ -198,7 +197,7 @@ TEST_F(ShortFiles, TakeWeightsOfClassesByNameAndBalanced) {
   EXPECT_NE(text.err.find("'class_weights." + names[0] + "' must be a number"), std::string::npos) << text.err;
 }
 
-// Images for validation that are named beside the path take the place of those that are found, and of those that are held out.
+// Validation images named next to the path replace those that are found or held out.
 TEST_F(ShortFiles, ValidateOnWhatIsNamedBesideThePath) {
   const Outcome nowhere = classify(shapes(), {"data.validate=nowhere"});
   EXPECT_EQ(nowhere.code, 3);
@@ -248,7 +247,7 @@ TEST_F(ShortFiles, ClassifyShards) {
   EXPECT_NE(mixed.err.find("/train-shard-[0-9]*.tar"), std::string::npos) << mixed.err;
 }
 
-// Bus, car, train; and an archive beside the folders.
+// Bus, car, train; and an archive next to the folders.
 TEST_F(ShortFiles, ClassifyAFolderOfWhichOneClassIsCalledTrain) {
   const std::string folder = few_classes(3);
   fs::rename(fs::directory_iterator(folder)->path(), fs::path(folder) / "train");
@@ -272,7 +271,7 @@ TEST_F(ShortFiles, StartFromWeightsOfOtherClasses) {
   const Outcome none = classify(few, {"data.held_out=0.5", "network.new=[]"}, {"--check", "--weights", weights});
   EXPECT_EQ(none.code, 2) << none.err;
   EXPECT_NE(none.err.find("the network wants 3"), std::string::npos) << none.err;
-  const std::string others = few_classes(10);  // as many, of which one has another name
+  const std::string others = few_classes(10);  // as many, one with another name
   fs::rename(fs::directory_iterator(others)->path(), fs::path(others) / "another");
   const Outcome ten = classify(others, {}, {"--quiet", "--weights", weights});
   ASSERT_EQ(ten.code, 0) << ten.err;
@@ -334,7 +333,7 @@ TEST_F(ShortFiles, SegmentInTheUsualLayouts) {
   expect_trained(run(segment(streets.string()), {}), 4);
 }
 
-// VOC: folders of all images, also of those without masks, and lists of those of each part.
+// VOC: folders of all images, including those without masks, and lists for each part.
 TEST_F(ShortFiles, SegmentPartsThatListsName) {
   const fs::path voc = folder_.path() / "voc", drawn = folder_.path() / "drawn", lists = voc / "ImageSets/Segmentation";
   draw_pairs(drawn.string(), 24, 16, 24, 3);
@@ -414,7 +413,7 @@ TEST_F(ShortFiles, LearnSeveralLabelsAndNumbers) {
   }
 }
 
-// What is known of the images that were validated on is measured again from the weights alone.
+// Measures the validation images again from the weights alone.
 TEST_F(ShortFiles, MeasureLabelsAndNumbersOfAListAsTheirValidationDid) {
   const std::string path = list("round,odd", false);
   std::istringstream rows(read_file(path));
@@ -461,7 +460,7 @@ TEST_F(ShortFiles, TakeImagesThatAreNoSquares) {
   EXPECT_NE(both.err.find("image.height"), std::string::npos) << both.err;
 }
 
-// Kaggle's test, whose labels are secret.
+// Kaggle's test set, whose labels are secret.
 TEST_F(ShortFiles, ValidateOnNoImagesWithoutLabels) {
   const fs::path folder = folder_ / "kaggle", classes = few_classes(2);
   fs::create_directories(folder / "test");
@@ -486,7 +485,7 @@ TEST_F(ShortFiles, NameASecondFolderForValidation) {
   EXPECT_EQ(outcome.err.find("' alone validates"), std::string::npos) << "a test set is for later: " << outcome.err;
 }
 
-// A base file keeps a part for validation, which belongs to the data all the same.
+// A base file keeps a part for validation, which still belongs to the data.
 TEST_F(ShortFiles, LookAtAllOfTheirData) {
   const fs::path classes = few_classes(2);
   const auto count = [&](const Words& options) {
@@ -535,7 +534,7 @@ TEST_F(ShortFiles, SayWhatIsNoDataSet) {
   }
 }
 
-// What is asked for is said, in a line.
+// Requests are reported in one line.
 TEST_F(ShortFiles, SayWhatTheyNeed) {
   const std::vector<std::tuple<std::string, Words, std::string>> mistakes = {
       {"classify",
@@ -585,7 +584,7 @@ TEST_F(ShortFiles, SayWhatTheyNeed) {
             std::string::npos);
 }
 
-// A network that makes nothing that the base file can compare is named before the base file.
+// Names a network whose output the base file cannot compare, before naming the base file.
 TEST_F(ShortFiles, NameTheNetworkThatDoesNotFit) {
   draw_pairs(folder_ / "scenes", 20, 16, 24, 3);
   const Outcome classifier = run(segment(folder_ / "scenes"), {"network.use=quickstart", "network.filters=unset"});
@@ -594,7 +593,7 @@ TEST_F(ShortFiles, NameTheNetworkThatDoesNotFit) {
   EXPECT_NE(classifier.err.find("numbers for a whole image, as classifiers do"), std::string::npos) << classifier.err;
 }
 
-// A mistake in a value is one of the option, or of the line, that has given it, and not of the base file that uses it.
+// A mistake in a value is reported at the option or line that sets it, and not at the base file that uses it.
 TEST_F(ShortFiles, NameTheOptionOrTheLineThatGaveAValue) {
   const std::vector<std::pair<Words, std::string>> mistakes = {
       {{"data.path=/nowhere"}, ": --set data.path, used in "},
@@ -669,7 +668,7 @@ TEST_F(ShortFiles, AreShownWithTheirVariablesAndGraphs) {
   }
 }
 
-// A part that is there and cannot be read is not absent: a tenth of the others must not validate in its place.
+// An unreadable part is not absent: a tenth of the others must not be used for validation instead.
 TEST_F(ShortFiles, RefuseAPartThatIsThereAndCannotBeRead) {
   const fs::path folder = folder_ / "set", val = folder / "val";
   fs::create_directories(folder);
@@ -685,7 +684,7 @@ TEST_F(ShortFiles, RefuseAPartThatIsThereAndCannotBeRead) {
   refused(
       "set/val' is a link to 'sets/val', which leads nowhere. It seems to hold images for validation: mend it or move it away; "
       "without it a share of '");
-  std::ofstream(val) << "../sets/val";  // what git makes of a link where a system has none
+  std::ofstream(val) << "../sets/val";  // git's replacement for a link on systems without links
   refused("set/val' is a file, and neither a folder nor a list. It seems to hold images for validation");
   std::ofstream(folder / "val.tar") << "x";
   refused("set/val.tar' is an archive: unpack it, or name it itself. It seems to hold images for validation");
@@ -706,7 +705,7 @@ TEST_F(ShortFiles, RefuseAPartThatIsThereAndCannotBeRead) {
   EXPECT_NE(masks.err.find("set/val' is a link to 'sets/val', which leads nowhere"), std::string::npos) << masks.err;
 }
 
-// What the message above asks for: keys of a list for all parts.
+// As the message above proposes: keys of a list for all parts.
 TEST_F(ShortFiles, TakeKeysOfListsForAllParts) {
   const fs::path folder = folder_ / "eyes";
   fs::create_directories(folder / "train_images");

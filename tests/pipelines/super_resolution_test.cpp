@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr int kSide = 12, kCount = 16;
 
-// Each image is a slope of its own colour, and its target the same picture of twice the size.
+// Each image is a gradient of its own colour, and its target the same picture at twice the size.
 void write_picture(const std::string& path, int number, int scale) {
   const int side = kSide * scale;
   std::vector<std::uint8_t> pixels;
@@ -90,7 +90,7 @@ learning_rate = 0.003
     return folder_ / "p.toml";
   }
 
-  // Label images in place of pictures.
+  // Label images instead of pictures.
   void write_labels() {
     std::vector<std::uint8_t> labels(4 * kSide * kSide);
     for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::uint8_t>(i % 5);

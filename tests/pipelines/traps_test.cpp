@@ -1,5 +1,4 @@
-// Mistakes of a first hour that a training would go through with: each is refused, or warned of once with the remedy, before
-// anything is trained.
+// Beginners' mistakes with which training would run: each is refused, or warned about once with the remedy, before training.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <png_file.h>
@@ -80,7 +79,7 @@ loss = "pixel_cross_entropy"
 learning_rate = 0.01
 )";
 
-// Stripes of a width that tells the class, and another brightness in each image.
+// Stripes whose width depends on the class, with different brightness in each image.
 void draw_image(const fs::path& path, int stripe, int number) {
   std::vector<std::uint8_t> pixels;
   for (int i = 0; i < kSide * kSide; ++i) {
@@ -120,14 +119,14 @@ void draw_large_image(const fs::path& path, int side) {
   std::ofstream(path, std::ios::binary) << png_bytes({pixels.data(), {side, side, 3}});
 }
 
-// A network as other programs write it down.
+// A network in other programs' notation.
 void write_network_that_ends_with(const char* layer, const fs::path& file) {
   std::ofstream(file) << "input  = { channels = 3, height = 32, width = 32 }\n"
                          "layers = [ { op = \"global_average_pool\" }, { op = \"linear\", out = \"${classes}\" }, { op = \""
                       << layer << "\" } ]\n";
 }
 
-// A list of the training images first ... last of each class, by name or by integers from `base` on.
+// A list of the training images first ... last of each class, by name or by integers starting at `base`.
 void list_images(const fs::path& list, int first, int last, int base = -1) {
   std::ofstream rows(list);
   rows << "file_name,label\n";
@@ -138,7 +137,7 @@ void list_images(const fs::path& list, int first, int last, int base = -1) {
   }
 }
 
-void flatten(const fs::path& part) {  // images of all classes lie in the part's folder itself
+void flatten(const fs::path& part) {  // images of all classes lie directly in the part's folder
   for (const fs::path& folder : {part / "ash", part / "birch", part / "cedar"}) {
     for (const auto& file : fs::directory_iterator(folder))
       fs::rename(file, part / fmt::format("{}-{}", folder.filename().string(), file.path().filename().string()));
@@ -154,7 +153,7 @@ struct Trap {
   int code;
   std::string said;
   Changes changes = {};  // of the file
-  Change data = {};      // of right data
+  Change data = {};      // of correct data
   const char* file = kClassify;
 };
 
@@ -233,7 +232,7 @@ const std::vector<Trap>& traps() {
     trap("BalancedClassesThatNothingShuffles", 0,
          "samples come class by class, so that a batch has images of one or two: shuffle = \"every-epoch\" mixes them",
          {list, {"shuffle = \"every-epoch\"", "balance = true"}}, [](const fs::path& root) {
-           std::ofstream rows(root / "train.csv");  // whose classes take turns
+           std::ofstream rows(root / "train.csv");  // with alternating classes
            rows << "file_name,label\n";
            for (int i = 0; i < 8; ++i) {
              for (const std::string name : {"ash", "birch", "cedar"})
@@ -327,7 +326,7 @@ std::string name_of(const ::testing::TestParamInfo<Trap>& trap) { return trap.pa
 
 class Traps : public ::testing::TestWithParam<Trap> {
  protected:
-  // The file with its changes, beside its data.
+  // The file with its changes, next to its data.
   void write(const Trap& trap) {
     if (trap.file == kSegment) {
       draw_masks(folder_.path(), 0, 1);

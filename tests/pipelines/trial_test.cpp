@@ -61,7 +61,7 @@ TEST(Overfit, LowersNoRateAndFreezesNothing) {
   for (const auto& step : events(outcome, "step")) EXPECT_GT(step.at("learning_rate"), 0);
 }
 
-// With either of them no loss comes near a tenth of the first one.
+// With either of them, the loss cannot fall to a tenth of the first one.
 TEST(Overfit, LeavesOutSmoothingAndMixing) {
   const Outcome outcome = trial(
       {"train.batch.size=20", R"(train.forward_backward.loss={ label_smoothing = 0.5 })", "train.mix_images.mixup={ chance = 1 }",
@@ -84,7 +84,7 @@ TEST(Overfit, RefusesWhatIsLearnedWithoutLooking) {
 }
 
 TEST(Overfit, NeedsAsManyBatchesAndStepsForThem) {
-  const Outcome few = trial({"train.batch.size=100"}, {"--overfit", "5"});  // of 400 images
+  const Outcome few = trial({"train.batch.size=100"}, {"--overfit", "5"});  // out of 400 images
   EXPECT_EQ(few.code, 2) << few.err;
   EXPECT_NE(few.err.find("--overfit 5: [train] has 4 batches of 100: take fewer"), std::string::npos) << few.err;
   for (const char* count : {"0", "30", "a"}) {

@@ -1,4 +1,4 @@
-// Labels that mean something else than is meant, and names that are no text: what a run says of them, and what it stores.
+// Labels with unintended meanings, and names that are not valid text: the run's warnings, and the stored values.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <png_file.h>
@@ -23,7 +23,7 @@ bool contains(const std::string& text, std::string_view part) { return text.find
 
 class WrongLabels : public testing::Test {
  protected:
-  // Images with the left half bright, of another brightness each, and masks that are 0 and `value` there.
+  // Images with a bright left half, each of different brightness, and masks that are 0 and `value` there.
   void draw_masks(std::uint8_t value) {
     for (int number = 0; number < 4; ++number) {
       std::vector<std::uint8_t> pixels, labels;
@@ -48,7 +48,7 @@ class WrongLabels : public testing::Test {
            "[train.optimizer]\nlearning_rate = 0.01\n";
   }
 
-  // Two classes of images in folders of these names, a half of which is validated on.
+  // Two classes of images in folders of these names; half of them are for validation.
   void draw_classes(const std::string& first, const std::string& second) {
     for (const std::string& name : {first, second}) {
       for (int number = 0; number < 8; ++number) {
@@ -85,7 +85,7 @@ TEST_F(WrongLabels, ValuesWithoutAClassAreNamedBehindACacheOfFilesToo) {
   EXPECT_TRUE(contains(checked.err, "4 label images were looked at: no class has the value 255 (50 %)")) << checked.err;
 }
 
-// Programs that sort or shorten palettes give a colour another index in each file.
+// Programs that sort or shorten palettes give a colour a different index in each file.
 TEST_F(WrongLabels, AValueOfTwoColoursIsNamed) {
   draw_masks(1);
   const std::vector<std::uint8_t> labels(kSide * kSide, 1);
@@ -133,7 +133,7 @@ TEST_F(WrongLabels, AClassThatSaysWhereSomethingIsIsNamedWhereImagesAreMirrored)
   EXPECT_FALSE(contains(said("train.augment.flip_x=0"), "mirrors"));
 }
 
-// An accent after its letter, as macOS writes it, and a blank that does not break, as spreadsheets do.
+// An accent after its letter, as on macOS, and a non-breaking blank, as in spreadsheets.
 TEST_F(WrongLabels, ClassesThatAreWrittenInTwoWaysAreNamedOnce) {
   for (const auto& [first, second] :
        {std::pair("Cat", "cat"), std::pair("cafe\u0301", "caf\u00e9"), std::pair("red cat", "red\u00a0cat")}) {

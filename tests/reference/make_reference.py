@@ -192,7 +192,7 @@ def reference(name, first_phase):
     tensors = {}
     for key, recipe in single.recipes.items():
         tensors[key] = dict(recipe)
-        # First values of the tensor itself, to check the formula before the network.
+        # The tensor's own first values, to check the formula before the network.
         first = single.values[key].detach().reshape(-1)[:3]
         tensors[key]["first"] = [float("%.9g" % v) for v in first]
         if recipe["trained"]:

@@ -15,7 +15,7 @@ import torch
 
 import zoo_models
 
-# The last batch norm of a residual block starts at zero here; the backbones that segment do as torchvision's.
+# The last batch norm of a residual block starts at zero here; segmentation backbones follow torchvision.
 ZEROS = [name for name in zoo_models.PLAIN if "resn" in name]
 
 

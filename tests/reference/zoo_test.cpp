@@ -1,4 +1,4 @@
-// Every network in pipelines/networks against what is published about it.
+// Every network in pipelines/networks compared with published data.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -74,7 +74,7 @@ struct Published {
 
 class Zoo : public testing::TestWithParam<Published> {};
 
-// Figures of torchvision's models: zoo_names.py prints parameters and hashes; the multiply-adds round to the published `_ops`.
+// Values of torchvision's models: zoo_names.py prints parameters and hashes; the multiply-adds round to the published `_ops`.
 INSTANTIATE_TEST_SUITE_P(Networks, Zoo,
                          testing::Values(Published{"alexnet", 61'100'840, 714'188'480, 0x1ee8f3858b0010a6},
                                          Published{"vgg16", 138'357'544, 15'470'264'320, 0xd903676470699f1a},
@@ -113,7 +113,7 @@ TEST_P(Zoo, HasTorchvisionsNamesParametersAndMultiplyAdds) {
   EXPECT_EQ(network->output(), Shape({1000}));
 }
 
-// What has more than one output, or another one than classes for an image.
+// Networks with several outputs, or with outputs other than an image's class.
 struct PublishedHeads {
   const char* name;
   bool auxiliary;
@@ -182,7 +182,7 @@ TEST_P(Zoo, TakesAnotherNumberOfClasses) {
   EXPECT_EQ(network->output(), Shape({7}));
 }
 
-// What a hash cannot tell a reader.
+// Readable counterparts of the hashes.
 TEST(Zoo, UsesTheNamesOfTorchvision) {
   const auto resnet50 = load("resnet50");
   ASSERT_TRUE(resnet50);
@@ -224,7 +224,7 @@ TEST(Zoo, ImagesMayHaveAnotherSize) {
   }
 }
 
-// torchvision's pool to 6 x 6 or 7 x 7 changes nothing at 224 x 224. There it is left out, so that layers keep their numbers, and
+// torchvision's pool to 6 x 6 or 7 x 7 has no effect at 224 x 224. It is left out there, so that layers keep their numbers, and
 // dropout its draws.
 TEST(Zoo, AlexNetAndVggsPoolOnlyMapsOfAnotherSize) {
   const auto pool = [](const char* name, std::int64_t height, std::int64_t width) {
@@ -275,7 +275,7 @@ TEST(Zoo, AirbenchIsThePapersNetwork) {
 TEST(Zoo, TheCloudExampleHasFortyThreeLayersWithInputSoftmaxAndOutput) {
   const auto network = load("cifar10_conv");
   ASSERT_TRUE(network);
-  EXPECT_EQ(network->layers.size(), 40U);  // MATLAB counts the image input, the softmax and the classification output too
+  EXPECT_EQ(network->layers.size(), 40U);  // MATLAB also counts the image input, the softmax and the classification output
   expect_parameter(*network, "block1.0.conv.weight", {32, 3, 3, 3});
   expect_parameter(*network, "block3.3.bn.weight", {128});
   expect_parameter(*network, "fc.weight", {10, 128});

@@ -1,4 +1,4 @@
-// Weights from a web server, as a user of pipeline-run meets them.
+// Weights from a web server, as seen by users of pipeline-run.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -46,7 +46,7 @@ class WeightsByUrl : public testing::Test {
     if (!sum.empty()) words.insert(words.end(), {"--set", "network.sha256=\"" + sum + "\""});
     return run(words);
   }
-  // Files of weights in the cache folder, whole or not; locks are none.
+  // Files of weights in the cache folder, whole or not, excluding locks.
   int cached() const {
     int count = 0;
     std::error_code none;

@@ -1,6 +1,5 @@
-// Everything that a network and a server can do wrong, many times each: a trial ends with the right bytes, or with an error that
-// names the object and the cause, soon.
-//
+// All failures of networks and servers, many times each: a trial soon ends with the right bytes, or with an error that names the
+// object and the cause.
 //   MILLRACE_FAULT_TRIALS=100 build/release/tests/storage_s3_test --gtest_filter='S3Faults.*'
 #include <gtest/gtest.h>
 
@@ -21,8 +20,8 @@
 namespace millrace::s3::test {
 namespace {
 
-constexpr double kSoon = 8;   // seconds, of a request
-constexpr double kSlack = 2;  // for a machine that is busy with other things
+constexpr double kSoon = 8;   // seconds, per request
+constexpr double kSlack = 2;  // for busy machines
 constexpr std::size_t kPart = 4096;
 constexpr std::size_t kSmall = 3000, kLarge = 5 * kPart - 100;  // one request, and one followed by four at once
 
@@ -41,9 +40,9 @@ const std::string kStalled = "stalled: less than 1 kB/s";
 
 struct Fault {
   const char* name;
-  unsigned operations;              // that meet it
-  bool passes;                      // whether another attempt helps, when the fault is gone by then
-  std::vector<std::string> causes;  // one of these stands in the error; some words are libcurl's, and differ between versions
+  unsigned operations;              // operations that can meet it
+  bool passes;                      // whether a retry helps once the fault is over
+  std::vector<std::string> causes;  // the error contains one of these; some are libcurl's words, which differ between versions
 };
 
 const std::vector<Fault>& faults() {
@@ -88,7 +87,7 @@ int trials() {
   return text ? std::atoi(text) : 3;
 }
 
-// Seconds without those in which the machine was paused: a pause ends no trial later, and makes no server slow.
+// Seconds without pauses of the machine, so that a pause neither ends a trial nor makes a server look slow.
 class AwakeClock {
  public:
   double now() const { return seconds_; }
@@ -105,7 +104,7 @@ class AwakeClock {
 };
 
 struct Tally {
-  int same = 0, errors = 0, passed_and_failed = 0;  // the last: gone after some attempts, and still an error
+  int same = 0, errors = 0, passed_and_failed = 0;  // the last: over after some attempts, but still an error
   double longest = 0;
 };
 
@@ -120,7 +119,7 @@ class S3Faults : public testing::Test {
     server_.emplace(folder_.path(), 1000);
   }
 
-  // What the operation gives; the right answer, or something else.
+  // Whether the operation's result is right; else the error.
   static std::string perform(Storage& storage, unsigned operation) {
     if (operation == kRead) {
       read_all(storage, "s3://data/small");  // the next request may meet what this one left behind
